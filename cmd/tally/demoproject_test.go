@@ -356,6 +356,25 @@ func (d *deployedDemo) exact(t *testing.T) {
 			t.Errorf("there is no %s in\n%s", want, r.out)
 		}
 	}
+
+	said, spent := dollars(t, r.logs, "costs at most"), dollars(t, r.out, "price of both")
+	if said < spent {
+		t.Errorf("it cost $%v, and $%v at most were announced:\n%s%s", spent, said, r.logs, r.out)
+	}
+}
+
+// dollars returns the sum that a text names after some words.
+func dollars(t *testing.T, text, after string) float64 {
+	t.Helper()
+	found := regexp.MustCompile(after + ` +\$([0-9.]*[0-9])`).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("there is no sum after %q in\n%s", after, text)
+	}
+	sum, err := strconv.ParseFloat(found[1], 64)
+	if err != nil || sum == 0 {
+		t.Fatalf("%q: %v", found[0], err)
+	}
+	return sum
 }
 
 // Without --yes it says where it would write and at which price, and asks. Nobody answers.
@@ -397,7 +416,7 @@ func (d *deployedDemo) saysNo(t *testing.T) {
 		"no: no index of them; the query is answered",
 		"no: at most 1 at tally-",
 		"no: 9 s at eventarc-",
-		"no: no roll-up changed within 6s",
+		"no: no roll-up changed within 7s",
 		"no: a sum of 4, where 3 were written before the read",
 		"no: both lists of rollups are allowed",
 	}
@@ -572,7 +591,7 @@ func (d *deployedDemo) silent(t *testing.T) {
 	r := d.demo(t.Context(), faults{}, "--yes", "--timeout=1s")
 	d.stack.Relay.SetTargets([]string{functions})
 	d.forget(t)
-	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 1s") || !strings.Contains(r.logs, "tally doctor --project=my-project") {
+	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 2s") || !strings.Contains(r.logs, "tally doctor --project=my-project") {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }

@@ -1,7 +1,8 @@
-// Package lag measures how long after a write's commit a listener sees a roll-up that covers it.
+// Package lag tells how late roll-ups are: how long after a write's commit a listener sees a roll-up
+// that covers it.
 //
-// A [Watch] listens to one roll-up document and remembers each version that it sees. A [Lag] says how
-// many milliseconds half, 99 % and all of some durations are not above.
+// A [Watch] listens to one roll-up document and remembers each version that it sees. [Covering] finds
+// the first of them that covers a write. A [Lag] sums up how long that took for many writes.
 package lag
 
 import (
@@ -16,21 +17,23 @@ import (
 	"github.com/firestore-tally/tally/shards"
 )
 
-// A Lag is from a write's commit to the moment when a listener sees what covers it, in milliseconds.
+// A Lag says how late roll-ups are: the time from a write's commit until a listener sees a roll-up
+// that covers it, in milliseconds.
 type Lag struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
 
-// Of returns the lags that half, 99 % and all of the durations are not above; zeros if there are
+// Of returns the lags that half, 99 % and all of the durations do not exceed; zeros if there are
 // none. It sorts the durations.
 func Of(lags []time.Duration) Lag {
+	if len(lags) == 0 {
+		return Lag{}
+	}
+
 	slices.Sort(lags)
 	at := func(share float64) float64 {
-		if len(lags) == 0 {
-			return 0
-		}
 		n := int(math.Ceil(share * float64(len(lags))))
 		return float64(lags[max(n, 1)-1].Microseconds()) / 1000
 	}
@@ -45,9 +48,10 @@ type RollUp struct {
 }
 
 // Covering returns the first of the versions, in the order in which they were seen, that covers a
-// write committed at a time; false if none does.
+// write committed at a time. It reports false if none does.
 func Covering(seen []RollUp, committed time.Time) (RollUp, bool) {
-	n, _ := slices.BinarySearchFunc(seen, committed, func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) })
+	byAsOf := func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) }
+	n, _ := slices.BinarySearchFunc(seen, committed, byAsOf)
 	if n == len(seen) {
 		return RollUp{}, false
 	}
@@ -64,21 +68,24 @@ type Watch struct {
 }
 
 // Listen listens to the roll-up document at path (below the database's root), which has the total,
-// until ctx ends. If the listener fails before that, it says so by fail.
+// until ctx ends. If the listener fails before that, it calls fail with the error.
 func Listen(ctx context.Context, fail func(error), client *firestore.Client, path, total string) (*Watch, error) {
 	w := &Watch{path: path, total: total, changed: make(chan struct{})}
-	snapshots := client.Doc(path).Snapshots(ctx)
 
-	// The emulator tells a listener nothing of a commit that falls into its beginning.
+	// The emulator does not tell a new listener of a commit that falls into its beginning. So the
+	// first snapshot is awaited before anybody writes.
+	snapshots := client.Doc(path).Snapshots(ctx)
 	first, err := snapshots.Next()
 	if err != nil {
 		snapshots.Stop()
 		return nil, fmt.Errorf("listening to %s: %w", path, err)
 	}
+	w.see(first)
 
 	go func() {
 		defer snapshots.Stop()
-		for doc, err := first, error(nil); ; doc, err = snapshots.Next() {
+		for {
+			doc, err := snapshots.Next()
 			if err != nil {
 				fail(fmt.Errorf("listening to %s: %w", path, err))
 				return
@@ -93,7 +100,7 @@ func Listen(ctx context.Context, fail func(error), client *firestore.Client, pat
 func (w *Watch) see(doc *firestore.DocumentSnapshot) {
 	r, err := shards.RollUpIn(doc, w.total)
 	if err != nil {
-		return // it is not one yet
+		return // there is no roll-up yet
 	}
 
 	w.mu.Lock()
@@ -122,7 +129,7 @@ func (w *Watch) Last() (RollUp, <-chan struct{}) {
 	return w.seen[len(w.seen)-1], w.changed
 }
 
-// Await waits until a roll-up as of t or later is seen. If ctx ends before that, the error says what
+// Await waits until a roll-up as of t or later was seen. If ctx ends before that, the error says what
 // was seen last.
 func (w *Watch) Await(ctx context.Context, t time.Time) error {
 	for {
@@ -130,14 +137,16 @@ func (w *Watch) Await(ctx context.Context, t time.Time) error {
 		if !last.AsOf.IsZero() && !last.AsOf.Before(t) {
 			return nil
 		}
+
 		select {
 		case <-changed:
+			continue
 		case <-ctx.Done():
-			if last.AsOf.IsZero() {
-				return fmt.Errorf("%w: no roll-up %s was seen", context.Cause(ctx), w.path)
-			}
-			return fmt.Errorf("%w: %s is as of %s, before %s", context.Cause(ctx), w.path, inUTC(last.AsOf), inUTC(t))
 		}
+		if last.AsOf.IsZero() {
+			return fmt.Errorf("%w: no roll-up %s was seen", context.Cause(ctx), w.path)
+		}
+		return fmt.Errorf("%w: %s is as of %s, before %s", context.Cause(ctx), w.path, inUTC(last.AsOf), inUTC(t))
 	}
 }
 

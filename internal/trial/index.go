@@ -29,8 +29,8 @@ func (r *run) exemption(ctx context.Context) finding {
 	}
 
 	collection := path.Dir(r.parts[0].counter.RollUp)
-	time := document.TallyField + ".as_of"
-	f := finding{expected: fmt.Sprintf("no index of %s; a query of %s by %s is refused", strings.Join(exempt, ", "), path.Base(collection), time)}
+	asOf := document.TallyField + ".as_of"
+	f := finding{expected: fmt.Sprintf("no index of %s; a query of %s by %s is refused", strings.Join(exempt, ", "), path.Base(collection), asOf)}
 	if unread := r.state.Unread[deploy.Field]; unread != nil {
 		return f.unread(unread)
 	}
@@ -38,7 +38,7 @@ func (r *run) exemption(ctx context.Context) finding {
 		return f.no("an index of %s", strings.Join(indexed, ", "))
 	}
 
-	_, err := r.client.Collection(collection).OrderBy(time, firestore.Asc).Limit(1).Documents(ctx).GetAll()
+	_, err := r.client.Collection(collection).OrderBy(asOf, firestore.Asc).Limit(1).Documents(ctx).GetAll()
 	switch status.Code(err) {
 	case codes.OK:
 		return f.no("no index of them; the query is answered")

@@ -24,7 +24,7 @@ type part struct {
 	field      document.Field // that a write adds 1 to; "": the documents are counted
 
 	watch  *lag.Watch      // nil until run.begin
-	shards *shards.Counter // likewise; also nil if the documents are counted
+	shards *shards.Counter // that writes increment; nil: each write is a document more
 
 	mu      sync.Mutex
 	commits []time.Time // of the acknowledged writes
@@ -66,9 +66,6 @@ func (p *part) fields() map[string]any {
 
 // live reports whether events keep the part's roll-up. Otherwise the schedule does.
 func (p *part) live() bool { return !p.counter.Template.Scheduled() }
-
-// limit is how long the part's roll-up may take until it covers a write.
-func (p *part) limit(timeout time.Duration) time.Duration { return timeout + p.counter.Template.Every }
 
 // queries returns how many queries a roll-up of the part takes.
 func (p *part) queries() (n int64) {

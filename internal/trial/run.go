@@ -106,6 +106,10 @@ func (r *run) try(ctx context.Context, report *Report) error {
 // first makes the part's first write, and waits until a roll-up covers it. The functions may have to
 // start for it, so its lag does not count.
 func (r *run) first(ctx context.Context, p *part) error {
+	if p.field != "" {
+		r.spread(p)
+	}
+
 	err := r.begin(ctx, p)
 	if err != nil {
 		return err
@@ -115,6 +119,15 @@ func (r *run) first(ctx context.Context, p *part) error {
 		return err
 	}
 	return r.covered(ctx, p)
+}
+
+// spread has the part's writes increment shards.
+func (r *run) spread(p *part) {
+	for shard := range r.Shards {
+		r.traces.note(fmt.Sprintf("%s/%d", p.collection, shard))
+	}
+	p.shards = shards.New(r.client, above(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
+		shards.RollUpAt(p.counter.RollUp), shards.NumShards(r.Shards))
 }
 
 // commits returns how many writes of each part were acknowledged.
@@ -130,14 +143,6 @@ func (r *run) commits() (n []int) {
 // listens to it.
 func (r *run) begin(ctx context.Context, p *part) error {
 	r.begun = append(r.begun, p)
-	if p.field != "" {
-		for shard := range r.Shards {
-			r.traces.note(fmt.Sprintf("%s/%d", p.collection, shard))
-		}
-		p.shards = shards.New(r.client, above(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
-			shards.RollUpAt(p.counter.RollUp), shards.NumShards(r.Shards))
-	}
-
 	if p.counter.Template.Existing {
 		err := r.create(ctx, p.counter.RollUp)
 		if err != nil {
@@ -155,10 +160,10 @@ func (r *run) create(ctx context.Context, path string) error {
 	r.traces.note(path)
 	_, err := r.persist(ctx, func(ctx context.Context) (time.Time, error) {
 		_, err := r.client.Doc(path).Create(ctx, map[string]any{})
-		if status.Code(err) == codes.AlreadyExists {
-			err = nil
+		if err != nil && status.Code(err) != codes.AlreadyExists {
+			return time.Time{}, fmt.Errorf("writing %s: %w", path, err)
 		}
-		return time.Time{}, err
+		return time.Time{}, nil
 	})
 	return err
 }
@@ -274,7 +279,7 @@ func passing(err error) bool {
 // covered waits until a roll-up is seen that covers every acknowledged write of the part. If that
 // takes too long, the error is ErrSilent.
 func (r *run) covered(ctx context.Context, p *part) error {
-	limit := p.limit(r.Timeout)
+	limit := r.limit(p)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w within %v", ErrSilent, limit))
 	defer cancel()
 	return p.watch.Await(ctx, p.last())

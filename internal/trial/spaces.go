@@ -39,7 +39,7 @@ func (r *run) spaces(ctx context.Context) finding {
 	case !other.AsOf.Before(spaced.last()):
 		return f.no("only %q changed", trimmed.counter.RollUp)
 	}
-	return f.no("no roll-up changed within %v", spaced.limit(r.Timeout))
+	return f.no("no roll-up changed within %v", r.limit(spaced))
 }
 
 // written returns a part like another one, for the trial's id with an end, that has one document.

@@ -59,7 +59,7 @@ func rollUpsOf(routes rollup.Routes, parts []*part) (paths []string) {
 // Bounds of what follows a trial, also one that was interrupted.
 const (
 	cleanWithin  = time.Minute
-	settleWithin = 20 * time.Second
+	settleWithin = 20 * time.Second // beside the time until a roll-up is due
 	settleEvery  = 500 * time.Millisecond
 	atOnce       = 400 // documents of a commit, or of a read
 
@@ -72,7 +72,8 @@ const (
 // clean deletes all that the trial made. It returns the paths of what is left, or, if nobody knows,
 // of what may be, and why.
 func (r *run) clean(ctx context.Context) (left []string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, cleanWithin, fmt.Errorf("not deleted within %v", cleanWithin))
+	limit := cleanWithin + r.Config.Cadence
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not deleted within %v", limit))
 	defer cancel()
 
 	written, rollUps := r.traces.all(), rollUpsOf(r.Config.Routes, r.begun)
@@ -137,7 +138,7 @@ func (r *run) settle(ctx context.Context, deleted time.Time) error {
 	if len(rollUps) == 0 {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, min(settleWithin, r.Timeout))
+	bounded, cancel := context.WithTimeout(ctx, min(settleWithin, r.Timeout)+r.Config.Cadence)
 	defer cancel()
 
 	behind := func(doc *firestore.DocumentSnapshot) bool {

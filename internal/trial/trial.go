@@ -91,30 +91,39 @@ func (t *Trial) impossible() error {
 	return errors.Join(problems...)
 }
 
-// extra is how many documents a trial writes beside its increments, at most.
-const extra = 20
+// usually is how long a roll-up of the part takes at most where all is well: until the next one is
+// due.
+func (t *Trial) usually(p *part) time.Duration { return t.Config.Cadence + p.counter.Template.Every }
+
+// limit is how long a roll-up of the part may take until it covers a write.
+func (t *Trial) limit(p *part) time.Duration { return t.Timeout + t.usually(p) }
 
 // Takes returns about how long the trial takes if the functions answer.
 func (t *Trial) Takes() time.Duration {
-	const rest = 30 * time.Second // the first roll-ups, the questions, the deletion
-	return time.Duration(float64(t.Increments)/t.Rate*float64(time.Second)) + rest
+	const rest = 30 * time.Second // the questions, the deletion
+	takes := time.Duration(float64(t.Increments)/t.Rate*float64(time.Second)) + rest
+	for _, p := range t.parts {
+		takes += 2 * t.usually(p) // the first roll-up and the last
+	}
+	return takes
 }
 
 // Dollars returns what the trial costs at most, by the list prices in the database's location and
 // without free quotas: as if the functions rolled up each write and each deletion by itself.
 func (t *Trial) Dollars() float64 {
+	const extra = 20 // documents that are no increments: of the questions, roll-ups
+	const polls = 300
+
 	var queries int64
 	for _, p := range t.parts {
 		queries = max(queries, p.queries())
 	}
-
-	const polls = 200 // reads of roll-ups and of what is left, until all is deleted
-	documents := int64(t.Increments + extra)
+	documents := int64(t.Increments + t.Shards + extra)
 	rollUps := 2 * documents
 	counts := billing.Counts{
-		Reads:   rollUps*(2+queries) + 2*documents + polls, // one more of each roll-up is the listener's
+		Reads:   rollUps*(2+queries) + documents + polls, // of each roll-up, one is the listener's; of each document, whether it is gone
 		Writes:  documents + rollUps,
-		Deletes: 2 * documents,
+		Deletes: documents,
 	}
 	functions := float64(rollUps)*(billing.Request+billing.Event) + t.Takes().Seconds()*billing.OnWriteSecond
 	return counts.CostIn(t.Database.Location) + functions

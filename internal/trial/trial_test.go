@@ -111,7 +111,7 @@ func TestString(t *testing.T) {
   writes documents of counters/ID/shards, and listens to count of rollups/ID
   skips likes: no deployed route is like ` + likes + `
 150 writes at 5 a second take about 1m0s. The demo deletes all that it made.
-By list price it costs at most $0.0036.
+By list price it costs at most $0.0035.
 `
 	if d := cmp.Diff(want, strings.ReplaceAll(made.String(), made.ID, "ID")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
