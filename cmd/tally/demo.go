@@ -38,6 +38,7 @@ func demoCommand() *cobra.Command {
 
 	d.stack.define(c)
 	p.define(c)
+
 	f := c.Flags()
 	f.IntVar(&d.orders, "orders", 0, "instead of increments: so many orders, created in one collection, which move between --counters shops, are paid or not, change their amounts and are deleted, in --increments changes")
 	f.IntVar(&d.load.Counters, "counters", 5, "counters; with --orders, shops")
@@ -45,10 +46,12 @@ func demoCommand() *cobra.Command {
 	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1; with --orders, changes of orders; with --project 150 by default")
 	f.IntVar(&d.load.Clients, "clients", 16, "clients that write at once")
 	f.Float64Var(&d.load.Rate, "rate", 200, "increments, or writes of orders, a second, of all clients together; with --project 5 by default")
+
 	f.BoolVar(&d.load.Kill, "kill", false, "kill -9 one functions process in the middle of the load, and start another")
 	f.Float64Var(&d.stack.Faults.Duplicates, "duplicates", 0, "chance that an event is delivered twice")
 	f.Float64Var(&d.stack.Faults.LostAcks, "lost-acks", 0, "chance that an acknowledgement is lost, and the event is delivered again")
 	f.Uint64Var(&d.stack.Faults.Seed, "seed", 1, "seed of the faults")
+
 	f.BoolVar(&d.json, "json", false, "print one JSON object instead of a table, and nothing else on standard output")
 	return c
 }

@@ -92,6 +92,7 @@ func (d *dev) run(ctx context.Context) error {
 	d.stack.lines.out = d.logs // until the greeting
 	defer d.stack.lines.close()
 	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
+	d.stack.OtherProject = d.otherProject
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return err
@@ -158,6 +159,16 @@ func (d *dev) checkAlone(ctx context.Context) error {
 		err = fmt.Errorf("another tally dev runs on %s for project %s: stop it, or name another project by --project", host, d.project)
 	}
 	return err
+}
+
+// otherProject tells of a request that names another project than the one that runs. The emulator
+// serves each project, and nothing counts the documents of another one.
+func (d *dev) otherProject(project string) {
+	if project == devProject {
+		return
+	}
+	d.stack.lines.print("%s", shown(fmt.Sprintf("a request names the project %s, and the counters are those of %s: have your app say projectId: %q, or start tally dev --project %[1]s",
+		project, d.project, d.project)))
 }
 
 // serveAnew serves with the settings that the stack does not have yet.

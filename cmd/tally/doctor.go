@@ -19,48 +19,68 @@ var (
 )
 
 func doctorCommand() *cobra.Command {
-	var settings settingsFile
-	var project string
-	var skip []string
-	var asJSON, explain bool
-	var timeout time.Duration
+	var d doctorFlags
 	c := newCommand("doctor")
-	f := c.Flags()
-	settings.define(f)
-	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
-	f.StringSliceVar(&skip, "skip", nil, "names of checks to leave out")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
-	f.BoolVar(&explain, "explain", false, "say what each check claims, why, and what mends it, and the permissions that they take; ask no project")
-	f.DurationVar(&timeout, "timeout", time.Minute, "how long to try")
+	d.define(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if explain {
+		if d.explain {
 			return doctor.Explain(c.OutOrStdout())
 		}
-		if timeout <= 0 {
-			return fmt.Errorf("%w: --timeout %v: want more than 0", errUnchecked, timeout)
-		}
-		ctx, cancel := context.WithTimeout(c.Context(), timeout)
-		defer cancel()
-		findings, project, err := examine(ctx, settings, project, skip, c.ErrOrStderr())
-		if err != nil {
-			return fmt.Errorf("%w: %w", errUnchecked, err)
-		}
-		if asJSON {
-			err = doctor.PrintJSON(c.OutOrStdout(), project, findings)
-		} else {
-			err = doctor.Print(c.OutOrStdout(), findings)
-		}
-		counts := doctor.Count(findings)
-		switch {
-		case err != nil:
-		case counts[doctor.Wrong] > 0:
-			err = errUnsound
-		case counts[doctor.Well] < len(findings):
-			err = errUnchecked
-		}
-		return err
+		return d.run(c)
 	}
 	return c
+}
+
+// doctorFlags are the flags of the doctor command.
+type doctorFlags struct {
+	settings settingsFile
+	project  string
+	skip     []string
+	json     bool
+	explain  bool
+	timeout  time.Duration
+}
+
+func (d *doctorFlags) define(c *cobra.Command) {
+	f := c.Flags()
+	d.settings.define(f)
+	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
+	f.StringSliceVar(&d.skip, "skip", nil, "names of checks to leave out")
+	f.BoolVar(&d.json, "json", false, "print JSON")
+	f.BoolVar(&d.explain, "explain", false, "say what each check claims, why, and what mends it, and the permissions that they take; ask no project")
+	f.DurationVar(&d.timeout, "timeout", time.Minute, "how long to try")
+}
+
+// run makes the checks and prints what they found. What is wrong, or could not be checked, is an error.
+func (d *doctorFlags) run(c *cobra.Command) error {
+	if d.timeout <= 0 {
+		return fmt.Errorf("%w: --timeout %v: want more than 0", errUnchecked, d.timeout)
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), d.timeout)
+	defer cancel()
+
+	findings, project, err := examine(ctx, d.settings, d.project, d.skip, c.ErrOrStderr())
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnchecked, err)
+	}
+
+	if d.json {
+		err = doctor.PrintJSON(c.OutOrStdout(), project, findings)
+	} else {
+		err = doctor.Print(c.OutOrStdout(), findings)
+	}
+	if err != nil {
+		return err
+	}
+
+	counts := doctor.Count(findings)
+	if counts[doctor.Wrong] > 0 {
+		return errUnsound
+	}
+	if counts[doctor.Well] < len(findings) {
+		return errUnchecked
+	}
+	return nil
 }
 
 // examine makes the checks that are not to be skipped: of the app's folder, and of the project that

@@ -39,6 +39,7 @@ type alert struct {
 func (a *alert) policy() Object {
 	strategy := Object{"autoClose": "86400s"}
 	condition := Object{"displayName": a.says}
+
 	if a.filter != "" {
 		// https://cloud.google.com/logging/docs/alerting/log-based-alerts: it must be limited.
 		strategy["notificationRateLimit"] = Object{"period": "3600s"}
@@ -48,6 +49,7 @@ func (a *alert) policy() Object {
 		condition["conditionPrometheusQueryLanguage"] = Object{"query": a.query, "duration": a.lasting,
 			"evaluationInterval": "60s", "disableMetricValidation": true}
 	}
+
 	return Object{
 		"displayName": "Tally: " + strings.ReplaceAll(a.name, "-", " "),
 		"userLabels":  Object{label: a.name},

@@ -76,13 +76,15 @@ func (f *Finding) print(b *strings.Builder) {
 	if f.Verdict == Idle {
 		wrap(b, indent, "not checked: "+f.Why)
 	}
+
 	for i, p := range f.Problems {
 		first := indent
 		if f.Verdict == Wrong && p.Verdict == Unknown {
 			first += "? " // among what is wrong
 		}
 		wrap(b, first, p.Text)
-		if i < len(f.Problems)-1 && slices.EqualFunc(p.Remedy, f.Problems[i+1].Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() }) {
+
+		if i < len(f.Problems)-1 && sameRemedy(p, f.Problems[i+1]) {
 			continue // the next problem's mends both
 		}
 		for _, c := range p.Remedy {
@@ -93,12 +95,18 @@ func (f *Finding) print(b *strings.Builder) {
 			fmt.Fprintf(b, "%s  %s\n", indent, line)
 		}
 	}
+
 	for _, note := range f.Notes {
 		wrap(b, indent+"note: ", note)
 	}
 	if f.Verdict == Wrong {
 		wrap(b, indent+"why: ", f.RestsOn)
 	}
+}
+
+// sameRemedy reports whether the same commands mend both problems.
+func sameRemedy(p, q Problem) bool {
+	return slices.EqualFunc(p.Remedy, q.Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() })
 }
 
 // Explain writes each check for a reader: what it claims, why that matters and what mends it. The

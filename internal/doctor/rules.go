@@ -33,56 +33,96 @@ const someID = "tally-doctor"
 
 // ruleCases returns the cases that matter to the routes.
 func ruleCases(routes rollup.Routes) []RuleCase {
-	var cases []RuleCase
-	// add adds a case for each of the methods, on a document or a part of it, to become another.
-	add := func(check, part string, at rollup.Path, document, other map[string]any, allow bool, methods ...string) {
-		where, path := spell(at)
-		for _, method := range methods {
-			c := RuleCase{Check: check, Says: method + " " + part + where, Path: path, Method: method, Allow: allow}
-			if method != "create" {
-				c.Before = document
-			}
-			if method == "create" || method == "update" {
-				c.After = other
-			}
-			cases = append(cases, c)
-		}
-	}
-	seen := make(map[string]bool)
+	var c ruleList
 	for _, r := range routes {
-		if t := r.Template; r == t.Routes[0] {
-			rollUp, other := rollUpOf(t, 1), rollUpOf(t, 2)
-			if t.Existing { // what else clients do with it is the app's to say
-				add(rulesRollUps, "the totals of ", t.Segments(), rollUp, other, false, "create", "update")
-			} else {
-				add(rulesRollUps, "", t.Segments(), rollUp, other, false, "create", "update", "delete")
-				add(rulesReadable, "", t.Segments(), rollUp, nil, true, "get")
-			}
+		if r == r.Template.Routes[0] {
+			c.rollUps(r.Template)
 		}
-		pattern := r.Pattern()
 		if r.Plain() { // documents that are counted come and go
-			shard := make(map[string]any)
-			for _, f := range r.Fields() {
-				shard[f.Names()[0]] = 1
-			}
-			add(rulesShards, "", pattern, shard, nil, false, "delete")
-			cases = append(cases, increments(r)...)
+			c.shards(r)
 		}
-		if parent := pattern[:len(pattern)-2]; len(parent) > 0 {
-			token := slices.Concat(parent, rollup.Path{{Name: document.TokensCollection}, {Name: "token", Capture: true}})
-			if !seen[token.String()] { // routes may share a counter
-				seen[token.String()] = true
-				add(rulesOwn, "", token, map[string]any{"amount": 1}, map[string]any{"amount": 2}, false, "get", "create", "update", "delete")
-			}
+		c.tokens(r)
+	}
+
+	c.own(rollup.Path{{Name: document.AuditCollection}, {Name: "cursor"}}, "path")
+	c.own(rollup.Path{{Name: document.ClaimsCollection}, {Name: "claim", Capture: true}}, "path")
+	return c.cases
+}
+
+// A ruleList collects cases.
+type ruleList struct {
+	cases []RuleCase
+	owned []string // paths of documents of Tally's own that have their cases
+}
+
+// ruled is a document that rules are asked about: what a case says that it is, where it lies, what it
+// holds, and what a write makes of it.
+type ruled struct {
+	says          string
+	at            rollup.Path
+	before, after map[string]any
+}
+
+// add adds a case for each of the methods.
+func (l *ruleList) add(check string, d ruled, allow bool, methods ...string) {
+	where, path := spell(d.at)
+	for _, method := range methods {
+		c := RuleCase{Check: check, Says: method + " " + d.says + where, Path: path, Method: method, Allow: allow}
+		if method != "create" {
+			c.Before = d.before
 		}
+		if method == "create" || method == "update" {
+			c.After = d.after
+		}
+		l.cases = append(l.cases, c)
 	}
-	for _, own := range []rollup.Path{
-		{{Name: document.AuditCollection}, {Name: "cursor"}},
-		{{Name: document.ClaimsCollection}, {Name: "claim", Capture: true}},
-	} {
-		add(rulesOwn, "", own, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
+}
+
+// rollUps adds the cases of a template's roll-ups. No client writes them, and each may read them. If
+// they are the app's documents, only their totals are Tally's; the app says what else clients may do.
+func (l *ruleList) rollUps(t *rollup.Template) {
+	d := ruled{at: t.Segments(), before: rollUpOf(t, 1), after: rollUpOf(t, 2)}
+	if t.Existing {
+		d.says = "the totals of "
+		l.add(rulesRollUps, d, false, "create", "update")
+		return
 	}
-	return cases
+
+	l.add(rulesRollUps, d, false, "create", "update", "delete")
+	l.add(rulesReadable, d, true, "get")
+}
+
+// shards adds the cases of a route's shards. Clients increment them, and delete none.
+func (l *ruleList) shards(r *rollup.Route) {
+	shard := make(map[string]any)
+	for _, f := range r.Fields() {
+		shard[f.Names()[0]] = 1
+	}
+
+	l.add(rulesShards, ruled{at: r.Pattern(), before: shard}, false, "delete")
+	l.cases = append(l.cases, increments(r)...)
+}
+
+// tokens adds the cases of the tokens beside a route's documents. Routes may share a counter, and
+// thereby tokens.
+func (l *ruleList) tokens(r *rollup.Route) {
+	pattern := r.Pattern()
+	parent := pattern[:len(pattern)-2]
+	if len(parent) == 0 {
+		return
+	}
+
+	token := slices.Concat(parent, rollup.Path{{Name: document.TokensCollection}, {Name: "token", Capture: true}})
+	if slices.Contains(l.owned, token.String()) {
+		return
+	}
+	l.owned = append(l.owned, token.String())
+	l.own(token, "amount")
+}
+
+// own adds the cases of a document with a field, which is Tally's own and not for clients.
+func (l *ruleList) own(at rollup.Path, field string) {
+	l.add(rulesOwn, ruled{at: at, before: map[string]any{field: 1}, after: map[string]any{field: 2}}, false, "get", "create", "update", "delete")
 }
 
 // increments returns the cases of honest increments of a shard, which is new or has counted already,

@@ -59,6 +59,7 @@ type Options struct {
 	Rules         string // path of the file of security rules; "": Start writes RulesText to a file
 	RulesText     string
 	Fetch         func(context.Context) (jar string, err error) // as in emulator.Options
+	OtherProject  func(project string)                          // as in emulator.Options
 	Faults        eventrelay.Faults
 
 	// Log is called with each line that a functions process logs, and Say with a message about
@@ -157,6 +158,7 @@ func (s *Stack) startEmulator(ctx context.Context) error {
 
 	e, err := emulator.Start(ctx, emulator.Options{
 		Port: s.FirestorePort, Rules: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
+		Project: s.Config.Project, OtherProject: s.OtherProject,
 	})
 	if err != nil {
 		return err

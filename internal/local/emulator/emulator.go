@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -62,6 +63,13 @@ type Options struct {
 	// Functions is the host:port to which the emulator posts document events, once a trigger is
 	// registered. Empty: events go nowhere.
 	Functions string
+
+	// Project is the one that requests should name. Empty: any.
+	Project string
+
+	// OtherProject, if not nil, is called once with each project that a request names and that is not
+	// Project, up to ten of them. Calls do not overlap.
+	OtherProject func(project string)
 
 	// Fetch is called when there is no emulator on the machine, and returns the path of one;
 	// [Download] is the usual content. Nil: Start returns an error instead.
@@ -155,7 +163,11 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 		port = held
 	}
 
-	p, err := startProcess(java.path, arguments(jar, port, o)...)
+	hears := io.Discard
+	if o.OtherProject != nil {
+		hears = &projectWatch{tell: o.OtherProject}
+	}
+	p, err := startProcess(hears, java.path, arguments(jar, port, o)...)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: start %s: %w", java.path, err)
 	}
@@ -183,6 +195,9 @@ func arguments(jar string, port int, o Options) []string {
 	if o.Functions != "" {
 		emulator = append(emulator, "--functions_emulator="+o.Functions)
 	}
+	if o.Project != "" {
+		emulator = append(emulator, "--single_project_mode=true", "--project_id="+o.Project)
+	}
 	return slices.Concat(javaOptions, emulator)
 }
 
@@ -198,9 +213,8 @@ func prepare(ctx context.Context, p *process, addr, file, rules string) error {
 	}
 
 	// By itself the emulator compiles the rules when the first request comes. If they are wrong, it
-	// refuses all requests. This call compiles them now. It puts them in force for one project, so
-	// it names one that nobody uses.
-	err = SetRules(ctx, addr, "demo-tally-check-rules", rules)
+	// refuses all requests. This call compiles them now. It puts them in force for one project only.
+	err = SetRules(ctx, addr, checkProject, rules)
 	if err != nil {
 		return fmt.Errorf("rules file %s: %w", file, err)
 	}

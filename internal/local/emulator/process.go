@@ -3,6 +3,7 @@ package emulator
 import (
 	"bytes"
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 )
@@ -48,17 +49,23 @@ const tailSize = 8 << 10
 
 // output remembers the tail of what a process prints.
 type output struct {
+	hears io.Writer // gets all of it, too
+
 	mu   sync.Mutex
 	tail []byte
 }
 
 func (o *output) Write(p []byte) (int, error) {
+	o.keep(p)
+	return o.hears.Write(p)
+}
+
+func (o *output) keep(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
 	o.tail = append(o.tail, p...)
 	o.tail = o.tail[max(0, len(o.tail)-tailSize):]
-	return len(p), nil
 }
 
 // String returns the tail of the output.

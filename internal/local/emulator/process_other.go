@@ -2,12 +2,15 @@
 
 package emulator
 
-import "os/exec"
+import (
+	"io"
+	"os/exec"
+)
 
-// startProcess starts the program as a plain child. Without a POSIX shell there is no guard: stop
+// startProcess starts the program as a plain child. hears gets what it prints. Without a POSIX shell there is no guard: stop
 // ends the program, but it outlives a parent that is killed.
-func startProcess(name string, args ...string) (*process, error) {
-	p := &process{done: make(chan struct{})}
+func startProcess(hears io.Writer, name string, args ...string) (*process, error) {
+	p := &process{done: make(chan struct{}), output: output{hears: hears}}
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = &p.output, &p.output
 	err := cmd.Start()

@@ -28,9 +28,9 @@ kill -9 $!
 wait $!
 `
 
-// startProcess starts the program under its guard. Both are in a process group of their own, so
+// startProcess starts the program under its guard. hears gets what the program prints. Both are in a process group of their own, so
 // that a Ctrl-C in the terminal reaches this process only, which decides when the program ends.
-func startProcess(name string, args ...string) (*process, error) {
+func startProcess(hears io.Writer, name string, args ...string) (*process, error) {
 	printed, out, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -55,6 +55,7 @@ func startProcess(name string, args ...string) (*process, error) {
 		kill: sync.OnceFunc(func() { lifeline.Close() }),
 		done: make(chan struct{}),
 	}
+	p.output.hears = hears
 
 	drained := make(chan struct{})
 	go func() {

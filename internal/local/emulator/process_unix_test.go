@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -82,7 +83,7 @@ func TestEmulatorKilled(t *testing.T) {
 }
 
 func TestGuardKilled(t *testing.T) {
-	p, err := startProcess("/bin/sh", "-c", "echo up; exec /bin/sleep 1000")
+	p, err := startProcess(io.Discard, "/bin/sh", "-c", "echo up; exec /bin/sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestGuardKilled(t *testing.T) {
 }
 
 func TestProcessLeavesNothing(t *testing.T) {
-	p, err := startProcess("/bin/sh", "-c", "echo up; exec /bin/sleep 1000")
+	p, err := startProcess(io.Discard, "/bin/sh", "-c", "echo up; exec /bin/sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestProcessLeavesNothing(t *testing.T) {
 }
 
 func TestProgramNotExecutable(t *testing.T) {
-	p, err := startProcess(writeFile(t, "java", ""))
+	p, err := startProcess(io.Discard, writeFile(t, "java", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,57 @@
+package emulator
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+)
+
+// checkProject is the project for which Start sets rules to have them compiled. Nobody uses it.
+const checkProject = "demo-tally-check-rules"
+
+// maxProjects is how many projects a projectWatch tells of. Tests may take a new one each.
+const maxProjects = 10
+
+// A projectWatch reads what an emulator prints, and tells once of each project that a request names
+// and that is not the emulator's own. The emulator prints a line for each such request, be it a
+// client's or a server's (https://github.com/firebase/firebase-tools/pull/4890). An emulator that is
+// older than that prints none.
+type projectWatch struct {
+	tell func(project string)
+	told []string
+	line []byte // that has begun
+}
+
+var otherProject = regexp.MustCompile(`^Multiple projectIds .* Requested project ID (\S+), but the emulator`)
+
+// Write takes more of the output. Calls must not overlap. It always succeeds.
+func (w *projectWatch) Write(p []byte) (int, error) {
+	w.line = append(w.line, p...)
+	for {
+		line, rest, whole := bytes.Cut(w.line, []byte("\n"))
+		if !whole {
+			break
+		}
+		w.hear(line)
+		w.line = rest
+	}
+
+	// Only the beginning of a line matters. One that never ends takes no more than that.
+	w.line = bytes.Clone(w.line[:min(len(w.line), tailSize)])
+	return len(p), nil
+}
+
+// hear judges one line.
+func (w *projectWatch) hear(line []byte) {
+	found := otherProject.FindSubmatch(line)
+	if found == nil || len(w.told) == maxProjects {
+		return
+	}
+
+	project := string(found[1])
+	if project == checkProject || slices.Contains(w.told, project) {
+		return
+	}
+	w.told = append(w.told, project)
+	w.tell(project)
+}

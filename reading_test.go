@@ -1,0 +1,129 @@
+package tally
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// longestWithoutParagraph is how many lines a function may have without an empty one. A reader sees
+// the steps of a longer one by its paragraphs.
+const longestWithoutParagraph = 30
+
+// TestReading holds what no linter does, of all Go but tests: a long function has paragraphs, and what
+// happens stands in a line of its own, not in the header of an if, a switch or a loop.
+func TestReading(t *testing.T) {
+	files := token.NewFileSet()
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "testdata" || entry.Name() == ".git"):
+			return fs.SkipDir
+		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+
+		r := reading{files: files, lines: strings.Split(string(source), "\n")}
+		ast.Inspect(file, r.read)
+		for _, problem := range r.problems {
+			t.Error(problem)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A reading is of one file.
+type reading struct {
+	files    *token.FileSet
+	lines    []string
+	problems []string
+}
+
+func (r *reading) report(n ast.Node, format string, args ...any) {
+	r.problems = append(r.problems, fmt.Sprintf("%v: %s", r.files.Position(n.Pos()), fmt.Sprintf(format, args...)))
+}
+
+func (r *reading) line(p token.Pos) int { return r.files.Position(p).Line }
+
+func (r *reading) read(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		r.paragraphs(n)
+	case *ast.IfStmt:
+		r.header(n, n.Init, n.Cond)
+	case *ast.SwitchStmt:
+		r.header(n, n.Init, n.Tag)
+	case *ast.ForStmt:
+		if init, ok := n.Init.(*ast.AssignStmt); ok && isBool(init.Rhs[0]) {
+			r.report(n, "this loop counts by a bool; do its first turn before it")
+		}
+	case *ast.IndexExpr:
+		if literal, ok := n.X.(*ast.CompositeLit); ok {
+			if m, ok := literal.Type.(*ast.MapType); ok && fmt.Sprint(m.Key) == "bool" {
+				r.report(n, "this chooses by a map of bool; use an if")
+			}
+		}
+	}
+	return true
+}
+
+// paragraphs wants an empty line in a long function.
+func (r *reading) paragraphs(f *ast.FuncDecl) {
+	if f.Body == nil {
+		return
+	}
+
+	first, last := r.line(f.Pos()), r.line(f.End())
+	if last-first < longestWithoutParagraph {
+		return
+	}
+	for _, line := range r.lines[first:last] {
+		if strings.TrimSpace(line) == "" {
+			return
+		}
+	}
+	r.report(f, "%s has %d lines and no paragraph", f.Name.Name, last-first+1)
+}
+
+// header wants neither an assignment to what lives longer nor a function of several lines in a header.
+func (r *reading) header(n ast.Node, init ast.Stmt, tag ast.Expr) {
+	if assign, ok := init.(*ast.AssignStmt); ok && assign.Tok != token.DEFINE {
+		r.report(n, "its header changes a variable; do so in a line before")
+	}
+
+	for _, part := range []ast.Node{init, tag} {
+		if part == nil {
+			continue
+		}
+		ast.Inspect(part, func(inner ast.Node) bool {
+			if f, ok := inner.(*ast.FuncLit); ok && r.line(f.Pos()) != r.line(f.End()) {
+				r.report(n, "its header has a function of several lines in it; give that a name before")
+			}
+			return true
+		})
+	}
+}
+
+func isBool(e ast.Expr) bool {
+	name, ok := e.(*ast.Ident)
+	return ok && (name.Name == "true" || name.Name == "false")
+}
