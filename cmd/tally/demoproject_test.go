@@ -520,17 +520,24 @@ func (d *deployedDemo) interruptedWriting(t *testing.T) {
 	}
 }
 
-// Ctrl-C while it asks.
+// Ctrl-C while it asks. What was found until then is printed: here that one query was refused.
 func (d *deployedDemo) interruptedAsking(t *testing.T) {
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	f := faults{send: func(request any) error {
-		if _, ok := request.(*firestorepb.RunAggregationQueryRequest); ok {
+	f := faults{indexed: true, send: func(request any) error {
+		switch request := request.(type) {
+		case *firestorepb.RunQueryRequest:
+			if sortsBy(request, "tally.as_of") {
+				return errDenied
+			}
+		case *firestorepb.RunAggregationQueryRequest:
 			interrupt(fmt.Errorf("interrupted"))
 		}
 		return nil
 	}}
 	r := d.demo(ctx, f, "--yes", "--rate=100", "--increments=4")
-	if r.status != interrupted || !strings.Contains(r.out, "not looked: ") {
+	refused := regexp.MustCompile(`(?m)^are the times in roll-ups .* not looked: .*Missing or insufficient permissions`)
+	unasked := regexp.MustCompile(`(?m)^do the rules see .* not looked: .*canceled`)
+	if r.status != interrupted || !refused.MatchString(r.out) || !unasked.MatchString(r.out) {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -58,10 +59,12 @@ func rollUpsOf(routes rollup.Routes, parts []*part) (paths []string) {
 
 // Bounds of what follows a trial, also one that was interrupted.
 const (
-	cleanWithin  = time.Minute
+	cleanWithin  = time.Minute      // beside the time until a roll-up is due
+	chunkWithin  = 2 * time.Second  // more for each chunk
 	settleWithin = 20 * time.Second // beside the time until a roll-up is due
 	settleEvery  = 500 * time.Millisecond
-	atOnce       = 400 // documents of a commit, or of a read
+
+	atOnce = 400 // documents of a chunk: of a commit, or of a read
 
 	// linger is how long an event may come later than others of the same counter. One that comes
 	// after its roll-up is deleted has the functions make that anew, and they know it for empty only
@@ -72,11 +75,11 @@ const (
 // clean deletes all that the trial made. It returns the paths of what is left, or, if nobody knows,
 // of what may be, and why.
 func (r *run) clean(ctx context.Context) (left []string, err error) {
-	limit := cleanWithin + r.Config.Cadence
+	written, rollUps := r.traces.all(), rollUpsOf(r.Config.Routes, r.begun)
+	limit := cleanWithin + r.Config.Cadence + time.Duration(len(written)/atOnce)*chunkWithin
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not deleted within %v", limit))
 	defer cancel()
 
-	written, rollUps := r.traces.all(), rollUpsOf(r.Config.Routes, r.begun)
 	undeleted := r.deleteAll(ctx, written, rollUps)
 	left, unread := r.existing(ctx, slices.Concat(written, rollUps))
 	switch {
@@ -97,12 +100,10 @@ func (r *run) deleteAll(ctx context.Context, written, rollUps []string) error {
 	if err != nil {
 		return err
 	}
-	err = r.settle(ctx, deleted)
-	if err != nil {
-		return err
-	}
+
+	unsettled := r.settle(ctx, deleted)
 	_, err = r.delete(ctx, rollUps)
-	return err
+	return errors.Join(unsettled, err)
 }
 
 // delete deletes documents, which need not exist, and returns when the last was deleted.
