@@ -536,7 +536,7 @@ func (d *deployedDemo) interruptedAsking(t *testing.T) {
 	}}
 	r := d.demo(ctx, f, "--yes", "--rate=100", "--increments=4")
 	refused := regexp.MustCompile(`(?m)^are the times in roll-ups .* not looked: .*Missing or insufficient permissions`)
-	unasked := regexp.MustCompile(`(?m)^do the rules see .* not looked: .*canceled`)
+	unasked := regexp.MustCompile(`(?m)^do the rules see .* not looked: .*interrupted`)
 	if r.status != interrupted || !refused.MatchString(r.out) || !unasked.MatchString(r.out) {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
