@@ -10,7 +10,8 @@ import (
 
 // lastTick finds that the job does not call RollUpOnSchedule, or that its last call failed.
 func (e *examination) lastTick(context.Context) {
-	if !e.read(deploy.Job) {
+	known := e.read(deploy.Job)
+	if !known {
 		return
 	}
 
