@@ -52,7 +52,7 @@ func (e *examination) drift(ctx context.Context) {
 
 // late finds that roll-ups of the last day came late.
 func (e *examination) late(ctx context.Context) {
-	e.none(ctx, late, "%.0f roll-ups came late: docs/playbooks/lag.md")
+	e.none(ctx, cameLate, "%.0f roll-ups came late: docs/playbooks/lag.md")
 }
 
 // none finds a metric of the last day that is not 0.
