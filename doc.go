@@ -42,8 +42,9 @@
 // The tests of one package are in it. Those that span packages are in e2e: there things go wrong,
 // processes are killed and frozen, Firestore is paused, failing and far away. e2e/apps runs the
 // ways in which apps keep counters, e2e/rules attacks the security rules, e2e/bench measures,
-// e2e/googletest stands in for Google's APIs of deployments. internal/needs says what the tests
-// need of a machine.
+// e2e/googletest stands in for Google's APIs of deployments. emulatortest gives each package's tests
+// an emulator, and internal/needs says what tests need of a machine.
 //
-// The pages in docs/design say how they work together, and why it is so.
+// docs holds the pages, with tests that compare them with the code; docs/test runs what they show, of
+// which likes is the Go. The pages in docs/design say how the parts work together, and why it is so.
 package tally

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,7 +30,7 @@ type wire struct {
 
 func newWire(t *testing.T, emulator string) *wire {
 	t.Helper()
-	l, err := net.Listen("tcp", loopback+":0")
+	l, err := net.Listen("tcp", freeport.HostPort(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -96,7 +97,7 @@ func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build wo
 	p := &process{binary: binary, env: append(slices.Clone(w.processes[0].env), "FUNCTION_TARGET=RollUpOnSchedule", "FIRESTORE_EMULATOR_HOST="+w.addr)}
 	p.start(w.ctx, t)
 	t.Cleanup(p.kill)
-	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, "http://"+net.JoinHostPort(loopback, p.port), nil)
+	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, "http://"+net.JoinHostPort(freeport.Loopback, p.port), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

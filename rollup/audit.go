@@ -341,7 +341,8 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 	a.waiting = append(a.waiting, d)
 	a.doubts.Go(func() {
-		if sleep(ctx, a.o.Grace) != nil {
+		stopped := sleep(ctx, a.o.Grace)
+		if stopped != nil {
 			return
 		}
 
@@ -375,7 +376,8 @@ func appendError(errors []string, err error) []string {
 	return append(errors, err.Error())
 }
 
-// sleep waits for d or until ctx ends, whose error it then returns.
+// sleep waits for d or until ctx ends, whose cause it then returns. Other packages sleep by gax-go;
+// the engine imports only the standard library.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -143,8 +143,8 @@
 // faster than it visits them.
 //
 // Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
-// events, a late installation or a restored backup left behind. A difference is called drift if it is still there
-// after every event had time to come. A healthy system has no drift.
+// events, a late installation or a restored backup left behind. A difference is called drift if it is
+// still there after every event had time to come. A healthy system has no drift.
 //
 // # The files
 //

@@ -79,7 +79,11 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (
 	saving, done := context.WithCancel(ctx)
 	var saves sync.WaitGroup
 	saves.Go(func() {
-		for sleep(saving, keepSaveEvery) == nil {
+		for {
+			stopped := sleep(saving, keepSaveEvery)
+			if stopped != nil {
+				return
+			}
 			k.save(ctx)
 		}
 	})

@@ -129,7 +129,8 @@ const maxNamed = 5
 
 // nameMalformed logs which shards the sum left out, unless it was logged lately.
 func (r *roller) nameMalformed(ctx context.Context, l *look) {
-	if !r.options.Logged.first("malformed", l.counter.RollUp) {
+	first := r.options.Logged.first("malformed", l.counter.RollUp)
+	if !first {
 		return
 	}
 
@@ -143,8 +144,10 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 
 // tellUnkept logs why a counter is unkept, unless it was logged lately.
 func (r *roller) tellUnkept(ctx context.Context, c Counter, eventID string, err error) {
-	if !r.options.Logged.first("unkept", c.RollUp) {
+	first := r.options.Logged.first("unkept", c.RollUp)
+	if !first {
 		return
 	}
+
 	r.options.Logger.ErrorContext(ctx, "counter unkept; no retry can help", "counter", c.RollUp, "event_id", eventID, "error", err)
 }

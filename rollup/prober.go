@@ -73,8 +73,12 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	if err != nil || !wanted {
 		return err
 	}
-	if c.slow(&l) && !c.claim(looking, s, &l) {
-		return nil
+
+	if c.slow(&l) {
+		ours := c.claim(looking, s, &l)
+		if !ours {
+			return nil
+		}
 	}
 
 	err = c.sum(looking, &l)

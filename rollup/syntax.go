@@ -377,7 +377,8 @@ func (p *parser) name(want string) (token, error) {
 // sees reports whether the next token is the symbol or the reserved word.
 func (p *parser) sees(text string) bool { return p.tokens[0].is(text) }
 
-// accept reads the next token if it is the symbol or the reserved word.
+// accept reads the next token if it is the symbol or the reserved word, and reports whether it is. It
+// stands in conditions, so that a function reads like the grammar above it.
 func (p *parser) accept(text string) bool {
 	if !p.sees(text) {
 		return false

@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/local"
+	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
 )
 
@@ -276,8 +277,9 @@ const lookAtSettings = time.Second / 2
 func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
 	told := ""
 	for {
-		if err := local.Sleep(ctx, lookAtSettings); err != nil {
-			return err
+		stopped := gax.Sleep(ctx, lookAtSettings)
+		if stopped != nil {
+			return context.Cause(ctx)
 		}
 
 		changed, err := d.look(s)

@@ -13,10 +13,10 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,7 +32,7 @@ type hints struct {
 	said sync.Map // keys: what was said
 }
 
-// first reports whether it is called with this for the first time.
+// first reports whether it is called with this for the first time, and notes that it was.
 func (h *hints) first(about ...any) bool {
 	_, said := h.said.LoadOrStore(fmt.Sprintln(about...), nil)
 	return !said
@@ -69,10 +69,15 @@ func (h *hints) document(path string, fields map[string]any) {
 
 // uncovered tells of a document that no route covers, if it looks like a shard.
 func (h *hints) uncovered(path string, fields map[string]any) {
-	pattern, template := generalized(path)
-	if !isShard(path, fields) || !h.first("uncovered", pattern) {
+	if !isShard(path, fields) {
 		return
 	}
+	pattern, template := generalized(path)
+	first := h.first("uncovered", pattern)
+	if !first {
+		return
+	}
+
 	_, spelt, _ := numbers(fields)
 	h.suggest(fmt.Sprintf("no route covers %s, which looks like a shard", path),
 		"to sum it, add the route", pattern+" -> "+template+" : "+strings.Join(spelt, ", "), h.routes)
@@ -91,7 +96,8 @@ func (h *hints) ungrouped(route *rollup.Route, path string, fields map[string]an
 		return
 	}
 
-	if h.first("ungrouped", route, has, isText) {
+	first := h.first("ungrouped", route, has, isText)
+	if first {
 		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, whyUngrouped(route.By, held, has))))
 	}
 }
@@ -120,7 +126,11 @@ func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) 
 			continue
 		}
 		_, seen := q.Best.Sees(held)
-		if seen || !h.first("unseen", route, q.Field, q.Best) {
+		if seen {
+			continue
+		}
+		first := h.first("unseen", route, q.Field, q.Best)
+		if !first {
 			continue
 		}
 
@@ -142,10 +152,16 @@ func (h *hints) homeless(path string, fields map[string]any, exists func(path st
 		held, _ := route.By.In(fields)
 		group, _ := held.(string)
 		c, ok := route.Grouped(group)
-		if !ok || !h.first("group", c.RollUp) || exists(c.RollUp) {
+		if !ok {
 			continue
 		}
-		if h.first("homeless", route) {
+
+		unasked := h.first("group", c.RollUp)
+		if !unasked || exists(c.RollUp) {
+			continue
+		}
+		first := h.first("homeless", route)
+		if first {
 			h.say("%s", shown(fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)))
 		}
 	}
@@ -166,9 +182,14 @@ func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Tota
 // unsummed tells of a shard that has numbers, and none that its route sums.
 func (h *hints) unsummed(route *rollup.Route, path string, fields map[string]any) {
 	names, _, totals := numbers(fields)
-	if !hasShards(route) || names == nil || hasAny(fields, route.Fields()) || !h.first("fields", route, names) {
+	if !hasShards(route) || names == nil || hasAny(fields, route.Fields()) {
 		return
 	}
+	first := h.first("fields", route, names)
+	if !first {
+		return
+	}
+
 	fitting := *route
 	fitting.Totals = totals
 	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *rollup.Route) bool { return r == route })
@@ -204,7 +225,9 @@ func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
 	for looks := 1; ; looks++ {
 		began := time.Now()
 		h.look(ctx, client, client.Collections(ctx), 1)
-		if local.Sleep(ctx, pauseAfter(looks, time.Since(began))) != nil {
+
+		stopped := gax.Sleep(ctx, pauseAfter(looks, time.Since(began)))
+		if stopped != nil {
 			return
 		}
 	}
@@ -239,7 +262,11 @@ func (h *hints) lookAt(ctx context.Context, client *firestore.Client, doc *fires
 	path := firestorestore.Path(doc.Ref)
 	// Asking for collections is what makes a look slow.
 	asks := depth < deepest && !(h.routes.Covers(path) && isShard(path, doc.Data()))
-	if !asks || !h.look(ctx, client, doc.Ref.Collections(ctx), depth+1) {
+	above := false
+	if asks {
+		above = h.look(ctx, client, doc.Ref.Collections(ctx), depth+1)
+	}
+	if !above {
 		h.document(path, doc.Data())
 	}
 
@@ -293,7 +320,8 @@ func generalized(path string) (pattern, template string) {
 
 // refused says which request of a client the rules refused, and by which of them.
 func (h *hints) refused(r emulator.Refusal) {
-	if !h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "") {
+	first := h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "")
+	if !first {
 		return
 	}
 

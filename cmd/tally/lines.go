@@ -113,7 +113,8 @@ func (l *lines) logged(line []byte) {
 	}
 
 	text, about := worded(message, severity, record)
-	if l.all || l.first(about) {
+	wanted := l.all || l.first(about)
+	if wanted {
 		l.add(t, shown(text))
 	}
 }

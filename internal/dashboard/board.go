@@ -18,6 +18,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/googleapis/gax-go/v2"
 )
 
 // Options say what a [Board] shows.
@@ -224,9 +225,13 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 
 // keepTime updates once a second what changes with time.
 func (b *Board) keepTime(ctx context.Context) {
-	b.tick()
-	for rest(ctx, time.Second) {
+	for {
 		b.tick()
+
+		stopped := gax.Sleep(ctx, time.Second)
+		if stopped != nil {
+			return
+		}
 	}
 }
 

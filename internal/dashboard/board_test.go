@@ -25,6 +25,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -190,7 +191,7 @@ func (w *world) await(open string, wanted func(*state) bool) *state {
 		if wanted(s) {
 			return s
 		}
-		if !rest(ctx, 20*time.Millisecond) {
+		if gax.Sleep(ctx, 20*time.Millisecond) != nil {
 			w.t.Fatalf("not as wanted in %v: %+v", eventually, s)
 		}
 	}

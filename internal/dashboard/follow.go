@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -54,7 +55,8 @@ func (b *Board) follow(ctx context.Context, f *feed) {
 		}
 
 		b.interrupted(f, err)
-		if !rest(ctx, pause) {
+		stopped := gax.Sleep(ctx, pause)
+		if stopped != nil {
 			return
 		}
 		pause = min(2*pause, longestPause)
@@ -116,16 +118,6 @@ func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
 	b.reads += reads
 }
 
-// rest waits. It returns false as soon as ctx ends.
-func rest(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
-	}
-}
-
 // listen notes what a listener gets until Firestore ends it.
 func listen(ctx context.Context, q firestore.Query, note noter) error {
 	snapshots := q.Snapshots(ctx)
@@ -168,8 +160,9 @@ func poll(ctx context.Context, q firestore.Query, interval time.Duration, note n
 			return err
 		}
 
-		if !rest(ctx, max(interval, pollShare*time.Since(began))) {
-			return ctx.Err()
+		err = gax.Sleep(ctx, max(interval, pollShare*time.Since(began)))
+		if err != nil {
+			return err
 		}
 	}
 }

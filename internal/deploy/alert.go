@@ -12,7 +12,7 @@ var Alert Kind = &alertKind{nameless{common{noun: "alert", from: MonitoringAPI, 
 
 type alertKind struct{ nameless }
 
-func (k *alertKind) key(o Object) string { return o.Get("userLabels." + label) }
+func (k *alertKind) key(o Object) string { return o.Get("userLabels." + purposeLabel) }
 
 func (k *alertKind) label(o Object) string { return k.key(o) }
 
@@ -52,7 +52,7 @@ func (a *alert) policy() Object {
 
 	return Object{
 		"displayName": "Tally: " + strings.ReplaceAll(a.name, "-", " "),
-		"userLabels":  Object{label: a.name},
+		"userLabels":  Object{purposeLabel: a.name},
 		"severity":    a.severity,
 		"documentation": Object{"mimeType": "text/markdown",
 			"content": a.says + ".\n\nWhat to do: https://" + module + "/blob/main/docs/playbooks/" + a.name + ".md"},
@@ -88,7 +88,7 @@ func (d *Description) alerts(channel *channel, have *State) {
 
 		content := a.policy()
 		settings := append(leaves("", content, "--policy="+content.text()),
-			Setting{Arg: "--user-labels=" + label + "=" + a.name, Always: true},
+			Setting{Arg: "--user-labels=" + purposeLabel + "=" + a.name, Always: true},
 			Setting{Arg: markArg, Always: true})
 		if channels != "" {
 			settings = append(settings, Setting{Path: "notificationChannels", Want: channels, Arg: "--notification-channels=" + channels, Always: true})
@@ -111,7 +111,9 @@ func (p *policy) update(have Object, changes []Change) Command {
 	return p.wanted.update(have, changes).filled(p.lookup)
 }
 
-func (p *policy) exists() *Command { return p.listed(fmt.Sprintf("userLabels.%s=%q", label, p.name)) }
+func (p *policy) exists() *Command {
+	return p.listed(fmt.Sprintf("userLabels.%s=%q", purposeLabel, p.name))
+}
 
 func (p *policy) terraform(t *terraform) {
 	b := snake(p.content).(block)

@@ -27,7 +27,7 @@ func (d *Description) channel() *channel {
 		Setting{Arg: "--type=email"},
 		Setting{Arg: "--display-name=Tally"},
 		Setting{Arg: "--channel-labels=email_address=" + d.AlertEmail},
-		Setting{Arg: "--user-labels=" + label + "=alerts"},
+		Setting{Arg: "--user-labels=" + purposeLabel + "=alerts"},
 		Setting{Arg: markArg},
 	)}
 	d.add(c)
@@ -35,14 +35,14 @@ func (d *Description) channel() *channel {
 }
 
 func (c *channel) exists() *Command {
-	return c.listed(fmt.Sprintf("labels.email_address=%q AND userLabels.%s=%q", c.name, label, "alerts"))
+	return c.listed(fmt.Sprintf("labels.email_address=%q AND userLabels.%s=%q", c.name, purposeLabel, "alerts"))
 }
 
 func (c *channel) terraform(t *terraform) {
 	t.add(channelType, "email", block{
 		"display_name": "Tally",
 		"type":         "email",
-		"labels":       block{"email_address": escape(c.name)},
-		"user_labels":  block{label: "alerts"},
+		"labels":       block{"email_address": literal(c.name)},
+		"user_labels":  block{purposeLabel: "alerts"},
 	})
 }

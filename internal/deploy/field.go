@@ -146,7 +146,7 @@ func (t *terraform) field(name string) block {
 
 	field := t.resources[fieldType][address]
 	if field == nil {
-		field = block{"database": segment(name, "databases"), "collection": escape(group), "field": escape(id)}
+		field = block{"database": segment(name, "databases"), "collection": literal(group), "field": literal(id)}
 	}
 	t.add(fieldType, address, field)
 	return field

@@ -93,7 +93,7 @@ func (d *Description) function(name, entryPoint, purpose string, settings ...Set
 		Setting{Path: "serviceConfig.ingressSettings", Want: "ALLOW_INTERNAL_ONLY", Arg: "--ingress-settings=internal-only"},
 		// https://cloud.google.com/run/docs/rollouts-rollbacks-traffic-migration
 		Setting{Path: "serviceConfig.allTrafficOnLatestRevision", Want: "true", Arg: "--serve-all-traffic-latest-revision"},
-		Setting{Path: "labels." + label, Want: purpose, Arg: "--update-labels=" + label + "=" + purpose},
+		Setting{Path: "labels." + purposeLabel, Want: purpose, Arg: "--update-labels=" + purposeLabel + "=" + purpose},
 		Setting{Arg: "--update-labels=" + madeByLabel + "=true"},
 	)
 

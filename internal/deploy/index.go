@@ -159,12 +159,12 @@ func (x *index) exists() *Command {
 func (x *index) terraform(t *terraform) {
 	var fields []block
 	for _, f := range x.of.Fields {
-		fields = append(fields, block{"field_path": escape(string(f.Field)), "order": orderOf(f)})
+		fields = append(fields, block{"field_path": literal(string(f.Field)), "order": orderOf(f)})
 	}
 
 	t.add(indexType, hashed(x.of.Collection, x.name), block{
 		"database":    segment(x.name, "databases"),
-		"collection":  escape(x.of.Collection),
+		"collection":  literal(x.of.Collection),
 		"query_scope": collectionScope,
 		"fields":      fields,
 		"timeouts":    block{"create": "24h"},

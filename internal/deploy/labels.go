@@ -5,14 +5,16 @@ import "slices"
 // Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and
 // the description of what tally deploy made and cannot label.
 const (
-	label       = "tally"        // its purpose
-	madeByLabel = "tally-deploy" // its maker
-	sourceLabel = "tally-source" // of functions: which source
-	madeBy      = "Made by tally deploy"
+	purposeLabel = "tally"        // its purpose
+	madeByLabel  = "tally-deploy" // its maker
+	sourceLabel  = "tally-source" // of functions: which source
+	madeBy       = "Made by tally deploy"
 )
 
 // ours reports whether tally deploy or its Terraform made the resource.
-func ours(o Object) bool { return o.Get("labels."+label) != "" || o.Get("userLabels."+label) != "" }
+func ours(o Object) bool {
+	return o.Get("labels."+purposeLabel) != "" || o.Get("userLabels."+purposeLabel) != ""
+}
 
 // made reports whether tally deploy made the resource.
 func made(o Object) bool {

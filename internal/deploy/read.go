@@ -10,8 +10,8 @@ import (
 	"google.golang.org/api/option"
 )
 
-// listed are the kinds of which one call lists all resources of a project, with their collections.
-var listed = []struct {
+// listedKinds are the kinds of which one call lists all resources of a project, with their collections.
+var listedKinds = []struct {
 	kind       Kind
 	collection string
 }{
@@ -63,7 +63,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 // readAll reads at once all that can be read of a project of which only the name is known.
 func (s *State) readAll(ctx context.Context, project string) {
 	var all sync.WaitGroup
-	for _, l := range listed {
+	for _, l := range listedKinds {
 		all.Go(func() { s.list(ctx, l.kind, project+"/"+l.collection) })
 	}
 

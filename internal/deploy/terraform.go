@@ -107,7 +107,7 @@ func (t *terraform) configuration(folder string, files []string) block {
 
 	var source []block
 	for _, name := range files {
-		content := fmt.Sprintf("${file(%q)}", "${var.clone}/"+escape(name))
+		content := fmt.Sprintf("${file(%q)}", "${var.clone}/"+literal(name))
 		source = append(source, block{"filename": name, "content": content})
 	}
 	archive := block{"type": "zip", "output_path": "${path.module}/.terraform/tally.zip", "source": source}
@@ -198,7 +198,7 @@ func settingsOf(r Resource) block {
 	b := make(block)
 	for _, s := range r.Settings() {
 		if s.Path != "" && s.Want != "" {
-			set(b, s.Path, escape(s.Want))
+			set(b, s.Path, literal(s.Want))
 		}
 	}
 	return b
@@ -266,7 +266,7 @@ func snake(content any) any {
 		}
 		return all
 	case string:
-		return escape(c)
+		return literal(c)
 	}
 	return content
 }
@@ -275,8 +275,8 @@ func snakeCase(name string) string {
 	return regexp.MustCompile("[A-Z]").ReplaceAllStringFunc(name, func(s string) string { return "_" + strings.ToLower(s) })
 }
 
-// escape returns the text with its signs of a template escaped, so that Terraform takes it literally.
-func escape(text string) string {
+// literal returns the text as Terraform takes it literally, with the signs of a template escaped.
+func literal(text string) string {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(text)
 }
 

@@ -56,7 +56,7 @@ func (d *Description) trigger(name string, database Database, r *rollup.Route, h
 		value("destination.cloudRun.service", OnWriteName, "--destination-run-service"),
 		value("destination.cloudRun.region", d.region(), "--destination-run-region"),
 		value("serviceAccount", d.email(triggerAccount), "--service-account"),
-		Setting{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
+		Setting{Path: "labels." + purposeLabel, Want: "on-write", Arg: "--labels=" + purposeLabel + "=on-write"},
 		Setting{Arg: "--labels=" + madeByLabel + "=true"},
 	)})
 }
@@ -83,7 +83,7 @@ func (g *trigger) criteria() []block {
 		}
 
 		_, value, _ := strings.Cut(s.Arg, attribute+"=")
-		c := block{"attribute": attribute, "value": escape(value)}
+		c := block{"attribute": attribute, "value": literal(value)}
 		if attribute == "document" {
 			c["operator"] = "match-path-pattern"
 		}

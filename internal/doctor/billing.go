@@ -31,7 +31,8 @@ const (
 // us-central1 for 1 vCPU and 512 MiB (https://cloud.google.com/run/pricing).
 func (e *examination) billing(ctx context.Context) {
 	served, busy, running := e.measure(ctx, requests), e.measure(ctx, billable), e.measure(ctx, instances)
-	if !e.read(deploy.Service) || len(e.finding.Problems) > 0 {
+	known := e.read(deploy.Service)
+	if !known || len(e.finding.Problems) > 0 {
 		return
 	}
 

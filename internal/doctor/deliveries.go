@@ -29,7 +29,8 @@ const longestWait = 20 * time.Minute
 // (https://cloud.google.com/monitoring/api/metrics_gcp_p_z#gcp-run).
 func (e *examination) deliveries(ctx context.Context) {
 	subscriptions := e.subscriptions()
-	if !e.read(deploy.Trigger) {
+	known := e.read(deploy.Trigger)
+	if !known {
 		return
 	}
 	if len(subscriptions) == 0 {

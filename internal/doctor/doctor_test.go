@@ -161,7 +161,7 @@ var broken = []struct {
 	})},
 	{"an old call", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.New(readAt.Add(-24 * time.Hour)) })},
 	{"drift", "drift", func(g *googletest.Google) { measure(g, drifted, 2, 1) }},
-	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, late, 7) }},
+	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, cameLate, 7) }},
 	{"traffic for which instances are cheaper", "billing", func(g *googletest.Google) {
 		measure(g, requests, 9e6, 1e6)
 		measure(g, billable, day.Seconds())

@@ -10,7 +10,8 @@ import (
 
 // lastTick finds that the job does not call RollUpOnSchedule, or that its last call failed.
 func (e *examination) lastTick(context.Context) {
-	if !e.read(deploy.Job) {
+	known := e.read(deploy.Job)
+	if !known {
 		return
 	}
 
@@ -51,7 +52,7 @@ func (e *examination) drift(ctx context.Context) {
 
 // late finds that roll-ups of the last day came late.
 func (e *examination) late(ctx context.Context) {
-	e.none(ctx, late, "%.0f roll-ups came late: docs/playbooks/lag.md")
+	e.none(ctx, cameLate, "%.0f roll-ups came late: docs/playbooks/lag.md")
 }
 
 // none finds a metric of the last day that is not 0.

@@ -15,7 +15,7 @@ import (
 // What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
 const (
 	drifted   = "logging.googleapis.com/user/tally_drift"
-	late      = "logging.googleapis.com/user/tally_events_late"
+	cameLate  = "logging.googleapis.com/user/tally_events_late"
 	requests  = "run.googleapis.com/request_count"
 	billable  = "run.googleapis.com/container/billable_instance_time"
 	instances = "run.googleapis.com/container/instance_count"

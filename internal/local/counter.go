@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/shards"
+	"github.com/googleapis/gax-go/v2"
 )
 
 // A RollUp is a version of a roll-up document that a listener saw.
@@ -104,9 +105,9 @@ func (c *Counter) Add(ctx context.Context) error {
 			return nil
 		}
 
-		cause := Sleep(ctx, retryPause)
-		if cause != nil {
-			return fmt.Errorf("%w: increments of counters/%s are refused: %w", cause, c.ID, err)
+		stopped := gax.Sleep(ctx, retryPause)
+		if stopped != nil {
+			return fmt.Errorf("%w: increments of counters/%s are refused: %w", context.Cause(ctx), c.ID, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
@@ -194,9 +195,9 @@ func (r *running) alone(ctx context.Context) error {
 	idle := r.stack.Config.Cadence * 5 / 2
 	for n := range r.Lone() {
 		c := r.counters[n%len(r.counters)]
-		err := Sleep(ctx, time.Until(c.History().last().Seen.Add(idle)))
+		err := gax.Sleep(ctx, time.Until(c.History().last().Seen.Add(idle)))
 		if err != nil {
-			return err
+			return context.Cause(ctx)
 		}
 
 		err = r.increment(ctx, c)

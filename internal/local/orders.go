@@ -12,6 +12,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
@@ -318,9 +319,9 @@ func (r *ordering) put(ctx context.Context, n int, o order) error {
 			return nil
 		}
 
-		cause := Sleep(ctx, retryPause)
-		if cause != nil {
-			return fmt.Errorf("%w: writing %s: %w", cause, doc.ID, err)
+		stopped := gax.Sleep(ctx, retryPause)
+		if stopped != nil {
+			return fmt.Errorf("%w: writing %s: %w", context.Cause(ctx), doc.ID, err)
 		}
 
 		r.mu.Lock()

@@ -43,6 +43,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/local/framework"
 	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/googleapis/gax-go/v2"
 )
 
 // Options say what to run.
@@ -379,7 +380,7 @@ func (s *Stack) keep(ctx context.Context, n int) {
 		}
 
 		s.Say("functions process at port %d ended (%v); starting another", p.Port, p.reason)
-		err := Sleep(ctx, restartPause)
+		err := gax.Sleep(ctx, restartPause)
 		if err != nil {
 			return
 		}
@@ -387,15 +388,5 @@ func (s *Stack) keep(ctx context.Context, n int) {
 		if err != nil {
 			s.Say("%v", err)
 		}
-	}
-}
-
-// Sleep waits for d. If ctx ends before, Sleep returns the cause of that.
-func Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

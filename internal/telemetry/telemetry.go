@@ -88,7 +88,11 @@ const (
 // returns at once while another export is in work. A failed export is logged. It loses its spans,
 // but no metrics: they are cumulative, so the next export holds them.
 func (t *Telemetry) Flush(ctx context.Context) {
-	if t == nil || !t.exporting.TryLock() {
+	if t == nil {
+		return
+	}
+	free := t.exporting.TryLock()
+	if !free {
 		return
 	}
 	defer t.exporting.Unlock()
