@@ -179,7 +179,7 @@ func (text source) group(n routeNode) (document.Field, error) {
 
 	capture := n.capture()
 	if n.pattern[last].Segment == capture {
-		return "", text.mistake(n.pattern[last].at, "the pattern's capture is called as the group is, %v; call it otherwise", capture)
+		return "", text.mistake(n.pattern[last].at, "the pattern's capture has the name of the group, %v; give it another name", capture)
 	}
 
 	saysExisting := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" })

@@ -88,7 +88,7 @@ func (a *audit) untold(ctx context.Context, c Counter, since time.Time) bool {
 	defer cancel()
 	note, err := a.store.LoadCursor(ctx, untoldOf(c.Template))
 	if err != nil {
-		a.options.Logger.WarnContext(ctx, "it is not known whether all events told their documents", "counter", c.RollUp, "error", err)
+		a.options.Logger.WarnContext(ctx, "the note about events without their documents was not read; the difference counts as drift", "counter", c.RollUp, "error", err)
 		return false
 	}
 	return note.UpdateTime.After(since.Add(-untoldEvery))

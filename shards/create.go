@@ -145,7 +145,7 @@ func (c *Counter) CreateOncePerUser(ctx context.Context) error {
 		return c.err
 	}
 	if c.fixed != 0 {
-		return fmt.Errorf("%w: by option %s has no counter document to say it in", ErrNotOncePerUser, c.doc.Path)
+		return fmt.Errorf("%w: %s has a fixed number of shards, and so no counter document that could say it", ErrNotOncePerUser, c.doc.Path)
 	}
 	return c.failed("create once per user", c.transact(ctx, c.declareOncePerUser))
 }
@@ -223,7 +223,7 @@ func (c *Counter) Unfreeze(ctx context.Context) error {
 // checkFreezable returns an error if the counter has no document that could say that it is frozen.
 func (c *Counter) checkFreezable(operation string) error {
 	if c.err == nil && c.fixed != 0 {
-		return c.failed(operation, errors.New("by option the counter has no counter document to say it in"))
+		return c.failed(operation, errors.New("the counter has a fixed number of shards, and so no counter document that could say it"))
 	}
 	return c.err
 }

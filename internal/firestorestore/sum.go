@@ -257,7 +257,7 @@ func (v *snapshot) sumField(ctx context.Context, f field) (answer, error) {
 	sum := finite.sum.Float64() // of finite numbers, but perhaps beyond the largest double
 	switch {
 	case math.IsNaN(sum):
-		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double, both ways", rollup.ErrUnkept, f.path)
+		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double in both directions", rollup.ErrUnkept, f.path)
 	case math.IsInf(sum, 0):
 		finite.sum = value.Double(math.Copysign(math.MaxFloat64, sum))
 	}
@@ -483,7 +483,7 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 
 	a, err := v.ask(ctx, added.where(">", 0).where("<", math.Inf(1)))
 	if err != nil {
-		return 0, fmt.Errorf("firestore: summing what is positive of %s: %w", added.path, err)
+		return 0, fmt.Errorf("firestore: summing the positive numbers of %s: %w", added.path, err)
 	}
 
 	magnitude := min(2*a.sum.Float64()-added.sum, math.MaxFloat64)
