@@ -37,7 +37,7 @@ type Cursor struct {
 	// Only audits use these.
 	Tick     time.Time     // when the audit that saved this began
 	Complete time.Time     // when an audit last came to the last counter; zero: none did
-	Cycle    time.Duration // how long before Complete that had last happened; 0: unknown
+	Cycle    time.Duration // how long the last walk of all counters took, up to Complete; 0: unknown
 
 	// Only Keep uses Changed. It has the paths of the roll-ups of the counters that had changed at
 	// their last visit, in the order in which they are due.

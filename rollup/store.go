@@ -99,8 +99,8 @@ type Snapshot interface {
 	// returns 0 if the order in which the numbers are added up makes no difference.
 	Magnitude(ctx context.Context, name string) (float64, error)
 
-	// Malformed names shards that Sum has left out, as MalformedShard does. It names at most as
-	// many as the argument says. Sum must have been called.
+	// Malformed names shards that Sum has left out, as MalformedShard does. If there are more than
+	// the number most, it leaves out the others. Sum must have been called.
 	Malformed(ctx context.Context, most int) ([]string, error)
 
 	// Claim reads the counter's claim. View must have opened the snapshot. If there is no claim,

@@ -21,8 +21,9 @@ const (
 	// TALLY_SCHEDULE_PERIOD.
 	SchedulePeriod = 10 * time.Minute
 
-	// OnScheduleTimeout is the timeout of RollUpOnSchedule. It leaves a call that works until the
-	// next one is due the time to finish what it has begun, which takes longestCall at most.
+	// OnScheduleTimeout is the timeout of RollUpOnSchedule. It is longer than the period, so that a
+	// call that works until the next one is due can finish what it has begun. That takes
+	// longestCall at most.
 	OnScheduleTimeout = SchedulePeriod + time.Minute
 
 	// AuditConcurrency is how many counters of a database are in work at once: enough to hide

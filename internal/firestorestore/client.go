@@ -25,8 +25,9 @@ const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 
 // Open opens the Store of a database, over one connection with the dial options. It uses
 // application default credentials or, unless emulator is empty, the emulator at that host:port.
-// Nothing is sent to Firestore yet. So if the database does not exist, only the first call fails.
-// The Store logs to logger what it does not tell the engine, such as an index that is missing.
+// Nothing is sent to Firestore yet. So if the database does not exist, Open succeeds, and the first
+// call fails. The Store logs to logger what it does not tell the engine, such as an index that is
+// missing.
 func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
 	s := &Store{
 		database: fmt.Sprintf("projects/%s/databases/%s", project, database),

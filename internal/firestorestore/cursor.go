@@ -81,7 +81,7 @@ func (s storedCursor) cursor() rollup.Cursor {
 	return c
 }
 
-// LoadCursor implements rollup.AuditStore. Anybody may delete the document at any time. The work
+// LoadCursor implements rollup.AuditStore. It is safe to delete the document at any time. The work
 // then begins anew.
 func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
 	path := cursorPath(of)
