@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// How doctor ends when something is wrong, and when nothing is wrong that it could check.
+// How doctor ends when something is wrong, and when it found nothing wrong but could not check all.
 var (
 	errUnsound   = errors.New("something is wrong; the commands above mend it, and tally doctor --explain tells more")
 	errUnchecked = errors.New("not all could be checked")
