@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Mend returns the commands that turn the state into the description. It leaves out resources that
-// could not be read, and what Tally has too much of.
+// Mend returns the steps after which the project has all that the description wants. It leaves out
+// kinds that could not be read. It deletes a resource only to make it anew; Surplus has those that
+// the description does not want.
 func (d *Description) Mend(have *State) Plan {
 	var p Plan
 	p.enable(d, have)

@@ -10,7 +10,8 @@ import (
 	"google.golang.org/api/option"
 )
 
-// listed are the kinds of which one call lists all resources of a project, with their collections.
+// listed are the kinds that are read by one List of a collection, which has all resources of the
+// project.
 var listed = []struct {
 	kind       Kind
 	collection string
@@ -29,10 +30,10 @@ var listed = []struct {
 // Read reads the project over the REST interfaces of Google's APIs. It changes nothing there. The
 // options are those of Google's clients.
 //
-// State.Unread tells which parts could not be read; it is an error if one of them is needed for
-// everything else. An API that is not enabled counts as read: it has nothing. What could not be read
-// in a location where nothing of Tally's was found is not Unread until ReadFor tells that something is
-// to be there.
+// State.Unread tells which kinds could not be read. It is an error if the project, its APIs or its
+// databases could not, because everything else needs them. An API that is not enabled counts as
+// read: it has nothing. A single location that does not answer makes a kind Unread only if it
+// matters; see settle.
 func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, error) {
 	s, err := connect(ctx, id, o)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *State) readAll(ctx context.Context, project string) {
 }
 
 // ReadFor reads the resources that only the description names: indexes, fields and the repository.
-// What could not be read in a location where the description has something is Unread from then on.
+// A location that did not answer makes a kind Unread if the description wants something there.
 func (s *State) ReadFor(ctx context.Context, d *Description) {
 	s.settle(d)
 
