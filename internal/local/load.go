@@ -16,8 +16,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A Load increments new counters on a stack. It begins with lone increments: each meets an idle
-// counter, of which the functions keep nothing in memory. All other increments follow at a rate.
+// A Load increments new counters on a stack. It begins with lone increments: each comes to a
+// counter that was idle for so long that the functions have forgotten it. All other increments
+// follow at a rate.
 type Load struct {
 	Counters   int
 	Shards     int     // of each counter
@@ -153,8 +154,8 @@ func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 	return r.settle(ctx)
 }
 
-// createOne creates a counter. Its listener lives on, so a limited context would end it: a timer
-// bounds the step instead.
+// createOne creates a counter. A timer bounds the step. A limited context would not do: it would
+// end the counter's listener, which lives on.
 func (r *running) createOne(ctx context.Context, fail func(error), id string) (*Counter, error) {
 	late := time.AfterFunc(r.limit(), func() { fail(r.late()) })
 	defer late.Stop()
