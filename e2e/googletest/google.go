@@ -98,7 +98,7 @@ type Google struct {
 	agents    map[string]bool // service accounts of Google's, by email
 	failures  []*failure
 	uploaded  []byte // source of a function
-	last      int    // the number that next gave last
+	last      int    // the last number that next returned
 }
 
 // A failure makes calls fail.
@@ -333,8 +333,8 @@ func cloned[M proto.Message](of map[string]M) map[string]M {
 // projectOf is the project in a name, by its number or a wildcard.
 var projectOf = regexp.MustCompile(`^projects/(` + Number + `|-)(/|$)`)
 
-// key returns the name under which a resource is kept. It has the project's ID where the name may
-// have its number.
+// key returns the name under which a resource is kept: with the project's id, also if the name has
+// the project's number or a wildcard.
 func (g *Google) key(name string) string {
 	return projectOf.ReplaceAllString(name, "projects/"+g.project+"$2")
 }
