@@ -12,7 +12,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A sayer is who says which routes there are.
+// A sayer says who stated the routes.
 type sayer int
 
 const (
@@ -68,7 +68,8 @@ func (d decision) allows(a access) error {
 //
 // The command works by the routes of the functions that run. Only routes that the user names for
 // this command go before them. If the stated routes differ from those that run, the command only
-// reads: by wrong routes it would find no shards of a counter, and set its roll-up to 0.
+// reads: by wrong routes it would find no shards of a counter, and set its roll-up to 0. It also
+// only reads a database that the functions do not serve.
 //
 // If no functions run, or nobody knows, the command works by the stated routes, else by the default
 // one. It may do everything by routes that the user names for this command, or that tally.yaml says
@@ -89,7 +90,8 @@ func decide(said stated, runs running, database string) decision {
 	return d
 }
 
-// notice tells the user that no functions are known to have these routes; "" if some have them.
+// notice returns what the user should know first: that the routes are assumed, or that nobody could
+// ask the functions for theirs; "" if neither is so.
 func notice(d decision, runs running) string {
 	switch {
 	case d.assumed:

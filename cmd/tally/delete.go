@@ -175,7 +175,7 @@ func findMatching(ctx context.Context, s *session, pattern string) (matching []r
 	return slices.DeleteFunc(matching, isGone), nil
 }
 
-// sumAll replaces the roll-up of each counter found by the sums of its shards.
+// sumAll replaces each counter's roll-up by the sums of its shards.
 func sumAll(ctx context.Context, store rollup.Store, counters []rollup.Found) error {
 	summing, ctx := errgroup.WithContext(ctx)
 	summing.SetLimit(deletedAtOnce)

@@ -49,8 +49,8 @@ func (d *dialog) patient(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// begin shows the progress of work that may take long: what is done, to how many of which unit, or
-// unknown. kept says what is true if the work is stopped, and how to go on.
+// begin shows the progress of work that may take long. what names the work. total says how many of
+// the unit it has, or unknown. kept says what is true if it is stopped, and how to go on.
 func (d *dialog) begin(what, unit string, total int, kept string) {
 	d.stop()
 	d.progress, d.kept = newProgress(d.logs, what, unit, total), kept

@@ -187,9 +187,9 @@ func (h *hints) suggest(text, why, route string, others rollup.Routes) {
 
 const (
 	// lookEvery is the shortest pause after a look. lookShare makes the pause a hundred times as
-	// long as the look took, so that looks take a hundredth of the emulator's time: with 10,000
-	// documents a look takes some 0.5 s. It does not count after the first look. That is as slow
-	// without any document, because the emulator is cold, and a newcomer waits for the second.
+	// long as the look took, so that looks take a hundredth of the emulator's time. With 10,000
+	// documents a look takes some 0.5 s. After the first look the pause is lookEvery: this look is
+	// slow even without documents, because the emulator is cold, and a newcomer waits for the next.
 	lookEvery = 5 * time.Second
 	lookShare = 100
 
@@ -211,7 +211,7 @@ func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
 	}
 }
 
-// pauseAfter returns the pause after so many looks, of which the last took so long.
+// pauseAfter returns the pause after a look that took so long. looks counts the looks until then.
 func pauseAfter(looks int, took time.Duration) time.Duration {
 	if looks == 1 {
 		return lookEvery
@@ -220,7 +220,7 @@ func pauseAfter(looks int, took time.Duration) time.Duration {
 }
 
 // look looks at the first documents of each of the collections, and of those below them. It reports
-// whether there are any. What it cannot read is left to the next look.
+// whether there are any collections. It leaves documents that it cannot read to the next look.
 func (h *hints) look(ctx context.Context, client *firestore.Client, collections *firestore.CollectionIterator, depth int) bool {
 	all, _ := collections.GetAll()
 	for _, collection := range all {

@@ -24,7 +24,7 @@ import (
 
 // A databaseCommand is a command that works on a database.
 type databaseCommand struct {
-	access  access        // the most that it does there; its help names the role for that
+	access  access        // what it does there, unless a flag asks for more; its help names the role
 	called  func() access // what this call does, where flags decide that; nil: access
 	asks    string        // usage of its flag --yes; empty: the command asks nothing
 	endless bool          // there is no timeout unless --timeout sets one

@@ -92,7 +92,7 @@ func table(text string) string {
 	return strings.Join(blocks, "\n\n")
 }
 
-// widthsOf returns how wide the columns of rows are, but for the last of each row.
+// widthsOf returns the widths of the columns of rows. The last cell of a row does not count.
 func widthsOf(rows []string) (widths []int) {
 	for _, row := range rows {
 		cells := strings.Split(row, "\t")
@@ -198,13 +198,13 @@ func (p *progress) draw() {
 	}
 }
 
-// at says that so much is done, out of a total.
+// at notes how much is done, and how much there is.
 func (p *progress) at(done, total int) {
 	p.done.Store(int64(done))
 	p.total.Store(int64(total))
 }
 
-// describe says what is done from now on.
+// describe gives the work another name from now on.
 func (p *progress) describe(what string) {
 	p.screen.mu.Lock()
 	defer p.screen.mu.Unlock()
