@@ -38,7 +38,7 @@ func (u unready) String() string {
 	return u.label() + ": being built" + u.have.Get("progress")
 }
 
-// unready returns the indexes that cannot serve a query yet.
+// unready returns the description's indexes that cannot serve a query yet.
 func (d *Description) unready(have *State) []unready {
 	var all []unready
 	for _, r := range d.Resources {

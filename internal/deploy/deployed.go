@@ -37,8 +37,8 @@ func (s *State) Env() map[string]string {
 	return env
 }
 
-// Wanted returns the variables that the functions are to have: those of tally.yaml, or, where there
-// is none, those that they have.
+// Wanted returns the variables that the functions are to have: those of tally.yaml, or if there is
+// no tally.yaml, those that they have now.
 func (s *State) Wanted(f *appfolder.Folder) map[string]string {
 	env := f.Variables()
 	if f.File == "" {

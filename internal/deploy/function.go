@@ -17,7 +17,7 @@ var Function Kind = &functionKind{common{noun: "function", from: functionsAPI, a
 
 type functionKind struct{ common }
 
-// Command implements Kind. One command deploys what is new and what is changed.
+// Command implements Kind. The same command of gcloud creates a function and updates it.
 func (k *functionKind) Command(project, verb, name string, args ...string) Command {
 	if verb == "create" || verb == "update" {
 		verb = "deploy"

@@ -146,5 +146,5 @@ func (p *Plan) noteBuilds(d *Description) {
 	}
 }
 
-// locationID returns the id of a location, of which APIs also give the full name.
+// locationID returns the id of a location. Some APIs give the id, and others the full name.
 func locationID(name string) string { return path.Base(name) }

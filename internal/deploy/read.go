@@ -61,7 +61,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	return s, nil
 }
 
-// readAll reads at once all that can be read of a project of which only the name is known.
+// readAll reads everything for which the project's name is enough, all at once.
 func (s *State) readAll(ctx context.Context, project string) {
 	var all sync.WaitGroup
 	for _, l := range listed {

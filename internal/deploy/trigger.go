@@ -93,7 +93,7 @@ func (g *trigger) criteria() []block {
 }
 
 // whyAnew returns why a trigger must be made anew although its settings are right; nil if it need
-// not. gcloud can change nothing of what it finds.
+// not. gcloud has no command that would mend it in place.
 func (d *Description) whyAnew(database Database, trigger Object, have *State) (reasons []string) {
 	if trigger == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Undeploy returns the steps that delete the resources that Deploy's steps made, but for indexes.
+// Undeploy returns the steps that delete the resources that Deploy's steps made, except indexes.
 // It deletes no document, no rule and no database, and leaves fields, APIs and service agents as
 // they are. It does not change the state.
 func Undeploy(have *State) (Plan, error) {
