@@ -11,6 +11,6 @@
 //   - A change that rules cannot see makes no drift: TestDoubleNumShards.
 //   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each vote
 //     is 0 or 1, of its user: TestAnyCommits.
-//   - Limits that docs/recipes.md tells, what it says to change, and its blocks for other routes, with
-//     attacks of their own: TestLimits, TestChanges, TestBlocks, TestRecipes.
+//   - What docs/recipes.md says holds: its limits, the changes that it tells to make, and its blocks
+//     for other routes, with attacks of their own: TestLimits, TestChanges, TestBlocks, TestRecipes.
 package rules

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A noter takes the changes of what a query finds, in no order. Its first call has every document
-// that the query finds.
+// A noter is called with the changes of the documents that a query finds, in no order. The first
+// call has every document that the query finds.
 type noter func(changes []firestore.DocumentChange, first bool)
 
 // A feed follows what a query finds.

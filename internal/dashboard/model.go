@@ -69,8 +69,8 @@ func (r *row) Noun() string {
 	return "document"
 }
 
-// Adds reports whether the total is a sum or a count: totals that can be added up, and of which the
-// change is increments.
+// Adds reports whether the total is a sum or a count. Only such totals can be added up, and only
+// their change tells how much was added.
 func (r *row) Adds() bool {
 	return r.total.Aggregate == rollup.Sum || r.total.Aggregate == rollup.Count
 }
