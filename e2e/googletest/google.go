@@ -93,9 +93,9 @@ type Google struct {
 	rest    *url.URL
 
 	mu        sync.Mutex
-	resources map[string]proto.Message
-	policies  map[string]*iampb.Policy
-	agents    map[string]bool // service accounts of Google's, by email
+	resources map[string]proto.Message // by full name
+	policies  map[string]*iampb.Policy // by full name of the resource
+	agents    map[string]bool          // service accounts of Google's, by email
 	failures  []*failure
 	uploaded  []byte // source of a function
 	last      int    // the last number that next returned
@@ -108,8 +108,8 @@ type failure struct {
 	times       int
 }
 
-// Start starts Google with the project, which has a Firestore database and nothing else. It ends
-// with the test.
+// Start starts Google with the project. The project has a Firestore database, and what Google gives
+// to every project. Google ends with the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
 	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}

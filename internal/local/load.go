@@ -189,8 +189,9 @@ func (r *running) settle(ctx context.Context) (usage, error) {
 	return usage{time.Now(), r.stack.Relay.Stats(), billed}, err
 }
 
-// alone makes the lone increments, one at a time. The functions forget a counter two cadences after
-// its last roll-up, so it is idle after that; half a cadence more is for slow machines.
+// alone makes the lone increments, one at a time. The functions forget a counter about a cadence
+// after its last roll-up. A counter that has rested for two and a half is idle, on a slow machine
+// too.
 func (r *running) alone(ctx context.Context) error {
 	idle := r.stack.Config.Cadence * 5 / 2
 	for n := range r.Lone() {
