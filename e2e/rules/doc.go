@@ -3,7 +3,7 @@
 //
 //   - The rules allow what honest apps send, and refuse attacks: TestHonest, TestAttacks, TestReads.
 //     Each attack names the part of the rules that refuses it. The test also softens that part, and
-//     the attack must get through then. So no other part hides it, and the test fails if the part
+//     the attack must get through then. So no other part refuses it, and the test fails if the part
 //     is lost.
 //   - Every rule that allows lists, in firestore.rules and in the docs, refuses a query with an
 //     offset, whichever SDK sends it: TestListRules, TestOffsets, TestOffsetsOfGo. docs/test sends

@@ -19,7 +19,7 @@ type Grant struct {
 const conditionTitle = "tally" // of the conditions on grants
 
 // grants gives the roles on resources of the kind that are missing. It takes away roles that are
-// given to everybody, and roles of Tally's accounts that are given on another condition.
+// given to everybody, and wanted roles that are given on another condition.
 func (p *Plan) grants(d *Description, k Kind, have *State) {
 	for _, g := range d.Grants {
 		if g.On == k && !slices.Contains(have.given, g) {

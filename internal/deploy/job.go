@@ -52,7 +52,7 @@ func (d *Description) schedule(have *State) {
 	lookup := Function.Command(d.Project, "describe", d.in(d.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	d.add(&job{uri: lookup, wanted: d.want(Job, d.Job(),
 		value("schedule", fmt.Sprintf("*/%d * * * *", config.SchedulePeriod/time.Minute), "--schedule"),
-		value("timeZone", "Etc/UTC", "--time-zone"), // no hour comes twice or never
+		value("timeZone", "Etc/UTC", "--time-zone"), // UTC has no summer time
 		value("httpTarget.uri", uri, "--uri"),
 		value("httpTarget.httpMethod", "POST", "--http-method"),
 		// https://cloud.google.com/scheduler/docs/http-target-auth

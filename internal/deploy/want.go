@@ -8,10 +8,14 @@ import (
 	"github.com/firestore-tally/tally/internal/config"
 )
 
-// Want returns what is to be deployed. Each setting comes from the app's tally.yaml. If that does
-// not say it, it stays as it is deployed; else it has its default. c is the configuration that the
-// variables of State.Wanted say. upload is the functions' source; nil: any will do. It is an error
-// if Tally cannot serve one of the databases, or if the settings contradict each other.
+// Want returns what is to be deployed, by the app's tally.yaml and the state that was read. If
+// tally.yaml does not say the region, the billing or the request logs, they stay as they are
+// deployed. If it does not say a variable or the number of instances, these have their defaults;
+// they stay as they are deployed only if there is no tally.yaml.
+//
+// c is the configuration that the variables of State.Wanted say. upload is the functions' source;
+// nil: any will do. It is an error if Tally cannot serve one of the databases, or if the settings
+// contradict each other.
 //
 // Want is pure: it calls nobody, and changes nothing that it is given.
 func Want(f *appfolder.Folder, have *State, c config.Config, upload *Upload) (*Description, error) {
@@ -28,8 +32,7 @@ func Want(f *appfolder.Folder, have *State, c config.Config, upload *Upload) (*D
 	return Describe(o, have, source)
 }
 
-// options returns the options. Each comes from tally.yaml, else from what is deployed, else it has
-// its default.
+// options returns the options by tally.yaml and what is deployed; see Want.
 func (s *State) options(f *appfolder.Folder, c config.Config, databases []Database) Options {
 	return Options{
 		Project:      s.Project,

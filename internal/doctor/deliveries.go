@@ -13,7 +13,7 @@ import (
 	"github.com/firestore-tally/tally/internal/deploy"
 )
 
-// Some of the last hour's pushes may fail: so many, or this part of all, whichever is more. An
+// Fewer of the last hour's pushes than so many may fail, and less than this part of all: an
 // instance that ends, or a slow start, is no fault. The alert deliveries-failing has the same part.
 const (
 	failedPart = 0.01

@@ -231,7 +231,8 @@ func awaitReady(ctx context.Context, p *process, addr string) error {
 	}
 }
 
-// errPortInUse says that the emulator's port is taken. Start then tries another port.
+// errPortInUse says that the emulator's port is taken. If Options leave the port open, Start tries
+// another.
 var errPortInUse = errors.New("is in use")
 
 var classVersion = regexp.MustCompile(`class file version (\d+)`)
