@@ -13,8 +13,9 @@ import (
 	"github.com/firestore-tally/tally/internal/deploy"
 )
 
-// Fewer of the last hour's pushes than so many may fail, and less than this part of all: an
-// instance that ends, or a slow start, is no fault. The alert deliveries-failing has the same part.
+// Failed pushes of the last hour are a problem if they are this part of all, and at least so many.
+// Fewer are no fault: an instance may end, or start slowly. The alert deliveries-failing has the
+// same part.
 const (
 	failedPart = 0.01
 	failedSum  = 3
