@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A noter takes the changes of what a query finds, in no order. Its first call has every document
-// that the query finds.
+// A noter is called with the changes of the documents that a query finds, in no order. The first
+// call has every document that the query finds.
 type noter func(changes []firestore.DocumentChange, first bool)
 
 // A feed follows what a query finds.
@@ -63,8 +63,8 @@ func (b *Board) follow(ctx context.Context, f *feed) {
 	}
 }
 
-// followOnce keeps up with a feed until Firestore refuses or ctx ends. began is false if it did not
-// get as far as the first documents.
+// followOnce keeps up with a feed until Firestore refuses or ctx ends. began reports whether the
+// first documents came before that.
 //
 // It polls an emulator. Google's emulator sends a listener every document of the query again for
 // each change, and clients' writes wait meanwhile (14 s, with 500 active counters). It listens to a
@@ -103,8 +103,9 @@ func (b *Board) interrupted(f *feed, err error) {
 
 // bill counts what Firestore bills for the changes that a listener gets: a read for each document
 // that is new or changed, and one for a query that finds nothing
-// (https://cloud.google.com/firestore/pricing). It does not count documents that Firestore sends
-// again, unchanged, after an interruption.
+// (https://cloud.google.com/firestore/pricing). When the SDK opens a listener's stream again by
+// itself, Firestore may send and bill unchanged documents. No change tells of these, so they are
+// not counted.
 func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
 	var reads int64
 	for _, change := range changes {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Alert is the kind of Cloud Monitoring's alert policies. Cloud Monitoring names them, so they are
-// told apart by a label.
+// Alert is the kind of Cloud Monitoring's alert policies. Cloud Monitoring gives them their names,
+// so a label tells them apart.
 var Alert Kind = &alertKind{nameless{common{noun: "alert", from: MonitoringAPI, api: "v3", group: "alpha monitoring policies"}}}
 
 type alertKind struct{ nameless }
@@ -16,7 +16,7 @@ func (k *alertKind) key(o Object) string { return o.Get("userLabels." + purposeL
 
 func (k *alertKind) label(o Object) string { return k.key(o) }
 
-// A nameless kind has resources that the server names when they are made.
+// A nameless kind has resources whose names the server makes up when it creates them.
 type nameless struct{ common }
 
 // Command implements Kind. gcloud calls a resource by its whole name; one that is new has none.
@@ -31,8 +31,11 @@ func (k *nameless) Command(project, verb, name string, args ...string) Command {
 type alert struct {
 	name, severity string
 	says           string // when it fires
-	filter         string // of log lines, each of which alerts; or
-	query, lasting string // in PromQL, and how long it must have a result
+
+	// Either filter or query is set.
+	filter  string // of log lines: each line that it matches fires the alert
+	query   string // in PromQL: the alert fires when this has had a result for as long as lasting
+	lasting string
 }
 
 // policy returns the alert as Cloud Monitoring has it.
@@ -66,11 +69,11 @@ func (a *alert) policy() Object {
 type policy struct {
 	wanted
 	content Object   // all of it, but for the channels
-	lookup  *Command // that looks up the channel; nil: its name is known, or there is none
+	lookup  *Command // looks up the channel's name; nil: the name is known, or there is no channel
 }
 
-// alerts adds the alerts. They tell the channel, if it is not nil, and the channels that they tell
-// already.
+// alerts adds the alerts. They go to the channel, if it is not nil, and to the channels that they
+// go to already.
 func (d *Description) alerts(channel *channel, have *State) {
 	to, lookup := "", (*Command)(nil)
 	if channel != nil {
@@ -99,7 +102,7 @@ func (d *Description) alerts(channel *channel, have *State) {
 	}
 }
 
-// markArg marks what Cloud Monitoring has of Tally's as made by tally deploy.
+// markArg marks resources of Cloud Monitoring as made by tally deploy.
 const markArg = "--user-labels=" + madeByLabel + "=true"
 
 // Content returns all of the policy, but for its channels.

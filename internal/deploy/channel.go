@@ -3,7 +3,7 @@ package deploy
 import "fmt"
 
 // Channel is the kind of channels by which Cloud Monitoring tells people of alerts. Cloud Monitoring
-// names them, so they are told apart by the addresses that they mail to.
+// gives them their names, so the address that a channel mails to tells them apart.
 var Channel Kind = &channelKind{nameless{common{noun: "notification channel", from: MonitoringAPI, api: "v3",
 	group: "beta monitoring channels"}}}
 
@@ -16,8 +16,8 @@ func (k *channelKind) label(o Object) string { return k.key(o) }
 // A channel mails alerts to the address that is its name.
 type channel struct{ wanted }
 
-// channel adds the channel to the address that alerts are to be mailed to, and returns it; nil if
-// there is none.
+// channel adds the channel that mails alerts to the user's address, and returns it; nil if the user
+// named no address.
 func (d *Description) channel() *channel {
 	if d.AlertEmail == "" {
 		return nil

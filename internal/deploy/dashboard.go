@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// Dashboard is the kind of Cloud Monitoring's dashboards. Cloud Monitoring names them, so they are
-// told apart by their titles. Those without Tally's label are somebody's own.
+// Dashboard is the kind of Cloud Monitoring's dashboards. Cloud Monitoring gives them their names,
+// so their titles tell them apart. Dashboards without Tally's label are somebody's own.
 var Dashboard Kind = &dashboardKind{nameless{common{noun: "dashboard", from: MonitoringAPI, api: "v1", group: "monitoring dashboards"}}}
 
 type dashboardKind struct{ nameless }

@@ -2,8 +2,9 @@ package deploy
 
 import "slices"
 
-// Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and
-// the description of what tally deploy made and cannot label.
+// How Tally marks its resources. Functions, triggers, alerts and channels get labels. One that
+// can have no label mostly gets the description madeBy; unmarked has the others. Terraform's
+// resources have only the label tally.
 const (
 	purposeLabel = "tally"        // its purpose
 	madeByLabel  = "tally-deploy" // its maker

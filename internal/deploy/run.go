@@ -8,8 +8,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Run does the plan, step by step. An error names what is done and what is left; running the same
-// again goes on from there.
+// Run does the plan, step by step. An error names the step that failed. A new plan for the project
+// goes on from there.
 func (t *Tools) Run(ctx context.Context, p Plan) error {
 	var made []string // names of what earlier steps created
 	for i, step := range p.Steps {

@@ -12,8 +12,8 @@ import (
 
 // A Wait is what a step waits for. It changes nothing.
 type Wait interface {
-	// Until returns when the wait is over, or with the reason why it cannot end well. It writes a
-	// line whenever something has changed meanwhile.
+	// Until returns nil when the wait is over, or an error if it cannot end well. It writes what it
+	// waits for to progress, and again whenever that has changed.
 	Until(ctx context.Context, progress io.Writer) error
 
 	// Command returns a command that waits for the same in a script.
@@ -46,7 +46,7 @@ type readiness struct {
 }
 
 // Until implements Wait. A build may take hours. It is an error if an index cannot become ready, or
-// cannot be read.
+// if the indexes cannot be read.
 func (r *readiness) Until(ctx context.Context, progress io.Writer) error {
 	said := ""
 	for {

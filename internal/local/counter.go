@@ -91,8 +91,8 @@ func (c *Counter) History() History {
 // retryPause is the time between an increment that Firestore refused and the next try.
 const retryPause = 200 * time.Millisecond
 
-// Add adds 1. It sends an increment that Firestore refused for sure again until ctx ends. An
-// increment in doubt is noted, and is no error.
+// Add adds 1. If Firestore has refused the increment for sure, Add sends it again, until ctx ends.
+// An increment in doubt is noted, and is no error.
 func (c *Counter) Add(ctx context.Context) error {
 	for {
 		committed, err := c.Increment(ctx, 1)

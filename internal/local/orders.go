@@ -91,7 +91,8 @@ type version struct {
 	committed time.Time
 }
 
-// An interval is a time in which a write may have been committed: its answer was lost.
+// An interval is a time in which a write may have been committed. Its answer was lost, so nobody
+// knows when.
 type interval struct{ from, to time.Time }
 
 // A sighting is a shop's document that the listener saw.
@@ -107,13 +108,13 @@ type ordering struct {
 	Orders
 	stack    *Stack
 	client   *firestore.Client
-	versions [][]version // by order; each belongs to one client
+	versions [][]version // by order; only one client writes to an order
 	writes   atomic.Int64
 
 	mu        sync.Mutex
 	doubts    []interval
 	sightings []sighting
-	covered   []time.Time   // as_of by shop, of the last sighting
+	covered   []time.Time   // by shop: the as_of of its last sighting
 	changed   chan struct{} // closed when the listener sees something more
 }
 
@@ -434,7 +435,8 @@ func (r *ordering) at(shop int, instant time.Time) ShopTotals {
 	return t
 }
 
-// doubted reports whether nobody knows if some write was committed before an instant or after it.
+// doubted reports whether an instant is in doubt: nobody knows whether some write was committed
+// before it or after it.
 func (r *ordering) doubted(instant time.Time) bool {
 	return slices.ContainsFunc(r.doubts, func(d interval) bool { return !instant.Before(d.from) && !instant.After(d.to) })
 }

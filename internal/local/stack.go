@@ -83,7 +83,7 @@ type Stack struct {
 
 	dir     string   // temporary
 	closers []func() // each ends something that was started, in the order of starting
-	lasting int      // so many of the first closers stay in place when the configuration changes
+	lasting int      // how many of the closers, the first ones, a change of configuration does not call
 
 	triggers map[string]emulator.Trigger // that the emulator has, by name
 
@@ -212,7 +212,7 @@ func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, 
 	return s.begin(ctx)
 }
 
-// onStop has f called when the stack stops.
+// onStop has f called when the stack stops. The last f is called first.
 func (s *Stack) onStop(f func()) { s.closers = append(s.closers, f) }
 
 // Stop ends whatever was started, in reverse order.
@@ -320,7 +320,8 @@ func (s *Stack) Billed() (billing.Counts, error) {
 	return sum, nil
 }
 
-// restartPause keeps a functions process that cannot live from being started without end.
+// restartPause is the time before a functions process that has ended is started again. A process
+// that cannot live is started again and again; the pause keeps that from taking all of the machine.
 const restartPause = time.Second
 
 // Keep keeps the functions going until ctx ends. It starts a functions process again whenever one

@@ -17,7 +17,7 @@ import (
 // until that end is closed, and then kills the program. Three things close it: stop, the end of the
 // program's output, and the death of this process.
 //
-// The guard starts the program itself. So the program never runs without a guard, and the guard
+// The guard starts the program itself. So the program never starts without a guard, and the guard
 // reaps it. The guard gives up its own copy of the output pipe. So the output ends when the program
 // does, and that tells this process that the program has ended.
 const guard = `
