@@ -48,6 +48,7 @@
 // stands in for Google's APIs of deployments. emulatortest gives each package's tests an emulator,
 // and internal/needs says what the tests need of a machine.
 //
-// docs holds the pages, with tests that compare them with the code; docs/test runs what they show, of
-// which likes is the Go. The pages in docs/design say how the parts work together, and why it is so.
+// docs holds the pages, with tests that compare them with the code; docs/test runs what they show,
+// of which likes is the Go. The pages in docs/design say how the parts work together, and why it is
+// so.
 package tally

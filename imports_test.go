@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/firestore-tally/tally"
 
-// allowed are the packages of this module, and which others of it each may import. Arrows point down
-// only. A package that is not listed may not exist.
+// allowed are the packages of this module, and which others of it each may import. Arrows point
+// down only. A package that is not listed may not exist.
 var allowed = map[string][]string{
 	// The functions.
 	".":                       {"internal/app"},

@@ -251,8 +251,8 @@ var kinds = func() (kinds []fault) {
 	return kinds
 }()
 
-// faults has calls fail. Which of the calls of a method fail, and how, is a matter of the seed; each
-// kind of fault comes equally often.
+// faults has calls fail. Which of the calls of a method fail, and how, is a matter of the seed;
+// each kind of fault comes equally often.
 type faults struct {
 	seed uint64
 

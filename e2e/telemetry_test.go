@@ -151,8 +151,8 @@ type telemetryWorld struct {
 	process *process
 }
 
-// newTelemetryWorld starts one that exports at most once in each interval. The variables are further
-// ones of the process, and have the last word.
+// newTelemetryWorld starts one that exports at most once in each interval. The variables are
+// further ones of the process, and have the last word.
 func newTelemetryWorld(t *testing.T, interval time.Duration, variables ...string) *telemetryWorld {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

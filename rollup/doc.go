@@ -174,8 +174,8 @@
 // # The files
 //
 // Routes are read by lex.go, syntax.go, parse.go, mistake.go and conflict.go. What they say is in
-// route.go, template.go, total.go, condition.go and indexes.go, and concern.go says which counters an
-// event is about.
+// route.go, template.go, total.go, condition.go and indexes.go, and concern.go says which counters
+// an event is about.
 //
 // One roll-up, whoever makes it:
 //

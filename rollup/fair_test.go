@@ -19,8 +19,8 @@ import (
 
 var fairCounters = flag.Int("sim.counters", 4000, "the most counters that TestTickIsFair keeps")
 
-// A crowded database is one of which far more is to be kept than there is time: by ticks that follow one
-// another, each a process of its own, of which some are killed.
+// A crowded database is one of which far more is to be kept than there is time: by ticks that
+// follow one another, each a process of its own, of which some are killed.
 type crowded struct {
 	memstore.Store
 	t        *testing.T

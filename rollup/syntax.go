@@ -378,8 +378,8 @@ func (p *parser) name(want string) (token, error) {
 // sees reports whether the next token is the symbol or the bare word text.
 func (p *parser) sees(text string) bool { return p.tokens[0].is(text) }
 
-// accept reads the next token if it is the symbol or the bare word text, and reports whether it is. It
-// stands in conditions, so that a function reads like the grammar above it.
+// accept reads the next token if it is the symbol or the bare word text, and reports whether it is.
+// It stands in conditions, so that a function reads like the grammar above it.
 func (p *parser) accept(text string) bool {
 	if !p.sees(text) {
 		return false

@@ -291,8 +291,8 @@ func (d *deployment) plan(described *deploy.Description, creation deploy.Plan, f
 	return plan, err
 }
 
-// prepareUpload makes the functions' source ready if the plan uploads it, and returns in words which
-// source that is. If it would replace a newer one, the plan gets a note that says so.
+// prepareUpload makes the functions' source ready if the plan uploads it, and returns in words
+// which source that is. If it would replace a newer one, the plan gets a note that says so.
 func (d *deployment) prepareUpload(plan *deploy.Plan, upload *deploy.Upload) (source string, err error) {
 	if !plan.Uploads() {
 		return "", nil

@@ -271,8 +271,8 @@ func testCounters(t *testing.T, w *world) {
 // more tally says nothing.
 func TestKindsOfTotals(t *testing.T) { everyWay(t, testKindsOfTotals) }
 
-// Times and null are totals, too. Only sums and counts have a rate and are added up. An open counter
-// shows the documents of its group alone, and what its total would be of them.
+// Times and null are totals, too. Only sums and counts have a rate and are added up. An open
+// counter shows the documents of its group alone, and what its total would be of them.
 func testKindsOfTotals(t *testing.T, w *world) {
 	w.routes = `orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest, latest(at) as last : existing`
 	asOf := time.UnixMicro(time.Now().UnixMicro())

@@ -2,8 +2,8 @@ package deploy
 
 import "fmt"
 
-// Channel is the kind of channels by which Cloud Monitoring tells people of alerts. Cloud Monitoring
-// gives them their names, so the address that a channel mails to tells them apart.
+// Channel is the kind of channels by which Cloud Monitoring tells people of alerts. Cloud
+// Monitoring gives them their names, so the address that a channel mails to tells them apart.
 var Channel Kind = &channelKind{nameless{common{noun: "notification channel", from: MonitoringAPI, api: "v3",
 	group: "beta monitoring channels"}}}
 

@@ -90,10 +90,10 @@ func (d *Description) Costs() Costs {
 	return c
 }
 
-// changes returns the price of a million changes. Each change makes so many roll-ups, on average, and
-// keeps an instance busy for so many seconds; each roll-up makes so many queries. A query is taken to
-// be of up to 1,000 documents, which an aggregation bills as one read. Routes that say documents cost
-// more.
+// changes returns the price of a million changes. Each change makes so many roll-ups, on average,
+// and keeps an instance busy for so many seconds; each roll-up makes so many queries. A query is
+// taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes that say
+// documents cost more.
 func (d *Description) changes(location string, queries int64, rollUps, busy float64) float64 {
 	n := int64(million * rollUps)
 	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)

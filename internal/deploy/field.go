@@ -30,15 +30,15 @@ type FieldConfig struct {
 	Descending      bool   `json:"-"`             // queries also need the one in descending order
 }
 
-// Fields returns the fields that need an index of their own, and those that must have none. Firestore
-// gives each field one by default.
+// Fields returns the fields that need an index of their own, and those that must have none.
+// Firestore gives each field one by default.
 //
 // Times must have none: they only grow, no query asks for them, and their index would limit a
 // collection group to about 500 writes a second
-// (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). These are the times at which
-// tokens of IncrementOnce expire, and the times in the field that Tally adds to roll-ups. The fields
-// of a route that reads documents must have none either, because their indexes limit how often it is
-// written. A field needs its index if a query uses it.
+// (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). These are the times at
+// which tokens of IncrementOnce expire, and the times in the field that Tally adds to roll-ups. The
+// fields of a route that reads documents must have none either, because their indexes limit how
+// often it is written. A field needs its index if a query uses it.
 func Fields(routes rollup.Routes) []FieldConfig {
 	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
 	add := func(f FieldConfig) {
@@ -166,9 +166,9 @@ type fieldState struct {
 	TTLConfig *struct{ State string } // nil: it expires nothing
 }
 
-// field reads how a field is indexed, and whether Firestore deletes documents by it. A field without
-// settings of its own may name an ancestor, which is the default of the database. Then field reads
-// the ancestor. An index or a policy that is being made counts as made.
+// field reads how a field is indexed, and whether Firestore deletes documents by it. A field
+// without settings of its own may name an ancestor, which is the default of the database. Then
+// field reads the ancestor. An index or a policy that is being made counts as made.
 func (s *State) field(ctx context.Context, name string) {
 	get := func(name string) (f fieldState, err error) {
 		escaped := (&url.URL{Path: name}).EscapedPath()

@@ -22,8 +22,8 @@ func made(o Object) bool {
 	return o.Get("labels."+madeByLabel) != "" || o.Get("userLabels."+madeByLabel) != "" || o.Get("description") == madeBy
 }
 
-// unmarked reports whether the resource is Tally's by its name alone, because its kind has no room for
-// the mark that made looks for.
+// unmarked reports whether the resource is Tally's by its name alone, because its kind has no room
+// for the mark that made looks for.
 func unmarked(k Kind, o Object) bool {
 	switch k {
 	case Dashboard:

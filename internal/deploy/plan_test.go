@@ -14,9 +14,9 @@ var everything = cmp.Options{
 	cmp.Comparer(func(a, b Kind) bool { return a == b }),
 }
 
-// troubled returns a state in which a trigger must be made anew, with its subscription, and in which
-// there is something to create, to update, to delete, to give and to take. It returns the same each
-// time.
+// troubled returns a state in which a trigger must be made anew, with its subscription, and in
+// which there is something to create, to update, to delete, to give and to take. It returns the
+// same each time.
 func troubled(t *testing.T) *State {
 	t.Helper()
 	o := options(t, rollup.DefaultRoute+"; "+orderRoutes)

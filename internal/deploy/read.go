@@ -10,8 +10,8 @@ import (
 	"google.golang.org/api/option"
 )
 
-// listedKinds are the kinds that are read by one List of a collection, which has all resources of the
-// project.
+// listedKinds are the kinds that are read by one List of a collection, which has all resources of
+// the project.
 var listedKinds = []struct {
 	kind       Kind
 	collection string

@@ -40,7 +40,8 @@ func (d *Description) roles(number string) {
 		d.give(Project, all, "roles/telemetry.writer", d.email(functionsAccount), "")
 	}
 
-	// The trigger receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
+	// The trigger receives Firestore's events:
+	// https://cloud.google.com/eventarc/docs/roles-permissions
 	d.give(Project, all, "roles/eventarc.eventReceiver", trigger, "")
 
 	// A build needs these roles. Projects since July 2024 have no default account with them. Cloud

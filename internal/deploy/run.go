@@ -38,8 +38,8 @@ func (t *Tools) do(ctx context.Context, step Step, made []string) error {
 	return t.try(ctx, step.Command, made)
 }
 
-// try runs a command. While the command fails for a reason that passes, try runs it again every half
-// minute, for ten minutes.
+// try runs a command. While the command fails for a reason that passes, try runs it again every
+// half minute, for ten minutes.
 func (t *Tools) try(ctx context.Context, c Command, made []string) error {
 	try := func() (any, error) {
 		_, err := t.output(ctx, c)

@@ -56,8 +56,8 @@ func (d *Description) whySurplus(k Kind, o Object, have *State) string {
 	return ""
 }
 
-// whySurplusTrigger returns why a trigger that calls RollUpOnWrite, and is not in the description, is
-// too much.
+// whySurplusTrigger returns why a trigger that calls RollUpOnWrite, and is not in the description,
+// is too much.
 func (d *Description) whySurplusTrigger(trigger Object) string {
 	database, pattern := trigger.Get("eventFilters.database"), trigger.Get("eventFilters.document")
 	if d.losesDocuments(trigger) {

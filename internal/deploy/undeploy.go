@@ -45,8 +45,8 @@ func Undeploy(have *State) (Plan, error) {
 	return p, nil
 }
 
-// takeRoles takes the project's roles from an account, because a policy keeps the roles of an account
-// that is gone. Roles on other resources go with those.
+// takeRoles takes the project's roles from an account, because a policy keeps the roles of an
+// account that is gone. Roles on other resources go with those.
 func (p *Plan) takeRoles(have *State, account Object) {
 	member := "serviceAccount:" + path.Base(account.name())
 	for _, g := range have.given {

@@ -5,8 +5,8 @@
 // [Checks] are all checks, each with what it claims and why that matters. They are made in two
 // steps:
 //
-//   - [Read] reads the project, and plans what tally deploy would do there (package deploy). [Local]
-//     reads no project, and says why. Both return a [Deployment].
+//   - [Read] reads the project, and plans what tally deploy would do there (package deploy).
+//     [Local] reads no project, and says why. Both return a [Deployment].
 //   - [Deployment.Examine] makes all checks at once, and returns a [Finding] for each. Many checks
 //     only look for their kinds of resources among the planned steps: each such step is a problem,
 //     and its command is the remedy. Other checks read for themselves what only they need, such as

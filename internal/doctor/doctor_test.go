@@ -332,7 +332,8 @@ func TestExplained(t *testing.T) {
 	checkExplained(t, findings)
 }
 
-// checkExplained checks that the explanation of each check names the commands that mend what it found.
+// checkExplained checks that the explanation of each check names the commands that mend what it
+// found.
 func checkExplained(t *testing.T, findings map[string]Finding) {
 	t.Helper()
 	for _, f := range findings {

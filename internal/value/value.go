@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Value is a Firestore number, which is a 64-bit integer or a double, or a timestamp, or null. Its
-// zero value is the integer 0. Values can be compared with ==.
+// A Value is a Firestore number, which is a 64-bit integer or a double, or a timestamp, or null.
+// Its zero value is the integer 0. Values can be compared with ==.
 type Value struct {
 	kind    kind
 	integer int64 // of a timestamp: microseconds since 1970

@@ -28,8 +28,9 @@ kill -9 $!
 wait $!
 `
 
-// startProcess starts the program under its guard. hears gets what the program prints. Both are in a process group of their own, so
-// that a Ctrl-C in the terminal reaches this process only, which decides when the program ends.
+// startProcess starts the program under its guard. hears gets what the program prints. Both are in
+// a process group of their own, so that a Ctrl-C in the terminal reaches this process only, which
+// decides when the program ends.
 func startProcess(hears io.Writer, name string, args ...string) (*process, error) {
 	printed, out, err := os.Pipe()
 	if err != nil {
