@@ -13,19 +13,22 @@
 //
 // The functions, from the bottom up:
 //
-//   - internal/document is the map tally of a roll-up document, and the names of what Tally keeps;
-//     internal/value is what a total can be.
+//   - internal/document has the names of the documents and fields that Tally keeps, and encodes the
+//     map tally of a roll-up document. internal/value is what a total can be.
 //   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens,
-//     the audit. It imports the standard library, and else only those two.
-//   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore;
-//     internal/storetest is the suite that both pass.
-//   - internal/config is what the functions take from their environment, and their budgets.
+//     the audit. It imports only the standard library and those two.
+//   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore. The
+//     second one begins with what one must know of Firestore. internal/storetest is the suite that
+//     both pass.
+//   - internal/config reads what the functions take from their environment, and computes how much
+//     time and how many reads they have.
 //   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills;
 //     internal/telemetry records and exports metrics and spans.
-//   - internal/app is what both functions run: wiring, logs, what an event ends in.
+//   - internal/app is what both functions run. It wires the others together, logs, and decides how
+//     an event is answered.
 //
-// Beside them, shards is for Go servers: it creates, increments and reads counters. It knows rollup
-// only by the documents. clients/web does the same for browsers.
+// Beside them, shards is for Go servers: it creates, increments and reads counters. It does not
+// import rollup. The two agree only on the documents. clients/web does the same for browsers.
 //
 // The command line:
 //
@@ -41,11 +44,13 @@
 //   - internal/trial tries the functions that are deployed in a project. There and on one machine,
 //     internal/lag tells how long after a write a listener sees a roll-up that covers it.
 //
-// The tests of one package are in it. Those that span packages are in e2e: there things go wrong,
-// processes are killed and frozen, Firestore is paused, failing and far away. e2e/apps runs the
-// ways in which apps keep counters, e2e/rules attacks the security rules, e2e/bench measures,
-// e2e/googletest stands in for Google's APIs of deployments. internal/needs says what the tests
-// need of a machine.
+// The tests of one package are in it. Those that span packages are in e2e. There processes are
+// killed and frozen, and Firestore pauses, fails and is far away. e2e/apps runs the ways in which
+// apps keep counters, e2e/rules attacks the security rules, e2e/bench measures, e2e/googletest
+// stands in for Google's APIs of deployments. emulatortest gives each package's tests an emulator,
+// and internal/needs says what the tests need of a machine.
 //
-// The pages in docs/design say how they work together, and why it is so.
+// docs holds the pages, with tests that compare them with the code; docs/test runs what they show,
+// of which likes is the Go. The pages in docs/design say how the parts work together, and why it is
+// so.
 package tally

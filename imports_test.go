@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +16,8 @@ import (
 
 const module = "github.com/firestore-tally/tally"
 
-// allowed are the packages of this module, and which others of it each may import. Arrows point down
-// only. A package that is not listed may not exist.
+// allowed are the packages of this module, and which others of it each may import. Arrows point
+// down only. A package that is not listed may not exist.
 var allowed = map[string][]string{
 	// The functions.
 	".":                       {"internal/app"},
@@ -105,6 +108,21 @@ func TestImports(t *testing.T) {
 	for name := range allowed {
 		if !seen[name] {
 			t.Errorf("package %s is listed here, and is not there", name)
+		}
+	}
+}
+
+// The tour of doc.go comes through every package.
+func TestTour(t *testing.T) {
+	tour, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for name := range allowed {
+		room := regexp.MustCompile(`\b` + regexp.QuoteMeta(path.Base(name)) + `\b`)
+		if name != "." && !room.Match(tour) {
+			t.Errorf("doc.go does not name %s", name)
 		}
 	}
 }

@@ -8,16 +8,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // longestWithoutParagraph is how many lines a function may have without an empty one. A reader sees
 // the steps of a longer one by its paragraphs.
 const longestWithoutParagraph = 30
 
-// TestReading holds what no linter does, of all Go but tests: a long function has paragraphs, and what
-// happens stands in a line of its own, not in the header of an if, a switch or a loop.
+// longestComment is how many columns a line of a comment may have; a tab is one.
+const longestComment = 100
+
+// TestReading holds what no linter does, of all Go but tests: a long function has paragraphs, and
+// what happens stands in a line of its own, not in the header of an if, a switch or a loop. The
+// comments of tests, too, wrap in time.
 func TestReading(t *testing.T) {
 	files := token.NewFileSet()
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
@@ -26,7 +32,7 @@ func TestReading(t *testing.T) {
 			return err
 		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "testdata" || entry.Name() == ".git"):
 			return fs.SkipDir
-		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+		case !strings.HasSuffix(name, ".go"):
 			return nil
 		}
 
@@ -40,7 +46,10 @@ func TestReading(t *testing.T) {
 		}
 
 		r := reading{files: files, lines: strings.Split(string(source), "\n")}
-		ast.Inspect(file, r.read)
+		r.comments(name)
+		if !strings.HasSuffix(name, "_test.go") {
+			ast.Inspect(file, r.read)
+		}
 		for _, problem := range r.problems {
 			t.Error(problem)
 		}
@@ -62,7 +71,20 @@ func (r *reading) report(n ast.Node, format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf("%v: %s", r.files.Position(n.Pos()), fmt.Sprintf(format, args...)))
 }
 
+// line returns the number of a line.
 func (r *reading) line(p token.Pos) int { return r.files.Position(p).Line }
+
+// prose is a line of a comment that is neither code nor an address.
+var prose = regexp.MustCompile(`^\t*// +[^\t ].*$`)
+
+func (r *reading) comments(file string) {
+	for n, line := range r.lines {
+		long := utf8.RuneCountInString(line) > longestComment
+		if long && prose.MatchString(line) && !strings.Contains(line, "https://") {
+			r.problems = append(r.problems, fmt.Sprintf("%s:%d: this comment is longer than %d columns", file, n+1, longestComment))
+		}
+	}
+}
 
 func (r *reading) read(n ast.Node) bool {
 	switch n := n.(type) {
@@ -104,7 +126,8 @@ func (r *reading) paragraphs(f *ast.FuncDecl) {
 	r.report(f, "%s has %d lines and no paragraph", f.Name.Name, last-first+1)
 }
 
-// header wants neither an assignment to what lives longer nor a function of several lines in a header.
+// header wants neither an assignment to what lives longer nor a function of several lines in a
+// header.
 func (r *reading) header(n ast.Node, init ast.Stmt, tag ast.Expr) {
 	if assign, ok := init.(*ast.AssignStmt); ok && assign.Tok != token.DEFINE {
 		r.report(n, "its header changes a variable; do so in a line before")

@@ -2,8 +2,9 @@ package tally
 
 import "embed"
 
-// Source is what the functions are built from, and .gcloudignore, which lists it: tally deploy
-// uploads it. This file is not part of it, so the functions carry none of this.
+// Source holds the files that tally deploy uploads: those that the functions are built from, and
+// .gcloudignore, which lists them. This file is not among them, so the deployed functions do not
+// carry their own source.
 //
 // "go test ./internal/deploy -run TestCarried -update" writes the names.
 //

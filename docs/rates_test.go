@@ -81,7 +81,8 @@ func costsOf(t *testing.T, page string) []curve {
 // extensionLag is the sentence that tells how late the extension was.
 var extensionLag = regexp.MustCompile(`At (\d+)/s its p99 was ([\d.]+) s`)
 
-// lagsOf returns the curves of the measurement of the obvious way, and the one lag of the extension.
+// lagsOf returns the curves of the measurement of the obvious way, and the one lag of the
+// extension.
 func lagsOf(t *testing.T, page string) []curve {
 	t.Helper()
 	rows, after := table(t, page, "| increments/s | | reads | writes | lag p50 | p99 |")

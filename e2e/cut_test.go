@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"golang.org/x/sys/unix"
 )
 
-// A wire passes on TCP connections to the emulator, until it goes dead under those that are open: what
-// is sent over them is dropped by the system and never acknowledged, as when a network forgets a
-// connection.
+// A wire passes on TCP connections to the emulator, until it goes dead under those that are open:
+// what is sent over them is dropped by the system and never acknowledged, as when a network forgets
+// a connection.
 type wire struct {
 	addr string
 
@@ -29,7 +30,7 @@ type wire struct {
 
 func newWire(t *testing.T, emulator string) *wire {
 	t.Helper()
-	l, err := net.Listen("tcp", loopback+":0")
+	l, err := net.Listen("tcp", freeport.HostPort(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
-// Package e2e proves Tally's promise on the real thing, while things go wrong: Google's Firestore
-// emulator, functions in processes of their own, events delivered as Eventarc delivers them, some
-// late, out of order or again after they were acknowledged. It holds tests only.
+// Package e2e proves Tally's promise on the real thing, while things go wrong. The tests run
+// Google's Firestore emulator and functions in processes of their own. Events come as Eventarc
+// delivers them: some late, some out of order, some again after they were acknowledged. It holds
+// tests only.
 //
 // Each scenario increments counters without pause and meanwhile has one thing go wrong, again and
 // again:
@@ -12,9 +13,9 @@
 //   - a functions process is frozen: at any moment, between its snapshot and its write, or with its
 //     write on the way
 //
-// Other scenarios need no load. A call, or the whole connection, goes dead: the event that needs it
-// outlives that. A functions process is ended by SIGTERM while it holds an event: it waits for the
-// event, up to the hold limit.
+// Other scenarios need no load. In one a call, or the whole connection to Firestore, goes dead: the
+// event that waits for it is rolled up nevertheless. In another a functions process gets SIGTERM
+// while it holds an event: it ends only after the event, or at the hold limit.
 //
 // A functions process under load reaches the emulator through a proxy of its own, which makes these
 // things happen and notes every roll-up that the emulator accepted:
@@ -23,23 +24,27 @@
 //	   ▲                    │  ▲                                │
 //	   └──────listen────────┘  └────────────── proxy ◀──────────┘
 //
-// Whatever goes wrong, each roll-up accepted, and each that a listener saw, must equal the sum of
-// the increments committed at or before its as_of, those on their way back to the client at that
-// instant excepted, which the emulator may miss; as_of must never go back; and once the load has
-// ended, the roll-ups must come to the sum of the shards, without an audit.
+// Whatever goes wrong, three things must hold:
 //
-// Others count documents that an app has anyway, and kill functions processes meanwhile: likes and
-// comments of posts that come and go and that the app edits, ratings, a poll, a post that is
-// deleted with all its likes. Sources come and go while revisions of both routes serve.
+//   - Each roll-up that the emulator accepted, or that a listener saw, equals the sum of the
+//     increments that were committed at or before its as_of. It may lack those that were committed,
+//     but not yet answered, at that instant: the emulator may miss them.
+//   - as_of never goes back.
+//   - Once the load has ended, the roll-ups come to the sum of the shards, without an audit.
 //
-// Package apps, below, tests what needs no process of its own.
+// Some scenarios count documents that an app has anyway, and kill functions processes meanwhile:
+// likes and comments of posts that come and go and that the app edits, ratings, a poll, a post that
+// is deleted with all its likes. In one, sources come and go while old and new revisions serve at
+// once.
 //
-// Telemetry is tested here too: that a functions process has exported what a request did before it
-// answers, to a collector of OpenTelemetry's own service definitions, and the rest when it is
-// ended.
+// Telemetry is tested here too. Before a functions process answers a request, it has exported what
+// the request did, to a collector of OpenTelemetry's own service definitions. It exports the rest
+// when it is ended.
 //
-// So is what is deployed: that gcloud uploads the files that the functions are built from and no
-// others, and that Google's buildpack can make of them a binary that rolls up.
+// The upload is tested here too. gcloud uploads the files that the functions are built from and no
+// others, and Google's buildpack can make of them a binary that rolls up.
+//
+// Package apps, below this one, has the tests that need no functions process of their own.
 //
 // The short form runs with all other tests. The long form has more load and more faults:
 //

@@ -76,8 +76,8 @@ func wantTerminated(ctx context.Context, t *testing.T, p *process) {
 	}
 }
 
-// A process that is ended by SIGTERM answers the events that it holds when their roll-up is written,
-// and exports what it recorded of them, before it ends.
+// A process that is ended by SIGTERM answers the events that it holds when their roll-up is
+// written, and exports what it recorded of them, before it ends.
 func TestHeldEventsOutliveSIGTERM(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -124,8 +124,8 @@ func TestHeldEventsOutliveSIGTERM(t *testing.T) {
 	}
 }
 
-// An event whose roll-up does not come keeps a process that is ended until its hold limit is over, and
-// no longer. It fails, and is delivered again.
+// An event whose roll-up does not come keeps a process that is ended until its hold limit is over,
+// and no longer. It fails, and is delivered again.
 func TestHeldEventFailsAfterSIGTERM(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -145,8 +145,8 @@ func TestHeldEventFailsAfterSIGTERM(t *testing.T) {
 	close(second.release)
 }
 
-// The first look's call reaches a Firestore that never answers. The event outlives it, and its roll-up
-// is exact.
+// The first look's call reaches a Firestore that never answers. The event outlives it, and its
+// roll-up is exact.
 func TestEventOutlivesDeadCall(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{get, aggregate, commit} {

@@ -27,8 +27,8 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// caught waits until a call of the process is on its way, so that the process holds events, and keeps the
-// call there until release.
+// caught waits until a call of the process is on its way, so that the process holds events, and
+// keeps the call there until release.
 func (w *world) caught(p *process) (release func()) {
 	w.t.Helper()
 	h := p.proxy.hold(methods[w.random.IntN(len(methods))], false)
@@ -36,8 +36,8 @@ func (w *world) caught(p *process) (release func()) {
 	return func() { close(h.release) }
 }
 
-// Functions processes are killed, by turns with a call on its way and at random moments, and others take
-// their places.
+// Functions processes are killed, by turns with a call on its way and at random moments, and others
+// take their places.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	kills := form(6, 50)
@@ -240,8 +240,8 @@ func await[T any](w *world, from <-chan T) (v T) {
 	return v
 }
 
-// A functions process is frozen for 10 s: by turns with a call on its way, so that it holds events, and at
-// any moment.
+// A functions process is frozen for 10 s: by turns with a call on its way, so that it holds events,
+// and at any moment.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	freezes := form(1, 6)

@@ -19,9 +19,8 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/local/framework"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 )
-
-const loopback = "127.0.0.1"
 
 var (
 	long = flag.Bool("faults.long", false, "more load and more faults")
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asFunctions) != "" {
 		functionsMain()
 	}
-	l, err := net.Listen("tcp", loopback+":0")
+	l, err := net.Listen("tcp", freeport.HostPort(0))
 	if err != nil {
 		log.Fatal(err)
 	}

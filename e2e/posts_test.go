@@ -40,8 +40,8 @@ const (
 	postRoutes    = likesRoute + "\n" + commentsRoute
 )
 
-// wrote counts the event of a write that triggers match, and reports whether there is one. A write whose
-// precondition does not hold makes none.
+// wrote counts the event of a write that triggers match, and reports whether there is one. A write
+// whose precondition does not hold makes none.
 func (w *world) wrote(_ *firestore.WriteResult, err error) (bool, error) {
 	switch status.Code(err) {
 	case codes.OK:
@@ -75,9 +75,9 @@ func (w *world) quiet() {
 // A change changes one of a number of things, and reports whether that made an event.
 type change func(thing int, random *rand.Rand) (bool, error)
 
-// whileKilled changes things without pause, a few at a time, the load moving on, for as long as scenario
-// runs, and then waits for the last event. The scenario kills: by turns while a call of the process is on
-// its way, so that events are held there, and at any moment.
+// whileKilled changes things without pause, a few at a time, the load moving on, for as long as
+// scenario runs, and then waits for the last event. The scenario kills: by turns while a call of
+// the process is on its way, so that events are held there, and at any moment.
 func (w *world) whileKilled(scenario func(kill func()), change change) {
 	w.t.Helper()
 	const width = 3
@@ -206,8 +206,8 @@ func (w *world) want(path string, want map[string]any) {
 	}
 }
 
-// A post is one of an app's. Its changes follow each other, so that it is known what they do, but for the
-// edits of one that is kept.
+// A post is one of an app's. Its changes follow each other, so that it is known what they do, but
+// for the edits of one that is kept.
 type post struct {
 	*firestore.DocumentRef
 	kept  bool // never deleted
@@ -221,8 +221,8 @@ type post struct {
 // title is the app's own field, which nothing may change.
 func (p *post) title() string { return "Post " + p.ID }
 
-// create creates the post, perhaps after its likes. Its totals are there from the start, or it would
-// not be in a list that is sorted by them.
+// create creates the post, perhaps after its likes. Its totals are there from the start, or it
+// would not be in a list that is sorted by them.
 func (p *post) create(ctx context.Context) error {
 	_, err := p.Create(ctx, map[string]any{"title": p.title(), "edits": 0, "likes": 0, "comments": 0})
 	if err == nil {
@@ -263,8 +263,8 @@ func (w *world) newPosts(n int) []*post {
 	return posts
 }
 
-// change likes or comments a post, takes that back, edits a comment or the post, or deletes the post
-// or creates it.
+// change likes or comments a post, takes that back, edits a comment or the post, or deletes the
+// post or creates it.
 func (w *world) change(p *post, random *rand.Rand) (counted bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -314,8 +314,8 @@ func (w *world) checkPosts(posts []*post, audited bool) (unfilled int) {
 	return unfilled
 }
 
-// Likes and comments are counted in the post: whatever comes first, goes or comes again, and while the
-// app edits the post 20 times a second.
+// Likes and comments are counted in the post: whatever comes first, goes or comes again, and while
+// the app edits the post 20 times a second.
 func TestPosts(t *testing.T) {
 	t.Parallel()
 	kills := form(6, 50)
@@ -479,8 +479,8 @@ func TestEditCostsNothing(t *testing.T) {
 	w.checkLogs()
 }
 
-// A post is deleted with all its likes, as recursive deletes do: each functions process looks at most once a
-// cadence, sums nothing and writes nothing.
+// A post is deleted with all its likes, as recursive deletes do: each functions process looks at
+// most once a cadence, sums nothing and writes nothing.
 //
 //	go test ./e2e -run RecursiveDelete -posts.likes 100000 -faults.long -v
 func TestRecursiveDelete(t *testing.T) {
@@ -636,9 +636,9 @@ func TestPoll(t *testing.T) {
 	w.checkLogs()
 }
 
-// One source of a roll-up goes and another comes while revisions of both routes serve events. What is
-// removed loses its trigger first; what is added gets its own last. An audit ends it, and then all is
-// exact.
+// One source of a roll-up goes and another comes while revisions of both routes serve events. What
+// is removed loses its trigger first; what is added gets its own last. An audit ends it, and then
+// all is exact.
 func TestSourcesChange(t *testing.T) {
 	t.Parallel()
 	const newRoutes = likesRoute + "\n" + sharesRoute

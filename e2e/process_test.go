@@ -38,7 +38,7 @@ type process struct {
 
 // url returns the address of RollUpOnWrite.
 func (p *process) url() string {
-	return "http://" + net.JoinHostPort(loopback, p.port) + "/RollUpOnWrite"
+	return "http://" + net.JoinHostPort(freeport.Loopback, p.port) + "/RollUpOnWrite"
 }
 
 // executable is this test binary.
@@ -104,7 +104,7 @@ func listening(ctx context.Context, port int) <-chan int {
 		poll := time.NewTicker(10 * time.Millisecond)
 		defer poll.Stop()
 		for {
-			if conn, err := net.Dial("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
+			if conn, err := net.Dial("tcp", freeport.HostPort(port)); err == nil {
 				_ = conn.Close()
 				told <- port
 				return

@@ -17,6 +17,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -57,7 +58,7 @@ func newProxy(t testing.TB, addr string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", loopback+":0")
+	l, err := net.Listen("tcp", freeport.HostPort(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +251,8 @@ var kinds = func() (kinds []fault) {
 	return kinds
 }()
 
-// faults has calls fail. Which of the calls of a method fail, and how, is a matter of the seed; each
-// kind of fault comes equally often.
+// faults has calls fail. Which of the calls of a method fail, and how, is a matter of the seed;
+// each kind of fault comes equally often.
 type faults struct {
 	seed uint64
 

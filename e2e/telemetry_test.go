@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"github.com/firestore-tally/tally/shards"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -50,7 +51,7 @@ type traceService struct {
 
 func newCollector(t *testing.T) *collector {
 	t.Helper()
-	l, err := net.Listen("tcp", loopback+":0")
+	l, err := net.Listen("tcp", freeport.HostPort(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +151,8 @@ type telemetryWorld struct {
 	process *process
 }
 
-// newTelemetryWorld starts one that exports at most once in each interval. The variables are further
-// ones of the process, and have the last word.
+// newTelemetryWorld starts one that exports at most once in each interval. The variables are
+// further ones of the process, and have the last word.
 func newTelemetryWorld(t *testing.T, interval time.Duration, variables ...string) *telemetryWorld {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -55,8 +56,8 @@ func TestUploadLeavesOutTheRest(t *testing.T) {
 	}
 }
 
-// What the program writes and gcloud uploads builds as Google's Go buildpack builds it, and the binary
-// rolls up.
+// What the program writes and gcloud uploads builds as Google's Go buildpack builds it, and the
+// binary rolls up.
 func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build would slow the scenarios
 	folder := written(t)
 	files := uploaded(t, folder)
@@ -96,7 +97,7 @@ func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build wo
 	p := &process{binary: binary, env: append(slices.Clone(w.processes[0].env), "FUNCTION_TARGET=RollUpOnSchedule", "FIRESTORE_EMULATOR_HOST="+w.addr)}
 	p.start(w.ctx, t)
 	t.Cleanup(p.kill)
-	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, "http://"+net.JoinHostPort(loopback, p.port), nil)
+	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, "http://"+net.JoinHostPort(freeport.Loopback, p.port), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +176,8 @@ func written(t *testing.T) string {
 }
 
 // buildpack does what Google's Go buildpack does with files of a folder and returns the binary: it
-// puts them into a folder of their own, adds a main package that imports the package at the root for
-// what that registers, tidies the module and builds that main package
+// puts them into a folder of their own, adds a main package that imports the package at the root
+// for what that registers, tidies the module and builds that main package
 // (https://github.com/GoogleCloudPlatform/buildpacks, cmd/go/functions_framework and cmd/go/build).
 func buildpack(t *testing.T, folder string, files []string) (binary string) {
 	t.Helper()

@@ -154,8 +154,8 @@ func (w *world) triggerAll(routes string) {
 	}
 }
 
-// trigger has events come of the documents that a pattern matches, in place of those that the trigger
-// of that name had before.
+// trigger has events come of the documents that a pattern matches, in place of those that the
+// trigger of that name had before.
 func (w *world) trigger(name, pattern string) {
 	w.t.Helper()
 	if err := emulator.RegisterTrigger(w.ctx, w.addr, emulator.Trigger{Project: w.project, Name: name, Pattern: pattern}); err != nil {

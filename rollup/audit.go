@@ -16,12 +16,13 @@ type AuditOptions struct {
 	// Concurrency is how many counters are in work at once. It must be positive.
 	Concurrency int
 
-	// Grace is how long a difference is left to the event that may be on its way; see Grace. Zero
-	// repairs at once, and then nothing is called drift. Routes that say "every" have none.
+	// Grace is for how long the audit leaves a difference to an event that may be on its way; see
+	// the function Grace. Zero means that it repairs at once, and calls nothing drift. Routes that
+	// say "every" have no grace.
 	Grace time.Duration
 
-	// Until is when to stop. Zero: no bound but the context's. Give the context some seconds more,
-	// for what is in work then and for the cursor.
+	// Until is when to stop. Zero: only the context ends the audit. The context should last some
+	// seconds longer, to finish what is in work and to save the cursor.
 	Until time.Time
 
 	// MaxReads bounds the reads that are billed, as Reads counts them. The counters that are in
@@ -29,16 +30,16 @@ type AuditOptions struct {
 	MaxReads int64
 	Reads    func() int64 // must not be nil when MaxReads is positive
 
-	// DryRun reports and changes nothing, the cursor included.
+	// DryRun reports, and changes nothing, not even the cursor.
 	DryRun bool
 
-	// KeepRerouted leaves roll-ups alone that other routes made. A caller that does not know the
-	// routes of the deployed functions must set it, or the audit would take their roll-ups for
-	// wrong.
+	// KeepRerouted leaves alone the roll-ups that other routes made. A caller that does not know
+	// the routes of the deployed functions must set it. Otherwise the audit takes their roll-ups
+	// for wrong.
 	KeepRerouted bool
 
-	// Prune takes away totals that earlier routes kept. It must not be set while a revision runs
-	// that still keeps them: totals would come and go.
+	// Prune takes away totals that earlier routes kept. It must not be set while a revision that
+	// still keeps them runs, because the totals would come and go.
 	Prune bool
 
 	// FromFirst walks from the first counter, and leaves the stored cursor alone.
@@ -48,8 +49,8 @@ type AuditOptions struct {
 	Progress func(Report)
 }
 
-// redelivery is how long it takes until an event that failed comes again: Eventarc waits for 10 s
-// at least, and the rest is for the way.
+// redelivery is how long it takes until an event that failed comes again. Eventarc waits for 10 s
+// at least. The rest is for the way.
 const redelivery = 15 * time.Second
 
 // Grace returns how long a difference must last to be called drift. By then an event has had the
@@ -68,7 +69,7 @@ func FittingGrace(grace, left time.Duration) time.Duration {
 
 // A Report says what an audit did and found.
 type Report struct {
-	Counters  int `json:"counters"`  // compared with their shards
+	Counters  int `json:"counters"`  // compared with their shards, or failed
 	RolledUp  int `json:"rolled_up"` // written, because they differed
 	Unchanged int `json:"unchanged"` // agreed, or were brought up to date by others
 	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
@@ -76,11 +77,11 @@ type Report struct {
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
 	Unkept    int `json:"unkept"`    // cannot be rolled up until somebody mends them; see ErrUnkept
 
-	Drift     int `json:"drift"`     // of the differing, those that differed longer than the grace
-	Missing   int `json:"missing"`   // of the differing, those without a roll-up, such as new counters
-	Orphaned  int `json:"orphaned"`  // of the differing, those whose roll-up is not zeros and that have no shards
-	Rerouted  int `json:"rerouted"`  // of the differing, those whose roll-up other routes made
-	Outdated  int `json:"outdated"`  // of the differing, those that are right and hold totals of earlier routes, which Prune takes away
+	Drift     int `json:"drift"`     // differed for longer than the grace; like the next four, some of RolledUp and Differing
+	Missing   int `json:"missing"`   // had no roll-up, such as new counters
+	Orphaned  int `json:"orphaned"`  // had a roll-up that is not zeros, and no shards
+	Rerouted  int `json:"rerouted"`  // had a roll-up that other routes made
+	Outdated  int `json:"outdated"`  // were right, but held totals of earlier routes, which Prune takes away
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 
 	Complete   bool     `json:"complete"`   // every route's walk has come to its last counter
@@ -96,23 +97,24 @@ type Report struct {
 }
 
 const (
-	// maxWaiting is how many differences an audit remembers while their grace lasts. With more, it
-	// waits.
+	// maxWaiting is how many differences an audit remembers while their grace lasts. If there are
+	// more, the audit waits until they are done.
 	maxWaiting = 1000
 
-	// saveEvery is how often the cursor is saved, at most: what an audit that is killed loses.
-	// Firestore sustains about one write a second on one document.
+	// saveEvery is the least time between two saves of the cursor. An audit that is killed has
+	// about that much work to do again. Firestore sustains about one write a second on one
+	// document.
 	saveEvery = 5 * time.Second
 
-	// maxTries is how often one counter is tried. A try is lost only to a failure or to another
-	// writer, who most often covers the counter by the next.
+	// maxTries is how often one counter is tried. A try is lost to a failure, or to another writer.
+	// Such a writer has most often covered the counter by the next try.
 	maxTries = 5
 )
 
-// Audit walks all counters of the routes, each walk from where the last audit stopped, compares
-// each roll-up with the shards in one snapshot and repairs what differs. A roll-up that agrees is
-// left alone: no event waits for it. One that has been at zeros without shards for an hour is
-// removed.
+// Audit walks all counters of the routes. It begins each walk where the last audit stopped. It
+// compares each roll-up with its shards, and repairs those that differ. It leaves a roll-up that
+// agrees alone, because no event waits for it. It removes a roll-up that has been at zeros without
+// shards for an hour.
 //
 // A difference may be a change whose event is on its way. So the audit looks again after the grace.
 // If the roll-up still does not cover the first look, the event was lost or is late, and the
@@ -120,18 +122,20 @@ const (
 // once, and not called drift.
 //
 // The audit first compares the roll-up that its walk has read with a sum that is taken a moment
-// later. If they do not agree, it looks again, in one snapshot.
+// later. If they do not agree, it reads and sums again in one snapshot, and decides by that.
 //
-// An audit ends with the last counter, or sooner: with its time, its reads, or when another audit
-// saves its cursor. Audits may overlap with each other, with Keep and with the coalescers of any
-// number of instances; they only do work twice then. One that is killed leaves a cursor before all
-// that it had not finished.
+// An audit ends with the last counter. It ends sooner when its time or its reads are used up, or
+// when another audit has saved its cursor. Audits may overlap with each other, with Keep and with
+// the coalescers of any number of instances. They then only do some work twice. An audit that is
+// killed leaves a cursor from which the next one finds all that it had not finished.
 //
-// A counter that is unkept is no failure: it is reported apart, and each audit tries it again.
+// A counter that is unkept is no failure. The report counts it apart, and each audit tries it
+// again.
 //
-// The failure of a counter or of a page does not keep the audit from the others, and the next audit
-// tries the page again. The error joins what went wrong with pages and the cursor and the end of
-// ctx, and says how many counters failed. The report is valid even with an error.
+// After a failure of a counter the audit goes on with the others. A page of counters that cannot be
+// read ends the walk of its template; the other walks go on, and the next audit tries that page
+// again. The error joins the failures of pages and of the cursor, the reason why ctx ended, and how
+// many counters failed. The report is valid even with an error.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
 	a := &audit{
 		roller:    newRoller(store, o.Options),
@@ -184,7 +188,7 @@ type audit struct {
 	enough    time.Time   // no counter is begun after it; zero: no bound
 	slots     chan struct{}
 
-	// of the goroutine that walks
+	// these belong to the goroutine that walks
 	cursor     Cursor
 	saved      time.Time // local
 	problems   []error
@@ -196,15 +200,16 @@ type audit struct {
 	doubts  sync.WaitGroup
 }
 
-// A doubt is a counter that differs and waits for its grace.
+// A doubt is a counter that the audit examines. If it differs, it waits until its grace is over,
+// and is examined again.
 type doubt struct {
 	Found
 	comparison comparison
-	walk       int   // that it was found on
-	before     Place // of the page it was found on
+	walk       int   // the index of the walk that found it
+	before     Place // where the page began on which it was found
 }
 
-// load takes up the cursor.
+// load loads the cursor that the last audit left.
 func (a *audit) load(ctx context.Context) error {
 	began := time.Now()
 	if !a.o.FromFirst {
@@ -226,8 +231,8 @@ func (a *audit) load(ctx context.Context) error {
 	return nil
 }
 
-// save saves where the next audit goes on. When another audit has saved its own cursor, this one
-// leaves the rest to it.
+// save saves where the next audit goes on. If another audit has saved its own cursor meanwhile,
+// this audit leaves the rest to that one.
 func (a *audit) save(ctx context.Context) {
 	if a.o.DryRun || a.o.FromFirst || a.overlapped || ctx.Err() != nil {
 		return
@@ -247,7 +252,8 @@ func (a *audit) save(ctx context.Context) {
 	a.saved = time.Now()
 }
 
-// resume returns the cursor with each walk's place before its first counter that is not done with.
+// resume returns the cursor from which the next audit should go on. Each walk's place is before its
+// first counter with which this audit is not done.
 func (a *audit) resume() Cursor {
 	c := a.cursor
 	c.Places = slices.Clone(c.Places)
@@ -267,7 +273,7 @@ func (a *audit) waits() int {
 	return len(a.waiting)
 }
 
-// over reports whether to begin no more counters.
+// over reports whether the audit must begin no more counters.
 func (a *audit) over(ctx context.Context) bool {
 	return ctx.Err() != nil || a.overlapped || !a.enough.IsZero() && !time.Now().Before(a.enough) ||
 		a.o.MaxReads > 0 && a.o.Reads() >= a.o.MaxReads
@@ -311,7 +317,8 @@ func (a *audit) walk(ctx context.Context, n int) {
 	}
 }
 
-// examineAll examines counters, and returns how many it has begun: fewer when it is over meanwhile.
+// examineAll examines counters, and returns how many it has begun. These are fewer than all if the
+// audit's time or reads are used up meanwhile.
 func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -337,11 +344,13 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 	return len(found)
 }
 
-// lookAgain looks at a counter that differs once more, when its grace is over. The mutex is held.
+// lookAgain has a counter that differs wait for its grace, and then examines it again. The mutex is
+// held.
 func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 	a.waiting = append(a.waiting, d)
 	a.doubts.Go(func() {
-		if sleep(ctx, a.o.Grace) != nil {
+		stopped := sleep(ctx, a.o.Grace)
+		if stopped != nil {
 			return
 		}
 
@@ -366,7 +375,7 @@ func (a *audit) progress() {
 	}
 }
 
-// appendError adds err to a report's errors, as long as they are few. Every error is in the log.
+// appendError adds err to a report's errors, up to ten. The log has every error.
 func appendError(errors []string, err error) []string {
 	const most = 10
 	if len(errors) == most {
@@ -375,7 +384,8 @@ func appendError(errors []string, err error) []string {
 	return append(errors, err.Error())
 }
 
-// sleep waits for d or until ctx ends, whose error it then returns.
+// sleep waits for d, or until ctx ends. In that case it returns the cause. Other packages sleep by
+// gax-go; the engine imports only the standard library.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

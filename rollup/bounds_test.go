@@ -127,7 +127,8 @@ func TestAuditReadsNoMore(t *testing.T) {
 				t.Errorf("tick %d: %+v", tick, report)
 			}
 			if report.Complete {
-				// two reads of the 50 that are missing, one of the 50 that are right and three of the others, but for the last grace's
+				// two reads of the 50 that are missing, one of the 50 that are right and three of the others,
+				// but for the last grace's
 				if tick != 10 || report.Cursor != "at the beginning" {
 					t.Errorf("complete after %d ticks: %+v", tick, report)
 				}

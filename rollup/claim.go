@@ -10,16 +10,16 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// took returns how long the last sum took. It is no longer than an event can wait for a sum.
+// took returns how long the last sum took, but at most Options.Timeout, which ends a sum.
 func (c *Coalescer) took(l *look) time.Duration { return min(l.rollUp.Tally.Took, c.options.Timeout) }
 
 // claimReads is what a claim costs, in reads. Its write costs as much as three, and two instances
 // read it: the one that claims, and one that waits.
 const claimReads = 5
 
-// slow reports whether a counter is worth claims: its sums take so long that several instances
-// would sum for the same roll-up, and a sum bills more than a claim does. The back-offs keep
-// quicker sums apart.
+// slow reports whether a counter is worth claims. Its sums must take so long that several instances
+// would sum for the same roll-up, and bill at least as much as a claim. For quicker sums, the
+// back-offs keep the instances apart.
 func (c *Coalescer) slow(l *look) bool {
 	reads := l.rollUp.Tally.NumShards
 	readsEach := slices.ContainsFunc(l.counter.Template.Routes, func(r *Route) bool { return r.Documents })
@@ -30,8 +30,8 @@ func (c *Coalescer) slow(l *look) bool {
 }
 
 // claim reports whether this instance is to sum a slow counter now. If so, it has written a claim.
-// If not, another instance has one, and the next look is planned. Only costs rest on a claim: an
-// instance that can neither read nor write one sums without.
+// If not, another instance has a claim, and this one has planned its next look. Claims only save
+// costs. An instance that cannot read or write a claim sums without one.
 func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 	seen, err := c.readClaim(ctx, l)
 	if err != nil {
@@ -67,14 +67,14 @@ func (c *Coalescer) readClaim(ctx context.Context, l *look) (claim Claim, err er
 	return claim, err
 }
 
-// ownClaim returns the text By of this instance's last claim.
+// ownClaim returns By of this instance's last claim, which tells it from the claims of others.
 func (c *Coalescer) ownClaim(s *counterState) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return s.claim
 }
 
-// newClaim makes and remembers a text By for the next claim.
+// newClaim makes By of the next claim, and remembers it.
 func (c *Coalescer) newClaim(s *counterState) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +82,9 @@ func (c *Coalescer) newClaim(s *counterState) string {
 	return s.claim
 }
 
-// claimHolds returns how long a claim holds: half as long again as the last sum, because sums
-// differ. An instance that has not written its roll-up by then has died, or takes too long.
+// claimHolds returns how long a claim holds. It is one and a half times as long as the last sum
+// took, because not all sums take the same time. An instance that has not written its roll-up by
+// then has died, or takes too long.
 func (c *Coalescer) claimHolds(l *look) time.Duration { return min(c.took(l)*3/2, c.options.Timeout) }
 
 // waitForClaim plans the next look for the time when the sum that another instance has claimed

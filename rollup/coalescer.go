@@ -10,14 +10,14 @@ import (
 
 // Concurrency is how many events a process should serve at once. It is the most that Cloud Run
 // allows (https://cloud.google.com/run/docs/about-concurrency). A held event takes a slot and no
-// processor time, and each counter holds up to 4. With the platform's default of 80 slots, a
-// thousand counters would make more instances, and each instance reads every counter once more per
-// cadence.
+// processor time, and a counter may hold several events. With the platform's default of 80 slots, a
+// thousand counters would make Cloud Run start more instances, and each instance reads every
+// counter once more per cadence.
 const Concurrency = 1000
 
-// LongestCadence returns the longest cadence that goes with a hold limit. An event may have to wait
-// for two wake-ups of up to 1.35 cadences each, and the store needs time of its own. The result is
-// zero or negative if the hold limit is too short for any cadence.
+// LongestCadence returns the longest cadence that is possible with a hold limit. An event may have
+// to wait for two wake-ups of up to 1.35 cadences each, and the store needs time of its own. The
+// result is zero or negative if the hold limit is too short for any cadence.
 func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }
@@ -63,49 +63,52 @@ const freshFor = 5 * time.Second
 
 // An Ending says how an event ended.
 type Ending struct {
-	// Held reports whether the event was held until it was covered or failed. An event that was not
-	// held was absorbed: it was acknowledged at once.
+	// Held reports whether the event was held until each of its counters was done with it, or until
+	// it failed. An event that was not held was acknowledged at once.
 	Held bool
 
-	// AsOf is the as_of of the roll-up that covers an event that was held; the latest, if there are
-	// several counters. It is zero if the event failed, or if no counter rolled it up.
+	// AsOf is the as_of of the roll-up that covers an event that was held. If the event concerns
+	// several counters, it is the latest. It is zero if the event failed, or if no roll-up covers
+	// it.
 	AsOf time.Time
 
 	// Unkept reports whether one of the counters is done with the event although no roll-up covers
-	// it, because the counter is unkept: see ErrUnkept. A later audit or event has it rolled up.
+	// it, because the counter is unkept: see ErrUnkept. The change is rolled up by a later audit or
+	// event.
 	Unkept bool
 }
 
 // A delivery is an event that is held for at least one of its counters. Its copies wait for done.
 type delivery struct {
-	done   chan struct{} // closed when all of its counters are done with it, or failed
+	done   chan struct{} // closed when all of its counters are done with it or have failed it
 	ending Ending        // valid after done
 	err    error         // valid after done
 }
 
-// An entry is what one counter made of an event that is held for it.
+// An entry is a counter for which an event is held, and the generation that it waits for there.
 type entry struct {
 	state      *counterState
 	generation *generation
 }
 
-// Changed takes an event that says that a document of the counters changed. It returns nil if the
-// event may be acknowledged, because each counter is done with it. A counter is done with an event
+// Changed takes an event, and the counters to which the changed document belongs. It returns nil if
+// the event may be acknowledged, because each counter is done with it. A counter is done with an
+// event
 //
 //   - when a snapshot later than the event's arrival was rolled up, or found the app's own document
 //     missing;
 //   - when the counter turns out to be unkept;
-//   - at once, if an event that is not acknowledged yet stands for it, if it changes no total, or if
-//     the counter was unkept up to a minute ago.
+//   - at once, if an event that is not acknowledged yet stands for it, if it is young and changes
+//     no total, or if the counter pauses because it is unkept.
 //
-// Changed returns an error if a counter failed, once all counters have ended: at the latest when
-// ctx ends, or when the event was held for Options.Hold. Then the event must be delivered again,
-// here or at any other instance.
+// If a counter fails the event, Changed waits until the others have ended, too, and returns an
+// error. Then the event must be delivered again, to this or any other instance. A counter fails the
+// event when ctx ends, or when the event was held for Options.Hold.
 //
-// Copies of one event are answered together. A copy that comes while another is held here joins it
-// and gets its answer, or fails alone when its own time is up.
+// Copies of one event are answered together. If a copy comes while another is held here, it joins
+// that one and gets the same answer. If the copy's own time is up first, it fails alone.
 //
-// The looks and writes that an anchor waits for have the values of its context.
+// The looks and writes that an anchor waits for have the values of the anchor's context.
 func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...Concern) (Ending, error) {
 	c.mu.Lock()
 	if first := c.deliveries[e.ID]; first != nil {
@@ -139,8 +142,9 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...Concern) (
 	return d.ending, d.err
 }
 
-// enter brings an event to a counter. It returns the generation whose anchor the event becomes, and
-// for which it is held; nil if the counter is done with the event. The mutex is held.
+// enter brings an event to a counter. If the event becomes the anchor of a generation, enter
+// returns the generation, and the event must be held for it. If the counter is done with the event,
+// enter returns nil. The mutex is held.
 func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending *Ending) (*counterState, *generation) {
 	if concern.Unchanged && c.fresh(e.UpdateTime) {
 		return nil, nil
@@ -192,10 +196,10 @@ func (c *Coalescer) fresh(commit time.Time) bool {
 	return !c.newest.IsZero() && c.newest.Add(time.Since(c.sent)).Sub(commit) < freshFor
 }
 
-// wait waits until all generations that an event is held for have ended, as long as ctx lasts and
-// for Options.Hold. If the event's time is up before that, wait first closes the generations that
-// are left, so that they absorb nothing more, and then fails. It completes the ending, which has
-// what the other counters made of the event.
+// wait waits until all generations that an event is held for have ended. If ctx or Options.Hold
+// ends before that, wait first closes the generations that are left, so that they absorb nothing
+// more, and then fails. The ending it is given tells of the counters that were done with the event
+// at once. wait adds the others.
 //
 // Only a held event has a timer. One for each absorbed event would cost more than all else.
 func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Ending, error) {
@@ -237,7 +241,7 @@ func (c *Coalescer) join(ctx context.Context, first *delivery) (Ending, error) {
 	}
 }
 
-// holding returns ctx for an event that is held.
+// holding returns ctx, limited to the time for which an event may be held.
 func (c *Coalescer) holding(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.options.Hold <= 0 {
 		return ctx, func() {}

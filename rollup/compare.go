@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// examine compares a counter, and counts what came of it.
+// examine compares a counter with its shards, acts on that, and counts the outcome in the report.
 func (a *audit) examine(ctx context.Context, d *doubt) {
 	did, l, err := a.compare(ctx, d.Found, &d.comparison)
 	if did == actionSkip {
@@ -66,7 +66,7 @@ func (a *audit) countAudited(l *look) {
 	}
 }
 
-// errBusy says that at none of the tries the pace allowed another roll-up.
+// errBusy says that the pace did not allow another roll-up at any of the tries.
 var errBusy = errors.New("others had rolled it up each time it was looked at")
 
 // compare compares the roll-up with its shards, and makes it cover everything that was committed
@@ -130,7 +130,7 @@ func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, ri
 }
 
 // try takes one look, and does what the look asks for. After an error the counter may be tried
-// again once due has passed.
+// again when the time due has passed.
 func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
 	looking, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
@@ -175,8 +175,8 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 	return did, l, due, errBusy
 }
 
-// noteDifference logs how a counter differs, and counts it by its kind of difference. The mutex is
-// held.
+// noteDifference logs how a counter differs, and counts it under the kind of its difference. The
+// mutex is held.
 func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	log := a.options.Logger.With("counter", l.counter.RollUp, "differs", l.explain(),
 		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
@@ -204,8 +204,8 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	}
 }
 
-// explain returns what the roll-up holds and what the shards give, of the totals that differ, such
-// as "likes 3 → 4, last null → 2026-01-02T03:04:05Z".
+// explain says of each total that differs what the roll-up holds and what the shards give, such as
+// "likes 3 → 4, last null → 2026-01-02T03:04:05Z".
 func (l *look) explain() string {
 	var texts []string
 	for _, name := range slices.Sorted(slices.Values(l.differing())) {

@@ -15,7 +15,7 @@ type Source struct {
 // A covering is a route that covers a document.
 type covering struct {
 	route   *Route
-	counter Counter // that the document's path tells; zero if the route goes by groups
+	counter Counter // the counter that the document's path tells; zero if the route has groups
 }
 
 // Source returns the source document at path (below the database's root). It reports false if no
@@ -58,12 +58,12 @@ type Concern struct {
 	Counter
 
 	// Unchanged says that the event tells of an update that leaves every total of the counter as it
-	// was, by the event's own old and new values. The event's UpdateTime must then be the update's.
-	// No change relies on such an event: see the package documentation.
+	// was. The old and new values in the event show that. The event's UpdateTime must then be that
+	// of the update. No change relies on such an event: see the package documentation.
 	Unchanged bool
 }
 
-// A Written is what an event tells of a document that was written.
+// A Written says what an event tells about the document that was written.
 type Written interface {
 	// Updated reports whether the document existed before and after.
 	Updated() bool
@@ -71,12 +71,13 @@ type Written interface {
 	// Changed reports whether the field may be another than before. It is asked of updates alone.
 	Changed(f document.Field) bool
 
-	// Texts returns the strings that the field held before and holds now: "" where there is none.
+	// Texts returns the string that the field held before, and the one that it holds now. It
+	// returns "" for a field that is missing or no string.
 	Texts(f document.Field) (before, after string)
 }
 
-// Concerned returns the counters that an event is about: those to which its old or its new document
-// belongs, each once, however many routes lead there.
+// Concerned returns the counters that an event is about. These are the counters to which its old or
+// its new document belongs. Each comes once, even if several routes lead to it.
 func (s Source) Concerned(w Written) []Concern {
 	var concerns []Concern
 	for _, c := range s.covers {
@@ -96,8 +97,8 @@ func (s Source) Concerned(w Written) []Concern {
 	return concerns
 }
 
-// addConcern adds a concern. A counter to which several routes lead is unchanged only by all of
-// them.
+// addConcern adds a concern. If several routes lead to a counter, it is unchanged only if it is so
+// by each of them.
 func addConcern(concerns []Concern, add Concern) []Concern {
 	for i, c := range concerns {
 		if c.Counter == add.Counter {

@@ -10,8 +10,9 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// A Condition is that a field of a document equals a value, as Firestore compares: 2 equals 2.0, and
-// only a field that is there and null equals null. Conditions can be compared with ==.
+// A Condition says that a field of a document equals a value. It compares as Firestore does: 2
+// equals 2.0, and a field equals null only if the document has it and it is null. Conditions can be
+// compared with ==.
 type Condition struct {
 	Field document.Field
 
@@ -20,7 +21,8 @@ type Condition struct {
 	Value any
 }
 
-// equals returns the condition that a field equals a value, in its one form.
+// equals returns the condition that a field equals a value. Equal conditions have the same form: a
+// double that an integer equals becomes that integer.
 func equals(field document.Field, value any) Condition {
 	f, isDouble := value.(float64)
 	if isDouble && !math.IsNaN(f) {
@@ -70,7 +72,7 @@ func quoteField(f document.Field) string {
 	return strings.Join(names, ".")
 }
 
-// quoteValue returns the value of a condition as a route spells it, which is JSON's way.
+// quoteValue returns the value of a condition as a route spells it, which is as in JSON.
 func quoteValue(value any) string {
 	switch value := value.(type) {
 	case string:

@@ -8,19 +8,19 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// own are the documents that Tally keeps for itself.
+// own are the paths of documents that Tally keeps for itself.
 var own = []Path{
 	{{Name: document.AuditCollection}, {Name: "id", Capture: true}},
 	{{Name: document.ClaimsCollection}, {Name: "id", Capture: true}},
 }
 
-// problems are what is wrong with routes: the first problems, and how many more there are.
+// problems are the first things that are wrong with routes, and how many more there are.
 type problems struct {
 	first []error
 	more  int
 }
 
-// maxProblems is how many problems are told. Nobody reads more at once.
+// maxProblems is how many problems an error tells. Nobody reads more at once.
 const maxProblems = 10
 
 func (p *problems) keep(err error) {
@@ -31,7 +31,7 @@ func (p *problems) keep(err error) {
 	p.first = append(p.first, err)
 }
 
-// add keeps what is wrong with a route. The arguments are spelt only if it is told.
+// add adds a problem of a route. It formats the text only if the error will tell it.
 func (p *problems) add(r *Route, format string, args ...any) {
 	if len(p.first) == maxProblems {
 		p.more++
@@ -40,7 +40,7 @@ func (p *problems) add(r *Route, format string, args ...any) {
 	p.keep(fmt.Errorf("route %q: "+format, append([]any{r}, args...)...))
 }
 
-// join returns one error for all, nil if there is none.
+// join returns one error for all problems. It returns nil if there are none.
 func (p *problems) join() error {
 	all := p.first
 	if p.more > 0 {
@@ -49,7 +49,7 @@ func (p *problems) join() error {
 	return errors.Join(all...)
 }
 
-// conflicts adds what makes the routes unsafe together.
+// conflicts adds a problem for whatever makes the routes unsafe together.
 func (rs Routes) conflicts(p *problems) {
 	for i, r := range rs {
 		for _, other := range rs[:i] {
@@ -88,8 +88,9 @@ func (rs Routes) conflicts(p *problems) {
 	}
 }
 
-// overlaps adds what makes r unsafe beside a route that may have a source document in common with
-// r. Routes with one pattern share a trigger, or have none, so each event comes once.
+// overlaps adds a problem for whatever makes r unsafe beside another route, if one document can be
+// a source of both. Routes with the same pattern share a trigger, or have none, so each event comes
+// once.
 func (r *Route) overlaps(other *Route, p *problems) {
 	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
 	if !slices.EqualFunc(r.pattern, other.pattern, same) {
@@ -105,7 +106,8 @@ func (r *Route) overlaps(other *Route, p *problems) {
 	}
 }
 
-// conflict adds what makes r's roll-ups unsafe beside the source of a route, which may be r's own.
+// conflict adds a problem for whatever makes r's roll-ups unsafe beside the sources of a route.
+// That route may be r itself.
 func (r *Route) conflict(other *Route, p *problems) {
 	if overlap(r.template, other.pattern) {
 		p.add(r, "the roll-up %s matches the source %s; writing it would trigger another roll-up, without end",
@@ -130,8 +132,8 @@ func (r *Route) conflict(other *Route, p *problems) {
 	}
 }
 
-// overlap reports whether a and b could name one document: segment by segment equal, or either a
-// capture.
+// overlap reports whether a and b could name the same document. Each two segments must be equal, or
+// one of them a capture.
 func overlap(a, b Path) bool {
 	return slices.EqualFunc(a, b, func(s, t Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
 }

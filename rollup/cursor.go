@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// walkPage is how many counters are found at a time, about, which bounds an audit's memory.
+// walkPage is about how many counters are found at a time. It bounds the memory of an audit.
 const walkPage = 100
 
-// page finds the next counters of a template by find, a method of the store.
+// page finds the next counters of a template. find is the method of the store that finds them.
 func (r *roller) page(ctx context.Context, t *Template, from string, find func(context.Context, *Template, string, int) (Page, error)) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
@@ -24,30 +24,31 @@ func (r *roller) page(ctx context.Context, t *Template, from string, find func(c
 // A Place is how far one walk has come. The zero Place is the beginning.
 type Place struct {
 	From   string // where the store's walk goes on
-	Done   bool   // it came to the last counter
-	Failed bool   // a page could not be read; it is tried again
+	Done   bool   // the walk has come to the last counter
+	Failed bool   // the page from here on could not be read; the next audit tries again
 }
 
-// A Cursor is what one audit, or one call of Keep, leaves to the next, in the database. Its times
-// are of local clocks and serve estimates only.
+// A Cursor says where one audit, or one call of Keep, stopped. The next one reads it from the
+// database. Tick and Complete are times of local clocks, and serve estimates only.
 type Cursor struct {
-	Routes string  // those that Places are of; on others the work begins anew
-	Places []Place // of the templates
+	Routes string  // the routes that Places belong to; with others the work begins anew
+	Places []Place // one for each walk
 
-	// Of audits.
-	Tick     time.Time     // when the audit began that saved this
+	// Only audits use these.
+	Tick     time.Time     // when the audit that saved this began
 	Complete time.Time     // when an audit last came to the last counter; zero: none did
-	Cycle    time.Duration // from the time before to then; 0: unknown
+	Cycle    time.Duration // how long the last walk of all counters took, up to Complete; 0: unknown
 
-	// Of Keep: the roll-ups of the counters that had changed at their last visit, in the order in
-	// which they are due.
+	// Only Keep uses Changed. It has the paths of the roll-ups of the counters that had changed at
+	// their last visit, in the order in which they are due.
 	Changed []string
 
 	UpdateTime time.Time // when it was saved, as Firestore says; zero: never
 }
 
-// on returns the cursor by which to walk the routes, with so many places. It begins anew if c is of
-// other routes. If all walks of c are done, or failed at a page, those that are done begin anew.
+// on returns the cursor from which to walk the routes, which need that many places. If c belongs to
+// other routes, all walks begin anew. If each walk of c is done or has failed, those that are done
+// begin anew.
 func (c Cursor) on(routes Routes, places int) Cursor {
 	if c.Routes != routes.String() || len(c.Places) != places {
 		return Cursor{Routes: routes.String(), Places: make([]Place, places), Tick: c.Tick, UpdateTime: c.UpdateTime}
@@ -68,7 +69,7 @@ func (c Cursor) complete() bool {
 	return !slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Done })
 }
 
-// completed notes that an audit came to the last counter.
+// completed notes that an audit has come to the last counter.
 func (c *Cursor) completed(at time.Time) {
 	if !c.Complete.IsZero() {
 		c.Cycle = at.Sub(c.Complete)

@@ -15,7 +15,7 @@ const (
 	actionTell                 // it differs: report that, and leave it so
 )
 
-// A difference is why a roll-up was not as its shards said.
+// A difference says why a roll-up did not agree with its shards.
 type difference int
 
 const (
@@ -28,15 +28,15 @@ const (
 	differenceDrift                      // no event of a change came in time
 )
 
-// A comparison is what an audit knows of a counter, beside its look, and what it may do.
+// A comparison holds what an audit knows of a counter beside its look, and what it may do with it.
 type comparison struct {
 	grace        bool // a difference is left to the event that may be on its way
 	dryRun       bool
 	keepRerouted bool // roll-ups of other routes are left alone
 	prune        bool // former totals are taken away
 
-	// The read time and the as_of of the first look. A roll-up as of from or later covers all that
-	// the audit must see to.
+	// These are the read time and the as_of of the first look. A roll-up whose as_of is from or
+	// later covers all that the audit must see to.
 	from time.Time
 	asOf time.Time
 
@@ -81,16 +81,16 @@ func (c *comparison) after(l *look) action {
 	}
 }
 
-// right decides whether the roll-up can be left as it is, by what the walk read of it: it says what
-// the shards add up to, and there is nothing else to do. It may have been written since then, but
-// only by somebody who had summed the shards.
+// right decides whether the roll-up can be left as the walk read it. It can if it agrees with its
+// shards and nothing else is to be done. Somebody may have written it since the walk read it, but
+// only after having summed the shards.
 func (c *comparison) right(l *look) bool {
 	return !l.asOf.After(l.readTime) && c.after(l) == actionLeave
 }
 
-// difference says of what kind a difference is, once the grace is over or if there is none. It is
-// drift only if nobody has written the roll-up since the first look. A roll-up that somebody wrote
-// since then can lack only changes that came after that look.
+// difference says of what kind a difference is. It is called once the grace is over, or if there is
+// no grace. A difference is drift only if nobody has written the roll-up since the first look. If
+// somebody has, the roll-up can lack only changes that came after that look.
 func (c *comparison) difference(l *look) difference {
 	switch {
 	case l.rerouted():
@@ -110,13 +110,13 @@ func (c *comparison) difference(l *look) difference {
 	}
 }
 
-// staleAfter is how many times "every" old the as_of of a roll-up may be while its totals are
-// right. Then it is written anew, for two reasons: a client's own change is covered even if another
-// client's has undone it, and a schedule that has stopped can be told from one that finds nothing
-// to do.
+// staleAfter bounds the age of a roll-up whose totals are right, in multiples of its route's
+// "every". An older one is written anew, for two reasons. A client learns that its own change is
+// covered, even if another client's has undone it. And a schedule that has stopped can be told from
+// one that finds nothing to do.
 const staleAfter = 10
 
-// keep decides what a tick does with a counter of a route that says "every", which it has summed.
+// keep decides what a tick does with a counter of a route that says "every". The counter is summed.
 func keep(l *look) action {
 	switch {
 	case !l.agrees():
@@ -141,7 +141,7 @@ func (l *look) removable() bool {
 }
 
 // agrees reports whether the roll-up says what the shards add up to, by the same routes. A document
-// that Tally never wrote agrees if there are no shards: it is the app's business.
+// that Tally never wrote agrees if there are no shards, because it is the app's.
 func (l *look) agrees() bool {
 	if l.totals.Empty() && l.rollUp.Tally.AsOf.IsZero() {
 		return true
@@ -152,7 +152,8 @@ func (l *look) agrees() bool {
 	return len(l.differing()) == 0
 }
 
-// differing returns the names of the totals that the roll-up lacks, or has with another value.
+// differing returns the names of the totals that the roll-up lacks, or that have another value
+// there.
 func (l *look) differing() []string {
 	var names []string
 	for name, total := range l.totals.Values {

@@ -2,20 +2,39 @@
 // document. A Store acts for it, on Firestore or in memory. The package imports only the standard
 // library, the names of the documents and the type of their totals.
 //
-// The pages in docs/design say why it is so, and docs/design/rules.md what goes wrong otherwise.
+// The pages in docs/design say why the engine is as it is, and docs/design/rules.md says what goes
+// wrong otherwise.
+//
+// # What one must know of Firestore
+//
+// Firestore sustains about one write a second on one document. So an app spreads a count over
+// several documents, the shards, and somebody has to add them up.
+//
+// Each write has a commit time, by one clock for the whole database. A snapshot is the database at
+// one instant of that clock: it has every write that was committed at or before it, and none after
+// it. A write may demand that the document is still as it was read. Otherwise Firestore refuses it.
+// A write whose answer was lost may have happened, may happen later, or may never happen.
+//
+// Firestore sends an event for each write, some time after the commit. An event may come late,
+// twice, or after a later one. It is sent again until it is acknowledged, for a day. Only a
+// snapshot that begins after an event has come is sure to hold the change that the event tells of.
+//
+// Firestore bills each document that is read. An aggregation query adds up an index on the server,
+// and bills one read for each 1,000 entries.
 //
 // # Routes
 //
 // A Route says which documents make which totals, and where the roll-up goes that holds them.
 // Routes with one Template make one roll-up. The template says whether the roll-ups are Tally's own
 // documents or the app's, and whether events keep them or a schedule does. This package calls all
-// source documents shards, and all that goes into one roll-up a counter, even if they are the likes
-// of a post.
+// source documents shards, even if they are the likes of a post. It calls a counter whatever goes
+// into one roll-up.
 //
-// A Total is what an Aggregate makes of a field's values, or how many documents there are; its
-// Conditions say of which documents. A document belongs to a counter by its path, or by the text in
-// its field By: then it is in a group, and moves when the field changes. Routes of one pattern put a
-// document into several counters.
+// A Total is what an Aggregate makes of a field's values, or how many documents there are. Its
+// Conditions say which documents it takes. The path of a document says to which counter it belongs.
+// If the route has a field By, the text in that field says so instead. Then the document is in a
+// group, and moves to another group when the field changes. Routes of one pattern put a document
+// into several counters.
 //
 //	orders/1  {shop: "a", status: "paid", amount: 5}  ┐  orders/{order} by shop -> shops/{shop} :
 //	orders/2  {shop: "a", status: "new",  amount: 7}  ┤    count() as orders,
@@ -25,12 +44,13 @@
 //	shops/a   {orders: 2, revenue: 5}
 //	shops/b   {orders: 1, revenue: 9}
 //
-// Queries are what answers a route's totals: one for each different field and conditions, and one
-// for each Maximum and the like. Indexes are what Firestore needs for them.
+// A route's totals are answered by Queries. Totals with the same field and the same conditions
+// share one. Maximum, Minimum, Latest and Earliest have queries of their own. Firestore needs
+// Indexes for them.
 //
 // ParseRoutes reads routes in four steps: a lexer makes tokens of the text, a parser makes nodes of
 // a route's tokens, the nodes are checked and become a Route, and all routes are checked together.
-// It refuses routes that could make the functions trigger themselves, or mix totals up.
+// It refuses routes by which the functions could trigger themselves, or mix up totals.
 //
 // # One roll-up
 //
@@ -47,10 +67,10 @@
 //
 // # The coalescer
 //
-// A Coalescer bounds how often that happens, by a pace: one roll-up a cadence in the long run, and
-// short bursts above it. Work done after a function has answered is not safe on Cloud Run, and an
-// event that was acknowledged need not come again. So an event that is not acknowledged yet serves
-// as the timer, and it survives any crash.
+// A Coalescer bounds how often a counter is rolled up, by a pace. In the long run that is one
+// roll-up a cadence. Short bursts may be faster. Work done after a function has answered is not
+// safe on Cloud Run, and an event that was acknowledged need not come again. So an event that is
+// not acknowledged yet serves as the timer, and it survives any crash.
 //
 // An instance has at most one open generation of each counter. The first event in it becomes its
 // anchor and is held. Each later event is absorbed: it is acknowledged at once, because the anchor
@@ -84,19 +104,19 @@
 //	│ acknowledged         │ │ acknowledged         │ │ and anchors another    │
 //	└──────────────────────┘ └──────────────────────┘ └────────────────────────┘
 //
-// There is one prober per counter and instance, which looks when the counter is due. It closes the
-// open generation first and begins the snapshot then, so the snapshot holds whatever was absorbed.
+// Each instance has one prober for a counter, which looks when the counter is due. It first closes
+// the open generation, and then begins the snapshot. So the snapshot holds whatever was absorbed.
 // If the pace does not allow a roll-up yet, the prober waits. If another instance has just rolled
-// the counter up, it waits a little too, so that instances do not get in each other's way. They
-// meet only at the roll-up document; no lock, lease or leader is needed.
+// the counter up, the prober also waits a little, so that instances do not get in each other's way.
+// Instances meet only at the roll-up document. They need no lock, lease or leader.
 //
-// If sums take long and cost much, an instance claims the next one in a document beside, which the
-// others read before they sum. Only costs rest on that: if a claim is lost, or its instance dies,
-// the others wait for one and a half times as long as the last sum took, and no longer.
+// If sums take long and cost much, an instance claims the next sum in another document, which the
+// others read before they sum. Claims only save costs. If the claiming instance dies, the others
+// wait one and a half times as long as the last sum took, and no longer.
 //
-// After a change of routes several revisions are at work for a while, and none covers the events of
-// another. They take turns: each roll-up keeps when the others rolled up last, and the one that has
-// waited longest goes first.
+// After a change of routes, several revisions are at work for a while. The roll-up of one does not
+// cover the events of another. They take turns: each roll-up keeps when the others rolled up last,
+// and the one that has waited longest goes first.
 //
 // The invariant: for each acknowledged event and each counter that it concerns, one of these holds.
 //
@@ -106,51 +126,56 @@
 //   - An event of the same counter still stands for it, and no copy of that one was acknowledged.
 //   - The event changed no total of the counter, and was young.
 //
-// An event concerns each counter that its old or its new document belongs to. It enters a generation
-// of each, and is acknowledged when all are done with it. While it is held, further copies of it
-// wait beside it for the same answer. A copy must not become an anchor: the answer to the first may
-// acknowledge all copies, and nothing would stand for what this one had absorbed.
+// An event concerns each counter that its old or its new document belongs to. It enters a
+// generation of each, and is acknowledged when all are done with it. While it is held, further
+// copies of it wait beside it for the same answer. A copy must not become an anchor. The answer to
+// the first may acknowledge all copies, and then nothing would stand for the events that the copy
+// had absorbed.
 //
 // A counter is unkept while its sum or its write fails in a way that waiting cannot mend: see
-// ErrUnkept. Its events would fail for a day and slow all others down. So the instance acknowledges
-// them, also those that come in the pause until it looks again. The roll-up's as_of stands still,
-// and each audit and each tick tries again. See Logged for how often the log says so.
+// ErrUnkept. If its events failed, they would come again for a day and slow all others down. So the
+// instance acknowledges them, and also those that come in the pause until it looks again. The
+// roll-up's as_of stands still, and each audit and each tick tries again. See Logged for how often
+// the log says so.
 //
 // An event that changes no total, by its own old and new values, is acknowledged at once while it
 // is younger than a redelivery can be. An older one is treated as any other, but no change relies
 // on it: it absorbs only events that change no total either, and none that is older than itself.
 //
-// Two things follow that may surprise. Nothing is acknowledged on a comparison, so equal totals are
-// written with a new as_of while an event waits: another instance's older sum may be on its way,
-// and only a write makes Firestore refuse it. And an event is never acknowledged because its own
-// commit is older than as_of: it may be the anchor of a generation that died with its process.
+// Two consequences may surprise. First, nothing is acknowledged on a comparison. While an event
+// waits, even equal totals are written, with a new as_of: another instance's older sum may be on
+// its way, and only a write makes Firestore refuse it. Second, an event is never acknowledged
+// because its own commit is older than as_of. It may be the anchor of a generation that died with
+// its process.
 //
 // # The schedule
 //
 // Keep rolls up the counters of routes that say "every", which need no events. When there are more
-// than it has time or reads for, three classes of them have fixed shares of its visits, and within a
-// class the counter that is due longest goes first:
+// counters than it has time or reads for, it divides its visits among three classes of counters by
+// fixed shares. Within a class, the counter that has been due longest goes first:
 //
 //	changed    it differed at its last visit, or had its first roll-up   three visits in five
 //	without    it has no roll-up yet                                     one
 //	unchanged  the rest                                                  one
 //
-// What a class does not use goes to the others. The invariant: a counter waits at most as long as the
-// counters of its class take at that share, and none is left out, whatever there is of counters that
-// somebody makes up. The next call may run in another process. So each leaves it a cursor: the
-// counters of the first class, with which it begins, and the places up to which the others were
-// visited. It finds those from there, by their roll-ups and by their shards, a page a query, and no
-// faster than it visits them.
+// What a class does not use goes to the others. The invariant: a counter waits at most as long as
+// the visits to its own class take at that share. None is left out, however many counters somebody
+// makes up.
 //
-// Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
-// events, a late installation or a restored backup left behind. A difference is called drift if it is still there
-// after every event had time to come. A healthy system has no drift.
+// The next call may run in another process, so each call leaves it a cursor. The cursor has the
+// counters of the first class, with which the next call begins, and the places up to which the
+// others were visited. The next call goes on from those places. It finds the others by their
+// roll-ups and by their shards, a page at a time, and no faster than it visits them.
+//
+// Audit walks all roll-ups and all counters that have shards, some in each call. It repairs what
+// lost events, a late installation or a restored backup left behind. A difference is called drift
+// if it is still there after every event has had the time to come. A healthy system has no drift.
 //
 // # The files
 //
 // Routes are read by lex.go, syntax.go, parse.go, mistake.go and conflict.go. What they say is in
-// route.go, template.go, total.go, condition.go and indexes.go, and concern.go says which counters an
-// event is about.
+// route.go, template.go, total.go, condition.go and indexes.go, and concern.go says which counters
+// an event is about.
 //
 // One roll-up, whoever makes it:
 //

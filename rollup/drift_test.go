@@ -241,8 +241,8 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// Doubles that cancel out leave a sum that depends on the order in which they were added up. That is
-// no difference, unless it is more than rounding explains.
+// Doubles that cancel out leave a sum that depends on the order in which they were added up. That
+// is no difference, unless it is more than rounding explains.
 func TestDoublesThatCancelOut(t *testing.T) {
 	for _, test := range []struct {
 		shards []float64

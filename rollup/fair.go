@@ -18,21 +18,21 @@ const (
 	classes
 )
 
-// classTurns says whose turn it is, round and round. If a class has nothing to do, the next one has
-// its turn.
+// classTurns is the order in which the classes have their turns. After the last turn it begins
+// again. If a class has nothing to do, the next one has its turn.
 //
-// A visit to a counter of the two other classes may bring it among those that changed, where it is
-// visited once more at least. So classChanged has more turns than the two together. The turns that
-// it has beyond theirs are for counters that keep changing, however many others come.
+// A visit to a counter of another class may bring it into classChanged, where it is visited at
+// least once more. So classChanged has more turns than the two others together. The turns by which
+// it has more are for counters that keep changing, however many others come.
 var classTurns = [...]class{classChanged, classWithout, classChanged, classUnchanged, classChanged}
 
-// spare is what part of the slots each class has for itself, so that the visits of another class
-// that hang do not take them all. Of 32 slots it has 4.
+// Each class has a part of the slots for itself, one divided by spare, so that visits of other
+// classes cannot take all slots when they hang. Of 32 slots these are 4.
 const spare = 8
 
-// next returns the counter to visit now, and counts it as in work. If there is none, it returns nil
-// and the time to ask again. That is zero if only the end of a visit or of a page can change
-// anything. The mutex is held.
+// next returns the counter to visit now, and counts its visit as in work. If no counter may be
+// visited now, it returns nil and the time to ask again. That time is zero if only the end of a
+// visit or of a page can change anything. The mutex is held.
 func (k *keeper) next() (e *kept, at time.Time) {
 	now := time.Now()
 	if !k.mayRead(now) {
@@ -70,7 +70,7 @@ func (k *keeper) next() (e *kept, at time.Time) {
 	return nil, at
 }
 
-// hasSlot reports whether one more visit may be in work of a class. The mutex is held.
+// hasSlot reports whether a slot is free for one more visit of a class. The mutex is held.
 func (k *keeper) hasSlot(of class) bool {
 	free := k.o.Concurrency - k.inWork()
 	for c, busy := range k.busy {
@@ -89,7 +89,7 @@ func (k *keeper) inWork() (n int) {
 	return n
 }
 
-// push has a counter wait for its visit. The mutex is held.
+// push puts a counter into the queue of its class. The mutex is held.
 func (k *keeper) push(e *kept) {
 	k.known[e.RollUp] = e
 	k.pushed++
@@ -113,16 +113,16 @@ func (v *visited) class(before class) class {
 }
 
 const (
-	// readsAtOnce is what part of the reads a call may use as soon as it begins, to find its
-	// counters and to visit each. The other reads are spread over its time.
+	// A call may use one read in readsAtOnce as soon as it begins, to find its counters and to
+	// visit each. The other reads are spread over its time.
 	readsAtOnce = 10
 
-	// readsToFind is what part of the reads that may be used by now goes to finding counters. To
-	// find and to visit a counter takes three or four, so a quarter is enough.
+	// One read in readsToFind may be used to find counters. To find and to visit a counter takes
+	// three or four reads, so a quarter is enough.
 	readsToFind = 4
 )
 
-// mayUse returns how many reads may be used by now.
+// mayUse returns how many reads the call may have used by now.
 func (k *keeper) mayUse(now time.Time) int64 {
 	if k.o.Until.IsZero() {
 		return k.o.MaxReads
@@ -132,20 +132,22 @@ func (k *keeper) mayUse(now time.Time) int64 {
 	return atOnce + int64(float64(k.o.MaxReads-atOnce)*min(passed, 1))
 }
 
-// mayRead reports whether there are reads for a visit.
+// mayRead reports whether reads are left for a visit now.
 func (k *keeper) mayRead(now time.Time) bool {
 	return k.o.MaxReads == 0 || k.o.Reads() < k.mayUse(now)
 }
 
-// mayFind reports whether there are reads for finding a page. The first may always be found.
+// mayFind reports whether reads are left for finding a page now. The first page may always be
+// found.
 func (k *keeper) mayFind(now time.Time) bool {
 	return k.walked == 0 || k.o.MaxReads == 0 || k.mayRead(now) && k.walked < k.mayUse(now)/readsToFind
 }
 
-// readsWait is how long to wait when there are no reads: until there are a thousandth more.
+// readsWait returns how long to wait when no reads are left now. By then a thousandth of all reads
+// has been added.
 func (k *keeper) readsWait() time.Duration { return k.o.Until.Sub(k.began)/1000 + 1 }
 
-// A queue is a heap of counters, the one on top that is due first.
+// A queue is a heap of counters. The one that is due first is on top.
 type queue []*kept
 
 func (q queue) Len() int      { return len(q) }

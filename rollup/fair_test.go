@@ -19,8 +19,8 @@ import (
 
 var fairCounters = flag.Int("sim.counters", 4000, "the most counters that TestTickIsFair keeps")
 
-// A crowded database is one of which far more is to be kept than there is time: by ticks that follow one
-// another, each a process of its own, of which some are killed.
+// A crowded database is one of which far more is to be kept than there is time: by ticks that
+// follow one another, each a process of its own, of which some are killed.
 type crowded struct {
 	memstore.Store
 	t        *testing.T
@@ -209,6 +209,7 @@ func (w *crowded) run(long time.Duration) (hottest, slowest time.Duration) {
 //
 //	go test ./rollup -run TestTickIsFair -v -sim.counters=100000 -timeout=30m
 func TestTickIsFair(t *testing.T) {
+	t.Parallel()
 	for _, counters := range []int{10, 1000, 4000, 100_000} {
 		if counters > *fairCounters {
 			continue
@@ -219,6 +220,7 @@ func TestTickIsFair(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%d counters, junk %v, keeps changing %v", counters, junk, keeps), func(t *testing.T) {
+					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
 						w := &crowded{t: t, counters: counters, junk: junk, keeps: keeps}
 						round := time.Duration(counters) * time.Second / perSecond

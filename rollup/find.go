@@ -5,43 +5,44 @@ import (
 	"time"
 )
 
-// maxKept is how many counters a call of Keep holds at most that it has found by their roll-ups,
-// some 250 bytes each; by their shards it is half of that. A call that holds so many finds no more,
-// and the next goes on behind those that were visited.
+// maxKept is the most counters that a call of Keep finds by their roll-ups. It finds half as many
+// by their shards. Each takes some 250 bytes of memory. A call that has found so many finds no
+// more, and the next call goes on behind those that were visited.
 const maxKept = 100_000
 
-// A finder finds the counters of a class, a page of one template after a page of the next. It finds
-// no more than are visited: a page more is found when few are waiting.
+// A finder finds the counters of a class. The templates take turns, a page each. It finds the next
+// page only when few of the counters that it has found still wait for their visits.
 type finder struct {
 	class   class
 	most    int // counters that it may find in a call
 	find    func(context.Context, *Template, string, int) (Page, error)
 	cost    int64 // in reads for each counter
 	walks   []*keepWalk
-	turn    int // of the walks
+	turn    int // the index of the walk that is next
 	busy    bool
-	waiting int // counters that it found, that are due and that were not visited yet
-	found   int // counters
+	waiting int // counters that it found and that are due, but not visited yet
+	found   int // counters, in this call
 }
 
-// A keepWalk goes through the counters of a template, once round: from the place up to which the
-// last call had visited them to the last counter, and then from the first counter to that place.
+// A keepWalk goes through all counters of a template once. It begins at the place up to which the
+// last call had visited them, goes on to the last counter, and then from the first counter to where
+// it began.
 type keepWalk struct {
 	template *Template
 	from     string // where it goes on
 	begun    string // where it began in this call
-	first    string // the first roll-up that was found from there
-	round    bool   // it has come to the last counter, and gone on from the first
+	first    string // path of the roll-up of the first counter that was found from there
+	round    bool   // it has come to the last counter, and goes on from the first
 	over     bool
 
 	place  string // everything before it was visited
 	passes []pass // what was found behind it, in order
 }
 
-// A pass is a counter that a walk has come by.
+// A pass is a step of a walk: a counter, or the end of a page.
 type pass struct {
-	waits  *kept  // nil: there is no need to visit it, or it was visited
-	behind string // the place behind it
+	waits  *kept  // the counter, while it waits for its visit; else nil
+	behind string // the place behind the step
 }
 
 func (f *finder) add(t *Template, from string) {
@@ -60,7 +61,7 @@ func (w *keepWalk) pass(e *kept) {
 	w.move()
 }
 
-// move moves the place on, over what was visited and up to the first counter that was not.
+// move moves the walk's place on, up to the first counter that still waits for its visit.
 func (w *keepWalk) move() {
 	for len(w.passes) > 0 && w.passes[0].waits == nil {
 		w.place = w.passes[0].behind
@@ -68,7 +69,8 @@ func (w *keepWalk) move() {
 	}
 }
 
-// wrap has a walk that can go no further go on from the first counter, to where it began.
+// wrap is called when a walk can go no further. The walk then goes on from the first counter to
+// where it began, or is over if it has done that.
 func (w *keepWalk) wrap() {
 	if w.round || w.begun == "" {
 		w.over = true
@@ -76,8 +78,9 @@ func (w *keepWalk) wrap() {
 	w.round, w.from = true, ""
 }
 
-// findMore begins to find pages if counters are needed. It reports whether any page is on its way.
-// If a page waits only for reads, it also returns when to ask again, else zero. The mutex is held.
+// findMore begins to find pages if counters are needed. It reports whether any page is being found.
+// If a page waits only for reads, it also returns when to ask again. Otherwise that time is zero.
+// The mutex is held.
 func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 	now := time.Now()
 	for _, f := range k.finders {
@@ -105,7 +108,7 @@ func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 	return finds, at
 }
 
-// next returns the walk whose turn it is, nil when all are over.
+// next returns the walk whose turn it is. It returns nil when all walks are over.
 func (f *finder) next() *keepWalk {
 	for range f.walks {
 		w := f.walks[f.turn%len(f.walks)]
@@ -168,12 +171,12 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	w.move()
 }
 
-// meet takes up a counter that a walk has found, if it is new, and returns it if its visit is due.
-// The mutex is held.
+// meet takes a counter that a walk has found. If it is new, meet has it wait for its visit. If the
+// visit is due now, meet returns it. The mutex is held.
 //
 // Counters that are due are visited in the order of the walk, and not by the ages of their
-// roll-ups. A visit that changes nothing leaves a roll-up as old as it was. So by age, a call
-// without the time for a whole page would visit the same counters as the last call.
+// roll-ups. A visit that changes nothing leaves a roll-up as old as it was. If the oldest went
+// first, a call without the time for a whole page would visit the same counters as the call before.
 func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 	tally := found.RollUp.Tally
 	if e := k.known[found.Counter.RollUp]; e != nil {

@@ -33,7 +33,8 @@ func TestCounterIsRememberedDuringALook(t *testing.T) {
 	})
 }
 
-// A younger roll-up of one's own is remembered for its own cadence, although an older one's is over.
+// A younger roll-up of one's own is remembered for its own cadence, although an older one's is
+// over.
 func TestYoungerRollUpIsRemembered(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := w.paced(cadence, 5, 0.5)

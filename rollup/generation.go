@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// counterState is what one instance knows of a counter while its prober runs, and for a cadence
-// after its last roll-up here. The Coalescer's mutex guards it.
+// counterState is what one instance knows of a counter. It exists while the counter's prober runs,
+// and then until rememberedUntil. The Coalescer's mutex guards it.
 type counterState struct {
 	counter Counter
 	probing bool
@@ -21,36 +21,36 @@ type counterState struct {
 	ownUntil time.Time // how long own is remembered, by the local clock
 
 	seen time.Time // as_of of the roll-up that the last look saw
-	draw float64   // a number in [0, 1) that was drawn for that roll-up; the back-off goes by it
+	draw float64   // a number in [0, 1), drawn anew for each roll-up seen; the back-off depends on it
 
-	claim string // the text By of this instance's last claim; empty: it has made none
+	claim string // By of this instance's last claim; empty: it has made none
 
-	unkept      time.Duration // how long the last pause took that ErrUnkept made; 0: the counter is kept
-	unkeptUntil time.Time     // how long it lasts, by the local clock
+	unkept      time.Duration // how long the last pause was that followed ErrUnkept; 0: the counter is kept
+	unkeptUntil time.Time     // when that pause ends, by the local clock
 
-	refused  bool  // the last write was refused, and no look came since
-	failures int   // looks and writes that failed in a row
+	refused  bool  // the last write was refused, and there was no look since
+	failures int   // how many looks and writes have failed in a row
 	failure  error // the last of them
 }
 
 // A generation is a group of events that wait for one snapshot. The first of them, the anchor, is
-// not acknowledged until the generation is covered. It stands for the others, which are
-// acknowledged on arrival.
+// not acknowledged until the generation is covered or the counter is unkept. It stands for the
+// others, which are acknowledged on arrival.
 type generation struct {
 	anchor string          // event id
-	weak   bool            // the anchor changes no total; see Event.Unchanged
+	weak   bool            // the anchor changes no total; see Concern.Unchanged
 	commit time.Time       // of the anchor
-	values context.Context // the anchor's context without its end, for the looks that the anchor waits for
+	values context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
 	latest time.Time       // the latest update time that its events' documents carry
 	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then
-	done   chan struct{}   // closed when covered or failed
+	done   chan struct{}   // closed when the generation is covered, unkept or failed
 	asOf   time.Time       // of the roll-up that covers it; valid after done
-	unkept bool            // waiting cannot mend what kept it from being rolled up; valid after done
+	unkept bool            // it ended because the counter is unkept; valid after done
 	err    error           // valid after done
 }
 
-// release ends the wait of every closed generation that a roll-up with this as_of covers. Each of
-// the closed generations must have its covered-from time.
+// release ends every closed generation that a roll-up with this as_of covers. Each closed
+// generation must have its covered-from time.
 func (s *counterState) release(asOf time.Time) {
 	s.closed = slices.DeleteFunc(s.closed, func(g *generation) bool {
 		if g.from.After(asOf) {
@@ -66,9 +66,9 @@ func (s *counterState) release(asOf time.Time) {
 // and a sum or a write that fails.
 const longestUnkept = time.Minute
 
-// unkeep ends the wait of every generation: the counter is done with their events, although no
-// roll-up covers them. Then the counter pauses, for a cadence the first time, and twice as long
-// each further time in a row.
+// unkeep ends every generation. The counter is then done with their events, although no roll-up
+// covers them. After that it pauses, for a cadence the first time, and twice as long each further
+// time in a row.
 func (s *counterState) unkeep(cadence time.Duration) {
 	s.unkept = min(max(2*s.unkept, cadence), max(longestUnkept, cadence))
 	s.unkeptUntil = time.Now().Add(s.unkept)
@@ -84,9 +84,9 @@ func (s *counterState) unkeep(cadence time.Duration) {
 	s.closed = nil
 }
 
-// rememberedUntil is how long the counter is remembered when nothing of it is open or held: as long
-// as its own roll-up lets this instance go first, and after a pause for the length of the pause
-// once more, so that the next pause is longer.
+// rememberedUntil returns until when the counter is remembered after its prober has ended. That is
+// as long as this instance goes first because of its own last roll-up. An unkept counter is
+// remembered for as long again as its pause, so that the next pause can be longer.
 func (s *counterState) rememberedUntil() time.Time {
 	paused := s.unkeptUntil.Add(s.unkept)
 	return later(s.ownUntil, paused)
@@ -100,7 +100,7 @@ func (s *counterState) waited(l *look) time.Duration {
 	return l.readTime.Sub(s.closed[0].from)
 }
 
-// fail ends g with err, unless it has ended already.
+// fail ends the generation g with err, unless it has ended already.
 func (s *counterState) fail(g *generation, err error) {
 	i := slices.Index(s.closed, g)
 	switch {

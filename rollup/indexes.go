@@ -8,14 +8,15 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// An Index is one of Firestore's, of the documents of all collections of one id. Its scope is
-// COLLECTION: a query of one collection uses it.
+// An Index is one of Firestore's indexes. It is defined for all collections with one id, and each
+// of them has its own. Firestore calls that the scope COLLECTION. A query of one collection uses
+// it.
 type Index struct {
 	Collection string // the id
 	Fields     []IndexField
 }
 
-// An IndexField is a field of an index, and the order that its values have there.
+// An IndexField is a field of an index, with the order of its values there.
 type IndexField struct {
 	Field      document.Field
 	Descending bool
@@ -42,8 +43,9 @@ func (x Index) Compare(other Index) int {
 
 // Indexes returns the composite indexes that the routes' queries need, each once and in one order.
 // Firestore makes none of them by itself. The last field of each is the one whose values a query
-// adds up or sorts by. The fields before it are tested for equality, by conditions and for the
-// group, and stand in the order of their names. It makes no difference whether those are ascending.
+// adds up or sorts by. The fields before it are those that conditions and the group test for
+// equality, in the order of their names. For those it makes no difference whether they are
+// ascending.
 func (rs Routes) Indexes() []Index {
 	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) == 1 })
 }
@@ -58,7 +60,7 @@ func (rs Routes) FieldIndexes() []Index {
 func (rs Routes) indexes() []Index {
 	var all []Index
 	for _, r := range rs {
-		if r.Documents { // its documents are read in the order of their names
+		if r.Documents { // its documents are read by the index of names
 			continue
 		}
 
@@ -74,14 +76,15 @@ func (rs Routes) indexes() []Index {
 	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
 }
 
-// MaxUnindexed is how many documents a Store reads one by one for want of an index: an aggregation
-// that costs 2 reads must not cost 200,000.
+// MaxUnindexed is the most documents that a Store reads one by one because an index is missing. An
+// aggregation that costs 2 reads must not cost 200,000.
 const MaxUnindexed = 1000
 
 // IndexesOf returns the indexes that a query of the route needs.
 func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern[len(r.pattern)-2].Name, r.By) }
 
-// Remedy says what to do when one of the indexes lacks, which one of the route's queries needs.
+// Remedy says what to do when one of the indexes is missing. They are those that one of the route's
+// queries needs.
 func (r *Route) Remedy(indexes []Index) string {
 	remedy := "create the index " + join(indexes, " and ")
 	if r.Plain() {

@@ -18,13 +18,13 @@ type KeepOptions struct {
 	// Concurrency is how many counters are in work at once. It must be positive.
 	Concurrency int
 
-	// Until is when to stop. Zero: each counter is visited once. Give the context some seconds
-	// more, for what is in work then and for the cursor.
+	// Until is when to stop. Zero: Keep visits each counter once. The context should last some
+	// seconds longer, to finish what is in work and to save the cursor.
 	Until time.Time
 
-	// MaxReads bounds the reads that are billed, as Reads counts them. What is in work when it is
-	// reached is finished. The reads are spread over the time, so that the last counters are as
-	// fresh as the first. Zero: no bound.
+	// MaxReads bounds the reads that are billed, as Reads counts them. When it is reached, Keep
+	// finishes what is in work. It spreads the reads over its time, so that the last counters are
+	// as fresh as the first. Zero: no bound.
 	MaxReads int64
 	Reads    func() int64 // must not be nil when MaxReads is positive
 }
@@ -41,9 +41,9 @@ type KeepReport struct {
 	Left      int `json:"left"`      // counters that were due when the time or the reads were over; the next call goes on with them
 
 	// GreatestAge is the age in seconds of the oldest roll-up, and Oldest is its path. The age is
-	// that of its as_of when it was visited, or at the end if it was due then. The oldest is the
-	// one whose age is most times its route's "every". A visit that finds nothing to write makes a
-	// roll-up young, too, for the rest of the call.
+	// measured from as_of to a visit, or to the end of the call if the counter was due then. Ages
+	// are compared as multiples of the routes' "every". A visit that finds nothing to write makes a
+	// roll-up young again for the rest of the call, although its as_of stays.
 	GreatestAge float64 `json:"greatest_age_seconds"`
 	Oldest      string  `json:"oldest"`
 
@@ -53,16 +53,17 @@ type KeepReport struct {
 }
 
 // Keep rolls up the counters of the routes that say "every", each as often as its route says, until
-// a time. A roll-up that would change nothing is written only when its as_of is old.
+// a time. A roll-up that would change no total is written only when its as_of is old.
 //
-// When there is more to do than the time or the reads allow, it is fair: see class. It begins with
-// the counters that had changed when the last call visited them, and finds the others beside, from
-// where the last call stopped. So however many counters somebody makes up, none is left out for
-// ever, and each waits only for those of its class.
+// When there is more to do than the time or the reads allow, Keep is fair: see class. It begins
+// with the counters that had changed when the last call visited them. Meanwhile it finds the
+// others, from where the last call stopped. So however many counters somebody makes up, none is
+// left out for ever, and each waits only for those of its class.
 //
-// Calls may overlap with each other and with coalescers. The failure of a counter or of a page does
-// not keep a call from the others. A call that is killed leaves a cursor before all that it had not
-// visited. The report is valid even with an error.
+// Calls may overlap with each other and with coalescers. After a failure of a counter, a call goes
+// on with the others. If a page of counters cannot be read, the next call tries it again. A call
+// that is killed leaves a cursor from which the next one finds all that it had not visited. The
+// report is valid even with an error.
 func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (KeepReport, error) {
 	routes = routes.Scheduled()
 	k := &keeper{
@@ -79,7 +80,11 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (
 	saving, done := context.WithCancel(ctx)
 	var saves sync.WaitGroup
 	saves.Go(func() {
-		for sleep(saving, keepSaveEvery) == nil {
+		for {
+			stopped := sleep(saving, keepSaveEvery)
+			if stopped != nil {
+				return
+			}
 			k.save(ctx)
 		}
 	})
@@ -94,13 +99,14 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (
 }
 
 const (
-	// keepSaveEvery is how often Keep saves its cursor at most, so it is how much work a killed
-	// call loses. A cursor that has not changed is not saved: visits to one hot counter change
-	// none.
+	// keepSaveEvery is the least time between two saves of the cursor. A call that is killed has
+	// about that much work to do again. A cursor that has not changed is not saved, and visits to
+	// one hot counter do not change it.
 	keepSaveEvery = 30 * time.Second
 
-	// maxChanged bounds the cursor's Changed, in bytes: it has some thousand paths, in a document
-	// of at most 1 MiB. A counter that has no room there is found again by its roll-up.
+	// maxChanged bounds the cursor's Changed, in bytes. There is room for some thousand paths, and
+	// the document must stay below 1 MiB. A counter that has no room there is found again by its
+	// roll-up.
 	maxChanged = 200_000
 )
 
@@ -115,9 +121,9 @@ type keeper struct {
 	wake    chan struct{} // something ended
 	work    sync.WaitGroup
 
-	// of the goroutine that saves
+	// these belong to the goroutine that saves
 	cursor  Cursor
-	unsaved bool // there is no saving, for want of a cursor or because another call is at work
+	unsaved bool // the cursor must not be saved: none could be loaded, or another call is at work
 
 	mu       sync.Mutex
 	report   KeepReport
@@ -127,29 +133,30 @@ type keeper struct {
 	busy     [classes]int // visits in work
 	turn     int
 	pushed   int
-	walked   int64     // reads that finding took, about
-	newest   time.Time // the newest snapshot
-	heard    time.Time // when it was, by the local clock
-	late     float64   // of the report's oldest: its age, measured by every
+	walked   int64     // about how many reads finding has taken
+	newest   time.Time // read time of the newest snapshot
+	heard    time.Time // when it was received, by the local clock
+	late     float64   // the age of the report's Oldest, as a multiple of its every
 }
 
-// A kept is a counter that a call of Keep knows.
+// A kept is a counter that this call of Keep knows.
 type kept struct {
 	Counter
 	class     class
 	due       time.Time     // when it is to be visited, by the local clock
 	pushed    int           // breaks ties
-	young     time.Time     // when its roll-up was right last, by Firestore's clock; zero: unknown, or there is nothing to sum
+	young     time.Time     // when its roll-up was last known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
 	failures  int           // visits that failed in a row
 	failure   error         // the last of them
-	missing   time.Duration // how long the pause is that its missing document makes; 0: the document exists
+	missing   time.Duration // how long the pause is that follows because its document is missing; 0: the document exists
 	visited   bool
 	malformed bool
 	finder    *finder // that found it, until it is visited
 	walk      *keepWalk
 }
 
-// load takes up the cursor. If that fails, all counters are found anew, and none is left out.
+// load loads the cursor that the last call left. If that fails, all counters are found anew, so
+// none is left out.
 func (k *keeper) load(ctx context.Context) {
 	loading, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
@@ -179,8 +186,8 @@ func (k *keeper) load(ctx context.Context) {
 	}
 }
 
-// save saves where the next call goes on, if that is news. When another call has saved its own
-// place, this one leaves saving to it.
+// save saves where the next call goes on, if that has changed. If another call has saved its own
+// place meanwhile, this one leaves saving to that one.
 func (k *keeper) save(ctx context.Context) {
 	c := k.cursor
 	c.Places, c.Changed = k.places(), k.changed()
@@ -205,7 +212,7 @@ func (k *keeper) save(ctx context.Context) {
 	}
 }
 
-// sameElements reports whether two lists hold the same, in whatever order.
+// sameElements reports whether two lists hold the same elements, in whatever order.
 func sameElements(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
@@ -224,8 +231,8 @@ func (k *keeper) places() []Place {
 	return places
 }
 
-// changed returns the roll-ups of the counters that had changed at their last visit, as many as the
-// cursor has room for.
+// changed returns the paths of the roll-ups of the counters that had changed at their last visit.
+// It returns as many as the cursor has room for.
 func (k *keeper) changed() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -282,7 +289,7 @@ func (k *keeper) goRound(ctx context.Context) {
 	}
 }
 
-// over reports whether to begin nothing more.
+// over reports whether the call must begin nothing more.
 func (k *keeper) over() bool {
 	if k.o.Until.IsZero() {
 		return k.o.MaxReads > 0 && k.o.Reads() >= k.o.MaxReads
@@ -290,7 +297,8 @@ func (k *keeper) over() bool {
 	return time.Now().After(k.o.Until)
 }
 
-// await waits until a time, zero for none, until something in work ends, or until the time is over.
+// await waits until the time at, unless that is zero. It returns sooner when something in work
+// ends, or when the time of the call is over.
 func (k *keeper) await(ctx context.Context, at time.Time) {
 	if !k.o.Until.IsZero() && (at.IsZero() || at.After(k.o.Until)) {
 		at = k.o.Until.Add(1)
@@ -335,7 +343,7 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 	}
 
 	switch {
-	case errors.Is(v.err, ErrUnkept): // waiting does not mend it: the next call tries again
+	case errors.Is(v.err, ErrUnkept): // waiting does not mend it, so only the next call tries again
 		k.tellUnkept(ctx, e.Counter, "", v.err)
 		e.class = classUnchanged
 		return
@@ -356,8 +364,8 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 // missing. Whoever writes sources can make up counters of such documents.
 const longestMissing = time.Minute
 
-// pause puts off the next visit to a counter whose document is missing: by its route's "every" the
-// first time, and twice as long each further time in a row.
+// pause puts off the next visit to a counter whose document is missing. The first pause is as long
+// as its route's "every". Each further one in a row is twice as long.
 func (e *kept) pause(v *visited) {
 	if !v.missing() {
 		e.missing = 0
@@ -368,8 +376,9 @@ func (e *kept) pause(v *visited) {
 	e.due = v.received.Add(e.missing)
 }
 
-// fail plans the next visit of a counter whose last visit failed: soon, and later after each
-// further failure. In the end the counter is visited no more often than others. The mutex is held.
+// fail plans the next visit to a counter whose last visit failed. It is soon, and later after each
+// further failure. After some failures, the counter is visited no more often than others. The mutex
+// is held.
 func (k *keeper) fail(e *kept) {
 	e.failures++
 	if e.failures >= maxTries && e.class == classChanged {
@@ -473,7 +482,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// age notes how old a roll-up was. The mutex is held.
+// age notes in the report how old a roll-up was. The mutex is held.
 func (k *keeper) age(e *kept, young, now time.Time) {
 	if young.IsZero() {
 		return
@@ -486,12 +495,12 @@ func (k *keeper) age(e *kept, young, now time.Time) {
 	}
 }
 
-// lateAfter is how many times "every" old a roll-up may be before the log says so. A roll-up that
-// is kept in time may be staleAfter times old, and the time of a visit and the pause between two
-// calls come on top.
+// lateAfter bounds the age of a roll-up, as a multiple of its route's "every". If one is older, the
+// log says so. A roll-up that is kept in time can be as old as staleAfter says. The time of a visit
+// and the pause between two calls come on top.
 const lateAfter = 2 * staleAfter
 
-// countKept counts a counter, and how its last visit failed, in the report.
+// countKept counts a counter in the report, and if its last visit failed, how.
 func (k *keeper) countKept(ctx context.Context, e *kept) {
 	if e.visited {
 		k.report.Counters++
@@ -514,7 +523,7 @@ func (k *keeper) countKept(ctx context.Context, e *kept) {
 // sumUp completes the report.
 func (k *keeper) sumUp(ctx context.Context) {
 	now := time.Now()
-	end := now // what was due later is not late
+	end := now // a counter that was due later is not late
 	if !k.o.Until.IsZero() && k.o.Until.Before(now) {
 		end = k.o.Until
 	}

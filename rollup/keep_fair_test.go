@@ -84,9 +84,9 @@ func TestKeepBeginsWithWhatChanged(t *testing.T) {
 	})
 }
 
-// Calls that cannot visit all go on where the last one stopped, also one that was killed and one that
-// visits less than a page: each counter is visited again only after all others, whatever the ages of
-// their roll-ups. A visit that finds nothing to write leaves a roll-up as old as it was.
+// Calls that cannot visit all go on where the last one stopped, also one that was killed and one
+// that visits less than a page: each counter is visited again only after all others, whatever the
+// ages of their roll-ups. A visit that finds nothing to write leaves a roll-up as old as it was.
 func TestKeepGoesOnWhereItStopped(t *testing.T) {
 	const n = 330
 	for _, test := range []struct {
@@ -386,8 +386,8 @@ func TestGreatestAgeOfWhatIsLeft(t *testing.T) {
 	})
 }
 
-// The cursor of one hot counter never changes, and is saved once. A call that cannot load or save it
-// keeps all the same, and says so; one whose cursor another has saved leaves saving to that.
+// The cursor of one hot counter never changes, and is saved once. A call that cannot load or save
+// it keeps all the same, and says so; one whose cursor another has saved leaves saving to that.
 func TestKeepsCursor(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		saved := 0

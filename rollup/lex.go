@@ -10,10 +10,10 @@ import (
 // A token is a part of a route that has a meaning of its own.
 type token struct {
 	kind     kind
-	text     string // as written; of a name in backticks what it says, of a broken token what is wrong
+	text     string // as written; for a name in backticks, the name itself; for a broken token, what is wrong
 	from, to int    // its place in the text of the routes, in bytes
 
-	// continues says that it is the first on a line that continues a route.
+	// continues says that the token is the first on a line that continues a route.
 	continues bool
 }
 
@@ -29,16 +29,17 @@ const (
 	broken                 // the rest of a line, which cannot be read
 )
 
-// symbols are those of one character.
+// symbols are the symbols of one character.
 const symbols = "/{}(),:"
 
-// reserved words have a meaning wherever a name may end, so that as names they stand in backticks.
+// reserved are the words that have a meaning wherever a name may end. As names they must stand in
+// backticks.
 var reserved = []string{"by", "where", "and", "as"}
 
-// is reports whether the token is the symbol or the reserved word.
+// is reports whether the token is the symbol or the bare word text.
 func (t token) is(text string) bool { return t.text == text && (t.kind == symbol || t.kind == word) }
 
-// named reports whether the token is a part of a name, or would be one in backticks.
+// named reports whether the token is a part of a name, or could be one in backticks.
 func (t token) named() bool {
 	switch t.kind {
 	case word:
@@ -57,9 +58,9 @@ type lexer struct {
 	indent int  // of the line on which it began, in characters
 }
 
-// lex returns the tokens of routes. Each route has some, and behind them its end. A semicolon ends
-// a route, and so does a line, unless the next is indented deeper than the one on which the route
-// began. Lines that are blank or begin with # are nothing.
+// lex returns the tokens of routes. Each route has at least one token, and then a token of kind
+// end. A semicolon ends a route. So does the end of a line, unless the next line is indented deeper
+// than the one on which the route began. Blank lines and lines that begin with # are skipped.
 func lex(text string) []token {
 	l := lexer{text: text}
 	for from := 0; from < len(text); {
@@ -104,7 +105,7 @@ func (l *lexer) line(from, to int) {
 	}
 }
 
-// end ends the route that has begun, if one has.
+// finish ends the route that has begun, if there is one.
 func (l *lexer) finish() {
 	if !l.open {
 		return
@@ -114,7 +115,7 @@ func (l *lexer) finish() {
 	l.open = false
 }
 
-// skip returns the next place that is no space.
+// skip returns the place of the next character that is no space.
 func (l *lexer) skip(from, to int) int {
 	return to - len(strings.TrimLeftFunc(l.text[from:to], unicode.IsSpace))
 }
@@ -191,7 +192,7 @@ func scanText(line string) (token, int) {
 	return token{kind: broken, text: `the text that begins here does not end on its line; a " is missing`}, len(line)
 }
 
-// bare returns how many bytes at the beginning of s can be of a name without backticks.
+// bare returns how many bytes at the beginning of s can be part of a name without backticks.
 func bare(s string) int {
 	for i, r := range s {
 		if !isBare(r) || strings.HasPrefix(s[i:], arrow) {
@@ -210,7 +211,7 @@ func isOdd(r rune) bool {
 	return !isBare(r) && !unicode.IsSpace(r) && !strings.ContainsRune(symbols+";`\"", r)
 }
 
-// Quote returns a name as routes spell it: in backticks, unless it can do without.
+// Quote returns a name as routes spell it. It stands in backticks, unless it can do without them.
 func Quote(name string) string {
 	if name != "" && bare(name) == len(name) && !slices.Contains(reserved, name) {
 		return name

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A Logged remembers what was logged lately of counters that wait for somebody to mend them, so that
-// each kind is logged at most once in ten minutes for each counter. All work of one process on one
-// database should share one. It may be used by many goroutines at once.
+// A Logged remembers what was logged lately about counters that wait for somebody to mend them. So
+// each kind of line is logged at most once in ten minutes for each counter. All work of one process
+// on one database should share a Logged. It may be used by many goroutines at once.
 //
-// It remembers 100,000 lines, in some megabytes. With more, it forgets the oldest, whose counter may
-// then be logged again sooner. So only its own line keeps a counter from being logged, never
-// another's, however many counters somebody makes up.
+// It remembers 100,000 lines, which take some megabytes. If there are more, it forgets the oldest,
+// whose counter may then be logged again sooner. So lines about other counters never keep a counter
+// out of the log, however many counters somebody makes up.
 type Logged struct {
 	seed maphash.Seed
 
@@ -28,7 +28,7 @@ type loggedLine struct {
 }
 
 const (
-	logAgain  = 10 * time.Minute // what lasts is logged at most once in it, for each counter
+	logAgain  = 10 * time.Minute // how long a line is remembered, and not logged again
 	maxLogged = 100_000          // lines that are remembered
 )
 
@@ -37,8 +37,8 @@ func NewLogged() *Logged {
 	return &Logged{seed: maphash.MakeSeed(), known: make(map[uint64]bool)}
 }
 
-// first reports whether nothing of the kind was logged of the counter lately, and notes that it is
-// logged now.
+// first reports whether no line of the kind was logged about the counter lately. If so, it notes
+// that one is logged now.
 func (l *Logged) first(kind, rollUp string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,17 +8,17 @@ import (
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
 type look struct {
 	counter  Counter
-	eventID  string    // of the event that has waited longest for it; empty if none has
-	began    time.Time // local; not later than the snapshot's instant
+	eventID  string    // of the event that has waited longest for this look; empty if none waits
+	began    time.Time // local; the snapshot's instant is not earlier
 	received time.Time // local; when the roll-up document's state became known here
 	snapshot Snapshot
 	readTime time.Time // the snapshot's instant
 	rollUp   RollUp
-	asOf     time.Time     // the roll-up's, zero when it counts as none
+	asOf     time.Time     // the roll-up's as_of; zero if the roll-up counts as none
 	totals   Totals        // valid after sum
-	took     time.Duration // that the sum took; valid after sum
+	took     time.Duration // how long the sum took; valid after sum
 
-	magnitudes map[string]float64 // of totals that are doubles, as far as weigh has asked for them
+	magnitudes map[string]float64 // of the totals that weigh has asked for; see Snapshot.Magnitude
 }
 
 // covers returns the time up to which the roll-up holds every change. A roll-up that other routes
@@ -31,7 +31,7 @@ func (l *look) covers() time.Time {
 }
 
 // missing reports whether the roll-up's document is the app's own and does not exist. Then nothing
-// is to be written.
+// may be written.
 func (l *look) missing() bool { return l.counter.Template.Existing && !l.rollUp.Exists() }
 
 // rerouted reports whether the roll-up was made by other routes.
@@ -56,12 +56,12 @@ func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, err
 	return l, nil
 }
 
-// validAsOf returns the roll-up's as_of. It returns zero if there is none that counts: it is
-// missing, of another type, or later than the snapshot. Such a document is overwritten.
+// validAsOf returns the roll-up's as_of. If it is missing, of another type, or later than the
+// snapshot, validAsOf returns zero, and the roll-up is overwritten as if it were none.
 func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 	asOf := l.rollUp.Tally.AsOf
 	switch {
-	case !l.rollUp.Exists(), asOf.IsZero() && l.counter.Template.Existing: // the app makes its own without
+	case !l.rollUp.Exists(), asOf.IsZero() && l.counter.Template.Existing: // a document that the app has made has no as_of at first
 		return time.Time{}
 	case asOf.IsZero():
 		r.options.Logger.WarnContext(ctx, "roll-up document has no timestamp tally.as_of; it counts as not rolled up",
@@ -90,9 +90,9 @@ func (r *roller) sum(ctx context.Context, l *look) error {
 	return err
 }
 
-// weigh asks how large the numbers were behind totals that seem to differ from the roll-up's.
-// Doubles that cancel out leave a sum that is less than its rounding errors, so it may differ each
-// time it is computed. weigh asks only if such sums are all that differs.
+// weigh asks for the magnitudes of totals that seem to differ from the roll-up's. Doubles that
+// cancel out can leave a sum that is smaller than its rounding errors, so it may differ each time
+// it is computed. weigh asks only if nothing but totals of doubles differs.
 func (r *roller) weigh(ctx context.Context, l *look) error {
 	otherwise := l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards()
 	if otherwise || l.asOf.IsZero() {
@@ -127,9 +127,10 @@ func (r *roller) weigh(ctx context.Context, l *look) error {
 // maxNamed is how many malformed shards a log line names.
 const maxNamed = 5
 
-// nameMalformed logs which shards the sum left out, unless it was logged lately.
+// nameMalformed logs which shards the sum left out, unless that was logged lately.
 func (r *roller) nameMalformed(ctx context.Context, l *look) {
-	if !r.options.Logged.first("malformed", l.counter.RollUp) {
+	first := r.options.Logged.first("malformed", l.counter.RollUp)
+	if !first {
 		return
 	}
 
@@ -141,10 +142,12 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
 }
 
-// tellUnkept logs why a counter is unkept, unless it was logged lately.
+// tellUnkept logs why a counter is unkept, unless that was logged lately.
 func (r *roller) tellUnkept(ctx context.Context, c Counter, eventID string, err error) {
-	if !r.options.Logged.first("unkept", c.RollUp) {
+	first := r.options.Logged.first("unkept", c.RollUp)
+	if !first {
 		return
 	}
+
 	r.options.Logger.ErrorContext(ctx, "counter unkept; no retry can help", "counter", c.RollUp, "event_id", eventID, "error", err)
 }

@@ -10,14 +10,14 @@ import (
 // A source is the text of routes.
 type source string
 
-// A mistake is what is wrong at a place of the text.
+// A mistake says what is wrong at a place of the text.
 type mistake struct {
 	in     source
 	at     int // the place, in bytes
 	reason string
 }
 
-// mistake returns what is wrong at a place.
+// mistake returns an error that says what is wrong at a place.
 func (text source) mistake(at int, format string, args ...any) error {
 	return &mistake{text, at, fmt.Sprintf(format, args...)}
 }
@@ -38,7 +38,8 @@ func (m *mistake) Error() string {
 	return fmt.Sprintf("%s\n  %s%s\n  %s^", m.reason, string(left), string(right), blank(string(left)))
 }
 
-// Place returns the line of the place in the text, and the character on the line, both from 1 on.
+// Place returns the line of the place in the text, and the number of the character on that line.
+// Both count from 1.
 func (m *mistake) Place() (line, column int) {
 	before := string(m.in[:m.at])
 	begin := strings.LastIndexByte(before, '\n') + 1
@@ -53,7 +54,7 @@ func (text source) line(at int) (before, after string) {
 	return strings.TrimLeftFunc(before, unicode.IsSpace), strings.TrimRightFunc(after, unicode.IsSpace)
 }
 
-// blank returns spaces that are as wide as the text on a terminal.
+// blank returns spaces that are as wide on a terminal as the text.
 func blank(text string) string {
 	const wideSpace = '\u3000'
 	return strings.Map(func(r rune) rune {
@@ -68,7 +69,7 @@ func blank(text string) string {
 }
 
 // visible returns the text with a space for each tab, and a mark for each character that does not
-// print, so that a terminal obeys none.
+// print. So no character can control the terminal.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -81,8 +82,8 @@ func visible(text string) string {
 	}, text)
 }
 
-// meant returns the question whether another word was meant, if half of its characters are right;
-// otherwise nothing.
+// meant asks whether one of the other words was meant. It returns nothing if no other word has
+// about half of its characters right.
 func meant(word string, others ...string) string {
 	nearest, least := "", len(word)+1
 	for _, other := range others {
@@ -101,9 +102,9 @@ func meant(word string, others ...string) string {
 	return "; did you mean " + nearest + "?"
 }
 
-// distance returns how many characters must be changed, added or taken to make b of a.
+// distance returns how many characters must be changed, added or taken away to turn a into b.
 func distance(a, b []rune) int {
-	row := make([]int, len(b)+1) // of the distances of what was read of a from the beginnings of b
+	row := make([]int, len(b)+1) // row[j] is the distance between the part of a that was read and the first j characters of b
 	for j := range row {
 		row[j] = j
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Options configure a Coalescer, an audit and what keeps scheduled routes.
+// Options configure a Coalescer, Audit and Keep.
 type Options struct {
 	// Cadence is how much time one roll-up of a counter uses up, by Firestore's clock. It keeps the
 	// roll-up document within the rate of writes that Firestore sustains on one document, about one
@@ -14,11 +14,12 @@ type Options struct {
 	Cadence time.Duration
 
 	// Burst is how many roll-ups may follow each other at once after a quiet time. So in any time w
-	// there are at most Burst + w/Cadence. 0 means 1.
+	// there are at most Burst + w/Cadence roll-ups. 0 means 1.
 	Burst int
 
-	// Timeout bounds each look together with its sum, and each write. It must be positive, and well
-	// below Hold: a call that never answers must leave time for another.
+	// Timeout bounds each look together with its sum, and each write. It must be positive. If
+	// events are held, it must be well below Hold, so that an event outlives a call that is never
+	// answered.
 	Timeout time.Duration
 
 	// Hold is how long an event may be held. Zero means as long as its context lasts.
@@ -27,11 +28,11 @@ type Options struct {
 	// Logger must not be nil.
 	Logger *slog.Logger
 
-	// Logged remembers what was logged lately, and is not logged again. Nil means one that nobody
-	// shares.
+	// Logged remembers what was logged lately, so that it is not logged again. Nil means a new one
+	// that nothing else shares.
 	Logged *Logged
 
-	// Random returns a uniform number in [0, 1), to spread the wake-ups of many instances. It must
+	// Random returns uniform numbers in [0, 1). They spread the wake-ups of many instances. It must
 	// be safe for concurrent use. Nil means math/rand/v2.
 	Random func() float64
 
@@ -50,6 +51,6 @@ type Options struct {
 type Attempt struct {
 	Counter   Counter
 	AsOf      time.Time // the snapshot's instant
-	Unchanged bool      // the totals are those that the roll-up had: as_of alone is new
+	Unchanged bool      // the roll-up had the same totals: only as_of is new
 	Err       error     // nil: written; ErrConflict: refused; any other: the outcome is unknown, or nothing was sent
 }

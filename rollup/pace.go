@@ -4,10 +4,12 @@ import "time"
 
 // A pace says when a counter may be rolled up, by the generic cell rate algorithm (GCRA). Each
 // roll-up uses up one cadence of time. The roll-up document says in paced_until up to when time is
-// used up. A roll-up may be written if that is at most burst-1 cadences ahead.
+// used up. The next roll-up may be written if that is at most burst-1 cadences ahead of the
+// snapshot.
 //
-// A cadence after the last roll-up another one may always be written. That follows if all instances
-// have one pace, and is granted if some have another and have used up more.
+// A cadence after the last roll-up, another one may always be written. If all instances have the
+// same pace, that follows from the above. If some have another pace, they may have used up more
+// time; wait allows the roll-up all the same.
 //
 // All times are Firestore's, so wrong local clocks do no harm.
 type pace struct {
@@ -26,12 +28,12 @@ func (r *roller) paceOf(t *Template) pace {
 	return r.livePace()
 }
 
-// furthestAhead is how far ahead a paced_until is believed at least. Instances of another pace may
-// have written it.
+// A paced_until is believed if it is no further ahead than furthestAhead. Instances with another
+// pace may have written it.
 const furthestAhead = time.Minute
 
-// usedUntil returns up to when the roll-ups written so far have used up time. A paced_until that is
-// missing, or later than any pace makes it, counts as one roll-up.
+// usedUntil returns up to when the roll-ups written so far have used up time. If paced_until is
+// missing, or later than any pace makes it, only the last roll-up counts.
 //
 // A counter without a roll-up has full credit. If its document is the app's own, it has credit for
 // one roll-up only: an app that sets the document anew takes tally away each time.
@@ -49,8 +51,8 @@ func (p pace) usedUntil(l *look) time.Time {
 	return used
 }
 
-// due returns how long after the look's answer the counter may be rolled up: now if that is not
-// positive.
+// due returns how long after the look's answer the counter may be rolled up. If that is not
+// positive, it may be rolled up now.
 func (p pace) due(l *look) time.Duration {
 	if l.asOf.IsZero() {
 		return 0
@@ -62,13 +64,13 @@ func (p pace) due(l *look) time.Duration {
 // is written now.
 func (p pace) dueNext(l *look) time.Duration { return p.wait(p.next(l), l.readTime, l.readTime) }
 
-// wait returns how long after now a roll-up may be written, when time is used up to used and the
-// last roll-up is of asOf.
+// wait returns how long after now a roll-up may be written. Time is used up until used, and the
+// last roll-up has the as_of asOf.
 func (p pace) wait(used, asOf, now time.Time) time.Duration {
 	return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence, asOf.Sub(now)+p.cadence)
 }
 
-// next returns paced_until of the roll-up that the look is about to write.
+// next returns the paced_until of the roll-up that is about to be written after the look.
 func (p pace) next(l *look) time.Time {
 	used := p.usedUntil(l)
 	if used.Before(l.readTime) {

@@ -13,17 +13,18 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// Bounds of what is read. Both are far from what anybody needs; they keep the time short.
+// These bound what is read. Both are far above what anybody needs. They keep the time of parsing
+// short.
 const (
 	maxText   = 128 << 10 // bytes; no variable of a process on Linux can be longer
 	maxRoutes = 500       // most triggers in a location (https://cloud.google.com/eventarc/docs/quotas)
 )
 
-// ParseRoutes parses routes, one to a line or separated by semicolons, and checks each and all
-// together. A line that is indented deeper than the one on which a route begins continues it, and
-// one that begins with # is a comment. The error joins the first problems found, each with its
-// route or its place, and the reason. A problem with a place has a method Place() (line, column
-// int), which counts characters of the text, both from 1 on.
+// ParseRoutes parses routes, one to a line or separated by semicolons. It checks each route, and
+// all of them together. A line that is indented deeper than the one on which a route begins
+// continues that route. A line that begins with # is a comment. The error joins the first problems
+// found. Each has the reason, and names its route or its place. A problem with a place has a method
+// Place() (line, column int). It counts lines of the text and characters of the line, both from 1.
 func ParseRoutes(text string) (Routes, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("the routes have %d bytes; want at most %d", len(text), maxText)
@@ -70,7 +71,7 @@ func (rs *Routes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// share gives routes of equal templates one Template.
+// share has routes with equal templates share one Template.
 func (rs Routes) share(p *problems) {
 	first := make(map[string]*Route)
 	for _, r := range rs {
@@ -89,7 +90,7 @@ func (rs Routes) share(p *problems) {
 	}
 }
 
-// parseRoute parses one route and checks what can be checked without the others.
+// parseRoute parses one route, and checks whatever needs no other route.
 func parseRoute(text source, tokens []token) (*Route, error) {
 	p := parser{source: text, tokens: tokens}
 	n, err := p.route()
@@ -128,7 +129,7 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 	return r, text.setOptions(r, n.options)
 }
 
-// maxSegments is Firestore's limit: 100 collections below each other
+// maxSegments is Firestore's limit for a path: 100 collections, each below the one before
 // (https://cloud.google.com/firestore/quotas).
 const maxSegments = 200
 
@@ -157,7 +158,8 @@ func (text source) path(nodes pathNode) (Path, error) {
 	return path, nil
 }
 
-// group returns the field by which documents belong to counters; "" if their paths say so.
+// group returns the field that says to which counter a document belongs. It returns "" if the
+// document's path says so.
 func (text source) group(n routeNode) (document.Field, error) {
 	if n.by.names == nil {
 		return "", nil
@@ -177,7 +179,7 @@ func (text source) group(n routeNode) (document.Field, error) {
 
 	capture := n.capture()
 	if n.pattern[last].Segment == capture {
-		return "", text.mistake(n.pattern[last].at, "the pattern's capture is called as the group is, %v; call it otherwise", capture)
+		return "", text.mistake(n.pattern[last].at, "the pattern's capture has the name of the group, %v; give it another name", capture)
 	}
 
 	saysExisting := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" })
@@ -196,7 +198,7 @@ func (text source) group(n routeNode) (document.Field, error) {
 // (https://cloud.google.com/firestore/quotas).
 const longestName = 6 << 10
 
-// longestRollUp is the length of the longest path that the template of a route with a group gives.
+// longestRollUp returns the length of the longest roll-up path that a route with a group can give.
 func (n routeNode) longestRollUp() int {
 	length := 0
 	for _, s := range n.template {
@@ -223,8 +225,8 @@ func pathOf(nodes pathNode) Path {
 	return path
 }
 
-// checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
-// pattern's other captures, or that of the group.
+// checkCaptures checks that the pattern ends in a capture. It also checks that the template uses
+// exactly the pattern's other captures, or exactly that of the group.
 func (text source) checkCaptures(n routeNode) error {
 	captured, err := text.captured(n.pattern)
 	if err != nil {
@@ -250,7 +252,7 @@ func (text source) checkCaptures(n routeNode) error {
 	return nil
 }
 
-// captured returns the captures of a pattern, that of the document last.
+// captured returns the captures of a pattern. The last one is that of the document.
 func (text source) captured(pattern pathNode) ([]string, error) {
 	last := pattern[len(pattern)-1]
 	if !last.Capture {
@@ -274,8 +276,8 @@ func (text source) captured(pattern pathNode) ([]string, error) {
 	return captured, nil
 }
 
-// used returns the captures that the template of a route uses. It may use those captured but for the
-// last, which is the document's.
+// used returns the captures that the template of a route uses. It may use all that are captured but
+// the last, which is the document's.
 func (text source) used(n routeNode, captured []string) ([]string, error) {
 	last := n.pattern[len(n.pattern)-1]
 	var used []string
@@ -298,7 +300,8 @@ func (text source) used(n routeNode, captured []string) ([]string, error) {
 	return used, nil
 }
 
-// whatCaptures says, behind a capture, what does not capture it.
+// whatCaptures is the part of an error that follows a capture. It says why the template cannot use
+// that capture.
 func (n routeNode) whatCaptures() string {
 	if n.by.names != nil {
 		return "is not the group"
@@ -332,7 +335,7 @@ func (text source) totals(route routeNode) ([]Total, error) {
 	return totals, nil
 }
 
-// total returns a total of documents with a group, or without.
+// total returns one total of a route. by is the field of the route's group, if it has one.
 func (text source) total(n totalNode, by fieldNode) (t Total, err error) {
 	t.Aggregate = Sum
 	if n.function.kind != end {
@@ -354,7 +357,8 @@ func (text source) total(n totalNode, by fieldNode) (t Total, err error) {
 	return t, err
 }
 
-// name returns the name of a total. A bare field and a bare count() have one of their own.
+// name returns the name of a total. If "as" does not name it, only a bare field and a bare count()
+// have a name.
 func (text source) name(n totalNode, t Total) (string, error) {
 	if n.name.kind != end {
 		if strings.Contains(n.name.text, ".") {
@@ -382,7 +386,7 @@ func (text source) name(n totalNode, t Total) (string, error) {
 	return "", text.mistake(n.at, "%s has no name; write %[1]s as %s", spelt, Quote(name))
 }
 
-// conditions returns the conditions of a total of a field, in their order.
+// conditions returns the conditions of a total, sorted. of is the field that the total aggregates.
 func (text source) conditions(n totalNode, of document.Field, by fieldNode) ([]Condition, error) {
 	var all []Condition
 	for _, node := range n.where {
@@ -411,14 +415,15 @@ func (text source) conditions(n totalNode, of document.Field, by fieldNode) ([]C
 	return all, nil
 }
 
-// value returns the value that a condition is about: a string, an int64, a float64, a bool or nil.
+// value returns the value to which a condition compares a field. It is a string, an int64, a
+// float64, a bool or nil.
 func (text source) value(t token) (any, error) {
 	if t.kind == inQuotes {
 		var s string
 		if err := json.Unmarshal([]byte(t.text), &s); err != nil {
 			return nil, text.mistake(t.from, "this is no text as JSON has it: %v", err)
 		}
-		if strings.ContainsRune(s, utf8.RuneError) { // what stands for bytes that are none
+		if strings.ContainsRune(s, utf8.RuneError) { // it stands for bytes that are no UTF-8
 			return nil, text.mistake(t.from, "this text is not valid UTF-8")
 		}
 		if len(s) > LongestGroup {
@@ -474,7 +479,8 @@ func (text source) checkName(at int, name string) error {
 	return nil
 }
 
-// fieldsOf returns the fields that decide which totals a document is in, and how, each once.
+// fieldsOf returns the fields that decide in which totals a document counts, and with what. Each
+// field comes once.
 func fieldsOf(r *Route) []document.Field {
 	fields := r.Fields()
 	add := func(f document.Field) {
@@ -492,10 +498,11 @@ func fieldsOf(r *Route) []document.Field {
 	return fields
 }
 
-// shortestEvery is the least that "every" may say: Tally plans one write a second for a document.
+// shortestEvery is the least duration that "every" may have. Tally writes a document at most about
+// once a second.
 const shortestEvery = time.Second
 
-// setOptions takes the options over into the route.
+// setOptions sets what the options of the route say.
 func (text source) setOptions(r *Route, options []optionNode) error {
 	seen := make(map[string]bool)
 	for _, o := range options {

@@ -117,7 +117,7 @@ want a field, as in sum(amount)
 			"  shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing\n" +
 			"        ^"},
 		{"a group called as the document", "orders/{shop} by shop -> shops/{shop} : count() as orders : existing", "\n" +
-			"the pattern's capture is called as the group is, {shop}; call it otherwise\n" +
+			"the pattern's capture has the name of the group, {shop}; give it another name\n" +
 			"  orders/{shop} by shop -> shops/{shop} : count() as orders : existing\n" +
 			"         ^"},
 		{"a group that may make roll-ups up", "orders/{order} by shop -> shops/{shop} : count() as orders", "\n" +

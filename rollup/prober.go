@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// probe looks at the counter's roll-up whenever that is due. It ends when a look is due and nothing
-// waits for one. It serves every event of the counter, and outlives their requests.
+// probe looks at the counter's roll-up whenever that is due. It ends when a look is due and no
+// event waits for it. It works for all events of the counter, and outlives their requests.
 func (c *Coalescer) probe(s *counterState) {
 	for {
 		time.Sleep(time.Until(s.wake)) // only the prober sets it
@@ -27,9 +27,9 @@ func (c *Coalescer) probe(s *counterState) {
 }
 
 // close closes the open generation, and returns the generation that has waited longest. It returns
-// nil if none is left; then the prober ends. After a failure it leaves the open generation open,
-// which goes on absorbing, and the closed ones are tried again alone. So few events are held,
-// however long the failures last.
+// nil if none is left. Then the prober ends. After a failure it leaves the open generation open, so
+// that this goes on absorbing events, and only the closed ones are tried again. So few events are
+// held, however long the failures last.
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	return s.closed[0]
 }
 
-// forget drops a counter that has no prober, once it need not be remembered any more.
+// forget has a counter without a prober dropped, as soon as it need not be remembered any more.
 func (c *Coalescer) forget(s *counterState) {
 	time.AfterFunc(time.Until(s.rememberedUntil()), func() {
 		c.mu.Lock()
@@ -58,8 +58,8 @@ func (c *Coalescer) forget(s *counterState) {
 	})
 }
 
-// rollUp takes one snapshot of the counter. It rolls the counter up if it is this instance's turn
-// and an event waits.
+// rollUp takes one snapshot of the counter. If it is this instance's turn and an event waits, it
+// rolls the counter up.
 func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) error {
 	looking, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -73,8 +73,12 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	if err != nil || !wanted {
 		return err
 	}
-	if c.slow(&l) && !c.claim(looking, s, &l) {
-		return nil
+
+	if c.slow(&l) {
+		ours := c.claim(looking, s, &l)
+		if !ours {
+			return nil
+		}
 	}
 
 	err = c.sum(looking, &l)
@@ -90,7 +94,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	return nil
 }
 
-// wrote draws the conclusions from a roll-up that this instance has written. It releases what the
+// wrote is called when this instance has written a roll-up. It releases the generations that the
 // roll-up covers, and plans the next look.
 func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	c.mu.Lock()
@@ -108,15 +112,16 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	}
 }
 
-// errEarly says that a snapshot is from before the commit of a change whose event is here. It
-// covers nothing.
+// errEarly says that a snapshot is from before the commit of a change whose event has come. Such a
+// snapshot covers nothing.
 var errEarly = errors.New("rollup: Firestore answered with a snapshot from before the change")
 
-// observe draws the conclusions from the roll-up document that a look has read:
+// observe is called when a look has read the roll-up document:
 //
-//   - each generation that closed before the look began has its covered-from time from now on;
-//   - generations that the roll-up covers are released;
-//   - the next look is planned.
+//   - it sets the covered-from time of each generation that closed before the look began, unless it
+//     is set;
+//   - it releases the generations that the roll-up covers;
+//   - it plans the next look.
 //
 // It reports whether to sum now.
 func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
@@ -140,7 +145,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 	s.release(l.covers())
 
-	if l.missing() { // covered as by a roll-up, and paced likewise: deleting a post deletes its likes
+	if l.missing() { // this covers and paces like a roll-up: whoever deletes a post deletes its likes, too
 		s.release(l.readTime)
 		s.failures, s.unkept, s.refused = 0, 0, false
 		s.wake = l.received.Add(c.options.Cadence)
@@ -149,7 +154,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 	if !l.asOf.Equal(s.seen) {
 		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0
-	} else if s.refused { // the roll-up is the same, so it was the app that wrote the document
+	} else if s.refused { // the roll-up is still the same, so the write was refused because of a write of the app's
 		s.refused = false
 		s.wake = l.received.Add(c.pause(s.failures))
 		return false, nil
@@ -165,7 +170,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	return true, nil
 }
 
-// failed plans another look at the counter after a failure. The call that failed may have had its
+// failed plans another look at the counter after a failure. The call that failed may have taken
 // effect all the same.
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
 	if errors.Is(err, ErrUnkept) {
@@ -195,6 +200,6 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 
 	s.wake = time.Now()
 	if !s.refused {
-		s.wake = s.wake.Add(c.pause(s.failures - 1)) // the first failure makes no pause: most often a success follows
+		s.wake = s.wake.Add(c.pause(s.failures - 1)) // no pause follows the first failure: most often the next try succeeds
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// write publishes what the look summed, and tells Options.Wrote.
+// write publishes what the look has summed, and calls Options.Wrote.
 func (r *roller) write(ctx context.Context, l *look, p pace) error {
 	err := r.publish(ctx, l, p)
 	if r.options.Wrote != nil {
@@ -21,9 +21,9 @@ func (r *roller) write(ctx context.Context, l *look, p pace) error {
 	return err
 }
 
-// maxWriteAge is the greatest age of a snapshot that may be published. An older write could land
-// after the roll-up was removed, and bring its old sum back: its precondition, that no document
-// exists, would hold again. See removeAfter.
+// maxWriteAge is the greatest age of a snapshot that may be published. A later write could come
+// after the roll-up was removed, and bring an old sum back: its precondition that no document
+// exists would hold again. See removeAfter.
 const maxWriteAge = 60 * time.Second
 
 // publish writes the roll-up, on the precondition that its document is still as the look saw it.
@@ -59,7 +59,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 }
 
 // former returns the names of totals that earlier routes kept. Events leave those totals in the
-// document: while a revision that keeps them still runs, they would come and go.
+// document. Otherwise they would come and go while a revision that keeps them still runs.
 func former(old document.Tally, names []string) []string {
 	var gone []string
 	for _, name := range slices.Concat(old.Totals, old.Former) {

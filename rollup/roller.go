@@ -10,7 +10,7 @@ import (
 type roller struct {
 	store   Store
 	options Options
-	prune   bool // writes take former totals away
+	prune   bool // whether writes take former totals away
 }
 
 // newRoller returns a roller, and fills in the options that have defaults.
@@ -24,7 +24,7 @@ func newRoller(store Store, o Options) roller {
 	return roller{store: store, options: o}
 }
 
-// call makes a call of the Store.
+// call makes a call of the Store. It tells Options.Calling.
 func (r *roller) call(ctx context.Context, name string, f func(context.Context) error) error {
 	if r.options.Calling == nil {
 		return f(ctx)
@@ -35,11 +35,11 @@ func (r *roller) call(ctx context.Context, name string, f func(context.Context) 
 	return err
 }
 
-// firstPause is how long the first pause takes, less up to a half of that at random. Each further
-// pause is twice as long, up to the cadence.
+// firstPause is the greatest length of the first pause. Each pause is shortened at random, by up to
+// a half. Each further pause is twice as long, up to the cadence.
 const firstPause = 50 * time.Millisecond
 
-// pause returns how long the n-th pause in a row takes. The 0th takes no time.
+// pause returns how long the n-th pause in a row takes. It returns 0 if n is 0.
 func (r *roller) pause(n int) time.Duration {
 	if n <= 0 {
 		return 0

@@ -29,8 +29,8 @@ func (s Segment) String() string {
 // A Path is the path of documents below the database's root, in segments.
 type Path []Segment
 
-// String returns the path as Firestore has it, with captures in braces. A route may spell it with
-// backticks.
+// String returns the path as Firestore spells it, with captures in braces. A route may need
+// backticks beside: see quote.
 func (p Path) String() string { return join(p, "/") }
 
 // quote returns the path as a route spells it.
@@ -42,7 +42,7 @@ func (p Path) quote() string {
 	return quoted.String()
 }
 
-// join returns the elements of a list, spelt, with a separator between them.
+// join returns the Strings of a list's elements, with a separator between them.
 func join[T fmt.Stringer](list []T, separator string) string {
 	spelt := make([]string, len(list))
 	for i, element := range list {
@@ -51,8 +51,9 @@ func join[T fmt.Stringer](list []T, separator string) string {
 	return strings.Join(spelt, separator)
 }
 
-// translate returns the path that the pattern to gives with what p captures in path, which is below
-// the database's root. It returns false if p does not match. All captures of to must be p's.
+// translate matches a path, which is below the database's root, with the pattern p. It returns the
+// pattern to, in which each capture is replaced by the id that p captured. It returns false if p
+// does not match. p must have all captures of to.
 func (p Path) translate(path string, to Path) (string, bool) {
 	ids := strings.Split(path, "/")
 	matches := func(s Segment, id string) bool { return id != "" && (s.Capture || s.Name == id) }
@@ -75,31 +76,33 @@ func (p Path) translate(path string, to Path) (string, bool) {
 //	<source pattern> [by <field>] -> <roll-up template> : <total>[, <total>]… [: <option>]…
 //
 // such as "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing". A total is the
-// sum of a field f, spelt f or sum(f), or another Aggregate; count() is how many documents there
-// are. "where" and conditions say which documents it is of, and "as" names it in the roll-up. Names
-// are spelt as Quote does. The options, in any order, are "documents", and for all routes of one
-// template alike "existing" and "every" with a duration such as 10s. A route is immutable.
+// sum of a field f, spelt f or sum(f), or another Aggregate. count() is how many documents there
+// are. "where" and conditions say which documents a total takes, and "as" names it in the roll-up.
+// Quote says how names are spelt. The options may come in any order. They are "documents",
+// "existing", and "every" with a duration such as 10s. All routes of one template must agree in
+// "existing" and "every". A route is immutable.
 type Route struct {
-	Template *Template // of the roll-ups; routes whose templates are equal share it
+	Template *Template // where the roll-ups are; routes with equal templates share it
 	Totals   []Total
 
-	// By is the field by which documents belong to counters: to the one whose template has the
-	// field's string in the place of the capture of that name. "" says that a document's path does.
+	// By is the field whose string says to which counter a document belongs. The template has a
+	// capture of the same name as the field, and the string stands in its place. If By is "", the
+	// document's path says to which counter it belongs.
 	By document.Field
 
-	// Documents has every document read, one billed read each, where an aggregation query bills one
-	// for each 1,000. It needs no index: it is for a counter so hot that writing the field's index
-	// entries is its limit.
+	// Documents has every document read, which bills one read each. An aggregation query would bill
+	// one for each 1,000. Reading needs no index. The option is for a counter so hot that writing
+	// the field's index entries limits it.
 	Documents bool
 
-	pattern  Path             // of a source document; the last segment is a capture
-	template Path             // with this route's names of the captures: By, or the pattern's but for the last
-	fields   []document.Field // that groups, conditions and totals name; each event asks for them
+	pattern  Path             // of the path of a source document; the last segment is a capture
+	template Path             // of the path of a roll-up, with the captures named as in this route
+	fields   []document.Field // all fields that the group, the conditions and the totals name; needed for each event
 	queries  []Query
 }
 
-// String returns the one canonical spelling of the route, on one line. ParseRoutes reads it as the
-// same route.
+// String returns the canonical spelling of the route, on one line. ParseRoutes makes the same route
+// of it.
 func (r *Route) String() string {
 	s := r.pattern.quote()
 	if r.By != "" {
@@ -132,15 +135,15 @@ func (r *Route) Fields() []document.Field {
 	return fields
 }
 
-// Reads returns the fields that decide which totals a document is in, and how, each once: By, those
-// of the conditions and Fields. Callers must not change it.
+// Reads returns the fields that decide in which totals a document counts, and with what: By, those
+// of the conditions, and Fields. Each comes once. Callers must not change the list.
 func (r *Route) Reads() []document.Field { return r.fields }
 
-// Queries returns what answers the route's totals. Callers must not change it.
+// Queries returns the queries that answer the route's totals. Callers must not change the list.
 func (r *Route) Queries() []Query { return r.queries }
 
-// Plain reports whether the route is without a group and sums top-level fields of all its documents,
-// as the shards of a counter are summed.
+// Plain reports whether the route sums the shards of plain counters: it has no group, and each
+// total is the sum of a top-level field of all documents.
 func (r *Route) Plain() bool {
 	plain := func(t Total) bool { return t.Aggregate == Sum && len(t.Where) == 0 && len(t.Field.Names()) == 1 }
 	return r.By == "" && !slices.ContainsFunc(r.Totals, func(t Total) bool { return !plain(t) })
@@ -151,7 +154,8 @@ func (r *Route) Counts() bool {
 	return slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Aggregate == Count })
 }
 
-// Filtered reports whether each total has conditions, so that there may be documents that none sees.
+// Filtered reports whether each total has conditions. Then there may be documents that no total
+// sees.
 func (r *Route) Filtered() bool {
 	return !slices.ContainsFunc(r.Totals, func(t Total) bool { return len(t.Where) == 0 })
 }
@@ -169,8 +173,8 @@ func (r *Route) Counter(path string) (Counter, bool) {
 	return Counter{Template: r.Template, RollUp: rollUp}, ok
 }
 
-// LongestGroup is the length of the longest group, in bytes. A string of 1,500 bytes, which is still
-// a document's id, cannot be queried: its event would fail for a day.
+// LongestGroup is the length of the longest group, in bytes. A document's id may have 1,500 bytes,
+// but a query cannot compare with a string of so many. Its event would fail for a day.
 const LongestGroup = 1499
 
 // Grouped returns the counter of the documents whose field By holds a string. It reports false if
@@ -190,14 +194,15 @@ func (r *Route) Grouped(group string) (Counter, bool) {
 	return Counter{Template: r.Template, RollUp: strings.Join(ids, "/")}, true
 }
 
-// Group returns the string that the field By of c's documents holds. The counter must be of the
+// Group returns the string that c's documents hold in the field By. The counter must be of the
 // route's template, and the route must have By.
 func (r *Route) Group(c Counter) string {
 	capture := slices.IndexFunc(r.template, func(s Segment) bool { return s.Capture })
 	return strings.Split(c.RollUp, "/")[capture]
 }
 
-// Where returns the conditions that c's documents meet: none, or that of the group.
+// Where returns the conditions that tell c's documents from those of other counters: that of the
+// group, or none.
 func (r *Route) Where(c Counter) []Condition {
 	if r.By == "" {
 		return nil
@@ -205,8 +210,9 @@ func (r *Route) Where(c Counter) []Condition {
 	return []Condition{equals(r.By, r.Group(c))}
 }
 
-// InOrder reports whether the roll-ups' paths have the captures in the order in which the source
-// documents' paths have them. Then both come in one order of counters. So do roll-ups and groups.
+// InOrder reports whether the paths of the roll-ups have the captures in the same order as the
+// paths of the source documents. Then a walk finds the counters in the same order by both. For a
+// route with a group that is always so.
 func (r *Route) InOrder() bool {
 	if r.By != "" {
 		return true
@@ -227,8 +233,8 @@ func (r *Route) InOrder() bool {
 // collection is the pattern of the source documents' collection.
 func (r *Route) collection() Path { return r.pattern[:len(r.pattern)-1] }
 
-// Shards returns the path of the collection of c's documents, such as "counters/likes/shards". A
-// route with By has other counters' documents there, too: see Where. The counter must be of the
+// Shards returns the path of the collection of c's documents, such as "counters/likes/shards". If
+// the route has By, other counters' documents are there, too: see Where. The counter must be of the
 // route's template.
 func (r *Route) Shards(c Counter) string {
 	if r.By != "" {
@@ -244,8 +250,8 @@ func (r *Route) Covers(path string) bool {
 	return ok
 }
 
-// counterOf returns the counter that the document at path belongs to by its path alone, if the route
-// covers it and has no group.
+// counterOf returns the counter to which the document at path belongs by its path alone. It reports
+// false if the route does not cover the document, or has a group.
 func (r *Route) counterOf(path string) (Counter, bool) {
 	if r.By != "" {
 		return Counter{}, false
@@ -254,8 +260,8 @@ func (r *Route) counterOf(path string) (Counter, bool) {
 	return Counter{Template: r.Template, RollUp: rollUp}, ok
 }
 
-// Routes are the active routes. Those of which one document is a source have one pattern. No two
-// templates give one roll-up document.
+// Routes are the active routes. If a document can be a source of several routes, they have the same
+// pattern. No document can be a roll-up of two templates.
 type Routes []*Route
 
 // Live returns the routes that events keep.

@@ -130,8 +130,8 @@ func (w *world) endOf(c *rollup.Coalescer, eventID string, concerns ...rollup.Co
 	return c.Changed(ctx, rollup.Event{ID: eventID}, concerns...)
 }
 
-// An event fails if one of its counters was not rolled up in time, and closes its generations first:
-// nothing more is absorbed on its account.
+// An event fails if one of its counters was not rolled up in time, and closes its generations
+// first: nothing more is absorbed on its account.
 func TestEventFailsWithOneCounter(t *testing.T) {
 	for _, slow := range []rollup.Counter{likes, shares} {
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -148,9 +148,9 @@ func TestEventFailsWithOneCounter(t *testing.T) {
 	}
 }
 
-// If one of its counters fails it before its time is up, it is held until the other is done with it.
-// (Here an edit that changed nothing is the anchor, the event takes its place, and the edit's time
-// is up.)
+// If one of its counters fails it before its time is up, it is held until the other is done with
+// it. (Here an edit that changed nothing is the anchor, the event takes its place, and the edit's
+// time is up.)
 func TestEventFailsOnceAllHaveEnded(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c, release := w.detaining(likes, shares)

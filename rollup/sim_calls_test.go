@@ -235,8 +235,8 @@ func (i *instance) change(ctx context.Context, c rollup.Counter, what string, do
 	return call.back(ctx)
 }
 
-// walks are nobody's counter: a walk's pages and the cursors. Those of different kinds are called at
-// once.
+// walks are nobody's counter: a walk's pages and the cursors. Those of different kinds are called
+// at once.
 func walks(what string) rollup.Counter { return rollup.Counter{RollUp: "walks, " + what} }
 
 func (i *instance) page(ctx context.Context, what string, page func() (rollup.Page, error)) (p rollup.Page, err error) {

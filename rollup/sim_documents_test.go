@@ -121,7 +121,8 @@ func (s *simulation) startApp() {
 	}
 }
 
-// appCreates creates the app's own document, or sets it anew. The mutex is held, or nothing runs yet.
+// appCreates creates the app's own document, or sets it anew. The mutex is held, or nothing runs
+// yet.
 func (s *simulation) appCreates(c *simulatedCounter) {
 	c.came = s.store.Put(c.RollUp, map[string]any{"edits": int64(0)})
 	s.tell("the app sets %s", c.RollUp)

@@ -11,8 +11,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// layOutGroups draws the routes of a run whose documents name their counters. A document is in up to
-// three, and two routes lead to one of them.
+// layOutGroups draws the routes of a run whose documents name their counters. A document is in up
+// to three, and two routes lead to one of them.
 func (s *simulation) layOutGroups() {
 	s.existing, s.orders = true, make(map[string]map[string]any)
 	options := " : existing"
@@ -137,8 +137,8 @@ type contribution struct {
 	amount string // as text, so that NaN equals itself
 }
 
-// contributions returns what a document adds to a counter, by field By; nil if it does not belong to
-// it.
+// contributions returns what a document adds to a counter, by field By; nil if it does not belong
+// to it.
 func contributions(c rollup.Counter, fields map[string]any) map[document.Field]contribution {
 	var all map[document.Field]contribution
 	_, id, _ := strings.Cut(c.RollUp, "/")

@@ -35,8 +35,8 @@ func (s *simulation) schedule() {
 	}
 }
 
-// keepOptions work on all of a run's counters at once, or on one: of two that end at one instant, and
-// then wait for a slot, either may be first, and a run could not be replayed.
+// keepOptions work on all of a run's counters at once, or on one: of two that end at one instant,
+// and then wait for a slot, either may be first, and a run could not be replayed.
 func (i *instance) keepOptions(until time.Time) rollup.KeepOptions {
 	return rollup.KeepOptions{Options: i.options(), Concurrency: 3, Until: until}
 }

@@ -583,8 +583,8 @@ func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool
 	return "no roll-up of " + a.RollUp + " covers it and nothing stands for it", false
 }
 
-// covered reports whether a counter's roll-up by the instance's routes covers all that was committed
-// before the delivery arrived.
+// covered reports whether a counter's roll-up by the instance's routes covers all that was
+// committed before the delivery arrived.
 func (s *simulation) covered(d *simulatedDelivery, c *simulatedCounter) bool {
 	return !c.covered[d.to.hash(c)].Before(d.since.Truncate(time.Microsecond))
 }

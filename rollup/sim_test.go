@@ -1,5 +1,5 @@
-// The simulation runs the engine on many instances under the faults of a cloud, in virtual time, and
-// compares it with the truth. All of it is in the files sim_*_test.go:
+// The simulation runs the engine on many instances under the faults of a cloud, in virtual time,
+// and compares it with the truth. All of it is in the files sim_*_test.go:
 //
 //	sim_test.go                       begins, makes a failing run smaller, and replays histories
 //	sim_choices_test.go               what chance decides, from a seed

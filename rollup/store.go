@@ -11,17 +11,17 @@ import (
 
 // A RollUp is a roll-up document.
 type RollUp struct {
-	Values map[string]value.Value // of the totals, by name, without those that the document lacks or whose value is no total's
+	Values map[string]value.Value // the totals by name, without those that the document lacks, or that are no number, timestamp or null
 	Tally  document.Tally
-	Gone   []string // names of totals that a write takes away; nil of one that was read
+	Gone   []string // names of totals that a write takes away; nil after a read
 
 	// UpdateTime is when the document was last written, as Firestore says; zero when it does not
 	// exist. It is the precondition of the write that replaces what was read.
 	UpdateTime time.Time
 }
 
-// RollUpOf returns the roll-up that a document holds, whose fields are as the Firestore SDK decodes
-// them.
+// RollUpOf returns the roll-up that a document with the fields holds. The fields are as the
+// Firestore SDK decodes them.
 func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
 	r := RollUp{
 		Values:     make(map[string]value.Value),
@@ -41,7 +41,7 @@ func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
 // Exists reports whether the document existed when it was read.
 func (r RollUp) Exists() bool { return !r.UpdateTime.IsZero() }
 
-// A Claim says who sums a counter whose sums take long.
+// A Claim says that an instance is summing a counter whose sums take long.
 type Claim struct {
 	document.Claim
 
@@ -50,61 +50,61 @@ type Claim struct {
 	UpdateTime time.Time
 }
 
-// ErrConflict is what Store.Write returns if the roll-up document was not as expected, or if
-// Firestore aborted the write. It proves nothing about what the document holds now.
+// ErrConflict is what the methods of a Store that write return if the document was not as expected,
+// or if Firestore aborted the write. It proves nothing about what the document holds now.
 var ErrConflict = errors.New("rollup: the roll-up document changed since it was read")
 
 // ErrUnkept is what Snapshot.Sum and Store.Write return if this one counter cannot be rolled up,
-// and waiting does not help: its document has no room for the totals, or an index is missing and
-// the counter has too many shards to read. Nothing was written. A mistake of Tally's own must not
-// come as ErrUnkept, or it would have every event acknowledged.
+// and waiting does not help. For example, its document has no room for the totals, or an index is
+// missing and the counter has too many shards to read one by one. Nothing was written. A Store must
+// not return ErrUnkept for a mistake of Tally's own, because every event would be acknowledged.
 var ErrUnkept = errors.New("rollup: the counter cannot be rolled up until somebody mends it")
 
 // A Store is the database that the engine runs on. Its methods may be called by many goroutines at
 // once, and end when their context does. Any error other than ErrConflict and ErrUnkept means that
 // the outcome is unknown: the operation may have happened, may still happen, or may not.
 type Store interface {
-	// View opens a read-only snapshot of the database, fixed at an instant between the call and the
-	// return, and reads the counter's roll-up document in it. It takes no locks, and nobody need
-	// close it: it expires.
+	// View opens a read-only snapshot of the database, and reads the counter's roll-up document in
+	// it. The snapshot's instant lies between the call and the return. A snapshot takes no locks.
+	// Nobody needs to close it, because it expires.
 	View(ctx context.Context, c Counter) (Snapshot, error)
 
-	// Write writes r's values and tally to c's roll-up document, deletes the fields r.Gone, and
-	// leaves its other fields as they are, on the precondition that the document's update time is
-	// still r.UpdateTime (when that is zero, that the document does not exist). It returns
-	// ErrConflict when Firestore refuses, and ErrUnkept when no such document can be written.
+	// Write writes r's values and tally to c's roll-up document, and deletes the fields r.Gone. It
+	// leaves the other fields as they are. The precondition is that the document's update time is
+	// still r.UpdateTime, or if that is zero, that the document does not exist. Write returns
+	// ErrConflict if Firestore refuses, and ErrUnkept if no such document can be written.
 	Write(ctx context.Context, c Counter, r RollUp) error
 
-	// Claim writes a claim of the counter, on the precondition that the claim's document is still
-	// of claim.UpdateTime (when that is zero, that it does not exist). It returns ErrConflict when
-	// Firestore refuses.
+	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
+	// document is still claim.UpdateTime, or if that is zero, that the document does not exist.
+	// Claim returns ErrConflict if Firestore refuses.
 	Claim(ctx context.Context, c Counter, claim Claim) error
 }
 
-// A Snapshot is the database at one instant, as far as one counter is concerned.
+// A Snapshot is the database at one instant. It shows one counter.
 type Snapshot interface {
-	// ReadTime is the snapshot's instant as Firestore gives it, truncated to microseconds. Every
-	// write committed at or before it is seen, and none after it.
+	// ReadTime is the snapshot's instant as Firestore gives it, truncated to microseconds. The
+	// snapshot has every write that was committed at or before it, and none after it.
 	ReadTime() time.Time
 
 	// RollUp is the roll-up document.
 	RollUp() RollUp
 
 	// Sum totals the counter's documents as the template's routes say; see Aggregate. It returns
-	// ErrUnkept if Firestore can never answer.
+	// ErrUnkept if waiting cannot help.
 	Sum(ctx context.Context) (Totals, error)
 
-	// Magnitude is what a total would be if all numbers were positive. The total is a sum or an
-	// average of doubles that Sum has told before. Magnitude is 0 if the order in which the numbers
-	// are added up makes no difference.
+	// Magnitude returns what the total of that name would be if all numbers were positive. The
+	// total must be a sum or an average of doubles, and Sum must have been called. Magnitude
+	// returns 0 if the order in which the numbers are added up makes no difference.
 	Magnitude(ctx context.Context, name string) (float64, error)
 
-	// Malformed names up to most of the shards that Sum, which was called before, left out, as
-	// MalformedShard does.
+	// Malformed names shards that Sum has left out, as MalformedShard does. If there are more than
+	// the number most, it leaves out the others. Sum must have been called.
 	Malformed(ctx context.Context, most int) ([]string, error)
 
-	// Claim reads the counter's claim in a snapshot that View opened; one without By when there is
-	// none.
+	// Claim reads the counter's claim. View must have opened the snapshot. If there is no claim,
+	// the result has no By.
 	Claim(ctx context.Context) (Claim, error)
 }
 
@@ -112,41 +112,45 @@ type Snapshot interface {
 type AuditStore interface {
 	Store
 
-	// RollUps returns up to limit documents at paths that the template gives, from a place on; ""
-	// is the first. They need not be roll-ups. The order is the store's own and does not change.
-	// Documents that come or go meanwhile may be missed. A page may hold fewer than limit, or none,
-	// although more follow. It is one query.
+	// RollUps returns up to limit documents at paths that the template gives, from a place on. The
+	// place "" is the beginning. The documents need not be roll-ups. Their order is the store's
+	// own, and does not change. Documents that come or go meanwhile may be missed. A page may hold
+	// fewer than limit, or none, although more follow. It takes one query.
 	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
-	// All returns likewise all counters of the template: those whose roll-up has a tally, and those
-	// that have shards by one of its routes, whether or not the shards' parent documents exist.
-	// Each comes once, with what its roll-up document held. Finding the shards takes a query for
-	// each counter, several at once. A page may hold up to three times limit.
+	// All returns all counters of the template in the same way. These are the counters whose
+	// roll-up has a tally, and those that have shards by one of the routes, whether or not the
+	// shards' parent documents exist. If the template has no capture, a store may return its one
+	// counter in any case. Each counter comes once, with what its roll-up document held. Finding
+	// the shards takes a query for each counter. A page may hold up to three times limit.
 	All(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
-	// Sources opens a snapshot as View does, but does not read the roll-up document: RollUp is the
-	// zero RollUp. It makes no call, so ReadTime is known only after Sum.
+	// Sources returns a snapshot for the counter's documents only. Its RollUp and its Claim must
+	// not be used. It makes no call, so Sum opens the snapshot, and ReadTime is known only after
+	// that.
 	Sources(ctx context.Context, c Counter) Snapshot
 
-	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and
-	// tally, and the document if it holds nothing else and is not the app's own. The precondition
-	// is Write's. It returns ErrConflict when Firestore refuses.
+	// Remove takes away the totals of c's roll-up document, including former ones, and tally. If
+	// nothing else is left, it deletes the document, unless that is the app's own. r is what the
+	// document held. The precondition is that of Write. Remove returns ErrConflict if Firestore
+	// refuses.
 	Remove(ctx context.Context, c Counter, r RollUp) error
 
-	// LoadCursor returns what SaveCursor saved last for this kind of work; the zero Cursor when
-	// there is nothing.
+	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
+	// the zero Cursor.
 	LoadCursor(ctx context.Context, of Work) (Cursor, error)
 
-	// SaveCursor saves c on the precondition that what was saved last is still what c.UpdateTime
-	// says. It returns the new update time, or ErrConflict when Firestore refuses.
+	// SaveCursor saves c. The precondition is that the cursor that was saved last has the update
+	// time c.UpdateTime, or if that is zero, that there is none. It returns the new update time, or
+	// ErrConflict if Firestore refuses.
 	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
 }
 
-// A Work is one of the works that go on where they stopped. A store keeps one Cursor for each. On
-// Firestore it is the id of the cursor's document.
+// A Work names a kind of work that goes on where it stopped. A store keeps one Cursor for each. On
+// Firestore, the name is the id of the cursor's document.
 type Work string
 
-// The works beside notes of an Untold.
+// These are all works. The notes of an Untold are kept as cursors, too: see untoldOf.
 const (
 	Auditing Work = "cursor"
 	Keeping  Work = "keep"
@@ -157,7 +161,7 @@ type Page struct {
 	Found []Found
 	Next  string // the place where the walk goes on; "" when it is at its end
 
-	// ReadTime is when the roll-ups were read, as Firestore gives it. Zero if none was.
+	// ReadTime is when the roll-ups were read, as Firestore says. It is zero if none was read.
 	ReadTime time.Time
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// Nodes are what a route says, with the places where it says so.
+// Nodes hold what a route says, with the place in the text of each part.
 type (
 	routeNode struct {
 		pattern, template pathNode
@@ -25,17 +25,17 @@ type (
 		at int
 	}
 
-	// A fieldNode without names is none.
+	// A fieldNode without names means that there is no field.
 	fieldNode struct {
 		names []string
 		at    int
 	}
 
 	totalNode struct {
-		function token // of no kind: a bare field
+		function token // of kind end: the total is a bare field
 		field    fieldNode
 		where    []conditionNode
-		name     token // of no kind: there is none
+		name     token // of kind end: there is no "as"
 		at       int
 	}
 
@@ -51,10 +51,10 @@ type (
 type parser struct {
 	source
 	tokens []token // those that are left; the last is the route's end
-	bare   token   // the name that was just read, if it stands in no backticks
+	bare   token   // the token that was just read, if it is a name without backticks
 }
 
-// What is wanted where something else stands.
+// These say what is wanted where something else stands.
 const (
 	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + DefaultRoute
 	wantTotal   = "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"
@@ -110,7 +110,7 @@ func (p *parser) route() (n routeNode, err error) {
 	return n, p.unended("want a comma, a colon or the route's end", n.totals[len(n.totals)-1].next()...)
 }
 
-// list reads elements with a separator between them, one at least.
+// list reads one or more elements with a separator between them.
 func list[T any](p *parser, separator string, element func() (T, error)) ([]T, error) {
 	var all []T
 	for {
@@ -126,8 +126,8 @@ func list[T any](p *parser, separator string, element func() (T, error)) ([]T, e
 	}
 }
 
-// unended says what is wanted in place of the next token, behind which the route goes on, perhaps one
-// of some words. An option most likely lacks its colon.
+// unended says what is wanted where a route neither ends nor goes on as it may. One of the words
+// may have been meant. If the next token is the name of an option, the colon before it is missing.
 func (p *parser) unended(want string, words ...string) error {
 	t := p.tokens[0]
 	if t.kind == word && slices.Contains(options, t.text) {
@@ -136,7 +136,7 @@ func (p *parser) unended(want string, words ...string) error {
 	return p.unexpected(want, words...)
 }
 
-// next returns the words that may follow what there is of a total.
+// next returns the words that may come next in a total, after what was read of it.
 func (n totalNode) next() []string {
 	switch {
 	case n.name.kind != end:
@@ -199,7 +199,7 @@ func (p *parser) segment() (segmentNode, error) {
 	return n, nil
 }
 
-// segmentName reads a literal segment or what a capture is called, which may be a field's path.
+// segmentName reads a literal segment, or the name of a capture, which may be a field's path.
 func (p *parser) segmentName(capture bool, want string) (string, error) {
 	if !capture {
 		t, err := p.name(want)
@@ -264,7 +264,8 @@ func (p *parser) aggregate(n *totalNode) (err error) {
 // functions are the aggregates of a field.
 var functions = []Aggregate{Sum, Average, Maximum, Minimum, Latest, Earliest}
 
-// meantFunction asks whether a function was meant whose name is like one or is its usual short form.
+// meantFunction asks whether another function was meant. The name may be misspelt, or a usual short
+// form.
 func meantFunction(name string) string {
 	short := map[string]Aggregate{"avg": Average, "mean": Average, "max": Maximum, "min": Minimum, "last": Latest, "newest": Latest, "first": Earliest, "oldest": Earliest, "total": Sum}
 	if long, ok := short[strings.ToLower(name)]; ok {
@@ -355,7 +356,7 @@ func (p *parser) option() (n optionNode, err error) {
 	return n, p.mistake(n.name.from, "unknown option %s; %s%s", n.name.text, wantOption, meant(n.name.text, options...))
 }
 
-// name reads a name, or says what is wanted.
+// name reads a name. If there is none, its error says what is wanted.
 func (p *parser) name(want string) (token, error) {
 	t := p.tokens[0]
 	if t.kind == word && slices.Contains(reserved, t.text) {
@@ -374,10 +375,11 @@ func (p *parser) name(want string) (token, error) {
 	return t, nil
 }
 
-// sees reports whether the next token is the symbol or the reserved word.
+// sees reports whether the next token is the symbol or the bare word text.
 func (p *parser) sees(text string) bool { return p.tokens[0].is(text) }
 
-// accept reads the next token if it is the symbol or the reserved word.
+// accept reads the next token if it is the symbol or the bare word text, and reports whether it is.
+// It stands in conditions, so that a function reads like the grammar above it.
 func (p *parser) accept(text string) bool {
 	if !p.sees(text) {
 		return false
@@ -386,19 +388,19 @@ func (p *parser) accept(text string) bool {
 	return true
 }
 
-// next reads the next token, which is not the end.
+// next reads the next token, which must not be the end of the route.
 func (p *parser) next() token {
 	t := p.tokens[0]
 	p.tokens, p.bare = p.tokens[1:], token{}
 	return t
 }
 
-// wrong returns what is wrong with the next token.
+// wrong returns an error that says what is wrong with the next token.
 func (p *parser) wrong(format string, args ...any) error {
 	return p.mistake(p.tokens[0].from, format, args...)
 }
 
-// unexpected says what is wanted in place of the next token, perhaps one of some words.
+// unexpected says what is wanted in place of the next token. One of the words may have been meant.
 func (p *parser) unexpected(want string, words ...string) error {
 	t := p.tokens[0]
 	if t.kind == broken {
@@ -424,8 +426,8 @@ func (p *parser) unexpected(want string, words ...string) error {
 	return p.wrong("%s", want)
 }
 
-// inBackticks returns ": " and the name that lacks its backticks, unless it is long or does not
-// print. The next token is in it.
+// inBackticks returns ": " and the name that should stand in backticks. The next token is a part of
+// that name. If the name is long or does not print, it returns nothing.
 func (p *parser) inBackticks() string {
 	const longest = 100 // bytes
 	from, to := p.tokens[0].from, 0

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// A Template says where roll-ups are, and what each of them totals: all its routes' totals, in one
-// snapshot and one write. It is immutable.
+// A Template says where roll-ups are. Each roll-up has the totals of all of the template's routes,
+// summed in one snapshot and written in one write. A Template is immutable.
 type Template struct {
-	Routes []*Route // that name it, in their order
+	Routes []*Route // the routes that name it, in their order
 
-	// Every is how often the schedule rolls the counters up. Zero: events do, live.
+	// Every is how often the schedule rolls the counters up. Zero: events have them rolled up,
+	// live.
 	Every time.Duration
 
-	// Existing says that the documents are the app's own: Tally updates the totals in one that
-	// exists, and never creates or removes one.
+	// Existing says that the documents are the app's own. Tally updates the totals in those that
+	// exist, and never creates or removes one.
 	Existing bool
 
 	segments Path     // as the first route spells it
@@ -27,18 +28,19 @@ type Template struct {
 	hash     string
 }
 
-// A Counter is one counter of one database: a roll-up document, and what is summed for it. It is
-// comparable.
+// A Counter is one counter of a database: a roll-up document, and the documents that are summed for
+// it. Counters can be compared with ==.
 type Counter struct {
 	Template *Template
 	RollUp   string // path of the roll-up document below the database's root, such as "rollups/likes"
 }
 
-// Hash tells templates apart that make different totals. It is over what names the sources, the
-// roll-up and the totals, not over the options nor over what the captures are called.
+// Hash returns a text that differs between templates that make different totals. It is a hash of
+// the sources, the roll-up path and the totals. The options and the names of the captures make no
+// difference.
 func (t *Template) Hash() string { return t.hash }
 
-// Scheduled reports whether the schedule keeps the roll-ups, as the routes say by "every". Events
+// Scheduled reports whether the routes say "every", so that the schedule keeps the roll-ups. Events
 // keep all others.
 func (t *Template) Scheduled() bool { return t.Every > 0 }
 
@@ -55,10 +57,10 @@ func (t *Template) String() string { return t.segments.String() }
 // template gives it.
 func (t *Template) Counter(path string) (Counter, bool) {
 	same, ok := t.segments.translate(path, t.segments)
-	return Counter{Template: t, RollUp: path}, ok && same == path // a capture may come twice
+	return Counter{Template: t, RollUp: path}, ok && same == path // if a capture comes twice, both ids must be the same
 }
 
-// seal computes what follows from the routes.
+// seal computes the names of the totals and the hash, which follow from the routes.
 func (t *Template) seal() {
 	var sources []string
 	for _, r := range t.Routes {
@@ -75,8 +77,8 @@ func (t *Template) seal() {
 	t.hash = hex.EncodeToString(sum[:8])
 }
 
-// spell spells segments with their captures renamed by their positions in a template, which does
-// not have the last of a pattern.
+// spell returns the text of segments in which each capture is named by its position in a template.
+// The last capture of a pattern is not in the template. It is named -1.
 func spell(segments, template Path) string {
 	var b strings.Builder
 	for _, s := range segments {

@@ -6,15 +6,15 @@ import (
 	"github.com/firestore-tally/tally/internal/value"
 )
 
-// sumTolerance is how far apart two double totals may be to count as the same, relative to their
-// magnitude. Adding 1,000 doubles in another order moves the sum by about 1,000 rounding steps of
-// 1e-16 each.
+// sumTolerance is how far apart two totals that are doubles may be to count as the same, relative
+// to their magnitude. If 1,000 doubles are added in another order, the sum may differ by about
+// 1,000 rounding steps of 1e-16 each.
 const sumTolerance = 1e-12
 
-// sameTotal reports whether a and b, two totals of the same documents, agree: doubles within the
-// tolerance, all else exactly. The magnitude is the total of the numbers without their signs, or 0
-// if it is not known: then the greater of the two stands for it, which is less where numbers cancel
-// out.
+// sameTotal reports whether two totals of the same documents agree. Doubles must agree within the
+// tolerance, and all else exactly. The magnitude is what the total would be if all numbers were
+// positive. If it is 0, it is not known, and the greater of the two totals stands for it. That is
+// too little if numbers cancel out.
 func sameTotal(a, b value.Value, magnitude float64) bool {
 	if a == b {
 		return true

@@ -8,17 +8,18 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// An Aggregate is how many documents' values become one total. The names are those of Firestore's
-// aggregations and of what apps ask for beside them.
+// An Aggregate is a way to make one total of the values of many documents. The names are those of
+// Firestore's aggregations, and of what apps ask for beside them.
 type Aggregate string
 
-// The aggregates. Each sees only values of its kind: finite numbers, or timestamps. Count and Sum of
-// nothing are 0, all others null.
+// The aggregates. Each but Count sees only values of its kind, which are finite numbers or
+// timestamps. Without such values Sum is 0, and without documents Count is 0. The others are null
+// then.
 const (
 	Sum      Aggregate = "sum"
 	Count    Aggregate = "count"    // of documents, not of values
-	Average  Aggregate = "average"  // the sum by how many numbers there are, a double
-	Maximum  Aggregate = "maximum"  // of numbers; an integer stays one
+	Average  Aggregate = "average"  // the sum divided by how many numbers there are, as a double
+	Maximum  Aggregate = "maximum"  // of numbers; an integer stays an integer
 	Minimum  Aggregate = "minimum"  // likewise
 	Latest   Aggregate = "latest"   // of timestamps
 	Earliest Aggregate = "earliest" // of timestamps
@@ -27,12 +28,12 @@ const (
 // A Total is one value that a route keeps.
 type Total struct {
 	Aggregate Aggregate
-	Field     document.Field // whose values are aggregated; "" of Count
-	Where     []Condition    // that the documents meet, in the order of their fields; a field comes once
-	Name      string         // of the field in the roll-up
+	Field     document.Field // the field whose values are aggregated; "" for Count
+	Where     []Condition    // the conditions that the documents meet, sorted by their fields; each field comes once
+	Name      string         // the name of the total in the roll-up
 }
 
-// countName is the name of a count() that has no other.
+// countName is the name of a count() without "as".
 const countName = "count"
 
 // All reports whether the total counts all documents.
@@ -58,12 +59,13 @@ func (t Total) aggregated() string {
 	return spelt
 }
 
-// identity is what tells the total apart from others of its documents, in one form.
+// identity returns a text that tells the total apart from other totals of the same documents.
 func (t Total) identity() string {
 	return fmt.Sprintf("%s(%q) where %s as %q", t.Aggregate, t.Field, join(t.Where, " and "), t.Name)
 }
 
-// unnamed reports whether the total has the name that it has without "as".
+// unnamed reports whether the route can spell the total without "as", because it would have the
+// same name.
 func (t Total) unnamed() bool {
 	if t.All() {
 		return t.Name == countName
@@ -71,31 +73,31 @@ func (t Total) unnamed() bool {
 	return t.Aggregate == Sum && len(t.Where) == 0 && t.Field == document.FieldOf(t.Name)
 }
 
-// best reports whether the total is of the one document that comes first in an order.
+// best reports whether one document decides the total: the first in the order of the field.
 func (a Aggregate) best() bool {
 	return slices.Contains([]Aggregate{Maximum, Minimum, Latest, Earliest}, a)
 }
 
-// Descending reports whether that order is of the greatest values first.
+// Descending reports whether the greatest values come first in that order.
 func (a Aggregate) Descending() bool { return a == Maximum || a == Latest }
 
 // OfTimes reports whether the aggregate is of timestamps.
 func (a Aggregate) OfTimes() bool { return a == Latest || a == Earliest }
 
-// A Query is one query that a route makes of its documents, to answer one or more totals.
+// A Query is a query for the documents of a route. It answers one or more totals.
 type Query struct {
-	Field document.Field // "": the documents are counted
-	Where []Condition    // as in the totals; of a route with By its group comes beside
+	Field document.Field // the field that is aggregated; "": the documents are counted
+	Where []Condition    // the conditions of the totals; a route with By adds that of the group
 
-	// Best says which one document the query finds: Maximum, Minimum, Latest or Earliest. "" is an
-	// aggregation, of Sum, Average and Count.
+	// Best is Maximum, Minimum, Latest or Earliest if the query finds the one document that decides
+	// such a total. It is "" if the query is an aggregation, for Sum, Average and Count.
 	Best Aggregate
 
-	Totals []Total // that it answers
+	Totals []Total // the totals that it answers
 }
 
-// queries returns what answers the totals, in their order: one query for each different field and
-// conditions, and for each Maximum and the like.
+// queries returns the queries that answer the totals, in their order. Totals with the same field
+// and the same conditions share a query. Each kind of Best has queries of its own.
 func queries(totals []Total) []Query {
 	var all []Query
 	for _, t := range totals {
@@ -115,7 +117,7 @@ func queries(totals []Total) []Query {
 	return all
 }
 
-// sortConditions brings conditions into their one order.
+// sortConditions sorts conditions by their fields.
 func sortConditions(conditions []Condition) {
 	slices.SortFunc(conditions, func(a, b Condition) int { return strings.Compare(string(a.Field), string(b.Field)) })
 }

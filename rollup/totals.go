@@ -10,18 +10,18 @@ import (
 	"github.com/firestore-tally/tally/internal/value"
 )
 
-// Totals is what a counter's documents add up to.
+// Totals are what a counter's documents add up to.
 type Totals struct {
 	Values    map[string]value.Value // one for each of the template's totals, by name
-	Shards    []int64                // for each of the template's routes: how many documents it has, or if none of its totals counts all, the most that one of its queries saw
+	Shards    []int64                // one for each of the template's routes: how many documents it has; if none of its totals counts all documents, the most that any of its queries saw
 	Malformed int64                  // values that are left out of a sum or an average, because they are no finite numbers
 
-	// Some says that a route whose totals all have conditions has documents, although none meets
-	// them.
+	// Some says that there are documents, although Shards does not show them. They are those of a
+	// route whose totals all have conditions, and they meet none of these.
 	Some bool
 }
 
-// NumShards is how many documents were counted, of all sources.
+// NumShards returns how many documents were counted, over all routes.
 func (t Totals) NumShards() int64 {
 	var sum int64
 	for _, n := range t.Shards {
@@ -30,8 +30,8 @@ func (t Totals) NumShards() int64 {
 	return sum
 }
 
-// Empty reports whether the counter has no documents. Documents that lack the fields that are
-// aggregated are none of it.
+// Empty reports whether the counter has no documents. A document that lacks the fields that are
+// aggregated does not belong to the counter.
 func (t Totals) Empty() bool { return t.NumShards() == 0 && !t.Some }
 
 // A Shard is a source document as it was read.
@@ -40,14 +40,14 @@ type Shard struct {
 	Fields map[string]any // values as the Firestore SDK decodes them
 }
 
-// Totalled is what one route's documents add up to.
+// Totalled holds what one route's documents add up to.
 type Totalled struct {
 	Totals
 	Malformed []string // as MalformedShard says
 }
 
-// Total counts and aggregates a counter's documents of a route, all of them, which were read in one
-// snapshot, in the order of their paths.
+// Total counts and aggregates the documents that a counter has by the route. The shards must be all
+// of them, read in one snapshot, in the order of their paths.
 func (r *Route) Total(shards []Shard) Totalled {
 	t := Totalled{Totals: Totals{Values: make(map[string]value.Value, len(r.Totals))}}
 	var most int64
@@ -66,7 +66,7 @@ func (r *Route) Total(shards []Shard) Totalled {
 	return t
 }
 
-// answer answers a query of documents that were read one by one.
+// answer answers a query from documents that were read one by one.
 func (q Query) answer(shards []Shard) Totalled {
 	var seen int64 // documents that meet the conditions and have the field
 	var numbers int64
@@ -121,7 +121,7 @@ func (q Query) answer(shards []Shard) Totalled {
 	return Totalled{Totals: Totals{Values: values, Shards: []int64{seen}}, Malformed: malformed}
 }
 
-// AverageOf returns the average of n numbers with a sum; null of none.
+// AverageOf returns the average of n numbers that add up to sum. It returns null if n is 0.
 func AverageOf(sum value.Value, n int64) value.Value {
 	if n == 0 {
 		return value.Null
@@ -129,8 +129,8 @@ func AverageOf(sum value.Value, n int64) value.Value {
 	return value.Double(sum.Float64() / float64(n))
 }
 
-// Sees returns v, a field's value as the Firestore SDK decodes it, if Maximum, Minimum, Latest or
-// Earliest sees it: a finite number or a timestamp.
+// Sees makes a Value of v, a field's value as the Firestore SDK decodes it. It reports whether the
+// aggregate sees v. Maximum and Minimum see finite numbers, Latest and Earliest timestamps.
 func (a Aggregate) Sees(v any) (value.Value, bool) {
 	if a.OfTimes() {
 		t, ok := v.(time.Time)
@@ -140,8 +140,8 @@ func (a Aggregate) Sees(v any) (value.Value, bool) {
 	return n, ok && n.Finite()
 }
 
-// better returns the better of two values: the best so far, which is null if there is none, and
-// another.
+// better returns the better of two values. best is the best so far, or null if there is none, and v
+// is another.
 func (a Aggregate) better(best value.Value, v any) value.Value {
 	next, ok := a.Sees(v)
 	if !ok {
@@ -157,8 +157,8 @@ func (a Aggregate) better(best value.Value, v any) value.Value {
 	return best
 }
 
-// Magnitude is what the total of a query, a sum or an average, would be if all numbers were
-// positive.
+// Magnitude returns what a total of the query would be if all numbers were positive. The total must
+// be a sum or an average.
 func (q Query) Magnitude(total Total, shards []Shard) float64 {
 	var sum value.Sum
 	var numbers int64
@@ -181,7 +181,8 @@ func (q Query) Magnitude(total Total, shards []Shard) float64 {
 	return sum.Total().Float64()
 }
 
-// JoinTotals returns the totals of a counter from those of its template's routes, in their order.
+// JoinTotals makes the totals of a counter of those of its template's routes. The parts must be in
+// the order of the routes.
 func JoinTotals(parts []Totals) Totals {
 	all := Totals{Values: make(map[string]value.Value)}
 	for _, part := range parts {
@@ -193,8 +194,8 @@ func JoinTotals(parts []Totals) Totals {
 	return all
 }
 
-// MalformedShard says why a shard's field, which is no finite number, is left out, such as
-// "counters/likes/shards/0: count is a string, not a number".
+// MalformedShard says why a shard is left out of a sum, because a field is no finite number, such
+// as "counters/likes/shards/0: count is a string, not a number".
 func MalformedShard(path string, field document.Field, v any) string {
 	if n, ok := value.Number(v); ok {
 		return fmt.Sprintf("%s: %s is %v", path, field, n)

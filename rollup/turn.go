@@ -9,8 +9,8 @@ import (
 )
 
 // turn returns how long after the look's answer it is this instance's turn to roll the counter up.
-// It is now if that is not positive. The instance that wrote the last roll-up goes first. So one of
-// many instances writes again and again, and the others find its roll-up done.
+// If that is not positive, its turn is now. The instance that wrote the last roll-up goes first. So
+// one of many instances writes again and again, and the others find its roll-up done.
 func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 	due := c.livePace().due(l)
 	turns := c.turns(l)
@@ -29,13 +29,14 @@ func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 }
 
 // turnAmong is turn while several revisions are at work, as after a change of routes. The revision
-// whose last roll-up is the oldest goes first, and among its instances the one that wrote that
-// roll-up. Each other revision has its turn when those before it have had the time for theirs.
+// whose last roll-up is the oldest goes first. Among its instances, the one that wrote that roll-up
+// goes first. Each other revision has its turn after the revisions before it have had time for
+// theirs.
 //
-// The others do not know of a revision that has no roll-up yet. So a quarter of its instances try
-// before anybody else, and all of them a cadence later.
+// If a revision has no roll-up yet, the others do not know of it. So a quarter of its instances try
+// before anybody else, and the rest a cadence later.
 func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, due time.Duration) time.Duration {
-	free := max(due, -l.readTime.Sub(l.asOf)) // since when it may be rolled up, which all instances see
+	free := max(due, -l.readTime.Sub(l.asOf)) // when it could be rolled up, which all instances see alike
 
 	ahead := slices.IndexFunc(turns, func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
 	isNew := ahead < 0
@@ -45,7 +46,7 @@ func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, d
 
 	wait := free + c.options.Cadence/20
 	if ahead > 0 && wait+c.turnTakes() > 0 {
-		return wait + c.turnTakes() // to see who has gone
+		return wait + c.turnTakes() // then look again, to see who has had a turn
 	}
 
 	wait += time.Duration(max(ahead, 0)) * c.turnTakes()
@@ -55,10 +56,10 @@ func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, d
 	return wait
 }
 
-// turnTakes returns how much time the others leave a revision to begin its turn.
+// turnTakes returns how long the others wait for a revision to take its turn.
 func (c *Coalescer) turnTakes() time.Duration { return c.lateBackOff(1) }
 
-// turnsKept is for how many cadences a revision that has stopped to roll up keeps its turn.
+// turnsKept is for how many cadences a revision keeps its turn after its last roll-up.
 const turnsKept = 10
 
 // turns returns the last roll-up by each of the revisions that are at work, the oldest first.
@@ -80,17 +81,17 @@ func (r *roller) nextTurns(l *look) []document.Turn {
 	return slices.DeleteFunc(r.turns(l), func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
 }
 
-// backOff returns how much longer than the writer of the last roll-up an instance waits, by the
-// number in [0, 1) that it drew.
+// backOff returns how much longer an instance waits than the writer of the last roll-up. It depends
+// on the number in [0, 1) that the instance drew.
 func (c *Coalescer) backOff(draw float64) time.Duration {
 	return c.options.Cadence/10 + time.Duration(draw*float64(min(c.options.Cadence/4, time.Second)))
 }
 
-// lateBackOff is backOff for the case that the writer of the last roll-up often has no event when
-// its turn comes. Few instances wait a short time, and most a long one. So the first is mostly
-// alone, however many they are.
+// lateBackOff stands for backOff where the writer of the last roll-up often has no event when its
+// turn comes. Few instances wait a short time, and most wait a long time. So the first is mostly
+// alone, however many there are.
 func (c *Coalescer) lateBackOff(draw float64) time.Duration {
-	const steepness = 50 // least refused writes with some 20 to 100 instances
+	const steepness = 50 // few writes are refused with some 20 to 100 instances
 	spread := min(c.options.Cadence*3/4, 3*time.Second)
 	late := math.Log1p(steepness*draw) / math.Log1p(steepness)
 	return c.options.Cadence/10 + time.Duration(late*float64(spread))

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// An Untold writes notes for audits, which say that events came without their documents: those had
-// no room in the event. Such an event does not tell which counter a document has left. The totals
-// of that counter are wrong until an audit repairs them, although no event was lost. An audit that
-// finds a note does not call that drift.
+// An Untold writes notes for audits. A note says that events came without their documents, because
+// there was no room for them. Such an event does not tell which counter its document has left. The
+// totals of that counter are wrong until an audit repairs them, although no event was lost. An
+// audit that finds a note does not call that drift.
 //
 // It may be used by many goroutines at once.
 type Untold struct {
@@ -27,11 +27,11 @@ func NewUntold(store AuditStore) *Untold {
 	return &Untold{store: store, noted: make(map[*Template]time.Time)}
 }
 
-// untoldEvery is how often a template's note is written, at most. Somebody may write large
-// documents all the time, and one document takes about one write a second.
+// untoldEvery is the least time between two writes of a template's note. Somebody may write large
+// documents all the time, but a note takes about one write a second.
 const untoldEvery = time.Minute
 
-// Note notes that such an event of a document came. It returns an error if it could not; then the
+// Note notes that an event of the source came without its document. If it returns an error, the
 // event must be delivered again.
 func (u *Untold) Note(ctx context.Context, s Source) error {
 	for _, c := range s.covers {
@@ -71,13 +71,13 @@ func (u *Untold) note(ctx context.Context, t *Template) error {
 	return nil
 }
 
-// untoldOf returns the work whose cursor is a template's note. All that the note says is when it
+// untoldOf returns the Work whose cursor is a template's note. The note says nothing but when it
 // was saved.
 func untoldOf(t *Template) Work { return Work("untold-" + t.Hash()) }
 
 // untold reports whether events of the counter's template came without their documents since an
-// instant. As notes are written once in untoldEvery, one that is so much older may stand for such
-// an event.
+// instant. A note is not written again within untoldEvery. So a note that is older than the instant
+// by less than that may stand for a later event.
 func (a *audit) untold(ctx context.Context, c Counter, since time.Time) bool {
 	byGroups := slices.ContainsFunc(c.Template.Routes, func(r *Route) bool { return r.By != "" })
 	if !byGroups {
@@ -88,7 +88,7 @@ func (a *audit) untold(ctx context.Context, c Counter, since time.Time) bool {
 	defer cancel()
 	note, err := a.store.LoadCursor(ctx, untoldOf(c.Template))
 	if err != nil {
-		a.options.Logger.WarnContext(ctx, "it is not known whether all events told their documents", "counter", c.RollUp, "error", err)
+		a.options.Logger.WarnContext(ctx, "the note about events without their documents was not read; the difference counts as drift", "counter", c.RollUp, "error", err)
 		return false
 	}
 	return note.UpdateTime.After(since.Add(-untoldEvery))

@@ -36,8 +36,8 @@ func (w *world) left() {
 	w.store.Put("orders/1", map[string]any{"shop": "b"})
 }
 
-// What a document has left whose event had no room for it is repaired, and is no drift. Without such
-// an event it is.
+// What a document has left whose event had no room for it is repaired, and is no drift. Without
+// such an event it is.
 func TestUntold(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Fields of a carried document, beside field and amount.
+// These fields are in the note of a carried document, beside field and amount.
 const (
 	fieldDocument = "document" // text: the path of the document that the amount is from
 	fieldFrom     = "from"     // text: its field
@@ -22,40 +22,42 @@ const (
 // A Carrying is the result of [Counter.Carry].
 type Carrying struct {
 	// Amount is how much of the counter's total was carried over from the document, by this call
-	// and all before: what its field holds.
+	// and all before it. It is what the document's field holds.
 	Amount Total
 
 	// Added is by how much this call changed the counter's total. It is 0 if nothing was left to
-	// carry. It is also 0 if a commit of this call was applied and the answer to it was lost.
+	// carry. It is also 0 if this call added something, but the answer to its commit was lost.
 	Added Total
 }
 
-// Carry adds to the counter what a top-level field of a document holds, beyond what was carried
-// from it before: a total that something else counted until now, a trigger or Firebase's
-// firestore-counter extension, while clients already increment the shards. It adds each change of
-// the field once, however often it is called. So at any time
+// Carry adds to the counter what a top-level field of a document holds, less what was carried from
+// it before. It is for a total that something else has counted until now, such as a trigger or
+// Firebase's firestore-counter extension. Clients may already increment the shards. Carry adds each
+// change of the field once, however often it is called. So at any time
 //
 //	total = what was incremented + Amount
 //
-// and calling it once more, after whatever counted in the document has ended for certain, leaves
-// nothing behind. To be done with the field, delete it: a field set to 0 is carried too. Even after
-// [Counter.Set], its kin and [Counter.Delete], which undo what was carried before, Carry adds only
-// what the field has changed by since.
+// When whatever counts in the document has ended for certain, call Carry once more, and nothing is
+// left behind. Then delete the field. Do not set it to 0: Carry would take that change for a
+// decrease of the total. [Counter.Set], [Counter.SetFloat], [Counter.Import] and [Counter.Delete]
+// undo what was carried before. Even after them, Carry adds only what the field has changed by
+// since.
 //
-// A document or a field that is missing, or is no number, is an error, and so is an amount that is
-// not finite or beyond ±2^62 ([ErrOutOfRange]), and a counter of votes ([ErrOncePerUser]); nothing
-// is changed then.
+// Carry returns an error, and changes nothing, if the document or the field is missing, or if the
+// field is no number. If what is to be added is not finite or beyond ±2^62, the error matches
+// [ErrOutOfRange]. For a counter of votes it matches [ErrOncePerUser].
 //
-// The shard's increment and the note of what was carried are one commit, on the condition that the
-// note is as it was read. After any error calling again is safe. Concurrent calls add once. The
-// note has no expiry:
+// The shard's increment and the note of what was carried are one commit. Firestore refuses it
+// unless the note is still as it was read. So calling again is safe after any error, and concurrent
+// calls add once. The note does not expire:
 //
 //	counters/visitors/increment_tokens/carried-…   field: "count"   document: "pages/hello"   from: "visits"   amount: 1234
 //
-// Delete leaves it. Without it Carry adds everything again: delete it to carry everything to a
-// counter that was made anew.
+// [Counter.Delete] leaves the note. If you make a counter anew and want to carry everything to it,
+// delete the note: without it, Carry adds everything again.
 //
-// Carry bills two reads, and two writes if there is something to add.
+// Carry bills two reads, and two writes if there is something to add. Like [Counter.Increment], it
+// may read the number of shards beside.
 func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field string) (Carrying, error) {
 	if doc == nil {
 		return Carrying{}, fmt.Errorf("shards: nil document for field %q", field)
@@ -80,8 +82,8 @@ func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field s
 }
 
 // CarriedNote returns the document in which Carry notes what it carried from a document's field. It
-// is for programs that look at many notes at once. It returns nil if New was given what no counter
-// can have.
+// is for programs that look at many notes at once. It returns nil if the arguments of [New] were
+// wrong.
 func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firestore.DocumentRef {
 	if c.err != nil {
 		return nil
@@ -94,8 +96,8 @@ func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firesto
 // that call left.
 const carryAttempts = 10
 
-// carry carries what there is to carry to the shard. refused is the commit's error. If another call
-// carries meanwhile, the condition on the note refuses the commit.
+// carry carries to the shard what there is to carry. refused is the error of the commit. If another
+// call carries meanwhile, Firestore refuses the commit, because the note has changed.
 func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field string, shard *firestore.DocumentRef) (carried Carrying, refused, err error) {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{doc, c.CarriedNote(doc, field)})
 	if err != nil {
@@ -130,8 +132,8 @@ func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	return carried, refused, nil
 }
 
-// note notes in a transaction that an amount was carried from a document's field. The commit is
-// refused unless the note is as it was read.
+// note writes, in a transaction, that an amount was carried from a document's field. Firestore
+// refuses the commit unless the note is still as it was read.
 func (c *Counter) note(tx *firestore.Transaction, note *firestore.DocumentSnapshot, amount Total, doc *firestore.DocumentRef, field string) error {
 	if !note.Exists() {
 		return tx.Create(note.Ref, map[string]any{
@@ -143,7 +145,7 @@ func (c *Counter) note(tx *firestore.Transaction, note *firestore.DocumentSnapsh
 }
 
 // beyond returns amount less before. It returns ErrOutOfRange if a shard cannot be incremented by
-// that without losing something.
+// so much without losing something.
 func beyond(amount, before Total) (Total, error) {
 	if before == smallest {
 		return Total{}, ErrOutOfRange

@@ -25,7 +25,7 @@ type Counter struct {
 	shards    *firestore.CollectionRef // holds the shards and nothing else
 	tokens    *firestore.CollectionRef // holds the tokens of increments
 	rollUp    *firestore.DocumentRef   // nil: none is known
-	numShards numShardsCache           // not asked if the option fixed is set
+	numShards numShardsCache           // not used if fixed is set
 	err       error                    // what is wrong with New's arguments; every method returns it
 }
 
@@ -41,16 +41,16 @@ type options struct {
 	progress   func(done, total int)
 }
 
-// Field names the top-level field that holds the number, in the shards and in the roll-up document;
-// the default is "count". A dot is part of the name. "tally" is refused, because it has another
-// meaning in a roll-up document; and so are "num_shards", "numShards", "once_per_user" and "frozen"
-// if the counter document is the roll-up document.
+// Field names the top-level field that holds the number, in the shards and in the roll-up document.
+// The default is "count". A dot is part of the name. The name "tally" is refused, because it has
+// another meaning in a roll-up document. If the counter document is the roll-up document, the names
+// "num_shards", "numShards", "once_per_user" and "frozen" are refused, too.
 func Field(name string) Option {
 	return func(o *options) { o.field = name }
 }
 
-// Collection is the path of the collection that holds the shards, where that is not the counter
-// document's subcollection "shards". All its documents are this counter's shards.
+// Collection is the path of the collection that holds the shards. The default is the counter
+// document's subcollection "shards". All documents of the collection are this counter's shards.
 func Collection(path string) Option {
 	return func(o *options) { o.collection = path }
 }
@@ -62,27 +62,28 @@ func NumShards(n int) Option {
 	return func(o *options) { o.fixed = int64(n) }
 }
 
-// RollUpAt is the path of the counter's roll-up document, as Tally's route gives it. Only
-// "counters/{id}" with its shards in the default place needs no RollUpAt; its roll-up is
+// RollUpAt is the path of the counter's roll-up document, as Tally's route gives it. Only a counter
+// at "counters/{id}" whose shards are in the default place needs no RollUpAt. Its roll-up is
 // "rollups/{id}".
 func RollUpAt(path string) Option {
 	return func(o *options) { o.rollUpAt = path }
 }
 
-// Progress has f called when commits of a method that may need many are through, one call at a
-// time: how many shards are done, and out of how many. [Counter.Create] and [Counter.Delete] begin
-// at 0, [Counter.Resize] and [Counter.Renumber] with the shards that there are, and then anew with
-// those to fold. [Counter.Set] and its kin count the shards that they write or delete.
+// Progress is for methods that may need many commits. They call f after each commit, one call at a
+// time, and say how many shards are done, and out of how many. [Counter.Create] and
+// [Counter.Delete] count all shards. [Counter.Resize] and [Counter.Renumber] first count all
+// shards, if they create some, and then anew those that they fold. [Counter.Set],
+// [Counter.SetFloat] and [Counter.Import] count the shards that they write or delete.
 func Progress(f func(done, total int)) Option {
 	return func(o *options) { o.progress = f }
 }
 
 // New returns the counter whose document has the given path, such as "counters/visitors" or
-// "posts/7/counters/likes". The document need not exist. Options name what differs from the layout
+// "posts/7/counters/likes". The document need not exist. Options say what differs from the layout
 // in the package comment.
 //
-// New sends nothing. Arguments that no counter can have (a path that is not a document's, say) are
-// reported by every method of the Counter, before anything is sent.
+// New sends nothing. If an argument is wrong, such as a path that is not a document's, every method
+// of the Counter returns an error before it sends anything.
 func New(client *firestore.Client, counter string, opts ...Option) *Counter {
 	c := &Counter{client: client, options: options{field: "count", progress: func(int, int) {}}}
 	for _, opt := range opts {
@@ -94,8 +95,8 @@ func New(client *firestore.Client, counter string, opts ...Option) *Counter {
 	return c
 }
 
-// find finds the counter's documents and collections. It returns an error if New's arguments can be
-// no counter's.
+// find sets the counter's documents and collections. It returns an error if New's arguments are
+// wrong.
 func (c *Counter) find(counter string) error {
 	err := c.check()
 	if err != nil {
@@ -159,8 +160,8 @@ func (c *Counter) rollUpPath(counter string) string {
 	return "rollups/" + id
 }
 
-// documentAt returns the document at path. It refuses a path that is not UTF-8: the SDK cannot
-// encode such a path, takes that for a passing failure, and would retry a read until its context
+// documentAt returns the document at path. It refuses a path that is not UTF-8. The SDK cannot
+// encode such a path. It would take that for a passing failure, and retry a read until its context
 // ends.
 func documentAt(client *firestore.Client, path string) (*firestore.DocumentRef, error) {
 	doc := client.Doc(path)
@@ -175,7 +176,7 @@ func (c *Counter) shard(n int64) *firestore.DocumentRef {
 	return c.shards.Doc(strconv.FormatInt(n, 10))
 }
 
-// failed returns err with the operation and the counter; nil if err is nil.
+// failed adds the operation and the counter to err. It returns nil if err is nil.
 func (c *Counter) failed(operation string, err error) error {
 	if err == nil {
 		return nil
@@ -183,18 +184,18 @@ func (c *Counter) failed(operation string, err error) error {
 	return fmt.Errorf("shards: %s %s: %w", operation, c.doc.Path, err)
 }
 
-// transact runs a transaction.
+// transact runs f in a transaction. The SDK may run f more than once.
 func (c *Counter) transact(ctx context.Context, f func(*firestore.Transaction) error, opts ...firestore.TransactionOption) error {
 	return c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error { return f(tx) }, opts...)
 }
 
 // shardsPerCommit is the most shards that this package writes in one commit. Firestore's SDKs
-// document a limit of 500 writes for a batch, and one is for the counter document or a token.
+// document a limit of 500 writes for a batch. One of those is for the counter document or a token.
 // Firestore itself has no such limit any more, but larger commits would gain nothing.
 const shardsPerCommit = 499
 
-// inCommits calls commit with at most shardsPerCommit of the writes at a time, in order. For the
-// progress and the error, done writes were done before these.
+// inCommits calls commit with at most shardsPerCommit of the writes at a time, in order. The
+// progress and the error also count the done writes that need not be made.
 func inCommits[T any](c *Counter, done int, writes []T, commit func([]T) error) error {
 	total := done + len(writes)
 	for chunk := range slices.Chunk(writes, shardsPerCommit) {

@@ -13,11 +13,12 @@ import (
 
 var (
 	// ErrNumShards is returned by [Counter.Create] when the counter already has another number of
-	// shards, and names both.
+	// shards, and by [Counter.Resize] and [Counter.Renumber] when [NumShards] says another. The
+	// text of the error names both numbers.
 	ErrNumShards = errors.New("shards: the counter has another number of shards")
 
-	// ErrOncePerUser is returned by the methods that would mix amounts with the votes of a counter
-	// that is once per user, because they add to it or fold its shards. Nothing was changed.
+	// ErrOncePerUser is returned by methods that add to a counter or fold its shards, when the
+	// counter is once per user. They would mix other amounts with its votes. Nothing was changed.
 	ErrOncePerUser = errors.New("shards: the counter is once per user")
 
 	// ErrNotOncePerUser is returned by [Counter.CreateOncePerUser] for a counter that cannot become
@@ -28,7 +29,7 @@ var (
 // Create makes the counter: it writes num_shards into the counter document and creates the shards
 // "0" to numShards-1, each with the integer 0. It is for apps whose clients update shards that must
 // exist, or learn the number of shards from the counter document. An app that only increments
-// through this package needs it merely to have another number of shards than [DefaultNumShards].
+// through this package needs it only for another number of shards than [DefaultNumShards].
 //
 // A counter that exists loses nothing: Create adds 0 to each shard, and the counter document keeps
 // its other fields. Calling Create again with the same number is harmless, and finishes what a
@@ -38,11 +39,11 @@ var (
 // or write; numShards must be the number given there.
 //
 // The counter document and the first 499 shards are one transaction, and each 499 further shards
-// are another, in order. After an error, the transactions before it are done, its own may be, and
-// none after it. The counter works in that state.
+// are another, in order. If one fails, those before it are done, it may be done itself, and those
+// after it are not. The counter works in that state.
 //
-// Create bills one read and one write for the counter document and one write per shard, more if a
-// transaction meets another and has to run again.
+// Create bills one read and one write for the counter document, and one write per shard. It bills
+// more if a transaction meets another and has to run again.
 func (c *Counter) Create(ctx context.Context, numShards int) error {
 	n := int64(numShards)
 	err := c.checkNumShards("create", n)
@@ -89,7 +90,7 @@ func (c *Counter) createShards(ctx context.Context, first, n int64, declare func
 			}
 			return c.add(tx, some...)
 		})
-		declare = nil // the first commit is done, or is the last
+		declare = nil // only the first commit declares; if it failed, no other follows
 		return err
 	})
 }
@@ -129,13 +130,14 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 // by a plain Set of the user's shard, and deletes the shard of an account that is gone.
 // [Counter.Set] to 0 deletes all votes.
 //
-// A counter that has any shard is refused with an error that matches [ErrNotOncePerUser], because
-// the shard is no user's vote; unless the counter is once per user already. A counter with
-// [NumShards], which has no counter document, is refused too. Calling again is harmless.
+// If the counter has any shard, CreateOncePerUser returns an error that matches
+// [ErrNotOncePerUser], because that shard is no user's vote. It does the same for a counter with
+// [NumShards], which has no counter document. If the counter is once per user already, it changes
+// nothing. Calling again is harmless.
 //
 // The methods that would mix other amounts with the votes return an error that matches
-// [ErrOncePerUser]. A Counter with [NumShards] does not know that, nor, for up to a minute, one
-// that read the counter document before.
+// [ErrOncePerUser]. A Counter with [NumShards] does not know that. Nor, for up to a minute, does a
+// Counter that read the counter document before.
 //
 // CreateOncePerUser bills two reads and one write.
 func (c *Counter) CreateOncePerUser(ctx context.Context) error {
@@ -143,7 +145,7 @@ func (c *Counter) CreateOncePerUser(ctx context.Context) error {
 		return c.err
 	}
 	if c.fixed != 0 {
-		return fmt.Errorf("%w: by option %s has no counter document to say it in", ErrNotOncePerUser, c.doc.Path)
+		return fmt.Errorf("%w: %s has a fixed number of shards, and so no counter document that could say it", ErrNotOncePerUser, c.doc.Path)
 	}
 	return c.failed("create once per user", c.transact(ctx, c.declareOncePerUser))
 }
@@ -188,9 +190,9 @@ func (c *Counter) notVotes(doc *firestore.DocumentSnapshot) error {
 // A client's write that is committed before Freeze returns may still be accepted, and counts. A
 // write that a device kept while it was offline is refused when it is sent.
 //
-// Of several calls of Freeze and [Counter.Unfreeze] at once the last to be committed holds. After
-// an error the counter may be frozen or not. [Counter.Delete] opens the counter. One with
-// [NumShards] is refused: it has no counter document.
+// If Freeze and [Counter.Unfreeze] are called at once, the last call to be committed decides. After
+// an error the counter may be frozen or not. [Counter.Delete] opens the counter. Freeze returns an
+// error for a counter with [NumShards], which has no counter document.
 //
 // Freeze bills one write.
 func (c *Counter) Freeze(ctx context.Context) error {
@@ -203,8 +205,8 @@ func (c *Counter) Freeze(ctx context.Context) error {
 	return c.failed("freeze", err)
 }
 
-// Unfreeze opens the counter to clients again: it takes away what [Counter.Freeze] wrote, if
-// anything. The counter document stays. It bills one write.
+// Unfreeze opens the counter to clients again. It takes away what [Counter.Freeze] wrote. The
+// counter document stays. A counter that is not frozen stays as it is. Unfreeze bills one write.
 func (c *Counter) Unfreeze(ctx context.Context) error {
 	err := c.checkFreezable("unfreeze")
 	if err != nil {
@@ -221,7 +223,7 @@ func (c *Counter) Unfreeze(ctx context.Context) error {
 // checkFreezable returns an error if the counter has no document that could say that it is frozen.
 func (c *Counter) checkFreezable(operation string) error {
 	if c.err == nil && c.fixed != 0 {
-		return c.failed(operation, errors.New("by option the counter has no counter document to say it in"))
+		return c.failed(operation, errors.New("the counter has a fixed number of shards, and so no counter document that could say it"))
 	}
 	return c.err
 }

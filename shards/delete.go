@@ -8,26 +8,27 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// Delete deletes every document of the shards' collection, and then the counter document. If that
-// has fields of the app's own, it stays, and only what it says about the counter goes. With
-// [NumShards] it is left alone, as it may be anything.
+// Delete deletes every document of the shards' collection, and then the counter document. If the
+// counter document has fields of the app's own, it stays, and loses only what it says about the
+// counter. With [NumShards] Delete leaves the counter document alone, because it may be anything.
 //
-// The roll-up document stays. Tally's functions bring it to a total of 0 and 0 shards; nothing else
-// may delete it, because a roll-up that is on its way could bring an old total back. Tokens of
-// [Counter.IncrementOnce] and [Counter.Set] stay until they expire. The notes of [Counter.Carry]
-// stay, and so do documents below the counter that are not Tally's.
+// The roll-up document stays. Tally's functions bring it to a total of 0 and 0 shards, and may
+// remove it later. Nobody else may delete it, because a roll-up that is on its way could bring an
+// old total back. Tokens of [Counter.IncrementOnce] and [Counter.Set] stay until they expire. The
+// notes of [Counter.Carry] stay, and so do documents below the counter that are not Tally's.
 //
-// 499 shards are deleted in one commit, and the counter document after them: who voted stays hidden
-// until the last vote is deleted. Between commits a snapshot shows the sum of what is left. After
-// an error some commits may have been applied. Calling again deletes what is left.
+// Each commit deletes up to 499 shards, and one more commit then deletes the counter document.
+// Tally's security rules hide the votes for as long as that says that the counter is once per user.
+// So no vote ever shows. Between commits a snapshot shows the sum of the shards that are left.
+// After an error some commits may have been applied. Calling again deletes what is left.
 //
-// An increment that is committed before its shard is deleted goes with it. A later increment
-// creates its shard again, and is rolled up; this call leaves that shard alone. So stop the clients
+// An increment that is committed before its shard is deleted is deleted with it. A later increment
+// creates its shard again, and is rolled up. Delete does not find that shard. So stop the clients
 // of a counter first.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
-// the counter; 0 and false after an error, although some may be deleted. It bills one read and one
-// delete per document.
+// the counter. After an error it returns 0 and false, although some shards may be deleted. It bills
+// one read and one delete per document.
 func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err error) {
 	if c.err != nil {
 		return 0, false, c.err
@@ -55,8 +56,8 @@ func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err er
 	return len(all), declared, nil
 }
 
-// undeclare deletes the counter document, or if that has fields of the app's own, what it says
-// about the counter. It reports whether there was anything to delete.
+// undeclare deletes the counter document. If that has fields of the app's own, it deletes only what
+// the document says about the counter. It reports whether there was anything to delete.
 func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil || !docs[0].Exists() {

@@ -1,8 +1,8 @@
-// Package shards is a distributed counter's whole life on the Firestore SDK, for Go servers:
-// create, increment, read, resize, set, import and delete.
+// Package shards is for Go servers that use distributed counters. It creates, increments, reads,
+// resizes, sets, imports and deletes them, on the Firestore SDK.
 //
 // Firestore sustains about one write per second to one document. A distributed counter spreads its
-// writes over several documents, its shards; its value is their sum. Package shards keeps to the
+// writes over several documents, its shards. Its value is their sum. Package shards keeps to the
 // layout of Firebase's own guide, https://firebase.google.com/docs/firestore/solutions/counters, so
 // that a Go server and the app's other clients share one counter:
 //
@@ -12,9 +12,22 @@
 //	counters/visitors/shards/2   count: 5       the value is 42
 //
 // The counter document may be absent, and so may any shard: an increment creates the shard that it
-// needs. Every document in the collection counts, whatever its id. [Field], [Collection],
-// [NumShards] and [RollUpAt] name how an app's counters differ, such as those of Firebase's
-// samples: see the example of [New].
+// needs. Every document in the collection counts, whatever its id. An app's counters may be laid
+// out otherwise, as in Firebase's samples. [Field], [Collection], [NumShards] and [RollUpAt] say
+// how: see the example of [New].
+//
+// # What one must know of Firestore
+//
+// An increment is a write that adds to a field. It reads nothing, so no client can overwrite what
+// others have added. But a commit whose answer was lost may have been applied, and an increment
+// that is sent again then counts twice. A commit can hold several writes, which take effect
+// together. Each write may demand that its document is still as it was read, or does not exist. If
+// one of the demands fails, Firestore refuses the whole commit. So an increment counts once if it
+// shares its commit with the creation of a document.
+//
+// A commit has a time by Firestore's clock. A read-only transaction sees the database at one
+// instant of that clock, and takes no locks. Security rules bind browsers and apps, but not
+// servers.
 //
 // # Writing and reading
 //
@@ -23,10 +36,10 @@
 // queue's handler say, increments by [Counter.IncrementOnce]. [Counter.Create] makes all shards in
 // advance, for clients that only update.
 //
-// [Counter.Get] has Firestore add up the shards: exact at that instant, for one billed read per
-// 1,000 shards. [Counter.RollUp] reads the one document that Tally's functions keep up to date: one
-// billed read, and the answer says exactly how old it is. [Counter.RollUps] listens to it. Tally
-// alone writes it:
+// [Counter.Get] has Firestore add up the shards. The sum is exact at one instant, and bills one
+// read per 1,000 shards. [Counter.RollUp] reads the one document that Tally's functions keep up to
+// date, the roll-up. It bills one read, and the answer says exactly how old it is.
+// [Counter.RollUps] listens to the roll-up. Only Tally writes it:
 //
 //	rollups/visitors   count: 42   tally: {as_of: 2026-05-01T09:30:00.123456Z, totals: ["count"], num_shards: 3, …}
 //
@@ -34,7 +47,7 @@
 //
 // [Counter.Resize] changes the number of shards, [Counter.Set] and [Counter.Import] the total, and
 // [Counter.Carry] adds a total that something else has counted until now. All are safe while
-// clients go on incrementing and Tally rolls up; the comment of each says what is atomic, and what
+// clients go on incrementing and Tally rolls up. The comment of each says what is atomic, and what
 // a retry does.
 //
 // [Counter.Verify] compares a counter with another number, [Counter.Freeze] closes it to clients,

@@ -12,17 +12,18 @@ import (
 )
 
 // ErrInDoubt is returned by [Counter.Increment] and [Counter.IncrementFloat] when the increment was
-// sent and its answer was lost: it was applied once or not at all. Calling again may count it
+// sent and its answer was lost. It was applied once or not at all. Calling again may count it
 // twice. Not calling again may leave it uncounted. [Counter.IncrementOnce] leaves no such doubt.
 var ErrInDoubt = errors.New("shards: the increment may have been applied")
 
 // Increment adds amount, which may be negative, to one shard picked at random, and creates the
-// shard if need be. It returns the time at which Firestore committed it: a roll-up contains the
-// increment if its AsOf is not before that time.
+// shard if need be. It returns the time at which Firestore committed the increment. A roll-up
+// contains the increment if the roll-up's AsOf is not before that time.
 //
 // After an error other than [ErrInDoubt] nothing was applied, and calling again is safe. ErrInDoubt
-// wraps Firestore's own error, whose code says more. ABORTED, the answer to more writes than a
-// shard can take, means that nothing was applied unless the SDK had sent the commit before.
+// wraps Firestore's own error, whose code says more. The code ABORTED is the answer to more writes
+// than a shard can take. It means that nothing was applied, unless the SDK had sent the commit
+// before.
 //
 // # Why it never counts twice
 //
@@ -30,20 +31,20 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 // see Commit in the default call options of cloud.google.com/go/firestore/apiv1. A lost answer also
 // looks like UNAVAILABLE. A plain increment is then applied twice and reported as a success (a test
 // of this package shows it). Increment commits in a transaction of its own, which can be committed
-// only once: the second sending is refused, and Increment returns ErrInDoubt. The price is one more
-// round trip. Nothing is read. Firestore bills one write, as for a plain increment.
+// only once. The second sending is refused, and Increment returns ErrInDoubt. The price is one more
+// round trip. The transaction reads nothing. Firestore bills one write, as for a plain increment.
 //
 // # Number of shards
 //
 // The option [NumShards] gives the number. Without it Increment reads the counter document, at most
-// once a minute. If that says no number, it is [DefaultNumShards]. If the read fails, Increment
-// returns its error. An outdated number only changes how writes spread. A counter of votes is
-// refused with [ErrOncePerUser].
+// once a minute. If that does not say a number, the number is [DefaultNumShards]. If the read
+// fails, Increment returns its error. An outdated number only changes how writes spread. A counter
+// of votes is refused with [ErrOncePerUser].
 //
 // # Limits
 //
-// A shard that holds an integer stays within int64: Firestore leaves it at the bound that an
-// increment would cross. A field that is not a number is set to amount.
+// A shard that holds an integer stays within int64: an increment that would cross the bound leaves
+// it at the bound. A field that is not a number is set to amount.
 //
 // Do not call Increment within a transaction of your own: it fails with the context that
 // [firestore.Client.RunTransaction] hands to its function, which may run more than once. Without a
@@ -55,7 +56,7 @@ func (c *Counter) Increment(ctx context.Context, amount int64) (committed time.T
 
 // IncrementFloat is [Counter.Increment] by a double. The shard holds a double from then on, and so
 // does the total; above 2^53 doubles no longer hold every integer. An amount that is NaN or
-// infinite is refused before anything is sent, because the counter could never lose it again.
+// infinite is refused before anything is sent, because no increment could ever take it away again.
 func (c *Counter) IncrementFloat(ctx context.Context, amount float64) (committed time.Time, err error) {
 	total := value.Double(amount)
 	if !total.Finite() {

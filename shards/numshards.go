@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// DefaultNumShards is how many shards increments spread over when nothing else says it: neither
-// [NumShards] nor the counter document. At Firestore's one sustained write per second and document,
-// 10 shards carry about 10 increments per second.
+// DefaultNumShards is over how many shards increments spread if neither [NumShards] nor the counter
+// document says a number. At Firestore's one sustained write per second and document, 10 shards
+// carry about 10 increments per second.
 const DefaultNumShards = 10
 
 // numShardsLife is how long a Counter uses the number of shards that it has read. An outdated
-// number only delays the relief that more shards bring to a hot counter. One minute bounds that
-// delay, at 1,440 reads a day for a Counter that is always in use.
+// number does no harm, but a hot counter gets the relief of more shards later. One minute bounds
+// that delay. It costs 1,440 reads a day for a Counter that is always in use.
 const numShardsLife = time.Minute
 
-// numShardsIn returns the number of shards that a counter document says, or 0 if it says none or
-// does not exist.
+// numShardsIn returns the number of shards that a counter document says. It returns 0 if the
+// document says none or does not exist.
 func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
 	for _, field := range []string{document.NumShardsField, document.NumShardsCamelField} {
 		v, has := doc.Data()[field]
@@ -40,8 +40,9 @@ func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
 	return 0, nil
 }
 
-// NumShards returns over how many shards increments spread, as [Counter.Increment] finds it. It
-// reads the counter document, at most once a minute, or nothing with the option [NumShards].
+// NumShards returns over how many shards increments spread. It learns that as [Counter.Increment]
+// does: it reads the counter document, at most once a minute, or nothing with the option
+// [NumShards].
 func (c *Counter) NumShards(ctx context.Context) (int, error) {
 	n, err := c.spread(ctx)
 	return int(n), err
@@ -77,25 +78,25 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 	return cmp.Or(n, DefaultNumShards), nil
 }
 
-// A numShardsCache knows a counter's number of shards. It reads the number when it is asked and
-// does not know it, once for all who ask at that time. It keeps the number for numShardsLife. It
-// keeps no failed read.
+// A numShardsCache remembers a counter's number of shards. If it is asked and does not know the
+// number, it reads it, once for all who ask at that time. It remembers the number for
+// numShardsLife. It does not remember a failed read.
 type numShardsCache struct {
 	read    func(context.Context) (int64, error)
 	now     func() time.Time
 	reading singleflight.Group
 
 	mu    sync.Mutex
-	n     int64     // known until the time until
+	n     int64     // valid until the time in the field until
 	until time.Time // zero: nothing was read yet
 }
 
-// readLimit bounds a read. A read is for all who wait, so it goes on when the context of the first
-// of them ends.
+// readLimit bounds a read. A read is for all who wait for it, so it does not end with the context
+// of the first of them.
 const readLimit = 10 * time.Second
 
-// keep replaces the number by one that was true at a time. A read that is under way may still put
-// an older number in its place, for numShardsLife at most.
+// keep replaces the number by one that was right at the time at. A read that is under way may still
+// put an older number in its place, for numShardsLife at most.
 func (s *numShardsCache) keep(n int64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

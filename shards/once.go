@@ -14,47 +14,50 @@ import (
 )
 
 // ErrToken is returned by [Counter.IncrementOnce] when the token cannot be the id of a document, or
-// was already used for another field or another amount.
+// when it was used before for another field or another amount.
 var ErrToken = errors.New("shards: unusable token")
 
-// TokenLife is how long at least a token of [Counter.IncrementOnce] or [Counter.Set] is
-// remembered. A week is longer than Google Cloud's queues deliver a message again by default.
+// TokenLife is how long a token of [Counter.IncrementOnce] or [Counter.Set] is remembered at least.
+// By default, Pub/Sub keeps a message that nobody acknowledges for a week after it was published
+// (https://cloud.google.com/pubsub/docs/subscription-properties), so it does not come again after
+// that. If your queue keeps messages longer, a message that comes that late counts again.
 const TokenLife = 7 * 24 * time.Hour
 
-// Fields of a token document.
+// These are the fields of a token document.
 const (
 	fieldExpireAt = "expire_at" // timestamp: when a TTL policy may delete the document
 	fieldField    = "field"     // text: the field that was incremented
 	fieldAmount   = "amount"    // integer: by how much
 )
 
-// IncrementOnce is [Counter.Increment] for a server that may do its work twice: the handler of a
-// queue's message, say, with the message's id as the token. However often it is called with one
-// token, by however many processes, the amount is added once.
+// IncrementOnce is [Counter.Increment] for a server that may do its work twice. An example is the
+// handler of a queue's messages, which takes the message's id as the token. However often
+// IncrementOnce is called with one token, by however many processes, the amount is added once.
 //
-// applied says that this call added the amount. If it is false and there is no error, the token was
-// known already: from an earlier call, or from this one, when the answer to an earlier sending was
-// lost. In either case committed is when the amount was added.
+// applied says that this call added the amount. If it is false and there is no error, the amount
+// had been added before: by another call with the token, or by an earlier sending of this one,
+// whose answer was lost. In any case committed is when the amount was added.
 //
-// After any error but [ErrToken], calling again with the same token is safe and is the way to learn
-// the increment's fate. ErrToken means that nothing was added, and that nothing ever will be: the
-// token cannot be a document's id (it is empty, holds a slash or is longer than 1,500 bytes, say),
-// or was used for another field or amount. Tokens are the counter document's: use different ones
-// for different fields.
+// After any error but [ErrToken], calling again with the same token is safe, and is the way to
+// learn whether the amount was added. ErrToken means that nothing was added, and that nothing ever
+// will be. Either the token cannot be a document's id, for example because it is empty, holds a
+// slash or is longer than 1,500 bytes. Or it was used for another field or amount. All fields of a
+// counter share its tokens, so use different tokens for different fields.
 //
 // The shard's increment and the creation of the token document are one commit. A second such commit
-// is refused, because the document exists. No roll-up counts it:
+// is refused, because the token document exists. No roll-up counts that document:
 //
 //	counters/visitors/increment_tokens/{token}   field: "count"   amount: 1   expire_at: 2026-05-08T09:30:00Z
 //
-// Tokens are remembered for [TokenLife], by the clock of this machine, and then until something
-// deletes them, best a TTL policy on expire_at. An index of that field would limit all counters
-// together to about 500 such increments a second. Tally's firestore.indexes.json has the policy and
-// the exemption, for firebase deploy --only firestore:indexes. [Counter.Delete] leaves the tokens,
-// so that a late call does not count in a counter that was made anew.
+// Tokens are remembered for [TokenLife], by the clock of this machine. After that they stay until
+// something deletes them, at best a TTL policy on expire_at. That field should be exempt from
+// indexing, because an index of it would limit all counters together to about 500 such increments a
+// second. Tally's firestore.indexes.json has the policy and the exemption, for firebase deploy
+// --only firestore:indexes. [Counter.Delete] leaves the tokens, so that a late call does not count
+// again in a counter that was made anew.
 //
-// IncrementOnce bills two writes, one more delete when the token expires, and one read if the token
-// is known.
+// IncrementOnce bills two writes, and later a delete when the token expires. If the token is known,
+// it bills one read.
 func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64) (applied bool, committed time.Time, err error) {
 	err = document.CheckID(token)
 	if err != nil {
@@ -79,8 +82,8 @@ func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64)
 	}
 }
 
-// usedToken returns when a token that exists was used. It returns ErrToken if that was for another
-// increment than one by amount.
+// usedToken returns when a token that exists was used. It returns ErrToken if the token was used
+// for another field or amount.
 func (c *Counter) usedToken(ctx context.Context, token *firestore.DocumentRef, amount int64) (time.Time, error) {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{token})
 	if err != nil {
@@ -98,13 +101,14 @@ func (c *Counter) usedToken(ctx context.Context, token *firestore.DocumentRef, a
 	return docs[0].CreateTime, nil
 }
 
-// onceAttempts is how often commitOnce tries when the answer is lost. Within each try the SDK sends
-// the commit several times, if sending it again could help.
+// onceAttempts is how often commitOnce tries when answers are lost. In each try the SDK may send
+// the commit several times.
 const onceAttempts = 3
 
-// commitOnce commits the additions together with a token document of those fields, so that they are
-// applied once at most. It returns when they were committed. An error with the code ALREADY_EXISTS
-// means that the token exists. After any other error the commit may have been applied.
+// commitOnce commits the additions together with the creation of a token document that has the
+// fields. So the additions are applied at most once. It returns when they were committed. An error
+// with the code ALREADY_EXISTS means that the token document exists. After any other error the
+// commit may have been applied.
 func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, fields map[string]any, additions ...addition) (committed time.Time, err error) {
 	fields[fieldExpireAt] = time.Now().Add(TokenLife)
 	for attempt := 1; ; attempt++ {
@@ -122,7 +126,7 @@ func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, 
 	}
 }
 
-// definite reports whether sending a commit again would only bring the same error.
+// definite reports whether a commit that is sent again would only fail with the same error.
 func definite(err error) bool {
 	switch status.Code(err) {
 	case codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated:

@@ -15,63 +15,66 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrNotFolded is returned by [Counter.Resize] when shards above the new number were left where
-// they are, because folding them would lose something. They count as before. The text of the error
-// names each and why.
+// ErrNotFolded is returned by [Counter.Resize] and [Counter.Renumber] when surplus shards were left
+// where they are, because folding them would lose something. They count as before. The text of the
+// error names each, and says why.
 var ErrNotFolded = errors.New("shards: surplus shard not folded")
 
 // Resize changes the number of shards, up or down, while clients go on incrementing. The counter's
-// total does not change: no snapshot, and so no roll-up, ever shows another.
+// total stays the same in every snapshot, and so in every roll-up.
 //
-// Up: first the shards that will be new are created, each with the integer 0, for clients that only
-// update; then num_shards is written. Clients that still use the old number lose nothing.
+// To go up, Resize first creates the new shards, each with the integer 0, for clients that only
+// update. Then it writes num_shards. Clients that still use the old number lose nothing.
 //
-// Down: first num_shards is written; then each shard whose id is a decimal number from numShards on
-// is folded into one below it. One commit deletes it, on the condition that it is still as it was
-// read, and adds to the other shard what it held in all its fields, also those of other counters in
-// the same shards. Shards with other ids, an app's own, are left alone; [Counter.Renumber] folds
-// them too.
+// To go down, Resize first writes num_shards. Then it folds each surplus shard, whose id is a
+// decimal number from numShards on, into a shard below that number. One commit deletes the surplus
+// shard, if it is still as it was read, and adds what it held to the other shard. It adds all its
+// fields, also those of other counters in the same shards. Resize leaves alone shards with other
+// ids, which are an app's own. [Counter.Renumber] folds them, too.
 //
 // A client that still uses the old number and sets with merge, as this package does for up to a
 // minute, creates a surplus shard again. That shard counts like any other, and the next Resize with
 // the same number folds it. A client that only updates shards gets NOT_FOUND for a shard that is
 // gone, and has to read num_shards again.
 //
-// A shard is not folded if that could lose something: if one of its fields is not a finite number
-// (subcollections do not count), or if each shard below would come to an integer beyond ±2^62, or
-// holds something else than a number. Resize folds all others and returns an error that matches
-// [ErrNotFolded]. Integers stay integers; a sum of doubles is rounded as always.
+// Resize does not fold a shard if that could lose something. That is so if one of its fields is not
+// a finite number. It is also so if no shard below the new number can take it, because each would
+// come to an integer beyond ±2^62, or holds something else than a number. Then Resize folds all
+// others, and returns an error that matches [ErrNotFolded]. Subcollections of shards stay. Integers
+// stay integers. A sum of doubles is rounded as always.
 //
 // After an error some shards may be created or folded, and the total is right. Calling again with
-// the same number is harmless and finishes the work. A fold cannot be applied twice. Concurrent
-// calls with different numbers leave the total right and either number declared; call again once
-// they are done. If a surplus shard is written all the time, Resize tries until ctx ends.
+// the same number is harmless, and finishes the work. A fold cannot be applied twice. Concurrent
+// calls with different numbers leave the total right, and one of the numbers in the counter
+// document. Call again once they are done. If a surplus shard is written all the time, Resize tries
+// until ctx ends.
 //
-// The counter document gets num_shards, or numShards if that is what it has, or both. With
-// [NumShards] there is none to write: numShards must be the number given there, and only the
-// folding is done. A counter of votes is refused with [ErrOncePerUser].
+// Resize writes the number to num_shards or numShards, whichever the counter document has, or to
+// both. With [NumShards] it does not write the counter document. Then it only folds, and its
+// argument must be the number given there. A counter of votes is refused with [ErrOncePerUser].
 //
-// Resize bills one read and one write for the counter document; up, one write per new shard; then
-// one read per shard, and for each that it folds two reads, one write and one delete.
+// Resize bills one read and one write for the counter document, one write per new shard, and one
+// read per shard. For each shard that it folds, it bills two reads, one write and one delete.
 func (c *Counter) Resize(ctx context.Context, numShards int) error {
 	return c.resize(ctx, numShards, false)
 }
 
-// Renumber is [Counter.Resize] that folds shards of every id. Afterwards all shards are 0 to
-// numShards-1, but for those that clients have written since; these count, and the next call folds
-// them. It is for counters whose shards have random ids, more with each client, such as those of
-// Firebase's firestore-counter extension.
+// Renumber does what [Counter.Resize] does, and also folds shards whose ids are no numbers.
+// Afterwards all shards are 0 to numShards-1. Clients may have written others meanwhile. Those
+// count, and the next call folds them. It is for counters whose shards have random ids, more with
+// each client, such as those of Firebase's firestore-counter extension.
 //
-// The extension's own partial sums are documents whose field _updates_ lists amounts. They are
-// folded as what they add up to. A shard with anything but finite numbers, such as nested fields,
-// is left where it is, and the error that matches [ErrNotFolded] names it. Uninstall the extension
+// The extension's own partial sums are documents whose field _updates_ lists amounts. Renumber
+// folds what they add up to. It leaves alone a shard with anything but finite numbers, such as
+// nested fields, and names it in the error that matches [ErrNotFolded]. Uninstall the extension
 // first. Otherwise it takes the numbered shards away as well, and nothing is lost then either.
 func (c *Counter) Renumber(ctx context.Context, numShards int) error {
 	return c.resize(ctx, numShards, true)
 }
 
-// resize declares the number of shards, and folds surplus shards: those with numbers from numShards
-// on, and if every is true also those whose ids are no decimal numbers.
+// resize has the counter document say the number of shards, and folds surplus shards. These are the
+// shards with numbers from numShards on, and if every is true, also those whose ids are no decimal
+// numbers.
 func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	n := int64(numShards)
 	err := c.checkNumShards("resize", n)
@@ -109,8 +112,7 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	return errors.Join(left...)
 }
 
-// redeclare creates the shards that will be new, and then has the counter document say that there
-// are n.
+// redeclare creates the new shards, and then has the counter document say that there are n shards.
 func (c *Counter) redeclare(ctx context.Context, n int64) error {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
 	if err != nil {
@@ -123,7 +125,7 @@ func (c *Counter) redeclare(ctx context.Context, n int64) error {
 
 	has, err := numShardsIn(docs[0])
 	if err != nil {
-		has = 0 // what it says is no number of shards, and is replaced
+		has = 0 // it says no valid number, and is overwritten
 	}
 	err = c.createShards(ctx, has, n, nil)
 	if err != nil {
@@ -155,18 +157,19 @@ func numShardsFields(doc *firestore.DocumentSnapshot, n int64) map[string]any {
 	return fields
 }
 
-// shardNumber returns the number that is a shard's id; false if the id is no decimal number.
+// shardNumber returns the number that is a shard's id. It returns false if the id is no decimal
+// number.
 func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
 	number, err := strconv.ParseInt(shard.ID, 10, 64)
 	return number, err == nil && number >= 0 && strconv.FormatInt(number, 10) == shard.ID
 }
 
-// foldAttempts is how often a fold is tried when it fails for another reason than a client that was
-// faster.
+// foldAttempts is how often a fold may fail. Attempts in which a client was faster do not count.
 const foldAttempts = 3
 
 // fold moves what a surplus shard holds into a shard below n. It tries shard i modulo n first, so
-// that the shards that are folded spread, and then the next ones until a shard can take it.
+// that folded shards are spread over all others. Then it tries the next ones, until a shard can
+// take it.
 func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, i, n int64) error {
 	failures, skipped := 0, int64(0)
 	for {
@@ -206,8 +209,8 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, i, n
 	}
 }
 
-// move deletes a surplus shard and increments another in one commit, on the condition that the
-// surplus shard is still as it was read.
+// move deletes a surplus shard and increments another in one commit. Firestore refuses the commit
+// unless the surplus shard is still as it was read.
 func (c *Counter) move(ctx context.Context, surplus *firestore.DocumentSnapshot, kept *firestore.DocumentRef, increments map[string]any) error {
 	return c.transact(ctx, func(tx *firestore.Transaction) error {
 		err := tx.Delete(surplus.Ref, firestore.LastUpdateTime(surplus.UpdateTime))
@@ -218,8 +221,8 @@ func (c *Counter) move(ctx context.Context, surplus *firestore.DocumentSnapshot,
 	})
 }
 
-// overtaken reports whether a commit was refused because the shard was no longer as it was read:
-// a client was faster, or the commit was applied before and that answer was lost.
+// overtaken reports whether a commit was refused because the shard was no longer as it was read.
+// Either a client was faster, or the commit was applied before and that answer was lost.
 func overtaken(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition, codes.NotFound, codes.Aborted:
@@ -228,8 +231,8 @@ func overtaken(err error) bool {
 	return false
 }
 
-// numbers returns the fields of a surplus shard, all of which must be finite numbers, or the sums
-// of a partial sum.
+// numbers returns the numbers in the fields of a surplus shard. If it is a partial sum of the
+// extension, it returns what that adds up to. Otherwise all fields must be finite numbers.
 func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 	sums, isPartialSum := partialSum(surplus)
 	if isPartialSum {
@@ -274,8 +277,9 @@ const (
 	fieldData    = "_data_"
 )
 
-// partialSum returns the sums of a partial sum of the extension by field, without those that are 0.
-// It returns false if the document is no partial sum, or if one of its amounts is no number.
+// partialSum returns what a partial sum of the extension adds up to, by field. It leaves out sums
+// that are 0. It returns false if the document is no partial sum, or if one of its amounts is no
+// number.
 func partialSum(doc *firestore.DocumentSnapshot) (map[string]Total, bool) {
 	updates, ok := doc.Data()[fieldUpdates].([]any)
 	if !ok || len(doc.Data()) != 1 {

@@ -18,20 +18,21 @@ var ErrNoRollUp = errors.New("shards: no roll-up")
 
 // A RollUp is the content of a counter's roll-up document.
 type RollUp struct {
-	// Total is what the documents gave at AsOf: the sum of a counter's shards, or another total.
+	// Total is what the documents added up to at AsOf. It is the sum of a counter's shards, or
+	// another total.
 	Total Total
 
 	// NumShards is how many documents were counted at AsOf. 0 means that there was no counter then.
-	// It is not the number of shards that the counter document declares: shards that were never
-	// created are not in it, and documents of other sources of the same roll-up are.
+	// It need not be the number of shards that the counter document says: shards that were never
+	// created are not counted, but documents of other sources of the same roll-up are.
 	NumShards int
 
-	// AsOf says how old Total is: every shard write committed at or before AsOf is in it, and none
-	// after. It is a time of Firestore's own clock, to the microsecond, comparable with the commit
-	// times that [Counter.Increment] returns.
+	// AsOf says how old Total is. Every write of a shard that was committed at or before AsOf is in
+	// Total, and none after it. AsOf is a time of Firestore's own clock, to the microsecond. It can
+	// be compared with the commit times that [Counter.Increment] returns.
 	AsOf time.Time
 
-	// ReadTime is when Firestore read the document, by the same clock: ReadTime less AsOf is how
+	// ReadTime is when Firestore read the document, by the same clock. ReadTime less AsOf is how
 	// old Total was then.
 	ReadTime time.Time
 }
@@ -41,8 +42,8 @@ type RollUp struct {
 //
 // If there is no such document, or it lacks the map "tally", the error matches [ErrNoRollUp].
 // RollUp also returns an error if the map does not name the total, because its as_of says nothing
-// about such a total; if the total or the as_of has another type; and if the counter's roll-up is
-// unknown, because New got no [RollUpAt].
+// about such a total. It returns one if the total or the as_of has another type, and if it does not
+// know the roll-up, because [New] got no [RollUpAt].
 func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
 	err := c.rollUpKnown()
 	if err != nil {
@@ -65,8 +66,8 @@ func (c *Counter) rollUpKnown() error {
 }
 
 // RollUpIn returns what a roll-up document says of the total of that name. It is for programs that
-// read many roll-ups at once, query them, or have no counter of shards, but a shop's revenue, say.
-// Its errors are those of [Counter.RollUp].
+// read many roll-ups at once, query them, or have no counter of shards. A shop's revenue is an
+// example. Its errors are those of [Counter.RollUp].
 func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 	if !doc.Exists() {
 		return RollUp{}, fmt.Errorf("%w: %s", ErrNoRollUp, doc.Ref.Path)
@@ -92,13 +93,14 @@ func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 	return RollUp{Total: total, NumShards: int(tally.NumShards), AsOf: tally.AsOf, ReadTime: doc.ReadTime}, nil
 }
 
-// RollUps listens to the counter's roll-up document and yields what it says, at once and whenever
-// it changes, until ctx ends or the caller stops. It bills one read for each version. Versions that
-// follow one another faster than they are taken may be left out.
+// RollUps listens to the counter's roll-up document. It yields what the document says, at once and
+// whenever it changes, until ctx ends or the caller stops. It bills one read for each version. If
+// versions come faster than the caller takes them, some may be left out.
 //
-// While there is no roll-up document it yields an error that matches [ErrNoRollUp], and goes on. It
-// also goes on after an error about one version, as [Counter.RollUp] returns. Any other error, such
-// as the end of ctx, is the last pair. The SDK connects again by itself when the connection breaks.
+// While there is no roll-up document, it yields an error that matches [ErrNoRollUp], and goes on.
+// If one version of the document is wrong, it yields an error as [Counter.RollUp] would return, and
+// goes on. Any other error, such as the end of ctx, comes last. The SDK connects again by itself
+// when the connection breaks.
 func (c *Counter) RollUps(ctx context.Context) iter.Seq2[RollUp, error] {
 	return func(yield func(RollUp, error) bool) {
 		err := c.rollUpKnown()

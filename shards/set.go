@@ -14,13 +14,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrOutOfRange is returned by [Counter.Set], its kin and [Counter.Carry] when increments cannot
-// bring the counter to the wanted total without losing something. Nothing was changed.
+// ErrOutOfRange is returned by [Counter.Set], [Counter.SetFloat], [Counter.Import] and
+// [Counter.Carry] when increments cannot bring the counter to the wanted total without losing
+// something. Nothing was changed.
 var ErrOutOfRange = errors.New("shards: out of range")
 
-// A Replacement is the result of [Counter.Set] and its kin. At AsOf the counter's total was Was,
-// and it is as if it had been Now: every increment committed at or before AsOf is replaced, and
-// every later one is added to Now.
+// A Replacement is the result of [Counter.Set], [Counter.SetFloat] and [Counter.Import]. At AsOf
+// the counter's total was Was. Now replaces that: it stands for every increment that was committed
+// at or before AsOf, and every later one is added to it.
 type Replacement struct {
 	Was  Total
 	Now  Total
@@ -31,30 +32,30 @@ type Replacement struct {
 // snapshot, adds to each shard the amount that brings it to 0, and adds total to one of them. An
 // increment that lands meanwhile counts on top of total, as the [Replacement] says.
 //
-// A counter of up to 498 shards that are not 0 is changed in one commit: a snapshot shows the old
-// total or the new one, and so does the roll-up. A larger one takes one commit for each 499 shards,
-// and shows totals in between until the last.
+// If up to 498 shards are not 0, one commit changes the counter. A snapshot then shows the old
+// total or the new one, and so does the roll-up. If there are more, each 499 shards take a commit,
+// and snapshots show other totals until the last.
 //
-// Each commit is applied once at most, by a token document like those of [Counter.IncrementOnce],
-// with a random id. So Set itself sends a commit again if the answer is lost. If it returns an
-// error all the same (ctx ended, say), some of the commits may have been applied. Call again: that
-// takes a new snapshot, whose time is the new AsOf. Concurrent calls with different totals leave a
-// total that is neither's; call again.
+// Each commit creates a token document like those of [Counter.IncrementOnce], with a random id. So
+// it is applied at most once, and Set sends it again if the answer is lost. If Set returns an error
+// all the same, for example because ctx has ended, some of the commits may have been applied. Then
+// call again: that takes a new snapshot, whose time is the new AsOf. Concurrent calls with
+// different totals leave a total that is neither of them. Call again once they are done.
 //
 // [ErrOutOfRange] says that nothing was sent, because something could be lost. A total beyond ±2^62
-// leaves increments too little room in an int64. A shard that is the smallest int64, NaN or
-// infinite cannot be brought to 0 by increments, and must be overwritten or deleted. A field that
-// is no number counts nothing.
+// leaves increments too little room in an int64. No increment can bring a shard to 0 that holds the
+// smallest int64, NaN or infinity. It must be overwritten or deleted. A field that is no number
+// counts as 0.
 //
 // A shard that holds a double is a double 0 afterwards, and so the counter's total is a double.
 // Doubles are rounded: a shard that is incremented meanwhile may be off in the last digits.
 //
-// Of a counter that is once per user, Set to 0 deletes all shards, 499 a commit, so that everybody
-// may vote again; any other total is refused with [ErrOncePerUser]. A vote that is cast meanwhile
-// may be deleted too.
+// If the counter is once per user, Set to 0 deletes all shards, 499 in each commit, so that
+// everybody may vote again. Any other total is refused with [ErrOncePerUser]. A vote that is cast
+// meanwhile may be deleted, too.
 //
-// Set bills one read per shard and one more, one write per shard that is not 0, one for total and
-// one for each commit's token, and a delete when that expires.
+// Set bills one read per shard and one more. It bills one write per shard that is not 0, one for
+// total, and one for each commit's token. When a token expires, that bills a delete.
 func (c *Counter) Set(ctx context.Context, total int64) (Replacement, error) {
 	return c.set(ctx, value.Int(total))
 }
@@ -72,15 +73,15 @@ func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
 // Import is [Counter.Set] to the source's number. It is for an app that counted in another way
 // before it had a distributed counter.
 //
-// The source is read in the same snapshot as the shards. So if clients already write the source's
-// documents and the shards in one transaction or batch, counter and source agree from then on. If
-// clients write them one after the other, an increment that is under way at AsOf may be counted in
-// neither or in both: stop the clients, or [Counter.Verify] and import again at a quiet time.
-// Importing again is harmless, because it replaces and never adds.
+// Import reads the source in the same snapshot as the shards. So if clients already write the
+// source's documents and the shards in one transaction or batch, counter and source agree from then
+// on. If clients write them one after the other, an increment that is under way at AsOf may be
+// counted in neither or in both: stop the clients, or [Counter.Verify] and import again at a quiet
+// time. Importing again is harmless, because it replaces and never adds.
 //
-// Each check gets what Import is about to do, once, after the snapshot and before anything is
-// written. If one returns an error, Import returns that, and nothing was changed. A counter of
-// votes is refused with [ErrOncePerUser].
+// Import calls each check once, after the snapshot and before it writes anything, with what it is
+// about to do. If a check returns an error, Import changes nothing and returns that error. A
+// counter of votes is refused with [ErrOncePerUser].
 func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
 	return c.replace(ctx, source, false, checks...)
 }
@@ -92,8 +93,9 @@ type replacing struct {
 	votes     []*firestore.DocumentSnapshot // that are deleted instead, in a counter of votes
 }
 
-// replace makes the counter's total what the source says, if the checks return no error. empties
-// says that the total is 0 for certain: then a counter of votes is emptied, and otherwise refused.
+// replace gives the counter the total that the source says, if the checks return no error. empties
+// says that this total is certainly 0. Only then may the counter be one of votes, and replace
+// deletes them.
 func (c *Counter) replace(ctx context.Context, source Source, empties bool, checks ...func(Replacement) error) (Replacement, error) {
 	var r replacing
 	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) (err error) {
@@ -128,7 +130,8 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 	return r.Replacement, nil
 }
 
-// prepare reads in a snapshot what replace is about to do. doc is the counter document.
+// prepare reads in a snapshot what replace needs, and returns what it is about to do. doc is the
+// counter document.
 func (c *Counter) prepare(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot, source Source, empties bool) (replacing, error) {
 	err := c.notVotes(doc)
 	if err != nil && !empties {
@@ -153,8 +156,9 @@ func (c *Counter) prepare(ctx context.Context, tx *firestore.Transaction, doc *f
 	return r, err
 }
 
-// additionsTo returns the additions that bring the sum of the shards to total, and the sum now.
-// They bring each shard to 0, and total to the first shard that holds a number, or to shard 0.
+// additionsTo returns the sum of the shards, and the additions that bring it to total. They bring
+// each shard to 0, and add total to the first shard that holds a number. If none does, they add it
+// to shard 0.
 func (c *Counter) additionsTo(total Total, shards []*firestore.DocumentSnapshot) (was Total, additions []addition, err error) {
 	_, err = plus(total, Total{})
 	if err != nil {

@@ -71,7 +71,8 @@ type Verification struct {
 	AsOf    time.Time // the snapshot's, by Firestore's clock, to the microsecond
 }
 
-// Equal reports whether both numbers are the same; integers are compared exactly.
+// Equal reports whether both numbers are the same. It compares two integers exactly, and an integer
+// with a double as doubles.
 func (v Verification) Equal() bool {
 	if v.Counter.IsDouble() != v.Source.IsDouble() {
 		return v.Counter.Float64() == v.Source.Float64()
@@ -79,11 +80,11 @@ func (v Verification) Equal() bool {
 	return v.Counter == v.Source
 }
 
-// Verify compares the counter with a source, both read in one snapshot: if the app writes the
+// Verify compares the counter with a source. It reads both in one snapshot. If the app writes the
 // source's documents and the shards in one transaction or batch, the two agree in every snapshot.
 //
 // A difference is no error. Verify changes nothing and takes no locks. It bills one read per 1,000
-// shards, one for the snapshot's time, and the source's.
+// shards, one for the snapshot's time, and the reads of the source.
 func (c *Counter) Verify(ctx context.Context, source Source) (Verification, error) {
 	var v Verification
 	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) (err error) {
@@ -113,7 +114,8 @@ func (c *Counter) snapshot(ctx context.Context, f func(context.Context, *firesto
 	}, firestore.ReadOnly)
 }
 
-// readTime is the time of the snapshot that doc is from. A missing document has one too.
+// readTime returns the time of the snapshot from which doc was read. Even a missing document has
+// one.
 func readTime(doc *firestore.DocumentSnapshot) time.Time {
 	return doc.ReadTime.Truncate(time.Microsecond)
 }

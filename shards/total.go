@@ -10,8 +10,8 @@ import (
 )
 
 // A Total is the value of a counter, or another total of a roll-up document, as Firestore holds it:
-// a 64-bit integer, a double, a timestamp or null. A sum is a number; the latest of timestamps is a
-// timestamp, and the maximum of nothing is null. The zero value is the integer 0. Totals can be
+// a 64-bit integer, a double, a timestamp or null. A sum is a number. The latest of timestamps is a
+// timestamp. The maximum of no numbers is null. The zero value is the integer 0. Totals can be
 // compared with ==. Their methods are
 //
 //	Int64() (n int64, ok bool)      the integer, exact in the whole range of an int64; false if the total is none
@@ -25,12 +25,12 @@ import (
 // an int64 can hold.
 type Total = value.Value
 
-// maxTotal is the most that this package makes a shard hold: it is still 2^62 increments from the
-// bound of int64, at which they saturate, whatever clients add meanwhile.
+// maxTotal is the most that this package makes a shard hold. Beyond the bound of int64, increments
+// would be lost. From maxTotal, clients can still add 2^62 before they come to it.
 const maxTotal = 1 << 62
 
-// plus returns the sum of two numbers for a shard to hold. It returns ErrOutOfRange if that is an
-// integer beyond ±maxTotal, NaN or infinite.
+// plus returns the sum of two numbers, for a shard to hold. It returns ErrOutOfRange if the sum is
+// an integer beyond ±maxTotal, NaN or infinite.
 func plus(t, u Total) (Total, error) {
 	sum := value.Plus(t, u)
 	n, isInteger := sum.Int64()
@@ -44,13 +44,13 @@ func plus(t, u Total) (Total, error) {
 // smallest is the one integer whose negative is no integer: no increment brings it to 0.
 var smallest = value.Int(math.MinInt64)
 
-// Get has Firestore add up the shards and returns their sum at one instant, not before the call:
-// every increment that returned before is in it. A counter without shards has the total 0.
+// Get has Firestore add up the shards. It returns their sum at one instant, which is not before the
+// call. So every increment that returned before is in it. A counter without shards has the total 0.
 //
-// The sum is an integer as long as all shards hold integers and it fits an int64, else a double.
-// Doubles are rounded as they are added. A shard without the field, or with something else than a
-// number in it, adds nothing. One shard that is NaN or infinite makes the sum NaN or infinite: the
-// total that Tally publishes leaves such a shard out.
+// If all shards hold integers and the sum fits an int64, it is an integer. Otherwise it is a
+// double, which is rounded. A shard adds nothing if it lacks the field, or has something else than
+// a number in it. One shard that is NaN or infinite makes the sum NaN or infinite. The total that
+// Tally publishes leaves such a shard out.
 //
 // Get bills one read per 1,000 index entries, that is shards, and at least one:
 // https://firebase.google.com/docs/firestore/query-data/aggregation-queries#pricing. It needs the

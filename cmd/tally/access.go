@@ -6,7 +6,7 @@ type access int
 // Each does what those before it do, too.
 const (
 	reads   access = iota
-	adds           // makes counters and adds to them: by wrong routes it takes no other document for a counter's
+	adds           // creates counters, adds to them, freezes them: replaces no total
 	changes        // replaces totals, moves them between documents, deletes
 )
 
@@ -18,7 +18,7 @@ func (a access) role() string {
 	return "roles/datastore.user"
 }
 
-// readsIf returns what a command does that changes nothing when a flag is set.
+// readsIf returns the access of a command that only reads if a flag is set, and else changes.
 func readsIf(flag *bool) func() access {
 	return func() access {
 		if *flag {

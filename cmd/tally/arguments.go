@@ -24,7 +24,7 @@ func arguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// wanted says what values of flags are, by their types.
+// wanted says in words which values a flag of a type takes.
 var wanted = map[string]string{
 	"int":      "a whole number",
 	"uint64":   "a whole number, 0 or more",
@@ -44,8 +44,8 @@ func flagError(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 }
 
-// negativesLast returns the arguments with negative numbers behind all others and "--", or they
-// would be taken for flags. Values of flags are left alone.
+// negativesLast returns the arguments with the negative numbers moved to the end, after "--":
+// otherwise they would be taken for flags. Values of flags stay where they are.
 func negativesLast(root *cobra.Command, args []string) []string {
 	c, _, err := root.Find(args)
 	if err != nil || slices.Contains(args, "--") {

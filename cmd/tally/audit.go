@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// How audit ends when a roll-up differs and stays so.
+// How audit ends when a roll-up is left as it is, although it is not right.
 var (
 	errDiffering = errors.New("roll-ups differ from their shards; --repair repairs them")
 	errUnkept    = errors.New("counters cannot be rolled up until somebody mends them; the lines above say why")
@@ -76,8 +76,8 @@ func (a auditing) run(ctx context.Context, s *session, meter *billing.Meter) err
 	return errors.Join(a.outcome(r, err), printAudited(s, answer))
 }
 
-// check says which routes there are, and returns the templates that --removed names. It is an error
-// if the flags do not go together, or if they ask for more than is allowed.
+// check checks the flags, tells the user the routes, and returns the templates that --removed
+// names. It is an error if the flags do not go together, or if they ask for more than is allowed.
 func (a auditing) check(s *session) ([]*rollup.Template, error) {
 	if a.concurrency < 1 || a.grace < 0 {
 		return nil, fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", a.concurrency, a.grace)
@@ -104,8 +104,8 @@ func (a auditing) options(s *session) rollup.AuditOptions {
 	return o
 }
 
-// withdraw takes away, or finds, what routes that are gone have left, and adds that to the report
-// and the error of the audit before.
+// withdraw takes away what routes that are gone have left in documents, or in a dry run only counts
+// it. It returns the audit's report and error with that added.
 func (a auditing) withdraw(ctx context.Context, s *session, gone []*rollup.Template, r rollup.Report, before error) (rollup.Report, error) {
 	left, err := withdraw(ctx, s, gone, !a.repair, a.concurrency)
 	r.Counters += left
@@ -141,7 +141,7 @@ func (a auditing) outcome(r rollup.Report, err error) error {
 
 func printAudited(s *session, a audited) error {
 	note := cells("")
-	if a.DryRun && a.Missing > 0 { // nothing tells until it is written
+	if a.DryRun && a.Missing > 0 { // only writing it tells which of the two it is
 		note = "\tnew, or a document without room for totals: --repair tells"
 	}
 	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
@@ -150,7 +150,9 @@ func printAudited(s *session, a audited) error {
 		a.Drift, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, price(a.Billed))
 }
 
-// auditOptions returns how the scheduled function audits, but from the first counter on.
+// auditOptions returns the options of an audit by a command. It works as RollUpOnSchedule's does,
+// with two exceptions: it begins with the first counter, and it leaves roll-ups alone that other
+// routes made.
 func auditOptions(c config.Config, logs io.Writer) rollup.AuditOptions {
 	o := c.AuditOptions(slog.New(slog.NewTextHandler(logs, nil)))
 	o.KeepRerouted, o.FromFirst = true, true
@@ -165,7 +167,7 @@ func audit(ctx context.Context, s *session, routes rollup.Routes, o rollup.Audit
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
 			waiting.Do(func() {
-				fmt.Fprintf(s.logs, "some roll-ups differ, perhaps by events on their way: looking again in %v, or by the --grace of tally audit\n", o.Grace)
+				fmt.Fprintf(s.logs, "some roll-ups differ, perhaps because their events are on the way: looking again in %v (--grace of tally audit sets another time)\n", o.Grace)
 			})
 			s.progress.describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
@@ -179,7 +181,7 @@ func audit(ctx context.Context, s *session, routes rollup.Routes, o rollup.Audit
 	return r, err
 }
 
-// tellRoutes says which routes a command works by, unless its notice has said so.
+// tellRoutes tells the routes that a command works by, unless its notice has told them.
 func tellRoutes(logs io.Writer, d decision) {
 	if !d.assumed {
 		fmt.Fprintf(logs, "routes, %s: %s\n", d.from, strings.ReplaceAll(d.config.Routes.String(), "\n", "; "))

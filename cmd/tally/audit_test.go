@@ -97,8 +97,8 @@ billed  26 reads, 0 writes, 0 deletes: $0.0000 at list price
 	}
 }
 
-// What a removed route left in the app's documents goes by --prune: its total while another route has
-// the template, and tally too when the last one went. The rest stays, and so do the documents.
+// What a removed route left in the app's documents goes by --prune: its total while another route
+// has the template, and tally too when the last one went. The rest stays, and so do the documents.
 func TestAuditRemovesRoutes(t *testing.T) {
 	const hearts = "posts/{post}/hearts/{user} -> posts/{post} : count() as hearts : existing"
 	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
@@ -195,8 +195,8 @@ func TestAuditOfFullDocument(t *testing.T) {
 	}
 }
 
-// Routes that nobody named are not those of the deployed functions: by the default route a counter of
-// another one has a roll-up and no shards, and repairing would set its total to 0.
+// Routes that nobody named are not those of the deployed functions: by the default route a counter
+// of another one has a roll-up and no shards, and repairing would set its total to 0.
 func TestAuditAssumesRoutes(t *testing.T) {
 	const route = "pages/{page}/shards/{shard} -> rollups/{page} : count"
 	c := newConsole(t)

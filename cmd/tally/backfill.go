@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// An origin is where a total comes from that a counter takes over, as flags name it: the number of
+// An origin is where a counter takes a total over from. Flags name it. It is the number of
 // documents in a collection, or a number in a field of a document.
 type origin struct {
 	documents string // collection
@@ -27,7 +27,7 @@ func (o *origin) define(c *cobra.Command) {
 	c.MarkFlagsRequiredTogether("document", "from")
 }
 
-// source returns what package shards reads.
+// source returns the origin for package shards.
 func (o *origin) source(client *firestore.Client) (shards.Source, error) {
 	if o.document != "" {
 		doc, err := o.doc(client)
@@ -87,8 +87,8 @@ func importCommand() *cobra.Command {
 	}.define(c)
 }
 
-// imported returns a counter that takes over a total, which need not exist, the total as package
-// shards has it, and where it is from.
+// imported returns the counter that an argument names, package shards' view of its total, and the
+// source that the total is taken over from. The counter need not exist.
 func imported(s *session, arg, name string, o origin) (c counter, total *shards.Counter, source shards.Source, err error) {
 	c, err = s.counter(arg)
 	if err != nil {

@@ -136,8 +136,8 @@ func (c *console) tell(steps []step) {
 	}
 }
 
-// at returns what is at a path such as ".rollup.totals" of a JSON object, as JSON; "null" if nothing
-// is.
+// at returns what is at a path such as ".rollup.totals" of a JSON object, as JSON; "null" if
+// nothing is.
 func at(t testing.TB, printed []byte, path string) string {
 	t.Helper()
 	var v any

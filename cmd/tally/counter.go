@@ -12,12 +12,12 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A counter is what an argument names: a counter, or one of its sources.
+// A counter is a counter as an argument names it: as a whole, or by some of its sources.
 type counter struct {
 	rollup.Counter
 	sources []*rollup.Route // that the argument names; all of the template's if it names none
 	path    string          // what messages call it: the document above the sources, or else the roll-up
-	frozen  bool            // its document says so; known of one that is known to exist
+	frozen  bool            // its document says so; session.existing sets it, and nothing else does
 }
 
 // counterOf returns the counter that an argument names: a shard, the collection of the shards, the
@@ -102,8 +102,9 @@ func checkIDs(path string) error {
 	return nil
 }
 
-// ofIDs returns the path of the roll-up that has the ids of an argument for its captures. Where
-// several have, a bare id is that of the counter that tally create would make.
+// ofIDs returns the path of the roll-up that has the ids of an argument for its captures. If the
+// routes have several templates, only a bare id will do: it names the counter that tally create
+// would make.
 func ofIDs(routes rollup.Routes, arg string) (string, error) {
 	ids := strings.Split(arg, "/")
 	templates := routes.Templates()
@@ -131,8 +132,8 @@ func ofIDs(routes rollup.Routes, arg string) (string, error) {
 	}
 }
 
-// withIDs returns the path that a template has with the ids in place of its captures, if there are
-// as many of both.
+// withIDs returns a template's path with the ids in place of its captures. It reports false if
+// there are more or fewer ids than captures.
 func withIDs(template *rollup.Template, ids []string) (string, bool) {
 	path := template.Segments()
 	next := 0
@@ -149,7 +150,7 @@ func withIDs(template *rollup.Template, ids []string) (string, bool) {
 	return path.String(), next == len(ids)
 }
 
-// errNoRoute is about a path that is not like any that a route serves.
+// errNoRoute says that no route serves a path, and none serves a path that is like it.
 var errNoRoute = errors.New("no route serves")
 
 // notServed returns the error for a path that names no counter. If a field of the document says
@@ -201,7 +202,7 @@ func nearestPath(routes rollup.Routes, arg string, ids []string) (nearest *rollu
 	return nearest, meant, distance
 }
 
-// newCounter returns a counter of which sources are named.
+// newCounter returns the counter c, of which the sources are named.
 func newCounter(c rollup.Counter, sources ...*rollup.Route) counter {
 	path := above(sources[0].Shards(c))
 	elsewhere := func(r *rollup.Route) bool { return above(r.Shards(c)) != path }
@@ -244,8 +245,8 @@ func noun(t *rollup.Template) string {
 	return "shards"
 }
 
-// isOfVotes reports whether a total is of documents by which the web client's users vote. Each
-// belongs to one user, and has 1 or 0 in this field.
+// isOfVotes reports whether a total is the sum of the web client's votes. Each user votes by one
+// document, which has 1 or 0 in the field on.
 func isOfVotes(t rollup.Total) bool { return t.Field == "on" && t.Name != "on" }
 
 // noShards returns the error for a source that has no shards.
@@ -268,8 +269,8 @@ func (c counter) noShards(r *rollup.Route) error {
 	return fmt.Errorf("%s has no shards: it holds %s of the app's own documents: write %s instead", c.path, strings.Join(totals, ", "), documents)
 }
 
-// total returns the one total of that name, or the only one if the name is "", and its source, for
-// a command that changes its shards.
+// total returns the total of that name, or if the name is "", the only total. It also returns the
+// total's source, for a command that changes its shards.
 func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 	var names []string
 	var found rollup.Total

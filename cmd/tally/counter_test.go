@@ -143,8 +143,8 @@ func shows(t *testing.T, c *cobra.Command, printed []byte) {
 	}
 }
 
-// Every command on counters shows examples, which the route serves that they are for, and which role it
-// needs.
+// Every command on counters shows examples, which the route serves that they are for, and which
+// role it needs.
 func TestCounterHelp(t *testing.T) {
 	for _, command := range counterCommands() {
 		if !strings.Contains(command.Example, "tally "+command.Name()) || !strings.Contains(command.Long, "roles/datastore.") || command.Flags().Lookup("json") == nil {

@@ -23,8 +23,8 @@ func counterCommands() []*cobra.Command {
 	}
 }
 
-// manyShards is beyond how many shards create and resize ask: 1,000 carry about 1,000 increments a
-// second, and are a read for each roll-up.
+// manyShards is the number of shards above which create and resize ask first. 1,000 shards carry
+// about 1,000 increments a second, and cost each roll-up one read.
 const manyShards = 1000
 
 func createCommand() *cobra.Command {
@@ -78,8 +78,8 @@ func createOncePerUser(ctx context.Context, s *session, arg string) error {
 	return s.print(map[string]any{"counter": c.path, "once_per_user": true}, "%s\tonce per user", c.path)
 }
 
-// creatable returns the counter of an argument, which need not exist, and its source. It is an
-// error if the counter's document is the app's to create, and is missing.
+// creatable returns the counter that an argument names, and its source. The counter need not exist.
+// But it is an error if the app has to create the counter's document, and has not done so.
 func creatable(ctx context.Context, s *session, arg string) (counter, *rollup.Route, error) {
 	c, err := s.counter(arg)
 	if err != nil {
@@ -127,7 +127,7 @@ func incrementCommand() *cobra.Command {
 	f.StringVar(&once.token, "once", "", "token of this increment; it is remembered for a week, and longer without a TTL policy on increment_tokens")
 	total := totalFlag(c)
 	return databaseCommand{access: adds, run: func(ctx context.Context, s *session, args []string) error {
-		once.given = f.Changed("once") // an empty token too: it may be a variable that is not set
+		once.given = f.Changed("once") // with an empty token too: a shell's variable may be unset
 		return increment(ctx, s, args[0], *total, by, once)
 	}}.define(c)
 }
@@ -160,7 +160,7 @@ func increment(ctx context.Context, s *session, arg, name, by string, once onceF
 		return err
 	}
 
-	sum := any("not known") // which is no failure: it is added, and must not be added again
+	sum := any("not known") // not a failure: the amount is added, and must not be added again
 	if now, err := total.Get(ctx); err == nil {
 		sum = numeral{now}
 	}
@@ -172,8 +172,8 @@ func increment(ctx context.Context, s *session, arg, name, by string, once onceF
 		"%s\t%v\tadded %v\tcommitted %s%s", c.path, sum, amount, stamp(committed), note)
 }
 
-// add adds an amount, an int64 or a float64, to a total; with a token it is an int64. It reports
-// whether it was applied now, or else before, by the same token, and when that was committed.
+// add adds an amount, an int64 or a float64, to a total. With a token the amount must be an int64.
+// applied is false if the same token has added its amount before. committed is when it was added.
 func add(ctx context.Context, total *shards.Counter, amount any, once onceFlag) (applied bool, committed time.Time, err error) {
 	n, integer := amount.(int64)
 	if once.given {
@@ -192,8 +192,8 @@ func add(ctx context.Context, total *shards.Counter, amount any, once onceFlag) 
 	return true, committed, err
 }
 
-// numberIn returns the int64 or the float64 that text is. A double has a point: a total that was an
-// integer is not to become a double for the way a number is written, as by 1e3.
+// numberIn returns the int64 or the float64 that text is. Only a number with a point is a float64:
+// adding one makes an integer total a double, and 1e3 is not to do that by its spelling.
 func numberIn(text string) (any, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, nil
@@ -231,8 +231,8 @@ func resize(ctx context.Context, s *session, arg, number string, renumber bool) 
 
 	source := s.shards(c, r, r.Totals[0].Field, n)
 	was, note := 0, cells("")
-	if above(r.Shards(c.Counter)) != "" { // else no document knows
-		was, _ = source.NumShards(ctx) // what is no number is replaced
+	if above(r.Shards(c.Counter)) != "" { // else no document says how many there were
+		was, _ = source.NumShards(ctx) // on an error 0: resizing replaces a value that is no number
 		cost := billing.Counts{Reads: int64(n + 1), Writes: int64(n - was + 1)}
 		if err := mayGrow(ctx, s, c, r, growth{was, n, cost}); err != nil {
 			return err
@@ -298,7 +298,7 @@ func set(ctx context.Context, s *session, arg, name, number string) error {
 	return printReplacement(s, c, r)
 }
 
-// replaceKept is what is true of a total that was being replaced.
+// replaceKept says what is true if replacing a total was stopped.
 const replaceKept = "The total may be one in between, until the same command has come to its end."
 
 func printReplacement(s *session, c counter, r shards.Replacement) error {

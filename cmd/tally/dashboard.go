@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// dashboardPort is where the dashboard is unless a flag says otherwise.
+// dashboardPort is the port of the dashboard unless a flag names another.
 const dashboardPort = 8091
 
 func dashboardCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A sayer is who says which routes there are.
+// A sayer says who stated the routes.
 type sayer int
 
 const (
@@ -21,7 +21,7 @@ const (
 	theUser              // a flag or a variable, which is meant for this command
 )
 
-// stated is how the functions are configured as far as the command is told.
+// stated is the configuration of the functions that the command is told.
 type stated struct {
 	config config.Config
 	by     sayer
@@ -64,11 +64,18 @@ func (d decision) allows(a access) error {
 	return nil
 }
 
-// decide decides by which routes a command works. The functions that run know theirs. Other routes
-// that the user names for this command are taken to read by, and never to write by: a roll-up for
-// which they have no shards would be set to 0. The same goes for routes that are assumed, and for
-// those of a file when nobody knows what runs; by these a command may still add. The database is
-// the one that a flag names; "": the first that there is.
+// decide decides by which routes a command works, and what it may do by them.
+//
+// The command works by the routes of the functions that run. Only routes that the user names for
+// this command go before them. If the stated routes differ from those that run, the command only
+// reads: by wrong routes it would find no shards of a counter, and set its roll-up to 0. It also
+// only reads a database that the functions do not serve.
+//
+// If no functions run, or nobody knows, the command works by the stated routes, else by the default
+// one. It may do everything by routes that the user names for this command, or that tally.yaml says
+// while no functions run. By all others it may only read and add.
+//
+// database is the one that a flag names; "": the first of the functions' databases.
 func decide(said stated, runs running, database string) decision {
 	differ := differing(said, runs)
 	d := decision{config: said.config, from: said.from}
@@ -83,7 +90,8 @@ func decide(said stated, runs running, database string) decision {
 	return d
 }
 
-// notice returns what the user should know of routes that are not those of functions that run.
+// notice returns what the user should know first: that the routes are assumed, or that nobody could
+// ask the functions for theirs; "" if neither is so.
 func notice(d decision, runs running) string {
 	switch {
 	case d.assumed:
@@ -95,8 +103,8 @@ func notice(d decision, runs running) string {
 	}
 }
 
-// allowed returns the most that is allowed, and why no more is. differ is how the functions that
-// run differ from what the command was told.
+// allowed returns the most that is allowed, and why no more is. differ says how the functions that
+// run differ from what the command was told; nil: they do not, or nobody knows.
 func allowed(d decision, said stated, runs running, differ error) (most access, refusal error) {
 	switch {
 	case differ != nil:

@@ -74,7 +74,7 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 	return s.print(map[string]any{"counter": c.path, "deleted": n > 0 || declared, "shards": n}, "%s\t%s", c.path, cells(text))
 }
 
-// A deleted is what tally delete --matching answers in JSON.
+// deleted is the answer of tally delete --matching in JSON.
 type deleted struct {
 	Counters []listed       `json:"counters"` // that match, with what their shards add up to
 	Cost     billing.Counts `json:"cost"`     // of their deletion
@@ -111,7 +111,7 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 	result.Dollars = result.Cost.Cost()
 
 	deletes := len(found) > 0 && !dryRun
-	if !s.json || deletes && !s.yes { // who is asked sees what about
+	if !s.json || deletes && !s.yes { // the user sees what the question is about
 		fmt.Fprintf(s.text(), "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
 			table(string(tableOf(found, result.Counters))), len(found), numShards, price(result.Cost))
 	}
@@ -175,7 +175,7 @@ func findMatching(ctx context.Context, s *session, pattern string) (matching []r
 	return slices.DeleteFunc(matching, isGone), nil
 }
 
-// sumAll notes what the shards of each counter add up to as its roll-up.
+// sumAll replaces each counter's roll-up by the sums of its shards.
 func sumAll(ctx context.Context, store rollup.Store, counters []rollup.Found) error {
 	summing, ctx := errgroup.WithContext(ctx)
 	summing.SetLimit(deletedAtOnce)
@@ -188,7 +188,7 @@ func sumAll(ctx context.Context, store rollup.Store, counters []rollup.Found) er
 	return summing.Wait()
 }
 
-// sumOf returns a roll-up of what a counter's shards add up to.
+// sumOf returns a roll-up with the sums of a counter's shards.
 func sumOf(ctx context.Context, store rollup.Store, c rollup.Counter) (rollup.RollUp, error) {
 	snapshot, err := store.View(ctx, c)
 	if err != nil {
@@ -202,8 +202,8 @@ func sumOf(ctx context.Context, store rollup.Store, c rollup.Counter) (rollup.Ro
 	return rollup.RollUp{Values: totals.Values, Tally: tally}, nil
 }
 
-// deleteAll deletes counters, and returns how many, with how many shards. When ctx ends it finishes
-// those in work.
+// deleteAll deletes the counters. It returns how many counters and shards it deleted. When ctx
+// ends, it finishes the counters in work and begins no other.
 func deleteAll(ctx context.Context, s *session, found []rollup.Found) (counters, numShards int64, err error) {
 	s.begin("deleting", "counters", len(found), "None is deleted by half. The same command goes on from here.")
 	defer s.stop()

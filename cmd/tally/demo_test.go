@@ -18,7 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A roll-up that differs from what was acknowledged must end the demo with an error, whatever the format.
+// A roll-up that differs from what was acknowledged must end the demo with an error, whatever the
+// format.
 func TestInexactDemoFails(t *testing.T) {
 	for _, test := range []struct {
 		result local.Result
@@ -148,8 +149,8 @@ func TestDemoOnAnotherEmulator(t *testing.T) {
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
 	}
-	// On a machine that stands still for two seconds, the emulator gives up a lock, and the increment that
-	// waited for it is in doubt.
+	// On a machine that stands still for two seconds, the emulator gives up a lock, and the increment
+	// that waited for it is in doubt.
 	doubted := 0
 	if m := regexp.MustCompile(`in doubt +(\d+) increments`).FindStringSubmatch(c.stdout.String()); m != nil {
 		doubted, _ = strconv.Atoi(m[1])

@@ -144,8 +144,8 @@ func (at endpoints) writable(ctx context.Context) error {
 	return nil
 }
 
-// reportProject prints the report of a trial that ended with err. One that failed, that is not exact,
-// or in which the project does something else than expected, is an error.
+// reportProject prints the report of a trial that ended with err. One that failed, that is not
+// exact, or in which the project does something else than expected, is an error.
 func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
 	err = remedied(t, r, err)
 	if err != nil {

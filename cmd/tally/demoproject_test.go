@@ -48,7 +48,8 @@ type deployedDemo struct {
 	apps  map[string]time.Time // the app's own documents, and those that are made of them, and when each was written last
 }
 
-// newDeployedDemo deploys the functions of two routes, and runs them. The app has counters of its own.
+// newDeployedDemo deploys the functions of two routes, and runs them. The app has counters of its
+// own.
 func newDeployedDemo(t *testing.T) *deployedDemo {
 	t.Helper()
 	emulatortest.Need(t)
@@ -190,7 +191,8 @@ func (d *deployedDemo) demo(ctx context.Context, f faults, args ...string) demoR
 	return demoResult{status, stdout.String(), stderr.String()}
 }
 
-// clean fails unless all documents are as before the demo: it left nothing, and touched nothing else.
+// clean fails unless all documents are as before the demo: it left nothing, and touched nothing
+// else.
 func (d *deployedDemo) clean(t *testing.T) {
 	t.Helper()
 	if diff := cmp.Diff(d.apps, d.documents(t)); diff != "" {
@@ -260,9 +262,10 @@ func deletes(commit *firestorepb.CommitRequest) bool {
 
 var errDenied = status.Error(codes.PermissionDenied, "Missing or insufficient permissions.")
 
-// relayed stands between the relay and the functions. An event that cannot be sent as headers, because
-// an id in it ends in a space, is given to push, with what sends the last event again that came for the
-// id without the space. The function that relayed returns ends that, once all events are acknowledged.
+// relayed stands between the relay and the functions. An event that cannot be sent as headers,
+// because an id in it ends in a space, is given to push, with what sends the last event again that
+// came for the id without the space. The function that relayed returns ends that, once all events
+// are acknowledged.
 func (d *deployedDemo) relayed(t *testing.T, push func(w http.ResponseWriter, again func() int)) (end func()) {
 	t.Helper()
 	functions := d.stack.Process(0).URL("RollUpOnWrite")
@@ -470,8 +473,8 @@ func (d *deployedDemo) looksNowhere(t *testing.T) {
 	}
 }
 
-// An increment whose answer is lost may be in the total or not. An index that is there, and an event
-// that arrives for another id, are told, too.
+// An increment whose answer is lost may be in the total or not. An index that is there, and an
+// event that arrives for another id, are told, too.
 func (d *deployedDemo) doubts(t *testing.T) {
 	d.Put("projects/my-project/databases/(default)/collectionGroups/rollups/fields/tally", new(adminpb.Field))
 	defer d.relayed(t, func(w http.ResponseWriter, again func() int) { w.WriteHeader(again()) })()
@@ -650,8 +653,8 @@ func TestDemoFlags(t *testing.T) {
 	}
 }
 
-// Nobody can try a project without credentials, without functions, or with functions that they may not
-// read.
+// Nobody can try a project without credentials, without functions, or with functions that they may
+// not read.
 func TestDemoOnUnreadableProject(t *testing.T) {
 	t.Setenv(firestorestore.EmulatorHost, "")
 	c := newCloud(t)

@@ -97,8 +97,8 @@ func (d *deployment) read(ctx context.Context) error {
 	return err
 }
 
-// do does the plan, if the user agrees. opening is what the user should know before the steps, and
-// nothing says that there are none.
+// do does the plan, if the user agrees. opening tells what the user should know before the steps.
+// nothing is printed if there are no steps.
 func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing string) error {
 	if d.dryRun {
 		d.script(plan, opening, nothing)
@@ -119,8 +119,8 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing 
 	return d.tools.Run(ctx, plan)
 }
 
-// agree asks whether to go on. What replaces newer functions is asked even if the user said --yes: a
-// script with an old tally would take back what somebody else deployed.
+// agree asks whether to go on. If the plan replaces newer functions, it asks even with --yes.
+// Otherwise a script with an old tally would take back what somebody else deployed.
 func (d *deployment) agree(ctx context.Context) error {
 	if d.newer == "" {
 		return confirm(ctx, d.in, d.logs, d.yes, "Go on?")
@@ -132,8 +132,9 @@ func (d *deployment) agree(ctx context.Context) error {
 	return err
 }
 
-// locationID is what the id of a location looks like: that of a multi-region, or of a region, a
-// continent or country with a direction and a number. Nobody keeps a list here, as Google adds to it.
+// locationID matches the id of a location: of a multi-region such as nam5, or of a region, which is
+// a continent or country with a direction and a number. There is no list, because Google adds
+// locations.
 var locationID = regexp.MustCompile(`^([a-z]{3,4}\d+|(africa|asia|australia|europe|me|us|northamerica|southamerica)-(north|south|east|west|central|northeast|northwest|southeast|southwest)\d+)$`)
 
 // script prints the plan as a script, with the opening as comments.
@@ -246,7 +247,7 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	return d.awaiting(ctx, described, plan)
 }
 
-// want returns what is to be deployed by the folder and what there is.
+// want returns the description of what is to be deployed, by the folder and the project's state.
 func (d *deployment) want(upload *deploy.Upload) (*deploy.Description, error) {
 	variables := d.have.Wanted(d.folder)
 	config, err := config.Load(variables)
@@ -275,7 +276,8 @@ func (d *deployment) terraform(described *deploy.Description, upload *deploy.Upl
 	return err
 }
 
-// plan returns what is to be done, behind the creation of what a new project lacks.
+// plan returns the steps that are to be done: first those of creation, then those of the
+// description.
 func (d *deployment) plan(described *deploy.Description, creation deploy.Plan, flags deployFlags) (deploy.Plan, error) {
 	plan, err := described.Deploy(d.have, flags.prune, flags.wait || d.dryRun)
 	if err != nil {
@@ -289,8 +291,8 @@ func (d *deployment) plan(described *deploy.Description, creation deploy.Plan, f
 	return plan, err
 }
 
-// prepareUpload makes the functions' source ready if the plan uploads it, and returns in words which
-// source that is. It notes that it would take the place of a newer one.
+// prepareUpload makes the functions' source ready if the plan uploads it, and returns in words
+// which source that is. If it would replace a newer one, the plan gets a note that says so.
 func (d *deployment) prepareUpload(plan *deploy.Plan, upload *deploy.Upload) (source string, err error) {
 	if !plan.Uploads() {
 		return "", nil
@@ -308,7 +310,8 @@ func (d *deployment) prepareUpload(plan *deploy.Plan, upload *deploy.Upload) (so
 	return upload.String(), nil
 }
 
-// awaiting tells how far the indexes are that a plan has to wait for, and what to do next.
+// awaiting returns an error if the plan has to wait for indexes. The error tells how far they are,
+// and what to do next.
 func (d *deployment) awaiting(ctx context.Context, described *deploy.Description, plan deploy.Plan) error {
 	if len(plan.Awaited) == 0 {
 		return nil

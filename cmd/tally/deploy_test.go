@@ -37,27 +37,29 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/deploy anew")
 
-// TestDeploy plays the stories of testdata/deploy, each of commands that are called one after the other.
-// first.txtar is of a new project, and each of the others of the project as first.txtar left it. A file of
-// a story is named after
+// TestDeploy plays the stories of testdata/deploy, each of commands that are called one after the
+// other. first.txtar is of a new project, and each of the others of the project as first.txtar left
+// it. A file of a story is named after
 //
-//   - a command, and holds what it printed, and its exit status if that is not 0. The source that is
-//     deployed is the clone's, not this program's own, unless the command names another;
-//   - "own VERSION": from then on the clone's source is this program's own, of that version, and so deployed
-//     without --source;
+//   - a command, and holds what it printed, and its exit status if that is not 0. The source that
+//     is deployed is the clone's, not this program's own, unless the command names another;
+//   - "own VERSION": from then on the clone's source is this program's own, of that version, and so
+//     deployed without --source;
 //   - "answer", and holds what the user answers the next command;
 //   - "env NAME=VALUE", which is the user's from then on;
-//   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds what it has;
-//   - "tool NAME", and holds a script that is on PATH from then on; after "without gcloud" that is not;
+//   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds
+//     what it has;
+//   - "tool NAME", and holds a script that is on PATH from then on; after "without gcloud" that is
+//     not;
 //   - "without FILE", which is deleted from the clone;
-//   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete NAME".
-//     What the server names may be named as it is displayed, or with * for the name;
+//   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete
+//     NAME". What the server names may be named as it is displayed, or with * for the name;
 //   - "get PATH of NAME", and holds what a resource has there;
-//   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do not
-//     answer, from then on; or "cpus N", the quota of Cloud Run, or "builds N", how often a new index is
-//     looked at before it is ready;
-//   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build FUNCTION TIMES"
-//     is of builds.
+//   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do
+//     not answer, from then on; or "cpus N", the quota of Cloud Run, or "builds N", how often a new
+//     index is looked at before it is ready;
+//   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build
+//     FUNCTION TIMES" is of builds.
 func TestDeploy(t *testing.T) {
 	folder := abs(t, "testdata/deploy")
 	c := newCloud(t)
@@ -435,7 +437,8 @@ func TestDeployTerraform(t *testing.T) {
 	}
 }
 
-// leastClone makes the least that looks like a clone of Tally, and an app's folder in it, and goes there.
+// leastClone makes the least that looks like a clone of Tally, and an app's folder in it, and goes
+// there.
 func leastClone(t *testing.T) string {
 	t.Helper()
 	clone := t.TempDir()

@@ -32,7 +32,8 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone after.
+// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone
+// after.
 func (c cloud) grants() {
 	d, _ := c.described()
 	for _, g := range d.Grants {
@@ -102,8 +103,8 @@ func (c cloud) undeploy(before []string) {
 	}
 }
 
-// On a project the routes of the deployed functions win. A command that would write by others says where
-// they differ, and stops.
+// On a project the routes of the deployed functions win. A command that would write by others says
+// where they differ, and stops.
 func (c cloud) deployedRoutesWin() {
 	const deployed, other = "counters/{counter}/shards/{shard} -> rollups/{counter} : count", "pages/{page}/shards/{shard} -> page_totals/{page} : views"
 	c.firestore = emulatortest.Addr(c.t)

@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/local"
+	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
 )
 
@@ -48,7 +49,7 @@ func devCommand() *cobra.Command {
 	return c
 }
 
-// authPort is the port at which the Firebase CLI has users signed in, unless firebase.json says
+// authPort is the port of the Firebase CLI's emulator of Authentication, unless firebase.json says
 // another.
 const authPort = 9099
 
@@ -57,13 +58,13 @@ type dev struct {
 	stack              stackFlags
 	project            string
 	file               string // tally.yaml; "": there is none
-	auth               string // URL of the emulator that signs users in, whether it runs or not
+	auth               string // URL of the emulator of Authentication; it need not run
 	every              time.Duration
 	example, dashboard page
 	out, logs          io.Writer
 	hints              hints
 
-	// What a changed tally.yaml says, from then on.
+	// The settings of a changed tally.yaml, which serveAnew takes. Before a change they are empty.
 	environment map[string]string
 	config      config.Config
 }
@@ -129,7 +130,7 @@ func (d *dev) read(folder *appfolder.Folder) error {
 	return nil
 }
 
-// openPages opens each page that is wanted.
+// openPages calls open for each page that is wanted.
 func (d *dev) openPages(open func(*page) error) error {
 	for _, p := range []*page{&d.example, &d.dashboard} {
 		if !p.on {
@@ -171,7 +172,7 @@ func (d *dev) otherProject(project string) {
 		project, d.project, d.project)))
 }
 
-// serveAnew serves with the settings that the stack does not have yet.
+// serveAnew gives the stack the settings of the changed tally.yaml, and serves with them.
 func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
 	d.stack.lines.follow(d.config.Routes)
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
@@ -183,8 +184,8 @@ func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
 	return d.serve(ctx, s, true)
 }
 
-// serve runs what belongs to the stack until tally.yaml changes, which is no error, or ctx ends.
-// Again: the stack ran before, with other settings.
+// serve runs the pages, the schedule and the hints of a stack. It returns nil when tally.yaml
+// changes, and an error when ctx ends. again says that the stack ran before, with other settings.
 func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	if err := noteDev(ctx, s.Addr, d.project, noted(s)); err != nil {
 		return err
@@ -271,13 +272,15 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 // lookAtSettings is how often tally.yaml is looked at. It is short, and read in a millisecond.
 const lookAtSettings = time.Second / 2
 
-// awaitChange returns nil when tally.yaml says other settings than those that run, which it notes;
-// else the cause when ctx ends. It says once why a file cannot be taken.
+// awaitChange waits until tally.yaml has other settings than those that run. It notes them, and
+// returns nil. If ctx ends before, it returns the cause. If a file cannot be taken, it says why
+// once.
 func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
 	told := ""
 	for {
-		if err := local.Sleep(ctx, lookAtSettings); err != nil {
-			return err
+		stopped := gax.Sleep(ctx, lookAtSettings)
+		if stopped != nil {
+			return context.Cause(ctx)
 		}
 
 		changed, err := d.look(s)
@@ -292,8 +295,8 @@ func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
 	}
 }
 
-// look reads tally.yaml, and notes its settings if they are not those that run. A file that went
-// away changes nothing: an editor may be writing it.
+// look reads tally.yaml. If its settings are not those that run, it notes them. A file that went
+// away changes nothing, because an editor may be writing it.
 func (d *dev) look(s *local.Stack) (changed bool, err error) {
 	folder, err := d.stack.settings.here(io.Discard)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,9 +20,10 @@ import (
 	"github.com/firestore-tally/tally/internal/local"
 )
 
-// BenchmarkDev is how long clients wait for their increments while somebody watches: 500 counters of 10
-// shards, each incremented once in 5 s, on schedule. Nobody watches; tally dev prints the roll-ups; its
-// dashboard is open too; and, for contrast, one listener follows the collection of roll-ups.
+// BenchmarkDev is how long clients wait for their increments while somebody watches: 500 counters
+// of 10 shards, each incremented once in 5 s, on schedule. Nobody watches; tally dev prints the
+// roll-ups; its dashboard is open too; and, for contrast, one listener follows the collection of
+// roll-ups.
 func BenchmarkDev(b *testing.B) {
 	b.Setenv(asTally, "1") // the functions processes are this executable
 	for _, test := range []struct {
@@ -133,9 +134,9 @@ func benchClient(b *testing.B, addr, project string) *firestore.Client {
 	return client
 }
 
-// benchLoad increments counters for 20 s, and returns how long each increment took, from when it was due,
-// and how many were refused. What comes before is not measured: the counters' first increments, and 5 s
-// of the load.
+// benchLoad increments counters for 20 s, and returns how long each increment took, from when it
+// was due, and how many were refused. What comes before is not measured: the counters' first
+// increments, and 5 s of the load.
 func benchLoad(b *testing.B, clients []*firestore.Client) (latencies []time.Duration, refused int) {
 	const counters, each, warmUp, measured = 500, 5 * time.Second, 5 * time.Second, 20 * time.Second
 	increment := func(n int) error {

@@ -23,8 +23,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// startDev starts tally dev with further variables and flags, at ports that are free, and returns when
-// it has greeted.
+// startDev starts tally dev with further variables and flags, at ports that are free, and returns
+// when it has greeted.
 func startDev(t *testing.T, env []string, args ...string) *follower {
 	t.Helper()
 	c := tally(t, append([]string{"dev", "--firestore-port=0", "--functions-port=0", "--dashboard-port=0"}, args...)...)
@@ -161,8 +161,9 @@ func TestDevOfFirebaseProject(t *testing.T) {
 	wantNoListeners(t, port)
 }
 
-// A changed tally.yaml is taken while tally dev runs: documents stay, those that were written before
-// are counted, routes that went make no more roll-ups. A mistake is told once, and changes nothing.
+// A changed tally.yaml is taken while tally dev runs: documents stay, those that were written
+// before are counted, routes that went make no more roll-ups. A mistake is told once, and changes
+// nothing.
 func TestDevTakesChangedSettings(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -262,8 +263,8 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 	}
 }
 
-// Each route and each database has its trigger, and its roll-ups are shown. A route that says "every" has
-// no events: the schedule rolls it up.
+// Each route and each database has its trigger, and its roll-ups are shown. A route that says
+// "every" has no events: the schedule rolls it up.
 func TestDevRoutes(t *testing.T) {
 	t.Parallel()
 	out := startDev(t, []string{"TALLY_DATABASES=(default),other",
@@ -346,8 +347,8 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 	}
 }
 
-// tally dev says once what a newcomer gets wrong: a field that is not the route's, and a client that the
-// rules refuse.
+// tally dev says once what a newcomer gets wrong: a field that is not the route's, and a client
+// that the rules refuse.
 func TestDevHints(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
@@ -380,8 +381,8 @@ func TestDevHints(t *testing.T) {
 	}
 }
 
-// recordedJava returns the environment in which each start of Java leaves its process id in the file, a
-// line each.
+// recordedJava returns the environment in which each start of Java leaves its process id in the
+// file, a line each.
 func recordedJava(t *testing.T, file string) []string {
 	t.Helper()
 	emulatortest.Need(t)
@@ -422,8 +423,8 @@ func killRecorded(t *testing.T, file string) {
 
 const emulatorEnded = "tally: the Firestore emulator ended by itself: exit status "
 
-// A Ctrl-C while the emulator starts reaches every process of the terminal's. It ends all of them, and is
-// no error.
+// A Ctrl-C while the emulator starts reaches every process of the terminal's. It ends all of them,
+// and is no error.
 func TestInterruptedAtStart(t *testing.T) {
 	for _, test := range []struct {
 		command string
@@ -464,8 +465,8 @@ func TestInterruptedAtStart(t *testing.T) {
 	}
 }
 
-// A Ctrl-C that comes while the schedule's function is at work says nothing of that. With an "every"
-// route it always is.
+// A Ctrl-C that comes while the schedule's function is at work says nothing of that. With an
+// "every" route it always is.
 func TestDevInterruptedInTick(t *testing.T) {
 	t.Parallel()
 	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false")

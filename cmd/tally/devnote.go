@@ -11,13 +11,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// devProject is a project of tally dev's own on its emulator. There it keeps the variables of its
-// functions, by the id of the project that they serve, so that a command finds them by the
-// emulator's address alone.
+// devProject is a project on the emulator that belongs to tally dev. It has a document for each
+// project that tally dev serves, with the variables of its functions. So a command that knows the
+// emulator's address finds the functions' routes.
 const devProject = "demo-tally-dev"
 
-// aliveAt is beside the variables: an address at which something answers for as long as tally dev
-// runs.
+// aliveAt names a field beside the variables. It holds an address at which something answers for as
+// long as tally dev runs.
 const aliveAt = "alive_at"
 
 // devNote returns the document that keeps the variables.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A dialog is what a command and its user say to each other: results, questions, and how far
-// something is that takes long.
+// A dialog is between a command and its user. It has results, questions, and the progress of work
+// that takes long.
 type dialog struct {
 	in        io.Reader
 	out, logs io.Writer
@@ -21,8 +21,8 @@ type dialog struct {
 
 	timeout  time.Duration // without progress; 0: none
 	patience *time.Timer   // ends the command after the timeout; nil: there is none
-	progress *progress     // nil: nothing that takes long has begun
-	kept     string        // what is true if that is stopped, and how to go on
+	progress *progress     // of the work that begin has begun; nil: none has begun
+	kept     string        // what is true if this work is stopped, and how to go on
 }
 
 // newDialog returns the dialog of a command that was called with these flags.
@@ -30,7 +30,7 @@ func newDialog(c *cobra.Command, f databaseFlags) *dialog {
 	return &dialog{in: c.InOrStdin(), out: c.OutOrStdout(), logs: c.ErrOrStderr(), json: f.json, yes: f.yes, timeout: f.timeout}
 }
 
-// text is where text goes that is no result: beside the result, if that is JSON.
+// text returns the output for text that is no result: the logs if the result is JSON.
 func (d *dialog) text() io.Writer {
 	if d.json {
 		return d.logs
@@ -38,8 +38,7 @@ func (d *dialog) text() io.Writer {
 	return d.out
 }
 
-// patient returns a context that ends after the timeout, unless report, which begins it anew, is
-// called until then.
+// patient returns a context that ends when the timeout has passed without a call of report.
 func (d *dialog) patient(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if d.timeout > 0 {
@@ -50,14 +49,14 @@ func (d *dialog) patient(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// begin says what the command does from now on, which may take long: its unit, how many there are
-// if that is known, and what is true if it is stopped.
+// begin shows the progress of work that may take long. what names the work. total says how many of
+// the unit it has, or unknown. kept says what is true if it is stopped, and how to go on.
 func (d *dialog) begin(what, unit string, total int, kept string) {
 	d.stop()
 	d.progress, d.kept = newProgress(d.logs, what, unit, total), kept
 }
 
-// report says how far what has begun is.
+// report notes how much of the work is done, and starts the timeout anew.
 func (d *dialog) report(done, total int) {
 	if d.patience != nil {
 		d.patience.Reset(d.timeout)
@@ -70,8 +69,8 @@ func (d *dialog) report(done, total int) {
 // stop takes the progress away.
 func (d *dialog) stop() { d.progress.stop() }
 
-// ended returns the error of a command that has ended with err: if ctx ended before it was done,
-// the cause, how far it came, and what is true now.
+// ended returns the error for a command whose work returned err. If ctx has ended the work, the
+// error gives the cause, how far the work came, and what is true now.
 func (d *dialog) ended(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err

@@ -47,13 +47,13 @@ var notRun = []struct{ start, why string }{
 	{"curl -X PATCH", "it writes to Google's own Firestore"},
 }
 
-// refused are the commands, by how they begin, that e2e/googletest cannot answer, or refuses because
-// what they make is there. The real gcloud takes them: for a command or a flag that it does not know, its
-// exit status is 2.
+// refused are the commands, by how they begin, that e2e/googletest cannot answer, or refuses
+// because what they make is there. The real gcloud takes them: for a command or a flag that it does
+// not know, its exit status is 2.
 var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud logging metrics create"}
 
-// unawaited are the commands, by how they begin, that only the next of them need. They run one after the
-// other beside the others.
+// unawaited are the commands, by how they begin, that only the next of them need. They run one
+// after the other beside the others.
 var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
 
 // endless are the commands that run until Ctrl-C, by how they begin, and what they print first.
@@ -61,19 +61,22 @@ var endless = []struct{ start, prints string }{
 	{"tally dev", "Point an app at it"}, {"tally watch", " as of "}, {"tally dashboard", "http://"},
 }
 
-// adapted are the commands, by how they begin, that get more flags here: ports of their own and a smaller load.
+// adapted are the commands, by how they begin, that get more flags here: ports of their own and a
+// smaller load.
 var adapted = []struct{ start, flags string }{
 	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0 --web-port=0"},
 	{"tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
 	{"tally dashboard", " --port=0"},
 }
 
-// TestDocs tries the docs as a reader does: the README, and then the pages that it links to. In an empty
-// folder outside the clone it has sh run each command of their code blocks, which are indented by four
-// spaces. Each must end with status 0. What a block of YAML says goes into tally.yaml.
+// TestDocs tries the docs as a reader does: the README, and then the pages that it links to. In an
+// empty folder outside the clone it has sh run each command of their code blocks, which are
+// indented by four spaces. Each must end with status 0. What a block of YAML says goes into
+// tally.yaml.
 //
-// Each page begins in a new terminal, in the app's folder. Each of its sections begins with the project and
-// the tally.yaml that the README left; those of docs/migrate.md with a project without Tally.
+// Each page begins in a new terminal, in the app's folder. Each of its sections begins with the
+// project and the tally.yaml that the README left; those of docs/migrate.md with a project without
+// Tally.
 func TestDocs(t *testing.T) {
 	if !*docs {
 		t.Skip("takes as long as all other tests: -docs runs it, and so does .ci/run")
@@ -288,7 +291,8 @@ func (r *reader) try(at, command string) {
 	}()
 }
 
-// sh returns a command that goes on in the reader's terminal as it is now. It answers questions by y.
+// sh returns a command that goes on in the reader's terminal as it is now. It answers questions by
+// y.
 func (r *reader) sh(script string) *exec.Cmd {
 	folder, err := os.ReadFile(filepath.Join(r.terminal, "folder"))
 	variables, errVariables := os.ReadFile(filepath.Join(r.terminal, "variables"))
@@ -301,7 +305,8 @@ func (r *reader) sh(script string) *exec.Cmd {
 	return sh
 }
 
-// follow starts a command that runs until Ctrl-C. tally dev goes on until the next one, or the page's end.
+// follow starts a command that runs until Ctrl-C. tally dev goes on until the next one, or the
+// page's end.
 func (r *reader) follow(line, prints string) {
 	isDev := strings.HasPrefix(line, "tally dev")
 	if isDev {
@@ -386,8 +391,8 @@ func (r *reader) lookUp(at, command string) {
 // firestoreOfTests names the emulator that stands for the Firestore of a googletest.Google.
 const firestoreOfTests = "TALLY_TEST_FIRESTORE"
 
-// mainOfTests is main of the tally on the PATH of tests. In the environment of a googletest.Google it
-// works on that.
+// mainOfTests is main of the tally on the PATH of tests. In the environment of a googletest.Google
+// it works on that.
 func mainOfTests() {
 	g := googletest.Started()
 	if g == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// How doctor ends when something is wrong, and when nothing is wrong that it could check.
+// How doctor ends when something is wrong, and when it found nothing wrong but could not check all.
 var (
 	errUnsound   = errors.New("something is wrong; the commands above mend it, and tally doctor --explain tells more")
 	errUnchecked = errors.New("not all could be checked")
@@ -51,7 +51,8 @@ func (d *doctorFlags) define(c *cobra.Command) {
 	f.DurationVar(&d.timeout, "timeout", time.Minute, "how long to try")
 }
 
-// run makes the checks and prints what they found. What is wrong, or could not be checked, is an error.
+// run makes the checks and prints what they found. It is an error if something is wrong or could
+// not be checked.
 func (d *doctorFlags) run(c *cobra.Command) error {
 	if d.timeout <= 0 {
 		return fmt.Errorf("%w: --timeout %v: want more than 0", errUnchecked, d.timeout)

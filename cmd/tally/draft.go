@@ -9,7 +9,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A draft is a route that is told by examples.
+// A draft is a route in the making. Example documents, such as posts/7, describe it.
 type draft struct {
 	source  []string // the ids in the path of one of the documents
 	totals  string   // as a route spells them
@@ -24,8 +24,8 @@ const (
 	byTally = "tally"
 )
 
-// newDraft returns a draft for the documents like the one at a path. It adds up a field of shards,
-// and counts other documents.
+// newDraft returns a draft for the documents like the one at a path. It sums the field count of
+// shards, and it counts other documents.
 func newDraft(path string) draft {
 	d := draft{source: strings.Split(path, "/"), group: none, creator: byTally}
 	d.totals, d.target = "count", d.beside()
@@ -74,12 +74,13 @@ func (d draft) mayGroup() bool { return len(d.source) == 2 }
 // lastID returns the last id of the target.
 func (d draft) lastID() string { return d.target[strings.LastIndexByte(d.target, '/')+1:] }
 
-// existing reports whether the app creates the target. It does if Tally must not.
+// existing reports whether the app creates the target: the user says so, or Tally must not.
 func (d draft) existing() bool {
 	return d.creator == byApp || d.mustExist()
 }
 
-// mustExist reports whether Tally must not create the target.
+// mustExist reports whether only the app may create the target: if a field of the documents names
+// the target, or if the documents are below it.
 func (d draft) mustExist() bool {
 	return d.group != none || strings.HasPrefix(strings.Join(d.source, "/"), d.target+"/")
 }
@@ -145,7 +146,8 @@ func checkDocument(path string) error {
 	return nil
 }
 
-// check checks that the draft is one route, and that its totals are nothing else.
+// check checks that the draft is one route, and that the text of its totals adds no route and no
+// option.
 func (d draft) check() error {
 	routes, err := rollup.ParseRoutes(d.String())
 	if err != nil {

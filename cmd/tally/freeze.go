@@ -43,8 +43,8 @@ func setFrozen(ctx context.Context, s *session, arg string, frozen bool) error {
 	return s.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", c.path, state)
 }
 
-// freezable returns the counter of an argument and its source. It is an error if no document of the
-// counter can say that it is frozen.
+// freezable returns the counter that an argument names, and its source. It is an error if the
+// counter has no document that can say that it is frozen.
 func freezable(ctx context.Context, s *session, arg string) (counter, *rollup.Route, error) {
 	c, err := s.existing(ctx, arg)
 	if err != nil {
@@ -64,8 +64,8 @@ func freezable(ctx context.Context, s *session, arg string) (counter, *rollup.Ro
 	return c, r, nil
 }
 
-// warnOfRules says which rules the app needs where those that Tally ships are not about the
-// counter.
+// warnOfRules warns that only the app's own rules can refuse clients, if Tally's firestore.rules do
+// not cover the counter.
 func warnOfRules(s *session, c counter) {
 	collection := c.sources[0].Shards(c.Counter)
 	shipped, _ := path.Match("counters/*/shards", collection)

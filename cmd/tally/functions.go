@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// functionsCommand is what dev and demo run in processes of their own: the functions framework with
-// Tally's functions.
+// functionsCommand returns the hidden command that dev and demo run in processes of their own. It
+// serves Tally's functions by the functions framework.
 func functionsCommand() *cobra.Command {
 	var port int
 	c := newCommand("functions")

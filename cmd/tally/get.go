@@ -52,7 +52,8 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 		"%s\t%v%s\nroll-up\t%s", c.path, all, notes, text)
 }
 
-// lacking says which fields no shard has, of sources that have shards all the same.
+// lacking tells of sources that have shards, but none that has a field which the route sums. The
+// route may name the wrong field.
 func lacking(ctx context.Context, client *firestore.Client, c counter, sum rollup.Totals) (notes cells, err error) {
 	for i, r := range c.Template.Routes {
 		if r.Counts() || sum.Shards[i] > 0 {

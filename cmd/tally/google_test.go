@@ -34,7 +34,8 @@ type cloud struct {
 	program   program
 }
 
-// newCloud returns a cloud with a new project, my-project. The current folder is that of a clone of Tally.
+// newCloud returns a cloud with a new project, my-project. The current folder is that of a clone of
+// Tally.
 func newCloud(t *testing.T) cloud {
 	t.Helper()
 	c := cloud{Google: googletest.Start(t, "my-project"), t: t, program: program{source: root.Source}}
@@ -65,7 +66,8 @@ func (c cloud) settings(text string) {
 	write(c.t, "tally.yaml", []byte(text))
 }
 
-// tally calls a command on the project and returns what it prints, and its exit status. Waiting takes no time.
+// tally calls a command on the project and returns what it prints, and its exit status. Waiting
+// takes no time.
 func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
@@ -203,9 +205,10 @@ func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
 	c.Put(name, m)
 }
 
-// batches returns the settings of the nth resource that are changed at once. The first batch of a trigger
-// is one that makes it anew, another one for each of three triggers. Its subscription goes with it, and
-// so has its batch third. One setting stands for all of an alert or the dashboard, which one argument says.
+// batches returns the settings of the nth resource that are changed at once. The first batch of a
+// trigger is one that makes it anew, another one for each of three triggers. Its subscription goes
+// with it, and so has its batch third. One setting stands for all of an alert or the dashboard,
+// which one argument says.
 func batches(n int, r deploy.Resource) (all [][]deploy.Setting) {
 	var rest, fixed []deploy.Setting
 	for _, s := range r.Settings() {

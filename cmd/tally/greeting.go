@@ -75,8 +75,9 @@ initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
 `, d.project, database, host, port, s.Addr, d.auth)
 }
 
-// addOne returns a shell command that adds 1 to a counter of the first route that has shards, named
-// after its captures; "" if there is none.
+// addOne returns a shell command that creates a counter of the first route with shards, and adds 1
+// to it. The counter's ids are the names of the route's captures. It returns "" if no route has
+// shards.
 func addOne(routes rollup.Routes, database string) string {
 	i := slices.IndexFunc(routes, hasShards)
 	if i < 0 {

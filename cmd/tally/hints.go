@@ -13,10 +13,10 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,7 +32,7 @@ type hints struct {
 	said sync.Map // keys: what was said
 }
 
-// first reports whether it is called with this for the first time.
+// first reports whether it is called with this for the first time, and notes that it was.
 func (h *hints) first(about ...any) bool {
 	_, said := h.said.LoadOrStore(fmt.Sprintln(about...), nil)
 	return !said
@@ -69,17 +69,22 @@ func (h *hints) document(path string, fields map[string]any) {
 
 // uncovered tells of a document that no route covers, if it looks like a shard.
 func (h *hints) uncovered(path string, fields map[string]any) {
-	pattern, template := generalized(path)
-	if !isShard(path, fields) || !h.first("uncovered", pattern) {
+	if !isShard(path, fields) {
 		return
 	}
+	pattern, template := generalized(path)
+	first := h.first("uncovered", pattern)
+	if !first {
+		return
+	}
+
 	_, spelt, _ := numbers(fields)
 	h.suggest(fmt.Sprintf("no route covers %s, which looks like a shard", path),
 		"to sum it, add the route", pattern+" -> "+template+" : "+strings.Join(spelt, ", "), h.routes)
 }
 
-// ungrouped tells of a document that belongs to no counter of a route, for what its group's field
-// holds.
+// ungrouped tells of a document that belongs to no counter of a route, because the field that
+// should name its counter does not.
 func (h *hints) ungrouped(route *rollup.Route, path string, fields map[string]any) {
 	if route.By == "" {
 		return
@@ -91,12 +96,13 @@ func (h *hints) ungrouped(route *rollup.Route, path string, fields map[string]an
 		return
 	}
 
-	if h.first("ungrouped", route, has, isText) {
+	first := h.first("ungrouped", route, has, isText)
+	if first {
 		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, whyUngrouped(route.By, held, has))))
 	}
 }
 
-// whyUngrouped says why a document belongs to no group by what its field holds, if it has that.
+// whyUngrouped says why the value of a field names no counter. has tells whether there is one.
 func whyUngrouped(by document.Field, held any, has bool) string {
 	if !has {
 		return fmt.Sprintf("it has no field %s", by)
@@ -111,8 +117,8 @@ func whyUngrouped(by document.Field, held any, has bool) string {
 	return fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", by)
 }
 
-// unseen tells of a field of which a total sees only another kind of value. Sums and averages have
-// the functions tell.
+// unseen tells of a field whose value a minimum, maximum, earliest or latest leaves out, because it
+// is of another kind. For sums and averages the functions warn.
 func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) {
 	for _, q := range route.Queries() {
 		held, has := q.Field.In(fields)
@@ -120,7 +126,11 @@ func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) 
 			continue
 		}
 		_, seen := q.Best.Sees(held)
-		if seen || !h.first("unseen", route, q.Field, q.Best) {
+		if seen {
+			continue
+		}
+		first := h.first("unseen", route, q.Field, q.Best)
+		if !first {
 			continue
 		}
 
@@ -132,8 +142,9 @@ func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) 
 	}
 }
 
-// homeless tells once for each route of a document whose group's document, the app's own, does not
-// exist. It asks once for each group.
+// homeless tells of a document whose totals have no place: the app has not created the document
+// that is to hold them. It tells this once for each route, and asks exists once for each such
+// document.
 func (h *hints) homeless(path string, fields map[string]any, exists func(path string) bool) {
 	for _, route := range h.routes {
 		if route.By == "" || !route.Covers(path) {
@@ -142,10 +153,16 @@ func (h *hints) homeless(path string, fields map[string]any, exists func(path st
 		held, _ := route.By.In(fields)
 		group, _ := held.(string)
 		c, ok := route.Grouped(group)
-		if !ok || !h.first("group", c.RollUp) || exists(c.RollUp) {
+		if !ok {
 			continue
 		}
-		if h.first("homeless", route) {
+
+		unasked := h.first("group", c.RollUp)
+		if !unasked || exists(c.RollUp) {
+			continue
+		}
+		first := h.first("homeless", route)
+		if first {
 			h.say("%s", shown(fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)))
 		}
 	}
@@ -166,9 +183,14 @@ func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Tota
 // unsummed tells of a shard that has numbers, and none that its route sums.
 func (h *hints) unsummed(route *rollup.Route, path string, fields map[string]any) {
 	names, _, totals := numbers(fields)
-	if !hasShards(route) || names == nil || hasAny(fields, route.Fields()) || !h.first("fields", route, names) {
+	if !hasShards(route) || names == nil || hasAny(fields, route.Fields()) {
 		return
 	}
+	first := h.first("fields", route, names)
+	if !first {
+		return
+	}
+
 	fitting := *route
 	fitting.Totals = totals
 	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *rollup.Route) bool { return r == route })
@@ -185,32 +207,34 @@ func (h *hints) suggest(text, why, route string, others rollup.Routes) {
 }
 
 const (
-	// lookEvery is the shortest time between two looks. lookShare keeps it to a
-	// hundredth of the emulator's time: with 10,000 documents a look takes some 0.5 s. The first
-	// look takes as long with none, because the emulator is cold, and a newcomer waits for it.
+	// lookEvery is the shortest pause after a look. lookShare makes the pause a hundred times as
+	// long as the look took, so that looks take a hundredth of the emulator's time. With 10,000
+	// documents a look takes some 0.5 s. After the first look the pause is lookEvery: this look is
+	// slow even without documents, because the emulator is cold, and a newcomer waits for the next.
 	lookEvery = 5 * time.Second
 	lookShare = 100
 
-	// deepest is how many collections below each other are looked at, and looked how many documents
-	// of each.
+	// deepest is how many levels of collections are looked at, and looked is how many documents of
+	// each collection.
 	deepest = 3
 	looked  = 10
 )
 
-// lookAround looks at documents again and again until ctx ends. Nothing else would tell of them:
-// documents that no route covers make no events, those of a scheduled route neither, and servers
-// are past the rules.
+// lookAround looks at documents again and again until ctx ends. Nothing else tells of them: only
+// documents of live routes make events, and the rules do not see what servers write.
 func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
 	for looks := 1; ; looks++ {
 		began := time.Now()
 		h.look(ctx, client, client.Collections(ctx), 1)
-		if local.Sleep(ctx, pauseAfter(looks, time.Since(began))) != nil {
+
+		stopped := gax.Sleep(ctx, pauseAfter(looks, time.Since(began)))
+		if stopped != nil {
 			return
 		}
 	}
 }
 
-// pauseAfter returns the pause after so many looks, of which the last took so long.
+// pauseAfter returns the pause after a look that took so long. looks counts the looks until then.
 func pauseAfter(looks int, took time.Duration) time.Duration {
 	if looks == 1 {
 		return lookEvery
@@ -219,7 +243,7 @@ func pauseAfter(looks int, took time.Duration) time.Duration {
 }
 
 // look looks at the first documents of each of the collections, and of those below them. It reports
-// whether there are any. What it cannot read is left to the next look.
+// whether there are any collections. It leaves documents that it cannot read to the next look.
 func (h *hints) look(ctx context.Context, client *firestore.Client, collections *firestore.CollectionIterator, depth int) bool {
 	all, _ := collections.GetAll()
 	for _, collection := range all {
@@ -233,27 +257,31 @@ func (h *hints) look(ctx context.Context, client *firestore.Client, collections 
 	return len(all) > 0
 }
 
-// lookAt looks at a document, and at the collections below it. One that has collections is not told
-// of: it is no shard.
+// lookAt looks at a document, and at the collections below it. A document with collections is no
+// shard, so no hint is given about it.
 func (h *hints) lookAt(ctx context.Context, client *firestore.Client, doc *firestore.DocumentSnapshot, depth int) {
 	path := firestorestore.Path(doc.Ref)
 	// Asking for collections is what makes a look slow.
 	asks := depth < deepest && !(h.routes.Covers(path) && isShard(path, doc.Data()))
-	if !asks || !h.look(ctx, client, doc.Ref.Collections(ctx), depth+1) {
+	above := false
+	if asks {
+		above = h.look(ctx, client, doc.Ref.Collections(ctx), depth+1)
+	}
+	if !above {
 		h.document(path, doc.Data())
 	}
 
 	h.homeless(path, doc.Data(), func(path string) bool {
 		_, err := client.Doc(path).Get(ctx)
-		return status.Code(err) != codes.NotFound // what cannot be read is not told of
+		return status.Code(err) != codes.NotFound // without an answer there is no hint
 	})
 }
 
 var wholeNumber = regexp.MustCompile(`^\d+$`)
 
-// isShard reports whether a document looks like a shard. It has numbers and nothing else, and none
-// of them is how many shards there are. Its collection is called one of shards, or it is below
-// another document and has a number for its id.
+// isShard reports whether a document looks like a shard. A shard has numbers and nothing else, and
+// none of its fields is called num_shards. Either the name of its collection holds the word shard,
+// or it is below another document and its id is a number.
 func isShard(path string, fields map[string]any) bool {
 	for name, field := range fields {
 		if _, ok := value.Number(field); !ok || name == "num_shards" || name == "numShards" {
@@ -291,9 +319,10 @@ func generalized(path string) (pattern, template string) {
 	return strings.Join(sources, "/"), strings.Join(rollUps, "/")
 }
 
-// refused says which request of a client the rules refused, and by which of them.
+// refused tells that the rules refused a client's request, and which lines of the rules did.
 func (h *hints) refused(r emulator.Refusal) {
-	if !h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "") {
+	first := h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "")
+	if !first {
 		return
 	}
 

@@ -99,7 +99,7 @@ type questions struct {
 	out io.Writer
 }
 
-// ask asks a question, to which there is an answer when only Enter is pressed.
+// ask asks a question. If the user only presses Enter, the answer is otherwise.
 func (q questions) ask(ctx context.Context, question, otherwise string) (string, error) {
 	answer, err := ask(ctx, q.in, q.out, fmt.Sprintf("%s [%s]: ", question, otherwise))
 	if errors.Is(err, io.EOF) {
@@ -108,7 +108,7 @@ func (q questions) ask(ctx context.Context, question, otherwise string) (string,
 	return cmp.Or(answer, otherwise), err
 }
 
-// valid asks until check finds nothing wrong with the answer, and shows what it finds.
+// valid asks until check accepts the answer. It shows why an answer is not accepted.
 func (q questions) valid(ctx context.Context, question, otherwise string, check func(answer string) error) (string, error) {
 	for {
 		answer, err := q.ask(ctx, question, otherwise)
@@ -123,7 +123,7 @@ func (q questions) valid(ctx context.Context, question, otherwise string, check 
 	}
 }
 
-// address asks who is mailed; "" is nobody.
+// address asks for the address that alerts are mailed to; "": none.
 func (q questions) address(ctx context.Context) (string, error) {
 	check := func(answer string) error {
 		if answer == none {

@@ -26,8 +26,8 @@ func TestRouteFor(t *testing.T) {
 	}
 }
 
-// The answers to the questions make a route. An answer that is none is said to be so, and the question
-// comes again.
+// The answers to the questions make a route. An answer that is none is said to be so, and the
+// question comes again.
 func TestQuestions(t *testing.T) {
 	for _, test := range []struct {
 		name, want string

@@ -28,8 +28,9 @@ type lines struct {
 	lately map[string]time.Time // warnings, and when they were printed
 }
 
-// sayAgain is the least time between two printings of a warning. Each functions process logs it, so
-// it comes several times at once, and every ten minutes at most while its cause lasts.
+// sayAgain is the least time between two printings of a warning. Every functions process logs a
+// warning, so it comes several times at once. While its cause lasts, a process logs it again every
+// ten minutes at most.
 const sayAgain = 9 * time.Minute
 
 // first reports whether a warning was not printed lately, and notes that it is now.
@@ -56,7 +57,7 @@ func (l *lines) follow(routes rollup.Routes) {
 	l.routes = routes
 }
 
-// summed returns what the documents are called that a roll-up is the totals of.
+// summed returns the noun for the documents that make the totals of a roll-up.
 func (l *lines) summed(rollUp string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +69,7 @@ func (l *lines) summed(rollUp string) string {
 	return "documents"
 }
 
-// turnTo prints the text to another output, which gets what is printed from now on.
+// turnTo has everything from now on printed to another output, the text first.
 func (l *lines) turnTo(out io.Writer, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,22 +77,22 @@ func (l *lines) turnTo(out io.Writer, text string) {
 	fmt.Fprint(out, text)
 }
 
-// close ends the printing: the processes of a stack may log until their end.
+// close ends the printing. The processes of a stack may still log until they end.
 func (l *lines) close() { l.turnTo(io.Discard, "") }
 
 func (l *lines) print(format string, args ...any) {
 	l.add(time.Now(), fmt.Sprintf(format, args...))
 }
 
-// add prints a line of a time.
+// add prints a line that begins with a time.
 func (l *lines) add(t time.Time, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
 
-// logged prints a line that a functions process logged: JSON, as internal/app makes it, or what
-// else a process writes, such as the reason of its crash.
+// logged prints a line that a functions process logged. Most are JSON, as internal/app writes it. A
+// process may write other text, too, such as the reason of its crash.
 func (l *lines) logged(line []byte) {
 	var record map[string]any
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -113,13 +114,14 @@ func (l *lines) logged(line []byte) {
 	}
 
 	text, about := worded(message, severity, record)
-	if l.all || l.first(about) {
+	wanted := l.all || l.first(about)
+	if wanted {
 		l.add(t, shown(text))
 	}
 }
 
-// worded returns what is printed of a record, and the same without what differs from process to
-// process: the event by which each found the same about a counter.
+// worded returns the text of a record, and what the text is about. Two processes may log the same
+// about a counter, each because of another event. So about leaves out the event of such a record.
 func worded(message, severity string, record map[string]any) (text, about string) {
 	text = severity + "  " + message
 	about = text
@@ -141,8 +143,8 @@ func worded(message, severity string, record map[string]any) (text, about string
 	return text, about
 }
 
-// rolledUp returns what is printed of a roll-up that a functions process has written or removed.
-// summed is what the documents are called that it is the totals of.
+// rolledUp returns the text about a roll-up that a functions process has written or removed. summed
+// is the noun for the documents that make its totals.
 func rolledUp(message, summed string, record map[string]any) string {
 	text := fmt.Sprint(record["counter"])
 	if database := fmt.Sprint(record["database"]); database != "(default)" {

@@ -26,7 +26,7 @@ func (n numeral) MarshalJSON() ([]byte, error) {
 	return json.Marshal(n.String())
 }
 
-// A totals is what the totals are, by name.
+// totals are values by the names of the totals.
 type totals map[string]numeral
 
 func totalsOf(sums map[string]value.Value) totals {
@@ -64,8 +64,8 @@ type rollUp struct {
 	AgeMS     float64   `json:"age_ms,omitempty"` // of as_of when the document was read; 0: not known
 }
 
-// rollUpOf returns the totals of a roll-up document that its as_of covers; nil if it was never
-// rolled up. read is when the document was read; zero if that is not known.
+// rollUpOf returns a roll-up document in JSON, with the totals that its as_of covers; nil if the
+// document was never rolled up. read is when the document was read; zero if that is not known.
 func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	if r.Tally.AsOf.IsZero() {
 		return nil
@@ -78,7 +78,7 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	return shown
 }
 
-// cells returns the roll-up, which a template's counter has, as cells of a table.
+// cells returns the roll-up as cells of a table. Its counter is of the template.
 func (r *rollUp) cells(of *rollup.Template) cells {
 	age := time.Duration(r.AgeMS * float64(time.Millisecond)).Round(time.Millisecond)
 	return cells(fmt.Sprintf("%s\t%d %s\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, noun(of), stamp(r.AsOf), age))
@@ -90,7 +90,7 @@ func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 // A listed counter is one line of tally ls.
 type listed struct {
 	Counter string  `json:"counter"`
-	RollUp  *rollUp `json:"rollup"` // null: the document is none
+	RollUp  *rollUp `json:"rollup"` // null: the document was never rolled up
 }
 
 // longestPage is the most counters that tally ls lists at once.
@@ -108,7 +108,8 @@ func listCommand() *cobra.Command {
 	}}.define(c)
 }
 
-// list lists up to limit counters behind one, from the first on if that is empty.
+// list lists up to limit counters: those behind the counter that after names, or the first ones if
+// after is "".
 func list(ctx context.Context, s *session, after string, limit int) error {
 	if limit < 1 || limit > longestPage {
 		return fmt.Errorf("--limit %d: want 1 to %d", limit, longestPage)
@@ -138,10 +139,10 @@ func list(ctx context.Context, s *session, after string, limit int) error {
 	return err
 }
 
-// rollUpsBehind returns up to limit roll-ups of the templates behind one, and whether there are
-// more; from the first on if that is the zero Counter.
+// rollUpsBehind returns up to limit roll-ups of the templates, and whether there are more. It
+// begins behind the counter from, or with the first roll-up if from is the zero Counter.
 func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates []*rollup.Template, from rollup.Counter, limit int) (found []rollup.Found, more bool, err error) {
-	first := max(0, slices.Index(templates, from.Template)) // 0 also of no counter
+	first := max(0, slices.Index(templates, from.Template)) // 0 if from is the zero Counter
 
 	for _, template := range templates[first:] {
 		next := ""
@@ -173,7 +174,8 @@ func listedOf(routes rollup.Routes, found []rollup.Found) []listed {
 	return counters
 }
 
-// tableOf returns the table of roll-ups, whose counters are listed. Each template has a heading.
+// tableOf returns the table of roll-ups, with their counters as listed. Each template has a
+// heading.
 func tableOf(found []rollup.Found, counters []listed) cells {
 	if len(found) == 0 {
 		return "no counters"
@@ -213,8 +215,8 @@ func lineOf(name string, f rollup.Found) string {
 	return line + fmt.Sprintf("\t%d\t%s", tally.NumShards, stamp(tally.AsOf))
 }
 
-// nameOf returns an argument that names the counter: the document above its shards, if that has no
-// other counter.
+// nameOf returns an argument that names the counter: the document above its shards, or the roll-up
+// if that document has other counters, too.
 func nameOf(routes rollup.Routes, c rollup.Counter) string {
 	path := newCounter(c, c.Template.Routes...).path
 	named, err := counterOf(routes, path)

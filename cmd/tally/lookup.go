@@ -13,9 +13,9 @@ import (
 	"google.golang.org/api/iterator"
 )
 
-// exists returns errUnknown if the counter does not exist: if there is no document above its
-// sources, no shard and no roll-up. Else it returns whether the document says that the counter is
-// frozen.
+// exists reports whether the counter's document says that the counter is frozen. It returns
+// errUnknown if the counter does not exist: it has no document above its sources, no shard and no
+// roll-up.
 func exists(ctx context.Context, client *firestore.Client, c counter) (frozen bool, err error) {
 	found, err := client.GetAll(ctx, []*firestore.DocumentRef{client.Doc(c.path), client.Doc(c.RollUp)})
 	if err != nil {
@@ -50,8 +50,8 @@ var errUnknown = errors.New("no such counter")
 // suggestFrom is how many counters are looked through for one with a similar name.
 const suggestFrom = 1000
 
-// unknownCounter returns the error for a counter that does not exist. It names another of a similar
-// name.
+// unknownCounter returns the error for a counter that does not exist. The error names a counter
+// with a similar name, if there is one.
 func unknownCounter(ctx context.Context, client *firestore.Client, c counter) error {
 	doc := client.Doc(c.path)
 	var others []*firestore.DocumentRef
@@ -70,7 +70,7 @@ func unknownCounter(ctx context.Context, client *firestore.Client, c counter) er
 	if nearest != "" {
 		return fmt.Errorf("%w: %s; did you mean %s?", errUnknown, c.path, strings.TrimSuffix(c.path, doc.ID)+nearest)
 	}
-	if _, err := c.source(); err != nil { // create refuses it
+	if _, err := c.source(); err != nil { // tally create would refuse it, too
 		return fmt.Errorf("%w: %s; tally ls lists what there is", errUnknown, c.path)
 	}
 	return fmt.Errorf("%w: %s; tally create makes it, tally ls lists what there is", errUnknown, c.path)

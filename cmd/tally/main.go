@@ -1,6 +1,17 @@
 // Command tally is Tally's command line. It runs Tally on one machine (dev, demo), brings it to a
 // project and checks it there (deploy, doctor, undeploy), and manages counters of an emulator or of
 // a project. tally --help lists the commands; docs/cli.md is made from what they say of themselves.
+//
+// A command's name, text and examples are a page in the folder help. Its code parses the arguments,
+// calls the packages that do the work, and prints. What commands share, from the bottom up:
+//
+//   - terminal.go and dialog.go show results, progress and questions.
+//   - settings.go and project.go find the app's folder and its project.
+//   - decision.go decides by which routes a command works, and what it may change by them.
+//     running.go finds out what that rests on: the routes that were stated, and those that run.
+//   - counter.go finds the counter that an argument names; lookup.go finds out whether it exists.
+//   - session.go puts these together for each command that works on a database.
+//   - stack.go, lines.go and port.go are what dev and demo have in common.
 package main
 
 import (
@@ -25,13 +36,13 @@ func main() {
 
 // Exit statuses other than 0 and 1.
 const (
-	unchecked   = 2   // of tally doctor and tally demo --project, when nothing was wrong that they could check
-	interrupted = 130 // of a command that was stopped before it was done, as shells have it for Ctrl-C
+	unchecked   = 2   // tally doctor or tally demo --project found nothing wrong, and could not check everything
+	interrupted = 130 // the command was stopped before it was done; shells use it for Ctrl-C
 )
 
 func rootCommand() *cobra.Command {
 	root := newCommand("tally")
-	root.Args = nil // cobra names the commands that are like an unknown one
+	root.Args = nil // so that cobra suggests commands for a name that it does not know
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = programVersion()
 	root.SetVersionTemplate("tally {{.Version}}\n")

@@ -31,7 +31,7 @@ type migrationRun struct {
 	migrated migrated
 }
 
-// A migrated is what tally migrate answers in JSON.
+// migrated is the answer of tally migrate in JSON.
 type migrated struct {
 	Documents int                    `json:"documents"`
 	ToDo      int                    `json:"to_do"` // documents with shards to fold or amounts to carry

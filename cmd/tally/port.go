@@ -47,13 +47,13 @@ func check(ports ...port) error {
 			if err != nil {
 				return err
 			}
-			defer l.Close() // when all are looked at: a port that two flags name is in use
+			defer l.Close() // only at the end: so a port that two flags name is found in use
 		}
 	}
 	return nil
 }
 
-// A page is one for a browser, at a port that a flag names.
+// A page is served to a browser at a port that a flag names.
 type page struct {
 	on       bool
 	flag     *pflag.Flag
@@ -66,7 +66,8 @@ func (p *page) define(c *cobra.Command, flag string, usual int, what string) {
 	p.flag = c.Flags().Lookup(flag)
 }
 
-// open takes the port. If nobody chose it and it is in use, another one does.
+// open takes the port. If that fails and the user did not choose the port, open takes any that is
+// free.
 func (p *page) open() (err error) {
 	p.listener, err = port{p.flag.Name, p.first, 1}.listen(0)
 	if err != nil && !p.flag.Changed {

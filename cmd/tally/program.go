@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A program is what a tally is: its version, and the functions' source that it carries.
+// A program is the tally that runs: its version, and the functions' source that it carries.
 type program struct {
 	version string // such as "v1.2.3"; "": none is known
 	source  fs.FS
 }
 
-// programKey is the key of another program in a command's context, which only tests set.
+// programKey is the key in a command's context of the program to take instead. Only tests set it.
 type programKey struct{}
 
 // programOf returns the program that runs a command.
@@ -39,8 +39,8 @@ func uploadFrom(ctx context.Context, folder string) (*deploy.Upload, error) {
 	return deploy.ReadUpload(ctx, folder)
 }
 
-// moduleVersion returns the version of the module, which names the revision that it was built from;
-// "" if the go command knew none.
+// moduleVersion returns the version of the module that the program was built from; "" if the go
+// command knew none.
 func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "(devel)" {

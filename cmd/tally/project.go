@@ -11,15 +11,15 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 )
 
-// projectID is what a project's id looks like; some begin with a domain
+// projectID matches the id of a project. Some ids begin with a domain
 // (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
 var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
 
-// emulatorID is what an emulator takes.
+// emulatorID matches an id of a project that an emulator takes.
 var emulatorID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
 
-// projectOf returns the id of the project that a flag names, or else the environment or
-// .firebaserc, and where it is from; "" if none does.
+// projectOf returns the id of the project, and where the id is from: the flag, the environment or
+// .firebaserc, whichever is the first to name one. The id is "" if none does.
 func projectOf(flag string, folder *appfolder.Folder) (id, from string, err error) {
 	id, from = flag, "--project"
 	if id == "" {
@@ -42,7 +42,7 @@ func projectOf(flag string, folder *appfolder.Folder) (id, from string, err erro
 var errNoProject = errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 
 // realProject returns the app's folder and the id of its project, for a command that works on what
-// is deployed: there must be one. flag is what --project says.
+// is deployed. It is an error if no project is named. flag is the value of --project.
 func realProject(s settingsFile, flag string, logs io.Writer) (folder *appfolder.Folder, id string, err error) {
 	folder, err = s.here(logs)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errDial is about a client that could not be opened.
+// errDial says that no client of Firestore could be opened.
 var errDial = errors.New("cannot reach Firestore")
 
-// explain adds the remedy to an error that has one. It is the error of a command that needs the
-// access to the project.
+// explain adds the remedy to the error of a command, if there is one. needs is the access to the
+// project that the command takes.
 func explain(err error, project string, needs access) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -49,8 +49,8 @@ func remedyOf(err error, project string, needs access) string {
 	}
 }
 
-// inUsersWords returns an error that says what err says, in lines of which none is from an id, and
-// with paths as the user of the database knows them.
+// inUsersWords returns err in the user's words. Paths begin at the database's root, and a line
+// break in an id cannot make a line of its own.
 func inUsersWords(err error, project, database string) error {
 	if err == nil {
 		return nil

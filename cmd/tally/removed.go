@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// removedTemplates returns the templates of routes that are gone, in their text. It refuses a
-// template that one of the routes has that run: these keep its documents.
+// removedTemplates returns the templates of routes that are gone. text has these routes. It is an
+// error if a route that runs still writes to documents of such a template.
 func removedTemplates(routes rollup.Routes, text string) ([]*rollup.Template, error) {
 	if text == "" {
 		return nil, nil
@@ -45,10 +45,10 @@ const removedPage = 300
 // errMeanwhile says that the app wrote documents while their totals were being taken away.
 var errMeanwhile = errors.New("documents were written meanwhile, and keep their totals; the same command goes on")
 
-// withdraw finds the documents of templates that no route has any more, and in them the totals and
-// the field tally that their routes left. Unless it is a dry run, it takes these away. A document
-// of Tally's own that holds nothing else is deleted. It returns how many documents had something
-// left; those that it could not write are not among them.
+// withdraw finds the documents of templates that no route has any more. They still have the totals
+// and the field tally that their routes left. Unless it is a dry run, withdraw takes these away,
+// and deletes a document of Tally's own that holds nothing else. It returns how many documents it
+// found, without those that somebody wrote meanwhile: they keep their totals.
 func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
 	done, refused := 0, 0
 	for _, template := range templates {
@@ -92,7 +92,7 @@ func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Fou
 	work.SetLimit(concurrency)
 	for _, f := range found {
 		work.Go(func() error {
-			err := store.Remove(ctx, f.Counter, wholly(f))
+			err := store.Remove(ctx, f.Counter, allFormer(f))
 			if errors.Is(err, rollup.ErrConflict) {
 				conflicts.Add(1)
 				return nil
@@ -104,9 +104,10 @@ func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Fou
 	return int(conflicts.Load()), err
 }
 
-// wholly returns the roll-up of a document that is to lose everything of Tally's. Every total that
-// Tally ever kept there is among its former totals, unless the template names it.
-func wholly(f rollup.Found) rollup.RollUp {
+// allFormer returns the roll-up of a document that is to lose everything of Tally's. Store.Remove
+// takes away the template's totals and the former ones. So allFormer lists all other totals that
+// Tally ever kept there as former.
+func allFormer(f rollup.Found) rollup.RollUp {
 	r, names := f.RollUp, f.Counter.Template.Totals()
 	r.Tally.Former = slices.DeleteFunc(slices.Concat(r.Tally.Former, r.Tally.Totals), func(name string) bool { return slices.Contains(names, name) })
 	slices.Sort(r.Tally.Former)

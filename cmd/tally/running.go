@@ -13,8 +13,8 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 )
 
-// statedBy returns how the functions are configured as far as the command is told: by its flag of
-// routes, the environment or tally.yaml.
+// statedBy returns the configuration of the functions that the command is told: by its flag of
+// routes, by the environment, or by tally.yaml.
 func statedBy(flag string, folder *appfolder.Folder, project string) (stated, error) {
 	variables := named(folder)
 	said := stated{by: nobody}
@@ -34,8 +34,8 @@ func statedBy(flag string, folder *appfolder.Folder, project string) (stated, er
 }
 
 // askFunctions asks the functions that run how they are configured: those of tally dev on an
-// emulator, else those that are deployed. An error is about what they say, or ctx has ended; what
-// cannot be asked is none.
+// emulator, else those that are deployed. Functions that cannot be asked are no error: unread says
+// why. It is an error if their configuration is invalid, or if ctx ends.
 func askFunctions(ctx context.Context, project string, folder *appfolder.Folder) (running, error) {
 	runs := running{project: project, of: "the deployed functions"}
 	var variables map[string]string
@@ -66,7 +66,7 @@ func askFunctions(ctx context.Context, project string, folder *appfolder.Folder)
 	return runs, nil
 }
 
-// load returns what the variables of a project's functions say.
+// load returns the configuration that the variables of a project's functions say.
 func load(variables map[string]string, folder *appfolder.Folder, project string) (config.Config, error) {
 	variables = maps.Clone(variables)
 	variables["GOOGLE_CLOUD_PROJECT"] = project

@@ -24,15 +24,15 @@ import (
 
 // A databaseCommand is a command that works on a database.
 type databaseCommand struct {
-	access  access        // what it does there, as its help says
-	called  func() access // what it does as it was called, where that depends on its flags; nil: access
-	asks    string        // usage of its flag --yes; empty: it asks nothing
-	endless bool          // it has no timeout unless the flag says one
+	access  access        // what it does there, unless a flag asks for more; its help names the role
+	called  func() access // what this call does, where flags decide that; nil: access
+	asks    string        // usage of its flag --yes; empty: the command asks nothing
+	endless bool          // there is no timeout unless --timeout sets one
 	dial    []grpc.DialOption
 	run     func(ctx context.Context, s *session, args []string) error
 }
 
-// databaseFlags are what the flags say that all these commands have.
+// databaseFlags are the values of the flags that every databaseCommand has.
 type databaseFlags struct {
 	settings settingsFile
 	project  string
@@ -43,7 +43,7 @@ type databaseFlags struct {
 	yes      bool
 }
 
-// define gives c the flags, and makes it the command.
+// define gives c the flags, and has it run d.
 func (d databaseCommand) define(c *cobra.Command) *cobra.Command {
 	var flags databaseFlags
 	f := c.Flags()
@@ -92,7 +92,7 @@ func (d databaseCommand) execute(c *cobra.Command, flags databaseFlags, args []s
 	return s.told(s.ended(ctx, err))
 }
 
-// A session is what a command works with while it works on a database.
+// A session is one run of a databaseCommand, with what it works on.
 type session struct {
 	*dialog
 	needs    access
@@ -102,8 +102,8 @@ type session struct {
 	client   *firestore.Client
 }
 
-// open finds out on which project, by which routes and on which database the command works, and
-// opens that.
+// open finds out the project, the routes and the database that the command works on, and opens the
+// database.
 func (s *session) open(ctx context.Context, flags databaseFlags, dial []grpc.DialOption) error {
 	folder, err := flags.settings.here(s.logs)
 	if err != nil {
@@ -138,8 +138,9 @@ func (s *session) open(ctx context.Context, flags databaseFlags, dial []grpc.Dia
 	return nil
 }
 
-// chooseProject returns the id of the project: that of the flag, of the environment or of
-// .firebaserc, else that of the credentials, or demo-tally on an emulator.
+// chooseProject returns the id of the project. The flag comes first, then the environment, then
+// .firebaserc. If none of them names a project, it is demo-tally on an emulator, and otherwise the
+// credentials' project.
 func (s *session) chooseProject(ctx context.Context, flag string, folder *appfolder.Folder) (string, error) {
 	project, from, err := projectOf(flag, folder)
 	if err != nil {
@@ -176,7 +177,7 @@ func credentialsProject(ctx context.Context) (string, error) {
 	return credentials.ProjectID, nil
 }
 
-// counter returns the counter of an argument, whether there is one or not.
+// counter returns the counter that an argument names. The counter need not exist.
 func (s *session) counter(arg string) (counter, error) {
 	c, err := counterOf(s.config.Routes, arg)
 	if s.assumed && errors.Is(err, errNoRoute) {
@@ -185,7 +186,8 @@ func (s *session) counter(arg string) (counter, error) {
 	return c, err
 }
 
-// existing returns the counter of an argument, and an error unless there is one.
+// existing returns the counter that an argument names. It is an error if the counter does not
+// exist.
 func (s *session) existing(ctx context.Context, arg string) (counter, error) {
 	c, err := s.counter(arg)
 	if err != nil {
@@ -195,8 +197,9 @@ func (s *session) existing(ctx context.Context, arg string) (counter, error) {
 	return c, err
 }
 
-// existingSource returns the counter of an argument that names one of its sources, too, whose
-// shards the command changes.
+// existingSource returns the counter that an argument names, and the source whose shards the
+// command changes. It is an error if the counter does not exist, or the argument names several
+// sources.
 func (s *session) existingSource(ctx context.Context, arg string) (counter, *rollup.Route, error) {
 	c, err := s.existing(ctx, arg)
 	if err != nil {
@@ -206,7 +209,8 @@ func (s *session) existingSource(ctx context.Context, arg string) (counter, *rol
 	return c, r, err
 }
 
-// existingTotal returns the counter of an argument, and the total of it that has the name.
+// existingTotal returns the counter that an argument names, and its total of that name. It is an
+// error if either does not exist.
 func (s *session) existingTotal(ctx context.Context, arg, name string) (counter, *shards.Counter, error) {
 	c, err := s.existing(ctx, arg)
 	if err != nil {
@@ -216,8 +220,8 @@ func (s *session) existingTotal(ctx context.Context, arg, name string) (counter,
 	return c, total, err
 }
 
-// shards returns a source of the counter as package shards has it. A source that no document is
-// above has no place for its number of shards, which is n then.
+// shards returns package shards' view of a source of the counter. A document above the source says
+// how many shards there are. If there is no such document, there are n.
 func (s *session) shards(c counter, r *rollup.Route, field document.Field, n int, opts ...shards.Option) *shards.Counter {
 	collection := r.Shards(c.Counter)
 	doc := above(collection)
@@ -233,8 +237,8 @@ func totalFlag(c *cobra.Command) *string {
 	return c.Flags().String("total", "", "name of the total in the roll-up, where the counter has several")
 }
 
-// total returns the one total of the counter that has the name, or its only one if that is empty,
-// as package shards has it.
+// total returns package shards' view of a total of the counter: the one that has the name, or if
+// the name is empty, the only one.
 func (s *session) total(c counter, name string) (*shards.Counter, error) {
 	r, total, err := c.total(name)
 	if err != nil {

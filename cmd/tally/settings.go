@@ -40,8 +40,8 @@ func (s settingsFile) here(logs io.Writer) (*appfolder.Folder, error) {
 	return f, checkVariables(f)
 }
 
-// checkVariables returns an error that names the variables of tally.yaml that begin as the
-// functions' own do, and are none of these.
+// checkVariables returns an error that names each variable of tally.yaml that begins with TALLY_
+// and that the functions do not have.
 func checkVariables(f *appfolder.Folder) error {
 	known, err := env.GetFieldParams(new(config.Config))
 	if err != nil {
@@ -63,7 +63,7 @@ func checkVariables(f *appfolder.Folder) error {
 func named(folder *appfolder.Folder) map[string]string {
 	variables := folder.Variables()
 	for name, value := range env.ToMap(os.Environ()) {
-		if value != "" && strings.HasPrefix(name, "TALLY_") && name != "TALLY_USAGE_FILE" { // which is one process's own
+		if value != "" && strings.HasPrefix(name, "TALLY_") && name != "TALLY_USAGE_FILE" { // that is for one process alone
 			variables[name] = value
 		}
 	}

@@ -31,10 +31,10 @@ type stackFlags struct {
 	rules    string // where the security rules are from, as tally dev says it
 	flags    *pflag.FlagSet
 
-	severity  string            // from which on the functions log
-	variables map[string]string // of the functions, that the command sets
+	severity  string            // the least that the functions log
+	variables map[string]string // of the functions; the command sets them
 
-	joins  bool   // an emulator that serves the port is used
+	joins  bool   // the command uses an emulator that serves the port already
 	joined string // how an emulator was found that somebody else runs; "": the stack runs its own
 }
 
@@ -49,8 +49,8 @@ func (f *stackFlags) define(c *cobra.Command) {
 }
 
 // configure reads the functions' configuration, and checks what can be checked before anything is
-// started. It takes the app's folder, the environment above it, and above both the command's own
-// variables. The functions log from the severity on, unless TALLY_LOG_LEVEL says another.
+// started. The command's variables win over the environment, which wins over the app's folder. The
+// functions log lines of the severity and above, unless TALLY_LOG_LEVEL says another.
 func (f *stackFlags) configure(
 	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string,
 ) (err error) {
@@ -85,11 +85,11 @@ func (f *stackFlags) configure(
 	return f.chooseRules(folder)
 }
 
-// functions returns the environment of the functions and what it says.
+// functions returns the environment of the functions, and the configuration that it says.
 func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[string]string, config.Config, error) {
 	environment := env.ToMap(os.Environ())
 	for name, value := range named(folder) {
-		if name != "TALLY_TELEMETRY" { // the file's is of what is deployed
+		if name != "TALLY_TELEMETRY" { // tally.yaml sets it for the deployed functions
 			environment[name] = value
 		}
 	}
@@ -155,8 +155,8 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	}
 }
 
-// choosePorts returns an error unless the others are free, and those of the functions. If nobody
-// chose these and one is in use, any that are free do.
+// choosePorts checks that the functions' ports and the others are free. If that fails and the user
+// did not choose the functions' ports, it has the functions take any that are free.
 func (f *stackFlags) choosePorts(others ...port) error {
 	functions := port{"functions-port", f.FunctionsPort, f.Processes}
 	err := check(append([]port{functions}, others...)...)

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// stopped runs a command that is stopped when the calls-th call of a method of Firestore has been answered,
-// or, of a stream, is about to begin.
+// stopped runs a command that is stopped when the calls-th call of a method of Firestore has been
+// answered, or, of a stream, is about to begin.
 func (c *console) stopped(method string, calls int64, args ...string) (status int, stderr string) {
 	ctx, cancel := context.WithCancelCause(c.t.Context())
 	defer cancel(nil)
@@ -74,7 +74,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A deletion of many counters is stopped by Ctrl-C. It leaves none by half, and the same command goes on.
+// A deletion of many counters is stopped by Ctrl-C. It leaves none by half, and the same command
+// goes on.
 func TestDeleteMatchingGoesOn(t *testing.T) {
 	c := newConsole(t)
 	const n = 3 * deletedAtOnce

@@ -21,9 +21,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestStory plays testdata/story: what a user types and reads, in an empty folder, with tally on the
-// PATH, an emulator that runs and a project of the story's own. A line is a command of testscript
-// (https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript), or one of these:
+// TestStory plays testdata/story: what a user types and reads, in an empty folder, with tally on
+// the PATH, an emulator that runs and a project of the story's own. A line is a command of
+// testscript (https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript), or one of these:
 //
 //	put PATH JSON       write fields of a document, past the rules; PATH is as in a Go string, as is SHARD
 //	doc PATH            print a document as JSON
@@ -31,8 +31,8 @@ import (
 //	client USER SHARD   add 1 to a shard as a signed-in user's app does, bound by firestore.rules
 //	await FILE REGEXP   until a file has that; $match is then the group in the expression, if any
 //
-// A command that runs beside the story is begun by exec sh -c 'exec tally dev > dev 2>&1' &dev&, and gets
-// a Ctrl-C by kill -INT dev.
+// A command that runs beside the story is begun by exec sh -c 'exec tally dev > dev 2>&1' &dev&,
+// and gets a Ctrl-C by kill -INT dev.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{

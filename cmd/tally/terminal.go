@@ -19,12 +19,12 @@ import (
 	"golang.org/x/term"
 )
 
-// shown returns text from a document or a user as a terminal may show it, in one line and one
-// column. Control characters, marks that change the direction of writing, whatever else has no look
-// of its own, and bytes that are not UTF-8 are escaped.
+// shown returns text from a document or a user as a terminal may show it: in one line and one
+// column. It escapes control characters, marks that change the direction of writing, other
+// characters that cannot be seen, and bytes that are not UTF-8.
 func shown(text string) string { return escape(text, "") }
 
-// escaped has the texts among the arguments shown.
+// escaped replaces each text among the arguments by what shown returns for it.
 func escaped(args []any) []any {
 	for i, arg := range args {
 		switch arg := arg.(type) {
@@ -37,8 +37,8 @@ func escaped(args []any) []any {
 	return args
 }
 
-// escape escapes what a terminal must not get, but for the characters that are kept. An escaped
-// string of JSON has the same value.
+// escape escapes the characters that a terminal must not get, except those in keep. A string of
+// JSON that is escaped still has the same value.
 func escape(text, keep string) string {
 	var b strings.Builder
 	for i, size := 0, 0; i < len(text); i += size {
@@ -58,7 +58,7 @@ func escape(text, keep string) string {
 	return b.String()
 }
 
-// said returns what an error says, with a line for each of several errors that are joined.
+// said returns the text of an error: a line for each of the errors that it joins.
 func said(err error) string {
 	many, ok := err.(interface{ Unwrap() []error })
 	joined := ok && err.Error() == errors.Join(many.Unwrap()...).Error()
@@ -73,12 +73,12 @@ func said(err error) string {
 	return strings.Join(all, "\n")
 }
 
-// widestCell is the most columns that a cell widens the lines above and below it to. A longer one
-// sticks out: a single id may have 1,499 bytes. Paths of two of Firestore's own ids have some 60.
+// widestCell is the greatest width of a column of a table. A longer cell sticks out of its column:
+// a single id may have 1,499 bytes. Paths with two of Firestore's own ids have some 60.
 const widestCell = 64
 
-// table puts the cells of lines, which tabs separate, below each other, as wide as a terminal shows
-// them. An empty line ends a table.
+// table lays out lines of cells, which tabs separate, in columns. It measures cells as wide as a
+// terminal shows them. An empty line ends a table, and another begins.
 func table(text string) string {
 	blocks := strings.Split(text, "\n\n")
 	for i, block := range blocks {
@@ -92,7 +92,7 @@ func table(text string) string {
 	return strings.Join(blocks, "\n\n")
 }
 
-// widthsOf returns how wide the columns of rows are, but for the last of each row.
+// widthsOf returns the widths of the columns of rows. The last cell of a row does not count.
 func widthsOf(rows []string) (widths []int) {
 	for _, row := range rows {
 		cells := strings.Split(row, "\t")
@@ -119,9 +119,9 @@ func padded(row string, widths []int) string {
 	return strings.Join(cells, "")
 }
 
-// A screen is an output of a command. It escapes what a terminal must not get but newlines and
-// tabs, which the caller escapes by shown where they are not its own. What is written takes the
-// place of a progress, which is drawn again below.
+// A screen is an output of a command. It escapes the characters that a terminal must not get. It
+// keeps newlines and tabs, so the caller uses shown for text that may hold some of its own. Text
+// that is written takes the place of a progress, which is then drawn again below it.
 type screen struct {
 	raw      io.Writer
 	terminal bool
@@ -153,8 +153,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// A progress is how far a command is. On a terminal the last line shows it, once the first second
-// is over. It may be used by many goroutines.
+// A progress says how much of its work a command has done. On a terminal the last line shows it,
+// from the first second on. It may be used by many goroutines.
 type progress struct {
 	screen      *screen
 	what, unit  string // the screen's lock guards what
@@ -198,13 +198,13 @@ func (p *progress) draw() {
 	}
 }
 
-// at says that so much is done, out of a total.
+// at notes how much is done, and how much there is.
 func (p *progress) at(done, total int) {
 	p.done.Store(int64(done))
 	p.total.Store(int64(total))
 }
 
-// describe says what is done from now on.
+// describe gives the work another name from now on.
 func (p *progress) describe(what string) {
 	p.screen.mu.Lock()
 	defer p.screen.mu.Unlock()
@@ -239,8 +239,9 @@ var errUnconfirmed = errors.New("nothing was changed; --yes goes on without a qu
 // answerWithin is how long a question waits where there is no terminal, and so perhaps nobody.
 const answerWithin = time.Minute
 
-// confirm asks the user whether to go on, unless yes says so. It returns errUnconfirmed if the
-// answer is no, or if there is none because in has ended, or is no terminal and says nothing.
+// confirm asks the user whether to go on, unless yes is set. It returns errUnconfirmed if the
+// answer is no. No answer is a no, too: the input ends, or it is no terminal and stays silent for
+// answerWithin.
 func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, question string) error {
 	if yes {
 		return nil
@@ -262,8 +263,8 @@ func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, questi
 	return nil
 }
 
-// ask asks a question and returns the next line, without the blanks around it. It returns early
-// when ctx ends, and leaves the reading behind then, as a command soon ends.
+// ask asks a question and returns the next line, without the blanks around it. When ctx ends, it
+// returns at once. Its goroutine goes on reading then, which does no harm: the command soon ends.
 func ask(ctx context.Context, in *bufio.Reader, out io.Writer, question string) (answer string, err error) {
 	type line struct {
 		text string

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// On a terminal, what takes longer than a second shows how far it is, which leaves no trace in what else
-// is printed.
+// On a terminal, what takes longer than a second shows how far it is, which leaves no trace in what
+// else is printed.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var terminal bytes.Buffer

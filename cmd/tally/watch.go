@@ -45,8 +45,8 @@ func watch(ctx context.Context, s *session, args []string) error {
 	return watching.Wait()
 }
 
-// rollUps calls each with what the counter's roll-up says, nil if there is none, first and whenever
-// it was rolled up, until ctx ends, which is no error.
+// rollUps calls each with the counter's roll-up as it is, and again whenever the counter was rolled
+// up; nil: there is no roll-up. It goes on until ctx ends, which is no error.
 func rollUps(ctx context.Context, s *session, c counter, each func(*rollUp) error) error {
 	versions := s.client.Doc(c.RollUp).Snapshots(ctx)
 	defer versions.Stop()

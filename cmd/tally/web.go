@@ -75,11 +75,11 @@ func checkRoute(routes rollup.Routes, counter string) error {
 	return nil
 }
 
-// isCount reports whether the total is that of DefaultRoute.
+// isCount reports whether the total is the sum of the field count, as in DefaultRoute.
 func isCount(t rollup.Total) bool { return t.String() == "count" }
 
-// pageConfig is what the page asks for, in JSON: where Firestore is, and what its counters are
-// called.
+// pageConfig returns the page's configuration in JSON: where Firestore is, and the paths of the
+// page's counters.
 func pageConfig(addr, project, database string) ([]byte, error) {
 	colon := strings.LastIndex(addr, ":") // there is one: an emulator answers at the address
 	return json.Marshal(map[string]any{

@@ -185,12 +185,12 @@ func (w *database) commit(write func(*firestore.Transaction) error) {
 // eventually bounds the waits; the machine may be slow.
 const eventually = 60 * time.Second
 
-// askAgain is how often a document that is waited for is read. A listener would not do: Google's emulator tells
-// it nothing of a commit that falls into its beginning.
+// askAgain is how often a document that is waited for is read. A listener would not do: Google's
+// emulator tells it nothing of a commit that falls into its beginning.
 const askAgain = 10 * time.Millisecond
 
-// wantRollUp waits until the roll-up covers the last write, and compares its totals, and num_shards of
-// its tally. The last write must be to the roll-up's own sources, else nothing makes it so new.
+// wantRollUp waits until the roll-up covers the last write, and compares its totals, and num_shards
+// of its tally. The last write must be to the roll-up's own sources, else nothing makes it so new.
 func (w *database) wantRollUp(path string, want map[string]any) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)

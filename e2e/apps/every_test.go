@@ -137,9 +137,9 @@ func (w *database) load(ctx context.Context, counter string, shards int, perSeco
 	w.t.Logf("%s: %.0f increments/s", counter, float64(increments.Load())/time.Since(began).Seconds())
 }
 
-// TestEvery keeps counters by one tick: one with 300 increments a second, rolled up every second, and
-// one every ten; one of which a client adds 1 and another takes 1 away; one whose shards are deleted.
-// Then ticks overlap, and one is cut off.
+// TestEvery keeps counters by one tick: one with 300 increments a second, rolled up every second,
+// and one every ten; one of which a client adds 1 and another takes 1 away; one whose shards are
+// deleted. Then ticks overlap, and one is cut off.
 func TestEvery(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -192,8 +192,8 @@ func TestCallersGoAway(t *testing.T) {
 	t.Parallel()
 	client := emulatortest.Client(t)
 	project := strings.Split(client.Doc("a/b").Path, "/")[1]
-	// A connection that a caller leaves must not be met again by another: net/http may tell that one the
-	// first one's error.
+	// A connection that a caller leaves must not be met again by another: net/http may tell that one
+	// the first one's error.
 	send := func(ctx context.Context, c *http.Client, id, counter string) error {
 		e := newEvent(t, id, project, "counters/"+counter+"/shards/0")
 		req, err := e.Request(ctx, at(callers, project))

@@ -66,8 +66,8 @@ func TestMigratePageRoutes(t *testing.T) {
 	}
 }
 
-// migrateExtension is tally migrate firestore-counter, without its prompt: it returns what it found before
-// and after.
+// migrateExtension is tally migrate firestore-counter, without its prompt: it returns what it found
+// before and after.
 func migrateExtension(ctx context.Context, client *firestore.Client, progress func(done int)) (before, after *migration.Plan, err error) {
 	return migrateExtensionBy(ctx, client, strings.Join(migratedRoutes, ";"), progress)
 }
@@ -249,8 +249,8 @@ func TestMigrateExtensionTooEarly(t *testing.T) {
 	}
 }
 
-// Many documents of two kinds, in all states that the extension leaves, while clients go on writing.
-// The command is stopped in the middle, with commits on their way, and run again.
+// Many documents of two kinds, in all states that the extension leaves, while clients go on
+// writing. The command is stopped in the middle, with commits on their way, and run again.
 func TestMigrateManyDocuments(t *testing.T) {
 	t.Parallel()
 	w := newMigration(t)

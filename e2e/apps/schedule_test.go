@@ -89,7 +89,8 @@ func TestSchedule(t *testing.T) {
 	}
 	w.wantRollUp("posts/p/rollups/c", map[string]any{"likes": int64(1), "views": int64(0), "num_shards": int64(1)})
 	(&database{t: t, client: other}).wantRollUp("rollups/c", count(int64(7), 1))
-	// the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up and sum
+	// the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up
+	// and sum
 	if want := (billing.Counts{Reads: 1 + 2 + 3 + 2, Writes: 2}); second.Billed != want {
 		t.Errorf("billed %+v, want %+v", second.Billed, want)
 	}

@@ -32,8 +32,8 @@ func (p *migratedPage) increment(t *testing.T, shard string) {
 // randomShard is the id of the shard of a client of the extension.
 func randomShard(n int) string { return fmt.Sprintf("%08x-7f3a-4d4e-9c1b-2f6e0a9d5c11", n*0x1234567) }
 
-// A trigger adds 1 to posts/p for each document posts/p/likes/{user}, and then, in its next version,
-// to a shard. Some events reach the old version late, and some events come twice.
+// A trigger adds 1 to posts/p for each document posts/p/likes/{user}, and then, in its next
+// version, to a shard. Some events reach the old version late, and some events come twice.
 func TestMigrateTriggerThatIncrements(t *testing.T) {
 	t.Parallel()
 	w := newMigration(t)
@@ -122,8 +122,8 @@ func waitRollUp(t *testing.T, c *shards.Counter, at time.Time) (shards.RollUp, e
 	}
 }
 
-// A trigger that sums the shards anew, into a document of its own, works beside Tally: both read the
-// same shards, and either can be switched off.
+// A trigger that sums the shards anew, into a document of its own, works beside Tally: both read
+// the same shards, and either can be switched off.
 func TestMigrateTriggerThatSums(t *testing.T) {
 	t.Parallel()
 	w := newMigration(t)

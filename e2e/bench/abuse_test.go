@@ -78,8 +78,8 @@ var abuses = []abuse{
 }
 
 // BenchmarkAbuse is what one anonymous account can cost, for each request, and how many of them one
-// program sends to the emulator in a minute. Tally's own reads and writes are those
-// until all roll-ups are right. Those of an audit after that come beside, and are not in the dollars.
+// program sends to the emulator in a minute. Tally's own reads and writes are those until all
+// roll-ups are right. Those of an audit after that come beside, and are not in the dollars.
 func BenchmarkAbuse(b *testing.B) {
 	rules, err := os.ReadFile("../../firestore.rules")
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// BenchmarkClients is how long clients wait for the acknowledgement of their increments of one counter of 10
-// shards, with Tally and without any function. One iteration is 5 s of each, in turn. Increments are
-// fired on schedule by 8 clients, whatever is still in flight, and the wait counts from when one was
-// due.
+// BenchmarkClients is how long clients wait for the acknowledgement of their increments of one
+// counter of 10 shards, with Tally and without any function. One iteration is 5 s of each, in turn.
+// Increments are fired on schedule by 8 clients, whatever is still in flight, and the wait counts
+// from when one was due.
 //
 // The ratio is of the medians over the iterations of each one's p99, so that a stall of the machine
 // during one of them does not decide it; the p99s are of all increments.

@@ -21,14 +21,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// deltas is the way in which apps keep totals by hand: each event adds to the totals, or takes away,
-// what its document was before and is now.
+// deltas is the way in which apps keep totals by hand: each event adds to the totals, or takes
+// away, what its document was before and is now.
 const deltas = "Deltas"
 
 // BenchmarkOrders creates 300 orders in one collection, and changes them 900 times at 30 a second:
 // they move between 20 shops, are paid or not, and change their amounts. Tally and deltas keep each
-// shop's number of orders, revenue and largest amount from the same writes, at the same time. 5 % of
-// the events come twice, as Eventarc's may.
+// shop's number of orders, revenue and largest amount from the same writes, at the same time. 5 %
+// of the events come twice, as Eventarc's may.
 //
 //	reads/1000, writes/1000  billed to the function, per 1,000 writes of orders
 //	p50-ms, p99-ms           from a write's commit until the totals hold it: Tally's as a listener sees
@@ -343,8 +343,8 @@ func soldAs(d *firestoredata.Document) sold {
 	return sold{f["shop"].GetStringValue(), f["status"].GetStringValue(), f["amount"].GetIntegerValue()}
 }
 
-// add adds what an event makes of the totals, in one transaction, which reads nothing: so no two wait
-// for each other's reads.
+// add adds what an event makes of the totals, in one transaction, which reads nothing: so no two
+// wait for each other's reads.
 func (a *adding) add(ctx context.Context, e trigger.Event, project string) error {
 	client, err := a.client(ctx, project, deltas)
 	if err != nil {

@@ -248,7 +248,8 @@ func (f *feed) report() {
 	f.b.ReportMetric(percentile(lags, 99), "p99-ms")
 }
 
-// BenchmarkPosts counts likes and comments in 1,000 posts, at 100 changes a second in all, for a minute.
+// BenchmarkPosts counts likes and comments in 1,000 posts, at 100 changes a second in all, for a
+// minute.
 //
 //	reads/change, writes/change  billed to the function
 //	p50-ms, p99-ms               from a change's commit until Firestore has accepted a total that holds it
@@ -320,10 +321,10 @@ func BenchmarkCount(b *testing.B) {
 	}
 }
 
-// BenchmarkShared is what it means to an app that its post holds the totals too. For 30 s there are 20
-// likes and comments a second, and transactions of the app's, one after another, that read the post and
-// edit it: 20 a second of a server, which lock the post for 5 ms, or 4 a second of a phone that is 100 ms
-// away, which lock nothing and begin again if the post has changed.
+// BenchmarkShared is what it means to an app that its post holds the totals too. For 30 s there are
+// 20 likes and comments a second, and transactions of the app's, one after another, that read the
+// post and edit it: 20 a second of a server, which lock the post for 5 ms, or 4 a second of a phone
+// that is 100 ms away, which lock nothing and begin again if the post has changed.
 //
 //	tx/s, attempts/tx, p50-ms, p99-ms  of the app's transactions, from their schedule
 //	snapshots/edit                     to the app's listener, for each transaction
@@ -403,8 +404,8 @@ func lockingEdit(ctx context.Context, client *firestore.Client, doc *firestore.D
 	return attempts, err
 }
 
-// optimisticEdit edits a document if it is still as it was read, as transactions of phones and browsers do. It
-// tries again at once; their SDKs pause, and give up after five attempts.
+// optimisticEdit edits a document if it is still as it was read, as transactions of phones and
+// browsers do. It tries again at once; their SDKs pause, and give up after five attempts.
 func optimisticEdit(ctx context.Context, _ *firestore.Client, doc *firestore.DocumentRef) (attempts int, err error) {
 	for {
 		attempts++
@@ -423,8 +424,8 @@ func optimisticEdit(ctx context.Context, _ *firestore.Client, doc *firestore.Doc
 	}
 }
 
-// listen listens to the post as the app does. It returns a function that ends that and returns how many
-// snapshots came.
+// listen listens to the post as the app does. It returns a function that ends that and returns how
+// many snapshots came.
 func (f *feed) listen() func() int {
 	ctx, cancel := context.WithCancel(f.b.Context())
 	var listener sync.WaitGroup

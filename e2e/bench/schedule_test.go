@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// BenchmarkSchedule is what the process that is deployed needs for one call of RollUpOnSchedule, its start
-// included: processor time, the user's and the system's, and the most memory. The call keeps counters of 10
-// shards for half a minute, each of which is incremented once a second; or it audits 2,000 counters of 2
-// shards that have no roll-up, and then the same that have.
+// BenchmarkSchedule is what the process that is deployed needs for one call of RollUpOnSchedule,
+// its start included: processor time, the user's and the system's, and the most memory. The call
+// keeps counters of 10 shards for half a minute, each of which is incremented once a second; or it
+// audits 2,000 counters of 2 shards that have no roll-up, and then the same that have.
 func BenchmarkSchedule(b *testing.B) {
 	binary := build(b, "deployed")
 	const route = "TALLY_ROUTES=counters/{counter}/shards/{shard} -> rollups/{counter} : count"
@@ -99,7 +99,8 @@ func (c *counters) incrementEachSecond(ctx context.Context, counter int) error {
 	}
 }
 
-// A called is a call of RollUpOnSchedule: what it answered of the database, and what its process used.
+// A called is a call of RollUpOnSchedule: what it answered of the database, and what its process
+// used.
 type called struct {
 	Counters int
 	Complete bool

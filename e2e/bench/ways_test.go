@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkWays increments one counter for 10 s, with each way to aggregate. Then it waits up to 60 s for
-// the events. Rate 0 is as many increments as the emulator takes.
+// BenchmarkWays increments one counter for 10 s, with each way to aggregate. Then it waits up to 60
+// s for the events. Rate 0 is as many increments as the emulator takes.
 //
 //	reads/1000, writes/1000  billed to the function, per 1,000 increments
 //	p50-ms, p99-ms           from an increment's commit until a listener sees it in the total

@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	emulatortest.Main(m, emulator.Options{})
 }
 
-// apps are Tally's, by project: a process serves one, and each benchmark has one of its own, perhaps
-// with routes of its own.
+// apps are Tally's, by project: a process serves one, and each benchmark has one of its own,
+// perhaps with routes of its own.
 var apps, routes sync.Map
 
 func onWrite(w http.ResponseWriter, r *http.Request) {
@@ -124,9 +124,9 @@ func (s *summer) client(ctx context.Context, project, way string) (*firestore.Cl
 	return c, err
 }
 
-// A world is a database with one counter, its clients, and perhaps a function that gets an event for
-// each increment. The events are made from the results of the writes, as the emulator's own are few
-// and late.
+// A world is a database with one counter, its clients, and perhaps a function that gets an event
+// for each increment. The events are made from the results of the writes, as the emulator's own are
+// few and late.
 type world struct {
 	b       *testing.B
 	project string

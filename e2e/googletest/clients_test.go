@@ -230,7 +230,7 @@ func TestFunctionThatIsNotBuilt(t *testing.T) {
 // TestMachinesGcloud runs the machine's gcloud itself.
 func TestMachinesGcloud(t *testing.T) {
 	g := Start(t, project)
-	cmd := exec.Command(machines(t), "--project="+project, "firestore", "databases", "list", "--format=value(name)")
+	cmd := exec.Command(ownGcloud(t), "--project="+project, "firestore", "databases", "list", "--format=value(name)")
 	cmd.Env = g.Environ()
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "projects/"+project+"/databases/(default)" {

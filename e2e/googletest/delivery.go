@@ -19,7 +19,7 @@ func (g *Google) endpoint(t *eventarcpb.Trigger) string {
 	return f.GetServiceConfig().GetUri() + "?__GCP_CloudEventsMode=CE_PUBSUB_BINDING"
 }
 
-// redirect has the subscription of a trigger push to where the trigger goes now.
+// redirect has the subscription of a trigger push to its new destination, if that has changed.
 func (g *Google) redirect(before, t *eventarcpb.Trigger) {
 	s, ok := g.resources[t.GetTransport().GetPubsub().GetSubscription()].(*pubsubpb.Subscription)
 	if ok && !proto.Equal(before.Destination, t.Destination) {

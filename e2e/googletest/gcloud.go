@@ -18,8 +18,8 @@ import (
 //go:embed gcloud.py
 var gcloudPy string
 
-// machines returns the machine's own gcloud. It skips the test under -short.
-func machines(t testing.TB) string {
+// ownGcloud returns the path of the machine's own gcloud. It skips the test under -short.
+func ownGcloud(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs gcloud")
@@ -36,7 +36,7 @@ func machines(t testing.TB) string {
 // The folder is there as long as this process.
 func Gcloud(t testing.TB) string {
 	t.Helper()
-	machines(t)
+	ownGcloud(t)
 	dir, err := serveGcloud()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, emulatortest.Missing())
@@ -44,8 +44,8 @@ func Gcloud(t testing.TB) string {
 	return dir
 }
 
-// server is the process of serveGcloud. A variable of the package holds it, so that its standard
-// input stays open: at the end of that the server ends.
+// server is the process that serveGcloud starts. It ends when its standard input is closed. A
+// variable of the package holds it, so that this stays open as long as the tests run.
 var server *exec.Cmd
 
 // serveGcloud writes gcloud.py to a new folder, starts its server, and returns the folder. The

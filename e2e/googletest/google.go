@@ -96,12 +96,12 @@ type Google struct {
 	rest    *url.URL
 
 	mu        sync.Mutex
-	resources map[string]proto.Message
-	policies  map[string]*iampb.Policy
-	agents    map[string]bool // service accounts of Google's, by email
+	resources map[string]proto.Message // by full name
+	policies  map[string]*iampb.Policy // by full name of the resource
+	agents    map[string]bool          // service accounts of Google's, by email
 	failures  []*failure
 	uploaded  []byte // source of a function
-	last      int    // the number that next gave last
+	last      int    // the last number that next returned
 }
 
 // A failure makes calls fail.
@@ -111,8 +111,8 @@ type failure struct {
 	times       int
 }
 
-// Start starts Google with the project, which has a Firestore database and nothing else. It ends
-// with the test.
+// Start starts Google with the project. The project has a Firestore database, and what Google gives
+// to every project. Google ends with the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
 	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
@@ -336,8 +336,8 @@ func cloned[M proto.Message](of map[string]M) map[string]M {
 // projectOf is the project in a name, by its number or a wildcard.
 var projectOf = regexp.MustCompile(`^projects/(` + Number + `|-)(/|$)`)
 
-// key returns the name under which a resource is kept. It has the project's ID where the name may
-// have its number.
+// key returns the name under which a resource is kept: with the project's id, also if the name has
+// the project's number or a wildcard.
 func (g *Google) key(name string) string {
 	return projectOf.ReplaceAllString(name, "projects/"+g.project+"$2")
 }

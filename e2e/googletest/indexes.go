@@ -67,10 +67,18 @@ func spelt(x *adminpb.Index) string {
 
 // build goes on with the indexes that are being built.
 func (g *Google) build() {
+	if g.Builds <= 0 {
+		return
+	}
+
 	for name, m := range g.resources {
 		operation, ok := m.(*longrunningpb.Operation)
+		if !ok || operation.Done || !strings.Contains(name, "/databases/") {
+			continue
+		}
 		metadata := new(adminpb.IndexOperationMetadata)
-		if !ok || operation.Done || g.Builds <= 0 || !strings.Contains(name, "/databases/") || operation.Metadata.UnmarshalTo(metadata) != nil {
+		err := operation.Metadata.UnmarshalTo(metadata)
+		if err != nil { // it builds no index
 			continue
 		}
 

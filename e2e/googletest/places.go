@@ -60,8 +60,9 @@ func (g *Google) refusalOfJob(name string) error {
 // memory: https://cloud.google.com/run/docs/configuring/services/cpu.
 const sizeByMemory = "0.333"
 
-// sizeAnew sets the CPU of a function back if an update has its memory and not its CPU: then the
-// memory decides. Google's pages say this of new functions. Nobody has verified it for updates.
+// sizeAnew resets the CPU of a function to sizeByMemory if an update sets the memory and not the
+// CPU. Google's pages say that the memory decides the CPU of new functions. Nobody has verified
+// that it also does for updates.
 func sizeAnew(r *functionspb.UpdateFunctionRequest) {
 	paths := r.GetUpdateMask().GetPaths()
 	if slices.Contains(paths, "service_config.available_memory") && !slices.Contains(paths, "service_config.available_cpu") {

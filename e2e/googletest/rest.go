@@ -82,9 +82,9 @@ var (
 	variable = regexp.MustCompile(`\{([\w.]+)(?:=([^}]*))?\}`)
 )
 
-// newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. It
-// takes any version in the path. gcloud calls some versions of which Go has no messages; newer ones
-// have the same.
+// newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. The
+// route also matches other versions in the path. gcloud calls some versions for which Go has no
+// messages, and the messages of a newer version do as well.
 func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotations.HttpRule) route {
 	r := route{method: method, api: api, body: rule.GetBody()}
 

@@ -387,7 +387,8 @@ func (g *Google) put(name string, m proto.Message) {
 	g.resources[name] = m
 }
 
-// place finds the project, the location or the database whose operations a resource's are.
+// place finds the beginning of an operation's name in the name of its resource: a project, a
+// location or a database.
 var place = regexp.MustCompile(`^projects/[^/]+(/(locations|databases)/[^/]+)?`)
 
 // done returns an operation that has ended, with the response or with the call's problem.

@@ -160,8 +160,8 @@ func (d *database) path(relative string) string { return d.name + "/documents/" 
 // parent returns what the collections of a document are below, or those at the top if path is "".
 func (d *database) parent(path string) string { return strings.TrimSuffix(d.path(path), "/") }
 
-// commit sends writes as one commit, which is done whole or not at all. Now and then the emulator answers one
-// with UNKNOWN and no text, while others write; it is sent again.
+// commit sends writes as one commit, which is done whole or not at all. Now and then the emulator
+// answers one with UNKNOWN and no text, while others write; it is sent again.
 func (d *database) commit(u user, writes ...*firestorepb.Write) error {
 	d.t.Helper()
 	req := &firestorepb.CommitRequest{Database: d.name}
@@ -210,7 +210,8 @@ func (d *database) list(u user, parent, collection string) (map[string]fields, e
 	}
 }
 
-// fields are those of a document: int, float64, string, bool, nil, time.Time, fields, or a Firestore value.
+// fields are those of a document: int, float64, string, bool, nil, time.Time, fields, or a
+// Firestore value.
 type fields map[string]any
 
 func value(v any) *firestorepb.Value {

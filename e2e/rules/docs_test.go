@@ -37,8 +37,8 @@ func TestDocsRoutes(t *testing.T) {
 	}
 }
 
-// docsCode returns the JavaScript and the rules on a page of the docs by the heading that they stand
-// under. Blocks under one heading are in order.
+// docsCode returns the JavaScript and the rules on a page of the docs by the heading that they
+// stand under. Blocks under one heading are in order.
 func docsCode(t *testing.T, name string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -347,8 +347,8 @@ func rate(u user, stars any) *firestorepb.Write {
 	return set("shops/s/ratings/"+string(u), fields{"stars": stars})
 }
 
-// A blockAttack is a commit that a block must refuse, and must let through once the part, if it is not
-// "", is true instead.
+// A blockAttack is a commit that a block must refuse, and must let through once the part, if it is
+// not "", is true instead.
 type blockAttack struct {
 	name   string
 	part   string

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A user edits a post, and in the same write num_shards from 2 to 2.0, which are equal to rules. Where
-// an app's rules let that through, no audit takes it for drift.
+// A user edits a post, and in the same write num_shards from 2 to 2.0, which are equal to rules.
+// Where an app's rules let that through, no audit takes it for drift.
 func TestDoubleNumShards(t *testing.T) {
 	t.Parallel()
 	const route = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// lists are all that a client may list, by the path of the rule: of firestore.rules, docs/recipes.md
-// and docs/migrate.md.
+// lists are all that a client may list, by the path of the rule: of firestore.rules,
+// docs/recipes.md and docs/migrate.md.
 var lists = map[string]list{
 	"counters/{counter}":                          {collection: "counters", limit: 100},
 	"counters/{counter}/shards/{shard}":           {parent: "counters/free", collection: "shards"},
@@ -58,8 +58,8 @@ func allRules(t *testing.T) string {
 	return beside(t, firestoreRules(t), all...)
 }
 
-// Every rule that allows lists asks that nothing is skipped, in firestore.rules and wherever the docs
-// have rules, and is in the table above.
+// Every rule that allows lists asks that nothing is skipped, in firestore.rules and wherever the
+// docs have rules, and is in the table above.
 func TestListRules(t *testing.T) {
 	pages := []string{"../../README.md", "../../clients/web/README.md"}
 	err := filepath.WalkDir("../../docs", func(path string, entry os.DirEntry, err error) error {

@@ -22,10 +22,10 @@ var (
 	propertyCommits = flag.Int("rules.commits", 300, "how many commits TestAnyCommits makes")
 )
 
-// Whatever users commit, honest or not, the accepted commits move a counter's total by what they are
-// allowed to and by nothing else: each shard up by 1, or, once per user, the user's own shard to 0 or 1.
-// What an accepted commit did is told by a model of Firestore, which at the end must agree with
-// Firestore itself.
+// Whatever users commit, honest or not, the accepted commits move a counter's total by what they
+// are allowed to and by nothing else: each shard up by 1, or, once per user, the user's own shard
+// to 0 or 1. What an accepted commit did is told by a model of Firestore, which at the end must
+// agree with Firestore itself.
 func TestAnyCommits(t *testing.T) {
 	t.Parallel()
 	start := map[string]fields{
@@ -85,8 +85,8 @@ func TestAnyCommits(t *testing.T) {
 	}
 }
 
-// allowed says what is wrong with a commit that changed docs from before to after, nil if nothing is,
-// and adds up what it added to counters.
+// allowed says what is wrong with a commit that changed docs from before to after, nil if nothing
+// is, and adds up what it added to counters.
 func allowed(before, after map[string]fields, u user, amounts map[string]int) error {
 	for _, path := range slices.Sorted(maps.Keys(changed(before, after))) {
 		parts := strings.Split(path, "/")

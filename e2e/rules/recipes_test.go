@@ -421,8 +421,8 @@ func likePhoto(u user) *firestorepb.Write {
 	return transform(set("photos/p/likes/"+string(u), nil), serverTime("at"))
 }
 
-// dayPath is the path of the visitors' documents, so many days after today in UTC. No case rests on the
-// day's end coming after that of the test.
+// dayPath is the path of the visitors' documents, so many days after today in UTC. No case rests on
+// the day's end coming after that of the test.
 func dayPath(days int) string {
 	return "days/" + time.Now().UTC().AddDate(0, 0, days).Format(time.DateOnly) + "/visitors/"
 }

@@ -1,5 +1,10 @@
-// Package app is what both functions run: it takes the configuration, decodes an event or a call of
-// the schedule, has the engine do the work on the right database, and decides what the answer is.
+// Package app is what both functions run. It reads the configuration, decodes an event or a call of
+// the schedule, has the engine do the work on the right database, and decides how to answer.
+//
+// An HTTP answer is all that Eventarc and Cloud Scheduler learn. Eventarc takes 2xx as an
+// acknowledgement: the event never comes again. After any other answer, or none, the event comes
+// again for up to a day. Cloud Run gives an instance little or no processor time while it serves no
+// request. So whatever must happen happens before the answer.
 //
 //	app.go       the two functions, and what they set up on first use
 //	event.go     the way of an event
@@ -45,8 +50,8 @@ type App struct {
 	setup func() (*service, error)
 }
 
-// New returns an App configured by environ's variables, each "name=value", that logs to logs. The
-// dial options are for the connections to Firestore.
+// New returns an App that logs to logs. The variables that environ returns configure it, each as
+// "name=value". The dial options are for the connections to Firestore.
 func New(environ func() []string, logs io.Writer, dial ...grpc.DialOption) *App {
 	a := &App{environ: environ, logs: logs, dial: dial}
 	a.setup = sync.OnceValues(a.load)
@@ -67,8 +72,8 @@ type service struct {
 	databases sync.Map // *database by id, of those that are open
 }
 
-// load makes the service from the environment. The environment does not change, so a wrong
-// configuration stays wrong.
+// load makes the service from the environment. It is called once: the environment does not change,
+// so a wrong configuration stays wrong.
 func (a *App) load() (*service, error) {
 	loaded, err := config.Load(env.ToMap(a.environ()))
 	if err != nil {
@@ -97,8 +102,8 @@ func (a *App) load() (*service, error) {
 	return s, nil
 }
 
-// newMeter returns a meter of what Firestore bills to this process. It keeps its counts in a file,
-// unless the file's name is empty.
+// newMeter returns a meter of what Firestore bills to this process. The meter also writes its
+// counts to the file, unless the name is empty.
 func newMeter(file string) (*billing.Meter, error) {
 	if file == "" {
 		return billing.NewMeter(nil), nil
@@ -111,7 +116,8 @@ func newMeter(file string) (*billing.Meter, error) {
 	return billing.NewMeter(billing.Mirror(f)), nil
 }
 
-// startTelemetry starts the telemetry that the configuration asks for; nil if that is none.
+// startTelemetry starts the telemetry that the configuration asks for. It returns nil if telemetry
+// is off.
 func startTelemetry(c config.Config, meter *billing.Meter, logger *slog.Logger) (*telemetry.Telemetry, error) {
 	interval := time.Duration(c.TelemetryInterval) * time.Millisecond
 	billed := func() (reads, writes, deletes int64) {
@@ -122,7 +128,7 @@ func startTelemetry(c config.Config, meter *billing.Meter, logger *slog.Logger) 
 }
 
 // OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event
-// is done with, and 500 when it is to be delivered again.
+// is done with, 400 when the request is no event, and 500 when the event must be delivered again.
 func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	ctx := telemetry.Traced(r.Context(), r.Header)
 	s, err := a.setup()
@@ -135,14 +141,15 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 
 	s.ending.RLock()
 	defer s.ending.RUnlock()
-	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
+	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end once the lock is free
 
 	s.serve(ctx, w, r)
 }
 
-// OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With
-// the query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with
-// status 500 when anything failed, so that Scheduler retries.
+// OnSchedule serves a request of Cloud Scheduler. In each database it rolls up the counters of the
+// routes that say "every", and audits the others. With the query parameter dry_run=true it only
+// reports. It answers a scheduleReport as JSON. The status is 500 when anything failed, so that
+// Scheduler calls again.
 func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 	text := cmp.Or(r.URL.Query().Get("dry_run"), "false")
 	dryRun, err := strconv.ParseBool(text)

@@ -14,7 +14,8 @@ import (
 type documentStore interface {
 	rollup.AuditStore
 
-	// Fields returns some fields of the document at a path, in their places in it.
+	// Fields returns some fields of the document at a path, in maps that are nested as in the
+	// document.
 	Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error)
 }
 
@@ -22,13 +23,14 @@ type documentStore interface {
 type database struct {
 	store     documentStore
 	logger    *slog.Logger
-	logged    *rollup.Logged // by events and by ticks
+	logged    *rollup.Logged // shared by events and ticks
 	coalescer *rollup.Coalescer
 	untold    *rollup.Untold
 }
 
-// database returns a database, which it opens on first use. It waits for the hold limit at most, and
-// other databases do not wait for this one. A failed open is tried again by the next call.
+// database returns the database with an id, and opens it on first use. It waits for the hold limit
+// at most. Calls for other databases do not wait meanwhile. If opening fails, the next call tries
+// again.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
 	if d, ok := s.databases.Load(id); ok {
 		return d.(*database), nil
@@ -47,8 +49,8 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 	}
 }
 
-// openDatabase opens a database, unless another call has just done so. The database outlives ctx,
-// which is of the request that needs it first.
+// openDatabase opens a database, unless another call has just done so. ctx is of the request that
+// needs the database first. The database stays open when that request ends.
 func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 	if d, ok := s.databases.Load(id); ok {
 		return d, nil
@@ -67,7 +69,7 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 	return d, nil
 }
 
-// options are those of the work for which events wait.
+// options returns the options of the work for which events wait.
 func (s *service) options(logger *slog.Logger, logged *rollup.Logged) rollup.Options {
 	return rollup.Options{
 		Cadence: s.config.Cadence,

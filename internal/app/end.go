@@ -7,9 +7,10 @@ import (
 	"syscall"
 )
 
-// endGracefully delays the end of the process after SIGTERM, by which Cloud Run ends an instance.
-// The process first waits for the events that are held, each of which ends by the hold limit, and
-// exports what telemetry recorded. A call of the schedule is not waited for; the next one goes on.
+// endGracefully delays the end of the process after SIGTERM, which Cloud Run sends to end an
+// instance. The process first waits for the events that are held, which takes the hold limit at
+// most, and exports what telemetry recorded. It does not wait for a call of the schedule. The next
+// call goes on from the place that was saved last.
 //
 // Cloud Run kills a process 10 s after SIGTERM
 // (https://cloud.google.com/run/docs/container-contract#instance-shutdown). An event that is not
@@ -19,7 +20,7 @@ func (s *service) endGracefully() {
 	signal.Notify(terminated, syscall.SIGTERM)
 	go func() {
 		<-terminated
-		s.ending.Lock() // waits for the events that are held; new ones wait for it, and are delivered again
+		s.ending.Lock() // waits for the events that are held; new ones wait for it in vain, and are delivered again
 		s.telemetry.FlushNow(context.Background())
 		terminate()
 	}()

@@ -16,8 +16,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A delivery is one delivery of an event, and what became of it. What its way did not come to is
-// zero.
+// A delivery is one delivery of an event, and what became of it. A field is zero if the delivery
+// ended before the step that sets it.
 type delivery struct {
 	began    time.Time
 	event    trigger.Event  // without its data: very many may be held
@@ -49,8 +49,8 @@ func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	s.answer(ctx, w, d)
 }
 
-// rollUp has the counters rolled up that the event in a request is about. It returns when they are
-// done with the event, and completes the delivery as far as it comes.
+// rollUp has the engine roll up the counters that the event in a request is about. It returns when
+// they are done with the event. On its way it fills in the delivery.
 func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) error {
 	err := d.receive(r)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 		return err
 	}
 
-	if !d.change.Known() { // the read of its groups counts towards the time that it may be held
+	if !d.change.Known() { // reading its groups takes a part of the time for which it may be held
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
 		defer cancel()
@@ -82,7 +82,8 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 	return err
 }
 
-// receive takes the event, as far as it can be read, and the change that it tells.
+// receive reads the event from the request, and decodes the change that it tells of. After an error
+// the delivery has what could be read, for the log.
 func (d *delivery) receive(r *http.Request) error {
 	event, err := trigger.FromRequest(r)
 	if err == nil {
@@ -94,7 +95,8 @@ func (d *delivery) receive(r *http.Request) error {
 	return err
 }
 
-// source returns the document that a change is of, if its database is served and a route covers it.
+// source returns the document that changed. It returns an error if its database is not served here,
+// or if no route covers it.
 func (s *service) source(change trigger.Change) (rollup.Source, error) {
 	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
 		return rollup.Source{}, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
@@ -121,9 +123,9 @@ func (s *service) concerned(ctx context.Context, change trigger.Change, source r
 	return source.Concerned(now), nil
 }
 
-// readGroups reads the groups that the document of a change is in now: it was too large for its
-// event. The groups that it has left are unknown. The audit brings them up to date, and a note
-// tells the audit that this is no drift.
+// readGroups reads which groups a document is in now, because the document was too large for its
+// event. Nothing tells which groups the document has left. The audit will correct their totals, so
+// readGroups first writes a note for it: such a difference is no drift.
 func (s *service) readGroups(ctx context.Context, change trigger.Change, source rollup.Source, by []document.Field) (asRead, error) {
 	database, err := s.database(ctx, change.Database)
 	if err != nil {
@@ -140,7 +142,8 @@ func (s *service) readGroups(ctx context.Context, change trigger.Change, source 
 	return asRead{change, fields}, err
 }
 
-// asRead is a change of which only the document's fields as they are now are known.
+// asRead is a change whose event does not hold the document. Only the document's present fields are
+// known, because they were read.
 type asRead struct {
 	trigger.Change
 	fields map[string]any
@@ -154,7 +157,8 @@ func (c asRead) Texts(f document.Field) (before, after string) {
 }
 
 // record notes how an event ended, and warns if its roll-up came late. It exports telemetry if that
-// is due, unless the event was absorbed: the event that is held in its place does so at its end.
+// is due. An absorbed event does not, so that its answer never waits for an export; a later event
+// or a call of the schedule exports what it recorded.
 func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
 	held := time.Duration(-1)
 	if d.ending.Held {

@@ -9,14 +9,14 @@ import (
 )
 
 // NewLogger returns a logger that writes lines of JSON with the keys that Cloud Logging knows
-// (https://cloud.google.com/logging/docs/structured-logging). A line whose context has a trace
-// names the trace, so that Cloud Logging shows it beside. The project is that of the trace; it may
-// be empty while it is not known.
+// (https://cloud.google.com/logging/docs/structured-logging). If a line's context has a trace that
+// is recorded, the line names it, so that Cloud Logging shows the line with the trace. The project
+// is the one that keeps the traces. It may be empty if it is not known.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}), project})
 }
 
-// cloudKeys renames slog's keys, and its level WARN, as Cloud Logging has them.
+// cloudKeys renames slog's keys and its level WARN to the names that Cloud Logging knows.
 func cloudKeys(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a

@@ -7,7 +7,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// An outcome is what an event ends in. Metrics and spans name it so.
+// An outcome is how an event ended. Metrics and spans have its text.
 type outcome string
 
 const (
@@ -24,8 +24,8 @@ var (
 	errUnserved = errors.New("not served here; see GOOGLE_CLOUD_PROJECT, TALLY_DATABASES and the trigger")
 )
 
-// classify decides what an event ends in. Everything that goes wrong at run time is failed: the
-// event is delivered again.
+// classify decides how an event ended. Only errors that no retry can change have outcomes of their
+// own. Any other error is failed, so that the event is delivered again.
 func classify(ending rollup.Ending, err error) outcome {
 	switch {
 	case err == nil && ending.Unkept:

@@ -21,22 +21,22 @@ type scheduleReport struct {
 	Errors    []string                   `json:"errors,omitempty"`
 }
 
-// A databaseReport is what the call did in one database, found and cost.
+// A databaseReport says what the call did and found in one database, and what that cost.
 type databaseReport struct {
 	rollup.Report
 
-	// Every says what became of the routes that say "every". Null if there are none, and in a dry
-	// run, whose audit compares their counters too.
+	// Every says what became of the routes that say "every". Null if there are none. It is null in
+	// a dry run, too, because its audit compares their counters like all others.
 	Every *rollup.KeepReport `json:"every"`
 
 	Billed billing.Counts `json:"billed"`
 
-	// CycleSeconds is how long the last walk of all counters took, in as many calls as it needed.
-	// Null until audits have come to the last counter twice.
+	// CycleSeconds is how long the last walk of all counters took, over all the calls that it
+	// needed. Null until audits have come to the last counter twice.
 	CycleSeconds *float64 `json:"cycle_seconds"`
 
-	// DollarsPerDay is the list price of a day of calls like this one, each as long after the one
-	// before as this call was. Null on the first call.
+	// DollarsPerDay is what a day of calls like this one costs at list price, if they follow each
+	// other as closely as this call followed the one before. Null on the first call.
 	DollarsPerDay *float64 `json:"dollars_per_day"`
 }
 
@@ -96,8 +96,8 @@ func (s *service) newTick(began time.Time, dryRun bool) *tick {
 	return t
 }
 
-// auditAll audits the databases, one after the other. Those that are left share the time that is
-// left.
+// auditAll audits the databases one after the other. The time that is left is shared equally among
+// the databases that are left.
 func (t *tick) auditAll(ctx context.Context) {
 	for i, id := range t.config.Databases {
 		left := len(t.config.Databases) - i
@@ -133,7 +133,8 @@ func (t *tick) finish(ctx context.Context) {
 	}
 }
 
-// inDatabase works in one database. A failure there does not keep the tick from the others.
+// inDatabase has a function work in one database, and reports what it cost. After a failure the
+// tick goes on with the other databases.
 func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
 	r := t.report.Databases[id]
 	meter := billing.NewMeter(nil)
@@ -154,7 +155,7 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 	}
 }
 
-// options are those of the work for which no event waits.
+// options returns the options of the tick's work, for which no event waits.
 func (t *tick) options(d *database) rollup.AuditOptions {
 	o := t.config.AuditOptions(d.logger)
 	o.Logged = d.logged
@@ -164,7 +165,7 @@ func (t *tick) options(d *database) rollup.AuditOptions {
 	return o
 }
 
-// keepOptions are those of keeping the routes that say "every".
+// keepOptions returns the options of keeping the routes that say "every".
 func (t *tick) keepOptions(ctx context.Context, d *database) rollup.KeepOptions {
 	meter := billing.FromContext(ctx)
 	o := t.options(d)
@@ -177,7 +178,8 @@ func (t *tick) keepOptions(ctx context.Context, d *database) rollup.KeepOptions 
 	}
 }
 
-// audit audits a database until a time: the routes that events keep, or in a dry run all.
+// audit audits a database until a time. It audits the routes that events keep, and in a dry run all
+// routes.
 func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until time.Time) (err error) {
 	meter := billing.FromContext(ctx)
 	routes := t.config.Routes
@@ -194,7 +196,7 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 	return err
 }
 
-// price fills in what follows from the rest.
+// price fills in the cycle and the price, which follow from the other fields.
 func (r *databaseReport) price() {
 	if r.Cycle > 0 {
 		r.CycleSeconds = new(r.Cycle.Seconds())

@@ -90,8 +90,9 @@ func TestFirstDatabaseFails(t *testing.T) {
 	}
 }
 
-// What lasts until somebody mends it is logged at most once in ten minutes for each counter, whichever
-// work of the process meets it: events, audits, or ticks that keep routes. Each report counts it.
+// What lasts until somebody mends it is logged at most once in ten minutes for each counter,
+// whichever work of the process meets it: events, audits, or ticks that keep routes. Each report
+// counts it.
 func TestLastingFaultsAreLoggedOnce(t *testing.T) {
 	w := newWorld(t, "TALLY_SCHEDULE_PERIOD=1m",
 		"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 10s")
@@ -309,8 +310,8 @@ func TestReportIsDocumented(t *testing.T) {
 	}
 }
 
-// documentedKeys returns, sorted, the keys of a database's report that docs/config.md lists. Errors are
-// there only if there are any.
+// documentedKeys returns, sorted, the keys of a database's report that docs/config.md lists. Errors
+// are there only if there are any.
 func documentedKeys(t *testing.T) (keys []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/config.md")

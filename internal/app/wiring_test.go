@@ -287,8 +287,8 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// length returns the head of a field of a protocol buffer that holds a beginning and more bytes, and
-// that beginning.
+// length returns the head of a field of a protocol buffer that holds a beginning and more bytes,
+// and that beginning.
 func length(number protowire.Number, beginning []byte, more int) []byte {
 	head := protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.BytesType), uint64(len(beginning)+more))
 	return append(head, beginning...)

@@ -48,7 +48,7 @@ type Folder struct {
 // the file.
 func Find(dir, file string) (*Folder, error) { return find(dir, file, os.Getuid()) }
 
-// find is Find for the user of an id.
+// find does the work of Find. user is the id of the user who runs it.
 func find(dir, file string, user int) (*Folder, error) {
 	f := &Folder{File: file, Firebase: above(dir, "firebase.json")}
 	switch {
@@ -61,10 +61,10 @@ func find(dir, file string, user int) (*Folder, error) {
 		return f, nil
 	}
 
-	var check func(os.FileInfo) error // none: the user has named the file, or it is in the folder
+	var check func(os.FileInfo) error // nil: the user has named the file, or it is in the folder itself
 	f.Elsewhere = filepath.Dir(f.File) != dir
 	if file == "" && f.Elsewhere {
-		check = func(info os.FileInfo) error { return foreign(info, user, f.File) }
+		check = func(info os.FileInfo) error { return checkOwner(info, user, f.File) }
 	}
 	text, err := read(f.File, maxSettings, check)
 	if err != nil {
@@ -78,8 +78,8 @@ func find(dir, file string, user int) (*Folder, error) {
 	return f, nil
 }
 
-// foreign is trusted with the remedy in its error.
-func foreign(info os.FileInfo, user int, file string) error {
+// checkOwner returns an error, which says what to do, unless the file may be trusted.
+func checkOwner(info os.FileInfo, user int, file string) error {
 	err := trusted(info, user)
 	if err != nil {
 		return fmt.Errorf("%w, and it is above this folder, so it is not taken: if you know what it says, go to its folder, or name it: --config %s", err, file)
@@ -209,8 +209,8 @@ func (f *Folder) Database(id string) (Database, error) {
 	return d, nil
 }
 
-// databases returns the databases that firebase.json names: a list, or one without a list around
-// it, which is the default database.
+// databases returns the databases that firebase.json names. The file has a list of them, or just
+// one without a list around it, which is the default database.
 func (f *Folder) databases() ([]Database, error) {
 	var config struct{ Firestore json.RawMessage }
 	err := readJSON(f.Firebase, &config)

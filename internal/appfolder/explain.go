@@ -21,8 +21,9 @@ type placed interface {
 	Place() (line, column int)
 }
 
-// Explain adds places in tally.yaml to an error of the functions' variables. The error is about the
-// environment. Each of its parts whose value comes from tally.yaml gets the place of that value.
+// Explain adds places in tally.yaml to an error about the variables in an environment. Each part of
+// the error is about one variable. If the variable's value comes from tally.yaml, the part gets the
+// place of that value.
 func (f *Folder) Explain(err error, environment map[string]string) error {
 	if err == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// trusted refuses a file that another user may have written. A folder above the current one may be
-// everybody's, as /tmp is.
+// trusted returns an error if another user may have written the file. That may be so in a folder
+// above the current one, such as /tmp, in which everybody may write.
 func trusted(info os.FileInfo, user int) error {
 	owner := int(info.Sys().(*syscall.Stat_t).Uid)
 	switch {

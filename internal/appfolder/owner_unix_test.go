@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A tally.yaml above the folder is taken only if nobody but the user wrote it. One in the folder, or
-// one that is named, is what the user means.
+// A tally.yaml above the folder is taken only if nobody but the user wrote it. One in the folder,
+// or one that is named, is what the user means.
 func TestSettingsOfOthers(t *testing.T) {
 	dir := write(t, map[string]string{"tally.yaml": "cadence: 1s", "below/x": ""})
 	file, below := filepath.Join(dir, "tally.yaml"), filepath.Join(dir, "below")

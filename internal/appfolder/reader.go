@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// A place is one in a file, from 1 on. The zero value is unknown.
+// A place is a position in a file. Lines and columns count from 1. The zero value is unknown.
 type place struct{ line, column int }
 
 func placeOf(t *token.Token) place { return place{t.Position.Line, t.Position.Column} }
@@ -25,7 +25,7 @@ func (p place) in(file string) string {
 	return fmt.Sprintf("%s:%d:%d: ", file, p.line, p.column)
 }
 
-// places are where things are in tally.yaml.
+// places are the positions of the keys and the routes in tally.yaml.
 type places struct {
 	keys   map[string]place // such as "region" and "env.TALLY_BURST"
 	routes []place          // of each line of Settings.Routes
@@ -115,8 +115,8 @@ func fieldOf(key string, s *Settings) any {
 	return nil
 }
 
-// each calls read with each key and value of a map. above are the keys that the map is below, with
-// a dot at the end.
+// each calls read with each key and value of a map. above is "" for the outermost map, else the key
+// of the map with a dot at the end, such as "env.".
 func (r *reader) each(n ast.Node, above string, read func(name string, key, value ast.Node)) {
 	m, ok := n.(ast.MapNode)
 	if !ok {

@@ -67,8 +67,8 @@ func parse(file string, text []byte) (s Settings, p places, err error) {
 	return s, r.places, errors.Join(r.problems...)
 }
 
-// blank returns the line, from 1 on, by which there are maxBlank blank lines in a row; 0 if there
-// is no such line.
+// blank returns the number of the line, from 1 on, that is the last of maxBlank blank lines in a
+// row; 0 if there is none.
 func blank(text string) int {
 	n, inRow := 0, 0
 	for line := range strings.Lines(text) {

@@ -1,10 +1,12 @@
 // Package billing counts, at the gRPC layer, the document operations that Firestore bills a client
 // for.
 //
-// The rules are those of https://cloud.google.com/firestore/pricing: a read for each document
-// returned, or looked up and not found; at least one read for each query; a read for each 1,000
-// index entries that an aggregation matches, at least one; a write or a delete for each document of
-// a commit that succeeded.
+// Firestore bills by these rules (https://cloud.google.com/firestore/pricing):
+//
+//   - a read for each document that is returned, or looked up and not found;
+//   - at least one read for each query;
+//   - a read for each 1,000 index entries that an aggregation matches, and at least one;
+//   - a write or a delete for each document of a commit that succeeded.
 //
 // It counts the calls that Tally makes: Commit, BatchGetDocuments, RunQuery, RunAggregationQuery
 // and ListDocuments. It does not count:
@@ -13,7 +15,7 @@
 //   - reads that Firestore itself repeats in a read-write transaction;
 //   - the small print of the price list, such as index entries that a query skips.
 //
-// file.go hands the counts from a process to another. prices.go has the list prices.
+// file.go passes the counts from one process to another. prices.go has the list prices.
 package billing
 
 import (
@@ -46,8 +48,8 @@ type Meter struct {
 	observer func(Counts)
 }
 
-// NewMeter returns a Meter that calls observer, unless nil, with the new counts whenever they grow,
-// one call at a time.
+// NewMeter returns a Meter. Whenever its counts grow, it calls observer with the new ones, one call
+// at a time. The observer may be nil.
 func NewMeter(observer func(Counts)) *Meter {
 	return &Meter{observer: observer}
 }
@@ -62,13 +64,13 @@ func (m *Meter) Counts() Counts {
 // contextKey is the key of a context's own meter.
 type contextKey struct{}
 
-// Context returns a context whose calls m counts too, if their connection was opened with the dial
-// options of any Meter.
+// Context returns a context. m also counts the calls that are made with it, if their connection was
+// opened with the DialOptions of any Meter.
 func Context(ctx context.Context, m *Meter) context.Context {
 	return context.WithValue(ctx, contextKey{}, m)
 }
 
-// FromContext returns the meter that Context gave a context; nil if it gave none.
+// FromContext returns the meter that Context put into a context. It returns nil if there is none.
 func FromContext(ctx context.Context) *Meter {
 	m, _ := ctx.Value(contextKey{}).(*Meter)
 	return m
@@ -97,7 +99,7 @@ func (m *Meter) bill(c Counts) {
 	}
 }
 
-// DialOptions returns the options with which a gRPC connection is counted.
+// DialOptions returns the options with which to open a gRPC connection so that m counts its calls.
 func (m *Meter) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(m.unary), grpc.WithChainStreamInterceptor(m.stream)}
 }
@@ -148,11 +150,12 @@ type stream struct {
 	grpc.ClientStream
 	meter   *Meter
 	query   bool   // the call is a query, which is billed even when it returns nothing
-	counter string // the alias under which an aggregation counts its index entries; "": it does not
+	counter string // the alias of the aggregation COUNT, which tells how many index entries were matched; "": there is none
 	billed  bool   // the call has billed something
 }
 
-// SendMsg sends a request, and notes whether it is a query, and where its answer counts entries.
+// SendMsg sends a request. It notes whether that is a query, and under which alias the answer will
+// have COUNT.
 func (s *stream) SendMsg(msg any) error {
 	switch req := msg.(type) {
 	case *firestorepb.RunQueryRequest:
@@ -185,11 +188,11 @@ func (s *stream) RecvMsg(msg any) error {
 	return err
 }
 
-// entriesPerRead is how many index entries an aggregation counts for one read.
+// entriesPerRead is how many index entries an aggregation may match for one billed read.
 const entriesPerRead = 1000
 
-// readsIn returns the reads that an answer bills. An answer may also bring nothing but the
-// transaction or the read time.
+// readsIn returns the reads that an answer bills. An answer that has only the transaction or the
+// read time bills none.
 func (s *stream) readsIn(msg any) int64 {
 	switch res := msg.(type) {
 	case *firestorepb.BatchGetDocumentsResponse:

@@ -60,8 +60,8 @@ func (l load) events() float64 { return l.increments * day * (billing.Request + 
 // logged is what it costs a day to bring them and to keep Cloud Run's entry about each request.
 func (l load) logged() float64 { return l.events() + l.increments*day*billing.LogEntry }
 
-// eventsByInstance is what it costs a day to bring them to instances that are billed for all of their
-// time.
+// eventsByInstance is what it costs a day to bring them to instances that are billed for all of
+// their time.
 func (l load) eventsByInstance() float64 { return l.increments * day * billing.Event }
 
 // loggedByInstance is likewise, with the entries.

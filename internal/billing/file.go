@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// fileFormat has one length for all counts, so that each write replaces the whole of the last.
+// fileFormat gives all counts the same length, so that each write replaces the last one wholly.
 const fileFormat = "%020d %020d %020d\n"
 
-// Mirror returns an observer for a Meter that writes the latest counts to w, which is a file. They
-// are there however the process ends.
+// Mirror returns an observer for a Meter. It writes the latest counts to w, which is a file. So the
+// counts outlive the process, even if it is killed.
 func Mirror(w io.WriterAt) func(Counts) {
 	return func(c Counts) {
 		// The counts are for display. If they cannot be written, the roll-up must not fail.

@@ -20,7 +20,7 @@ func (c Counts) Cost() float64 {
 }
 
 // CostIn returns what the operations cost at list price, in US dollars, in a database of the
-// location. The price is that of a multi-region, or that of us-central1 for any region.
+// location. A multi-region has its own price. Every region counts as us-central1.
 func (c Counts) CostIn(location string) float64 {
 	if MultiRegion(location) {
 		return multiRegionFactor * c.Cost()
@@ -28,7 +28,7 @@ func (c Counts) CostIn(location string) float64 {
 	return c.Cost()
 }
 
-// MultiRegion reports whether a location of Firestore's is a multi-region, such as nam5 and eur3.
+// MultiRegion reports whether a location of Firestore's is a multi-region, such as nam5 or eur3.
 // The ids of regions have a hyphen (https://firebase.google.com/docs/firestore/locations).
 func MultiRegion(location string) bool { return location != "" && !strings.Contains(location, "-") }
 

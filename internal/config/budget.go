@@ -9,8 +9,9 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// How much time a deployment gives its functions. tally deploy sets this, tally doctor and tally
-// audit judge by it, and the functions assume it where Cloud Run tells them nothing.
+// These are the times that a deployment gives its functions. tally deploy sets them, and tally
+// doctor and tally audit judge by them. The functions assume them where Cloud Run tells them
+// nothing.
 const (
 	// OnWriteTimeout is the timeout of RollUpOnWrite. The hold limit ends an event before that, so
 	// there is time for a cold start.
@@ -20,25 +21,27 @@ const (
 	// TALLY_SCHEDULE_PERIOD.
 	SchedulePeriod = 10 * time.Minute
 
-	// OnScheduleTimeout is the timeout of RollUpOnSchedule: a call may work until the next one is
-	// due, and then finish what it has begun, which takes longestCall at most.
+	// OnScheduleTimeout is the timeout of RollUpOnSchedule. It is longer than the period, so that a
+	// call that works until the next one is due can finish what it has begun. That takes
+	// longestCall at most.
 	OnScheduleTimeout = SchedulePeriod + time.Minute
 
 	// AuditConcurrency is how many counters of a database are in work at once: enough to hide
 	// Firestore's latency, few enough for one instance's memory.
 	AuditConcurrency = 32
 
-	// longestCall bounds a look and a write where no event is held. A write must follow its
-	// snapshot within 60 s, and Firestore gives a query as much.
+	// longestCall bounds a look and a write for which no event is held. A write must follow its
+	// snapshot within 60 s. Firestore ends a query after 60 s, too.
 	longestCall = 45 * time.Second
 
-	// leastAckDeadline is the acknowledgement deadline that Pub/Sub gives a subscription by default
+	// leastAckDeadline is the shortest acknowledgement deadline that Tally sets. It is the one that
+	// Pub/Sub gives a subscription by default
 	// (https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline).
 	leastAckDeadline = 10 * time.Second
 )
 
 // AckDeadline returns how long a delivery may wait for its answer, in whole seconds. It is longer
-// than an event is held, or the event would be delivered a second time meanwhile.
+// than an event is held. Otherwise the event would be delivered a second time while it is held.
 func (c Config) AckDeadline() time.Duration {
 	return max(leastAckDeadline, c.HoldLimit.Truncate(time.Second)+2*time.Second)
 }
@@ -51,9 +54,9 @@ func (c Config) CheckHoldLimit(timeout time.Duration) error {
 	return &problem{"TALLY_HOLD_LIMIT", fmt.Errorf("=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)}
 }
 
-// TickTime returns for how long a call of RollUpOnSchedule begins work, and how much time it
-// reserves after that: for what has begun, the cursor and the answer. While routes say "every", it
-// begins nothing once the next call is due.
+// TickTime returns for how long a call of RollUpOnSchedule begins new work, and how much time it
+// reserves after that. In the reserve the call finishes what it has begun, saves its cursor and
+// answers. While routes say "every", it begins nothing once the next call is due.
 func (c Config) TickTime() (work, reserve time.Duration) {
 	work, reserve = c.callTime()
 	if len(c.Routes.Scheduled()) > 0 {
@@ -62,16 +65,16 @@ func (c Config) TickTime() (work, reserve time.Duration) {
 	return work, reserve
 }
 
-// callTime is TickTime of a call that need not end with its period.
+// callTime is TickTime without regard to when the next call is due.
 func (c Config) callTime() (work, reserve time.Duration) {
 	timeout := cmp.Or(time.Duration(c.FunctionTimeout)*time.Second, OnScheduleTimeout)
 	reserve = min(longestCall, timeout/4)
 	return timeout - reserve, reserve
 }
 
-// AuditOptions returns how an audit of one database goes: by RollUpOnSchedule, if it has a whole
-// call for that, and by the command line. The caller sets what ends it; an audit that has less time
-// for that may keep no grace.
+// AuditOptions returns the options for an audit of one database that has a whole call of
+// RollUpOnSchedule for itself. The command line audits by them, too. The caller sets when the audit
+// ends. If that leaves it less time, it may have no time for a grace.
 func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
 	work, _ := c.callTime()
 	return rollup.AuditOptions{
@@ -81,11 +84,12 @@ func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
 	}
 }
 
-// Grace returns how late an event may come that failed once.
+// Grace returns how late an event can be that failed once and was delivered again.
 func (c Config) Grace() time.Duration { return rollup.Grace(c.Cadence, c.HoldLimit) }
 
-// CheckGrace returns an error if RollUpOnSchedule's audits can never report drift: its databases
-// share the time of a call, and an audit that has too little of it keeps no grace.
+// CheckGrace returns an error if RollUpOnSchedule's audits can never report drift. The databases
+// share the time of a call. An audit whose share is too short for a grace repairs every difference
+// at once, and cannot tell drift from an event on its way.
 func (c Config) CheckGrace() error {
 	work, _ := c.TickTime()
 	databases := max(len(c.Databases), 1)

@@ -1,6 +1,6 @@
-// Package config reads the variables that configure the functions, and computes from them how much
-// time and how many reads the functions have. The command line reads them, too, to tell what a
-// deployment does.
+// Package config reads the environment variables that configure the functions, and computes from
+// them how much time and how many reads the functions have. The command line uses it, too, to tell
+// what a deployment does.
 package config
 
 import (
@@ -49,9 +49,10 @@ type Config struct {
 	AuditReads int64 `env:"TALLY_AUDIT_READS_PER_TICK" envDefault:"50000"`
 
 	// KeepReads is how many document reads one call of RollUpOnSchedule may be billed for in each
-	// database for the routes that say "every". The deployed third of a processor keeps about 150
-	// counters with one total that say "every 1s". The default lets it keep them for ten minutes,
-	// and is half as much again: at most 0.09 dollars a call at the list price of us-central1.
+	// database for the routes that say "every". A third of a processor, which tally deploy gives
+	// the function, keeps about 150 counters with one total that say "every 1s". The default is
+	// half as much again as those need in ten minutes. It costs at most 0.09 dollars a call, at the
+	// list price of us-central1.
 	KeepReads int64 `env:"TALLY_KEEP_READS_PER_TICK" envDefault:"300000"`
 
 	// Telemetry is where metrics and traces go, and TelemetryInterval the least time between two
@@ -62,7 +63,8 @@ type Config struct {
 	// EmulatorHost is the host:port of an emulator to use instead of Firestore.
 	EmulatorHost string `env:"FIRESTORE_EMULATOR_HOST"`
 
-	// UsageFile keeps the count of billed operations, for tally dev and tally demo.
+	// UsageFile is the name of a file for the count of billed operations, which tally dev and tally
+	// demo show.
 	UsageFile string `env:"TALLY_USAGE_FILE"`
 
 	// FunctionTimeout is the function's timeout in seconds, set by Cloud Run.
@@ -91,7 +93,7 @@ func (d *Destination) UnmarshalText(text []byte) error {
 	}
 }
 
-// A problem is what is wrong with a variable. Its text begins with the variable's name.
+// A problem says what is wrong with a variable. Its text begins with the variable's name.
 type problem struct {
 	variable string
 	err      error // what follows the name
@@ -102,10 +104,11 @@ func (p *problem) Unwrap() error    { return p.err }
 func (p *problem) Variable() string { return p.variable }
 
 // Load reads the configuration from environment, which maps variables to values. Its error joins
-// all problems. The text of each begins with the variable, which a method Variable returns, too.
+// all problems. The text of each begins with the name of the variable. Its method Variable returns
+// that name, too.
 func Load(environment map[string]string) (Config, error) {
 	if environment == nil {
-		environment = make(map[string]string) // the package takes nil for this process's own
+		environment = make(map[string]string) // the package env takes nil for the environment of this process
 	}
 	l := loading{environment: environment, unread: make(map[string]bool)}
 
@@ -126,7 +129,7 @@ func Load(environment map[string]string) (Config, error) {
 	return l.config, nil
 }
 
-// loading is a Config in the making.
+// loading is a Config that is being read and checked.
 type loading struct {
 	environment map[string]string
 	config      Config
@@ -134,13 +137,14 @@ type loading struct {
 	problems    []error
 }
 
-// report adds a problem of the variable. The text of the format follows the variable's name.
+// report adds a problem with the variable. The problem's text is the variable's name, directly
+// followed by what the format makes.
 func (l *loading) report(variable, format string, args ...any) {
 	l.problems = append(l.problems, &problem{variable, fmt.Errorf(format, args...)})
 }
 
-// parse reads the variables. It fails if Config itself is wrong; values that are not understood are
-// problems.
+// parse reads the variables. It adds a problem for each value that it does not understand. It
+// returns an error only if the type Config itself is wrong.
 func (l *loading) parse() error {
 	err := env.ParseWithOptions(&l.config, env.Options{Environment: l.environment})
 	if err == nil {
@@ -189,8 +193,8 @@ func (l *loading) checkRanges() {
 	l.check(c.TelemetryInterval > 0, "OTEL_METRIC_EXPORT_INTERVAL", c.TelemetryInterval, "more than 0 milliseconds")
 }
 
-// check reports the value of a variable unless what is wanted holds. A value that was not
-// understood is reported already.
+// check reports a variable if its value is not as wanted. A value that was not understood has been
+// reported before.
 func (l *loading) check(holds bool, variable string, value any, want string) {
 	if !holds && !l.unread[variable] {
 		l.report(variable, "=%v: want %s", value, want)

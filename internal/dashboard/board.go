@@ -18,6 +18,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/googleapis/gax-go/v2"
 )
 
 // Options say what a [Board] shows.
@@ -59,7 +60,7 @@ type Board struct {
 	// Set by Run before anything that uses them begins:
 	options Options
 	queries []*feed                  // that find all roll-ups
-	begin   func(*feed) (end func()) // follows a feed until end is called, or Run's context ends
+	begin   func(*feed) (end func()) // begins to follow a feed, until end or Run's context ends it
 
 	mu     sync.Mutex
 	model  *model
@@ -191,8 +192,8 @@ func (b *Board) note(q *feed, changes []firestore.DocumentChange, first bool) {
 	}
 }
 
-// noteDocument brings the rows of a document up to date, and adds those that it has to seen. It
-// reports whether the document was rolled up. A write of an app to its own document is no news.
+// noteDocument brings the rows of a document up to date, and adds their keys to seen. It reports
+// whether the document was rolled up. A write of an app to its own document is no news.
 func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first bool, seen map[rowKey]bool) (news bool) {
 	_, rollUp, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
 	fields := change.Doc.Data()
@@ -224,9 +225,13 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 
 // keepTime updates once a second what changes with time.
 func (b *Board) keepTime(ctx context.Context) {
-	b.tick()
-	for rest(ctx, time.Second) {
+	for {
 		b.tick()
+
+		stopped := gax.Sleep(ctx, time.Second)
+		if stopped != nil {
+			return
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -190,7 +191,7 @@ func (w *world) await(open string, wanted func(*state) bool) *state {
 		if wanted(s) {
 			return s
 		}
-		if !rest(ctx, 20*time.Millisecond) {
+		if gax.Sleep(ctx, 20*time.Millisecond) != nil {
 			w.t.Fatalf("not as wanted in %v: %+v", eventually, s)
 		}
 	}
@@ -270,8 +271,8 @@ func testCounters(t *testing.T, w *world) {
 // more tally says nothing.
 func TestKindsOfTotals(t *testing.T) { everyWay(t, testKindsOfTotals) }
 
-// Times and null are totals, too. Only sums and counts have a rate and are added up. An open counter
-// shows the documents of its group alone, and what its total would be of them.
+// Times and null are totals, too. Only sums and counts have a rate and are added up. An open
+// counter shows the documents of its group alone, and what its total would be of them.
 func testKindsOfTotals(t *testing.T, w *world) {
 	w.routes = `orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest, latest(at) as last : existing`
 	asOf := time.UnixMicro(time.Now().UnixMicro())

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// A noter takes the changes of what a query finds, in no order. Its first call has every document
-// that the query finds.
+// A noter is called with the changes of the documents that a query finds, in no order. The first
+// call has every document that the query finds.
 type noter func(changes []firestore.DocumentChange, first bool)
 
 // A feed follows what a query finds.
@@ -54,15 +55,16 @@ func (b *Board) follow(ctx context.Context, f *feed) {
 		}
 
 		b.interrupted(f, err)
-		if !rest(ctx, pause) {
+		stopped := gax.Sleep(ctx, pause)
+		if stopped != nil {
 			return
 		}
 		pause = min(2*pause, longestPause)
 	}
 }
 
-// followOnce keeps up with a feed until Firestore refuses or ctx ends. began is false if it did not
-// get as far as the first documents.
+// followOnce keeps up with a feed until Firestore refuses or ctx ends. began reports whether the
+// first documents came before that.
 //
 // It polls an emulator. Google's emulator sends a listener every document of the query again for
 // each change, and clients' writes wait meanwhile (14 s, with 500 active counters). It listens to a
@@ -101,8 +103,9 @@ func (b *Board) interrupted(f *feed, err error) {
 
 // bill counts what Firestore bills for the changes that a listener gets: a read for each document
 // that is new or changed, and one for a query that finds nothing
-// (https://cloud.google.com/firestore/pricing). It does not count documents that Firestore sends
-// again, unchanged, after an interruption.
+// (https://cloud.google.com/firestore/pricing). When the SDK opens a listener's stream again by
+// itself, Firestore may send and bill unchanged documents. No change tells of these, so they are
+// not counted.
 func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
 	var reads int64
 	for _, change := range changes {
@@ -114,16 +117,6 @@ func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
 		reads = max(1, reads)
 	}
 	b.reads += reads
-}
-
-// rest waits. It returns false as soon as ctx ends.
-func rest(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
-	}
 }
 
 // listen notes what a listener gets until Firestore ends it.
@@ -168,8 +161,9 @@ func poll(ctx context.Context, q firestore.Query, interval time.Duration, note n
 			return err
 		}
 
-		if !rest(ctx, max(interval, pollShare*time.Since(began))) {
-			return ctx.Err()
+		err = gax.Sleep(ctx, max(interval, pollShare*time.Since(began)))
+		if err != nil {
+			return err
 		}
 	}
 }

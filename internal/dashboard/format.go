@@ -74,7 +74,7 @@ func last(points []point) float64 {
 	return points[len(points)-1].value
 }
 
-// plural returns a number of things, of which one is called so.
+// plural returns a number of things in words. one is the word for a single thing.
 func plural(n any, one string) string {
 	many := decimal(n)
 	if many == "1" {

@@ -12,8 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// A line knows the connection to Firestore from the streams of answers: whether Firestore answers,
-// and what time it is there. The SDK does not tell the first while it tries again by itself.
+// A line observes the connection to Firestore, by the answers in all streams. It knows whether
+// Firestore answers, and what time Firestore's clock shows. While the SDK tries again by itself, it
+// does not say that Firestore does not answer.
 type line struct {
 	mu     sync.Mutex
 	err    error         // instead of the last answer; nil: there was an answer
@@ -92,12 +93,12 @@ func (l *line) broken(now time.Time) error {
 	return l.err
 }
 
-// jitter is by how much more time an answer may take than others.
+// jitter is how much longer one answer may be on the way than another.
 const jitter = 2 * time.Second
 
-// tell notes that Firestore's clock was at server a little before the local one was at local: by
-// the time that the answer took. So the greatest difference between them is the most exact one. A
-// difference that is smaller by more than jitter means that a clock was set.
+// tell notes an answer: Firestore's clock was at server when it was sent, and the local one was at
+// local when it came. The time on the way makes the difference smaller than it is, so the greatest
+// difference is the most exact one. If it is smaller by more than jitter, a clock was set.
 func (l *line) tell(server, local time.Time) {
 	offset := server.Sub(local.Round(0)) // without the monotonic clock, which stands still while the machine sleeps
 	l.mu.Lock()

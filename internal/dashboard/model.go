@@ -18,13 +18,13 @@ import (
 type row struct {
 	source *feed              // that found it
 	shards string             // path of the collection of the documents that make the total
-	where  []rollup.Condition // by which they belong to the counter, where its group says so
+	where  []rollup.Condition // that hold for the counter's documents, if a field says their counter
 	total  rollup.Total
 
 	search string // label in lower case
-	rank   []byte // rows are in the order of their names if they are in that of their ranks
+	rank   []byte // ranks sort as the rows' names do
 
-	known   bool     // before the first sample the counter may have had any total; else it had 0
+	known   bool     // the counter may be older than the first sample; false: its total was 0 before
 	samples []sample // of the last roll-ups, the oldest first
 
 	// What the page shows:
@@ -60,8 +60,8 @@ func (r *row) Name() string {
 	return strings.TrimSuffix(r.shards, "/shards")
 }
 
-// Noun returns what one of the documents is called: a shard, or a document if the app has it for
-// more than its numbers.
+// Noun returns the noun for one of the documents: shard, or document if the app has it for more
+// than its numbers.
 func (r *row) Noun() string {
 	if r.Route.Plain() {
 		return "shard"
@@ -69,14 +69,15 @@ func (r *row) Noun() string {
 	return "document"
 }
 
-// Adds reports whether the total is a sum or a count: totals that can be added up, and of which the
-// change is increments.
+// Adds reports whether the total is a sum or a count. Only such totals can be added up, and only
+// their change tells how much was added.
 func (r *row) Adds() bool {
 	return r.total.Aggregate == rollup.Sum || r.total.Aggregate == rollup.Count
 }
 
-// gone reports whether only the counter's roll-up is left, which an audit will remove. It reports
-// false where that is not known, because a total counts only some of the documents.
+// gone reports whether the counter has no documents any more. Only its roll-up is left then, which
+// an audit will remove. gone reports false if a total counts only some of the documents: there may
+// be others.
 func (r *row) gone() bool {
 	if r.Route.Template.Existing || slices.ContainsFunc(r.Route.Template.Routes, (*rollup.Route).Filtered) {
 		return false

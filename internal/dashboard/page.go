@@ -110,7 +110,7 @@ type detail struct {
 	Problem string
 }
 
-// show returns what a page shows in a view that is valid.
+// show returns the state that a page shows in a view. The view must be valid.
 func (b *Board) show(v view, local time.Time) *state {
 	functions, trouble := b.functions() // before the lock, for which feeds wait
 

@@ -20,7 +20,7 @@ func (k *accountKind) Command(project, verb, name string, args ...string) Comman
 	return k.command(verb, id, name).in(project).with(args...)
 }
 
-// Ids of the service accounts. Each may do one thing, so that none that leaks opens another.
+// Ids of the service accounts. Each may do one thing, so that one that leaks opens nothing else.
 const (
 	functionsAccount = "tally-functions"
 	triggerAccount   = "tally-trigger"

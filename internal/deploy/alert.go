@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Alert is the kind of Cloud Monitoring's alert policies. Cloud Monitoring names them, so they are
-// told apart by a label.
+// Alert is the kind of Cloud Monitoring's alert policies. Cloud Monitoring gives them their names,
+// so a label tells them apart.
 var Alert Kind = &alertKind{nameless{common{noun: "alert", from: MonitoringAPI, api: "v3", group: "alpha monitoring policies"}}}
 
 type alertKind struct{ nameless }
 
-func (k *alertKind) key(o Object) string { return o.Get("userLabels." + label) }
+func (k *alertKind) key(o Object) string { return o.Get("userLabels." + purposeLabel) }
 
 func (k *alertKind) label(o Object) string { return k.key(o) }
 
-// A nameless kind has resources that the server names when they are made.
+// A nameless kind has resources whose names the server makes up when it creates them.
 type nameless struct{ common }
 
 // Command implements Kind. gcloud calls a resource by its whole name; one that is new has none.
@@ -31,8 +31,11 @@ func (k *nameless) Command(project, verb, name string, args ...string) Command {
 type alert struct {
 	name, severity string
 	says           string // when it fires
-	filter         string // of log lines, each of which alerts; or
-	query, lasting string // in PromQL, and how long it must have a result
+
+	// Either filter or query is set.
+	filter  string // of log lines: each line that it matches fires the alert
+	query   string // in PromQL: the alert fires when this has had a result for as long as lasting
+	lasting string
 }
 
 // policy returns the alert as Cloud Monitoring has it.
@@ -52,7 +55,7 @@ func (a *alert) policy() Object {
 
 	return Object{
 		"displayName": "Tally: " + strings.ReplaceAll(a.name, "-", " "),
-		"userLabels":  Object{label: a.name},
+		"userLabels":  Object{purposeLabel: a.name},
 		"severity":    a.severity,
 		"documentation": Object{"mimeType": "text/markdown",
 			"content": a.says + ".\n\nWhat to do: https://" + module + "/blob/main/docs/playbooks/" + a.name + ".md"},
@@ -66,11 +69,11 @@ func (a *alert) policy() Object {
 type policy struct {
 	wanted
 	content Object   // all of it, but for the channels
-	lookup  *Command // that looks up the channel; nil: its name is known, or there is none
+	lookup  *Command // looks up the channel's name; nil: the name is known, or there is no channel
 }
 
-// alerts adds the alerts. They tell the channel, if it is not nil, and the channels that they tell
-// already.
+// alerts adds the alerts. They go to the channel, if it is not nil, and to the channels that they
+// go to already.
 func (d *Description) alerts(channel *channel, have *State) {
 	to, lookup := "", (*Command)(nil)
 	if channel != nil {
@@ -88,7 +91,7 @@ func (d *Description) alerts(channel *channel, have *State) {
 
 		content := a.policy()
 		settings := append(leaves("", content, "--policy="+content.text()),
-			Setting{Arg: "--user-labels=" + label + "=" + a.name, Always: true},
+			Setting{Arg: "--user-labels=" + purposeLabel + "=" + a.name, Always: true},
 			Setting{Arg: markArg, Always: true})
 		if channels != "" {
 			settings = append(settings, Setting{Path: "notificationChannels", Want: channels, Arg: "--notification-channels=" + channels, Always: true})
@@ -99,7 +102,7 @@ func (d *Description) alerts(channel *channel, have *State) {
 	}
 }
 
-// markArg marks what Cloud Monitoring has of Tally's as made by tally deploy.
+// markArg marks resources of Cloud Monitoring as made by tally deploy.
 const markArg = "--user-labels=" + madeByLabel + "=true"
 
 // Content returns all of the policy, but for its channels.
@@ -111,7 +114,9 @@ func (p *policy) update(have Object, changes []Change) Command {
 	return p.wanted.update(have, changes).filled(p.lookup)
 }
 
-func (p *policy) exists() *Command { return p.listed(fmt.Sprintf("userLabels.%s=%q", label, p.name)) }
+func (p *policy) exists() *Command {
+	return p.listed(fmt.Sprintf("userLabels.%s=%q", purposeLabel, p.name))
+}
 
 func (p *policy) terraform(t *terraform) {
 	b := snake(p.content).(block)

@@ -19,8 +19,7 @@ func increased(metric, within string) string {
 	return "sum(increase(logging_googleapis_com:user_" + metric + `{monitored_resource="cloud_run_revision"}[` + within + "]))"
 }
 
-// pushed returns a metric of Pub/Sub's pushes, of the subscriptions that Eventarc makes for Tally's
-// triggers.
+// pushed returns a metric of Pub/Sub's pushes, limited to the subscriptions of Tally's triggers.
 func pushed(metric string, also ...string) string {
 	labels := append([]string{`subscription_id=~"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+"`}, also...)
 	return "pubsub_googleapis_com:subscription_push_request_" + metric + "{" + strings.Join(labels, ",") + "}"

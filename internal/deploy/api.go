@@ -1,6 +1,6 @@
 package deploy
 
-// API is the kind of APIs that are enabled. Mend enables what is missing by one command.
+// API is the kind of APIs that are enabled. Mend enables all that are missing by one command.
 var API Kind = &common{noun: "API", from: servicesAPI, api: "v1"}
 
 // apis are the services that the project needs.

@@ -38,7 +38,7 @@ func (u unready) String() string {
 	return u.label() + ": being built" + u.have.Get("progress")
 }
 
-// unready returns the indexes that cannot serve a query yet.
+// unready returns the description's indexes that cannot serve a query yet.
 func (d *Description) unready(have *State) []unready {
 	var all []unready
 	for _, r := range d.Resources {
@@ -55,8 +55,8 @@ func (d *Description) unready(have *State) []unready {
 	return all
 }
 
-// Awaited returns the indexes, in words, without which the routes cannot be deployed yet. Those of
-// routes that the functions serve already hold nothing up.
+// Awaited returns, in words, the indexes that must be ready before the routes can be deployed.
+// Indexes that the functions' present routes need are not among them: these routes run already.
 func (d *Description) Awaited(have *State) []string {
 	served := served(have)
 	var all []string
@@ -68,7 +68,7 @@ func (d *Description) Awaited(have *State) []string {
 	return all
 }
 
-// Building returns the indexes, in words, that are being built.
+// Building returns, in words, the indexes that are being built.
 func (d *Description) Building(have *State) []string {
 	var all []string
 	for _, u := range d.unready(have) {
@@ -96,9 +96,9 @@ func served(have *State) []string {
 	return names
 }
 
-// hold has the plan begin with the APIs and the indexes. While indexes are awaited, it ends there,
-// so that the functions keep the routes that they serve; or, with wait, it goes on when they are
-// ready.
+// hold moves the steps about APIs and indexes to the front of the plan. While indexes are awaited,
+// the plan ends there, and the functions keep the routes that they serve. With wait, the plan waits
+// until the indexes are ready, and goes on.
 func (p *Plan) hold(d *Description, have *State, wait bool) {
 	var begin, rest []Step
 	for _, s := range p.Steps {
@@ -133,7 +133,8 @@ func (p *Plan) hold(d *Description, have *State, wait bool) {
 	p.Steps = append(begin, rest...)
 }
 
-// ReadIndexes reads the indexes of the databases anew, and how far those are that are being built.
+// ReadIndexes reads the indexes of the databases anew, and the progress of those that are being
+// built.
 func (s *State) ReadIndexes(ctx context.Context, databases []Database) error {
 	s.mu.Lock()
 	delete(s.have, Index)
@@ -158,8 +159,8 @@ func (s *State) ReadIndexes(ctx context.Context, databases []Database) error {
 	return nil
 }
 
-// progress adds to indexes that are being built, in words, how far they are. Without the permission
-// to read that they stay as they are.
+// progress adds to each index that is being built, in words, how far the build is. Without the
+// permission to read this it adds nothing.
 func (s *State) progress(ctx context.Context, database string, indexes []Object) {
 	operations, err := s.List(ctx, firestoreAPI, database+"/operations")
 	if err != nil {

@@ -80,9 +80,9 @@ func listing(files []string) []string {
 	return slices.Compact(lines)
 }
 
-// built returns the names of the files that the functions are built from, sorted: go.mod, go.sum, and
-// those of the package at the root, without source.go, and of the packages of this module that it
-// imports.
+// built returns the names of the files that the functions are built from, sorted: go.mod, go.sum,
+// and those of the package at the root, without source.go, and of the packages of this module that
+// it imports.
 func built(t *testing.T) []string {
 	t.Helper()
 	root, err := filepath.Abs("../..")

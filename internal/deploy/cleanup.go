@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// Cleanup is the kind of policies that clean up repositories. It comes with the repository.
+// Cleanup is the kind of policies that clean up repositories. The API has them as a field of the
+// repository, so they are there as soon as it is.
 var Cleanup Kind = &cleanupKind{common{noun: "clean-up of repository", all: "the repositories",
 	from: repositoriesAPI, api: "v1", group: "artifacts repositories", place: "--location"}}
 
@@ -37,7 +38,7 @@ type cleanup struct {
 	policies Object // by id
 }
 
-// cleanUp adds what cleans up the repository of the functions' images.
+// cleanUp adds the policies of the repository of the functions' images.
 func (d *Description) cleanUp() {
 	stale := strconv.Itoa(imagesStale*3600) + "s"
 	policies := Object{
@@ -75,7 +76,7 @@ func (c *cleanup) terraform(t *terraform) {
 	repository["cleanup_policy_dry_run"] = false
 }
 
-// policyFile returns the policies as gcloud reads them, which differs from the API.
+// policyFile returns the policies in gcloud's form, which is not that of the API.
 func policyFile(policies Object) string {
 	var all []Object
 	for _, name := range slices.Sorted(maps.Keys(policies)) {

@@ -30,7 +30,8 @@ func connect(ctx context.Context, project string, o []option.ClientOption) (*Sta
 }
 
 // List returns all pages of a List of an API, of the collection at the address. If regions did not
-// answer, it returns what the others have, and an error: the resources of those regions are missing.
+// answer, it returns what the others have, and an error: the resources of those regions are
+// missing.
 func (s *State) List(ctx context.Context, api Source, address string) (all []Object, err error) {
 	collection, query, _ := strings.Cut(address, "?")
 	name := path.Base(collection) // of the list in the answer

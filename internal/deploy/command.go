@@ -12,7 +12,7 @@ type Command struct {
 	Args []string // the tool's name first
 
 	// Output, if not nil, is a command whose output replaces Placeholder in Args. It looks up a name
-	// that the server gave to something new.
+	// that the server has made up.
 	Output *Command
 
 	Input string // of the command; empty: none
@@ -33,7 +33,7 @@ func (c Command) with(args ...string) Command {
 	return c
 }
 
-// filled returns the command with another one whose output replaces Placeholder; nil leaves it.
+// filled returns the command with by as its Output; nil leaves the Output that it has.
 func (c Command) filled(by *Command) Command {
 	if by != nil {
 		c.Output = by
@@ -58,7 +58,8 @@ func (c Command) Lines() string {
 	return c.piped("\n") + strings.Join(words, " ")
 }
 
-// piped returns the words, with the separator, that hand the command its input; "" if it has none.
+// piped returns what a shell needs before the command to hand it its input, with the separator at
+// the end; "" if the command has no input.
 func (c Command) piped(separator string) string {
 	if c.Input == "" {
 		return ""
@@ -109,8 +110,9 @@ func dict(pairs []string) string {
 	return "^" + delimiter + "^" + strings.Join(pairs, delimiter)
 }
 
-// splits reports whether gcloud, which splits the joined pairs at the delimiter, gets the pairs. A
-// delimiter that no pair holds is not enough: a pair may end as it begins.
+// splits reports whether gcloud gets the pairs back when it splits the joined ones at the
+// delimiter. It may not, although no pair holds the delimiter: a pair may end in the delimiter's
+// first letters.
 func splits(pairs []string, delimiter string) bool {
 	joined := strings.Join(pairs, delimiter)
 	if !strings.HasSuffix(joined, delimiter) {

@@ -15,15 +15,16 @@ const (
 	// auditReads is about how many reads the audit of one counter bills (docs/performance.md).
 	auditReads = 3
 
-	// auditTick is about how long a call of RollUpOnSchedule is at work that finds nothing to do.
+	// auditTick is about how long a call of RollUpOnSchedule works if it finds nothing to do.
 	auditTick = time.Second
 
-	// crowd is a number of changes of one counter a second, at which they share roll-ups.
+	// crowd is an example of a busy counter: so many changes a second, which share roll-ups.
 	crowd = 100
 )
 
-// Costs are list prices in US dollars, without free quotas: of Firestore where the dearest of the
-// databases is, of all else in us-central1.
+// Costs are list prices in US dollars, without free quotas. Firestore's are those of Location,
+// which is a multi-region if one of the databases is in one, because these are dearer. Only Audits
+// goes by the location of each database. All other prices are those of us-central1.
 type Costs struct {
 	Location string // of Firestore's prices
 
@@ -32,7 +33,7 @@ type Costs struct {
 	Audits  float64 // a month of all audits, at most
 	Alone   Range   // a million changes, each long after the one before
 	Crowded Range   // a million changes of one counter that come at 100 a second
-	Every   []Kept  // what the schedule keeps, one for each different period
+	Every   []Kept  // of the routes that the schedule keeps, one for each period
 }
 
 // A Range is of prices of live routes, which differ in the number of their queries. It is zero if
@@ -47,7 +48,7 @@ func (r *Range) add(price float64) {
 	r.Least, r.Most = min(r.Least, price), max(r.Most, price)
 }
 
-// A Kept is what a month of 1,000 counters costs, at most, that the schedule rolls up.
+// A Kept is the price, at most, of a month of 1,000 counters that the schedule keeps.
 type Kept struct {
 	Every    time.Duration
 	Thousand float64
@@ -89,10 +90,10 @@ func (d *Description) Costs() Costs {
 	return c
 }
 
-// changes returns the price of a million changes. Each change makes so many roll-ups, on average, and
-// keeps an instance busy for so many seconds; each roll-up makes so many queries. A query is taken to
-// be of up to 1,000 documents, which an aggregation bills as one read. Routes that say documents cost
-// more.
+// changes returns the price of a million changes. Each change makes so many roll-ups, on average,
+// and keeps an instance busy for so many seconds; each roll-up makes so many queries. A query is
+// taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes that say
+// documents cost more.
 func (d *Description) changes(location string, queries int64, rollUps, busy float64) float64 {
 	n := int64(million * rollUps)
 	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
@@ -107,8 +108,8 @@ func (d *Description) changes(location string, queries int64, rollUps, busy floa
 	return operations + million*event
 }
 
-// keep adds the price of a route that the schedule keeps, which may read at most so often a month. Of
-// several routes with one period it keeps the dearest.
+// keep adds the price of the counters of a template that the schedule keeps. most is how many reads
+// a month it may spend on them. Of several templates with one period, Every has the dearest.
 func (c *Costs) keep(every time.Duration, queries, most int64) {
 	reads := 1 + queries // of a visit
 	visits := min(1000*int64(month/every), most/reads)

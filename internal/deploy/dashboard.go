@@ -5,15 +5,15 @@ import (
 	"maps"
 )
 
-// Dashboard is the kind of Cloud Monitoring's dashboards. Cloud Monitoring names them, so they are
-// told apart by their titles. Those without Tally's label are somebody's own.
+// Dashboard is the kind of Cloud Monitoring's dashboards. Cloud Monitoring gives them their names,
+// so their titles tell them apart. Dashboards without Tally's label are somebody's own.
 var Dashboard Kind = &dashboardKind{nameless{common{noun: "dashboard", from: MonitoringAPI, api: "v1", group: "monitoring dashboards"}}}
 
 type dashboardKind struct{ nameless }
 
 func (k *dashboardKind) key(o Object) string {
 	labels, _ := o["labels"].(map[string]any)
-	if labels[label] == nil {
+	if labels[purposeLabel] == nil {
 		return ""
 	}
 	return o.Get("displayName")
@@ -43,7 +43,7 @@ func dashboard() Object {
 	}
 	return Object{
 		"displayName":  dashboardName,
-		"labels":       Object{label: ""},
+		"labels":       Object{purposeLabel: ""},
 		"mosaicLayout": Object{"columns": columns, "tiles": placed},
 	}
 }
@@ -84,9 +84,9 @@ func (d *Description) dashboard(have *State) {
 func (b *board) Content() Object { return b.content }
 
 func (b *board) exists() *Command {
-	return b.listed(fmt.Sprintf("displayName=%q AND labels:%s", b.name, label))
+	return b.listed(fmt.Sprintf("displayName=%q AND labels:%s", b.name, purposeLabel))
 }
 
 func (b *board) terraform(t *terraform) {
-	t.add(dashboardType, identifier(b.name), block{"dashboard_json": escape(b.content.text())})
+	t.add(dashboardType, identifier(b.name), block{"dashboard_json": literal(b.content.text())})
 }

@@ -16,8 +16,8 @@ type Database struct {
 	Location string // such as "nam5" or "europe-west1"
 }
 
-// NewProject returns the state of a project in which there is nothing but databases, and the
-// commands that create these. Nobody has seen it, so that commands look up its number.
+// NewProject returns the state of a project in which there is nothing but databases, and a plan
+// that creates these. Nobody has read the project, so the commands look up its number.
 func NewProject(id string, databases []string, location string) (*State, Plan) {
 	s := newState(id)
 	s.Number = Placeholder

@@ -23,7 +23,8 @@ func (s *State) Functions() []Object {
 }
 
 // Env returns the variables that the functions are deployed with; nil if there are no functions. If
-// they differ, it returns those of the function that was deployed last and has valid ones.
+// the functions' variables differ, Env takes the function that was deployed last, of those whose
+// variables are valid.
 func (s *State) Env() map[string]string {
 	var env map[string]string
 	for _, f := range slices.Backward(s.Functions()) {
@@ -36,8 +37,8 @@ func (s *State) Env() map[string]string {
 	return env
 }
 
-// Wanted returns the variables that the functions are to have: those of tally.yaml, or, where there
-// is none, those that they have.
+// Wanted returns the variables that the functions are to have: those of tally.yaml, or if there is
+// no tally.yaml, those that they have now.
 func (s *State) Wanted(f *appfolder.Folder) map[string]string {
 	env := f.Variables()
 	if f.File == "" {
@@ -47,7 +48,7 @@ func (s *State) Wanted(f *appfolder.Folder) map[string]string {
 	return env
 }
 
-// Environment returns a function's variables but for Cloud Functions' own.
+// Environment returns a function's variables, without the one that Cloud Functions adds.
 func Environment(f Object) map[string]string {
 	env := make(map[string]string)
 	config, _ := f["serviceConfig"].(map[string]any)
@@ -68,7 +69,7 @@ func (s *State) Region() string {
 	return ""
 }
 
-// Billing returns how RollUpOnWrite's instances are billed.
+// Billing returns how RollUpOnWrite's instances are billed; ByRequest if the service is not there.
 func (s *State) Billing() string {
 	for _, o := range s.have[Service] {
 		if path.Base(o.name()) == OnWriteName && o.Get("template.containers.0.resources.cpuIdle") != "true" {

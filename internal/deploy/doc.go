@@ -8,14 +8,28 @@
 //	Tools.Run     does the steps, by gcloud and the Firebase CLI
 //
 // Want and Deploy are pure: they call nobody, and change nothing that they are given. tally doctor
-// asks the same two, and shows the steps as findings. Terraform writes the Description as a
-// configuration, and Plan.Script writes the Plan for a shell.
+// asks Want, and two parts of Deploy, Mend and Surplus; it shows their steps as findings. Terraform
+// writes the Description as a configuration, and Plan.Script writes the Plan for a shell.
 //
-// A Description consists of Resources. Each kind of these, such as Trigger, has a file of its own: how
-// people, gcloud and the API call it, why each setting has its value, and how Terraform says it. The
-// order of kinds is that in which one needs the other.
+// One must know how Google Cloud runs the two functions. Cloud Build builds each function from
+// source into a container image, which Artifact Registry keeps. Cloud Run serves the image as a
+// Service. Firestore's events reach RollUpOnWrite in two steps. A Trigger of Eventarc picks the
+// writes to some documents and hands them to Pub/Sub. There the trigger's Subscription pushes each
+// event to the service, again and again until the answer is 2xx. A Job of Cloud Scheduler calls
+// RollUpOnSchedule.
 //
-//	run it: Function, Service      find events: Trigger, Subscription    repair: Job
-//	build it: Repository, Cleanup  store: Index, Field, TTL, Exclusion   watch: Metric, Alert, Channel, Dashboard
-//	allow it: API, Account, Project, with Grants
+//	Firestore ─▶ Trigger ─▶ Subscription ─▶ RollUpOnWrite
+//	                 Cloud Scheduler's Job ─▶ RollUpOnSchedule
+//
+// Functions, triggers, jobs and builds each act as a service account. It may do only what the roles
+// allow that it is given on the other resources: a Grant is such a role.
+//
+// A Description consists of Resources and Grants. Each kind of resource, such as Trigger, has a
+// file: how people, gcloud and the API call it, why each setting has its value, and how Terraform
+// says it. The list kinds has them in the order in which they are made: each after those that it
+// needs.
+//
+//	run: Function, Service       find events: Trigger, Subscription   repair: Job
+//	build: Repository, Cleanup   store: Index, Field, TTL             allow: API, Account, Project
+//	log and watch: Exclusion, Metric, Channel, Alert, Dashboard
 package deploy

@@ -5,8 +5,9 @@ import (
 	"net/http"
 )
 
-// Exclusion is the kind of exclusions of the sink _Default, which routes a project's entries to the
-// bucket that they are billed for. gcloud changes them as a part of the sink:
+// Exclusion is the kind of exclusions of the sink _Default. This sink routes a project's log
+// entries to the bucket that bills for them, and an exclusion keeps some of them out. gcloud
+// changes exclusions as a part of their sink:
 // https://docs.cloud.google.com/logging/docs/routing/overview#exclusions.
 var Exclusion Kind = &exclusionKind{common{noun: "log exclusion", from: loggingAPI, api: "v2", group: "logging sinks"}}
 
@@ -42,8 +43,8 @@ const succeeded = `resource.type="cloud_run_revision" AND resource.labels.servic
 // An exclusion keeps out the entries of requests that succeeded.
 type exclusion struct{ wanted }
 
-// requestLogs adds the exclusion. It is there even if all entries are to be kept, disabled, because
-// a later deployment without a tally.yaml must find what somebody decided.
+// requestLogs adds the exclusion. If all entries are to be kept, the exclusion is there too, and
+// disabled: so a later deployment without a tally.yaml finds what somebody decided.
 func (d *Description) requestLogs() {
 	disabled := Setting{Path: "disabled", Arg: "--add-exclusion=disabled="}
 	if d.RequestLogs == AllRequests {
@@ -66,8 +67,8 @@ func (x *exclusion) terraform(t *terraform) {
 	t.add(exclusionType, x.name, b)
 }
 
-// RequestLogs returns which entries about requests are kept: AllRequests if the exclusion is
-// disabled, else what tally deploy sees to.
+// RequestLogs returns which entries about requests are to be kept: AllRequests if the exclusion is
+// disabled, else FailedRequests, which is the default.
 func (s *State) RequestLogs() string {
 	if s.Find(Exclusion, exclusionName).Get("disabled") == "true" {
 		return AllRequests

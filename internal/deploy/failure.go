@@ -29,10 +29,11 @@ func (f *failure) Error() string {
 	return text
 }
 
-// actAs matches that an account may not be acted as, and is that account in its submatch.
+// actAs matches the message that the caller may not act as a service account. Its submatch is the
+// address of that account.
 var actAs = regexp.MustCompile(`(?i)iam\.serviceAccounts\.actAs\W+denied on service account (\S+@[\w.-]*\w)`)
 
-// perimeter and constraint match what an organization forbids. No role helps.
+// perimeter and constraint match messages that an organization forbids the call. No role helps.
 var (
 	perimeter  = regexp.MustCompile(`(?i)vpcServiceControls|VPC Service Controls|prohibited by organization's policy`)
 	constraint = regexp.MustCompile(`constraints/(\w+(?:\.\w+)*)`)
@@ -73,7 +74,7 @@ var remedies = []struct {
 		"Sign in:\n  firebase login"},
 }
 
-const printedNothing = "it printed nothing" // the text of a failure to look up a name
+const printedNothing = "it printed nothing" // what a failure says if a look-up printed no name
 
 // transient lists failures that pass: something is new, and not known everywhere yet.
 var transient = []struct {
@@ -108,8 +109,8 @@ func soon(err error, made []string) string {
 		}
 	}
 
-	// Who made an account may act as it, by a role in the project; else the answer would stay the
-	// same.
+	// If the plan has just created the account, the caller's roles on it may not be known
+	// everywhere yet. For an older account the answer would stay the same.
 	as := actAs.FindStringSubmatch(f.said)
 	if as != nil && slices.ContainsFunc(made, func(name string) bool { return path.Base(name) == as[1] }) {
 		return "roles on a new service account are not known everywhere yet"

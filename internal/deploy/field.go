@@ -11,7 +11,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Field is the kind of fields with how they are indexed by themselves. Each field has a default.
+// Field is the kind of single fields, as far as their own indexes are concerned. Every field is
+// there, with the database's default.
 var Field Kind = &common{noun: "indexes of", all: "the databases and their fields",
 	from: firestoreAPI, api: "v1", group: "firestore indexes fields"}
 
@@ -23,21 +24,21 @@ var TTL Kind = &common{noun: "time to live by", from: firestoreAPI, api: "v1", g
 type FieldConfig struct {
 	CollectionGroup string `json:"collectionGroup"`
 	Path            string `json:"fieldPath"`
-	TTL             bool   `json:"ttl,omitempty"` // its time is that at which Firestore deletes the document
-	Indexes         []any  `json:"indexes"`       // none
-	Indexed         bool   `json:"-"`             // queries need the index of its values
-	Descending      bool   `json:"-"`             // and the one in descending order
+	TTL             bool   `json:"ttl,omitempty"` // its time is when Firestore deletes the document
+	Indexes         []any  `json:"indexes"`       // always empty: the field has none
+	Indexed         bool   `json:"-"`             // queries need the field's index in ascending order
+	Descending      bool   `json:"-"`             // queries also need the one in descending order
 }
 
-// Fields returns the fields that need an index of their own, and those that must have none. Firestore
-// gives each field one by default.
+// Fields returns the fields that need an index of their own, and those that must have none.
+// Firestore gives each field one by default.
 //
 // Times must have none: they only grow, no query asks for them, and their index would limit a
 // collection group to about 500 writes a second
-// (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). These are the times at which
-// tokens of IncrementOnce expire, and the times in the field that Tally adds to roll-ups. The fields
-// of a route that reads documents must have none either, because their indexes limit how often it is
-// written. A field needs its index if a query uses it.
+// (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). These are the times at
+// which tokens of IncrementOnce expire, and the times in the field that Tally adds to roll-ups. The
+// fields of a route that reads documents must have none either, because their indexes limit how
+// often it is written. A field needs its index if a query uses it.
 func Fields(routes rollup.Routes) []FieldConfig {
 	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
 	add := func(f FieldConfig) {
@@ -79,7 +80,7 @@ func Exempt(routes rollup.Routes) []FieldConfig {
 // A field is one whose values must, or must not, have an index of their own.
 type field struct{ wanted }
 
-// A timeToLive is a field whose time is that at which Firestore deletes the document.
+// A timeToLive is a field that holds the time at which Firestore deletes the document.
 type timeToLive struct{ wanted }
 
 // fields adds the fields of each database. Each is one command, which changes no other field.
@@ -138,15 +139,15 @@ func (f *field) terraform(t *terraform) {
 
 func (f *timeToLive) terraform(t *terraform) { t.field(f.name)["ttl_config"] = block{} }
 
-// field returns the block of a field, which it adds if there is none yet: the provider has one for
-// both of what is said of a field.
+// field returns the block of a field. It adds the block if there is none yet. The provider has one
+// block for a field's indexes and its time to live.
 func (t *terraform) field(name string) block {
 	group, id := segment(name, "collectionGroups"), path.Base(name)
 	address := hashed(group+"-"+id, name)
 
 	field := t.resources[fieldType][address]
 	if field == nil {
-		field = block{"database": segment(name, "databases"), "collection": escape(group), "field": escape(id)}
+		field = block{"database": segment(name, "databases"), "collection": literal(group), "field": literal(id)}
 	}
 	t.add(fieldType, address, field)
 	return field
@@ -165,9 +166,9 @@ type fieldState struct {
 	TTLConfig *struct{ State string } // nil: it expires nothing
 }
 
-// field reads how a field is indexed, and whether Firestore deletes documents by it. A field without
-// settings of its own names an ancestor, which is the default of the database; then field reads that.
-// An index or a policy that is being made counts as made.
+// field reads how a field is indexed, and whether Firestore deletes documents by it. A field
+// without settings of its own may name an ancestor, which is the default of the database. Then
+// field reads the ancestor. An index or a policy that is being made counts as made.
 func (s *State) field(ctx context.Context, name string) {
 	get := func(name string) (f fieldState, err error) {
 		escaped := (&url.URL{Path: name}).EscapedPath()

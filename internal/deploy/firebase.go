@@ -10,9 +10,9 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// CheckRules checks that Tally's block was merged into the app's rules: that they name the collections
-// of shards and roll-ups of each route. Without the block clients can do nothing with counters; if the
-// rules are open to all, clients can do anything with them.
+// CheckRules checks that Tally's block was merged into the app's rules: that they name the
+// collections of shards and roll-ups of each route. Without the block clients can do nothing with
+// counters; if the rules are open to all, clients can do anything with them.
 func CheckRules(a appfolder.Database, routes rollup.Routes) error {
 	rules, err := appfolder.ReadRules(a.Rules)
 	if err != nil {
@@ -30,8 +30,8 @@ func CheckRules(a appfolder.Database, routes rollup.Routes) error {
 	return errors.Join(problems...)
 }
 
-// checkFiles checks the rules that the app's firebase.json names for a database, and returns what the
-// indexes file that it names lacks.
+// checkFiles checks the rules that the app's firebase.json names for a database, and returns what
+// the indexes file that it names lacks.
 func checkFiles(f *appfolder.Folder, database string, routes rollup.Routes) (lacks []string, err error) {
 	a, err := f.Database(database)
 	if err != nil {

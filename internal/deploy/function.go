@@ -17,7 +17,7 @@ var Function Kind = &functionKind{common{noun: "function", from: functionsAPI, a
 
 type functionKind struct{ common }
 
-// Command implements Kind. One command deploys what is new and what is changed.
+// Command implements Kind. The same command of gcloud creates a function and updates it.
 func (k *functionKind) Command(project, verb, name string, args ...string) Command {
 	if verb == "create" || verb == "update" {
 		verb = "deploy"
@@ -35,7 +35,7 @@ const (
 // runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
 const runtime = "go126"
 
-// A function is RollUpOnWrite, for all live routes and databases, or RollUpOnSchedule.
+// A function is RollUpOnWrite, which serves all live routes and databases, or RollUpOnSchedule.
 type function struct{ wanted }
 
 // functions adds both functions. Their flags are those of
@@ -53,9 +53,9 @@ func (d *Description) functions() {
 		value("serviceConfig.maxInstanceCount", strconv.Itoa(d.MaxInstances), "--max-instances"))
 
 	d.function(OnScheduleName, "RollUpOnSchedule", "on-schedule",
-		// One call at a time, by one instance: more would only read the same. With one at a time an
-		// instance may have less than a processor; this is what the platform gives to 512 MiB, and
-		// serves some hundred roll-ups a second (docs/performance.md).
+		// One instance takes one call at a time, because more calls would only read the same. Such
+		// an instance may have less than a processor. The platform gives this part of one to 512
+		// MiB; it serves some hundred roll-ups a second (docs/performance.md).
 		// https://cloud.google.com/run/docs/configuring/services/cpu
 		size("serviceConfig.maxInstanceRequestConcurrency", "1", "--concurrency"),
 		size("serviceConfig.availableCpu", "0.333", "--cpu"),
@@ -93,7 +93,7 @@ func (d *Description) function(name, entryPoint, purpose string, settings ...Set
 		Setting{Path: "serviceConfig.ingressSettings", Want: "ALLOW_INTERNAL_ONLY", Arg: "--ingress-settings=internal-only"},
 		// https://cloud.google.com/run/docs/rollouts-rollbacks-traffic-migration
 		Setting{Path: "serviceConfig.allTrafficOnLatestRevision", Want: "true", Arg: "--serve-all-traffic-latest-revision"},
-		Setting{Path: "labels." + label, Want: purpose, Arg: "--update-labels=" + label + "=" + purpose},
+		Setting{Path: "labels." + purposeLabel, Want: purpose, Arg: "--update-labels=" + purposeLabel + "=" + purpose},
 		Setting{Arg: "--update-labels=" + madeByLabel + "=true"},
 	)
 
@@ -114,7 +114,7 @@ func (d *Description) sourceSettings() []Setting {
 	}
 }
 
-// development are variables that deployed functions must not have.
+// development are variables for a machine of a developer. Deployed functions must not have them.
 var development = []string{"FIRESTORE_EMULATOR_HOST", "TALLY_USAGE_FILE"}
 
 // variables are the settings of a function's variables.
@@ -132,8 +132,8 @@ func (d *Description) variables() []Setting {
 	return settings
 }
 
-// env returns the variables of both functions. It sets all of them: so a default that a new version of
-// Tally changes takes effect when that version is deployed.
+// env returns the variables of both functions. It sets even those that have their defaults. So if a
+// new version of Tally changes a default, that takes effect when the version is deployed.
 func (o *Options) env() map[string]string {
 	var routes, databases []string
 	for _, r := range o.Config.Routes {
@@ -164,7 +164,7 @@ func (o *Options) env() map[string]string {
 	return env
 }
 
-// exists returns nil: what is deployed is deployed whether it exists or not.
+// exists returns nil: gcloud functions deploy works whether the function exists or not.
 func (f *function) exists() *Command { return nil }
 
 func (f *function) terraform(t *terraform) {

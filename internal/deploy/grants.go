@@ -18,8 +18,8 @@ type Grant struct {
 
 const conditionTitle = "tally" // of the conditions on grants
 
-// grants gives the roles on resources of the kind that are missing. It takes away roles that anybody
-// has, and roles that are given on another condition.
+// grants gives the roles on resources of the kind that are missing. It takes away roles that are
+// given to everybody, and wanted roles that are given on another condition.
 func (p *Plan) grants(d *Description, k Kind, have *State) {
 	for _, g := range d.Grants {
 		if g.On == k && !slices.Contains(have.given, g) {
@@ -42,8 +42,8 @@ func (p *Plan) grants(d *Description, k Kind, have *State) {
 	}
 }
 
-// give adds the step that gives the role, behind one that has Google make the service agent that gets
-// it.
+// give adds the step that gives the role. If a service agent gets it, a step before has Google
+// create that agent.
 func (p *Plan) give(project string, g Grant) {
 	if api := agent(g.Member); api != "" {
 		p.add(Step{
@@ -94,8 +94,8 @@ func (g *Grant) command(project, verb string) Command {
 	return c
 }
 
-// agent returns the API that the member is the service agent of, "" if it is none. A service agent is
-// an account of Google's own, through which an API acts in the project.
+// agent returns the API whose service agent the member is; "" if the member is no service agent. A
+// service agent is an account of Google's own, through which an API acts in the project.
 func agent(member string) string {
 	_, of, _ := strings.Cut(member, "@gcp-sa-")
 	api, _, _ := strings.Cut(of, ".")

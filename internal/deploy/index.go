@@ -11,15 +11,15 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Index is the kind of composite indexes. Firestore names them, so they are told apart by what they
-// index. Tally deploys them before all else, because a query without its index fails. It deletes only
-// those whose build failed: queries of the app's own may use the others.
+// Index is the kind of composite indexes. Firestore gives them their names, so their fields tell
+// them apart. Tally deploys them before all else, because a query without its index fails. It
+// deletes only indexes whose build failed: queries of the app's own may use the others.
 var Index Kind = &indexKind{common{noun: "index", all: "the indexes",
 	from: firestoreAPI, api: "v1", group: "firestore indexes composite"}}
 
 type indexKind struct{ common }
 
-// Command implements Kind. Only one that is there has an id, which the server gave it.
+// Command implements Kind. A new index has no id: the server makes one up.
 func (k *indexKind) Command(project, verb, name string, args ...string) Command {
 	id := ""
 	if verb == "delete" {
@@ -72,8 +72,9 @@ func orderOf(f rollup.IndexField) string {
 	return ascending
 }
 
-// indexName returns what tells an index of a collection group, whose name is given, from all others.
-// The order of all but its last field matters to no query of Tally's, which has them equal.
+// indexName returns a name for an index of a collection group. Two indexes have the same name if
+// they serve the same queries of Tally's. These ask for equal values of all fields but the last, so
+// neither the sequence nor the order of those fields matters.
 func indexName(group string, fields []rollup.IndexField) string {
 	var equal []string
 	last := len(fields) - 1
@@ -159,12 +160,12 @@ func (x *index) exists() *Command {
 func (x *index) terraform(t *terraform) {
 	var fields []block
 	for _, f := range x.of.Fields {
-		fields = append(fields, block{"field_path": escape(string(f.Field)), "order": orderOf(f)})
+		fields = append(fields, block{"field_path": literal(string(f.Field)), "order": orderOf(f)})
 	}
 
 	t.add(indexType, hashed(x.of.Collection, x.name), block{
 		"database":    segment(x.name, "databases"),
-		"collection":  escape(x.of.Collection),
+		"collection":  literal(x.of.Collection),
 		"query_scope": collectionScope,
 		"fields":      fields,
 		"timeouts":    block{"create": "24h"},

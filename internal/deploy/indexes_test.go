@@ -140,8 +140,8 @@ func TestTriggerOfAPattern(t *testing.T) {
 	}
 }
 
-// A wait ends when nothing can come of it any more: the build failed, somebody deleted the index, it
-// cannot be read, or the user has had enough.
+// A wait ends when nothing can come of it any more: the build failed, somebody deleted the index,
+// it cannot be read, or the user has had enough.
 func TestWaitForIndexes(t *testing.T) {
 	const name = "projects/p/databases/(default)/collectionGroups/orders/indexes/7"
 	routes := `orders/{order} by shop -> shops/{shop} : sum(amount) as revenue : existing`

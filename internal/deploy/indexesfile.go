@@ -44,9 +44,10 @@ func NewIndexesFile(routes rollup.Routes) IndexesFile {
 	return needs
 }
 
-// CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and which exemptions in
-// it keep queries from working. Each problem says what to do. The app's next "firebase deploy --only
-// firestore:indexes" offers to delete each index that the file lacks; with --force it deletes them.
+// CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and which of its
+// exemptions keep queries from working. Each problem says what to do. It matters because "firebase
+// deploy --only firestore:indexes" offers to delete indexes that the file lacks, and with --force
+// it deletes them.
 func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err error) {
 	has, err := readIndexesFile(file)
 	if err != nil {
@@ -126,7 +127,7 @@ func readIndexesFile(file string) (has appIndexes, err error) {
 	return has, nil
 }
 
-// override returns what the file says of how a field is indexed, nil if nothing.
+// override returns the override of the file that says how a field is indexed; nil if there is none.
 func (has appIndexes) override(group, path string) *fieldOverride {
 	for _, path := range []string{path, everyField} {
 		for i, f := range has.FieldOverrides {

@@ -26,8 +26,8 @@ func (k *jobKind) Command(project, verb, name string, args ...string) Command {
 	return k.common.Command(project, verb, name, args...)
 }
 
-// LongestSilence is how long ago the job's last call may be: two periods, so that one late or
-// skipped call is no alarm.
+// LongestSilence is how long ago the job's last call may be: two periods and the longest time of a
+// call. So one late or skipped call is no alarm.
 const LongestSilence = 2*config.SchedulePeriod + config.OnScheduleTimeout
 
 const jobID = "tally"
@@ -38,7 +38,7 @@ func (d *Description) Job() string { return d.in(d.region(), "jobs", jobID) }
 // A job calls RollUpOnSchedule.
 type job struct {
 	wanted
-	uri Command // that looks up the function's address
+	uri Command // looks up the function's address
 }
 
 // schedule adds the job. Its flags are those of
@@ -52,13 +52,14 @@ func (d *Description) schedule(have *State) {
 	lookup := Function.Command(d.Project, "describe", d.in(d.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	d.add(&job{uri: lookup, wanted: d.want(Job, d.Job(),
 		value("schedule", fmt.Sprintf("*/%d * * * *", config.SchedulePeriod/time.Minute), "--schedule"),
-		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
+		value("timeZone", "Etc/UTC", "--time-zone"), // UTC has no summer time
 		value("httpTarget.uri", uri, "--uri"),
 		value("httpTarget.httpMethod", "POST", "--http-method"),
 		// https://cloud.google.com/scheduler/docs/http-target-auth
 		caller,
 		value("httpTarget.oidcToken.audience", uri, "--oidc-token-audience"),
-		// The job waits as long as the function may take. It would call the function again otherwise.
+		// The job waits as long as the function may take. Otherwise it would call the function
+		// again while that is still at work.
 		period("attemptDeadline", "--attempt-deadline", config.OnScheduleTimeout),
 		// A call that failed is tried again, twice, soon; the next one is due anyway.
 		// https://cloud.google.com/scheduler/docs/configuring/retry-jobs
@@ -86,8 +87,9 @@ func (j *job) terraform(t *terraform) {
 	t.add(jobType, id, b)
 }
 
-// jobs reads the jobs of each location of Cloud Scheduler, of which there are some dozens: it has no
-// list of all. One location may be closed to the project. If all are, that is no matter of places.
+// jobs reads the jobs of Cloud Scheduler. The API has no list of all, so jobs asks each of the some
+// dozens of locations. One location may be closed to the project. But if all of them fail, the
+// reason is another one, and the jobs are Unread.
 func (s *State) jobs(ctx context.Context, parent string) {
 	locations, err := s.List(ctx, schedulerAPI, "v1/"+parent+"/locations")
 	s.add(Job, err)

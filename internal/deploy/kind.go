@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// A Kind is a kind of resources that one of Google's APIs has. It says how people call them, how one
-// is told from the others, and how gcloud is called. Each kind has a file of its own, beside the type
-// of those resources that a deployment wants; see Resource.
+// A Kind is a kind of resources that one of Google's APIs has. It says how people call them, how to
+// tell one from the others, and how to call gcloud. The file of a kind also has the type of those
+// resources that a deployment wants; see Resource.
 type Kind interface {
 	Noun() string // of one, such as "function"
 	All() string  // of all, such as "the functions"
@@ -16,7 +16,8 @@ type Kind interface {
 	// or another one of gcloud's for the kind. name is the resource's, as the API has it.
 	Command(project, verb, name string, args ...string) Command
 
-	// key returns what tells a resource of a project from all others of its kind; see State.Find.
+	// key returns a text that no other resource of the kind in the project has: most have names
+	// that Tally knows, and others have what Tally wrote into them. See State.Find.
 	key(o Object) string
 
 	// label returns a resource of a project as people tell it from the others.
@@ -26,19 +27,19 @@ type Kind interface {
 	version() string // of that API, in the addresses of its REST interface
 }
 
-// Kinds in the order in which each finds what it needs.
+// kinds are all kinds, each after those that its resources need.
 var kinds = []Kind{API, Index, Account, Project, Repository, Cleanup, Field, TTL, Exclusion, Function,
 	Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
 
-// A common kind is called by gcloud as most are. Its resources are told apart by their names. Other
-// kinds are built on it.
+// A common kind has the usual form of gcloud's commands, and its resources are told apart by their
+// names. Kinds that differ are built on it.
 type common struct {
 	noun  string
 	all   string // empty: "the" and the noun's plural
 	from  Source
 	api   string // version of the API
 	group string // gcloud's words for the kind
-	place string // gcloud's flag of where a resource is; empty: it is nowhere
+	place string // gcloud's flag for the location of a resource; empty: the kind has none
 }
 
 func (k *common) Noun() string { return k.noun }
@@ -54,7 +55,8 @@ func (k *common) Command(project, verb, name string, args ...string) Command {
 	return k.command(verb, path.Base(name), name).in(project).with(args...)
 }
 
-// command returns the command on a resource that gcloud calls by the id; "" if it calls it by none.
+// command returns gcloud's command on a resource. The id is an argument of the command; "": there
+// is none. The name says the location.
 func (k *common) command(verb, id, name string) Command {
 	words := strings.Fields(k.group + " " + verb)
 	if id != "" {

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Mend returns the commands that turn the state into the description. It leaves out resources that
-// could not be read, and what Tally has too much of.
+// Mend returns the steps after which the project has all that the description wants. It leaves out
+// kinds that could not be read. It deletes a resource only to make it anew; Surplus has those that
+// the description does not want.
 func (d *Description) Mend(have *State) Plan {
 	var p Plan
 	p.enable(d, have)
@@ -51,7 +52,7 @@ func (p *Plan) mend(r Resource, have *State) {
 	h := have.Find(r.Kind(), r.Name())
 	s, ok := r.(*subscription)
 	if ok && p.has(Delete, Trigger, s.trigger) {
-		r, h = s.renamed(), nil // it goes with its trigger
+		r, h = s.renamed(), nil // the old subscription is deleted with its trigger
 	}
 	if h == nil {
 		h = r.absent()
@@ -107,7 +108,7 @@ func (p *Plan) update(r Resource, have Object, changes []Change, reasons []strin
 		Title:   "update " + r.Kind().Noun() + " " + r.label(),
 		Reasons: reasons,
 		Command: command,
-		Again:   command.Input == "", // an input can be read only once
+		Again:   command.Input == "", // a second try of a shell would find the input read already
 	})
 }
 

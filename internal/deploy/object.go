@@ -10,7 +10,8 @@ import (
 // An Object is a resource as an API of Google's has it, in JSON.
 type Object map[string]any
 
-// Get returns what is at the path, without quotes; a list's elements with commas between them.
+// Get returns the value at a path such as "serviceConfig.uri" as text; "" if there is none. The
+// elements of a list are separated by commas.
 func (o Object) Get(path string) string {
 	var at any = o
 	for path != "" {
@@ -28,8 +29,8 @@ func (o Object) Get(path string) string {
 	return fmt.Sprint(at)
 }
 
-// inside returns what an object has under the name, or a list at the index, of which # is the length;
-// nil if there is nothing.
+// inside returns the value that an object has under the name, or a list at that index; nil if there
+// is none. The name # of a list is its length.
 func inside(at any, name string) any {
 	switch in := at.(type) {
 	case map[string]any:

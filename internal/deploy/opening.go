@@ -10,9 +10,10 @@ import (
 	"github.com/firestore-tally/tally/internal/config"
 )
 
-// Opening returns what the user should know before the steps of the plan, in ten lines or so. They
-// tell what is done and what is not, where, who may do what, and what it costs. source names what is
-// uploaded; if it is "", its line is left out. rules tells whether the plan also replaces the rules.
+// Opening tells the user, in ten lines or so, what to know before the steps of the plan: what is
+// done and what is not, where, who may do what, and what it costs. source names the source that is
+// uploaded; if it is "", its line is left out. rules tells whether the plan also replaces the
+// rules.
 func (d *Description) Opening(p Plan, source string, rules bool) string {
 	var o opening
 	o.line("what", p.counted())
@@ -165,8 +166,8 @@ func brief(d time.Duration) string {
 // many is how many steps may be shown unasked.
 const many = 12
 
-// Shown returns the steps in words. If verbose is set, it adds their commands. Otherwise it leaves out,
-// of many steps, those that take nothing away, and says how to see them.
+// Shown returns the steps in words. If verbose is set, it adds their commands. Otherwise, if there
+// are many steps, it shows only those that take something away, and says how to see the others.
 func (p Plan) Shown(verbose bool) string {
 	if verbose || len(p.Steps) <= many {
 		return p.summary(verbose)

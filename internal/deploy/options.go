@@ -14,7 +14,7 @@ type Options struct {
 	Region     string            // where the functions run; empty: near the first database
 	Databases  []Database        // at least one
 	Config     config.Config     // what the functions take from their environment
-	Env        map[string]string // all variables that are named; Config takes precedence
+	Env        map[string]string // variables that somebody set; those of Config win
 	Billing    string            // of RollUpOnWrite's instances: ByRequest or ByInstance
 	AlertEmail string            // where alerts are mailed to; empty: nowhere
 
@@ -27,8 +27,8 @@ type Options struct {
 	Version string // of the functions' source; empty: none is known
 }
 
-// DefaultMaxInstances are enough for 20,000 events at once. Each has a processor, and a region's
-// quota may be of 10 to 20 for all services of a project:
+// DefaultMaxInstances are enough to hold 20,000 events at once. Each instance has a processor, and
+// a region's quota may be as small as 10 to 20 processors for all services of a project:
 // https://cloud.google.com/run/docs/configuring/max-instances-limits
 const DefaultMaxInstances = 20
 

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// multiRegions are the regions for functions on databases in multi-regions: those that the Firebase
-// CLI takes. Eventarc delivers to any region
+// multiRegions are the regions of the functions for databases in multi-regions. The Firebase CLI
+// takes the same ones. Eventarc delivers to any region
 // (https://firebase.google.com/docs/firestore/eventarc).
 var multiRegions = map[string]string{"nam5": "us-central1", "nam7": "us-central1", "eur3": "europe-west1"}
 
-// buildRegions are those in which every project may build. Some, often new ones, may build nowhere
-// else, and nothing but a build tells which they are: https://cloud.google.com/build/docs/locations
+// buildRegions are the regions in which every project may build. Some projects, often new ones, may
+// build nowhere else. Only a build tells whether a project is one of them:
+// https://cloud.google.com/build/docs/locations
 var buildRegions = []string{"asia-east1", "australia-southeast1", "europe-west1", "southamerica-east1", "us-central1", "us-west2"}
 
 // An unreached says why resources of a kind could not be read in a location.
@@ -42,12 +43,12 @@ func (s *State) miss(k Kind, location string, err error) {
 	s.unreached = append(s.unreached, unreached{*ReadError(k.source(), s.Project, k.All()+" in "+location, err), k, location})
 }
 
-// settle makes Unread what could not be read in a location that matters. A location matters for a kind
-// if the description, if there is one, has such resources there, or if what was found tells that the
-// project has.
+// settle decides which unreached locations make a kind Unread: those that matter for the kind. A
+// location matters if the description wants resources of the kind there, or if the resources that
+// were found tell that there may be some. d may be nil.
 func (s *State) settle(d *Description) {
 	s.unreached = slices.DeleteFunc(s.unreached, func(u unreached) bool {
-		if !s.names(u.kind, u.location) && (d == nil || !d.uses(u.kind, u.location)) {
+		if !s.mayHave(u.kind, u.location) && (d == nil || !d.uses(u.kind, u.location)) {
 			return false
 		}
 		if s.Unread[u.kind] == nil {
@@ -61,10 +62,11 @@ func (s *State) settle(d *Description) {
 	}
 }
 
-// names reports whether what was found tells that resources of the kind may be in the location.
-// Triggers are where other triggers are: at their database. All else is in the functions' region, which
-// triggers name, and also the condition on the grant by which builds read their bucket.
-func (s *State) names(k Kind, location string) bool {
+// mayHave reports whether the resources that were found tell that some of the kind may be in the
+// location. Triggers are where other triggers are: at their database. All else is in the functions'
+// region. Two things tell it: the triggers' destination, and the condition on the grant by which
+// builds read their bucket.
+func (s *State) mayHave(k Kind, location string) bool {
 	for of, objects := range s.have {
 		for _, o := range objects {
 			if !ours(o) && !made(o) {
@@ -85,8 +87,8 @@ func (s *State) names(k Kind, location string) bool {
 	})
 }
 
-// Unreached tells, in a sentence for each, what could not be read in a location where nothing of
-// Tally's is known to be, and why. The sentences are sorted, because the calls end in any order.
+// Unreached returns a sentence for each kind and location that could not be read, and where nothing
+// of Tally's is known to be. The sentences are sorted, because the calls end in any order.
 func (s *State) Unreached() (notes []string) {
 	for _, u := range s.unreached {
 		notes = append(notes, fmt.Sprintf("%s could not be read, and nothing of Tally's is known to be there: %s", u.What, u.Why))
@@ -100,8 +102,8 @@ func (d *Description) uses(k Kind, location string) bool {
 	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind() == k && segment(r.Name(), "locations") == location })
 }
 
-// checkRegion refuses a region that Cloud Scheduler does not have. As long as its API is not
-// enabled, nobody tells its regions; then the plan looks.
+// checkRegion refuses a region that Cloud Scheduler does not have. While its API is not enabled,
+// nobody can ask for its regions; then lookForScheduler has the plan ask.
 func (d *Description) checkRegion(have *State) error {
 	if len(have.schedulers) == 0 || slices.Contains(have.schedulers, d.region()) {
 		return nil
@@ -117,8 +119,9 @@ func (d *Description) checkRegion(have *State) error {
 		d.region(), OnScheduleName, strings.Join(regions, ", "), regions[0])
 }
 
-// lookForScheduler has a plan that makes the job look whether Cloud Scheduler has the region, before
-// anything is made, if that is not known.
+// lookForScheduler adds a step that asks whether Cloud Scheduler has the region, if the plan
+// creates the job and this is not known. The step comes right after the APIs: before anything is
+// created.
 func (p *Plan) lookForScheduler(d *Description, have *State) {
 	if !p.creates(Job) || len(have.schedulers) > 0 {
 		return
@@ -143,5 +146,5 @@ func (p *Plan) noteBuilds(d *Description) {
 	}
 }
 
-// locationID returns the id of a location, of which APIs also give the full name.
+// locationID returns the id of a location. Some APIs give the id, and others the full name.
 func locationID(name string) string { return path.Base(name) }

@@ -11,8 +11,8 @@ type Plan struct {
 	Steps []Step
 	Notes []string // what the user should know or do
 
-	// Awaited are indexes, in words, that must be ready before the plan can do more than begin their
-	// builds.
+	// Awaited are the indexes, in words, that keep the plan short: until they are ready, it does no
+	// more than begin their builds.
 	Awaited []string
 }
 
@@ -24,7 +24,7 @@ func (p *Plan) note(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
-// has reports whether a step does that to the resource of the kind that has the name.
+// has reports whether the plan has a step with this verb for the resource of the kind and name.
 func (p *Plan) has(does Verb, of Kind, name string) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return s.Does == does && s.Of == of && s.Name == name
@@ -43,10 +43,11 @@ func (p *Plan) Uploads() bool {
 	})
 }
 
-// Prepend inserts the steps of a plan that is to be done first. APIs are enabled even before that.
+// Prepend inserts the steps of a plan that is to be done first. Only the steps that enable APIs
+// stay before it.
 func (p *Plan) Prepend(first Plan) { p.afterAPIs(first.Steps...) }
 
-// afterAPIs inserts steps behind those at the beginning that are about APIs: all else needs these.
+// afterAPIs inserts steps behind those that enable APIs, which everything else needs.
 func (p *Plan) afterAPIs(steps ...Step) {
 	behind := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Of != API })
 	p.Steps = slices.Insert(p.Steps, max(0, behind), steps...)
@@ -56,16 +57,16 @@ func (p *Plan) afterAPIs(steps ...Step) {
 // (https://cloud.google.com/eventarc/docs/retry-events).
 const redelivery = 10 * time.Minute
 
-// Deploy returns the commands that turn the state into the description, each after those that it
+// Deploy returns the steps that turn the state into the description, each after those that it
 // needs. It changes neither of the two.
 //
-// While indexes are missing that the deployed routes do without, the plan only begins their builds;
-// with wait it goes on when they are ready. The plan notes what Tally has too much of; prune deletes
-// that.
+// New routes may need indexes that are not ready. Then the plan only begins their builds; with wait
+// it waits for them, and goes on. The plan deletes surplus triggers, and only notes other surplus;
+// with prune it deletes all of it.
 //
 // It is an error if something could not be read, if something else made a function, trigger or job
-// of the same name, or if the region has no Cloud Scheduler. It is also an error if a source that is
-// served now would no longer be, unless prune is set.
+// of the same name, or if the region has no Cloud Scheduler. It is also an error if a source that
+// is served now would no longer be, unless prune is set.
 func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	if err := d.refuse(have, prune); err != nil {
 		return Plan{}, err

@@ -14,9 +14,9 @@ var everything = cmp.Options{
 	cmp.Comparer(func(a, b Kind) bool { return a == b }),
 }
 
-// troubled returns a state in which a trigger must be made anew, with its subscription, and in which
-// there is something to create, to update, to delete, to give and to take. It returns the same each
-// time.
+// troubled returns a state in which a trigger must be made anew, with its subscription, and in
+// which there is something to create, to update, to delete, to give and to take. It returns the
+// same each time.
 func troubled(t *testing.T) *State {
 	t.Helper()
 	o := options(t, rollup.DefaultRoute+"; "+orderRoutes)
@@ -29,7 +29,7 @@ func troubled(t *testing.T) *State {
 	}
 	have.add(Function, nil, Object{
 		"name":          "projects/p/locations/us-central1/functions/" + OnWriteName,
-		"labels":        map[string]any{label: "on-write", madeByLabel: "true"},
+		"labels":        map[string]any{purposeLabel: "on-write", madeByLabel: "true"},
 		"serviceConfig": map[string]any{"environmentVariables": variables, "maxInstanceCount": 3},
 	})
 
@@ -38,7 +38,7 @@ func troubled(t *testing.T) *State {
 	subscription := "projects/p/subscriptions/eventarc-nam5-tally-1"
 	have.add(Trigger, nil, Object{
 		"name":         "projects/p/locations/nam5/triggers/" + TriggerName("(default)", route),
-		"labels":       map[string]any{label: "on-write", madeByLabel: "true"},
+		"labels":       map[string]any{purposeLabel: "on-write", madeByLabel: "true"},
 		"eventFilters": map[string]any{"type": "google.cloud.firestore.document.v1.created", "database": "(default)"},
 		"destination":  map[string]any{"cloudRun": map[string]any{"service": OnWriteName}},
 		"transport":    map[string]any{"pubsub": map[string]any{"subscription": subscription}},

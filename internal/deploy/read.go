@@ -10,8 +10,9 @@ import (
 	"google.golang.org/api/option"
 )
 
-// listed are the kinds of which one call lists all resources of a project, with their collections.
-var listed = []struct {
+// listedKinds are the kinds that are read by one List of a collection, which has all resources of
+// the project.
+var listedKinds = []struct {
 	kind       Kind
 	collection string
 }{
@@ -29,10 +30,10 @@ var listed = []struct {
 // Read reads the project over the REST interfaces of Google's APIs. It changes nothing there. The
 // options are those of Google's clients.
 //
-// State.Unread tells which parts could not be read; it is an error if one of them is needed for
-// everything else. An API that is not enabled counts as read: it has nothing. What could not be read
-// in a location where nothing of Tally's was found is not Unread until ReadFor tells that something is
-// to be there.
+// State.Unread tells which kinds could not be read. It is an error if the project, its APIs or its
+// databases could not, because everything else needs them. An API that is not enabled counts as
+// read: it has nothing. A single location that does not answer makes a kind Unread only if it
+// matters; see settle.
 func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, error) {
 	s, err := connect(ctx, id, o)
 	if err != nil {
@@ -60,10 +61,10 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	return s, nil
 }
 
-// readAll reads at once all that can be read of a project of which only the name is known.
+// readAll reads everything for which the project's name is enough, all at once.
 func (s *State) readAll(ctx context.Context, project string) {
 	var all sync.WaitGroup
-	for _, l := range listed {
+	for _, l := range listedKinds {
 		all.Go(func() { s.list(ctx, l.kind, project+"/"+l.collection) })
 	}
 
@@ -76,7 +77,7 @@ func (s *State) readAll(ctx context.Context, project string) {
 }
 
 // ReadFor reads the resources that only the description names: indexes, fields and the repository.
-// What could not be read in a location where the description has something is Unread from then on.
+// A location that did not answer makes a kind Unread if the description wants something there.
 func (s *State) ReadFor(ctx context.Context, d *Description) {
 	s.settle(d)
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Resource is one thing that a deployment wants to be there, with what is to be said of it. Each
-// kind has a type of its own. Nothing changes a Resource once it is described.
+// A Resource is one thing that a deployment wants to be there, with its settings. Each kind has a
+// type of its own. Nothing changes a Resource once it is described.
 type Resource interface {
 	Kind() Kind
 	Name() string // as the API has it, such as "projects/p/locations/us-central1/jobs/tally"
@@ -17,11 +17,13 @@ type Resource interface {
 	// label returns the resource as people tell it from the others of its kind.
 	label() string
 
-	// absent returns what stands for the resource before it is there, if it appears together with
-	// another one; nil if it must be created.
+	// absent returns the resource as it first appears, if nobody has to create it: a trigger makes
+	// its subscription, and each field has the database's default. It returns nil if the resource
+	// must be created.
 	absent() Object
 
-	// renewal returns why the resource that the project has must be made anew, whatever its settings.
+	// renewal returns why the resource that the project has must be deleted and made anew, although
+	// its settings may be right; nil if it may stay.
 	renewal(have Object) []string
 
 	create() Command
@@ -35,8 +37,8 @@ type Resource interface {
 	terraform(t *terraform)
 }
 
-// A wanted resource is called by gcloud as its kind is, is created by itself, and is changed rather
-// than made anew. Other types of resources are built on it.
+// A wanted is the part that all types of resources are built on. By itself it is a resource that
+// must be created, that is changed rather than made anew, and that has the commands of its kind.
 type wanted struct {
 	kind     Kind
 	project  string
@@ -80,11 +82,11 @@ func (w *wanted) listed(filter string) *Command {
 	return &c
 }
 
-// creating returns the arguments that say all settings of what is new.
+// creating returns the arguments that give a new resource all its settings.
 func (w *wanted) creating() []string {
 	var args []string
 	for _, s := range w.settings {
-		says := s.Path == "" || s.Want != "" // nothing is taken away from what is new
+		says := s.Path == "" || s.Want != "" // a new resource has nothing that could be taken away
 		if s.Arg != "" && says {
 			args = append(args, s.Arg)
 		}
@@ -104,11 +106,11 @@ func (w *wanted) changing(changes []Change) []string {
 	return join(args)
 }
 
-// updating are flags that have other names in updates.
+// updating replaces flags that have other names in updates.
 var updating = strings.NewReplacer("--labels=", "--update-labels=", "--user-labels=", "--update-user-labels=",
 	"--notification-channels=", "--set-notification-channels=", "--add-exclusion=", "--update-exclusion=")
 
-// pairs are flags whose values are pairs: said once, with all of them.
+// pairs are flags that a command may have only once. Their values are lists of pairs or of names.
 var pairs = []string{"--update-env-vars", "--update-labels", "--labels", "--user-labels", "--update-user-labels", "--channel-labels",
 	"--event-filters", "--event-filters-path-pattern", "--remove-env-vars",
 	"--add-exclusion", "--update-exclusion"}

@@ -16,12 +16,13 @@ func (k *projectKind) Command(project, verb, _ string, args ...string) Command {
 	return k.command(verb, project, "").with(args...)
 }
 
-// roles adds the roles of Tally's service accounts, and of Google's own in the project of the number.
+// roles adds the roles of Tally's service accounts, and of Google's service agents, whose addresses
+// have the project's number.
 func (d *Description) roles(number string) {
 	all, trigger, build := "projects/"+d.Project, d.email(triggerAccount), d.email(buildAccount)
 
-	// Eventarc makes its service agent when it is first needed, and the first trigger fails until
-	// the agent's role is known everywhere. Made here, the role has the time of a build to get known.
+	// Eventarc creates its service agent only with the first trigger, which fails until the agent's
+	// role is known everywhere. Given here, the role gets known while the functions are built.
 	// https://cloud.google.com/eventarc/docs/access-control
 	d.give(Project, all, "roles/eventarc.serviceAgent", serviceAgent("eventarc", number), "")
 
@@ -39,7 +40,8 @@ func (d *Description) roles(number string) {
 		d.give(Project, all, "roles/telemetry.writer", d.email(functionsAccount), "")
 	}
 
-	// The trigger receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
+	// The trigger receives Firestore's events:
+	// https://cloud.google.com/eventarc/docs/roles-permissions
 	d.give(Project, all, "roles/eventarc.eventReceiver", trigger, "")
 
 	// A build needs these roles. Projects since July 2024 have no default account with them. Cloud

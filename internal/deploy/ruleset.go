@@ -8,8 +8,8 @@ import (
 	"cloud.google.com/go/firestore"
 )
 
-// Ruleset returns the name of the security rules that are in force for a database. NotFound tells of
-// the error if there are none.
+// Ruleset returns the name of the security rules that are in force for a database. NotFound tells
+// of the error if there are none.
 func (s *State) Ruleset(ctx context.Context, database string) (name string, err error) {
 	address := "v1/projects/" + s.Project + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {

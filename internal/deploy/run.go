@@ -8,8 +8,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Run does the plan, step by step. An error names what is done and what is left; running the same
-// again goes on from there.
+// Run does the plan, step by step. An error names the step that failed. A new plan for the project
+// goes on from there.
 func (t *Tools) Run(ctx context.Context, p Plan) error {
 	var made []string // names of what earlier steps created
 	for i, step := range p.Steps {
@@ -38,8 +38,8 @@ func (t *Tools) do(ctx context.Context, step Step, made []string) error {
 	return t.try(ctx, step.Command, made)
 }
 
-// try runs a command. While the command fails for a reason that passes, try runs it again every half
-// minute, for ten minutes.
+// try runs a command. While the command fails for a reason that passes, try runs it again every
+// half minute, for ten minutes.
 func (t *Tools) try(ctx context.Context, c Command, made []string) error {
 	try := func() (any, error) {
 		_, err := t.output(ctx, c)

@@ -54,7 +54,8 @@ func (p Plan) preamble() string {
 // commented returns the text as lines of comment.
 func commented(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n" }
 
-// shell returns the step's command for a POSIX shell, which leaves it out if what it creates exists.
+// shell returns the step's command for a POSIX shell. If what the step creates exists already, the
+// shell does not run the command.
 func (s *Step) shell() string {
 	command := s.shown().Lines()
 	if s.Again {
@@ -66,7 +67,7 @@ func (s *Step) shell() string {
 	return command
 }
 
-// summary returns the plan in words, with its commands if they are wanted.
+// summary returns the steps in words, and with commands also their commands.
 func (p Plan) summary(commands bool) string {
 	var b strings.Builder
 	for _, step := range p.Steps {

@@ -1,12 +1,13 @@
 package deploy
 
-// Service is the kind of services of Cloud Run. A function makes its own.
+// Service is the kind of services of Cloud Run. Cloud Functions makes one for each function.
 var Service Kind = &common{noun: "service", from: runAPI, api: "v2", group: "run services", place: "--region"}
 
-// A service is that of RollUpOnWrite.
+// A service is the service of RollUpOnWrite.
 type service struct{ wanted }
 
-// service adds how RollUpOnWrite's instances are billed, which Cloud Functions cannot say.
+// service adds the way in which RollUpOnWrite's instances are billed. Only Cloud Run has a setting
+// for it; Cloud Functions has none.
 // https://cloud.google.com/run/docs/configuring/billing-settings
 func (d *Description) service() {
 	billing := Setting{Path: "template.containers.0.resources.cpuIdle", Want: "true", Arg: "--cpu-throttling"}

@@ -10,23 +10,24 @@ import (
 // A Setting is one field of a resource.
 type Setting struct {
 	// Path is where the API has it, in JSON: "serviceConfig.timeoutSeconds". A number is an index
-	// in a list, and # the list's length. Empty: it is said of what is new, and not compared.
+	// in a list, and # the list's length. Empty: the setting is given when the resource is created,
+	// and is not compared.
 	Path string
 
-	Want string // without quotes; empty, 0 and false may also be absent
-	Arg  string // gcloud's argument that sets it; empty: none does
+	Want string // without quotes; if it is empty, 0 or false, the resource may also lack it
+	Arg  string // gcloud's argument that sets it; empty: gcloud has none
 
-	Fixed  bool // the API cannot change it: the resource is made anew
-	Always bool // every update says it
+	Fixed  bool // the API cannot change it, so the resource is made anew
+	Always bool // every update of the resource gives it
 }
 
-// value is a setting that gcloud has as the API has it.
+// value is a setting whose value is spelt the same for gcloud and in the API.
 func value(path, want, flag string) Setting {
 	return Setting{Path: path, Want: want, Arg: flag + "=" + want}
 }
 
-// size is a setting of an instance's size. Every update says all of it: memory decides what CPU is
-// if nobody says it, and less than one serves one request at a time.
+// size is a setting of an instance's size. Every update gives all of them. Otherwise the memory
+// would decide the CPU, and an instance with less than one CPU serves only one request at a time.
 // https://cloud.google.com/run/docs/configuring/services/cpu
 func size(path, want, flag string) Setting {
 	s := value(path, want, flag)
@@ -34,7 +35,8 @@ func size(path, want, flag string) Setting {
 	return s
 }
 
-// leaves returns a setting for each value of the content, and the length of each list.
+// leaves returns a setting for each single value in the content, and for the length of each list.
+// The argument is the same for all, because gcloud takes the content as a whole.
 func leaves(at string, content any, arg string) []Setting {
 	under := func(name string) string { return strings.TrimPrefix(at+"."+name, ".") }
 	var settings []Setting
@@ -87,7 +89,7 @@ func differences(want []Setting, have Object) []Change {
 	return changes
 }
 
-// holds reports whether a resource that has got is as the setting wants it.
+// holds reports whether the value got is what the setting wants.
 func (s *Setting) holds(got string) bool {
 	nothing := func(text string) bool { return text == "" || text == "0" || text == "false" }
 	absent := got == "" || s.Want == ""

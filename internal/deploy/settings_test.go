@@ -214,8 +214,11 @@ func TestSourceHash(t *testing.T) {
 		{"functions_test.go", false}, {"b/b.go", false}, {"README.md", false}, {"a/a_test.go", false},
 		{"a/a.go", true}, {"a/more.go", true}, {"functions.go", true}, {"go.sum", true},
 	} {
-		content := "package " + map[bool]string{true: filepath.Dir(test.file), false: "tally"}[strings.Contains(test.file, "/")] + "\n// changed\n"
-		put(test.file, content)
+		name := "tally"
+		if strings.Contains(test.file, "/") {
+			name = filepath.Dir(test.file)
+		}
+		put(test.file, "package "+name+"\n// changed\n")
 		after := hash()
 		if (after != before) != test.changes {
 			t.Errorf("%s changed: hash changes %v, want %v", test.file, after != before, test.changes)

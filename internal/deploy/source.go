@@ -21,14 +21,14 @@ const module = "github.com/firestore-tally/tally"
 // An Upload is Tally's source, which the functions are built from.
 type Upload struct {
 	Version string // such as "v1.2.3" or "v1.2.3-4-g5f3a2c1-dirty"; "": none is known
-	Hash    string // tells whether what is deployed was built from the same
+	Hash    string // of the files; deployed functions carry that of their own source
 
 	own    fs.FS  // what the program carries; nil: the folder is somebody's
 	folder string // absolute; "": the program's own, which is not written yet
 }
 
-// OwnUpload returns the source that the program itself carries, and its version. files also has
-// .gcloudignore, which lists the others.
+// OwnUpload returns the source that the program itself carries, of that version. files must have a
+// .gcloudignore, which says which of them the functions are built from.
 func OwnUpload(files fs.FS, version string) (*Upload, error) {
 	hash, err := sourceHash(files)
 	if err != nil {
@@ -90,8 +90,8 @@ func (u *Upload) Folder() (string, error) {
 		return folder, nil
 	}
 
-	// Another tally may write the same at this moment. Each writes a folder of its own, and what
-	// takes the name is whole.
+	// Another tally may write the same at this moment. So each writes a folder of its own, and
+	// renames it when it is whole.
 	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
 		return "", err
 	}
@@ -106,11 +106,11 @@ func (u *Upload) Folder() (string, error) {
 	}
 
 	err = os.Rename(written, folder)
-	if err == nil || u.isIn(folder) { // by the other
+	if err == nil || u.isIn(folder) { // the other tally was faster
 		return folder, nil
 	}
 
-	// Somebody changed what was there.
+	// A folder of this name is there, and somebody has changed it.
 	if err := os.RemoveAll(folder); err != nil {
 		return "", err
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Subscription is the kind of Pub/Sub's subscriptions. Eventarc makes one for each trigger, and names
-// it.
+// Subscription is the kind of Pub/Sub's subscriptions. Eventarc makes one for each trigger, and
+// makes up its name.
 var Subscription Kind = &subscriptionKind{common{noun: "subscription", from: pubsubAPI, api: "v1", group: "pubsub subscriptions"}}
 
 type subscriptionKind struct{ common }
@@ -23,12 +23,12 @@ func (k *subscriptionKind) Command(project, verb, name string, args ...string) C
 	return k.command(verb, id, "").in(project).with(args...)
 }
 
-// A subscription is the one through which a trigger's events go. Until Eventarc has named it, its
-// name is Placeholder and that of the trigger.
+// A subscription is the one through which a trigger's events go. Until Eventarc has made up its
+// name, it is called Placeholder followed by the trigger's name.
 type subscription struct {
 	wanted
 	trigger string  // name
-	lookup  Command // that looks up the subscription's name
+	lookup  Command // looks up the subscription's name
 }
 
 // subscription adds the subscription of a trigger.
@@ -65,14 +65,14 @@ func (s *subscription) update(have Object, changes []Change) Command {
 
 func (s *subscription) terraform(t *terraform) { t.afterwards(s) }
 
-// misled returns why the events of a trigger do not reach RollUpOnWrite although they are to go
-// there, as far as that can be told; "" if they do.
+// misled returns why the events of a trigger do not reach RollUpOnWrite, although the trigger names
+// it; "" if they do, or if that cannot be told.
 func (d *Description) misled(trigger Object, have *State) string {
 	name := trigger.Get("transport.pubsub.subscription")
 	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
 	unread := have.Unread[Subscription] != nil || have.Unread[Service] != nil
 	elsewhere := trigger.Get("destination.cloudRun.service") != OnWriteName || trigger.Get("destination.cloudRun.region") != d.region()
-	if name == "" || function == nil || unread || elsewhere { // an update mends what goes elsewhere
+	if name == "" || function == nil || unread || elsewhere { // an update mends a trigger that names something else
 		return ""
 	}
 
@@ -89,10 +89,10 @@ func (d *Description) misled(trigger Object, have *State) string {
 	return ""
 }
 
-// Astray returns the commands that delete the triggers of RollUpOnWrite whose events are pushed to
-// none of its known addresses, by what is wrong. Deploy changes nothing of that by itself: nobody has
-// compared these addresses on a real project, and a trigger that is made anew misses what is written
-// meanwhile.
+// Astray finds triggers of RollUpOnWrite whose events are pushed to none of its known addresses. It
+// returns the commands that delete these triggers, by what is wrong. Deploy does not run them:
+// nobody has compared such addresses on a real project, and a trigger that is made anew misses the
+// writes until it is there.
 func (d *Description) Astray(have *State) map[string]Command {
 	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
 	known := d.hosts(function, have)
@@ -118,7 +118,7 @@ func (d *Description) Astray(have *State) map[string]Command {
 	return astray
 }
 
-// deletedTopic is the topic of a subscription whose topic is gone
+// deletedTopic stands for the topic of a subscription whose topic was deleted
 // (https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions).
 const deletedTopic = "_deleted-topic_"
 

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Surplus returns the commands that delete what Tally has too much of: what triggers or calls the
-// functions, or was made for them, and is not in the description. Those of lost are for triggers of
-// documents that no route has; the others can go without a pause.
+// Surplus returns the steps that delete what Tally has too much of: resources that call the
+// functions or were made for them, and that the description does not want. lost has those for
+// triggers of documents that no route has: after them the functions may change only when the last
+// events of these triggers have ended. Nothing has to wait for the others.
 func (d *Description) Surplus(have *State) (lost, others Plan) {
 	for _, k := range []Kind{Trigger, Job, Function, Repository} {
 		for _, o := range have.have[k] {
@@ -38,8 +39,8 @@ func (d *Description) losesDocuments(trigger Object) bool {
 	return callsOnWrite(trigger) && (d.routeOf(pattern) == nil || !d.serves(database))
 }
 
-// whySurplus returns why a resource that is not in the description is too much; "" if it is none of
-// Tally's.
+// whySurplus returns why a resource is too much that the description does not want; "" if it does
+// not belong to Tally.
 func (d *Description) whySurplus(k Kind, o Object, have *State) string {
 	uri := d.uri(have)
 	elsewhere := fmt.Sprintf("it is in %s, and the functions are not", segment(o.name(), "locations"))
@@ -55,8 +56,8 @@ func (d *Description) whySurplus(k Kind, o Object, have *State) string {
 	return ""
 }
 
-// whySurplusTrigger returns why a trigger that calls RollUpOnWrite, and is not in the description, is
-// too much.
+// whySurplusTrigger returns why a trigger that calls RollUpOnWrite, and is not in the description,
+// is too much.
 func (d *Description) whySurplusTrigger(trigger Object) string {
 	database, pattern := trigger.Get("eventFilters.database"), trigger.Get("eventFilters.document")
 	if d.losesDocuments(trigger) {

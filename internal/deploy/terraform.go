@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// terraformState returns the state of a project in which Terraform looks up what Google gives.
+// terraformState returns the state of a new project, whose number Terraform looks up.
 func terraformState(id string) *State {
 	s := newState(id)
 	s.Number = "${data.google_project.project.number}"
@@ -18,9 +18,9 @@ func terraformState(id string) *State {
 }
 
 // Terraform returns the description as a configuration in Terraform's JSON syntax
-// (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform
-// cannot say. folder is the absolute path of Tally's source. Arguments have the names of the API's
-// fields, in snake case, unless resource says otherwise
+// (https://developer.hashicorp.com/terraform/language/syntax/json), and notes with the commands
+// that Terraform cannot replace. folder is the absolute path of Tally's source. Arguments have the
+// names of the API's fields in snake case, unless the terraform method of a resource says otherwise
 // (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
 func (d *Description) Terraform(folder string) ([]byte, []string, error) {
 	files, err := sourceFiles(os.DirFS(folder))
@@ -107,7 +107,7 @@ func (t *terraform) configuration(folder string, files []string) block {
 
 	var source []block
 	for _, name := range files {
-		content := fmt.Sprintf("${file(%q)}", "${var.clone}/"+escape(name))
+		content := fmt.Sprintf("${file(%q)}", "${var.clone}/"+literal(name))
 		source = append(source, block{"filename": name, "content": content})
 	}
 	archive := block{"type": "zip", "output_path": "${path.module}/.terraform/tally.zip", "source": source}
@@ -131,8 +131,8 @@ type terraform struct {
 	*Description
 	resources map[string]map[string]block // by type and name
 
-	// What is added waits for the resources at the addresses in needs. made are the addresses that
-	// were added since.
+	// A resource that is added waits for those at the addresses in needs. made are the addresses of
+	// the resources that were added since next was called.
 	needs, made []string
 
 	after []string // commands that are to be run after each apply
@@ -154,7 +154,7 @@ const (
 	dashboardType  = "google_monitoring_dashboard"
 )
 
-// next makes the following resources wait for the ones before, in the order of tally deploy.
+// next has the resources that are added from now on wait for those that were added before.
 func (t *terraform) next() {
 	if len(t.made) > 0 {
 		t.needs, t.made = t.made, nil
@@ -198,7 +198,7 @@ func settingsOf(r Resource) block {
 	b := make(block)
 	for _, s := range r.Settings() {
 		if s.Path != "" && s.Want != "" {
-			set(b, s.Path, escape(s.Want))
+			set(b, s.Path, literal(s.Want))
 		}
 	}
 	return b
@@ -266,7 +266,7 @@ func snake(content any) any {
 		}
 		return all
 	case string:
-		return escape(c)
+		return literal(c)
 	}
 	return content
 }
@@ -275,8 +275,9 @@ func snakeCase(name string) string {
 	return regexp.MustCompile("[A-Z]").ReplaceAllStringFunc(name, func(s string) string { return "_" + strings.ToLower(s) })
 }
 
-// escape returns the text with its signs of a template escaped, so that Terraform takes it literally.
-func escape(text string) string {
+// literal escapes the beginnings of Terraform's templates, so that Terraform takes the text
+// literally.
+func literal(text string) string {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(text)
 }
 
@@ -285,8 +286,8 @@ func identifier(text string) string {
 	return regexp.MustCompile("[^A-Za-z0-9_-]+").ReplaceAllString(text, "-")
 }
 
-// hashed returns a part of a resource's name that no other name of a resource's gives: ids may have
-// characters that identifier replaces.
+// hashed returns a part of a resource's name, which is readable and has a hash of name. The hash
+// tells apart ids that identifier makes the same.
 func hashed(readable, name string) string {
 	hash := sha256.Sum256([]byte(name))
 	return fmt.Sprintf("tally-%s-%x", identifier(readable), hash[:3])

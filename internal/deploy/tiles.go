@@ -9,7 +9,7 @@ type tile struct {
 	text          string
 }
 
-// A line is a query in PromQL, and the name of its result; the labels name it if there is none.
+// A line is a query in PromQL. Its legend names the result; without a legend the labels do.
 type line struct{ query, legend string }
 
 const (

@@ -22,7 +22,7 @@ import (
 // Tools run gcloud and firebase, which they find on PATH.
 type Tools struct {
 	Project  string
-	Dir      string    // with the functions' source, which commands name files of; "": none does
+	Dir      string    // the folder that commands run in, with the functions' source; "": none needs it
 	Progress io.Writer // a line for what is under way
 }
 
@@ -52,9 +52,9 @@ func (t *Tools) Check(ctx context.Context) error {
 	return nil
 }
 
-// SignIn returns the options with which Google's clients sign in as gcloud is. Where
-// GOOGLE_APPLICATION_CREDENTIALS names others, or there is no gcloud, there are none: application
-// default credentials are taken.
+// SignIn returns the options with which Google's clients use gcloud's account. If there is no
+// gcloud, or GOOGLE_APPLICATION_CREDENTIALS names other credentials, it returns none: then the
+// clients take the application default credentials.
 func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 	_, err := exec.LookPath("gcloud")
 	if err != nil || os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != "" {
@@ -72,7 +72,7 @@ func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 // be longer.
 type gcloudTokens func() ([]byte, error)
 
-// tokenTime is how long a token of gcloud's is taken. gcloud gives none that ends sooner.
+// tokenTime is how long a token of gcloud's is used. gcloud gives none that expires sooner.
 const tokenTime = 4 * time.Minute
 
 // Token implements oauth2.TokenSource.
@@ -107,8 +107,8 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir = t.Dir
 
-	// The command must not ask: a plan says all that it wants. Its error output is to hold the error
-	// alone, without any progress before it.
+	// The command must not ask anything: nobody answers. It must not show progress either: its
+	// error output is to hold the error alone.
 	cmd.Env = append(os.Environ(), "CLOUDSDK_CORE_DISABLE_PROMPTS=1", "CLOUDSDK_CORE_INTERACTIVE_UX_STYLE=OFF")
 
 	var stdout, stderr bytes.Buffer
@@ -125,8 +125,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 	return nil, &failure{c, t.Project, cmp.Or(strings.TrimSpace(stderr.String()), err.Error())}
 }
 
-// lookUp returns the arguments of a command. In place of Placeholder they have the output of the
-// command that looks it up.
+// lookUp returns the arguments of a command, with the output of its Output in place of Placeholder.
 func (t *Tools) lookUp(ctx context.Context, c Command) ([]string, error) {
 	args := slices.Clone(c.Args)
 	for i, arg := range args {

@@ -19,8 +19,8 @@ type trigger struct {
 }
 
 // triggers adds a trigger for each pattern of live routes and each database, with the subscription
-// through which its events go. The schedule keeps the routes that say "every", so that their writes
-// are billed no event. Routes of one pattern share its events.
+// through which its events go. Routes with the same pattern share a trigger. Routes that say
+// "every" have none, because the schedule keeps them: so no event is billed for their writes.
 // https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 func (d *Description) triggers(have *State) {
 	for _, database := range d.Databases {
@@ -56,7 +56,7 @@ func (d *Description) trigger(name string, database Database, r *rollup.Route, h
 		value("destination.cloudRun.service", OnWriteName, "--destination-run-service"),
 		value("destination.cloudRun.region", d.region(), "--destination-run-region"),
 		value("serviceAccount", d.email(triggerAccount), "--service-account"),
-		Setting{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
+		Setting{Path: "labels." + purposeLabel, Want: "on-write", Arg: "--labels=" + purposeLabel + "=on-write"},
 		Setting{Arg: "--labels=" + madeByLabel + "=true"},
 	)})
 }
@@ -83,7 +83,7 @@ func (g *trigger) criteria() []block {
 		}
 
 		_, value, _ := strings.Cut(s.Arg, attribute+"=")
-		c := block{"attribute": attribute, "value": escape(value)}
+		c := block{"attribute": attribute, "value": literal(value)}
 		if attribute == "document" {
 			c["operator"] = "match-path-pattern"
 		}
@@ -92,8 +92,8 @@ func (g *trigger) criteria() []block {
 	return criteria
 }
 
-// whyAnew returns why a trigger must be made anew although its settings are right: gcloud can mend
-// none of this.
+// whyAnew returns why a trigger must be made anew although its settings are right; nil if it need
+// not. gcloud has no command that would mend it in place.
 func (d *Description) whyAnew(database Database, trigger Object, have *State) (reasons []string) {
 	if trigger == nil {
 		return nil
@@ -120,7 +120,8 @@ func (d *Description) whyAnew(database Database, trigger Object, have *State) (r
 	return reasons
 }
 
-// before reports whether a time is before another, as APIs write them. What is no time is not.
+// before reports whether a time is before another, as APIs write times. It reports false if either
+// is no time.
 func before(a, b string) bool {
 	first, err := time.Parse(time.RFC3339, a)
 	if err != nil {
@@ -130,7 +131,7 @@ func before(a, b string) bool {
 	return err == nil && first.Before(second)
 }
 
-// tidy puts the filters of a trigger, which the API lists, by their attributes.
+// tidy turns the filters of a trigger, which the API has as a list, into an object by attributes.
 func tidy(trigger Object) {
 	filters, ok := trigger["eventFilters"].([]any)
 	if !ok {

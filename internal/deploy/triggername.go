@@ -8,12 +8,13 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// anonymous returns a pattern with * for each capture. Names say nothing to Eventarc, and it may not
-// take all that Tally takes: https://cloud.google.com/eventarc/docs/path-patterns. A trigger that was
-// made with names has the same events.
+// anonymous returns a pattern with * for each capture. The captures' names mean nothing to
+// Eventarc, and it may refuse some that Tally takes:
+// https://cloud.google.com/eventarc/docs/path-patterns. A trigger that was made with names has the
+// same events.
 func anonymous(pattern string) string { return replaceCaptures(pattern, "*") }
 
-// replaceCaptures returns a pattern with something else for each capture of one segment.
+// replaceCaptures returns a pattern with by in place of each capture of one segment.
 func replaceCaptures(pattern, by string) string {
 	segments := strings.Split(pattern, "/")
 	for i, s := range segments {

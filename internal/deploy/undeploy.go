@@ -7,9 +7,9 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Undeploy returns the commands that delete the resources that Deploy's commands made, and nothing
-// else: no document, no rule, no field's index, no database, no API and no service agent. It changes
-// nothing of the state.
+// Undeploy returns the steps that delete the resources that Deploy's steps made, except indexes.
+// It deletes no document, no rule and no database, and leaves fields, APIs and service agents as
+// they are. It does not change the state.
 func Undeploy(have *State) (Plan, error) {
 	var p Plan
 
@@ -45,8 +45,8 @@ func Undeploy(have *State) (Plan, error) {
 	return p, nil
 }
 
-// takeRoles takes the project's roles from an account, because a policy keeps the roles of an account
-// that is gone. Roles on other resources go with those.
+// takeRoles takes the project's roles from an account, because a policy keeps the roles of an
+// account that is gone. Roles on other resources go with those.
 func (p *Plan) takeRoles(have *State, account Object) {
 	member := "serviceAccount:" + path.Base(account.name())
 	for _, g := range have.given {

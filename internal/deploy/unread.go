@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A Source is an API that is asked, with the permissions that it takes and a role that has them.
+// A Source is an API that Tally reads, with the permissions that this takes and a role that has
+// them.
 type Source struct {
 	name, permissions, role string
 }
@@ -36,7 +37,7 @@ var (
 	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
 )
 
-// Sources are all APIs that are asked.
+// Sources are all APIs that Tally reads.
 var Sources = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI,
 	eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, BillingAPI, RulesAPI}
 
@@ -49,7 +50,7 @@ func (a Source) String() string {
 type Unread struct {
 	What   string // such as "the triggers"
 	Why    string
-	Remedy []Command // none: there is none that is known
+	Remedy []Command // commands that may mend it; none: nobody knows any
 }
 
 // Error makes an Unread an error, with its remedy.
@@ -71,13 +72,14 @@ func ReadError(a Source, project, what string, err error) *Unread {
 	return u
 }
 
-// explain returns why a call of the API failed, and the words of the command that mends it; nil if
-// none is known.
+// explain returns why a call of the API failed, and the arguments of the command that mends it; nil
+// if no command is known.
 func (a Source) explain(project string, err error) (why string, remedy []string) {
 	why = message(err)
 	api, code := a.name+".googleapis.com", status.Code(err)
 
-	// These can hide behind any code, as where a token could not be fetched.
+	// These come first, because the error may have any code: for example, if no token could be
+	// fetched.
 	switch {
 	case code == codes.Unavailable || says(err, "no such host", "connection refused", "network is unreachable",
 		"no route to host", "i/o timeout"):
@@ -153,8 +155,9 @@ func reason(err error) string {
 // NotFound reports whether an error of an API says that there is no such thing.
 func NotFound(err error) bool { return status.Code(err) == codes.NotFound }
 
-// absent reports whether an error says that there is nothing of the kind. An API that misses a
-// quota project also says that it is disabled, and means gcloud's own project.
+// absent reports whether an error says that there is nothing of the kind. That is so if the API is
+// not enabled. But an API also says so if the credentials name no quota project, and means gcloud's
+// own project then.
 func absent(err error) bool {
 	return NotFound(err) || reason(err) == disabled && !says(err, quotaProject)
 }

@@ -18,8 +18,8 @@ const noVersion = "unknown"
 // https://cloud.google.com/resource-manager/docs/labels-overview#requirements
 var labelValue = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
 
-// inLabel spells a version as a label's value, which can hold neither a dot nor a plus. No version
-// has an underscore, nor a dot beside another.
+// inLabel spells a version as a label's value, which can hold neither a dot nor a plus. fromLabel
+// turns that back: no version has an underscore of its own, or two dots in a row.
 var (
 	inLabel   = strings.NewReplacer(".", "_", "+", "__")
 	fromLabel = strings.NewReplacer("__", "+", "_", ".")
@@ -49,10 +49,10 @@ func (s *State) Built() (version, hash string) {
 	return version, functions[0].Get("labels." + sourceLabel)
 }
 
-// Replaces returns the version of the deployed functions if the upload would replace newer ones by
-// older ones: if they are newer than the program's own source, and built from another. Otherwise it
-// returns "". A folder is somebody's choice, and replaces nothing in this sense. A version that git
-// gives to a commit after a tag counts as older than the tag.
+// Replaces returns the version of the deployed functions if they are newer than the program's own
+// source, which is to be uploaded. It returns "" if they are not newer, or built from the same
+// files. It also returns "" for a folder that somebody named, because that is a choice. A version
+// that git gives to a commit after a tag counts as older than the tag.
 func (u *Upload) Replaces(have *State) string {
 	version, hash := have.Built()
 	if u.own == nil || hash == u.Hash {

@@ -6,12 +6,14 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/googleapis/gax-go/v2"
 )
 
 // A Wait is what a step waits for. It changes nothing.
 type Wait interface {
-	// Until returns when the wait is over, or with the reason why it cannot end well. It writes a
-	// line whenever something has changed meanwhile.
+	// Until returns nil when the wait is over, or an error if it cannot end well. It writes what it
+	// waits for to progress, and again whenever that has changed.
 	Until(ctx context.Context, progress io.Writer) error
 
 	// Command returns a command that waits for the same in a script.
@@ -22,20 +24,16 @@ type Wait interface {
 type pause time.Duration
 
 // Until implements Wait.
-func (p pause) Until(ctx context.Context, _ io.Writer) error { return sleep(ctx, time.Duration(p)) }
+func (p pause) Until(ctx context.Context, _ io.Writer) error {
+	err := gax.Sleep(ctx, time.Duration(p))
+	if err != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
 
 // Command implements Wait.
 func (p pause) Command() Command { return Command{Args: []string{"sleep", number(time.Duration(p))}} }
-
-// sleep waits for the time, or until ctx is done, whose cause it returns then.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
-}
 
 // indexLook is how often a wait looks at the indexes.
 const indexLook = 30 * time.Second
@@ -48,7 +46,7 @@ type readiness struct {
 }
 
 // Until implements Wait. A build may take hours. It is an error if an index cannot become ready, or
-// cannot be read.
+// if the indexes cannot be read.
 func (r *readiness) Until(ctx context.Context, progress io.Writer) error {
 	said := ""
 	for {
@@ -70,8 +68,9 @@ func (r *readiness) Until(ctx context.Context, progress io.Writer) error {
 			fmt.Fprint(progress, text)
 		}
 
-		if err := sleep(ctx, indexLook); err != nil {
-			return err
+		err = gax.Sleep(ctx, indexLook)
+		if err != nil {
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -8,10 +8,14 @@ import (
 	"github.com/firestore-tally/tally/internal/config"
 )
 
-// Want returns what is to be deployed: by the app's tally.yaml, or, where that does not say it, as it
-// is deployed in the state that was read; else by default. c is what the variables of State.Wanted
-// say. upload is the functions' source; nil: any will do. It is an error if Tally cannot serve one of
-// the databases, or the settings contradict each other.
+// Want returns what is to be deployed, by the app's tally.yaml and the state that was read. If
+// tally.yaml does not say the region, the billing or the request logs, they stay as they are
+// deployed. If it does not say a variable or the number of instances, these have their defaults;
+// they stay as they are deployed only if there is no tally.yaml.
+//
+// c is the configuration that the variables of State.Wanted say. upload is the functions' source;
+// nil: any will do. It is an error if Tally cannot serve one of the databases, or if the settings
+// contradict each other.
 //
 // Want is pure: it calls nobody, and changes nothing that it is given.
 func Want(f *appfolder.Folder, have *State, c config.Config, upload *Upload) (*Description, error) {
@@ -28,8 +32,7 @@ func Want(f *appfolder.Folder, have *State, c config.Config, upload *Upload) (*D
 	return Describe(o, have, source)
 }
 
-// options returns the options by tally.yaml, or, where that does not say it, as they are deployed;
-// else the defaults.
+// options returns the options by tally.yaml and what is deployed; see Want.
 func (s *State) options(f *appfolder.Folder, c config.Config, databases []Database) Options {
 	return Options{
 		Project:      s.Project,
@@ -45,7 +48,7 @@ func (s *State) options(f *appfolder.Folder, c config.Config, databases []Databa
 }
 
 // maxInstancesBy returns how many instances RollUpOnWrite may have by tally.yaml. A tally.yaml that
-// does not say it means the default; without the file the number stays that is deployed.
+// does not say it means the default. Without a tally.yaml the deployed number stays.
 func (s *State) maxInstancesBy(f *appfolder.Folder) int {
 	if f.Settings.MaxInstances != nil {
 		return *f.Settings.MaxInstances
@@ -69,8 +72,9 @@ type Description struct {
 	silent bool   // an alert tells nobody
 }
 
-// Describe returns the description for the options. The state has the names that Google gives; what
-// is new is looked up. source is the hash of the functions' source, "" if any will do.
+// Describe returns the description for the options. It takes the names that Google has made up from
+// the state; commands look up those of new resources. source is the hash of the functions' source,
+// "" if any will do.
 func Describe(o Options, have *State, source string) (*Description, error) {
 	if err := o.check(); err != nil {
 		return nil, err

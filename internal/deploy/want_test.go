@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What tally.yaml says comes first, then what is deployed, then the default. Without a tally.yaml the
-// number of instances stays, too.
+// What tally.yaml says comes first, then what is deployed, then the default. Without a tally.yaml
+// the number of instances stays, too.
 func TestWant(t *testing.T) {
 	type decisions struct {
 		Region, Billing, RequestLogs string

@@ -20,18 +20,20 @@ func (e *examination) payment(ctx context.Context) {
 	}
 }
 
-// A saving is worth a change if it is more than both: this part of the price, and so many dollars a
-// month.
+// A saving is worth a change if it is more than this part of the price, and more than so many
+// dollars a month.
 const (
 	worthPart = 0.2
 	worthSum  = 1
 )
 
-// billing compares the two ways to bill instances for the last day's traffic, by the list prices of
-// us-central1 for 1 vCPU and 512 MiB (https://cloud.google.com/run/pricing).
+// billing finds that the other way to bill instances would be cheaper for the last day's traffic.
+// It takes the list prices of us-central1 for 1 vCPU and 512 MiB
+// (https://cloud.google.com/run/pricing).
 func (e *examination) billing(ctx context.Context) {
 	served, busy, running := e.measure(ctx, requests), e.measure(ctx, billable), e.measure(ctx, instances)
-	if !e.read(deploy.Service) || len(e.finding.Problems) > 0 {
+	known := e.read(deploy.Service)
+	if !known || len(e.finding.Problems) > 0 {
 		return
 	}
 

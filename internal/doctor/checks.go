@@ -12,16 +12,16 @@ type Check struct {
 	Claim   string `json:"claim"`    // holds if all is well
 	RestsOn string `json:"rests_on"` // why the claim matters
 
-	// Mends tells how to mend it, with semicolons between the ways: a way is the beginning of a
-	// command, or words where no command does it. The verbs of a group of gcloud's commands stand in
-	// parentheses after the group.
+	// Mends lists the ways to mend it, with semicolons between them. A way is the beginning of a
+	// command, or words where no command does it. If several commands of gcloud have the same
+	// beginning, their last words stand in parentheses after it.
 	Mends string `json:"-"`
 
 	needs   need
 	examine func(*examination, context.Context)
 }
 
-// A need is what a check looks at. Each includes those before it.
+// A need is what must be known before a check can be made. Each includes those before it.
 type need int
 
 const (
@@ -33,7 +33,7 @@ const (
 
 // Names of checks that several places use.
 const (
-	development     = "emulator"
+	localEmulator   = "emulator"
 	rulesRollUps    = "rules-rollups"
 	rulesReadable   = "rules-readable"
 	rulesIncrements = "rules-increments"
@@ -71,7 +71,7 @@ var Checks = []Check{
 		examine: (*examination).indexesFile,
 	},
 	{
-		Name:  development,
+		Name:  localEmulator,
 		Claim: "tally dev can start Google's emulator, and one that the environment names answers",
 		RestsOn: "tally dev needs Java. While FIRESTORE_EMULATOR_HOST is set, commands and SDKs go to " +
 			"the emulator that it names. (Checked only where no project is.)",

@@ -13,23 +13,26 @@ import (
 	"github.com/firestore-tally/tally/internal/deploy"
 )
 
-// What of the last hour's pushes may fail: one instance that ends, or a slow start, is no fault.
-// The part is that of the alert deliveries-failing.
+// Failed pushes of the last hour are a problem if they are this part of all, and at least so many.
+// Fewer are no fault: an instance may end, or start slowly. The alert deliveries-failing has the
+// same part.
 const (
 	failedPart = 0.01
 	failedSum  = 3
 )
 
-// longestWait is how long an event may wait: it has failed at least twice then, because Eventarc
-// delivers again after at most ten minutes (https://cloud.google.com/eventarc/docs/retry-events).
+// longestWait is how long an event may wait. After that it has failed at least twice, because
+// Eventarc delivers it again after at most ten minutes
+// (https://cloud.google.com/eventarc/docs/retry-events).
 const longestWait = 20 * time.Minute
 
-// deliveries judges how Pub/Sub's pushes to RollUpOnWrite end. Cloud Run's own count of requests
-// leaves out those that it refuses for want of an instance or a role
-// (https://cloud.google.com/monitoring/api/metrics_gcp_p_z#gcp-run).
+// deliveries judges how Pub/Sub's pushes to RollUpOnWrite end. It does not ask Cloud Run, whose
+// count of requests leaves out those that it refuses because no instance is free or a role is
+// missing (https://cloud.google.com/monitoring/api/metrics_gcp_p_z#gcp-run).
 func (e *examination) deliveries(ctx context.Context) {
 	subscriptions := e.subscriptions()
-	if !e.read(deploy.Trigger) {
+	known := e.read(deploy.Trigger)
+	if !known {
 		return
 	}
 	if len(subscriptions) == 0 {
@@ -77,7 +80,7 @@ func (e *examination) subscriptions() map[string]string {
 	return found
 }
 
-// of returns the series of a subscription.
+// of returns those of the series that are about a subscription.
 func of(subscription string, all []deploy.Object) []deploy.Object {
 	return slices.DeleteFunc(slices.Clone(all), func(s deploy.Object) bool {
 		return s.Get("resource.labels.subscription_id") != subscription
@@ -134,7 +137,7 @@ func meaning(way string) string {
 	return "RollUpOnWrite refused it"
 }
 
-// backlog finds that events of a trigger wait longer than one that fails once.
+// backlog finds that events of a trigger wait longer than longestWait.
 func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 	var age time.Duration
 	for _, series := range ages {

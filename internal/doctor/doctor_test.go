@@ -161,7 +161,7 @@ var broken = []struct {
 	})},
 	{"an old call", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.New(readAt.Add(-24 * time.Hour)) })},
 	{"drift", "drift", func(g *googletest.Google) { measure(g, drifted, 2, 1) }},
-	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, late, 7) }},
+	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, cameLate, 7) }},
 	{"traffic for which instances are cheaper", "billing", func(g *googletest.Google) {
 		measure(g, requests, 9e6, 1e6)
 		measure(g, billable, day.Seconds())
@@ -332,7 +332,8 @@ func TestExplained(t *testing.T) {
 	checkExplained(t, findings)
 }
 
-// checkExplained checks that the explanation of each check names the commands that mend what it found.
+// checkExplained checks that the explanation of each check names the commands that mend what it
+// found.
 func checkExplained(t *testing.T, findings map[string]Finding) {
 	t.Helper()
 	for _, f := range findings {

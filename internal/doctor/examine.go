@@ -20,7 +20,7 @@ const (
 	Well    Verdict = "well"
 	Wrong   Verdict = "wrong"
 	Unknown Verdict = "unknown" // something could not be read
-	Idle    Verdict = "idle"    // nothing to check, because another check found its subject missing
+	Idle    Verdict = "idle"    // there is nothing to check; another check says that it is missing
 )
 
 // A Finding is the result of a check.
@@ -28,7 +28,7 @@ type Finding struct {
 	*Check
 	Verdict  Verdict   `json:"verdict"`
 	Problems []Problem `json:"problems,omitempty"` // those that are Wrong first
-	Notes    []string  `json:"notes,omitempty"`    // what is not wrong, and may not be meant
+	Notes    []string  `json:"notes,omitempty"`    // facts that are not wrong, but perhaps not intended
 	Why      string    `json:"why,omitempty"`      // of Idle
 }
 
@@ -52,21 +52,22 @@ type Deployment struct {
 	unfit  error // why the folder cannot be used
 	unread error // why the project was not read
 
-	config     config.Config // that all is judged by: of the function that was deployed last, else of another
-	invalid    error         // why no function's variables can be used; nil: they can
-	noDatabase error         // why some databases cannot
+	config     config.Config // all is judged by it: that of tally.yaml, else that of the functions
+	invalid    error         // why config cannot be used; nil: it can
+	noDatabase error         // why Tally cannot serve some of the databases; nil: it can serve all
 	described  *deploy.Description
 	mend       deploy.Plan
 	surplus    []deploy.Step
 }
 
-// Examine makes all Checks at once, but for those whose names are skipped. What cannot be read
-// until ctx is done is Unknown. What only tally dev needs is left out where there is a project.
+// Examine makes all Checks at once, except those whose names are in skip. If something cannot be
+// read, also because ctx ends, the finding is Unknown. The check of what tally dev needs is made
+// only if no project was read.
 func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	var findings []Finding
 	for i := range Checks {
 		name := Checks[i].Name
-		if !slices.Contains(skip, name) && (name != development || d.Have == nil) {
+		if !slices.Contains(skip, name) && (name != localEmulator || d.Have == nil) {
 			findings = append(findings, Finding{Check: &Checks[i], Verdict: Well})
 		}
 	}
@@ -79,13 +80,13 @@ func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	return findings
 }
 
-// An examination is a check at work. Several share the Deployment, and only read it.
+// An examination is a check that is being made. All of them share the Deployment, and only read it.
 type examination struct {
 	*Deployment
 	finding *Finding
 }
 
-// run makes the check, if there is what it looks at.
+// run makes the check, if its need is met.
 func (e *examination) run(ctx context.Context) {
 	f := e.finding
 	switch {
@@ -110,7 +111,7 @@ func (e *examination) wrong(remedy []deploy.Command, format string, args ...any)
 	e.finding.Problems = append(e.finding.Problems, Problem{Wrong, fmt.Sprintf(format, args...), remedy})
 }
 
-// unknown notes that something that is needed could not be read, once in each check.
+// unknown notes that something could not be read that the check needs. It notes the same only once.
 func (e *examination) unknown(u *deploy.Unread) {
 	text := u.What + ": " + u.Why
 	if !slices.ContainsFunc(e.finding.Problems, func(p Problem) bool { return p.Text == text }) {
@@ -130,7 +131,7 @@ func (e *examination) read(kinds ...deploy.Kind) bool {
 	return all
 }
 
-// note notes what is not wrong, and may not be meant.
+// note notes a fact that is not wrong, but perhaps not intended.
 func (e *examination) note(format string, args ...any) {
 	e.finding.Notes = append(e.finding.Notes, fmt.Sprintf(format, args...))
 }
@@ -138,7 +139,7 @@ func (e *examination) note(format string, args ...any) {
 // idle notes that there is nothing to check.
 func (e *examination) idle(why string) { e.finding.Verdict, e.finding.Why = Idle, why }
 
-// deploy returns tally's own command, which a clone of Tally is needed for.
+// deploy returns the command tally deploy for the project, with the flags.
 func (e *examination) deploy(flags ...string) deploy.Command {
 	return deploy.Command{Args: append([]string{"tally", "deploy", "--project=" + e.Have.Project}, flags...)}
 }

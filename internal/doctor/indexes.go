@@ -10,8 +10,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// indexes finds composite indexes that are missing or not ready, and times that are indexed where
-// documents are written often.
+// indexes finds composite indexes that are missing or not ready. It also notes indexed times of
+// documents that are written often.
 func (e *examination) indexes(ctx context.Context) {
 	settings(deploy.Index)(e, ctx)
 	if len(e.finding.Problems) > 0 && e.Have.Unread[deploy.Index] != nil {
@@ -23,16 +23,17 @@ func (e *examination) indexes(ctx context.Context) {
 	e.growing(ctx)
 }
 
-// Firestore takes about 500 writes a second of a collection group with an indexed field that only
-// grows (https://firebase.google.com/docs/firestore/best-practices#hotspots). A warning comes before
-// that.
+// Firestore takes about 500 writes a second to a collection group with an indexed field whose
+// values only grow (https://firebase.google.com/docs/firestore/best-practices#hotspots). The
+// warning comes at half of that.
 const (
 	mostGrowing = 500
 	muchGrowing = mostGrowing / 2
 )
 
-// growing warns of routes that ask for the latest or earliest time in a collection that was written
-// often. As a rule such a time only grows. The events of its trigger tell how often that is.
+// growing warns of routes that ask for the latest or earliest time in a collection, if its
+// documents were written often. As a rule such a time only grows. The events of the route's trigger
+// tell how often documents were written.
 func (e *examination) growing(ctx context.Context) {
 	ofTime := func(r *rollup.Route) bool {
 		return slices.ContainsFunc(r.Totals, func(t rollup.Total) bool { return t.Aggregate.OfTimes() })
@@ -63,7 +64,7 @@ func (e *examination) growing(ctx context.Context) {
 	}
 }
 
-// busiest returns the rate, by the second, of the hour with the most.
+// busiest returns the events per second of the hour that had the most, in the last day.
 func busiest(series []deploy.Object) float64 {
 	var most float64
 	for hour := range int(day / time.Hour) {

@@ -10,7 +10,8 @@ import (
 
 // lastTick finds that the job does not call RollUpOnSchedule, or that its last call failed.
 func (e *examination) lastTick(context.Context) {
-	if !e.read(deploy.Job) {
+	known := e.read(deploy.Job)
+	if !known {
 		return
 	}
 
@@ -41,23 +42,24 @@ func (e *examination) lastTick(context.Context) {
 	}
 }
 
-// drift finds that audits repaired a roll-up within the last day, or could not tell if they had.
+// drift finds that audits repaired a roll-up within the last day. It also finds that audits cannot
+// tell, because the configuration leaves them too little time.
 func (e *examination) drift(ctx context.Context) {
 	if err := e.config.CheckGrace(); err != nil {
 		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
 	}
-	e.none(ctx, drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
+	e.wantNone(ctx, drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
 }
 
 // late finds that roll-ups of the last day came late.
 func (e *examination) late(ctx context.Context) {
-	e.none(ctx, late, "%.0f roll-ups came late: docs/playbooks/lag.md")
+	e.wantNone(ctx, cameLate, "%.0f roll-ups came late: docs/playbooks/lag.md")
 }
 
-// none finds a metric of the last day that is not 0.
-func (e *examination) none(ctx context.Context, metric, say string) {
+// wantNone finds that a metric of the last day is not 0. format gets the sum.
+func (e *examination) wantNone(ctx context.Context, metric, format string) {
 	sum := e.measure(ctx, metric)
 	if sum > 0 {
-		e.wrong(nil, say, sum)
+		e.wrong(nil, format, sum)
 	}
 }

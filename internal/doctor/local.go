@@ -24,7 +24,8 @@ func (e *examination) project(context.Context) {
 	e.unknown(u)
 }
 
-// tallyYAML checks the settings of tally.yaml as tally deploy does, for a project of any name.
+// tallyYAML checks the settings of tally.yaml as tally deploy does. It needs no project: a made-up
+// one will do.
 func (e *examination) tallyYAML(context.Context) {
 	if e.unfit != nil {
 		e.wrong(nil, "%v", e.unfit)
@@ -57,7 +58,7 @@ func (e *examination) local() (config.Config, error) {
 	return config, e.folder.Explain(err, env)
 }
 
-// rulesFile checks that the rules that firebase.json names have Tally's.
+// rulesFile checks that the rules that firebase.json names hold Tally's part.
 func (e *examination) rulesFile(context.Context) {
 	e.eachDatabase("rules", func(config config.Config, d appfolder.Database) (string, error) {
 		if d.Rules == "" {
@@ -67,7 +68,7 @@ func (e *examination) rulesFile(context.Context) {
 	})
 }
 
-// indexesFile checks that the file of indexes that firebase.json names has Tally's.
+// indexesFile checks that the file of indexes that firebase.json names holds those of Tally.
 func (e *examination) indexesFile(context.Context) {
 	e.eachDatabase("indexes", func(config config.Config, d appfolder.Database) (string, error) {
 		if d.Indexes == "" {

@@ -64,7 +64,7 @@ func TestLocal(t *testing.T) {
 
 			folder, unfit := appfolder.Find(dir, "")
 			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "nobody is signed in", Remedy: []deploy.Command{{Args: []string{"gcloud", "auth", "login"}}}})
-			findings := d.Examine(t.Context(), []string{development})
+			findings := d.Examine(t.Context(), []string{localEmulator})
 			var wrong []string
 			for _, f := range findings {
 				switch {
@@ -97,7 +97,7 @@ func printed(t *testing.T, findings []Finding) string {
 // What could not be looked at is said on one line, with the reason and the remedy.
 func TestNotLookedAt(t *testing.T) {
 	d := Local(&appfolder.Folder{}, nil, errors.New("name the project"))
-	said := printed(t, d.Examine(t.Context(), []string{development}))
+	said := printed(t, d.Examine(t.Context(), []string{localEmulator}))
 	for _, want := range []string{
 		"? project the project can be read the project: name the project - payment, configuration, databases,",
 		"rules-own not checked: the project was not read 3 well, 0 wrong, ",

@@ -12,10 +12,10 @@ import (
 	"github.com/firestore-tally/tally/internal/deploy"
 )
 
-// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
+// Metrics of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
 const (
 	drifted   = "logging.googleapis.com/user/tally_drift"
-	late      = "logging.googleapis.com/user/tally_events_late"
+	cameLate  = "logging.googleapis.com/user/tally_events_late"
 	requests  = "run.googleapis.com/request_count"
 	billable  = "run.googleapis.com/container/billable_instance_time"
 	instances = "run.googleapis.com/container/instance_count"
@@ -29,13 +29,13 @@ const day = 24 * time.Hour
 // A question asks for the time series of a metric.
 type question struct {
 	metric  string
-	where   string        // what else is true of the series, in Cloud Monitoring's words; empty: nothing
-	aligner string        // what a point is made of
-	within  time.Duration // until now
-	each    time.Duration // of a point
+	where   string        // a further filter of Cloud Monitoring's; empty: none
+	aligner string        // how the values in the time of a point become the point
+	within  time.Duration // how long ago the first point begins
+	each    time.Duration // the time of one point
 }
 
-// ask returns the series. It notes that they could not be read.
+// ask returns the series. If they cannot be read, it notes that and returns none.
 func (e *examination) ask(ctx context.Context, q question) []deploy.Object {
 	filter := fmt.Sprintf("metric.type = %q", q.metric)
 	if q.where != "" {
@@ -50,7 +50,7 @@ func (e *examination) ask(ctx context.Context, q question) []deploy.Object {
 	}
 
 	all, err := e.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+e.Have.Project+"/timeSeries?"+query.Encode())
-	if err != nil && !deploy.NotFound(err) { // or there is no such metric yet
+	if err != nil && !deploy.NotFound(err) { // NotFound: there is no such metric yet
 		e.unknown(deploy.ReadError(deploy.MonitoringAPI, e.Have.Project, "the metric "+q.metric, err))
 		return nil
 	}
@@ -64,8 +64,9 @@ func point(series deploy.Object, n int) float64 {
 	return number
 }
 
-// measure returns the sum of a metric's series over the last day, of Cloud Run's those of
-// RollUpOnWrite. It notes that they could not be read.
+// measure returns what a metric's series add up to over the last day. Of the number of instances it
+// adds up the means. Of Cloud Run's metrics it takes the series of RollUpOnWrite. If the series
+// cannot be read, it notes that and returns 0.
 func (e *examination) measure(ctx context.Context, metric string) (sum float64) {
 	q := question{metric: metric, aligner: "ALIGN_SUM", within: day, each: day}
 	if strings.HasPrefix(metric, "run.") {

@@ -15,8 +15,8 @@ import (
 )
 
 // Read reads what is deployed in the project of an app, until ctx is done. The options are those of
-// Google's clients. The error says why not even the functions could be read; findings tell what
-// else could not.
+// Google's clients. It is an error if not even the functions can be read. Findings tell what else
+// could not.
 func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.ClientOption) (*Deployment, error) {
 	have, err := deploy.Read(ctx, project, o...)
 	if err != nil {
@@ -36,14 +36,14 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.
 	return d, nil
 }
 
-// Local returns what can be examined without the project: the app's folder, which is nil if
-// something in it could not be read, for the reason unfit. unread is why the project was not read.
+// Local returns what can be examined without the project: the app's folder. f is nil if something
+// in the folder could not be read; unfit says why. unread says why the project was not read.
 func Local(f *appfolder.Folder, unfit, unread error) *Deployment {
 	return &Deployment{AsOf: time.Now(), folder: f, unfit: unfit, unread: unread}
 }
 
-// describe describes the deployment as tally deploy would have it, by tally.yaml or by the
-// variables of its functions.
+// describe describes the deployment as tally deploy would make it. The functions' variables come
+// from tally.yaml, or without one from the functions that are deployed.
 func (d *Deployment) describe(f *appfolder.Folder) {
 	env := d.Have.Env()
 	if len(env) > 0 {
@@ -54,7 +54,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 		return
 	}
 
-	// What can be served is described without the databases that cannot.
+	// Databases that Tally cannot serve are left out, so that the others can be checked.
 	var databases []deploy.Database
 	databases, d.noDatabase = d.Have.Locate(d.config.Databases)
 	if len(databases) == 0 {
@@ -80,8 +80,8 @@ type trialCall struct {
 	Args     []any
 }
 
-// try tries the rules of a database on the cases, and returns the result of each. It is an error if
-// no rules are deployed, of which deploy.NotFound tells.
+// try has the Firebase Rules API try the rules of a database on the cases, and returns the result
+// of each. If no rules are deployed, it returns an error for which deploy.NotFound is true.
 func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) ([]trialResult, error) {
 	ruleset, err := d.Have.Ruleset(ctx, database)
 	if err != nil || len(cases) == 0 {

@@ -57,8 +57,7 @@ func Print(w io.Writer, findings []Finding) error {
 	return err
 }
 
-// alike returns the names of the checks that were not made for the reason of the first of the
-// findings.
+// alike returns the names of the checks that were not made for the same reason as the first one.
 func alike(findings []Finding) (names []string) {
 	for _, f := range findings {
 		if f.Verdict == Idle && findings[0].Verdict == Idle && f.Why == findings[0].Why {
@@ -68,7 +67,7 @@ func alike(findings []Finding) (names []string) {
 	return names
 }
 
-// indent is how far what belongs to a check's line stands to the right.
+// indent begins the lines below a check's line.
 const indent = "    "
 
 // print writes what was found below the check's line.
@@ -80,12 +79,12 @@ func (f *Finding) print(b *strings.Builder) {
 	for i, p := range f.Problems {
 		first := indent
 		if f.Verdict == Wrong && p.Verdict == Unknown {
-			first += "? " // among what is wrong
+			first += "? " // unlike the other problems, it is not known to be wrong
 		}
 		wrap(b, first, p.Text)
 
 		if i < len(f.Problems)-1 && sameRemedy(p, f.Problems[i+1]) {
-			continue // the next problem's mends both
+			continue // the next problem prints it
 		}
 		for _, c := range p.Remedy {
 			line := c.String()
@@ -127,13 +126,13 @@ func Explain(w io.Writer) error {
 	return err
 }
 
-// wrap writes the text by words, after first on its first line and below the text on the others.
-// Indented lines of the text stay as they are.
+// wrap writes the text, broken between words into lines of the width. The first line begins with
+// first, and the others with as many blanks. Indented lines of the text stay as they are.
 func wrap(b *strings.Builder, first, text string) {
 	rest := strings.Repeat(" ", utf8.RuneCountInString(first))
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		if !strings.HasPrefix(line, " ") { // those that begin so show a place in a text
+		if !strings.HasPrefix(line, " ") { // an indented line may point at a place in the line above
 			lines[i] = wordwrap.WrapString(line, width-uint(len(rest)))
 		}
 	}
@@ -143,7 +142,7 @@ func wrap(b *strings.Builder, first, text string) {
 // A report is the findings in JSON.
 type report struct {
 	Project string          `json:"project"`
-	Well    bool            `json:"well"` // all is
+	Well    bool            `json:"well"` // all findings are
 	Counts  map[Verdict]int `json:"counts"`
 	Checks  []Finding       `json:"checks"`
 }

@@ -84,8 +84,8 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// Each check is explained in full, and examines something. TestBroken, and tests of cmd/tally, check
-// that the explanation has all remedies.
+// Each check is explained in full, and examines something. TestBroken, and tests of cmd/tally,
+// check that the explanation has all remedies.
 func TestExplain(t *testing.T) {
 	names := make(map[string]bool)
 	for _, c := range Checks {

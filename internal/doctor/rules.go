@@ -12,10 +12,10 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A RuleCase is a request of a user's client that rules should allow or refuse. Rules are code, so
-// cases are samples: that these are refused does not prove that no other is allowed.
+// A RuleCase is a request of a user's client that rules should allow or refuse. Cases are only
+// samples, because rules are code. If they refuse the cases, they may still allow other requests.
 type RuleCase struct {
-	Check  string         // name of the check that it is of
+	Check  string         // name of the check that makes it
 	Says   string         // the request in words, such as "update rollups/{counter}"
 	Path   string         // below the database's root
 	Method string         // get, create, update or delete, as rules call them
@@ -25,7 +25,7 @@ type RuleCase struct {
 
 	Nobody  bool   // the user is not signed in
 	Counter string // path of the document that says how many shards there are, which rules may read
-	Else    string // what is true if the rules fail it, which is not wrong then; empty: it is
+	Else    string // format of a note, if it is not wrong that rules fail the case; empty: it is wrong
 }
 
 // someID replaces the captures of a path. Nothing of that name needs to exist.
@@ -38,7 +38,7 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 		if r == r.Template.Routes[0] {
 			c.rollUps(r.Template)
 		}
-		if r.Plain() { // documents that are counted come and go
+		if r.Plain() { // other documents are the app's, and clients may delete them
 			c.shards(r)
 		}
 		c.tokens(r)
@@ -55,12 +55,12 @@ type ruleList struct {
 	owned []string // paths of documents of Tally's own that have their cases
 }
 
-// ruled is a document that rules are asked about: what a case says that it is, where it lies, what it
-// holds, and what a write makes of it.
+// ruled is a document that rules are asked about.
 type ruled struct {
-	says          string
-	at            rollup.Path
-	before, after map[string]any
+	says   string // in words, before the path; may be empty
+	at     rollup.Path
+	before map[string]any // its fields
+	after  map[string]any // its fields after a write
 }
 
 // add adds a case for each of the methods.
@@ -78,8 +78,9 @@ func (l *ruleList) add(check string, d ruled, allow bool, methods ...string) {
 	}
 }
 
-// rollUps adds the cases of a template's roll-ups. No client writes them, and each may read them. If
-// they are the app's documents, only their totals are Tally's; the app says what else clients may do.
+// rollUps adds the cases of a template's roll-ups. No client may write them, and every client may
+// read them. If they are the app's own documents, only their totals are Tally's: then the app
+// decides what else clients may do, and there is no case for it.
 func (l *ruleList) rollUps(t *rollup.Template) {
 	d := ruled{at: t.Segments(), before: rollUpOf(t, 1), after: rollUpOf(t, 2)}
 	if t.Existing {
@@ -92,7 +93,7 @@ func (l *ruleList) rollUps(t *rollup.Template) {
 	l.add(rulesReadable, d, true, "get")
 }
 
-// shards adds the cases of a route's shards. Clients increment them, and delete none.
+// shards adds the cases of a route's shards. Clients may increment them, and may not delete any.
 func (l *ruleList) shards(r *rollup.Route) {
 	shard := make(map[string]any)
 	for _, f := range r.Fields() {
@@ -103,8 +104,8 @@ func (l *ruleList) shards(r *rollup.Route) {
 	l.cases = append(l.cases, increments(r)...)
 }
 
-// tokens adds the cases of the tokens beside a route's documents. Routes may share a counter, and
-// thereby tokens.
+// tokens adds the cases of the increment tokens beside a route's documents. Several routes may have
+// the same tokens, which get their cases once.
 func (l *ruleList) tokens(r *rollup.Route) {
 	pattern := r.Pattern()
 	parent := pattern[:len(pattern)-2]
@@ -120,13 +121,13 @@ func (l *ruleList) tokens(r *rollup.Route) {
 	l.own(token, "amount")
 }
 
-// own adds the cases of a document with a field, which is Tally's own and not for clients.
+// own adds the cases of a document that Tally keeps for itself: no client may read or write it.
 func (l *ruleList) own(at rollup.Path, field string) {
 	l.add(rulesOwn, ruled{at: at, before: map[string]any{field: 1}, after: map[string]any{field: 2}}, false, "get", "create", "update", "delete")
 }
 
-// increments returns the cases of honest increments of a shard, which is new or has counted already,
-// by a user and by nobody.
+// increments returns the cases of honest increments of a shard: of a new shard and of one that has
+// counted already, each by a user who is signed in and by one who is not.
 func increments(r *rollup.Route) (cases []RuleCase) {
 	where, path := spell(r.Pattern())
 	ids := strings.Split(path, "/")
@@ -164,7 +165,7 @@ func rollUpOf(t *rollup.Template, n int) map[string]any {
 	return doc
 }
 
-// spell returns the path as a route spells it, and with ids in the captures' place.
+// spell returns the path twice: as a route spells it, and with ids in place of its captures.
 func spell(segments rollup.Path) (where, path string) {
 	var ids []string
 	for i, s := range segments {
@@ -180,7 +181,7 @@ func spell(segments rollup.Path) (where, path string) {
 	return segments.String(), strings.Join(ids, "/")
 }
 
-// tryRules judges the results of the cases that are of the check at work, in each database.
+// tryRules tries the cases of this check in each database, and judges the results.
 func (e *examination) tryRules(ctx context.Context) {
 	cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
 	mend := []deploy.Command{{Args: []string{"firebase", "deploy", "--only=firestore:rules", "--project=" + e.Have.Project}}}
@@ -213,7 +214,7 @@ func (e *examination) tryRules(ctx context.Context) {
 	}
 }
 
-// doing says what rules do that fail the check.
+// doing says what the rules do wrong if they fail the check.
 func doing(check string) string {
 	switch check {
 	case rulesReadable:
@@ -224,8 +225,9 @@ func doing(check string) string {
 	return "allow"
 }
 
-// judge returns the cases that the rules fail, those that are not wrong then, by what is true
-// instead, and those that depend on other documents than a trial has.
+// judge sorts the cases that did not pass for sure. failed are those that the rules fail. harmless
+// are those that they fail although nothing is wrong, by their Else. unsure are those for which the
+// rules read other documents, which a trial does not have.
 func judge(cases []RuleCase, results []trialResult) (failed []string, harmless map[string][]string, unsure []string) {
 	harmless = make(map[string][]string)
 	for i, result := range results {
@@ -233,8 +235,8 @@ func judge(cases []RuleCase, results []trialResult) (failed []string, harmless m
 		passed := result.State == "SUCCESS"
 		asked := len(result.FunctionCalls) > 0
 		switch {
-		case asked && passed && c.knows(result.FunctionCalls):
-		case asked && slices.Contains(unsure, c.Says): // by another user
+		case asked && passed && c.knows(result.FunctionCalls): // it passed
+		case asked && slices.Contains(unsure, c.Says): // noted already, for a request that says the same
 		case asked:
 			unsure = append(unsure, c.Says)
 		case !passed && c.Else != "":
@@ -246,7 +248,7 @@ func judge(cases []RuleCase, results []trialResult) (failed []string, harmless m
 	return failed, harmless, unsure
 }
 
-// knows reports whether calls are for the counter's document only, which the trial has.
+// knows reports whether all calls read the counter's document, the only one that the trial has.
 func (c *RuleCase) knows(calls []trialCall) bool {
 	return c.Counter != "" && !slices.ContainsFunc(calls, func(call trialCall) bool {
 		return !strings.Contains(fmt.Sprint(call.Args...), "/documents/"+c.Counter)

@@ -11,8 +11,8 @@ import (
 	"github.com/firestore-tally/tally/internal/deploy"
 )
 
-// settings returns a check that finds all that tally deploy would mend of the kinds, with its
-// commands.
+// settings returns a check of all resources of the kinds. Each step of tally deploy about them is a
+// problem, and its command is the remedy.
 func settings(kinds ...deploy.Kind) func(*examination, context.Context) {
 	return func(e *examination, _ context.Context) {
 		e.read(kinds...)
@@ -25,8 +25,8 @@ func settings(kinds ...deploy.Kind) func(*examination, context.Context) {
 	}
 }
 
-// remedy returns the command that mends what a step mends. What uploads source is left to tally
-// deploy, which carries it.
+// remedy returns the command that does what the step does. A step about a function uploads source,
+// which only tally deploy carries.
 func (e *examination) remedy(s deploy.Step) deploy.Command {
 	if s.Of == deploy.Function {
 		return e.deploy()
@@ -90,8 +90,8 @@ func problems(err error) []string {
 	return texts
 }
 
-// databases finds databases that Tally cannot serve. If others are left, tally deploy can go on with
-// these.
+// databases finds databases that Tally cannot serve. If there are others, tally deploy can serve
+// those alone.
 func (e *examination) databases(context.Context) {
 	for _, problem := range problems(e.noDatabase) {
 		if e.described == nil {
@@ -102,7 +102,7 @@ func (e *examination) databases(context.Context) {
 	}
 }
 
-// nothingElse finds what Tally has too much of.
+// nothingElse finds surplus: resources that belong to Tally and that tally deploy does not want.
 func (e *examination) nothingElse(context.Context) {
 	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
 	for _, u := range e.Have.Unreached() {

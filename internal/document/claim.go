@@ -7,34 +7,37 @@ import (
 	"time"
 )
 
-// A Claim says that an instance sums a counter, whose sums take long, for the next roll-up. It holds
-// until the roll-up is another or its time is over. A claim that is lost costs time or a sum, never
-// a total.
+// A Claim says that an instance is summing a counter for the next roll-up, so that the others need
+// not. Only counters whose sums take long have claims. A claim holds until there is another
+// roll-up, or until its time is over. If a claim is lost, that costs time or one more sum, but no
+// total is wrong.
 //
 //	rollup_claims/5f0c…  {roll_up: "rollups/likes", claim: "GEZDGNBV… 2026-11-21T08:00:00.123456Z"}
 type Claim struct {
-	By   string    // who claims, and no other claim
+	By   string    // a text that no other claim has, so that whoever made the claim knows it again
 	Over time.Time // as_of of the roll-up that is to be replaced
 }
 
 const (
 	claimField  = "claim"
-	rollUpField = "roll_up" // the path, which the id does not tell
+	rollUpField = "roll_up" // the path of the roll-up; the id is only its hash
 )
 
-// ClaimPath is the path of the claim of the counter with a roll-up at a path.
+// ClaimPath returns the path of the claim of the counter whose roll-up is at the path rollUp.
 func ClaimPath(rollUp string) string {
 	hash := sha256.Sum256([]byte(rollUp))
 	return ClaimsCollection + "/" + hex.EncodeToString(hash[:16])
 }
 
-// Encode returns the fields of the claim of the counter with a roll-up at a path. They begin with
-// something random, because an index of what only grows is slow.
+// Encode returns the claim's fields. rollUp is the path of the counter's roll-up. The claim's text
+// begins with By, which is random, and not with the time, because writes to an index whose values
+// only grow are slow.
 func (c Claim) Encode(rollUp string) map[string]any {
 	return map[string]any{rollUpField: rollUp, claimField: c.By + " " + c.Over.UTC().Format(time.RFC3339Nano)}
 }
 
-// DecodeClaim returns the claim that a document's fields hold; the zero Claim if they hold none.
+// DecodeClaim returns the claim that a document's fields hold. It returns the zero Claim if they
+// hold none.
 func DecodeClaim(fields map[string]any) Claim {
 	text, _ := fields[claimField].(string)
 	by, over, _ := strings.Cut(text, " ")

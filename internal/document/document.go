@@ -1,5 +1,5 @@
 // Package document names what Tally keeps in Firestore, and encodes the map that Tally adds to a
-// roll-up document. Packages rollup and shards both import it. They share nothing else but the type
+// roll-up document. Packages rollup and shards both import it. Beside it they share only the type
 // of the totals, in package value.
 //
 //	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: [], took: 15000, turns: []}}
@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// TallyField is the field of a roll-up document that holds its Tally. It is exempt from indexing,
-// because an index of a timestamp that only grows is slow
+// TallyField is the field of a roll-up document that holds its Tally. Deployments exempt it from
+// indexing, because an index of a timestamp that only grows takes about 500 writes a second
 // (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
 const TallyField = "tally"
 
-// Fields of a counter's own document, by which it tells clients and Tally's firestore.rules about
-// its shards.
+// These are the fields of a counter's own document. They tell clients and Tally's firestore.rules
+// about the counter's shards.
 const (
 	NumShardsField      = "num_shards"
 	NumShardsCamelField = "numShards"     // what Firebase's Swift, Objective-C, Kotlin and Java samples write
@@ -25,13 +25,13 @@ const (
 	FrozenField         = "frozen"        // true: clients may not write
 )
 
-// CounterFields are all of them.
+// CounterFields are all of these fields.
 var CounterFields = []string{NumShardsField, NumShardsCamelField, OncePerUserField, FrozenField}
 
 // Collections that Tally keeps for itself.
 const (
-	AuditCollection  = "rollup_audit"     // at the database's root: the place of the audit
-	ClaimsCollection = "rollup_claims"    // at the database's root: who sums a counter whose sums take long
+	AuditCollection  = "rollup_audit"     // at the database's root: where audits and ticks go on, and notes for audits
+	ClaimsCollection = "rollup_claims"    // at the database's root: claims of counters whose sums take long
 	TokensCollection = "increment_tokens" // below a counter: increments that count once
 )
 
@@ -45,26 +45,29 @@ type Tally struct {
 	// NumShards is how many documents were counted.
 	NumShards int64
 
-	// PacedUntil is the time that the roll-ups written so far use up, at one a cadence.
+	// PacedUntil is the instant up to which the roll-ups written so far have used up time. Each
+	// uses up one cadence.
 	PacedUntil time.Time
 
-	// Routes is the hash of the routes that the totals were made by. AsOf covers nothing for
-	// others.
+	// Routes is the hash of the routes that made the totals. For other routes AsOf promises
+	// nothing.
 	Routes string
 
-	// Totals are the names of the totals that AsOf speaks for; Former those that earlier routes
-	// kept.
+	// Totals are the names of the totals for which AsOf holds. Former are the names of totals that
+	// earlier routes kept.
 	Totals, Former []string
 
-	// Took is how long the sum took, by the clock of who summed, in microseconds.
+	// Took is how long the sum took, by the clock of the instance that summed. It is stored in
+	// microseconds.
 	Took time.Duration
 
-	// Turns are the last roll-ups by other routes that may still be at work, as after a change of
-	// routes, the oldest first. None of them speaks for the totals.
+	// Turns are the last roll-ups by other routes, the oldest first. After a change of routes,
+	// revisions with other routes may still be at work. Their roll-ups promise nothing about these
+	// totals.
 	Turns []Turn
 }
 
-// A Turn is the last roll-up by some routes.
+// A Turn tells of the last roll-up that a revision with certain routes made.
 type Turn struct {
 	Routes string // their hash
 	AsOf   time.Time
@@ -85,8 +88,9 @@ func (t Tally) Encode() map[string]any {
 }
 
 // DecodeTally returns what the value of TallyField says. A part that is missing or of another type
-// is zero. But a double stands for the integer that it equals: security rules take 2 and 2.0 for
-// equal, so a client that may write other fields of the document may have made one of the other.
+// is zero, with one exception: a double stands for the integer that it equals. To security rules 2
+// and 2.0 are equal, so a client that may write other fields of the document can turn one into the
+// other.
 func DecodeTally(value any) Tally {
 	fields, _ := value.(map[string]any)
 
@@ -103,10 +107,10 @@ func DecodeTally(value any) Tally {
 	return t
 }
 
-// Covers reports whether AsOf speaks for the total of that name.
+// Covers reports whether AsOf holds for the total of that name.
 func (t Tally) Covers(name string) bool { return slices.Contains(t.Totals, name) }
 
-// exactDoubles bounds the integers that a double tells from their neighbors.
+// exactDoubles is the bound below which a double can hold every integer.
 const exactDoubles = 1 << 53
 
 // integer returns a number that is an integer, whatever its type; 0 for any other value.

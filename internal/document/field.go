@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A Field is the path of a field in a document, as Firestore spells it: names with dots between
-// them, each in backticks unless it is a simple one, such as customer.id or `unit price`
-// (https://cloud.google.com/firestore/docs/reference/rest/v1/StructuredQuery#FieldReference).
-// Fields with one path are equal.
+// A Field is the path of a field in a document, as Firestore spells it, such as customer.id or
+// `unit price`. Dots stand between the names. A name stands in backticks unless it is a simple one
+// (https://cloud.google.com/firestore/docs/reference/rest/v1/StructuredQuery#FieldReference). Each
+// path has one spelling, so fields can be compared with ==.
 type Field string
 
 var simpleName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*$`)
 
-// FieldOf returns the field at the path of names: a top-level field if there is one name, else a field
-// in maps.
+// FieldOf returns the field at the path of names. One name is a top-level field. With more, each
+// name but the last is that of a map.
 func FieldOf(names ...string) Field {
 	spelt := make([]string, len(names))
 	for i, name := range names {
@@ -56,8 +56,8 @@ func (f Field) Names() []string {
 	return append(names, name.String())
 }
 
-// In returns the field's value in a document, whose fields are as the Firestore SDK decodes them. It
-// reports false when the document lacks the field.
+// In returns the field's value in a document with the fields, which are as the Firestore SDK
+// decodes them. It reports false when the document lacks the field.
 func (f Field) In(fields map[string]any) (value any, ok bool) {
 	if f.Simple() {
 		value, ok = fields[string(f)]
@@ -70,7 +70,7 @@ func (f Field) In(fields map[string]any) (value any, ok bool) {
 		if !ok || i == len(names)-1 {
 			return value, ok
 		}
-		fields, _ = value.(map[string]any) // no map: it lacks whatever comes
+		fields, _ = value.(map[string]any) // if it is no map, it has none of the names that follow
 	}
 	return nil, false
 }

@@ -11,8 +11,8 @@ import (
 // (https://cloud.google.com/firestore/quotas).
 const LongestID = 1500
 
-// CheckID checks an id by Firestore's constraints on ids and field names. What is wrong with an id
-// is said as of a subject: "is empty".
+// CheckID checks an id by Firestore's constraints on ids and field names. Its error is a sentence
+// without a subject, such as "is empty". The caller puts the subject before it.
 func CheckID(id string) error {
 	switch {
 	case id == "":

@@ -23,27 +23,29 @@ const (
 	// ends before its caller's deadline, and what it has found is not lost.
 	pageTime = 2 * time.Second
 
-	// slowPage is how long a page begins with further gaps. It matters where each query takes
-	// seconds, as on an emulator that goes through thousands of documents for each.
+	// slowPage is for how long a page goes on to further gaps. It matters where each query takes
+	// seconds: an emulator may go through thousands of documents for one.
 	slowPage = 10 * time.Second
 )
 
-// All implements rollup.AuditStore. Roll-ups and shards come in one order, that of their captures.
-// So a page is found in two steps:
+// All implements rollup.AuditStore. Roll-ups and shards come in the same order, that of their
+// captures. So a page is found in two steps:
 //
-//   - One query finds up to limit roll-ups. Between each two of them is a gap.
-//   - In each gap, one query for each route finds the first shard behind the roll-up before. Most
-//     often that is a shard of the roll-up at the gap's end. If it comes before, it belongs to a
-//     counter without a roll-up, and a further query goes on behind that counter.
+//   - One query finds up to limit roll-ups. A gap ends at each of them, and begins behind the one
+//     before. If no more roll-ups follow, there is one gap behind the last.
+//   - In each gap, one query for each route finds the first shard. Most often that shard belongs to
+//     the roll-up at the gap's end. Otherwise it belongs to a counter without a roll-up, and a
+//     further query goes on behind that counter.
 //
 // So a counter bills one read for its roll-up, and one for its shards.
 //
-// The groups of a route come in that order, too, by the strings of their field: see byValue.
+// A route with groups has no such paths. Its query goes by the strings of the group's field, which
+// come in the same order: see byValue.
 //
 // A template may have the captures in another order than its sources. Then All walks the roll-ups
 // first, and the shards of each route after them: see allInTurn.
 func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
-	if lastCapture(t.Segments()) < 0 { // one counter
+	if lastCapture(t.Segments()) < 0 { // there is one counter, and it is found whether or not it has shards
 		c, _ := t.Counter(t.String())
 		v, err := s.View(ctx, c)
 		if err != nil {
@@ -85,8 +87,9 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 	return page, nil
 }
 
-// pageOf returns what a search of the gaps has found, behind the roll-up with the path last, and
-// whether all gaps are done. If so, the page does not say where the walk goes on.
+// pageOf returns the counters that a search of the gaps has found, and whether all gaps are done.
+// If they are, it leaves page.Next empty. The path last is that of the roll-up at which the page
+// begins.
 func pageOf(t *rollup.Template, gaps []gap, last string) (page rollup.Page, done bool) {
 	for _, g := range gaps {
 		for _, c := range g.counters() {
@@ -108,16 +111,17 @@ func pageOf(t *rollup.Template, gaps []gap, last string) (page rollup.Page, done
 	return page, true
 }
 
-// A place is how far All has come: all counters are found up to the one whose roll-up has that
-// path, whether it exists or not. The shards of a route may have been looked through further; ""
-// says that they have not.
+// A place is how far All has come. It has found all counters up to the one whose roll-up has the
+// path rollUp, whether or not that document exists. It may have looked further through the shards
+// of a route. If so, shards says how far; otherwise the route's element is "".
 type place struct {
 	template *rollup.Template
 	rollUp   string
 	shards   []string // by route, a place in its lane
 }
 
-// begin returns where the shards of the template's n-th route, whose lane is l, go on.
+// begin returns the place from which to look through the shards of the template's n-th route. Its
+// lane is l.
 func (p place) begin(n int, l lane) string {
 	if p.shards[n] != "" {
 		return p.shards[n]
@@ -129,8 +133,9 @@ func (p place) begin(n int, l lane) string {
 	return l.behind(c)
 }
 
-// String returns the text of a place, for parsePlace. Two slashes part it: a path holds no empty
-// segment, and a string of a group, which may hold anything, is escaped.
+// String returns the text of a place, for parsePlace. Its parts are separated by two slashes. No
+// part holds two slashes itself: a path has no empty segment, and the string of a group, which may
+// hold anything, is escaped.
 func (p place) String() string {
 	text := p.rollUp
 	for n, r := range p.template.Routes {
@@ -143,7 +148,7 @@ func (p place) String() string {
 	return strings.TrimRight(text, "/")
 }
 
-// parsePlace returns the place that a text, which String made, tells of.
+// parsePlace returns the place whose String is the text.
 func parsePlace(t *rollup.Template, text string) place {
 	parts := strings.Split(text, "//")
 	p := place{template: t, rollUp: parts[0], shards: make([]string, len(t.Routes))}
@@ -161,7 +166,7 @@ func parsePlace(t *rollup.Template, text string) place {
 	return p
 }
 
-// A gap is what lies between one roll-up and the next, with that one.
+// A gap reaches from one roll-up, which is not part of it, to the next, which is.
 type gap struct {
 	rollUp    *rollup.Found // at its end; nil behind the last
 	stretches []stretch     // by route
@@ -182,8 +187,9 @@ type foundAt struct {
 	from string
 }
 
-// behind returns how far the stretch is looked through without the counters behind the one whose
-// roll-up has the path last.
+// behind returns the place from which the stretch must be looked through again for the counters
+// behind the roll-up at path last. If the stretch has found such a counter, that is the place at
+// which its query began. Otherwise it is as far as the stretch is looked through.
 func (in *stretch) behind(last string) string {
 	for _, f := range in.found {
 		if comparePaths(f.RollUp, last) > 0 {
@@ -193,8 +199,8 @@ func (in *stretch) behind(last string) string {
 	return in.at
 }
 
-// gapsBetween returns the gaps before each of the roll-ups and, unless more follow, behind the
-// last.
+// gapsBetween returns the gap that ends at each of the roll-ups and, unless more roll-ups follow,
+// the gap behind the last.
 func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) []gap {
 	gaps := make([]gap, 0, len(rollUps)+1)
 	before := make([]string, len(lanes))
@@ -207,7 +213,7 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 		for n, l := range lanes {
 			end := l.behind(rollUps[i].Counter)
 			g.stretches = append(g.stretches, stretch{lane: l, at: before[n], end: end})
-			if !l.over(before[n], end) { // it is over if the document at end came after this walk
+			if !l.over(before[n], end) { // the walk may have passed end already, if that roll-up is new
 				before[n] = end
 			}
 		}
@@ -225,8 +231,9 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 }
 
 // search looks through the gaps, in their order. Each stretch may make one query. All stretches
-// together may make limit further queries, for pageTime, so that a page ends however many documents
-// lie between. After slowPage the gaps that are left stay as they are, but never the first.
+// together may make limit further queries within pageTime, so a page ends however many documents
+// lie in its gaps. After slowPage, search begins no further gap. It always looks through the first,
+// so each page gets further.
 func search(ctx context.Context, gaps []gap, limit int) error {
 	var left atomic.Int64
 	left.Store(int64(limit))
@@ -248,7 +255,7 @@ func search(ctx context.Context, gaps []gap, limit int) error {
 }
 
 // look looks through a stretch, up to the counter of the roll-up at its end. It makes one query,
-// and a further one as often as again allows that.
+// and then further ones while again allows them.
 func (in *stretch) look(ctx context.Context, rollUp *rollup.Found, again func() bool) error {
 	for {
 		err := in.step(ctx, rollUp)
@@ -290,7 +297,8 @@ func (g *gap) done() bool {
 	return !slices.ContainsFunc(g.stretches, func(in stretch) bool { return !in.done })
 }
 
-// counters returns the counters of the gap, in their order, as far as all stretches show them.
+// counters returns the counters of the gap, in their order. It stops where a stretch has not been
+// looked through yet, because a counter may lie there.
 func (g *gap) counters() []rollup.Counter {
 	var all []rollup.Counter
 	for _, in := range g.stretches {
@@ -318,9 +326,10 @@ func (g *gap) counters() []rollup.Counter {
 	return all
 }
 
-// place returns where a walk of the template goes on behind the last counter that was found. The
-// gap is not done. What belongs to no counter is not looked through again by any route: if two
-// routes each had more of that than fits a page, they would keep each other back for ever.
+// place returns where a walk of the template goes on, if the gap is not done. The path last is the
+// roll-up of the last counter that was found. Each route goes on behind the documents that belong
+// to no counter. If it looked through them again, and two routes each had more of them than fit a
+// page, the walk would never get further.
 func (g *gap) place(t *rollup.Template, last string) place {
 	p := place{template: t, rollUp: last}
 	for _, in := range g.stretches {
@@ -329,9 +338,10 @@ func (g *gap) place(t *rollup.Template, last string) place {
 	return p
 }
 
-// allInTurn is All for templates whose roll-ups come in another order than their shards. A place is
-// a number, 0 for the roll-ups and n for the n-th route, and how far that walk has come. The walks
-// of the shards come by counters that have roll-ups, too. Leaving one out costs one read.
+// allInTurn is All for templates whose roll-ups come in another order than their shards. It walks
+// the roll-ups, and then the shards of each route. A place is the number of the walk, 0 for the
+// roll-ups and n for the n-th route, and how far that walk has come. The walks of the shards also
+// find counters that have roll-ups, and leave them out. That costs a read each.
 func (s *Store) allInTurn(ctx context.Context, t *rollup.Template, from string, limit int) (page rollup.Page, err error) {
 	number, at, _ := strings.Cut(from, "//")
 	n, _ := strconv.Atoi(number)
@@ -363,8 +373,9 @@ func (s *Store) withTally(ctx context.Context, t *rollup.Template, from string, 
 	return page, err
 }
 
-// withoutRollUp returns a page of the counters that have shards by the last of the routes, and that
-// neither their roll-up nor one of the other routes shows.
+// withoutRollUp returns a page of the counters that have shards by the last of the routes. It
+// leaves out those that another walk finds: those whose roll-up has a tally, and those that have
+// shards by one of the other routes.
 func (s *Store) withoutRollUp(ctx context.Context, routes []*rollup.Route, from string, limit int) (rollup.Page, error) {
 	last := len(routes) - 1
 	page, err := s.Counters(ctx, routes[last], from, limit)
@@ -396,8 +407,8 @@ func (s *Store) withoutRollUp(ctx context.Context, routes []*rollup.Route, from 
 	return page, nil
 }
 
-// isShown reads the roll-up of a counter, and reports whether that has a tally, or the counter has
-// shards by one of the routes.
+// isShown reads the roll-up of a counter. It reports whether the roll-up has a tally, or whether
+// the counter has shards by one of the routes.
 func (s *Store) isShown(ctx context.Context, f *rollup.Found, routes []*rollup.Route) (bool, error) {
 	v, err := s.View(ctx, f.Counter)
 	if err != nil {

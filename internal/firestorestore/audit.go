@@ -14,19 +14,18 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Counters returns up to limit counters that have shards by the route, from a place on; "" is the
-// first. Counters that come or go meanwhile may be missed. A page may hold fewer than limit, or
-// none, although more follow.
+// Counters returns up to limit counters that have shards by the route, from a place on. The place
+// "" is the beginning. Counters that come or go meanwhile may be missed. A page may hold fewer than
+// limit, or none, although more follow.
 //
 // Each query finds one document: the first behind the shards of the counter that was found last. So
 // a counter bills about one read, however many shards it has. Some queries find a document that
 // belongs to no counter: of another collection with the same name, or with a string that is no
-// group. A page makes at most two queries for each counter that it may hold, so many such documents
-// make a page short.
+// group. A page makes at most 2*limit queries, so many such documents make a page short.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
-	if route.By == "" && lastCapture(collection) < 0 { // one counter
+	if route.By == "" && lastCapture(collection) < 0 { // there is one counter, with or without shards
 		c, _ := route.Counter(collection.String())
 		return rollup.Page{Found: []rollup.Found{{Counter: c}}}, nil
 	}
@@ -94,9 +93,10 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	return page, nil
 }
 
-// group returns a query for the documents between two paths, from and end, whose paths match the
-// segments; "" is no limit. The segments must hold a capture. The query also finds documents of
-// other collections of the same name. It needs only the index of names.
+// group returns a query for the documents behind the path from and before the path end; "" is no
+// limit. It finds all documents whose paths match the segments, which must hold a capture. It also
+// finds documents of other collections that have the same name and lie between. It needs only the
+// index of names.
 func (s *Store) group(segments rollup.Path, from, end string) firestore.Query {
 	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
 	first := segments[:capture].String()
@@ -126,8 +126,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
 	}
 
-	// If the document has changed since r was read, or since it was read here, this removes
-	// nothing.
+	// If the document has changed since r was read, Firestore refuses this, and nothing is removed.
 	unchanged := firestore.LastUpdateTime(r.UpdateTime)
 	if len(others) > 0 || c.Template.Existing {
 		_, err = ref.Update(ctx, updates, unchanged)
@@ -140,8 +139,8 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 // firstID sorts before every id.
 //
 // Firestore orders paths segment by segment. Numeric ids, such as __id7__, come first, in the order
-// of their numbers; an import from Datastore makes them. The other ids follow in the order of their
-// bytes. So the id that comes right after "likes" would be "likes\x00".
+// of their numbers. They stem from imports from Datastore. The other ids follow in the order of
+// their bytes. So the id that comes right after "likes" would be "likes\x00".
 //
 // A query may begin or end at an id that does not exist. It may even be one that cannot exist, such
 // as firstID.
@@ -183,16 +182,17 @@ func numericID(id string) (int64, bool) {
 	return n, err == nil
 }
 
-// behind returns the place behind a counter: behind all documents whose paths begin like ids, up to
-// and with the last capture of the segments. For the segments counters/{counter}/shards that is
+// behind returns the place behind all documents of one counter. The ids are those of a path, and
+// the last capture of the segments says which of them is the counter's. For the segments
+// counters/{counter}/shards that is
 //
 //	counters/likes/shards/0   →  counters/likes\x00
 //	counters/__id7__/shards/0 →  counters/__id7__/shards\x00/__id-9223372036854775808__
 //
-// An id with a zero byte appended comes right after the id and all that lies below it. With that
-// byte a numeric id would be an ordinary one, which sorts elsewhere, and an id of the greatest
-// length would be too long. For those the collection's name gets the byte, and the place lies
-// behind the collection.
+// An id with a zero byte appended comes right after the id and all that lies below it. Two kinds of
+// ids cannot have that byte: a numeric id would turn into an ordinary one, which sorts elsewhere,
+// and an id of the greatest length would become too long. For those the byte goes to the name of
+// the collection below, and the place lies behind that collection.
 func behind(segments rollup.Path, ids []string) string {
 	i := lastCapture(segments)
 	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
@@ -201,17 +201,18 @@ func behind(segments rollup.Path, ids []string) string {
 	return strings.Join(ids[:i+1], "/") + "\x00"
 }
 
-// next returns the first place behind a path at which a document's path may match the segments. The
-// path itself does not match them: it is in another collection of the same name. For the segments
+// next returns where to go on after a document whose path does not match the segments. A query for
+// a collection group finds such documents in other collections of the same name. next returns the
+// first place behind the path at which a matching path may come. For the segments
 // counters/{counter}/shards/{shard} that is
 //
 //	counters/likes/drafts/x/shards/0  →  counters/likes/shards/__id-9223372036854775808__
 //	counters/likes/zzz/x/shards/0     →  counters/likes\x00
 //	counters/likes/shards/0/shards/1  →  counters/likes/shards/0\x00
 //
-// In the first, the collection drafts comes before shards, which is still to come. In the second,
-// zzz comes behind shards, so nothing of this counter is to come. The third lies below a document
-// that matches.
+// The first path is in the collection drafts, which comes before shards, so the shards of likes are
+// still to come. The second is in zzz, which comes behind shards, so they are over. The third lies
+// below a document that matches.
 func next(segments rollup.Path, path string) string {
 	ids := strings.Split(path, "/")
 	for i, s := range segments {
@@ -231,7 +232,7 @@ func next(segments rollup.Path, path string) string {
 	return behind(segments, ids) // it lies below a document that matches
 }
 
-// lastCapture returns the index of the last capture, -1 if there is none.
+// lastCapture returns the index of the last capture. It is -1 if there is none.
 func lastCapture(segments rollup.Path) int {
 	for i, segment := range slices.Backward(segments) {
 		if segment.Capture {

@@ -19,14 +19,15 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// EmulatorHost is the environment variable by which every Firestore SDK finds an emulator, as
+// EmulatorHost is the environment variable in which every Firestore SDK looks for an emulator, as
 // host:port.
 const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 
 // Open opens the Store of a database, over one connection with the dial options. It uses
 // application default credentials or, unless emulator is empty, the emulator at that host:port.
-// Nothing is sent to Firestore yet, so a database that does not exist shows only in the first call.
-// The Store logs to logger what the engine does not know of, such as an index that is missing.
+// Nothing is sent to Firestore yet. So if the database does not exist, Open succeeds, and the first
+// call fails. The Store logs to logger what it does not tell the engine, such as an index that is
+// missing.
 func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
 	s := &Store{
 		database: fmt.Sprintf("projects/%s/databases/%s", project, database),
@@ -58,14 +59,15 @@ func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.
 	return s.client, nil
 }
 
-// unacknowledged is how long what was sent may stay unacknowledged by the network until the
-// connection is taken for dead. Without it, calls over a connection that a network has forgotten
-// would get lost for a quarter of an hour. gRPC sets it as Linux's TCP_USER_TIMEOUT if keep-alive
-// is on. It is less than half of the default hold limit, so that an event outlives it.
+// unacknowledged is how long the other side may leave sent bytes without TCP's acknowledgement.
+// Then the connection is taken for dead. Without this limit, a connection that a network has
+// forgotten would swallow calls for a quarter of an hour. gRPC sets it as Linux's TCP_USER_TIMEOUT
+// if keep-alive is on. It is less than half of the default hold limit, so an event outlives a dead
+// connection.
 const unacknowledged = 3 * time.Second
 
-// connect makes the connection that both of a Store's clients share. The clients themselves would
-// drop the dial options where they connect to an emulator.
+// connect makes the connection that both clients of a Store share. Clients that connect to an
+// emulator by themselves ignore the dial options.
 func connect(ctx context.Context, emulator string, dial []grpc.DialOption) (*grpc.ClientConn, error) {
 	connect, endpoint := transport.Dial, "firestore.googleapis.com:443"
 	dial = append(slices.Clone(dial),

@@ -16,13 +16,13 @@ import (
 // refuses routes that could name it.
 func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
 
-// A cursorDocument is the document of a work's cursor. What is zero is left out:
+// A cursorDocument is the document of a work's cursor. Zero values are left out:
 //
 //	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x"}, {done: true}],
 //	                     tick: …, complete: …, cycle: 5400000000}}
 //	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x"}, {}], changed: …}}
 //
-// A document with other names, or other types, is no cursor: the work begins anew.
+// If the document has other names or other types, it counts as no cursor, and the work begins anew.
 type cursorDocument struct {
 	Cursor storedCursor `firestore:"cursor"`
 }
@@ -35,8 +35,8 @@ type storedCursor struct {
 	Complete time.Time     `firestore:"complete,omitempty"`
 	Cycle    int64         `firestore:"cycle,omitempty"` // microseconds
 
-	// Changed holds the paths of the cursor's Changed with the constant between in between. It is
-	// no array, because Firestore would index each element.
+	// Changed holds the paths of the cursor's Changed, joined by the constant between. It is no
+	// array, because Firestore would index each element.
 	Changed []byte `firestore:"changed,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func storedOf(c rollup.Cursor) storedCursor {
 	return stored
 }
 
-// cursor returns the cursor that is stored, but for its update time.
+// cursor returns the cursor that is stored, without its update time.
 func (s storedCursor) cursor() rollup.Cursor {
 	c := rollup.Cursor{
 		Routes:   s.Routes,
@@ -81,8 +81,8 @@ func (s storedCursor) cursor() rollup.Cursor {
 	return c
 }
 
-// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the work then
-// begins anew.
+// LoadCursor implements rollup.AuditStore. It is safe to delete the document at any time. The work
+// then begins anew.
 func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
 	path := cursorPath(of)
 	doc, err := s.client.Doc(path).Get(ctx)

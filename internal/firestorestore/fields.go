@@ -8,8 +8,9 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// Fields returns some fields of the document at a path, in their places in it, as the SDK decodes
-// them. A document that does not exist has none. It bills one read.
+// Fields returns some fields of the document at a path, as the SDK decodes them. They are in maps
+// that are nested as in the document. If the document does not exist, there are none. It bills one
+// read.
 func (s *Store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error) {
 	doc := s.client.Doc(path)
 	var paths []firestore.FieldPath

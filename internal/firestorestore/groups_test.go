@@ -91,8 +91,8 @@ func TestGroupsAmongSlashes(t *testing.T) {
 	}
 }
 
-// An audit of groups reads about three documents a counter: its roll-up, the first of its documents,
-// and their sum. A group whose document is missing costs the first alone.
+// An audit of groups reads about three documents a counter: its roll-up, the first of its
+// documents, and their sum. A group whose document is missing costs the first alone.
 func TestBilledAuditOfGroups(t *testing.T) {
 	t.Parallel()
 	const shops, lone = 50, 5

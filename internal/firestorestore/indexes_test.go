@@ -181,8 +181,8 @@ func TestIndexes(t *testing.T) {
 }
 
 // Without one of the indexes the counter's documents are read one by one, in the same snapshot, by
-// what they have equal. The log says which index it is. Of too many the error says so, and of another
-// counter's documents none is read.
+// what they have equal. The log says which index it is. Of too many the error says so, and of
+// another counter's documents none is read.
 func TestEachMissingIndex(t *testing.T) {
 	t.Parallel()
 	_, routes := template(t, indexedRoutes)

@@ -11,18 +11,20 @@ import (
 )
 
 // A lane is a way to find the counters of a route one after another, in the order of their
-// roll-ups. A place in it is a text; "" is its beginning or, where a stretch of it ends, its end.
+// roll-ups. A place in it is a text. As the start of a stretch "" is the beginning of the lane, and
+// as the end of a stretch it is the end of the lane.
 type lane interface {
-	// query returns a query for the documents from a place on and before another.
+	// query returns a query for the documents from the place from on, and before the place end.
 	query(from, end string) firestore.Query
 
-	// over reports whether nothing lies between the places.
+	// over reports whether there is nothing to find from the place from on and before the place
+	// end.
 	over(from, end string) bool
 
-	// counter returns the counter that a document belongs to which the query found. It reports
-	// false if the document belongs to none. The place behind is behind all documents of that
-	// counter, or else behind the document and all others that belong to no counter for the same
-	// reason.
+	// counter returns the counter of a document that the query found. It reports false if the
+	// document belongs to none. It also returns the place to go on from. That is behind all
+	// documents of the counter. If there is no counter, it is behind the document, and behind all
+	// others that belong to no counter for the same reason.
 	counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string)
 
 	// behind returns the place behind all documents of a counter.
@@ -74,10 +76,10 @@ func (l byPath) behind(c rollup.Counter) string {
 }
 
 // byValue is the lane of a route with a group. It goes from one string of the group's field to the
-// next, at one read each, however many documents hold a string. Its places are strings. A query
-// from a string on finds no values of another type, and needs the index of that one field.
-// Firestore orders strings by their bytes in UTF-8, as it orders ids. Numeric ids, which it orders
-// otherwise, are no groups.
+// next. Each costs one read, however many documents hold the string. Its places are strings. A
+// query from a string on finds only strings, and needs only the index of that field. Firestore
+// orders strings by their bytes in UTF-8, and ids likewise. It orders numeric ids otherwise, but
+// those are no groups.
 type byValue struct {
 	store *Store
 	route *rollup.Route
@@ -119,14 +121,16 @@ func (l byValue) behind(c rollup.Counter) string {
 	return behindText(group)
 }
 
-// behindText returns a place behind a text, with no group between the two:
+// behindText returns a place behind a text. No group lies between the two. The place depends on the
+// text:
 //
-//   - behind a text with a slash, the place behind all texts that are the same up to the slash: none
-//     of them is a group;
-//   - behind a shorter text than the longest group, the text with a zero byte appended;
-//   - behind any other, the place behind all texts that begin like its first 1,499 bytes: the others
-//     of them are longer, so none is a group. A character that begins within those bytes and ends
-//     beyond is left out, because shorter characters in its place come before it.
+//   - if the text has a slash, the place is behind all texts that are the same up to the slash,
+//     because none of them is a group;
+//   - if the text is shorter than the longest group, the place is the text with a zero byte
+//     appended;
+//   - otherwise the place is behind all texts that begin with the same 1,499 bytes. All of those
+//     but that one are longer, so they are no groups. If a character begins within those bytes and
+//     ends beyond them, it is left out, because shorter characters in its place come before it.
 func behindText(text string) string {
 	beginning := text[:min(len(text), rollup.LongestGroup)]
 	if slash := strings.IndexByte(beginning, '/'); slash >= 0 {
@@ -143,8 +147,9 @@ func behindText(text string) string {
 	return successor(text[:whole])
 }
 
-// successor returns the least string behind all that begin with prefix, or, where that is too long
-// to be queried, a later one that no group comes before. It is behindAll when there is none.
+// successor returns the least string behind all that begin with prefix. If that is too long for a
+// query, it returns a later one, with no group between the two. It returns behindAll if there is no
+// such string.
 func successor(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)

@@ -15,11 +15,11 @@
 // begins with its first read. All reads with its id see what was committed at or before that
 // instant, and nothing later.
 //
-// A query goes along an index, in the order of the index, and begins and ends anywhere in it. The
+// A query goes along an index, in the order of the index. It can begin and end anywhere in it. The
 // index of names holds all documents of a collection group in the order of their paths. So the next
 // document behind a place is one query and one billed read, whatever lies before it. Firestore
-// makes the indexes of names and of single fields itself; somebody has to create those of several
-// fields, and a query that lacks its index fails. A field that a document lacks, or that is exempt
+// makes the indexes of names and of single fields itself. Somebody has to create those of several
+// fields. A query whose index is missing fails. A field that a document lacks, or that is exempt
 // from indexing, is in no index.
 //
 // An aggregation query answers COUNT, SUM or AVG from the index, and bills one read for each 1,000
@@ -27,9 +27,10 @@
 //
 // # What is stored
 //
-// Roll-up documents are as package document draws them. Other fields of a document are left alone,
-// so a template may name one that the app writes too. A field that is missing is read as no total,
-// and a tally.as_of of another type as no roll-up, so fields can be added later.
+// Roll-up documents are as package document draws them. Tally leaves the other fields of a document
+// alone, so a template may name a document that the app writes, too. If the field of a total is
+// missing, there is no such total. If tally.as_of has another type than a timestamp, there is no
+// roll-up. So fields can be added later.
 //
 //	rollup_audit/cursor         where the next audit goes on; see SaveCursor
 //	rollup_audit/keep           where the next call of rollup.Keep goes on
@@ -38,8 +39,9 @@
 //
 // # The files
 //
-// store.go and sum.go are snapshots, sums and writes. audit.go, lane.go and all.go are walks of all
-// counters, and cursor.go is where they go on. client.go opens the connection.
+// store.go opens snapshots and writes, and sum.go sums in a snapshot. audit.go, lane.go and all.go
+// walk all counters, and cursor.go keeps where a walk goes on. fields.go reads single fields,
+// value.go decodes values, and client.go opens the connection.
 package firestorestore
 
 import (
@@ -65,8 +67,9 @@ import (
 // A Store is one Firestore database. It may be used by many goroutines at once.
 //
 // For looks and sums it calls Firestore's API without the SDK. The SDK begins a transaction with a
-// call of its own, and ends it with another that goes on when its context has ended. Here a
-// transaction begins with its first read, and nobody ends it: it takes no locks, and expires.
+// call of its own. It ends the transaction with another call, which goes on even when its context
+// has ended. A Store begins a transaction with its first read, and does not end it: a read-only
+// transaction takes no locks, and expires.
 type Store struct {
 	client   *firestore.Client
 	api      *vkit.Client
@@ -74,7 +77,7 @@ type Store struct {
 	routing  string // the parameters by which calls are routed to it
 	logger   *slog.Logger
 
-	remedies sync.Map // what the log has said about indexes that are missing
+	remedies sync.Map // remedies for missing indexes that the log has named
 }
 
 // Client returns Firestore's SDK on the same connection.
@@ -94,7 +97,9 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return v, nil
 }
 
-// Sources implements rollup.AuditStore. The first aggregation begins the transaction.
+// Sources implements rollup.AuditStore. The first aggregation begins the transaction. If Sum reads
+// documents one by one before that, it begins the transaction as View does, which bills one more
+// read.
 func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
 	return &snapshot{store: s, counter: c}
 }
@@ -149,8 +154,8 @@ func readOnly() *firestorepb.TransactionOptions {
 }
 
 // routed returns ctx with the headers by which Firestore routes a call of a transaction. The SDK
-// sends them itself. Without those of the database, production refuses calls to any database but
-// (default).
+// sends them itself. Without the headers that name the database, production refuses calls to any
+// database but (default).
 func (s *Store) routed(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx,
 		"google-cloud-resource-prefix", s.database,
@@ -183,9 +188,9 @@ func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim)
 }
 
 // unkept marks an error of a counter's own query or write as rollup.ErrUnkept if Firestore calls
-// the request invalid, such as a write to a document that is full. Firestore also calls a query
-// invalid whose transaction has expired. That error is not marked, because a new transaction mends
-// it (https://github.com/googleapis/nodejs-firestore/pull/1347).
+// the request invalid. A write to a document that is full is an example. Firestore also calls a
+// query invalid if its transaction has expired. unkept does not mark that error, because a new
+// transaction mends it (https://github.com/googleapis/nodejs-firestore/pull/1347).
 func unkept(err error) error {
 	if status.Code(err) != codes.InvalidArgument {
 		return err
@@ -198,8 +203,8 @@ func unkept(err error) error {
 }
 
 // put sets fields of a document, and leaves its other fields as they are. The precondition is that
-// the document's update time is still updateTime, or if that is zero, that the document does not
-// exist.
+// the document's update time is still updateTime. If updateTime is zero, it is that the document
+// does not exist.
 func (s *Store) put(ctx context.Context, path string, fields map[string]any, updateTime time.Time) (time.Time, error) {
 	doc := s.client.Doc(path)
 	var updates []firestore.Update
@@ -220,7 +225,7 @@ func (s *Store) put(ctx context.Context, path string, fields map[string]any, upd
 	return result.UpdateTime, nil
 }
 
-// outcome returns the error of a write with a precondition as the engine knows it:
+// outcome translates the error of a write with a precondition for the engine. It returns
 // rollup.ErrConflict if Firestore refused the write.
 func outcome(err error, doing, path string) error {
 	switch status.Code(err) {

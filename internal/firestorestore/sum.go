@@ -35,18 +35,19 @@ type snapshot struct {
 	suspects []field            // fields whose malformed values Sum has counted, and not read
 }
 
-// A field is one of the documents that a query finds.
+// A field is a field of the documents that a query finds.
 type field struct {
 	of   firestore.Query
 	path document.Field
 }
 
-// where returns the field of fewer documents: those whose value of it compares so.
+// where returns the same field of fewer documents: those whose value compares to another as the
+// operator says.
 func (f field) where(operator string, than any) field {
 	return field{f.of.WherePath(f.path.Names(), operator, than), f.path}
 }
 
-// Addends are the numbers that one aggregation query has summed or averaged.
+// addends are the numbers that one aggregation query has summed or averaged.
 type addends struct {
 	field
 	aggregate rollup.Aggregate
@@ -92,8 +93,8 @@ type part struct {
 	suspects []field
 }
 
-// sumRoute totals a route's documents by queries. Where one lacks its index, it reads the
-// documents, and the log says so once.
+// sumRoute totals a route's documents by queries. If the index of a query is missing, it reads the
+// documents one by one, and the log says so once.
 func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) {
 	if r.Documents {
 		return v.sumDocuments(ctx, r)
@@ -126,8 +127,8 @@ func (v *snapshot) documents(r *rollup.Route, conditions ...rollup.Condition) fi
 	return query
 }
 
-// aggregate answers a route's queries, all at once: a query over two fields would leave out the
-// documents that lack either.
+// aggregate makes a route's queries, all at once. Each field has a query of its own, because a
+// query over two fields leaves out the documents that lack either of them.
 func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route) (part, error) {
 	queries := r.Queries()
 	answers := make([]answer, len(queries))
@@ -190,8 +191,8 @@ func (v *snapshot) answer(ctx context.Context, q rollup.Query, f field) (answer,
 	return v.ask(ctx, f)
 }
 
-// best finds the greatest or least value of its kind: a number between the infinities, or a
-// timestamp, none of which is before the year 1.
+// best finds the greatest or least value of a field among the numbers between the infinities, or
+// among the timestamps. Firestore's timestamps begin with the year 1.
 func (v *snapshot) best(ctx context.Context, best rollup.Aggregate, f field) (answer, error) {
 	ofKind := f.where(">", math.Inf(-1)).where("<", math.Inf(1))
 	if best.OfTimes() {
@@ -220,8 +221,8 @@ type answer struct {
 	field
 	best      value.Value // of a query for one document
 	sum       value.Value // 0 if only documents are counted
-	average   value.Value // as Firestore says; of no numbers 0
-	count     int64       // documents that have the field, of any type
+	average   value.Value // as Firestore says; 0 if there are no numbers
+	count     int64       // documents that have the field, with a value of any type
 	malformed int64       // of these, those whose value is no finite number
 }
 
@@ -240,8 +241,8 @@ func (a answer) total(t rollup.Total) value.Value {
 }
 
 // sumField sums a field over the documents where it is a finite number. SUM and AVG leave other
-// types out, so SUM by AVG is how many numbers there were. If that differs from COUNT, or cannot be
-// told because the sum is 0, a second query takes exactly the finite numbers.
+// types out, so SUM divided by AVG is how many numbers there were. If that differs from COUNT, or
+// if it is not known because the sum is 0, a second query takes exactly the finite numbers.
 func (v *snapshot) sumField(ctx context.Context, f field) (answer, error) {
 	a, err := v.ask(ctx, f)
 	if err != nil || a.count == 0 || a.allFinite() {
@@ -256,7 +257,7 @@ func (v *snapshot) sumField(ctx context.Context, f field) (answer, error) {
 	sum := finite.sum.Float64() // of finite numbers, but perhaps beyond the largest double
 	switch {
 	case math.IsNaN(sum):
-		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double, both ways", rollup.ErrUnkept, f.path)
+		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double in both directions", rollup.ErrUnkept, f.path)
 	case math.IsInf(sum, 0):
 		finite.sum = value.Double(math.Copysign(math.MaxFloat64, sum))
 	}
@@ -292,8 +293,8 @@ func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
 }
 
 // aggregationOf returns the aggregation query over a field of documents: COUNT, SUM and AVG, or
-// COUNT alone without a field. The SDK makes the query for the documents and offers no way to run
-// an aggregation that begins a transaction.
+// COUNT alone without a field. The SDK makes the part that finds the documents. The rest is made
+// here, because the SDK cannot run an aggregation that begins a transaction.
 func aggregationOf(f field) (*firestorepb.RunAggregationQueryRequest, error) {
 	text, err := f.of.Serialize()
 	if err != nil {
@@ -329,8 +330,8 @@ func aggregationOf(f field) (*firestorepb.RunAggregationQueryRequest, error) {
 	}, nil
 }
 
-// run runs an aggregation query in the snapshot's transaction. If the transaction has not begun,
-// the query begins it, and other queries wait for that.
+// run runs an aggregation query in the snapshot's transaction. If the transaction has not begun
+// yet, the query begins it, and the other queries wait until it has.
 func (v *snapshot) run(ctx context.Context, req *firestorepb.RunAggregationQueryRequest) (result map[string]any, err error) {
 	v.opening.Lock()
 	begins := len(v.transaction) == 0
@@ -370,7 +371,8 @@ func (v *snapshot) run(ctx context.Context, req *firestorepb.RunAggregationQuery
 	}
 }
 
-// instant returns the snapshot's instant, and opens it first if it is not.
+// instant returns the snapshot's instant. If the transaction has not begun yet, instant begins it
+// by reading the roll-up document.
 func (v *snapshot) instant(ctx context.Context) (time.Time, error) {
 	v.opening.Lock()
 	defer v.opening.Unlock()
@@ -399,7 +401,7 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Sh
 	return shards, err
 }
 
-// sumDocuments totals by reading every document.
+// sumDocuments totals a route's documents by reading each.
 func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r))
 	if err != nil {
@@ -410,8 +412,8 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route) (part, err
 	return part{Totals: total.Totals, named: total.Malformed}, nil
 }
 
-// sumUnindexed totals by reading every document, if they are few. Its query tests only what makes a
-// document the counter's, and the indexes of single fields answer that.
+// sumUnindexed totals a route's documents by reading each, if they are few. Its query has no
+// condition but that of the group. The indexes that Firestore makes itself answer it.
 func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *unindexedError) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
 	if err != nil {
@@ -432,7 +434,8 @@ func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *u
 	return part{Totals: total.Totals, named: total.Malformed}, nil
 }
 
-// wholly is the query for the counter's documents of a route, with what its totals are made of.
+// wholly is the query for all of the counter's documents of a route. It returns only the fields
+// that the totals need.
 func (v *snapshot) wholly(r *rollup.Route) firestore.Query {
 	var fields []firestore.FieldPath
 	for _, f := range r.Reads() {
@@ -469,9 +472,9 @@ func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) {
 	}
 }
 
-// Magnitude implements rollup.Snapshot. It asks for the sum of the numbers above zero. The sum of
-// those below is the rest of the whole sum, so one query tells both. Shards that were read one by
-// one were summed exactly, so their order makes no difference.
+// Magnitude implements rollup.Snapshot. It asks for the sum of the numbers above zero. The numbers
+// below zero make up the rest of the whole sum, so one query tells both. It answers 0 for documents
+// that were read one by one: they were summed exactly, so their order makes no difference.
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
 	added, ok := v.added[name]
 	if !ok {
@@ -480,7 +483,7 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 
 	a, err := v.ask(ctx, added.where(">", 0).where("<", math.Inf(1)))
 	if err != nil {
-		return 0, fmt.Errorf("firestore: summing what is positive of %s: %w", added.path, err)
+		return 0, fmt.Errorf("firestore: summing the positive numbers of %s: %w", added.path, err)
 	}
 
 	magnitude := min(2*a.sum.Float64()-added.sum, math.MaxFloat64)
@@ -491,13 +494,13 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 }
 
 // Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite
-// number lies at or behind infinity, or at or before minus infinity: two queries find it
+// number lies at or behind infinity, or at or before minus infinity. So two queries find it
 // (https://firebase.google.com/docs/firestore/manage-data/data-types#value_type_ordering).
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	named := v.named[:min(len(v.named), most)]
 	for _, s := range v.suspects {
 		path := firestore.FieldPath(s.path.Names())
-		ordered := s.of.SelectPaths(path).OrderByPath(path, firestore.Asc) // the index of the sum has no other order
+		ordered := s.of.SelectPaths(path).OrderByPath(path, firestore.Asc) // the index that SUM uses has this order only
 		ends := []firestore.Query{ordered.StartAt(math.Inf(1)), ordered.EndAt(math.Inf(-1))}
 		for _, end := range ends {
 			if len(named) == most {

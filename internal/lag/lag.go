@@ -1,8 +1,8 @@
-// Package lag tells how late roll-ups are: how long after a write's commit a listener sees a roll-up
-// that covers it.
+// Package lag tells how late roll-ups are: how long after a write's commit a listener sees a
+// roll-up that covers it.
 //
-// A [Watch] listens to one roll-up document and remembers each version that it sees. [Covering] finds
-// the first of them that covers a write. A [Lag] sums up how long that took for many writes.
+// A [Watch] listens to one roll-up document and remembers each version that it sees. [Covering]
+// finds the first of them that covers a write. A [Lag] sums up how long that took for many writes.
 package lag
 
 import (
@@ -129,8 +129,8 @@ func (w *Watch) Last() (RollUp, <-chan struct{}) {
 	return w.seen[len(w.seen)-1], w.changed
 }
 
-// Await waits until a roll-up as of t or later was seen. If ctx ends before that, the error says what
-// was seen last.
+// Await waits until a roll-up as of t or later was seen. If ctx ends before that, the error says
+// what was seen last.
 func (w *Watch) Await(ctx context.Context, t time.Time) error {
 	for {
 		last, changed := w.Last()

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/lag"
 	"github.com/firestore-tally/tally/shards"
+	"github.com/googleapis/gax-go/v2"
 )
 
 // A History is all that is known of a counter. Its times can be compared, because the emulator's
@@ -53,8 +54,8 @@ func (c *Counter) History() History {
 // retryPause is the time between an increment that Firestore refused and the next try.
 const retryPause = 200 * time.Millisecond
 
-// Add adds 1. It sends an increment that Firestore refused for sure again until ctx ends. An
-// increment in doubt is noted, and is no error.
+// Add adds 1. If Firestore has refused the increment for sure, Add sends it again, until ctx ends.
+// An increment in doubt is noted, and is no error.
 func (c *Counter) Add(ctx context.Context) error {
 	for {
 		committed, err := c.Increment(ctx, 1)
@@ -67,9 +68,9 @@ func (c *Counter) Add(ctx context.Context) error {
 			return nil
 		}
 
-		cause := Sleep(ctx, retryPause)
-		if cause != nil {
-			return fmt.Errorf("%w: increments of counters/%s are refused: %w", cause, c.ID, err)
+		stopped := gax.Sleep(ctx, retryPause)
+		if stopped != nil {
+			return fmt.Errorf("%w: increments of counters/%s are refused: %w", context.Cause(ctx), c.ID, err)
 		}
 	}
 }

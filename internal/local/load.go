@@ -12,12 +12,14 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/lag"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
 
-// A Load increments new counters on a stack. It begins with lone increments: each meets an idle
-// counter, of which the functions keep nothing in memory. All other increments follow at a rate.
+// A Load increments new counters on a stack. It begins with lone increments: each comes to a
+// counter that was idle for so long that the functions have forgotten it. All other increments
+// follow at a rate.
 type Load struct {
 	Counters   int
 	Shards     int     // of each counter
@@ -145,8 +147,8 @@ func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 	return r.settle(ctx)
 }
 
-// createOne creates a counter. Its listener lives on, so a limited context would end it: a timer
-// bounds the step instead.
+// createOne creates a counter. A timer bounds the step. A limited context would not do: it would
+// end the counter's listener, which lives on.
 func (r *running) createOne(ctx context.Context, fail func(error), id string) (*Counter, error) {
 	late := time.AfterFunc(r.limit(), func() { fail(r.late()) })
 	defer late.Stop()
@@ -180,15 +182,16 @@ func (r *running) settle(ctx context.Context) (usage, error) {
 	return usage{time.Now(), r.stack.Relay.Stats(), billed}, err
 }
 
-// alone makes the lone increments, one at a time. The functions forget a counter two cadences after
-// its last roll-up, so it is idle after that; half a cadence more is for slow machines.
+// alone makes the lone increments, one at a time. The functions forget a counter about a cadence
+// after its last roll-up. A counter that has rested for two and a half is idle, on a slow machine
+// too.
 func (r *running) alone(ctx context.Context) error {
 	idle := r.stack.Config.Cadence * 5 / 2
 	for n := range r.Lone() {
 		c := r.counters[n%len(r.counters)]
-		err := Sleep(ctx, time.Until(c.History().last().Seen.Add(idle)))
+		err := gax.Sleep(ctx, time.Until(c.History().last().Seen.Add(idle)))
 		if err != nil {
-			return err
+			return context.Cause(ctx)
 		}
 
 		err = r.increment(ctx, c)

@@ -153,8 +153,8 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// An increment that Firestore refuses is sent again until there is no more time, and then the error says
-// why it was refused.
+// An increment that Firestore refuses is sent again until there is no more time, and then the error
+// says why it was refused.
 func TestRefusedIncrement(t *testing.T) {
 	project := emulatortest.Project(t)
 	client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)

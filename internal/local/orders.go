@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/lag"
+	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
@@ -91,7 +92,8 @@ type version struct {
 	committed time.Time
 }
 
-// An interval is a time in which a write may have been committed: its answer was lost.
+// An interval is a time in which a write may have been committed. Its answer was lost, so nobody
+// knows when.
 type interval struct{ from, to time.Time }
 
 // A sighting is a shop's document that the listener saw.
@@ -107,13 +109,13 @@ type ordering struct {
 	Orders
 	stack    *Stack
 	client   *firestore.Client
-	versions [][]version // by order; each belongs to one client
+	versions [][]version // by order; only one client writes to an order
 	writes   atomic.Int64
 
 	mu        sync.Mutex
 	doubts    []interval
 	sightings []sighting
-	covered   []time.Time   // as_of by shop, of the last sighting
+	covered   []time.Time   // by shop: the as_of of its last sighting
 	changed   chan struct{} // closed when the listener sees something more
 }
 
@@ -319,9 +321,9 @@ func (r *ordering) put(ctx context.Context, n int, o order) error {
 			return nil
 		}
 
-		cause := Sleep(ctx, retryPause)
-		if cause != nil {
-			return fmt.Errorf("%w: writing %s: %w", cause, doc.ID, err)
+		stopped := gax.Sleep(ctx, retryPause)
+		if stopped != nil {
+			return fmt.Errorf("%w: writing %s: %w", context.Cause(ctx), doc.ID, err)
 		}
 
 		r.mu.Lock()
@@ -434,7 +436,8 @@ func (r *ordering) at(shop int, instant time.Time) ShopTotals {
 	return t
 }
 
-// doubted reports whether nobody knows if some write was committed before an instant or after it.
+// doubted reports whether an instant is in doubt: nobody knows whether some write was committed
+// before it or after it.
 func (r *ordering) doubted(instant time.Time) bool {
 	return slices.ContainsFunc(r.doubts, func(d interval) bool { return !instant.Before(d.from) && !instant.After(d.to) })
 }

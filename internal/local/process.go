@@ -44,8 +44,8 @@ type Process struct {
 // or several seconds on a busy machine. A process that cannot serve ends at once.
 const readyWithin = 2 * time.Minute
 
-// StartProcess starts cmd, a functions process, and returns when its port comes from told. The
-// caller ends the process by Kill. The context bounds only the start.
+// StartProcess starts cmd, a functions process, and returns when the channel told brings its port.
+// The caller ends the process by Kill. The context bounds only the start.
 func StartProcess(ctx context.Context, cmd *exec.Cmd, told <-chan int) (*Process, error) {
 	_, err := cmd.StdinPipe() // stays open as long as this process lives; see Serve
 	if err != nil {

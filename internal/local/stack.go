@@ -43,6 +43,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/local/framework"
 	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/googleapis/gax-go/v2"
 )
 
 // Options say what to run.
@@ -82,7 +83,7 @@ type Stack struct {
 
 	dir     string   // temporary
 	closers []func() // each ends something that was started, in the order of starting
-	lasting int      // so many of the first closers stay in place when the configuration changes
+	lasting int      // how many of the closers, the first ones, a change of configuration does not call
 
 	triggers map[string]emulator.Trigger // that the emulator has, by name
 
@@ -211,7 +212,7 @@ func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, 
 	return s.begin(ctx)
 }
 
-// onStop has f called when the stack stops.
+// onStop has f called when the stack stops. The last f is called first.
 func (s *Stack) onStop(f func()) { s.closers = append(s.closers, f) }
 
 // Stop ends whatever was started, in reverse order.
@@ -319,7 +320,8 @@ func (s *Stack) Billed() (billing.Counts, error) {
 	return sum, nil
 }
 
-// restartPause keeps a functions process that cannot live from being started without end.
+// restartPause is the time before a functions process that has ended is started again. A process
+// that cannot live is started again and again; the pause keeps that from taking all of the machine.
 const restartPause = time.Second
 
 // Keep keeps the functions going until ctx ends. It starts a functions process again whenever one
@@ -379,7 +381,7 @@ func (s *Stack) keep(ctx context.Context, n int) {
 		}
 
 		s.Say("functions process at port %d ended (%v); starting another", p.Port, p.reason)
-		err := Sleep(ctx, restartPause)
+		err := gax.Sleep(ctx, restartPause)
 		if err != nil {
 			return
 		}
@@ -387,15 +389,5 @@ func (s *Stack) keep(ctx context.Context, n int) {
 		if err != nil {
 			s.Say("%v", err)
 		}
-	}
-}
-
-// Sleep waits for d. If ctx ends before, Sleep returns the cause of that.
-func Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

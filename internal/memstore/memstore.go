@@ -1,9 +1,10 @@
 // Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same
 // suite as the store on Firestore, internal/storetest.
 //
-// It behaves as Firestore does where the engine depends on it: commits have times of one clock,
-// each later than the commits and snapshots before it; a snapshot never changes; a write may have
-// the condition that a document is as it was read; and a query may need an index that is not there.
+// It behaves as Firestore does where the engine depends on that. Commits have times of one clock,
+// and each is later than the commits and snapshots before it. A snapshot never changes. A write may
+// have the precondition that a document is still as it was read. A query may need an index that is
+// missing.
 package memstore
 
 import (
@@ -21,14 +22,14 @@ import (
 // A Store is a database in memory. Its zero value is an empty one. It may be used by many
 // goroutines at once.
 //
-// Its commit times come from Now, moved forward where needed so that every commit is later than
-// those and the snapshots before it, as in Firestore.
+// Its commit times come from Now. Where needed they are moved forward, so that each commit is later
+// than the commits and snapshots before it, as in Firestore.
 type Store struct {
 	// Skew is by how much the database's clock is ahead of time.Now. It must not change.
 	Skew time.Duration
 
-	// Indexed reports whether a composite index is there; nil: all are. It must not change, and may
-	// be called by many goroutines at once.
+	// Indexed reports whether a composite index exists. Nil means that all exist. It must not
+	// change, and many goroutines may call it at once.
 	Indexed func(rollup.Index) bool
 
 	mu          sync.Mutex
@@ -41,11 +42,11 @@ type Store struct {
 
 // A stored is a document.
 type stored struct {
-	fields     map[string]any // replaced, never changed, so that a snapshot may keep it
+	fields     map[string]any // a write replaces the map and never changes it, so a snapshot may keep it
 	updateTime time.Time
 }
 
-// clone returns a copy of the fields, which is not nil.
+// clone returns a copy of the fields. It is never nil.
 func (d stored) clone() map[string]any {
 	fields := make(map[string]any)
 	maps.Copy(fields, d.fields)
@@ -66,7 +67,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return v, nil
 }
 
-// Sources implements rollup.AuditStore. The snapshot is of the time of the call.
+// Sources implements rollup.AuditStore. The snapshot shows the database at the time of the call.
 func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +75,7 @@ func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
 	return s.sources(c)
 }
 
-// look notes that a snapshot is made now: all later commits get later times.
+// look notes that a snapshot is made now. All later commits get later times.
 func (s *Store) look() {
 	now := s.Now().Truncate(time.Microsecond)
 	if now.After(s.last) {
@@ -136,9 +137,9 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	return totals, ctx.Err()
 }
 
-// lacking returns the composite indexes that are not there and without which Firestore would refuse
-// a query of the route. A query that aggregates or sorts by one field of documents that have others
-// equal needs one, with that field last; all other queries do without.
+// lacking returns the composite indexes that are missing, and without which Firestore would refuse
+// a query of the route. A query needs one if it aggregates or sorts by one field, and tests others
+// for equality. That field comes last in the index.
 func (v *snapshot) lacking(r *rollup.Route) []rollup.Index {
 	if v.indexed == nil || r.Documents {
 		return nil
@@ -193,7 +194,7 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 
 func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) { return v.claim, ctx.Err() }
 
-// sum returns the totals, and the paths of the documents with malformed values.
+// sum returns the totals, and what MalformedShard says of each malformed value.
 func (v *snapshot) sum() (rollup.Totals, []string) {
 	var parts []rollup.Totals
 	var malformed []string
@@ -283,8 +284,8 @@ func (s *Store) All(ctx context.Context, template *rollup.Template, from string,
 	return p, ctx.Err()
 }
 
-// countersOf returns the paths of the roll-ups of a template's counters, sorted. It looks at all
-// documents once for each template; from then on put notes the new ones.
+// countersOf returns the paths of the roll-ups of a template's counters, sorted. The first call for
+// a template looks at all documents. After that, put notes the new ones.
 func (s *Store) countersOf(template *rollup.Template) []string {
 	counters, known := s.counters[template]
 	if known {
@@ -315,7 +316,8 @@ func (s *Store) has(r *rollup.Route, c rollup.Counter) bool {
 	return false
 }
 
-// note notes for All the counters that the document at path belongs to, or is the roll-up of.
+// note adds to the counters that All knows: those to which the document at path belongs, and the
+// one whose roll-up it is.
 func (s *Store) note(template *rollup.Template, path string) {
 	add := func(c rollup.Counter, ok bool) {
 		if ok {
@@ -338,7 +340,7 @@ func (s *Store) note(template *rollup.Template, path string) {
 	}
 }
 
-// insert returns sorted paths with one more.
+// insert returns the sorted paths with one more, unless they have it.
 func insert(paths []string, path string) []string {
 	i, is := slices.BinarySearch(paths, path)
 	if is {
@@ -347,8 +349,8 @@ func insert(paths []string, path string) []string {
 	return slices.Insert(paths, i, path)
 }
 
-// page returns at most limit of what find finds, at the sorted paths that follow a path. If more
-// follows, the page has the place to go on from.
+// page calls find for the sorted paths that come after a path. It returns what find found, at most
+// limit. If more follows, the page says where to go on.
 func page(paths []string, after string, limit int, find func(path string) (rollup.Found, bool)) rollup.Page {
 	begin, found := slices.BinarySearch(paths, after)
 	if found {
@@ -361,7 +363,7 @@ func page(paths []string, after string, limit int, find func(path string) (rollu
 		if !ok {
 			continue
 		}
-		if len(p.Found) == limit { // there is one more
+		if len(p.Found) == limit { // at least one more follows
 			p.Next = p.Found[limit-1].Next
 			return p
 		}
@@ -397,7 +399,8 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	return nil
 }
 
-// Fields returns the fields of the document at path, nil when there is none.
+// Fields returns all fields of the document at path, also those that were not asked for. It returns
+// nil if there is no document.
 func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (map[string]any, error) {
 	return s.Get(path), ctx.Err()
 }
@@ -430,7 +433,7 @@ func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor)
 	return c.UpdateTime, nil
 }
 
-// Now is the time by the database's clock.
+// Now returns the time by the database's clock.
 func (s *Store) Now() time.Time { return time.Now().Add(s.Skew) }
 
 // Put sets the document at path to the fields and returns its commit time.
@@ -440,8 +443,8 @@ func (s *Store) Put(path string, fields map[string]any) time.Time {
 	return s.put(path, maps.Clone(fields))
 }
 
-// Increment adds n to a field of the document at path, creating either when missing, and returns
-// its commit time.
+// Increment adds n to a field of the document at path, and returns the commit time. If the document
+// or the field is missing, it creates it.
 func (s *Store) Increment(path, field string, n int64) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -458,7 +461,7 @@ func (s *Store) Delete(path string) time.Time {
 	return s.remove(path)
 }
 
-// Get returns the fields of the document at path, nil when there is none.
+// Get returns the fields of the document at path. It returns nil if there is no document.
 func (s *Store) Get(path string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()

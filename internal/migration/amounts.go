@@ -11,7 +11,7 @@ type amounts struct {
 	sums    amountsOf
 	partial bool                 // it is a partial sum, whose amounts count only once it is folded
 	whole   bool                 // it holds nothing but finite numbers, so it can be folded
-	left    map[string]amountsOf // what the extension adds up and no route can name, by the reason
+	left    map[string]amountsOf // amounts that no route can name, by the reason
 }
 
 // amountsOf are amounts by field.

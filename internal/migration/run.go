@@ -53,7 +53,7 @@ func (p *Plan) Cost() billing.Counts {
 }
 
 // mostFailures is the number of failed documents after which Run begins no other. So many failures
-// have one reason, which is in none of the documents.
+// probably have one cause, such as a missing permission, and not each its own.
 const mostFailures = 10
 
 // Run folds the shards of each document and carries what its fields hold. Clients may write shards
@@ -183,8 +183,8 @@ func (p *Plan) Compare(after *Plan) Comparison {
 	return c
 }
 
-// checkDone reports the amounts and the partial sums that Run should have carried or folded, and
-// that are still there.
+// checkDone reports what Run has left undone in a document: amounts that it should have carried,
+// and partial sums that it should have folded.
 func (c *Comparison) checkDone(d *Document) {
 	c.Rewritten += d.Fold - d.Partials
 	if d.Partials > 0 {

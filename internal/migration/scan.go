@@ -32,7 +32,7 @@ const (
 	fieldData    = "_data_"
 )
 
-// Wait is how long the extension must have been idle to be taken for gone. It begins a run each
+// Wait is how long the extension must have been idle before it counts as gone. It begins a run each
 // minute, and a run takes 2 minutes at most.
 const Wait = 3 * time.Minute
 
@@ -269,7 +269,7 @@ func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 	return s.each(ctx, query.SelectPaths(fields...), func(doc *firestore.DocumentSnapshot) { s.foundDocument(route, doc) })
 }
 
-// foundDocument takes a document up, if it is the route's.
+// foundDocument notes a document of the scan, if it is one of the route's.
 func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(found.Ref)
 	counter, ok := route.Counter(path + "/" + shardsCollection)

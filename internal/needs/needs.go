@@ -1,6 +1,6 @@
 // Package needs lists the programs that the tests run beside Go and that this machine lacks. The
-// list has all of them at once, and says how to install each. Every test that misses a program
-// fails with the list.
+// list has all of them at once, and says how to install each. A Go test that misses a program fails
+// with the list.
 package needs
 
 import (
@@ -31,9 +31,9 @@ type tool struct {
 type Emulator func(context.Context) (java, jar error)
 
 // Missing returns the list, as text of several lines: what go test ./... lacks on this machine, and
-// what .ci/run lacks beyond that. It returns "" if go test ./... lacks nothing; if all is true,
-// only if .ci/run lacks nothing either. It takes a second or two, because some tools are asked for
-// their version.
+// what .ci/run lacks beyond that. It returns "" if go test ./... lacks nothing. If all is true,
+// .ci/run must lack nothing either. It takes a second or two, because it asks some tools for their
+// version.
 func Missing(ctx context.Context, find Emulator, all bool) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -57,8 +57,8 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// What only .ci/run lacks keeps go test ./... from nothing. Tools that are too old or do not run are
-// missing.
+// What only .ci/run lacks keeps go test ./... from nothing. Tools that are too old or do not run
+// are missing.
 func TestSome(t *testing.T) {
 	bin := bare(t)
 	script := func(name, text string) {

@@ -26,13 +26,13 @@ import (
 const Endpoint = "telemetry.googleapis.com:443"
 
 // startLimit is how long Start may take. It asks Google's metadata server for credentials and for
-// the resource, which takes milliseconds. If the server does not answer, events go on without
-// telemetry, and do not wait until they must be delivered again.
+// the resource, which takes milliseconds. If the server does not answer, the functions run without
+// telemetry. Otherwise the first events would wait for it until they fail.
 const startLimit = 2 * time.Second
 
-// Start returns a Telemetry that exports to the destination, and nil if that is Off. With GCP,
-// Google Cloud keeps what is exported in the project. Nothing is sent yet. Start fails if it takes
-// longer than two seconds.
+// Start returns a Telemetry that exports to the destination. It returns nil if the destination is
+// Off. With GCP, Google Cloud keeps in the project what is exported. Start sends nothing to the
+// destination yet. It returns an error if it takes longer than two seconds.
 func Start(d config.Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
 	if d == config.Off {
 		return nil, nil
@@ -43,7 +43,7 @@ func Start(d config.Destination, project string, every time.Duration, billed fun
 		err       error
 	}
 	started := make(chan result, 1)
-	go func() { // may outlast this call, because not all that it calls heeds a context
+	go func() { // it may outlast this call, because some of its calls do not end with a context
 		t, err := start(context.Background(), d, project, Options{Every: every, Billed: billed, Logger: logger})
 		started <- result{t, err}
 	}()
@@ -56,7 +56,7 @@ func Start(d config.Destination, project string, every time.Duration, billed fun
 	}
 }
 
-// start is Start without a limit. It completes the options.
+// start is Start without the time limit. It fills in the exporters and the resource of the options.
 func start(ctx context.Context, d config.Destination, project string, o Options) (*Telemetry, error) {
 	var metrics []otlpmetricgrpc.Option
 	var spans []otlptracegrpc.Option
@@ -103,8 +103,8 @@ func dial(endpoint string, transport credentials.TransportCredentials, perCall c
 	return grpc.NewClient(endpoint, grpc.WithTransportCredentials(transport), grpc.WithPerRPCCredentials(perCall))
 }
 
-// newResource returns the attributes that name this process in what it exports. OTEL_SERVICE_NAME
-// and OTEL_RESOURCE_ATTRIBUTES replace them.
+// newResource returns the attributes that name this process in all that it exports. The variables
+// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override them.
 func newResource(ctx context.Context, project string, detectors ...resource.Detector) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),

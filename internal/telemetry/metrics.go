@@ -10,7 +10,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are all metrics, which tell the following. docs/operations.md explains them to users.
+// instruments are the metrics that the methods of Telemetry record. newInstruments describes each.
+// There is one more, tally.billed: it has no field here, because its value is asked for at each
+// export. docs/operations.md explains all metrics to users.
 type instruments struct {
 	events  metric.Int64Counter
 	held    metric.Float64Histogram
@@ -24,12 +26,12 @@ type instruments struct {
 }
 
 // seconds are the buckets of the histograms. They are fine up to the default hold limit of 8 s, and
-// finest around the default cadence of 1 s. Beyond the hold limit events are delivered again, so
-// coarse buckets do.
+// finest around the default cadence of 1 s. An event that takes longer than the hold limit is
+// delivered again, so coarse buckets are enough there.
 var seconds = metric.WithExplicitBucketBoundaries(0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 15, 30, 60, 300, 1800)
 
-// newInstruments makes the metrics. The number of operations that were billed is asked for when the
-// metrics are exported.
+// newInstruments makes the metrics. Each export calls billed for the number of operations that were
+// billed.
 func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)) (instruments, error) {
 	var i instruments
 	var problems []error
@@ -81,8 +83,8 @@ func kind(value string) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("kind", value))
 }
 
-// Event records how an event ended: one of few words. held is how long the event was held, and
-// negative if it was not.
+// Event records how an event ended. The ending must be one of a few words, because it is an
+// attribute. held is how long the event was held. It is negative if the event was not held.
 func (t *Telemetry) Event(ctx context.Context, ending string, held time.Duration) {
 	if t == nil {
 		return
@@ -155,8 +157,8 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 	t.drift.Add(ctx, int64(r.Drift))
 }
 
-// Kept records the age, in seconds, of the oldest roll-up that a tick keeps for routes that say
-// "every", in all databases.
+// Kept records the age, in seconds, of the oldest roll-up among those that a tick keeps in all
+// databases for routes that say "every".
 func (t *Telemetry) Kept(ctx context.Context, age float64) {
 	if t != nil {
 		t.age.Record(ctx, age)

@@ -13,15 +13,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traced returns ctx with the trace that a request's header traceparent names, as the W3C defines
-// it. It returns ctx itself if the header names none.
+// Traced returns ctx with the trace that a request's header traceparent names. The W3C defines the
+// header. If it names no trace, Traced returns ctx itself.
 func Traced(ctx context.Context, header http.Header) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
 }
 
 // Start starts the span of a request, as a child of the span in ctx. If the new span is not
-// recorded, the context that it returns keeps the caller's, so that the lines of the log name a
-// span that can be found.
+// recorded, the context that Start returns still has the caller's span. So the lines of the log
+// name a span that can be found.
 func (t *Telemetry) Start(ctx context.Context, name string) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, trace.SpanFromContext(ctx)
@@ -34,7 +34,7 @@ func (t *Telemetry) Start(ctx context.Context, name string) (context.Context, tr
 	return child, span
 }
 
-// End ends a span, with an error unless that is nil.
+// End ends a span. If err is not nil, the span says that it failed.
 func End(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())

@@ -1,9 +1,15 @@
 // Package telemetry records what the functions do as OpenTelemetry metrics and spans. It exports
 // them while a request is served, because Cloud Run may take the CPU away between requests. A nil
-// *Telemetry is telemetry that is off: it records nothing and costs nothing.
+// *Telemetry means that telemetry is off. Its methods may be called, and record nothing.
 //
-// docs/operations.md lists the metrics; a test keeps the two equal. No attribute of a metric
-// names a counter, or anything else of which there may be many.
+// A metric is a number that a process adds to, with attributes that tell its kinds apart. The
+// process exports each number from time to time, and it grows until the process ends. So a failed
+// export loses nothing, but each combination of attributes costs memory in the process and money at
+// the destination. A span is what one request or one call did, from its beginning to its end. Spans
+// with one trace id make up a trace. A span is exported once.
+//
+// docs/operations.md lists the metrics. A test keeps the page and the code equal. No attribute of a
+// metric names a counter, or anything else of which there may be many.
 package telemetry
 
 import (
@@ -53,8 +59,9 @@ type Options struct {
 func New(o Options) (*Telemetry, error) {
 	t := &Telemetry{every: o.Every, logger: o.Logger}
 
-	// Flush exports, not the clock: between requests a process may get no CPU. Spans are exported
-	// before that only if many have gathered, which happens while requests are served.
+	// The providers would export by a clock, but a process may get no CPU between requests. So
+	// their interval is as good as never, and Flush exports. Spans are also exported when many have
+	// gathered, which happens while requests are served.
 	const never = time.Hour
 	t.metrics = sdkmetric.NewMeterProvider(sdkmetric.WithResource(o.Resource),
 		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(o.Metrics, sdkmetric.WithInterval(never))))
@@ -74,21 +81,25 @@ func New(o Options) (*Telemetry, error) {
 const scope = "github.com/firestore-tally/tally"
 
 const (
-	// flushTimeout bounds an export that an event waits for. With the default hold limit of 8 s it
-	// ends before the trigger's subscription delivers the event again, after 10 s.
+	// flushTimeout bounds an export that an event waits for. The trigger's subscription delivers an
+	// event again after 10 s. With the default hold limit of 8 s the export has ended by then.
 	flushTimeout = 1500 * time.Millisecond
 
-	// lastTimeout bounds the exports for which no event waits: those of a tick, and of the end of a
+	// lastTimeout bounds an export for which no event waits, at the end of a tick or of the
 	// process. Cloud Run kills a process 10 s after SIGTERM
 	// (https://cloud.google.com/run/docs/container-contract#instance-shutdown).
 	lastTimeout = 5 * time.Second
 )
 
 // Flush exports what was recorded if the last export began longer ago than Options.Every. It
-// returns at once while another export is in work. A failed export is logged. It loses its spans,
-// but no metrics: they are cumulative, so the next export holds them.
+// returns at once if another export is under way. A failed export is logged. Its spans are lost.
+// Its metrics are not, because they are cumulative: the next export has them.
 func (t *Telemetry) Flush(ctx context.Context) {
-	if t == nil || !t.exporting.TryLock() {
+	if t == nil {
+		return
+	}
+	free := t.exporting.TryLock()
+	if !free {
 		return
 	}
 	defer t.exporting.Unlock()

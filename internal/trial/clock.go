@@ -6,7 +6,8 @@ import (
 )
 
 // A clock tells how far Firestore's clock is ahead of this machine's. It learns that from writes,
-// each of which was committed between its sending and its answer. It may be used by many goroutines.
+// each of which was committed between its sending and its answer. It may be used by many
+// goroutines.
 type clock struct {
 	mu          sync.Mutex
 	least, most time.Duration

@@ -77,8 +77,8 @@ func (p *part) result() PartResult {
 	}
 }
 
-// billed returns what so many roll-ups of the part bill the functions, at least: the read that begins
-// each, its queries, and its write.
+// billed returns what so many roll-ups of the part bill the functions, at least: the read that
+// begins each, its queries, and its write.
 func (p *part) billed(rollUps int) billing.Counts {
 	n := int64(rollUps)
 	return billing.Counts{Reads: n * (1 + p.queries()), Writes: n}

@@ -65,8 +65,8 @@ func (r *run) lists() (collections []string) {
 	return collections
 }
 
-// list lists one document of a collection as a client that is not signed in, and reports whether the
-// rules allow it.
+// list lists one document of a collection as a client that is not signed in, and reports whether
+// the rules allow it.
 func (r *run) list(ctx context.Context, collection string, offset int) (allowed bool, err error) {
 	query := map[string]any{"from": []any{map[string]any{"collectionId": path.Base(collection)}}, "limit": 1, "offset": offset}
 	if offset == 0 {
@@ -102,8 +102,8 @@ func (r *run) list(ctx context.Context, collection string, offset int) (allowed 
 	return false, errors.New("listing " + collection + ": " + response.Status + ": " + oneLine)
 }
 
-// address returns the address of a document in Firestore's REST interface; of the database's root if
-// the path is empty.
+// address returns the address of a document in Firestore's REST interface; of the database's root
+// if the path is empty.
 func (r *run) address(doc string) string {
 	base := "https://firestore.googleapis.com"
 	if r.Address != "" {

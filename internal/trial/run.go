@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/lag"
 	"github.com/firestore-tally/tally/shards"
+	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
@@ -103,8 +104,8 @@ func (r *run) try(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// first makes the part's first write, and waits until a roll-up covers it. The functions may have to
-// start for it, so its lag does not count.
+// first makes the part's first write, and waits until a roll-up covers it. The functions may have
+// to start for it, so its lag does not count.
 func (r *run) first(ctx context.Context, p *part) error {
 	if p.field != "" {
 		r.spread(p)
@@ -220,8 +221,8 @@ func (r *run) write(ctx context.Context, p *part, n int) error {
 	return err
 }
 
-// put writes a document of the part, whose id is new, so that it adds 1 to the total. It may be sent
-// twice: it is the same document.
+// put writes a document of the part, whose id is new, so that it adds 1 to the total. It may be
+// sent twice: it is the same document.
 func (r *run) put(ctx context.Context, p *part, id string) error {
 	path := p.collection + "/" + id
 	r.traces.note(path)
@@ -249,8 +250,8 @@ func (r *run) note(p *part, sent, committed time.Time) {
 // retryPause is the time between a write that failed and the next try.
 const retryPause = 200 * time.Millisecond
 
-// persist makes a write, again while it fails for a reason that may pass, for as long as the timeout
-// allows. It returns when the write was committed.
+// persist makes a write, again while it fails for a reason that may pass, for as long as the
+// timeout allows. It returns when the write was committed.
 func (r *run) persist(ctx context.Context, write func(context.Context) (time.Time, error)) (committed time.Time, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no write succeeded within %v", r.Timeout))
 	defer cancel()
@@ -264,9 +265,9 @@ func (r *run) persist(ctx context.Context, write func(context.Context) (time.Tim
 			return time.Time{}, err
 		}
 
-		ended := sleep(ctx, retryPause)
-		if ended != nil {
-			return time.Time{}, fmt.Errorf("%w: %v", ended, err) //nolint:errorlint // what ended it matters
+		stopped := gax.Sleep(ctx, retryPause)
+		if stopped != nil {
+			return time.Time{}, fmt.Errorf("%w: %v", context.Cause(ctx), err) //nolint:errorlint // the cause matters, and the text
 		}
 	}
 }
@@ -283,17 +284,4 @@ func (r *run) covered(ctx context.Context, p *part) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w within %v", ErrSilent, limit))
 	defer cancel()
 	return p.watch.Await(ctx, p.last())
-}
-
-// sleep waits for d, or until ctx ends, whose cause it returns then.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/firestore-tally/tally/internal/deploy"
 )
 
-// triggers returns the triggers that the database is to have, by their names; nil for one that is not
-// there. There is one for each pattern of live routes.
+// triggers returns the triggers that the database is to have, by their names; nil for one that is
+// not there. There is one for each pattern of live routes.
 func (d *Deployment) triggers() map[string]deploy.Object {
 	found := make(map[string]deploy.Object)
 	for _, r := range d.Config.Routes.Live() {

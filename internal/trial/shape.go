@@ -25,8 +25,8 @@ type Skipped struct {
 	Would string `json:"would"` // a route that has the shape
 }
 
-// find returns the first route that has the shape and makes a counter of the trial's own possible. A
-// route with events comes before one that the schedule keeps. nil: there is none.
+// find returns the first route that has the shape and makes a counter of the trial's own possible.
+// A route with events comes before one that the schedule keeps. nil: there is none.
 func (s shape) find(routes rollup.Routes) *rollup.Route {
 	usable := func(r *rollup.Route) bool { return s.fits(r) && hasOwn(r) }
 	for _, candidates := range []rollup.Routes{routes.Live(), routes.Scheduled()} {

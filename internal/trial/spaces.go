@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// spaces asks under which id a document arrives at the functions whose ids end in a space. An id that
-// ends in a space cannot be sent as a header, and so such an event comes in another form. There is a
-// counter of the id without the space, too, so that an event which arrives there is seen.
+// spaces asks under which id a document arrives at the functions whose ids end in a space. An id
+// that ends in a space cannot be sent as a header, and so such an event comes in another form.
+// There is a counter of the id without the space, too, so that an event which arrives there is
+// seen.
 func (r *run) spaces(ctx context.Context) finding {
 	f := finding{expected: "a roll-up whose id has the space, too"}
 	i := slices.IndexFunc(r.parts, (*part).live)

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/googleapis/gax-go/v2"
 )
 
 // traces are the paths of all documents that a trial may have written. Each is noted before it is
@@ -154,9 +155,9 @@ func (r *run) settle(ctx context.Context, deleted time.Time) error {
 			return fmt.Errorf("reading roll-ups: %w", err)
 		}
 		if !slices.ContainsFunc(docs, behind) {
-			return sleep(ctx, linger)
+			return gax.Sleep(ctx, linger)
 		}
-		_ = sleep(bounded, settleEvery) // the next read tells if that was too long
+		_ = gax.Sleep(bounded, settleEvery) // the next read tells if that was too long
 	}
 }
 

@@ -1,6 +1,14 @@
 // Package trial tries the functions that are deployed in a project. It writes documents under an id
-// of its own, listens to the roll-ups that the functions make of them, and compares. Then it asks the
-// project what no emulator can answer. At the end it deletes all that it made.
+// of its own, listens to the roll-ups that the functions make of them, and compares. Then it asks
+// the project what no emulator can answer. At the end it deletes all that it made.
+//
+// These are the documents of a trial with the id tally-demo-x4kq2mzc, by the routes that README has:
+//
+//	counters/tally-demo-x4kq2mzc/shards/7             count: 12
+//	rollups/tally-demo-x4kq2mzc                       count: 75, tally: {…}, which the functions make
+//	posts/tally-demo-x4kq2mzc                         likes: 75, tally: {…}, which they keep
+//	posts/tally-demo-x4kq2mzc/likes/tally-demo-31
+//	counters/tally-demo-x4kq2mzc-space /shards/0     count: 1, for a question: both ids end in a space
 //
 // From the bottom up:
 //
@@ -8,10 +16,11 @@
 //   - A shape (shape.go) is a kind of counters that is looked for among the deployed routes, and a
 //     part (part.go) is one counter that was made of it.
 //   - A [Trial] is what is to be written: where, and at which price.
-//   - The run (run.go) writes and waits. The clock (clock.go) compares the times of two machines. The
-//     traces (traces.go) are the documents to delete.
-//   - A [Question] (questions.go) is answered from the project's settings (settings.go), by Firestore
-//     (instant.go, index.go), by an event (spaces.go) and by the security rules (rules.go).
+//   - The run (run.go) writes and waits. The clock (clock.go) compares the times of two machines.
+//     The traces (traces.go) are the documents to delete.
+//   - A [Question] (questions.go) is answered from the project's settings (settings.go), by
+//     Firestore (instant.go, index.go), by an event (spaces.go) and by the security rules
+//     (rules.go).
 //   - A [Report] (report.go) is the result.
 package trial
 

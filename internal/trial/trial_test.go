@@ -29,8 +29,8 @@ func of(t *testing.T, routes ...string) *Deployment {
 		Config: config.Config{Routes: parsed}, state: new(deploy.State)}
 }
 
-// A trial takes the first route of each kind that lets it have a counter of its own, one with events
-// before one that the schedule keeps.
+// A trial takes the first route of each kind that lets it have a counter of its own, one with
+// events before one that the schedule keeps.
 func TestParts(t *testing.T) {
 	for _, test := range []struct {
 		routes  []string
@@ -118,7 +118,8 @@ By list price it costs at most $0.0035.
 	}
 }
 
-// The price is an upper bound that grows with the writes, the queries of a roll-up and the location.
+// The price is an upper bound that grows with the writes, the queries of a roll-up and the
+// location.
 func TestDollars(t *testing.T) {
 	price := func(increments int, location string, routes ...string) float64 {
 		d := of(t, routes...)

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// ErrNoEvent is what FromRequest returns for a request that is no CloudEvent at all. Check with
-// errors.Is.
+// ErrNoEvent is what FromRequest returns for a request that is no CloudEvent of version 1.0. Check
+// with errors.Is.
 var ErrNoEvent = errors.New("not a CloudEvent")
 
-// An Event is what is read of a CloudEvent.
+// An Event holds what Tally reads of a CloudEvent.
 type Event struct {
 	ID, Type, Source, Subject string
 
@@ -29,16 +29,17 @@ type Event struct {
 
 const specVersion = "1.0"
 
-// FromRequest returns the CloudEvent in r, in one of the two forms in which Eventarc sends it:
+// FromRequest returns the CloudEvent in r. Eventarc sends events in two forms:
 //
 //   - HTTP's binary content mode, with the event's attributes as headers;
-//   - the message as Pub/Sub pushes it, JSON with the attributes and base64 data, if no header can
-//     carry an attribute: a document's id may end in a space or hold control characters
+//   - a message as Pub/Sub pushes it, which is JSON with the attributes and the data in base64.
+//     Eventarc uses it if a header cannot carry an attribute, because a document's id may end in a
+//     space or hold control characters
 //     (https://github.com/firebase/firebase-functions/issues/1922).
 //
-// Its error is ErrNoEvent, or wraps ErrMalformed. Any other error says that the request was not
-// received whole, most likely because the caller went away. Even with an error the event has what
-// could be read of it, for the log.
+// Its error is ErrNoEvent, or wraps ErrMalformed. Any other error means that the request was not
+// received whole, most likely because the caller went away. Even after an error, the event holds
+// what could be read of it, for the log.
 func FromRequest(r *http.Request) (Event, error) {
 	version := r.Header.Get("Ce-Specversion")
 	if version == "" && fromEventarc(r) {
@@ -59,10 +60,10 @@ func FromRequest(r *http.Request) (Event, error) {
 	return e, e.check()
 }
 
-// fromEventarc reports whether the request came to the address that Eventarc gives to Pub/Sub: the
-// function's address, with a parameter that nobody else adds. Whatever comes there is an event,
-// even if it cannot be read. If it were refused, Pub/Sub would send it again for a day, and delay
-// the others.
+// fromEventarc reports whether the request came to the address that Eventarc gives to Pub/Sub. That
+// is the function's address with a parameter that nobody else adds. Whatever comes there is an
+// event, even if it cannot be read. If it were refused, Pub/Sub would send it again for a day, and
+// delay the other events.
 func fromEventarc(r *http.Request) bool {
 	return r.URL.Query().Get("__GCP_CloudEventsMode") == "CE_PUBSUB_BINDING"
 }
@@ -125,10 +126,10 @@ func (e Event) check() error {
 	return nil
 }
 
-// readAll reads a body that is no larger than any event's.
+// readAll reads a body. It returns ErrMalformed if the body is larger than any event can be.
 func readAll(body io.ReadCloser) ([]byte, error) {
-	// More than any event has: two documents of at most 1 MiB each, and a third more in base64.
-	// Eventarc delivers events of up to 512 KB (https://cloud.google.com/eventarc/docs/quotas).
+	// An event holds two documents of at most 1 MiB each, and a third more in base64. Eventarc
+	// delivers events of up to 512 KB (https://cloud.google.com/eventarc/docs/quotas).
 	const maxBody = 4 << 20
 
 	data, err := io.ReadAll(http.MaxBytesReader(nil, body, maxBody))

@@ -2,11 +2,13 @@
 // written.
 //
 // An event is a CloudEvent: attributes, such as an id and a type, and data. Firestore's data is a
-// protocol buffer with the document as it was and as it is. The document as it was is missing if
-// the document was created, and the document as it is if it was deleted. Eventarc leaves both out
-// if they make the event too large; then an attribute alone names the document.
+// protocol buffer with the old document and the new one. If the document was created, there is no
+// old one. If it was deleted, there is no new one. Eventarc leaves both out if they make the event
+// too large. Then only an attribute names the document.
 //
-// An event comes at least once, in any order, perhaps late. Every copy has the same id.
+// An event comes once or more often, in any order, perhaps late. Every copy has the same id. The
+// data shows the document as this one write left it. The document may have changed since, so an
+// event tells that something changed, and not what the document holds now.
 package trigger
 
 import (
@@ -23,11 +25,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// typePrefix begins the type of every document event: created, updated, deleted, written, each also
-// ending in ".withAuthContext".
+// The type of every document event begins with typePrefix. "created", "updated", "deleted" or
+// "written" follows, and perhaps ".withAuthContext".
 const typePrefix = "google.cloud.firestore.document.v1."
 
-// sourcePrefix begins the source of every document event. A database's resource name follows.
+// The source of every document event begins with sourcePrefix. The resource name of the database
+// follows.
 const sourcePrefix = "//firestore.googleapis.com/"
 
 // protobuf is the content type of every document event that has data.
@@ -44,16 +47,17 @@ type Change struct {
 	Project   string
 	Database  string // such as "(default)"
 
-	// UpdateTime is the latest update time that the event's documents carry: of the change itself,
-	// but for a deletion. Zero: unknown.
+	// UpdateTime is the latest update time that the event's documents carry. Zero: unknown. It is
+	// the commit time of the change. For a deletion it is that of the write before, because the old
+	// document carries no other.
 	UpdateTime time.Time
 
 	path string
 	data *firestoredata.DocumentEventData // nil: the event is too large to hold the documents
 }
 
-// Decode returns the change that e tells. Its errors wrap ErrMalformed. A change whose event was
-// too large for its documents is not Known.
+// Decode returns the change that e tells of. Its errors wrap ErrMalformed. If the event was too
+// large for its documents, the change is not Known.
 func Decode(e Event) (Change, error) {
 	if !strings.HasPrefix(e.Type, typePrefix) {
 		return Change{}, fmt.Errorf("%w: its type is %q, not %swritten", ErrMalformed, e.Type, typePrefix)
@@ -70,7 +74,7 @@ func Decode(e Event) (Change, error) {
 		return Change{}, fmt.Errorf("%w: its data is no protocol buffer of a change: %w", ErrMalformed, err)
 	}
 
-	value, old := d.GetValue(), d.GetOldValue() // nil: the document was deleted; it was created
+	value, old := d.GetValue(), d.GetOldValue() // value is nil after a deletion, old after a creation
 	known := value != nil || old != nil
 	name := cmp.Or(value, old).GetName()
 	if !known {
@@ -110,7 +114,7 @@ func (c Change) Path() string { return c.path }
 // Known reports whether the event holds the documents.
 func (c Change) Known() bool { return c.data != nil }
 
-// Forget returns the change without its documents, of which nothing is Known then.
+// Forget returns the change without its documents. It is not Known any more.
 func (c Change) Forget() Change {
 	c.data = nil
 	return c
@@ -122,11 +126,11 @@ func (c Change) Updated() bool {
 	return value != nil && old != nil && value.GetName() == old.GetName()
 }
 
-// Changed reports whether the field may be another than before. A field that the update mask names
-// counts as changed even if its value is the same.
+// Changed reports whether the field may have changed. A field that the update mask names counts as
+// changed even if its value is the same.
 func (c Change) Changed(f document.Field) bool {
 	for _, path := range c.data.GetUpdateMask().GetFieldPaths() {
-		in := document.FieldOf(document.Field(path).Names()...) // in its one spelling
+		in := document.FieldOf(document.Field(path).Names()...) // spelt as FieldOf spells it
 		if in.Within(f) || f.Within(in) {
 			return true
 		}
@@ -134,7 +138,8 @@ func (c Change) Changed(f document.Field) bool {
 	return !proto.Equal(valueOf(c.data.GetValue(), f), valueOf(c.data.GetOldValue(), f))
 }
 
-// Texts returns the strings that the field held before and holds now: "" where there is none.
+// Texts returns the string that the field held before the write, and the one that it holds after
+// it. It returns "" for a field that is missing or no string.
 func (c Change) Texts(f document.Field) (before, after string) {
 	return valueOf(c.data.GetOldValue(), f).GetStringValue(), valueOf(c.data.GetValue(), f).GetStringValue()
 }

@@ -2,8 +2,8 @@ package value
 
 import "time"
 
-// KindOf says of what kind a field is, in Firestore's words, such as "a string". v is its value as
-// the Firestore SDK decodes it.
+// KindOf names the kind of a value in Firestore's words, such as "a string". v is the value as the
+// Firestore SDK decodes it.
 func KindOf(v any) string {
 	switch v.(type) {
 	case nil:

@@ -5,17 +5,17 @@ import (
 	"math/big"
 )
 
-// A Sum adds numbers as Firestore's SUM aggregation does: to an integer, or to a double when the
-// total does not fit 64 bits or when any number was a double. But it refuses NaN and infinite
-// numbers, and a total beyond the largest double stays at that, because a roll-up must hold
-// neither. The zero value is the integer 0.
+// A Sum adds numbers as Firestore's SUM aggregation does. The total is an integer, or a double if
+// it does not fit 64 bits or if any number was a double. Unlike SUM, it refuses NaN and infinite
+// numbers, and a total beyond the largest double becomes the largest double, because a roll-up must
+// not hold NaN or infinity. The zero Sum is the integer 0.
 type Sum struct {
 	total     big.Float // exact
 	anyDouble bool
 }
 
-// exactBits is a precision, in bits, in which any sum of doubles and integers is exact: doubles span
-// 2,098 bits, and the rest is for how many there are.
+// exactBits is a precision, in bits, with which every sum of doubles and integers is exact. Doubles
+// span 2,098 bits. The other bits are for the carries of many numbers.
 const exactBits = 2200
 
 // Add adds v and reports true, or reports false and adds nothing when v is no finite number.
@@ -44,8 +44,8 @@ func (s *Sum) Total() Value {
 	return Double(max(-math.MaxFloat64, min(math.MaxFloat64, total)))
 }
 
-// Plus returns the sum of two numbers as Firestore's increment makes it: an integer if both are and
-// the sum fits 64 bits, else a double, which may be infinite.
+// Plus returns the sum of two numbers. It is an integer if both are integers and the sum fits 64
+// bits. Otherwise it is a double, which may be infinite.
 func Plus(a, b Value) Value {
 	if a.kind == integer && b.kind == integer {
 		sum := a.integer + b.integer
@@ -56,7 +56,8 @@ func Plus(a, b Value) Value {
 	return Double(a.Float64() + b.Float64())
 }
 
-// Negative returns the number with the other sign. That of the smallest integer is a double.
+// Negative returns the number with the other sign. For the smallest integer that is a double,
+// because no integer is its negative.
 func Negative(n Value) Value {
 	if i, ok := n.Int64(); ok && i != math.MinInt64 {
 		return Int(-i)

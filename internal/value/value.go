@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Value is a Firestore number, which is a 64-bit integer or a double, or a timestamp, or null. Its
-// zero value is the integer 0. Values can be compared with ==.
+// A Value is a Firestore number, which is a 64-bit integer or a double, or a timestamp, or null.
+// Its zero value is the integer 0. Values can be compared with ==.
 type Value struct {
 	kind    kind
 	integer int64 // of a timestamp: microseconds since 1970
@@ -27,7 +27,7 @@ const (
 	null
 )
 
-// Null is the value null: the maximum of nothing.
+// Null is the value null. The maximum of no numbers is null, for example.
 var Null = Value{kind: null}
 
 // Int returns the integer i as a Value.
@@ -41,7 +41,7 @@ func Timestamp(t time.Time) Value {
 	return Value{kind: timestamp, integer: t.Truncate(time.Microsecond).UnixMicro()}
 }
 
-// Of returns v, a field's value as the Firestore SDK decodes it, as a Value. It reports false when v
+// Of makes a Value of v, a field's value as the Firestore SDK decodes it. It reports false when v
 // is no number, timestamp or null.
 func Of(v any) (Value, bool) {
 	switch v := v.(type) {
@@ -53,8 +53,8 @@ func Of(v any) (Value, bool) {
 	return Number(v)
 }
 
-// Number returns v, a field's value as the Firestore SDK decodes it, as a Value. It reports false
-// when v is no number.
+// Number makes a Value of v, a field's value as the Firestore SDK decodes it. It reports false when
+// v is no number.
 func Number(v any) (Value, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -86,9 +86,9 @@ func (v Value) IsNumber() bool { return v.kind == integer || v.kind == double }
 // IsNull reports whether v is null.
 func (v Value) IsNull() bool { return v.kind == null }
 
-// Int64 returns the integer that v is. It returns 0 and false when v is none: a double, when a shard
-// holds one or when the shards' integers add up to more than an int64 can hold; a timestamp; or
-// null.
+// Int64 returns v if it is an integer. Otherwise it returns 0 and false. A sum is no integer but a
+// double if a shard holds a double, or if the shards' integers add up to more than an int64 can
+// hold.
 func (v Value) Int64() (n int64, ok bool) {
 	if v.kind != integer {
 		return 0, false
@@ -96,8 +96,8 @@ func (v Value) Int64() (n int64, ok bool) {
 	return v.integer, true
 }
 
-// Float64 returns the number that v is as a double, rounded if it is an integer beyond ±2^53. It is
-// 0 when v is no number.
+// Float64 returns v as a double. An integer beyond ±2^53 is rounded. If v is no number, it returns
+// 0.
 func (v Value) Float64() float64 {
 	switch v.kind {
 	case integer:
@@ -109,7 +109,7 @@ func (v Value) Float64() float64 {
 	}
 }
 
-// Time returns the timestamp that v is, in UTC. It returns false when v is none.
+// Time returns v in UTC if it is a timestamp. Otherwise it returns false.
 func (v Value) Time() (t time.Time, ok bool) {
 	if v.kind != timestamp {
 		return time.Time{}, false
@@ -125,8 +125,8 @@ func (v Value) Finite() bool {
 	return v.IsNumber() && !math.IsNaN(v.double) && !math.IsInf(v.double, 0)
 }
 
-// String returns a number in decimal, a double in the shortest form that reads back as the same
-// double; a timestamp as RFC 3339 has it, in UTC; and "null".
+// String returns a number in decimal, a timestamp as in RFC 3339, in UTC, or "null". A double has
+// the shortest form that reads back as the same double.
 func (v Value) String() string {
 	switch v.kind {
 	case double:
@@ -140,11 +140,12 @@ func (v Value) String() string {
 	}
 }
 
-// MarshalText returns what String does: in JSON logs a string, which holds all digits.
+// MarshalText returns what String does. So JSON in the log has a string, which keeps all digits.
 func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// Compare compares two numbers, exactly whatever their types, or two timestamps: it is negative when
-// a is less than b, and 0 when they are equal. Other values have no order.
+// Compare compares two finite numbers exactly, whatever their types, or two timestamps. It is
+// negative when a is less than b, 0 when they are equal, and positive otherwise. It must not be
+// called with other values: they have no order.
 func Compare(a, b Value) int {
 	if a.kind == b.kind && a.kind != double {
 		return cmp.Compare(a.integer, b.integer)

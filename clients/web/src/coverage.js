@@ -14,15 +14,15 @@
  * entries make a range, lo to hi, of what the number can be. A tap adds its amount to the number
  * shown; anything else moves the number only as far as the range asks.
  *
- * Why it never dips while there are only increments: call truth the total plus one's own increments
- * that it does not cover. A tap raises shown and truth alike, a new roll-up never lowers truth, and
- * truth lies between lo and hi. So shown <= truth always, and clamping only raises shown to lo.
+ * Why the number never dips while there are only increments: call it truth what the total would be
+ * with one's own increments that it does not cover. A tap raises the number shown and truth alike,
+ * and a new roll-up never lowers truth. Truth lies between lo and hi. So the number shown is never
+ * above truth, and clamping only ever raises it, to lo.
  *
- * A vote is a document that says 1 or 0, so an entry of it adds the new value less the old one.
- * The user's other devices write it too. Then an amount may be wrong, and a write that changes
- * nothing leaves the document the version that it had. But the total counts the document as it was
- * at asOf, 1 or 0. So all entries of one voter together add between v-1 and v, where v is the value
- * now.
+ * A vote is a document that says 1 or 0. Its entry adds the new value less the old one. The user's
+ * other devices write the same document, so such an amount may be wrong. Also, a write that changes
+ * nothing leaves the document its version. But the total counts the document as it was at asOf: as
+ * 1 or 0. So all entries of one voter together add between v-1 and v, where v is the value now.
  */
 
 /** A server time in microseconds since 1970, exact until the year 2255. @typedef {number} Micros */
@@ -90,8 +90,8 @@ export class Coverage {
   }
 
   /**
-   * The entry was committed at or before `by`, and exactly then if `exact`. Returns whether no
-   * roll-up is known to cover it.
+   * The entry was committed at or before `by`, and exactly then if `exact`. Returns whether it
+   * stays, because no roll-up is known to cover it.
    *
    * @param {string} id
    * @param {Micros} by
@@ -106,7 +106,11 @@ export class Coverage {
     return this.#entries.has(id);
   }
 
-  /** The entry was refused, or never sent: only this lowers the number. @param {string} id */
+  /**
+   * The entry was refused, or never sent: its amount is taken out of the number shown.
+   *
+   * @param {string} id
+   */
   refuse(id) {
     const entry = this.#entries.get(id);
     if (!entry) return;
@@ -163,7 +167,7 @@ export class Coverage {
 }
 
 /**
- * Whether a time is known to be later than another; any time is later than none.
+ * Whether a time is known, and later than another; null as the other is before all times.
  *
  * @param {Micros | null} time
  * @param {Micros | null} after

@@ -3,8 +3,8 @@ import { TallyError } from './errors.js';
 /** @import { CounterDocument } from './document.js' */
 
 /**
- * The error for a write that the security rules refused. Firestore does not tell which rule it was,
- * so the message says which one most likely.
+ * The error for a write that the security rules refused. Firestore does not tell the reason, so the
+ * message gives the most likely one.
  *
  * @param {unknown} cause
  * @param {string} what

@@ -2,7 +2,7 @@ import { fromCache, getDoc } from './sdk.js';
 
 /** @import { DocumentData, DocumentReference } from 'firebase/firestore' */
 
-/** The document is read again with the number's next use, if the last read was so many ms ago. */
+/** If the last read was longer ago than so many ms, the next use of the number reads again. */
 const AGE = 60_000;
 
 /** An increment waits at most so many ms for the number of shards. */
@@ -21,8 +21,8 @@ export class CounterDocument {
   }
 
   /**
-   * The number of shards; 0: not known. It comes from memory or from the SDK's cache. Otherwise
-   * this waits a moment for the server, because a shard above the number is refused.
+   * The number of shards; 0: not known. It comes from memory or from the SDK's cache. If neither
+   * has it, this waits a moment for the server, because the rules refuse a shard beyond the number.
    */
   async shards() {
     const reading = performance.now() - this.#readAt > AGE ? this.read() : this.#reading;
@@ -50,12 +50,12 @@ export class CounterDocument {
     return this.#ref === null || this.#data?.['once_per_user'] === true;
   }
 
-  /** Whether no client is known to be allowed to write. */
+  /** Whether the document is known to say that the counter is frozen: no client may write then. */
   get frozen() {
     return this.#data?.['frozen'] === true;
   }
 
-  /** Reads the document from the server; without an answer, what was known stays. */
+  /** Reads the document from the server. If there is no answer, it keeps the data that it had. */
   async read() {
     if (this.#ref === null) return;
     this.#readAt = performance.now();

@@ -1,6 +1,6 @@
 /*
- * Own writes of earlier pages, which localStorage kept. Code that shows a total or sends a write
- * calls restored() before.
+ * Own writes of earlier pages, which localStorage has kept. Code that shows a total or sends a
+ * write calls restored() first.
  */
 import { isLater } from './coverage.js';
 import { doc, fromCache, versionOf, voteOf } from './sdk.js';
@@ -11,8 +11,8 @@ import { settle } from './settle.js';
 
 /**
  * Takes over the own increments and votes of earlier pages, from localStorage. Resolves when they
- * are in the total. The first call does it, and must come before this page sends a write: it takes
- * all that is saved for an earlier page's.
+ * are in the total. The first call does it. That call must come before this page sends a write,
+ * because it takes every saved write for one of an earlier page.
  *
  * @param {State} state
  */
@@ -32,9 +32,9 @@ async function restore(state, entry) {
   const { n, after, by, voter, shard } = entry;
   const snapshot = await fromCache(doc(state.shards, shard));
 
-  // A write outlives its page only in a persistent cache. Then its shard is in there: with a write
-  // pending, or with a version from after the tap. Else the write died with its page, or its page
-  // lives and cares for it.
+  // A write outlives its page only in a persistent cache. Then its shard is in the cache: with a
+  // write pending, or with a version that is later than the tap. If it is not, the write has died
+  // with its page, or its page still lives and deals with it.
   if (by === null) {
     if (!snapshot?.exists()) return;
     if (!snapshot.metadata.hasPendingWrites && !isLater(versionOf(snapshot) ?? null, after)) return;

@@ -12,12 +12,12 @@ import { getDoc, isTimestamp, micros, onSnapshot } from './sdk.js';
  */
 
 /**
- * The roll-up's feed: it takes the snapshots of the roll-up document, and shows the total with the
- * own writes that it does not cover yet. One listener serves all observers, and runs only while
- * there are some.
+ * The roll-up's feed: it takes the snapshots of the roll-up document. It shows the total, with the
+ * own writes that the roll-up does not cover yet. One listener serves all observers, and runs only
+ * while there are some.
  *
- * Code that changes an own write calls show() after it. It may rely on this: an error in an
- * observer's callback does not come back to the caller.
+ * Code that changes an own write calls show() afterwards. An error in an observer's callback does
+ * not come back to that code.
  */
 export class Feed {
   #ref;
@@ -52,8 +52,8 @@ export class Feed {
   }
 
   /**
-   * Adds an observer, and returns what removes it. It is told the total as soon as it
-   * is known, and then whenever it changes.
+   * Adds an observer, and returns a function that removes it. The observer is told the total as
+   * soon as that is known, and then whenever it changes.
    *
    * @param {Observer} observer
    */

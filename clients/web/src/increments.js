@@ -1,6 +1,6 @@
 /*
- * The way of an own increment: it shows, gets a shard, is sent, and is sent again if the rules
- * refuse that shard. What follows is in settle.js.
+ * The way of an own increment: it is shown, gets a shard, and is sent; if the rules refuse that
+ * shard, it is sent to another. settle.js deals with it after that.
  */
 import { restored } from './earlier.js';
 import { denied } from './errors.js';
@@ -12,9 +12,9 @@ import { choose, numberOfShards } from './shards.js';
 /** @import { Write } from './writes.js' */
 
 /**
- * Adds n. It is in the total when this returns. The promise resolves when the server has
- * acknowledged it. Otherwise it rejects with Firestore's error, and n is out of the total again; if
- * the rules refused it, the counter's document has been read since.
+ * Adds n. The total shown has it when this returns. The promise resolves when the server has
+ * acknowledged the increment. If it fails, the promise rejects with Firestore's error, and n is out
+ * of the total again. If the rules refused it, the counter's document has been read since.
  *
  * @param {State} state
  * @param {number} n
@@ -35,15 +35,16 @@ export async function add(state, n, shards) {
 }
 
 /**
- * Sends an increment; if the rules refuse it, again to a shard that the server has now.
+ * Sends an increment. If the rules refuse it, the counter may have fewer shards by now: then this
+ * sends it again, to one of these.
  *
  * @param {State} state
  * @param {Write} write
  * @param {number} [shards]
  */
 async function send(state, write, shards) {
-  // Nothing may wait between the choice of a shard and the sending: another increment would choose
-  // the same.
+  // There must be no await between the choice of a shard and the sending: otherwise another
+  // increment could choose the same shard.
   const first = choose(await numberOfShards(state.document, shards), null, state.writes.busy);
   try {
     await sendTo(state, write, first);

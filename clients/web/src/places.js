@@ -7,8 +7,8 @@ import { TallyError } from './errors.js';
  * segments, and none is empty.
  *
  * @typedef {object} Places
- * @property {string | null} counter The counter's own document; null: each user has a document in
- *   `shards`, and no document says anything about the counter.
+ * @property {string | null} counter The counter's own document, which says how many shards there
+ *   are; null: there is none, and each user has a document in `shards`.
  * @property {string} shards The collection of shards, or of the users' documents.
  * @property {string} rollUp The document with the total.
  * @property {string} field The field of a shard that counts.
@@ -16,8 +16,9 @@ import { TallyError } from './errors.js';
  */
 
 /**
- * Returns the places of the counter at a path: of a document that has shards, or of a collection
- * where each user has a document. Throws a TallyError that names the path or option that is wrong.
+ * Returns the places of the counter at a path. The path is that of a document that has shards, or
+ * of a collection in which each user has a document. Throws a TallyError that names the path or the
+ * option that is wrong.
  *
  * @param {string} path
  * @param {CounterOptions} options

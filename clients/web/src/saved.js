@@ -7,13 +7,13 @@
  * @typedef {Entry & { shard: string, at: number }} Saved
  */
 
-/** An entry whose page went away before it was settled is cleared away after so many ms. */
+/** An entry is cleared away after so many ms, whatever became of its write. */
 const KEPT = 7 * 24 * 60 * 60 * 1000;
 
 /**
- * Own increments of one counter in localStorage, which all tabs of an origin share. Each has a key
- * of its own, so that tabs do not overwrite each other's. Where there is no storage (a worker, a
- * server, a browser that forbids it) it keeps nothing.
+ * Keeps own increments of one counter in localStorage, which all tabs of an origin share. Each
+ * entry has a key of its own, so that no tab overwrites another's. Where there is no storage (in a
+ * worker, on a server, in a browser that forbids it), it keeps nothing.
  */
 export class SavedEntries {
   /** @type {Storage | null} */ #storage = null;
@@ -46,7 +46,7 @@ export class SavedEntries {
     try {
       this.#storage?.setItem(this.#prefix + entry.id, JSON.stringify({ ...entry, shard, at: Date.now() }));
     } catch {
-      // Full: then it is not shown after a reload.
+      // The storage is full. The entry will not be shown after a reload.
     }
   }
 

@@ -1,6 +1,6 @@
 /*
- * All that the package takes from the Firebase SDK, and what it reads out of the SDK's snapshots
- * and times. Other files import only types from the SDK: one import is smaller than one per file.
+ * All that the package takes from the Firebase SDK, and how it reads the SDK's snapshots and times.
+ * Other files import only types from the SDK: one import makes a smaller bundle than one per file.
  */
 import { getDocFromCache } from 'firebase/firestore';
 

@@ -1,6 +1,6 @@
 /*
- * What becomes of a write that was sent: it is acknowledged, and later settled once its time of
- * commit is known; or it is refused. Each step ends with the feed, which shows the change.
+ * The end of a write that was sent. Either it is refused, or it is acknowledged, and settled once
+ * its time of commit is known. After each step the feed shows the change.
  */
 import { isLater } from './coverage.js';
 import { TallyError } from './errors.js';
@@ -34,7 +34,7 @@ export function refused(state, write) {
 
 /**
  * Finds out when the writes to a shard were committed: those that are acknowledged, and those of
- * earlier pages. If the SDK does not tell yet, this is done again once it does.
+ * earlier pages. If the SDK cannot tell yet, because a write is pending, this is done again later.
  *
  * @param {State} state
  * @param {string} shard
@@ -84,7 +84,7 @@ async function settleLater(state, shard) {
   try {
     await waitForPendingWrites(state.shards.firestore);
   } catch {
-    return; // another user has signed in: the writes wait until theirs is back
+    return; // another user has signed in: the writes wait until their own user is back
   } finally {
     settling.delete(shard);
   }

@@ -1,6 +1,6 @@
 /*
- * The choice of a shard. A write that is alone on its way to a shard has an exact time of commit,
- * so the choice avoids shards that others are on their way to.
+ * The choice of a shard. The shard's version tells a write's exact time of commit only if no other
+ * write was on its way to that shard. So the choice avoids shards with a write on its way.
  */
 
 /** @import { CounterDocument } from './document.js' */

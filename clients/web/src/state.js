@@ -10,8 +10,8 @@ import { Writes } from './writes.js';
 /** @import { Places } from './places.js' */
 
 /**
- * What all counters at the same places on a page share. It only puts the parts together. The
- * functions of increments.js, votes.js, settle.js and earlier.js take it and say what happens.
+ * The state that all counters at the same places on a page share. This class only puts the parts
+ * together. The functions of increments.js, votes.js, settle.js and earlier.js work on it.
  */
 export class State {
   /** @type {Map<string, Promise<void>>} By uid: votes.js waits for it before a vote. */ ballots = new Map();

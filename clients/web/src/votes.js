@@ -1,6 +1,6 @@
 /*
- * Users' votes: each is a document that says 1 or 0. A vote of this page counts as soon as it is
- * cast; a vote that is not known counts as 0.
+ * Users' votes: each is a document that says 1 or 0. The total shown has a vote of this page as
+ * soon as it is cast. A vote that is not known counts as 0.
  */
 import { restored } from './earlier.js';
 import { denied } from './errors.js';
@@ -11,9 +11,9 @@ import { acknowledged, refused } from './settle.js';
 /** @import { State } from './state.js' */
 
 /**
- * Sets a user's vote. It is in the total as soon as the SDK's cache has told what the vote was.
- * Rejects with Firestore's error: then the vote is what it was,
- * and if the rules refused it, the counter's document has been read since.
+ * Sets a user's vote. The total shown has it as soon as the SDK's cache has told what the vote was.
+ * If it fails, this rejects with Firestore's error, and the vote is what it was. If the rules
+ * refused it, the counter's document has been read since.
  *
  * @param {State} state
  * @param {string} uid
@@ -22,7 +22,8 @@ import { acknowledged, refused } from './settle.js';
 export async function cast(state, uid, vote) {
   await ballot(state, uid);
 
-  // Nothing may wait between the two, or another vote comes between.
+  // There must be no await between reading the vote and setting it: otherwise another vote could
+  // come between.
   const { feed, votes, writes } = state;
   const before = votes.get(uid) ?? 0;
   votes.set(uid, vote);
@@ -32,7 +33,7 @@ export async function cast(state, uid, vote) {
   feed.show();
 
   try {
-    // It is sent also if it seems to change nothing: another device may have voted since.
+    // The vote is sent even if it seems to change nothing: another device may have voted since.
     await setDoc(doc(state.shards, uid), { [state.field]: vote });
   } catch (error) {
     votes.set(uid, before);
@@ -44,7 +45,7 @@ export async function cast(state, uid, vote) {
 }
 
 /**
- * Resolves, in the order of the calls, when it is known what the SDK's cache has of a vote.
+ * Resolves when the vote in the SDK's cache is known. Several calls resolve in their order.
  *
  * @param {State} state
  * @param {string} uid
@@ -88,8 +89,8 @@ export function heard({ field, votes, writes }, uid, snapshot) {
 }
 
 /**
- * Tells whether a user has voted, now and whenever that changes, as the SDK has it: with what is on
- * its way.
+ * Tells next whether a user has voted, now and whenever that changes. A vote that is still on its
+ * way to the server counts.
  *
  * @param {State} state
  * @param {string} uid

@@ -16,16 +16,16 @@ import { doc, onSnapshot } from './sdk.js';
  *   cache tells what becomes of it.
  */
 
-/** So many settled writes are remembered while nobody is shown the total. */
+/** At most so many settled writes are remembered while the total is shown to nobody. */
 const REMEMBERED = 100;
 
 /**
- * Own writes that wait: each from the tap until its time of commit is known. Every method keeps
- * three things in line: the writes here, their entries in the number to show, and what a reload
- * needs. While a write to a shard waits, the SDK's cache keeps that shard, so that its version can
- * be read once the write is acknowledged.
+ * Own writes that wait. A write waits from the tap until its time of commit is known. Every method
+ * keeps three places in agreement: the writes here, their entries in the Coverage, and the saved
+ * entries that a reload needs. While a write to a shard waits, the SDK's cache keeps that shard, so
+ * that its version can be read once the write is acknowledged.
  *
- * It sends nothing, and tells nobody: who changes a write calls the feed's show().
+ * This class sends nothing and shows nothing. Code that changes a write calls the feed's show().
  */
 export class Writes {
   #shards;
@@ -48,7 +48,7 @@ export class Writes {
     this.#onError = onError;
   }
 
-  /** How many the server has not acknowledged. */
+  /** How many writes the server has not acknowledged. */
   get pending() {
     return [...this.#waiting].filter((write) => !write.acknowledged).length;
   }
@@ -92,7 +92,7 @@ export class Writes {
   }
 
   /**
-   * The write is about to be sent to a shard, and waits no longer for the one before.
+   * The write is about to be sent to a shard, and no longer to the one before, if there was one.
    *
    * @param {Write} write
    * @param {string} shard
@@ -114,8 +114,9 @@ export class Writes {
   }
 
   /**
-   * The write was committed at or before a version of its shard: exactly then, unless another write
-   * to the shard may have come between, of this page, of another tab, or since an earlier page.
+   * The write was committed at or before a version of its shard. It was committed exactly then if
+   * no other write to the shard can have come after it. Such a write may be one of this page or of
+   * another tab. If the write is an earlier page's, nobody knows.
    *
    * @param {Write} write
    * @param {string} shard
@@ -142,7 +143,7 @@ export class Writes {
     }
   }
 
-  /** Forgets the oldest settled writes: no roll-up that covers them may ever be read. */
+  /** Forgets the oldest settled writes: perhaps nobody ever reads a roll-up that covers them. */
   forget() {
     const settled = this.#coverage.entries.filter((entry) => entry.by !== null);
     for (const { id } of settled.slice(0, -REMEMBERED)) {

@@ -201,8 +201,8 @@ func arguments(jar string, port int, o Options) []string {
 	return slices.Concat(javaOptions, emulator)
 }
 
-// prepare returns when the emulator of process p answers at addr, and its rules, of the file, are
-// known to compile.
+// prepare returns nil when the emulator of process p answers at addr, and its rules compile. file
+// is the path of the rules.
 func prepare(ctx context.Context, p *process, addr, file, rules string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer from %s within %v", addr, startTimeout))
 	defer cancel()
@@ -245,13 +245,14 @@ func awaitReady(ctx context.Context, p *process, addr string) error {
 	}
 }
 
-// errPortInUse is the reason of an end after which Start tries again.
+// errPortInUse says that the emulator's port is taken. If Options leave the port open, Start tries
+// another.
 var errPortInUse = errors.New("is in use")
 
 var classVersion = regexp.MustCompile(`class file version (\d+)`)
 
-// diagnose returns the reason why an emulator that printed this ended before it was ready, and the
-// remedy, if its output tells them.
+// diagnose returns why an emulator ended before it was ready, with the remedy, as far as its output
+// tells.
 func diagnose(output string, java javaRuntime, jar string, port int) error {
 	switch {
 	case strings.Contains(strings.ToLower(output), "address already in use"):
@@ -271,8 +272,8 @@ func diagnose(output string, java javaRuntime, jar string, port int) error {
 	return errors.New("not started")
 }
 
-// javaOfClass returns the Java that a class needs which an older one refused; supportedJava if the
-// output does not tell.
+// javaOfClass returns the version of Java that the emulator's classes need, as the output of an
+// older Java tells it; supportedJava if the output does not tell.
 func javaOfClass(output string) int {
 	m := classVersion.FindStringSubmatch(output)
 	if m == nil {

@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needJava skips a test that starts Java under -short. Where no emulator can start it ends them all.
+// needJava skips a test that starts Java under -short. Where no emulator can start it ends them
+// all.
 func needJava(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -220,8 +220,8 @@ func neededJava(jar string) int {
 	return javaOf(int(binary.BigEndian.Uint16(header[6:])))
 }
 
-// javaOf returns the Java that came with the major version of class files: 55 with Java 11, 65 with
-// Java 21.
+// javaOf returns the version of Java that introduced a major version of class files: 11 for 55, and
+// 21 for 65.
 func javaOf(major int) int { return major - 44 }
 
 var versionLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)
@@ -246,8 +246,8 @@ func installJava(version int) string {
 		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
 }
 
-// run runs a program that prints a fact and ends, such as Java its version, and returns its output.
-// That takes a second or two, more on a busy machine; after a minute run ends the program.
+// run runs a program that prints a fact and ends, and returns its output. That takes a second or
+// two, and longer on a busy machine. After a minute run ends the program.
 func run(ctx context.Context, name string, args ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// startProcess starts the program as a plain child. hears gets what it prints. Without a POSIX shell there is no guard: stop
-// ends the program, but it outlives a parent that is killed.
+// startProcess starts the program as a plain child. hears gets what it prints. Without a POSIX
+// shell there is no guard: stop ends the program, but it outlives a parent that is killed.
 func startProcess(hears io.Writer, name string, args ...string) (*process, error) {
 	p := &process{done: make(chan struct{}), output: output{hears: hears}}
 	cmd := exec.Command(name, args...)

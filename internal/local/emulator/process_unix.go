@@ -17,7 +17,7 @@ import (
 // until that end is closed, and then kills the program. Three things close it: stop, the end of the
 // program's output, and the death of this process.
 //
-// The guard starts the program itself. So the program never runs without a guard, and the guard
+// The guard starts the program itself. So the program never starts without a guard, and the guard
 // reaps it. The guard gives up its own copy of the output pipe. So the output ends when the program
 // does, and that tells this process that the program has ended.
 const guard = `
@@ -28,8 +28,9 @@ kill -9 $!
 wait $!
 `
 
-// startProcess starts the program under its guard. hears gets what the program prints. Both are in a process group of their own, so
-// that a Ctrl-C in the terminal reaches this process only, which decides when the program ends.
+// startProcess starts the program under its guard. hears gets what the program prints. Both are in
+// a process group of their own, so that a Ctrl-C in the terminal reaches this process only, which
+// decides when the program ends.
 func startProcess(hears io.Writer, name string, args ...string) (*process, error) {
 	printed, out, err := os.Pipe()
 	if err != nil {

@@ -143,8 +143,8 @@ func program(t *testing.T, p *process) int {
 
 var errNoProgram = errors.New("the guard has no program")
 
-// programOf returns the program of a guard: the other process of its group. Without one the error is
-// errNoProgram.
+// programOf returns the program of a guard: the other process of its group. Without one the error
+// is errNoProgram.
 func programOf(guard int) (int, error) {
 	out, err := exec.Command("/bin/ps", "-A", "-o", "pgid=,pid=").Output()
 	if err != nil {

@@ -14,8 +14,8 @@ const maxProjects = 10
 
 // A projectWatch reads what an emulator prints, and tells once of each project that a request names
 // and that is not the emulator's own. The emulator prints a line for each such request, be it a
-// client's or a server's (https://github.com/firebase/firebase-tools/pull/4890). An emulator that is
-// older than that prints none.
+// client's or a server's (https://github.com/firebase/firebase-tools/pull/4890). An emulator that
+// is older than that prints none.
 type projectWatch struct {
 	tell func(project string)
 	told []string

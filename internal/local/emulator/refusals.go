@@ -59,9 +59,9 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 // feedAddress finds the feed's address in what an emulator printed at its start.
 var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
 
-// doubtFor is how long settle waits, twice, for the emulator's next trial of a request. The
-// emulator needs a few milliseconds for that, on a busy machine more than a second. So between the
-// two waits it has to answer another question, which takes as long as it is busy.
+// doubtFor is how long settle waits for the emulator's next trial of a request, twice. The emulator
+// needs a few milliseconds for a trial, and on a busy machine more than a second. So after each
+// wait settle asks the emulator something, and the answer takes as long as the emulator is busy.
 const doubtFor = time.Second / 2
 
 // A judge tells which requests were refused. The feed has each trial of a request, and the emulator
@@ -192,7 +192,7 @@ func (j *judge) settle(ctx context.Context, doubt *trial) {
 	}
 }
 
-// refusal returns the refusal that the trial is.
+// refusal returns the refusal of the trial's request.
 func (t *trial) refusal() Refusal {
 	r := Refusal{Method: t.Context.Method, User: t.Context.Request.field("auth").field("uid").StringValue}
 	parts := strings.SplitN(t.Context.Path, "/", 5) // /databases/(default)/documents/…

@@ -69,8 +69,8 @@ func Listen(
 }
 
 // deliverChange delivers the events of a change that was read at a time: at most a delete and a
-// create. It delivers no updates, because functions take a field that an update does not hold for
-// one that is as before, and these events hold few fields.
+// create. It delivers no updates: in an update, functions take each field that is missing for one
+// that has not changed, and these events hold few fields.
 func deliverChange(change firestore.DocumentChange, at time.Time, groups func(path string) []document.Field, deliver func(Event) error) error {
 	_, path, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
 	fields := groups(path)
