@@ -2,13 +2,13 @@
 // of its own, listens to the roll-ups that the functions make of them, and compares. Then it asks
 // the project what no emulator can answer. At the end it deletes all that it made.
 //
-// These are the documents of a trial with the id tally-demo-x4kq2mzc, by the routes that README has:
+// By the routes that README has, a trial with the id tally-demo-x4kq2mzc has these documents:
 //
 //	counters/tally-demo-x4kq2mzc/shards/7             count: 12
 //	rollups/tally-demo-x4kq2mzc                       count: 75, tally: {…}, which the functions make
 //	posts/tally-demo-x4kq2mzc                         likes: 75, tally: {…}, which they keep
 //	posts/tally-demo-x4kq2mzc/likes/tally-demo-31
-//	counters/tally-demo-x4kq2mzc-space /shards/0     count: 1, for a question: both ids end in a space
+//	counters/tally-demo-x4kq2mzc-space /shards/0      count: 1, for a question: both ids end in a space
 //
 // From the bottom up:
 //
