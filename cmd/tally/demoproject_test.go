@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -308,6 +309,19 @@ func (d *deployedDemo) relayed(t *testing.T, push func(w http.ResponseWriter, ag
 	}
 }
 
+// audit has RollUpOnSchedule called.
+func (d *deployedDemo) audit(t *testing.T) {
+	response, err := http.Post(d.stack.Process(0).URL("RollUpOnSchedule"), "application/json", nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("the audit: %s", response.Status)
+	}
+}
+
 // The demo on a project is exact, asks its questions, and leaves nothing behind, however it ends.
 func TestDemoOnProject(t *testing.T) {
 	d := newDeployedDemo(t)
@@ -320,6 +334,7 @@ func TestDemoOnProject(t *testing.T) {
 		{"production says no", (*deployedDemo).saysNo},
 		{"nobody can look", (*deployedDemo).looksNowhere},
 		{"increments in doubt", (*deployedDemo).doubts},
+		{"the first increment in doubt", (*deployedDemo).doubtsFirst},
 		{"interrupted while it writes", (*deployedDemo).interruptedWriting},
 		{"interrupted while it asks", (*deployedDemo).interruptedAsking},
 		{"Firestore takes no write", (*deployedDemo).takesNothing},
@@ -406,7 +421,11 @@ func (d *deployedDemo) saysNo(t *testing.T) {
 	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", softer); err != nil {
 		t.Fatal(err)
 	}
-	defer d.relayed(t, func(w http.ResponseWriter, _ func() int) { w.WriteHeader(http.StatusBadRequest) })()
+	var once sync.Once
+	defer d.relayed(t, func(w http.ResponseWriter, _ func() int) {
+		once.Do(func() { d.audit(t) }) // which makes the roll-up, as if the event had arrived
+		w.WriteHeader(http.StatusBadRequest)
+	})()
 	latest := func(request any) error { // a sum that sees no snapshot
 		if query, ok := request.(*firestorepb.RunAggregationQueryRequest); ok {
 			query.ConsistencySelector = nil
@@ -504,6 +523,21 @@ func (d *deployedDemo) doubts(t *testing.T) {
 		if !strings.HasPrefix(got[i], want) {
 			t.Errorf("answers %q, want %q", got, want)
 		}
+	}
+}
+
+// Without a write that was acknowledged there is nothing to wait for.
+func (d *deployedDemo) doubtsFirst(t *testing.T) {
+	f := faults{commit: func(commit *firestorepb.CommitRequest, apply func() error) error {
+		if writesTo(commit, "/shards/") {
+			_ = apply()
+			return status.Error(codes.Internal, "the answer is lost")
+		}
+		return apply()
+	}}
+	r := d.demo(t.Context(), f, "--yes")
+	if r.status != 1 || !strings.Contains(r.logs, "nobody knows whether the first increment of counters/tally-demo-") {
+		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }
 

@@ -119,6 +119,9 @@ func (r *run) first(ctx context.Context, p *part) error {
 	if err != nil {
 		return err
 	}
+	if p.last().IsZero() {
+		return fmt.Errorf("nobody knows whether the first increment of %s was applied; run the demo again", p.collection)
+	}
 	return r.covered(ctx, p)
 }
 
