@@ -91,21 +91,24 @@ func lagsOf(t *testing.T, page string) []curve {
 		t.Fatal("performance.md does not tell how late the extension was")
 	}
 
-	live, own := curve{class: "live"}, curve{class: "own", ends: true}
+	live, every, own := curve{class: "live"}, curve{class: "every"}, curve{class: "own", ends: true}
 	rate := ""
 	for _, row := range rows[1:] {
 		if row[0] != "" {
 			rate = row[0]
 		}
 		p := point{number(t, rate), number(t, strings.TrimSuffix(row[5], " ms")) / 1000}
-		if strings.HasPrefix(row[1], "Tally") {
+		switch way, _, _ := strings.Cut(row[1], ","); way {
+		case "Tally":
 			live.points = append(live.points, p)
-		} else {
+		case "Tally `every 1s`":
+			every.points = append(every.points, p)
+		default:
 			own.points = append(own.points, p)
 		}
 	}
 	late := curve{class: "extension", ends: true, points: []point{{number(t, extension[1]), number(t, extension[2])}}}
-	return []curve{live, own, late}
+	return []curve{live, every, own, late}
 }
 
 // table returns the cells of the table that begins so, and what comes after it.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
 )
 
 // BenchmarkWays increments one counter for 10 s, with each way to aggregate. Then it waits up to 60
@@ -18,7 +20,7 @@ import (
 func BenchmarkWays(b *testing.B) {
 	for _, shards := range []int{10, 100} {
 		for _, rate := range []int{1, 10, 100, 0} {
-			for _, way := range []string{tally, obvious} {
+			for _, way := range []string{tally, every, obvious} {
 				b.Run(fmt.Sprintf("shards=%d/rate=%d/%s", shards, rate, way), func(b *testing.B) {
 					for range b.N {
 						benchmarkWay(b, way, shards, rate)
@@ -35,20 +37,34 @@ func benchmarkWay(b *testing.B, way string, shards, rate int) {
 	w := newWorld(b, way, shards, 8)
 	watch := w.watch()
 	before := meters[way].Counts()
+	if way == every {
+		stop := w.keep()
+		defer stop()
+	}
+
 	if rate > 0 {
 		w.atRate(rate, during)
 	} else {
 		w.flatOut(during)
 	}
-	w.settle()
-	stats := w.relay.Stats()
+
+	var stats eventrelay.Stats
+	if way == every {
+		watch.reaches(int64(len(w.increments)))
+	} else {
+		w.settle()
+		stats = w.relay.Stats()
+	}
+
 	billed := meters[way].Counts()
 	n := float64(len(w.increments))
 	missed := int64(len(w.increments)) - w.total()
-	if way == tally && missed != 0 {
+	if way != obvious && missed != 0 {
 		b.Errorf("the roll-up is %d off", missed)
 	}
+
 	watch.stop()
+
 	backwards := 0
 	for i := 1; i < len(watch.seen); i++ {
 		if watch.seen[i].total < watch.seen[i-1].total {

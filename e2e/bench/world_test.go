@@ -22,20 +22,23 @@ import (
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/local/framework"
 	"github.com/firestore-tally/tally/internal/trigger"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
 // The ways to aggregate, each a function that the functions framework serves.
 const (
 	tally   = "Tally"
+	every   = "Every" // Tally, whose schedule keeps the counter
 	obvious = "Obvious"
 )
 
 // meters count what each way is billed.
-var meters = map[string]*billing.Meter{tally: billing.NewMeter(nil), obvious: billing.NewMeter(nil), deltas: billing.NewMeter(nil)}
+var meters = map[string]*billing.Meter{tally: billing.NewMeter(nil), every: billing.NewMeter(nil), obvious: billing.NewMeter(nil), deltas: billing.NewMeter(nil)}
 
 func TestMain(m *testing.M) {
-	functions.HTTP(tally, onWrite)
+	functions.HTTP(tally, func(w http.ResponseWriter, r *http.Request) { appOf(r, tally).OnWrite(w, r) })
+	functions.HTTP(every, func(w http.ResponseWriter, r *http.Request) { appOf(r, every).OnSchedule(w, r) })
 	functions.HTTP(obvious, new(summer).onWrite)
 	functions.HTTP(deltas, adder.onWrite)
 	emulatortest.Main(m, emulator.Options{})
@@ -45,20 +48,22 @@ func TestMain(m *testing.M) {
 // perhaps with routes of its own.
 var apps, routes sync.Map
 
-func onWrite(w http.ResponseWriter, r *http.Request) {
+// appOf returns the app of the project that a request names.
+func appOf(r *http.Request, way string) *app.App {
 	project := r.URL.Query().Get("project")
-	a, ok := apps.Load(project)
-	if !ok {
-		environ := func() []string {
-			all := append(os.Environ(), "TALLY_LOG_LEVEL=ERROR", "GOOGLE_CLOUD_PROJECT="+project)
-			if own, ok := routes.Load(project); ok {
-				all = append(all, "TALLY_ROUTES="+own.(string))
-			}
-			return all
-		}
-		a, _ = apps.LoadOrStore(project, app.New(environ, os.Stderr, meters[tally].DialOptions()...))
+	if a, ok := apps.Load(project); ok {
+		return a.(*app.App)
 	}
-	a.(*app.App).OnWrite(w, r)
+
+	environ := func() []string {
+		all := append(os.Environ(), "TALLY_LOG_LEVEL=ERROR", "GOOGLE_CLOUD_PROJECT="+project)
+		if own, ok := routes.Load(project); ok {
+			all = append(all, "TALLY_ROUTES="+own.(string))
+		}
+		return all
+	}
+	a, _ := apps.LoadOrStore(project, app.New(environ, os.Stderr, meters[way].DialOptions()...))
+	return a.(*app.App)
 }
 
 // serve starts the functions framework once and returns its address.
@@ -124,15 +129,15 @@ func (s *summer) client(ctx context.Context, project, way string) (*firestore.Cl
 	return c, err
 }
 
-// A world is a database with one counter, its clients, and perhaps a function that gets an event
-// for each increment. The events are made from the results of the writes, as the emulator's own are
-// few and late.
+// A world is a database with one counter, its clients, and perhaps a function. It gets an event for
+// each increment, or a call as Cloud Scheduler makes it. The events are made from the results of
+// the writes, as the emulator's own are few and late.
 type world struct {
 	b       *testing.B
 	project string
 	shards  int
 	clients []*firestore.Client // each over a connection of its own
-	relay   *eventrelay.Relay   // nil: no function
+	relay   *eventrelay.Relay   // nil: no function gets events
 
 	mu         sync.Mutex
 	increments []increment // acknowledged
@@ -150,7 +155,7 @@ func newWorld(b *testing.B, function string, shards, clients int) *world {
 	for range clients {
 		w.clients = append(w.clients, emulatortest.ClientDatabase(b, w.project, firestore.DefaultDatabaseID))
 	}
-	if function != "" {
+	if function != "" && function != every {
 		w.relay = eventrelay.New(eventrelay.Options{Targets: []string{serve() + "/" + function + "?project=" + w.project}})
 		b.Cleanup(w.relay.Close)
 	}
@@ -186,6 +191,32 @@ func (w *world) settle() {
 	_ = w.relay.Wait(ctx) // the relay's stats say
 }
 
+// keep has the schedule keep the counter, every second, until it is stopped.
+func (w *world) keep() (stop func()) {
+	routes.Store(w.project, rollup.DefaultRoute+" : every 1s")
+	ctx, cancel := context.WithCancel(w.b.Context())
+
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, serve()+"/"+every+"?project="+w.project, nil)
+	if err != nil {
+		w.b.Fatal(err)
+	}
+
+	var call sync.WaitGroup
+	call.Go(func() {
+		answer, err := http.DefaultClient.Do(r)
+		if err == nil {
+			answer.Body.Close()
+		}
+		if ctx.Err() == nil {
+			w.b.Errorf("the schedule's call ended by itself: %v", err)
+		}
+	})
+	return func() {
+		cancel()
+		call.Wait()
+	}
+}
+
 func (w *world) shard(client, n int) *firestore.DocumentRef {
 	return w.clients[client%len(w.clients)].Doc(fmt.Sprintf("counters/c/shards/%d", n))
 }
@@ -217,13 +248,15 @@ func (w *world) increment(client int, due time.Time) {
 	}
 }
 
-// atRate fires increments on schedule for that long, whatever is still in flight, and waits until
-// all are acknowledged.
+// atRate fires increments at that rate for that long, whatever is still in flight, and waits until
+// all are acknowledged. Each is due at a random moment of its turn: in step with a schedule, all
+// would be late by the same time.
 func (w *world) atRate(perSecond int, during time.Duration) {
 	var all sync.WaitGroup
 	began := time.Now()
 	for n := range int(float64(perSecond) * during.Seconds()) {
-		due := began.Add(time.Duration(n) * time.Second / time.Duration(perSecond))
+		turn := float64(n) + rand.Float64()
+		due := began.Add(time.Duration(turn * float64(time.Second) / float64(perSecond)))
 		time.Sleep(time.Until(due))
 		all.Go(func() { w.increment(n, due) })
 	}
@@ -265,11 +298,10 @@ func (w *world) watch() *watch {
 	listener.Go(func() {
 		snapshots := w.clients[0].Doc("rollups/c").Snapshots(ctx)
 		defer snapshots.Stop()
-		for first := true; ; first = false {
+		opened := sync.OnceFunc(func() { close(listening) })
+		for {
 			doc, err := snapshots.Next()
-			if first {
-				close(listening)
-			}
+			opened()
 			if ctx.Err() != nil {
 				return
 			}
@@ -290,6 +322,20 @@ func (w *world) watch() *watch {
 		listener.Wait()
 	}
 	return watch
+}
+
+// reaches waits until the listener has seen the total, but at most 60 s.
+func (watch *watch) reaches(total int64) {
+	end := time.Now().Add(60 * time.Second)
+	for time.Now().Before(end) {
+		watch.mu.Lock()
+		seen := len(watch.seen) > 0 && watch.seen[len(watch.seen)-1].total >= total
+		watch.mu.Unlock()
+		if seen {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // total returns the total in the roll-up document.
