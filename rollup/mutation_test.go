@@ -36,10 +36,8 @@ type mutation struct {
 // TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices
 // is a missing test.
 //
-//	go test -tags=mutations -timeout=30m -parallel=6 -run=TestMutations ./rollup
+//	go test -tags=mutations -timeout=30m -run=TestMutations ./rollup
 //	go test -tags=mutations -timeout=30m -run=TestMutations/logged-once ./rollup # one rule's
-//
-// Some mutants wait for time-outs, so more of them run at once than there are processors.
 //
 // One build holds all the mutants: each function that a mutation changes begins by calling its
 // mutant if an environment variable says so. A mutation outside of functions takes a build of its
