@@ -21,16 +21,24 @@ export const versions = ['firebase', 'firebase-oldest'];
 export let stack, browser, line;
 const sites = {};
 
+/** What pages threw that nothing caught, since the test began. */
+let thrown = [];
+
 before(async () => {
   [stack, browser] = await Promise.all([start(), launch()]);
   line = await startLine(stack.port);
   for (const version of versions) sites[version] = await servePage(version);
 });
 
-afterEach(async () => {
+afterEach(async (t) => {
   line.mend();
   stack.resume();
   for (const context of browser.contexts()) await context.close();
+
+  const errors = thrown;
+  thrown = [];
+  for (const error of errors) t.diagnostic(`a page threw ${error}`); // even if the test failed by something else
+  assert.deepEqual(errors, []);
 });
 
 after(async () => {
@@ -95,7 +103,7 @@ export function placesOf(path) {
 export async function open(path, options = {}) {
   const { version = 'firebase', context, init, options: ofCounter, show = true, wait = true, ...ofTally } = options;
   const page = await (context ?? (await browser.newContext())).newPage();
-  page.on('pageerror', (error) => assert.fail(error));
+  page.on('pageerror', (error) => thrown.push(error.stack));
   if (init) await page.addInitScript(init);
   page.load = async () => {
     await page.goto(`http://127.0.0.1:${sites[version].port}/`);
@@ -133,13 +141,17 @@ export function tap(page, n = 1, wait = true) {
   );
 }
 
-/** Calls a method of the counter that a page shows: its value, "done", or the code of its error. */
+/**
+ * Calls a method of the counter that a page shows: its value, "done", or the code of its error, of
+ * which an unexpected one says what it was.
+ */
 export function call(page, method) {
   return page.evaluate(async (method) => {
     try {
       return (await shown.counter[method]()) ?? 'done';
     } catch (error) {
-      return error.code;
+      const { code, message, cause } = error;
+      return code === 'failed' ? `${code}: ${cause?.code}: ${message}` : code;
     }
   }, method);
 }
