@@ -4,7 +4,6 @@
 package needs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,8 +123,21 @@ func gcloud(ctx context.Context) error {
 	return nil
 }
 
-// chromium returns the program that the tests start as a browser.
-func chromium() string { return cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium") }
+// chromium returns the program that the tests start as a browser, as clients/web/e2e/chromium.mjs
+// chooses it.
+func chromium() string {
+	if named := os.Getenv("CHROMIUM"); named != "" {
+		return named
+	}
+
+	for _, usual := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+		path := "/usr/bin/" + usual
+		if onPath(path) == nil {
+			return path
+		}
+	}
+	return "chromium"
+}
 
 // node returns an error unless Node.js runs and is new enough.
 func node(ctx context.Context) error {
