@@ -103,12 +103,17 @@ func (s *numShardsCache) keep(n int64, at time.Time) {
 	s.n, s.until = n, at.Add(numShardsLife)
 }
 
+// known returns the number, unless it is not known.
+func (s *numShardsCache) known() (n int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n, s.now().Before(s.until)
+}
+
 // get returns the number, and reads it if it is not known.
 func (s *numShardsCache) get(ctx context.Context) (int64, error) {
-	s.mu.Lock()
-	n, known := s.n, s.now().Before(s.until)
-	s.mu.Unlock()
-	if known {
+	n, ok := s.known()
+	if ok {
 		return n, nil
 	}
 
@@ -123,6 +128,12 @@ func (s *numShardsCache) get(ctx context.Context) (int64, error) {
 
 // readForAll reads the number and keeps it.
 func (s *numShardsCache) readForAll(ctx context.Context) (int64, error) {
+	// Another read may have ended since the caller asked.
+	known, ok := s.known()
+	if ok {
+		return known, nil
+	}
+
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 

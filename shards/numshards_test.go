@@ -123,6 +123,18 @@ func ask(ctx context.Context, s *numShardsCache) *asked {
 	return a
 }
 
+// Who found no number, and comes to read it when another read has just ended, takes its answer.
+func TestNumShardsReadMeanwhile(t *testing.T) {
+	s, reads := newPending()
+	s.keep(7, time.Now())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // a read ends at once
+	n, err := s.readForAll(ctx)
+	if n != 7 || err != nil || len(reads) != 0 {
+		t.Errorf("got %d, %v, with %d reads; want 7 without a read", n, err, len(reads))
+	}
+}
+
 func TestNumShardsSharesAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, reads := newPending()
