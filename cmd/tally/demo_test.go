@@ -94,7 +94,7 @@ func TestDemoOfOrders(t *testing.T) {
 	c := tally(t, "demo", "--json", "--orders=60", "--counters=6", "--increments=240", "--rate=100", "--clients=4", "--kill", "--duplicates=0.2", "--lost-acks=0.1",
 		"--firestore-port=0", "--functions-port=0")
 	if err := c.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &c.stderr)
+		t.Fatalf("%v\n%s%s", err, &c.stderr, &c.stdout)
 	}
 	var got local.OrdersResult
 	if err := json.Unmarshal(c.stdout.Bytes(), &got); err != nil {
