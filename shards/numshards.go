@@ -103,7 +103,7 @@ func (s *numShardsCache) keep(n int64, at time.Time) {
 	s.n, s.until = n, at.Add(numShardsLife)
 }
 
-// known returns the number, unless it is not known.
+// known returns the number. It reports false if none is kept, or if that is too old.
 func (s *numShardsCache) known() (n int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -432,8 +432,8 @@ func (r *ordering) lastWrites() []time.Time {
 
 // at returns what a shop's orders may have added up to at an instant: first by the times of their
 // commits, then without some that were not answered yet. The emulator gives a commit its time
-// before it applies it. On a busy machine a snapshot in between lacks commits of up to 100 ms
-// before it, as seen under eight demos at once. Firestore's snapshots do not.
+// before it applies it. On a busy machine a snapshot in between lacks commits that are up to 90 ms
+// older than it, as seen with eight demos at once. Firestore's snapshots do not.
 func (r *ordering) at(shop int, instant time.Time) []ShopTotals {
 	byCommit := func(v version, t time.Time) int { return v.committed.Compare(t) }
 
@@ -467,7 +467,8 @@ func (r *ordering) at(shop int, instant time.Time) []ShopTotals {
 	return possible
 }
 
-// right reports whether each of the totals is one of those that are possible.
+// right reports whether each of the totals is one of those that are possible. They need not be of
+// one: each total has a query of its own, and the emulator may apply a commit in between.
 func (t ShopTotals) right(possible []ShopTotals) bool {
 	return slices.ContainsFunc(possible, func(p ShopTotals) bool { return p.Orders == t.Orders }) &&
 		slices.ContainsFunc(possible, func(p ShopTotals) bool { return p.Revenue == t.Revenue }) &&
