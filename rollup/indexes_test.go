@@ -125,6 +125,29 @@ func TestIndexesOfSeveralRoutes(t *testing.T) {
 	}
 }
 
+// Only a plain sum of all documents can do without its index: the option documents is for no other
+// route.
+func TestRemedy(t *testing.T) {
+	for _, test := range []struct {
+		route, want string
+	}{
+		{"orders/{order} -> totals/orders : amount", `create the index orders (amount ASC), or add ": documents" to the route to have each document read, which bills one read a document`},
+		{"orders/{order} -> totals/orders : sum(amount) where paid == true as revenue", "create the index orders (paid ASC, amount ASC)"},
+		{"orders/{order} by shop -> shops/{shop} : amount : existing", "create the index orders (shop ASC, amount ASC)"},
+		{"orders/{order} -> totals/orders : maximum(amount) as largest", "create the index orders (amount DESC)"},
+		{"orders/{order} by shop -> shops/{shop} : count() where paid == true as sold : existing", "create the index orders (paid ASC) and orders (shop ASC)"},
+	} {
+		routes, err := ParseRoutes(test.route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := routes[0]
+		if d := cmp.Diff(test.want, r.Remedy(r.IndexesOf(r.queries[0]))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.route, d)
+		}
+	}
+}
+
 func spelt(indexes []Index) []string {
 	var all []string
 	for _, x := range indexes {

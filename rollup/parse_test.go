@@ -80,6 +80,34 @@ segment 1 is empty
 			"a capture stands for one whole segment, as {counter}; a name with a space or another odd character stands in backticks: `my a`\n" +
 			"  a/{my a}/s/{s} -> r/{my a} : n\n" +
 			"        ^"},
+		{"a long name with spaces", "a/{a}/s/{s} -> r/{a} : n, x" + strings.Repeat(" x", 50), "\n" +
+			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks\n" +
+			"  a/{a}/s/{s} -> r/{a} : n, x" + strings.Repeat(" x", 50) + "\n" +
+			"                              ^"},
+		{"a name with quotes in it", "a/{a}/s/{s} -> r/{a} : the so \"called\" n", "\n" +
+			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `the so \"called\" n`\n" +
+			"  a/{a}/s/{s} -> r/{a} : the so \"called\" n\n" +
+			"                             ^"},
+		{"a name with a space on a line that continues a route", "a/{a}/s/{s} -> r/{a} : n,\n  m k", "\n" +
+			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `m k`\n" +
+			"  m k\n" +
+			"    ^"},
+		{"a collection in quotes, behind a semicolon on an indented line", "a/{a}/s/{s} -> r/{a} : n\n  ; \"b\"/{b} -> q/{b} : n", "\n" +
+			"want a collection, a document's id or a capture such as {counter}\n" +
+			"  ; \"b\"/{b} -> q/{b} : n\n" +
+			"    ^"},
+		{"a capture of many segments", "a/{a=**}/s/{s} -> r/{a} : n", "\n" +
+			"a capture stands for one whole segment, as {counter}\n" +
+			"  a/{a=**}/s/{s} -> r/{a} : n\n" +
+			"      ^"},
+		{"a capture of some documents", "a/{a=x}/s/{s} -> r/{a} : n", "\n" +
+			"a capture stands for one whole segment, as {counter}\n" +
+			"  a/{a=x}/s/{s} -> r/{a} : n\n" +
+			"      ^"},
+		{"a capture with a star", "a/{a*}/s/{s} -> r/{a} : n", "\n" +
+			"a capture stands for one whole segment, as {counter}\n" +
+			"  a/{a*}/s/{s} -> r/{a} : n\n" +
+			"      ^"},
 		{"a word of routes", "a/{a}/by/{s} -> r/{a} : n", "\n" +
 			"by is a word of routes; as a name it stands in backticks: `by`\n" +
 			"  a/{a}/by/{s} -> r/{a} : n\n" +
@@ -204,6 +232,10 @@ want a field, as in sum(amount)
 			"shop is the group, so each counter tests it already\n" +
 			"  orders/{order} by shop -> shops/{shop} : count() where shop == \"7\" as orders : existing\n" +
 			"                                                         ^"},
+		{"the group as a condition, in a map", "orders/{order} by shop.id -> shops/{shop.id} : count() where shop.id == \"7\" as orders : existing", "\n" +
+			"shop.id is the group, so each counter tests it already\n" +
+			"  orders/{order} by shop.id -> shops/{shop.id} : count() where shop.id == \"7\" as orders : existing\n" +
+			"                                                               ^"},
 		{"a short form", "a/{a}/s/{s} -> r/{a} : avg(n) as m", "\n" +
 			"avg() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean average()?\n" +
 			"  a/{a}/s/{s} -> r/{a} : avg(n) as m\n" +
@@ -249,6 +281,51 @@ want a field, as in sum(amount)
 	}
 }
 
+// A conflict is told of the later route, and names the earlier one.
+func TestConflictsNameRoutes(t *testing.T) {
+	for _, test := range []struct {
+		routes []string
+		want   string // 0, 1 and 2 in angle brackets are the routes
+	}{
+		{[]string{"a/{a}/s/{s} -> r/{a} : n", "b/{b} -> r/x : n"},
+			`route <1>: its roll-ups and those of route <0> could be one document; spell both alike, or give each roll-ups of its own`},
+		{[]string{"a/{a} -> q/x : n", "rollup_audit/{s} -> r/x : n"},
+			`route <1>: the source matches rollup_audit/{id}, which Tally writes itself; every roll-up would trigger another, without end`},
+		{[]string{"a/{a} -> q/x : n", "b/{b} -> rollup_audit/x : n"},
+			`route <1>: the roll-up rollup_audit/x is where Tally keeps rollup_audit/{id}; choose another path`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m", "c/{c} -> r/x : m"},
+			`route <2>: its total "m" and that of route <1> have one name in one roll-up; name one of them otherwise with "as"`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : n", "c/{c} -> r/x : n"},
+			`route <1>: its total "n" and that of route <0> have one name in one roll-up; name one of them otherwise with "as"
+route <2>: its total "n" and that of route <1> have one name in one roll-up; name one of them otherwise with "as"`},
+		{[]string{"a/{a}/s/{s} -> r/{a} : n", "a/x/s/{s} -> q/x : n"},
+			`route <1>: its source and that of route <0> could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart`},
+		{[]string{"a/{a} -> r/x : n", "a/{b} -> q/x : n : every 10s"},
+			`route <1>: it and route <0> have one source; say the same "every" in both`},
+		{[]string{"a/{a} -> r/x : n", "a/{b} -> r/x : m"},
+			`route <1>: it and route <0> make one roll-up of one source; put all totals into one of them`},
+		{[]string{"a/{a} -> b/x : n", "b/{b} -> r/x : n"},
+			`route <0>: the roll-up b/x matches the source b/{b}; writing it would trigger another roll-up, without end`},
+		{[]string{"a/{a} -> b/x : n", "b/{b}/s/{s} -> r/{b} : n"},
+			`route <0>: the roll-up b/x is a document above the source b/{b}/s/{s}, and Tally would create and remove it; add the option existing if the app writes it, or choose another path`},
+		{[]string{"a/{a} -> b/x : frozen : existing", "b/{b}/s/{s} -> r/{b} : n"},
+			`route <0>: the total "frozen" has the name of a field by which the counter's own document b/x tells clients and rules about its shards; name it otherwise with "as"`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : every 10s"},
+			`route <1>: it and route <0> make one roll-up; say the same "every" in both`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : existing"},
+			`route <1>: it and route <0> make one roll-up; say "existing" in both, or in neither`},
+	} {
+		want := test.want
+		for i, r := range test.routes {
+			want = strings.ReplaceAll(want, fmt.Sprintf("<%d>", i), fmt.Sprintf("%q", r))
+		}
+		_, err := rollup.ParseRoutes(strings.Join(test.routes, "\n"))
+		if d := cmp.Diff(want, fmt.Sprint(err)); d != "" {
+			t.Errorf("%q (-want +got):\n%s", test.routes, d)
+		}
+	}
+}
+
 // Every route has one spelling, by which it is stored and shown.
 func TestSpelling(t *testing.T) {
 	for text, want := range map[string]string{
@@ -274,6 +351,7 @@ func TestSpelling(t *testing.T) {
 		"s/{s} -> r/x : count()where b==\"; -> : , \\\" \u00e9\"and a.x==2.0 as n":       `s/{s} -> r/x : count() where a.x == 2 and b == "; -> : , \" é" as n`,
 		"s/{s} -> r/x : sum(n) where a == null and b == false as n, n where c==1e3 as m": "s/{s} -> r/x : sum(n) where a == null and b == false as n, sum(n) where c == 1000 as m",
 		"s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m":          "s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m",
+		"s/{s} -> r/x : n where a == 1E3 and b == 0.30000000000000004 as n":              "s/{s} -> r/x : sum(n) where a == 1000 and b == 0.30000000000000004 as n",
 		"s/{s} -> r/x : earliest(at) as at, sum(a.b) as c":                               "s/{s} -> r/x : earliest(at) as at, a.b as c",
 		"s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == -0 as n":          "s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == 0 as n",
 	} {
@@ -302,6 +380,7 @@ func TestLines(t *testing.T) {
 		"CRLF":                       strings.ReplaceAll(want, "\n", "\r\n\r\n") + "\r\n",
 		"continued":                  "a/{a}/s/{s}\n -> r/{a}\n : n,\n m : existing\nb/{b}/s/{s} -> q/{b}\n\t\t: n\nc/{c}/s/{s} -> p/{c} : n",
 		"all indented":               "\n\t\ta/{a}/s/{s} -> r/{a} : n, m\n\t\t\t: existing\n\t\tb/{b}/s/{s} -> q/{b} : n\n\tc/{c}/s/{s} -> p/{c} : n\n",
+		"indented by wide spaces":    strings.ReplaceAll("\u3000"+strings.ReplaceAll(want, "\n", "\n\u3000"), " : n, m", "\n  : n, m"),
 		"comments between":           "# a\na/{a}/s/{s} -> r/{a} :\n# b; c -> d\n\n  # `\n  n, m : existing\n#\nb/{b}/s/{s} -> q/{b} : n\n# c\nc/{c}/s/{s} -> p/{c} : n\n# end",
 		"indented behind semicolons": "a/{a}/s/{s} -> r/{a} : n, m : existing;\n  b/{b}/s/{s} -> q/{b} : n; c/{c}/s/{s} ->\n    p/{c} : n",
 	} {

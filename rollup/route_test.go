@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -254,9 +255,16 @@ func TestHash(t *testing.T) {
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views as seen",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, seen as views",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, count() as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, average(views) as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views where ok == true as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views where ok == false as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views where ok == true and kind == 1 as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views where ok == true and kind == 2 as views",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes as views, views as likes",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes\na/{a}/c/{b}/s/{s} -> r/{b}/of/{a} : views",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes\na/{a}/c/{b}/s/{s} -> r/{a}/of/{b} : views",
+		"s/{s} by shop -> r/{shop} : likes, views : existing",
+		"s/{s} by home -> r/{home} : likes, views : existing",
 	} {
 		if text, ok := seen[hash(other)]; ok {
 			t.Errorf("%s has the hash of %s", other, text)
@@ -341,26 +349,38 @@ func TestRoutesOfOnePattern(t *testing.T) {
 		orders/{order} by shop -> shops/{shop} : count() as orders : existing
 		orders/{o} by buyer.id -> users/{buyer.id} : count() as bought : existing
 		orders/{o} by seller -> users/{seller} : count() as sold : existing
-		orders/{o} -> totals/orders : count()`)
+		orders/{o} -> totals/orders : count()
+		orders/{o} -> totals/amounts : count() as n, sum(amount) where kind == "x" and paid == true as paid`)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	before := map[string]any{"shop": "a", "buyer": map[string]any{"id": "ann"}, "seller": "bob", "note": "x"}
-	moved := map[string]any{"shop": "b", "buyer": map[string]any{"id": "ann"}, "seller": "ann", "note": "x"}
-	noted := map[string]any{"shop": "a", "buyer": map[string]any{"id": "ann"}, "seller": "bob", "note": "y"}
-	strange := map[string]any{"shop": int64(7), "buyer": "ann", "seller": "no/id"}
+	before := map[string]any{"shop": "a", "buyer": map[string]any{"id": "ann"}, "seller": "bob", "note": "x", "kind": "x", "paid": true, "amount": int64(5)}
+	changed := func(field string, value any) map[string]any {
+		after := maps.Clone(before)
+		after[field] = value
+		return after
+	}
+	moved := changed("shop", "b")
+	moved["seller"] = "ann"
+	strange := map[string]any{"shop": int64(7), "buyer": "ann", "seller": "no/id", "kind": "x", "paid": true, "amount": int64(5)}
+
+	all := []string{"shops/a", "users/ann", "users/bob", "totals/orders", "totals/amounts"}
+	some := []string{"shops/a: unchanged", "users/ann: unchanged", "users/bob: unchanged", "totals/orders: unchanged", "totals/amounts"}
 	for _, test := range []struct {
 		name          string
 		before, after map[string]any
 		want          []string
 	}{
-		{"created", nil, before, []string{"shops/a", "users/ann", "users/bob", "totals/orders"}},
-		{"deleted", before, nil, []string{"shops/a", "users/ann", "users/bob", "totals/orders"}},
-		{"moved", before, moved, []string{"shops/a", "shops/b", "users/ann", "users/bob", "totals/orders: unchanged"}},
-		{"unchanged", before, noted, []string{"shops/a: unchanged", "users/ann: unchanged", "users/bob: unchanged", "totals/orders: unchanged"}},
-		{"in no group", nil, strange, []string{"totals/orders"}},
-		{"in no group any more", before, strange, []string{"shops/a", "users/ann", "users/bob", "totals/orders: unchanged"}},
+		{"created", nil, before, all},
+		{"deleted", before, nil, all},
+		{"moved", before, moved, []string{"shops/a", "shops/b", "users/ann", "users/bob", "totals/orders: unchanged", "totals/amounts: unchanged"}},
+		{"unchanged", before, changed("note", "y"), []string{"shops/a: unchanged", "users/ann: unchanged", "users/bob: unchanged", "totals/orders: unchanged", "totals/amounts: unchanged"}},
+		{"another amount", before, changed("amount", int64(6)), some},
+		{"another by the first condition", before, changed("kind", "y"), some},
+		{"another by the second condition", before, changed("paid", false), some},
+		{"in no group", nil, strange, []string{"totals/orders", "totals/amounts"}},
+		{"in no group any more", before, strange, []string{"shops/a", "users/ann", "users/bob", "totals/orders: unchanged", "totals/amounts: unchanged"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			source, covered := routes.Source("orders/1")
@@ -381,7 +401,10 @@ func TestRoutesOfOnePattern(t *testing.T) {
 		})
 	}
 
-	if _, covered := routes.Source("shops/a"); covered {
+	if d := cmp.Diff([]document.Field{"shop", "buyer.id", "seller"}, routes.Groups("orders/1")); d != "" {
+		t.Errorf("fields of groups (-want +got):\n%s", d)
+	}
+	if _, covered := routes.Source("shops/a"); covered || routes.Groups("shops/a") != nil {
 		t.Error("a roll-up is covered")
 	}
 }
