@@ -45,6 +45,24 @@ func TestAuditOfFilteredTotals(t *testing.T) {
 	})
 }
 
+// So it is if another route of the counter, whether before or after, has no documents.
+func TestAuditOfFilteredAndNone(t *testing.T) {
+	const other = "posts/{post}/likes/{like} -> comments/{post} : count() as likes"
+	for _, text := range []string{approved + "\n" + other, other + "\n" + approved} {
+		routes := mustRoutes(text)
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			w.store.Put("posts/7/comments/1", map[string]any{"approved": false})
+			for range 3 {
+				report, err := rollup.Audit(w.t.Context(), w.store, routes, w.auditOptions())
+				if err != nil || report.Removed != 0 || w.store.Get("comments/7")["approved"] != int64(0) {
+					t.Errorf("%q: %+v, %v; the roll-up is %v", text, report, err, w.store.Get("comments/7"))
+				}
+				time.Sleep(2 * time.Hour)
+			}
+		})
+	}
+}
+
 // The schedule renews as_of of such a counter, and visits it as any other.
 func TestKeepOfFilteredTotals(t *testing.T) {
 	const every = 10 * time.Second

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,7 +76,11 @@ func (s hanging) All(ctx context.Context, t *rollup.Template, from string, limit
 }
 
 func (s hanging) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
-	if err := s.hangs(ctx, "load"); err != nil {
+	what := "load"
+	if strings.HasPrefix(string(of), "untold-") {
+		what = "note"
+	}
+	if err := s.hangs(ctx, what); err != nil {
 		return rollup.Cursor{}, err
 	}
 	return s.AuditStore.LoadCursor(ctx, of)
@@ -120,4 +125,24 @@ func TestCallsThatHang(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A note that is never read costs an audit one time-out, too.
+func TestNoteThatHangs(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.left()
+		store := hanging{w.store, "note", new(atomic.Int32)}
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Hour)
+		defer cancel()
+
+		o := w.patient()
+		began := time.Now()
+		report, err := rollup.Audit(ctx, store, byShop, o)
+		if took := time.Since(began) - o.Grace; took < hold || took > hold+cadence {
+			t.Errorf("it took %v and the grace, want the time-out of %v", took, hold)
+		}
+		if err != nil || report.Drift != 1 || store.calls.Load() != 1 {
+			t.Errorf("%+v, %v after %d calls that hung; want a drift after one", report, err, store.calls.Load())
+		}
+	})
 }

@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,57 @@ func TestUntold(t *testing.T) {
 	}
 }
 
+// A note that cannot be read hides no drift.
+func TestUntoldUnread(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.left()
+		w.note("orders/1")
+		store := unread{w.store, untoldOf(byShop[0])}
+		report, err := rollup.Audit(w.t.Context(), store, byShop, w.patient())
+		if err != nil || report.RolledUp != 1 || report.Drift != 1 {
+			t.Errorf("%+v: %v; want a drift", report, err)
+		}
+		if !strings.Contains(w.log.String(), "the note about events without their documents was not read") {
+			t.Errorf("logged:\n%s", &w.log)
+		}
+	})
+}
+
+// An unread store cannot read one of its cursors.
+type unread struct {
+	rollup.AuditStore
+	cursor rollup.Work
+}
+
+func (s unread) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
+	if of == s.cursor {
+		return rollup.Cursor{}, errors.New("unavailable")
+	}
+	return s.AuditStore.LoadCursor(ctx, of)
+}
+
+// A document that several routes cover is noted for each that has groups, wherever it stands among
+// the others.
+func TestUntoldOfSeveralRoutes(t *testing.T) {
+	routes := mustRoutes(`
+		orders/{order} -> totals/orders : count()
+		orders/{order} by shop -> shops/{shop} : count() as orders : existing
+		orders/{order} by buyer -> users/{buyer} : count() as bought : existing`)
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		store := &savings{AuditStore: w.store}
+		source, _ := routes.Source("orders/1")
+		if err := rollup.NewUntold(store).Note(w.t.Context(), source); err != nil {
+			t.Error(err)
+		}
+		if want := []rollup.Work{untoldOf(routes[1]), untoldOf(routes[2])}; !slices.Equal(store.of, want) {
+			t.Errorf("noted %v, want %v", store.of, want)
+		}
+	})
+}
+
+// untoldOf returns the Work of the notes for a route's template.
+func untoldOf(r *rollup.Route) rollup.Work { return rollup.Work("untold-" + r.Template.Hash()) }
+
 // note notes an event without its document.
 func (w *world) note(path string) {
 	w.t.Helper()
@@ -99,8 +151,8 @@ func TestUntoldAllTheTime(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if store.saved != 10 {
-			t.Errorf("%d notes in ten minutes, want 10", store.saved)
+		if n := len(store.of); n != 10 {
+			t.Errorf("%d notes in ten minutes, want 10", n)
 		}
 	})
 }
@@ -121,21 +173,21 @@ func TestUntoldFails(t *testing.T) {
 		if err := u.Note(w.t.Context(), order); err != nil {
 			t.Error(err)
 		}
-		if store.saved != 4 {
-			t.Errorf("tried %d times, want 4", store.saved)
+		if n := len(store.of); n != 4 {
+			t.Errorf("tried %d times, want 4", n)
 		}
 	})
 }
 
-// savings are a store that counts the cursors saved, and may fail to.
+// savings are a store that remembers which cursors were saved, and may fail to save them.
 type savings struct {
 	rollup.AuditStore
-	saved int
-	err   error
+	of  []rollup.Work
+	err error
 }
 
 func (s *savings) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
-	s.saved++
+	s.of = append(s.of, of)
 	if s.err != nil {
 		return time.Time{}, s.err
 	}
