@@ -32,16 +32,18 @@ func TestAuditExplains(t *testing.T) {
 		rollUp("right", 1, map[string]any{"n": int64(1), "stars": int64(4), "rating": 4.0, "best": int64(4), "last": at})
 		rollUp("some", 1, map[string]any{"n": int64(1), "stars": int64(3), "rating": 4.0, "best": nil, "last": at.Add(time.Hour)})
 		rollUp("lacks", 1, map[string]any{"n": int64(1), "stars": int64(4), "best": int64(4), "last": at})
+		rollUp("none", 0, map[string]any{"n": int64(0), "stars": int64(4), "rating": 4.0, "best": int64(4), "last": at})
 		rollUp("fewer", 2, map[string]any{"n": int64(1), "stars": int64(4), "rating": 4.0, "best": int64(4), "last": at})
 
 		var log bytes.Buffer
 		o := rollup.AuditOptions{Options: rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))}, Concurrency: 1, Grace: time.Second, DryRun: true}
-		if report, err := rollup.Audit(t.Context(), &s, routes, o); err != nil || report.Differing != 3 {
-			t.Errorf("%+v, %v; want 3 that differ", report, err)
+		if report, err := rollup.Audit(t.Context(), &s, routes, o); err != nil || report.Differing != 4 {
+			t.Errorf("%+v, %v; want 4 that differ", report, err)
 		}
 		for post, want := range map[string]string{
 			"some":  `"best null → 4, last 2026-01-02T04:04:05Z → 2026-01-02T03:04:05Z, stars 3 → 4"`,
 			"lacks": `"rating none → 4"`,
+			"none":  `"n 0 → 1, tally.num_shards 0 → 1"`,
 			"fewer": `"tally.num_shards 2 → 1"`,
 		} {
 			if line := "counter=posts/" + post + " differs=" + want + " num_shards="; !strings.Contains(log.String(), line) {

@@ -292,6 +292,31 @@ func TestKeepGoesOnAfterFailures(t *testing.T) {
 	}
 }
 
+// A report names what went wrong in one order.
+func TestKeepReportIsSorted(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		var want rollup.KeepReport
+		for i := range 8 {
+			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+			w.store.Increment(fmt.Sprintf("counters/full-%d/shards/0", i), "count", 1)
+			want.Errors = append(want.Errors, fmt.Sprintf("rollup: rollups/%d not kept: unavailable", i))
+			want.UnkeptCounters = append(want.UnkeptCounters, fmt.Sprintf("rollups/full-%d: %v", i, rollup.ErrUnkept))
+		}
+		want.Counters, want.Failed, want.Unkept = 16, 8, 8
+
+		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c rollup.Counter) error {
+			if strings.HasPrefix(c.RollUp, "rollups/full-") {
+				return rollup.ErrUnkept
+			}
+			return errors.New("unavailable")
+		}}
+		report, _ := w.keep(store, time.Time{}, nil)
+		if d := cmp.Diff(want, ageless(report)); d != "" {
+			t.Errorf("report (-want +got):\n%s", d)
+		}
+	})
+}
+
 // A write that was refused or lost is tried again, and counted once.
 func TestKeepTriesAgain(t *testing.T) {
 	for name, lost := range map[string]error{"refused": rollup.ErrConflict, "answer lost": errors.New("answer lost")} {
