@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
 )
 
 func configured(t *testing.T, variables map[string]string) Config {
@@ -42,6 +43,20 @@ func TestAckDeadline(t *testing.T) {
 		if got := configured(t, map[string]string{"TALLY_HOLD_LIMIT": limit, "TALLY_CADENCE": "300ms"}).AckDeadline(); got != want {
 			t.Errorf("hold limit %s: %v, want %v", limit, got, want)
 		}
+	}
+}
+
+// An audit obeys the same pace as events do. Its calls may take longer than those for which an event
+// is held.
+func TestAuditOptions(t *testing.T) {
+	c := configured(t, map[string]string{"TALLY_CADENCE": "500ms", "TALLY_BURST": "3"})
+	want := rollup.AuditOptions{
+		Options:     rollup.Options{Cadence: 500 * time.Millisecond, Burst: 3, Timeout: 45 * time.Second},
+		Concurrency: 32,
+		Grace:       31500 * time.Millisecond,
+	}
+	if d := cmp.Diff(want, c.AuditOptions(nil)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 

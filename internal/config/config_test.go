@@ -68,6 +68,8 @@ func TestConfigProblems(t *testing.T) {
 			[]string{`"" is no`, `"Orders" is no`, "names (default) twice", `"a--b-" is no`, `"0abc" is no`, `dd" is no`, `bf6" is no`}},
 		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every 1.001s\" to the route"}},
 		{map[string]string{"TALLY_BURST": "0", "TALLY_SCHEDULE_PERIOD": "-1m"}, []string{"TALLY_BURST=0: want at least 1", "TALLY_SCHEDULE_PERIOD=-1m0s: want more than 0"}},
+		{map[string]string{"TALLY_CADENCE": "0s", "TALLY_SCHEDULE_PERIOD": "0s", "TALLY_KEEP_READS_PER_TICK": "0"},
+			[]string{"TALLY_CADENCE=0s: want more than 0", "TALLY_SCHEDULE_PERIOD=0s: want more than 0", "TALLY_KEEP_READS_PER_TICK=0: want more than 0"}},
 		{map[string]string{"TALLY_BURST": "many", "TALLY_SCHEDULE_PERIOD": "10"}, []string{`TALLY_BURST="many"`, `TALLY_SCHEDULE_PERIOD="10"`}},
 		{map[string]string{"GOOGLE_CLOUD_PROJECT": ""}, []string{"GOOGLE_CLOUD_PROJECT is not set"}},
 		{map[string]string{"TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "5s"}, []string{"TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=5s: want more than 5s"}},

@@ -132,6 +132,35 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// Each kind of value answers for itself only.
+func TestKinds(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for _, test := range []struct {
+		value   value.Value
+		integer bool
+		time    bool
+		null    bool
+		double  bool
+		number  bool
+	}{
+		{value: value.Int(7), integer: true, number: true},
+		{value: value.Value{}, integer: true, number: true},
+		{value: value.Double(7), double: true, number: true},
+		{value: value.Timestamp(at), time: true},
+		{value: value.Null, null: true},
+	} {
+		v := test.value
+		_, integer := v.Int64()
+		got, isTime := v.Time()
+		if integer != test.integer || isTime != test.time || v.IsNull() != test.null || v.IsDouble() != test.double || v.IsNumber() != test.number {
+			t.Errorf("%v: an integer %v, a time %v, null %v, a double %v, a number %v", v, integer, isTime, v.IsNull(), v.IsDouble(), v.IsNumber())
+		}
+		if isTime && got != at || !isTime && !got.IsZero() {
+			t.Errorf("%v: the time %v", v, got)
+		}
+	}
+}
+
 func TestPlus(t *testing.T) {
 	for _, test := range []struct{ a, b, want value.Value }{
 		{value.Int(1), value.Int(-3), value.Int(-2)},
