@@ -398,7 +398,7 @@ func (f *flushed) Flush() {
 }
 
 // An event's answer is sent before SIGTERM may end the process: the server sends it only after the
-// function has returned.
+// function has returned. The answer has a length, so that all of it is sent.
 func TestAnswerIsSentBeforeTheEnd(t *testing.T) {
 	w := newWorld(t)
 	s, _ := w.setup()
@@ -408,6 +408,9 @@ func TestAnswerIsSentBeforeTheEnd(t *testing.T) {
 			w.OnWrite(answer, event(w.t, "e", project, database, "counters/c/shards/0"))
 			if !answer.sent || answer.tooLate {
 				w.t.Errorf("%s: sent %v, too late %v", database, answer.sent, answer.tooLate)
+			}
+			if length := answer.Header().Get("Content-Length"); length != "0" {
+				w.t.Errorf("%s: the answer's length is %q, want 0", database, length)
 			}
 		}
 	})
