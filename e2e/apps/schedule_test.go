@@ -166,6 +166,31 @@ func TestScheduleStopsAtItsReads(t *testing.T) {
 	}
 }
 
+// The report's bill is that of both kinds of work: of routes that say "every", and of the others.
+func TestScheduleBillsAll(t *testing.T) {
+	t.Parallel()
+	project := emulatortest.Project(t)
+	const each = 10
+	w := &database{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
+	for i := range each {
+		w.set(fmt.Sprintf("counters/%d/shards/0", i), map[string]any{"count": i})
+		w.set(fmt.Sprintf("daily/%d/shards/0", i), map[string]any{"count": i})
+	}
+	a := newProcesses("TALLY_ROUTES=" + rollup.DefaultRoute + "; daily/{c}/shards/{s} -> daily_rollups/{c} : count : every 24h").of(project)
+
+	answer := httptest.NewRecorder()
+	a.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/", nil))
+	var report struct{ Databases map[string]tickReport }
+	err := json.Unmarshal(answer.Body.Bytes(), &report)
+	if err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("status %d: %s: %v", answer.Code, answer.Body, err)
+	}
+	got := report.Databases["(default)"]
+	if got.RolledUp != each || got.Every.RolledUp != each || got.Billed.Writes < 2*each {
+		t.Errorf("%d and %d rolled up, and %+v billed; want %d each, and a write for each", got.RolledUp, got.Every.RolledUp, got.Billed, each)
+	}
+}
+
 // Two calls at once, of which Cloud Scheduler makes no secret.
 func TestScheduleOverlaps(t *testing.T) {
 	t.Parallel()
