@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"path"
 	"reflect"
 	"testing"
 
@@ -105,5 +106,39 @@ func TestPlanChangesNothing(t *testing.T) {
 	}
 	if diff := cmp.Diff(first, second, everything); diff != "" {
 		t.Errorf("the plans (-first +second):\n%s", diff)
+	}
+}
+
+// Events of a new route come only when the functions know it, and events of an old one only while
+// they do. What is written meanwhile is audited.
+func TestOrder(t *testing.T) {
+	have := troubled(t)
+	d, err := Describe(options(t, rollup.DefaultRoute+"; "+orderRoutes), have, "abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Deploy(have, true, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var got []string
+	for _, s := range p.Steps {
+		switch {
+		case s.Does == Pause:
+			got = append(got, s.shown().String())
+		case s.Of == Function, s.Of == Trigger, s.Of == Job:
+			got = append(got, string(s.Does)+" "+path.Base(s.Name))
+		}
+	}
+	want := []string{
+		"delete tally-old-1a2b3c", "sleep 600",
+		"update tally-on-write", "create tally-on-schedule",
+		"delete tally-counters-shards-78fea5", "create tally-counters-shards-78fea5", "create tally-orders-964b9b",
+		"create tally-orders-counters-shards-188118", "create tally-orders-orders-152d65",
+		"create tally", "audit tally",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
