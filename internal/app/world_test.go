@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -79,7 +80,11 @@ func newWorld(t *testing.T, variables ...string) *world {
 	}
 	s.open = func(_ context.Context, id string) (documentStore, error) {
 		w.opened.Add(1)
-		return w.stores[id], nil
+		opened, ok := w.stores[id]
+		if !ok {
+			return nil, fmt.Errorf("there is no database %s", id)
+		}
+		return opened, nil
 	}
 	return w
 }
