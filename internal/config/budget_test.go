@@ -46,8 +46,8 @@ func TestAckDeadline(t *testing.T) {
 	}
 }
 
-// An audit obeys the same pace as events do. Its calls may take longer than those for which an event
-// is held.
+// An audit obeys the same pace as events do. Its calls may take longer than those for which an
+// event is held.
 func TestAuditOptions(t *testing.T) {
 	c := configured(t, map[string]string{"TALLY_CADENCE": "500ms", "TALLY_BURST": "3"})
 	want := rollup.AuditOptions{
