@@ -54,8 +54,7 @@ func TestMutations(t *testing.T) {
 			alone = append(alone, n)
 		}
 	}
-	together.build(t, ".", "../e2e/apps", "../internal/app", "../internal/config", "../internal/deploy", "../internal/doctor",
-		"../internal/firestorestore", "../internal/storetest", "../internal/trigger", "../shards")
+	together.build(t, ".", "../e2e/apps", "../internal/app", "../internal/firestorestore", "../internal/storetest", "../shards")
 	e, err := emulator.Start(t.Context(), emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
