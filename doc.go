@@ -48,7 +48,8 @@
 // killed and frozen, and Firestore pauses, fails and is far away. e2e/apps runs the ways in which
 // apps keep counters, e2e/rules attacks the security rules, e2e/bench measures, e2e/googletest
 // stands in for Google's APIs of deployments. emulatortest gives each package's tests an emulator,
-// and internal/needs says what the tests need of a machine.
+// its command share gives many packages one, and internal/needs says what the tests need of a
+// machine.
 //
 // docs holds the pages, with tests that compare them with the code; docs/test runs what they show,
 // of which likes is the Go. The pages in docs/design say how the parts work together, and why it is

@@ -4,18 +4,22 @@ package rollup_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,15 +37,21 @@ type mutation struct {
 	test     string // of this package, or of the file's if that has tests; with a folder, of that
 }
 
+var (
+	onlyChanged     = flag.Bool("mutations.changed", false, "leave out the mutations of rules whose code and tests are as they were when -mutations.update last wrote them down")
+	mutationsUpdate = flag.Bool("mutations.update", false, "write down the rules whose mutations were all noticed, for -mutations.changed")
+)
+
 // TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices
 // is a missing test.
 //
 //	go test -tags=mutations -timeout=30m -run=TestMutations ./rollup
 //	go test -tags=mutations -timeout=30m -run=TestMutations/logged-once ./rollup # one rule's
+//	go test -tags=mutations -timeout=30m -run=TestMutations ./rollup -mutations.changed -mutations.update
 //
-// One build holds all the mutants: each function that a mutation changes begins by calling its
-// mutant if an environment variable says so. A mutation outside of functions takes a build of its
-// own.
+// One build of a folder holds all the mutants that its tests notice: each function that a mutation
+// changes begins by calling its mutant if an environment variable says so. A mutation outside of
+// functions takes a build of its own.
 func TestMutations(t *testing.T) {
 	together := newMutants()
 	var alone []int
@@ -54,13 +64,33 @@ func TestMutations(t *testing.T) {
 			alone = append(alone, n)
 		}
 	}
-	together.build(t, ".", "../e2e/apps", "../internal/app", "../internal/firestorestore", "../internal/storetest", "../shards")
+
+	hashes := hashRules(t)
+	run := toRun(t, hashes)
+	t.Logf("%d of %d mutations", len(run), len(mutations))
+	if len(run) == 0 {
+		return
+	}
+
+	var dirs []string
+	for _, n := range run {
+		dirs = append(dirs, mutations[n].dir())
+	}
+	slices.Sort(dirs)
+	together.build(t, slices.Compact(dirs)...)
 	e, err := emulator.Start(t.Context(), emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Stop() })
-	for n, m := range mutations {
+
+	var mu sync.Mutex
+	noticed := make(map[string]int) // mutations by rule
+	if *mutationsUpdate {
+		t.Cleanup(func() { writeNoticed(t, hashes, noticed) })
+	}
+	for _, n := range run {
+		m := mutations[n]
 		t.Run(m.rule+": "+m.name, func(t *testing.T) {
 			t.Parallel()
 			built := together
@@ -69,13 +99,132 @@ func TestMutations(t *testing.T) {
 				built.sources[m.file] = strings.Replace(together.sources[m.file], m.old, m.new, 1)
 				built.build(t, m.dir())
 			}
-			if out, err := built.run(t, n, m, emulatortest.Shared+"="+e.Addr()); err == nil {
+
+			out, err := built.run(t, n, m, emulatortest.Shared+"="+e.Addr())
+			switch {
+			case err == nil:
 				t.Errorf("survived %s", m.test)
-			} else if !strings.Contains(string(out), "--- FAIL: "+path.Base(m.test)) {
+			case !strings.Contains(string(out), "--- FAIL: "+path.Base(m.test)):
 				t.Errorf("%s did not fail, but:\n%s", m.test, out)
+			default:
+				mu.Lock()
+				noticed[m.rule]++
+				mu.Unlock()
 			}
 		})
 	}
+}
+
+// noticedFile has a line for each rule: its name, and the hash that it had when all its mutations
+// were last noticed.
+const noticedFile = "testdata/mutations.txt"
+
+// toRun returns the indexes of the mutations to run.
+func toRun(t *testing.T, hashes map[string]string) (run []int) {
+	noticed := readNoticed(t)
+	for n, m := range mutations {
+		if !*onlyChanged || noticed[m.rule] != hashes[m.rule] {
+			run = append(run, n)
+		}
+	}
+	return run
+}
+
+// readNoticed returns the hashes in noticedFile by rule.
+func readNoticed(t *testing.T) map[string]string {
+	data, err := os.ReadFile(noticedFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+
+	noticed := make(map[string]string)
+	for line := range strings.Lines(string(data)) {
+		rule, hash, _ := strings.Cut(strings.TrimSpace(line), " ")
+		noticed[rule] = hash
+	}
+	return noticed
+}
+
+// writeNoticed writes the hashes of the rules whose mutations were all noticed to noticedFile. Of
+// other rules it keeps what the file says, and it drops rules that have no mutations anymore.
+func writeNoticed(t *testing.T, hashes map[string]string, noticed map[string]int) {
+	of := make(map[string]int)
+	for _, m := range mutations {
+		of[m.rule]++
+	}
+
+	last := readNoticed(t)
+	var lines []string
+	for rule, hash := range hashes {
+		if noticed[rule] < of[rule] {
+			hash = last[rule]
+		}
+		if hash != "" {
+			lines = append(lines, rule+" "+hash+"\n")
+		}
+	}
+	slices.Sort(lines)
+	err := os.WriteFile(noticedFile, []byte(strings.Join(lines, "")), 0o644)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// hashRules returns a hash for each rule: of its mutations, of the files that they change, and of
+// the files that hold their tests.
+func hashRules(t *testing.T) map[string]string {
+	content := make(map[string][]byte)
+	read := func(file string) []byte {
+		if content[file] == nil {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content[file] = data
+		}
+		return content[file]
+	}
+
+	texts := make(map[string][]byte)
+	for _, m := range mutations {
+		text := fmt.Appendf(texts[m.rule], "%q\n", m)
+		text = append(text, read(m.file)...)
+		for _, file := range filesOfTest(t, &m, read) {
+			text = append(text, read(file)...)
+		}
+		texts[m.rule] = text
+	}
+
+	hashes := make(map[string]string)
+	for rule, text := range texts {
+		hashes[rule] = fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+	}
+	return hashes
+}
+
+// filesOfTest returns the files of a mutation's test: in this folder the one that holds it, or all
+// of the simulation's; otherwise all tests of its folder.
+func filesOfTest(t *testing.T, m *mutation, read func(string) []byte) []string {
+	name := path.Base(m.test)
+	pattern := "*_test.go"
+	if name == "TestSimulation" {
+		pattern = "sim_*.go"
+	}
+	files, err := filepath.Glob(filepath.Join(m.dir(), pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.dir() != "." || name == "TestSimulation" {
+		return files
+	}
+
+	for _, file := range files {
+		if strings.Contains(string(read(file)), "\nfunc "+name+"(") {
+			return []string{file}
+		}
+	}
+	t.Fatalf("no file has %s", m.test)
+	return nil
 }
 
 var softTable = flag.Uint64("soft.table", 0, "print as a table how many of so many seeds of TestSimulation break, and how many acknowledged events they lose, with each rule of events that concern several counters softened")

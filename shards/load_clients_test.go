@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,14 +37,32 @@ type load struct {
 	grown      sync.Cond // increments or failed changed
 	loaded     bool      // there are clients
 	failed     bool      // one of them
-	increments []committed
-	snapshots  []committed // of the watcher
+	increments []increment
+	snapshots  []snapshot // of the watcher
+	order      int        // of the last acknowledgement or the last snapshot's beginning
 }
 
-// committed is an increment and when it was committed, or a total and when it was read.
-type committed struct {
+// An increment is one that was acknowledged.
+type increment struct {
 	amount int64
-	at     time.Time
+	at     time.Time // of its commit
+	order  int       // of its acknowledgement
+}
+
+// A snapshot is a total that the watcher read.
+type snapshot struct {
+	total int64
+	at    time.Time // at which Firestore read it
+	order int       // of its beginning
+}
+
+// next returns the place of something that happens now in the order of acknowledgements and of
+// snapshots' beginnings.
+func (l *load) next() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.order++
+	return l.order
 }
 
 const (
@@ -112,8 +131,9 @@ func (l *load) increment(add func(ctx context.Context, client, n int) (int64, ti
 				} else {
 					l.t.Errorf("increment: %v", err)
 				}
+				order := l.next()
 				l.mu.Lock()
-				l.increments = append(l.increments, committed{amount, at})
+				l.increments = append(l.increments, increment{amount, at, order})
 				l.failed = l.failed || err != nil
 				l.grown.Broadcast()
 				l.mu.Unlock()
@@ -153,6 +173,7 @@ func (l *load) watch() {
 				return
 			default:
 			}
+			order := l.next()
 			v, err := l.counter.Verify(l.t.Context(), none)
 			if err != nil {
 				l.t.Errorf("snapshot: %v", err)
@@ -163,7 +184,7 @@ func (l *load) watch() {
 				l.t.Errorf("total %v is no integer", v.Counter)
 			}
 			l.mu.Lock()
-			l.snapshots = append(l.snapshots, committed{total, v.AsOf})
+			l.snapshots = append(l.snapshots, snapshot{total, v.AsOf, order})
 			l.mu.Unlock()
 		}
 	})
@@ -218,23 +239,48 @@ func (l *load) want(total int64) {
 	l.t.Logf("%d increments, %d snapshots", len(l.increments), len(l.snapshots))
 }
 
-// wantSnapshots fails the test unless each snapshot shows one of the totals that may be
-// seen at its time.
-func (l *load) wantSnapshots(may func(at time.Time) []int64) {
+// A base is what a snapshot may show: a total, and all increments that were committed after a time.
+type base struct {
+	total int64
+	after time.Time
+}
+
+// wantSnapshots fails the test unless each snapshot shows what one of its bases says.
+//
+// A snapshot must show each increment that was acknowledged before the snapshot began, and none
+// that was committed after its read time. The emulator may leave out an increment that was in
+// flight when the snapshot began, although its commit time is not after the read time.
+func (l *load) wantSnapshots(bases func(s snapshot) []base) {
 	l.t.Helper()
 	for _, s := range l.snapshots {
-		ok := false
-		totals := may(s.at)
-		for _, total := range totals {
-			ok = ok || s.amount == total
-		}
-		if !ok {
-			l.t.Errorf("a snapshot at %v shows %d, want one of %d", s.at, s.amount, totals)
+		may := bases(s)
+		if !slices.ContainsFunc(may, func(b base) bool { return l.shows(s, b) }) {
+			l.t.Errorf("a snapshot at %v shows %d, want %+v", s.at, s.total, may)
 		}
 	}
 	if len(l.snapshots) == 0 {
 		l.t.Error("no snapshot was taken")
 	}
+}
+
+// shows reports whether a snapshot shows what a base says.
+func (l *load) shows(s snapshot, b base) bool {
+	sums := map[int64]bool{b.total: true} // with each choice of the increments in flight
+	for _, i := range l.increments {
+		if !i.at.After(b.after) || i.order > s.order && i.at.After(s.at) {
+			continue
+		}
+
+		with := make(map[int64]bool)
+		for sum := range sums {
+			with[sum+i.amount] = true
+			if i.order > s.order {
+				with[sum] = true
+			}
+		}
+		sums = with
+	}
+	return sums[s.total]
 }
 
 var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)

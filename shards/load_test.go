@@ -45,7 +45,7 @@ func TestResizeUnderLoad(t *testing.T) {
 			if got, want := l.ids(), strings.Join(ids, " "); got != want {
 				t.Errorf("shards %s, want %s", got, want)
 			}
-			l.wantSnapshots(func(at time.Time) []int64 { return []int64{l.between(time.Time{}, at)} })
+			l.wantSnapshots(func(snapshot) []base { return []base{{}} })
 		})
 	}
 }
@@ -71,7 +71,7 @@ func TestResizeAlone(t *testing.T) {
 		return nil
 	})
 	l.want(total)
-	l.wantSnapshots(func(time.Time) []int64 { return []int64{total} })
+	l.wantSnapshots(func(snapshot) []base { return []base{{total: total}} })
 }
 
 func TestSetUnderLoad(t *testing.T) {
@@ -91,9 +91,7 @@ func TestSetUnderLoad(t *testing.T) {
 				t.Errorf("was %d, want %d", was, l.between(time.Time{}, r.AsOf))
 			}
 			l.want(total + l.between(r.AsOf, forever))
-			l.wantSnapshots(func(at time.Time) []int64 {
-				return []int64{l.between(time.Time{}, at), total + l.between(r.AsOf, at)} // before, after
-			})
+			l.wantSnapshots(func(snapshot) []base { return []base{{}, {total, r.AsOf}} }) // before, after
 		})
 	}
 }
@@ -162,12 +160,17 @@ func TestImportUnderLoad(t *testing.T) {
 // TestDeleteUnderLoad: what is committed after the shards are gone counts, nothing before.
 func TestDeleteUnderLoad(t *testing.T) {
 	t.Parallel()
-	var deleted atomic.Pointer[time.Time]
-	l := newLoad(t, grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	type deletion struct {
+		at    time.Time
+		order int
+	}
+	var l *load
+	var deleted atomic.Pointer[deletion]
+	l = newLoad(t, grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		err := invoke(ctx, method, req, reply, conn, opts...)
 		if commit, ok := req.(*firestorepb.CommitRequest); ok && err == nil && len(commit.Writes) > 0 && commit.Writes[0].GetDelete() != "" {
 			at := reply.(*firestorepb.CommitResponse).CommitTime.AsTime()
-			deleted.CompareAndSwap(nil, &at) // the shards, before the counter document
+			deleted.CompareAndSwap(nil, &deletion{at, l.next()}) // the shards, before the counter document
 		}
 		return err
 	}))
@@ -175,16 +178,21 @@ func TestDeleteUnderLoad(t *testing.T) {
 	l.watch()
 	l.increment(l.plainly(5))
 	l.during(func(ctx context.Context) error { _, _, err := l.counter.Delete(ctx); return err })
-	at := deleted.Load()
-	if at == nil {
+	gone := deleted.Load()
+	if gone == nil {
 		t.Fatal("nothing was deleted")
 	}
-	l.want(l.between(*at, forever))
-	l.wantSnapshots(func(seen time.Time) []int64 {
-		if seen.Before(*at) {
-			return []int64{l.between(time.Time{}, seen)}
+	l.want(l.between(gone.at, forever))
+	l.wantSnapshots(func(s snapshot) []base {
+		before, after := base{}, base{after: gone.at}
+		switch {
+		case s.at.Before(gone.at):
+			return []base{before}
+		case s.order > gone.order:
+			return []base{after}
+		default: // the deletion was in flight
+			return []base{before, after}
 		}
-		return []int64{l.between(*at, seen)}
 	})
 
 	// Once the clients are quiet, nothing is left, and the roll-up says so.

@@ -30,6 +30,7 @@ func TestDoctorExplains(t *testing.T) {
 func TestDoctorWithoutProject(t *testing.T) {
 	const unlooked = "- payment, configuration, databases, apis, access, functions, triggers, deliveries, schedule, indexes, fields, alerts, request-logs, surplus, last-tick, " +
 		"drift, late, billing, rules-increments, rules-rollups, rules-readable, rules-shards, rules-own not checked: the project was not read"
+	const java = "#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n" // which a machine may lack
 	const signedOut = "#!/bin/sh\necho 'ERROR: (gcloud.auth.print-access-token) You do not currently have an active account selected.' >&2\nexit 1\n"
 	for _, test := range []struct {
 		name, yaml, project string
@@ -45,10 +46,13 @@ func TestDoctorWithoutProject(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bin := t.TempDir()
-			if err := os.WriteFile(filepath.Join(bin, "gcloud"), []byte(signedOut), 0o700); err != nil {
-				t.Fatal(err)
+			for name, script := range map[string]string{"gcloud": signedOut, "java": java} {
+				if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
+					t.Fatal(err)
+				}
 			}
 			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			t.Setenv("JAVA_HOME", "")
 			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "")
 			t.Setenv("FIRESTORE_EMULATOR_HOST", "")
 			t.Setenv("GOOGLE_CLOUD_PROJECT", test.project)

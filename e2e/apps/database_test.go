@@ -296,7 +296,7 @@ var burstMeter = billing.NewMeter(nil)
 func registerOthers() {
 	functions.HTTP(counters, newProcesses("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other").OnWrite)
 	functions.HTTP(scheduled, newProcesses("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other").OnSchedule)
-	functions.HTTP(callers, newProcesses("TALLY_CADENCE=10ms").OnWrite)
+	functions.HTTP(callers, newProcesses("TALLY_CADENCE=10ms", "TALLY_HOLD_LIMIT=50s").OnWrite)
 	bursts := newProcesses("TALLY_CADENCE=8s", "TALLY_BURST=1", "TALLY_HOLD_LIMIT=30s")
 	bursts.dial = burstMeter.DialOptions()
 	functions.HTTP(burst, bursts.OnWrite)

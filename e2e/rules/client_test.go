@@ -26,7 +26,7 @@ import (
 // rulesFile holds the rules that apps deploy. A database has them unless it is given others.
 const rulesFile = "../../firestore.rules"
 
-func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{Rules: rulesFile}) }
+func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 
 func firestoreRules(t *testing.T) string {
 	t.Helper()
@@ -101,6 +101,7 @@ func newDatabase(t *testing.T, documents map[string]fields) *database {
 		t.Fatal(err)
 	}
 	d := &database{t, api, project, "projects/" + project + "/databases/" + emulator.DefaultDatabase}
+	d.setRules(firestoreRules(t))
 	d.seed(documents)
 	return d
 }

@@ -115,6 +115,13 @@ func TestEmulator(t *testing.T) {
 		return printed(t, d.Examine(t.Context(), []string{"tally-yaml", "rules-file", "indexes-file", "project"}))
 	}
 
+	java := "#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n" // which a machine may lack
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "java"), []byte(java), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("JAVA_HOME", "")
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv(emulatorHost, "")
 	if said := examine(); !strings.HasPrefix(said, "✓ emulator") {
 		t.Errorf("without an emulator it says %s", said)
@@ -126,7 +133,6 @@ func TestEmulator(t *testing.T) {
 	}
 
 	t.Setenv(emulatorHost, "")
-	t.Setenv("JAVA_HOME", "")
 	t.Setenv("PATH", t.TempDir())
 	if said := examine(); !strings.Contains(said, "no Java: install Java") {
 		t.Errorf("without Java it says %s", said)

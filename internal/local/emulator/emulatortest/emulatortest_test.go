@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(withoutMain) != "" {
 		os.Exit(m.Run())
 	}
+	err := os.Unsetenv(emulatortest.Shared) // these tests are about emulators of a binary's own
+	if err != nil {
+		panic(err)
+	}
 	emulatortest.Main(m, emulator.Options{})
 }
 
@@ -39,6 +43,20 @@ func TestAddr(t *testing.T) {
 	}
 	if got := os.Getenv("FIRESTORE_EMULATOR_HOST"); got != addr {
 		t.Errorf("FIRESTORE_EMULATOR_HOST = %s, want %s", got, addr)
+	}
+}
+
+// A binary takes the shared emulator, and starts none.
+func TestShared(t *testing.T) {
+	const shared = "127.0.0.1:1"
+	own := emulatortest.Addr(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", own) // to be set again
+	t.Setenv(emulatortest.Shared, shared)
+	if got := emulatortest.Addr(t); got != shared {
+		t.Errorf("Addr() = %s, want %s", got, shared)
+	}
+	if got := os.Getenv("FIRESTORE_EMULATOR_HOST"); got != shared {
+		t.Errorf("FIRESTORE_EMULATOR_HOST = %s, want %s", got, shared)
 	}
 }
 
