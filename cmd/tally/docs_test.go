@@ -31,7 +31,6 @@ var docs = flag.Bool("docs", false, "run the commands of the README and the docs
 
 // notRun are the commands of the docs that are not run, by how they begin.
 var notRun = []struct{ start, why string }{
-	{".ci/run", "it runs this test"},
 	{"go test", "tests run by themselves, and benchmarks for minutes; whether they exist is looked up"},
 	{"go run golang.org/x/vuln", "govulncheck asks the internet"},
 	{"(cd clients/web && npm audit", "it asks the internet"},
@@ -79,7 +78,7 @@ var adapted = []struct{ start, flags string }{
 // Tally.
 func TestDocs(t *testing.T) {
 	if !*docs {
-		t.Skip("takes as long as all other tests: -docs runs it, and so does .ci/run")
+		t.Skip("it clones and installs for minutes: -docs runs it, and so does .ci/run")
 	}
 	t.Parallel() // it waits more than it works
 	r := newReader(t)

@@ -29,7 +29,7 @@ func main() {
 // share runs a command while there is an emulator, and returns the command's exit status.
 func share(ctx context.Context, args []string) (status int, err error) {
 	if len(args) == 0 {
-		return 0, errors.New("name the command to run, such as go test ./...")
+		return 0, errors.New("name the command to run: share go test ./rollup")
 	}
 
 	e, err := emulator.Start(ctx, emulator.Options{})
