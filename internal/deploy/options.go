@@ -27,10 +27,10 @@ type Options struct {
 	Version string // of the functions' source; empty: none is known
 }
 
-// DefaultMaxInstances are enough to hold 20,000 events at once. Each instance has a processor, and
-// a region's quota may be as small as 10 to 20 processors for all services of a project:
+// DefaultMaxInstances are enough to hold 10,000 events at once. Each instance has a processor, and
+// a region's quota may be as small as 10 processors for all services of a project:
 // https://cloud.google.com/run/docs/configuring/max-instances-limits
-const DefaultMaxInstances = 20
+const DefaultMaxInstances = 10
 
 // Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
 const (

@@ -196,7 +196,7 @@ again gcloud functions deploy tally-on-write \
     --concurrency=1000 \
     --cpu=1 \
     --timeout=60s \
-    --max-instances=20 \
+    --max-instances=10 \
     --runtime=go126 \
     --entry-point=RollUpOnWrite \
     --build-service-account=projects/my-project/serviceAccounts/tally-build@my-project.iam.gserviceaccount.com \
