@@ -365,7 +365,7 @@ func (d *deployedDemo) exact(t *testing.T) {
 		`(?m)^price of both +\$0\.00\d\d$`,
 		`(?m)^are the times in roll-ups exempt .* no index of increment_tokens\.expire_at, rollups\.tally, posts\.tally; a query of rollups by tally\.as_of is refused; seen: no index of them; the query is refused$`,
 		`(?m)^are retries on\? .* seen: none at 2 triggers$`,
-		`(?m)^does the subscription.* at least 10 s for an answer; seen: 10 s$`,
+		`(?m)^does the subscription.* at least 30 s for an answer; seen: 30 s$`,
 		`(?m)^does an id that ends in a space .* seen: "rollups/tally-demo-[a-z0-9]{8}-space "$`,
 		`(?m)^does a sum see the instant .* seen: that, 3 times$`,
 		`(?m)^do the rules see .* seen: that, of rollups$`,

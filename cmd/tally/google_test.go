@@ -114,6 +114,9 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 
 // other returns another value than a setting wants.
 func other(s deploy.Setting) any {
+	if s.Path == "expirationPolicy.ttl" { // which is to have none
+		return "86400s"
+	}
 	enums := map[string]string{"ACTIVE": "FAILED", "ALLOW_INTERNAL_ONLY": "ALLOW_ALL", "POST": "GET", "DOCKER": "MAVEN", "OR": "AND", "ERROR": "WARNING", "WARNING": "ERROR", "DELTA": "GAUGE", "KEEP": "DELETE", "DELETE": "KEEP", "ANY": "TAGGED", "INT64": "DOUBLE"}
 	if e, ok := enums[s.Want]; ok {
 		return e

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	_ "cloud.google.com/go/artifactregistry/apiv1/artifactregistrypb" // its service
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -332,7 +334,9 @@ func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 	parts := strings.Split(name, "/")
 	s := fmt.Sprintf("projects/%s/subscriptions/eventarc-%s-%s-sub-%d", g.project, parts[3], parts[5], g.next())
 	t.Transport = &eventarcpb.Transport{Intermediary: &eventarcpb.Transport_Pubsub{Pubsub: &eventarcpb.Pubsub{Subscription: s}}}
-	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10, PushConfig: &pubsubpb.PushConfig{PushEndpoint: g.endpoint(t)}})
+	// The deadline is Eventarc's, and the 31 days are Pub/Sub's default, which an export of 2021 has.
+	month := &pubsubpb.ExpirationPolicy{Ttl: durationpb.New(31 * 24 * time.Hour)}
+	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10, ExpirationPolicy: month, PushConfig: &pubsubpb.PushConfig{PushEndpoint: g.endpoint(t)}})
 }
 
 // Firestore:

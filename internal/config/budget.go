@@ -34,10 +34,11 @@ const (
 	// snapshot within 60 s. Firestore ends a query after 60 s, too.
 	longestCall = 45 * time.Second
 
-	// leastAckDeadline is the shortest acknowledgement deadline that Tally sets. It is the one that
-	// Pub/Sub gives a subscription by default
-	// (https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline).
-	leastAckDeadline = 10 * time.Second
+	// leastAckDeadline is the shortest acknowledgement deadline that Tally sets. It has room for the
+	// 8 s that an event is held by default, a cold start and a wait for a free instance. Pub/Sub's
+	// own default, 10 s, barely holds them, and a delivery that lasts longer is made a second time:
+	// https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
+	leastAckDeadline = 30 * time.Second
 )
 
 // AckDeadline returns how long a delivery may wait for its answer, in whole seconds. It is longer

@@ -39,7 +39,7 @@ func TestTickTime(t *testing.T) {
 }
 
 func TestAckDeadline(t *testing.T) {
-	for limit, want := range map[string]time.Duration{"6s": 10 * time.Second, "8s": 10 * time.Second, "8.5s": 10 * time.Second, "30s": 32 * time.Second, "50s": 52 * time.Second} {
+	for limit, want := range map[string]time.Duration{"6s": 30 * time.Second, "8s": 30 * time.Second, "28.5s": 30 * time.Second, "30s": 32 * time.Second, "50s": 52 * time.Second} {
 		if got := configured(t, map[string]string{"TALLY_HOLD_LIMIT": limit, "TALLY_CADENCE": "300ms"}).AckDeadline(); got != want {
 			t.Errorf("hold limit %s: %v, want %v", limit, got, want)
 		}

@@ -139,8 +139,11 @@ func (s *State) add(k Kind, err error, found ...Object) {
 	defer s.mu.Unlock()
 
 	for _, o := range found {
-		if k == Trigger {
+		switch k {
+		case Trigger:
 			tidy(o)
+		case Subscription:
+			expiring(o)
 		}
 		s.have[k] = append(s.have[k], o)
 	}

@@ -41,6 +41,10 @@ func (d *Description) subscription(trigger string, have *State) {
 	lookup := Trigger.Command(d.Project, "describe", trigger, "--format=value(transport.pubsub.subscription)")
 	d.add(&subscription{trigger: trigger, lookup: lookup, wanted: d.want(Subscription, name,
 		value("ackDeadlineSeconds", number(deadline), "--ack-deadline"),
+		// By default Pub/Sub deletes a subscription through which nothing went for 31 days. A route
+		// whose documents rarely change would lose its events from then on:
+		// https://cloud.google.com/pubsub/docs/subscription-properties#expiration_period
+		Setting{Path: "expirationPolicy.ttl", Arg: "--expiration-period=never"},
 		// A dead-letter topic takes an event away after some failures, and with it what the event
 		// stands for: https://cloud.google.com/pubsub/docs/dead-letter-topics
 		Setting{Path: "deadLetterPolicy.deadLetterTopic", Arg: "--clear-dead-letter-policy"},
@@ -57,7 +61,21 @@ func (s *subscription) renamed() *subscription {
 
 func (s *subscription) label() string { return strings.TrimPrefix(path.Base(s.name), Placeholder) }
 
-func (s *subscription) absent() Object { return Object{"ackDeadlineSeconds": "10"} }
+func (s *subscription) absent() Object {
+	return Object{"ackDeadlineSeconds": "10", "expirationPolicy": Object{"ttl": expiresByDefault}}
+}
+
+// expiresByDefault is after how long without use Pub/Sub deletes a subscription that has no policy
+// of its own: 31 days.
+const expiresByDefault = "2678400s"
+
+// expiring gives a subscription without a policy the default one. An empty policy means never:
+// https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions#expirationpolicy
+func expiring(subscription Object) {
+	if subscription["expirationPolicy"] == nil {
+		subscription["expirationPolicy"] = map[string]any{"ttl": expiresByDefault}
+	}
+}
 
 func (s *subscription) update(have Object, changes []Change) Command {
 	return s.wanted.update(have, changes).filled(&s.lookup)

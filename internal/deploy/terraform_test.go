@@ -35,7 +35,7 @@ func TestTerraform(t *testing.T) {
 				o.Config.HoldLimit = 30 * time.Second
 				o.Billing = ByInstance
 			},
-			notes: []string{"--no-cpu-throttling", `update "$(gcloud eventarc triggers describe tally-counters-shards-78fea5 `, "--ack-deadline=32"},
+			notes: []string{"--no-cpu-throttling", `update "$(gcloud eventarc triggers describe tally-counters-shards-78fea5 `, "--ack-deadline=32", "--expiration-period=never"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

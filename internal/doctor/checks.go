@@ -151,8 +151,9 @@ var Checks = []Check{
 		Claim: "each source of a live route has one trigger in each database",
 		RestsOn: "Only the audit rolls up writes that no trigger matches. An event that fails must be " +
 			"delivered again, because it stands for others. An event that is held beyond the " +
-			"acknowledgement deadline is delivered twice. A database that was made again has " +
-			"triggers that deliver nothing.",
+			"acknowledgement deadline is delivered twice. A subscription that may expire is gone " +
+			"after 31 days without an event. A database that was made again has triggers that " +
+			"deliver nothing.",
 		Mends: "gcloud eventarc triggers (create, update, delete); " +
 			"gcloud pubsub subscriptions (update)",
 		needs:   theDescription,

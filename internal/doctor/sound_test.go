@@ -52,7 +52,7 @@ func options(t *testing.T, more ...string) deploy.Options {
 	env := map[string]string{
 		"GOOGLE_CLOUD_PROJECT": project,
 		"TALLY_DATABASES":      ids,
-		"TALLY_HOLD_LIMIT":     "20s", // for which an acknowledgement deadline must be set
+		"TALLY_HOLD_LIMIT":     "20s",
 		"TALLY_ROUTES": "counters/{counter}/shards/{shard} -> rollups/{counter} : count;" +
 			"posts/{post}/hot/{n} -> posts/{post}/sums/hot : likes : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s",
 	}
@@ -163,7 +163,8 @@ func put(t *testing.T, g *googletest.Google, r deploy.Resource) {
 	case deploy.Subscription: // which comes with its trigger
 		trigger := g.Get(strings.TrimPrefix(r.Name(), deploy.Placeholder)).(*eventarcpb.Trigger)
 		name := trigger.GetTransport().GetPubsub().GetSubscription()
-		s := g.Get(name)
+		s := g.Get(name).(*pubsubpb.Subscription)
+		s.ExpirationPolicy = new(pubsubpb.ExpirationPolicy) // never
 		proto.Merge(s, message(t, new(pubsubpb.Subscription), all))
 		g.Put(name, s)
 	case deploy.Job:

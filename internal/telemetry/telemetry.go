@@ -81,8 +81,9 @@ func New(o Options) (*Telemetry, error) {
 const scope = "github.com/firestore-tally/tally"
 
 const (
-	// flushTimeout bounds an export that an event waits for. The trigger's subscription delivers an
-	// event again after 10 s. With the default hold limit of 8 s the export has ended by then.
+	// flushTimeout bounds an export that an event waits for. Cloud Run kills a process 10 s after
+	// SIGTERM. With the default hold limit of 8 s the export has ended by then, and long before the
+	// subscription delivers the event again.
 	flushTimeout = 1500 * time.Millisecond
 
 	// lastTimeout bounds an export for which no event waits, at the end of a tick or of the

@@ -1,6 +1,6 @@
 # In project my-project:
 #
-#   what      46 steps: creates 4 service accounts, 1 repository, 1 log exclusion, 2 functions, 1 trigger, 1 job, 7 metrics, 9 alerts, 1 dashboard
+#   what      47 steps: creates 4 service accounts, 1 repository, 1 log exclusion, 2 functions, 1 trigger, 1 job, 7 metrics, 9 alerts, 1 dashboard
 #   source    CLONE, of no known version, hash dfe571af78f5f347
 #   routes    counters/{counter}/shards/{shard} -> rollups/{counter} : count
 #   where     functions and job in us-central1; database (default) in nam5
@@ -259,6 +259,14 @@ again gcloud eventarc triggers create tally-counters-shards-78fea5 \
     --destination-run-region=us-central1 \
     --service-account=tally-trigger@my-project.iam.gserviceaccount.com \
     --labels=tally=on-write,tally-deploy=true
+
+# update subscription tally-counters-shards-78fea5
+#   ackDeadlineSeconds: 10, want 30
+#   expirationPolicy.ttl: 2678400s, want none
+again gcloud pubsub subscriptions update "$(gcloud eventarc triggers describe tally-counters-shards-78fea5 --location=nam5 --project=my-project --format='value(transport.pubsub.subscription)')" \
+    --project=my-project \
+    --ack-deadline=30 \
+    --expiration-period=never
 
 # create job tally
 [ -n "$(gcloud scheduler jobs describe tally --location=us-central1 --project=my-project --format='value(name)' 2>/dev/null)" ] ||
