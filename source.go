@@ -18,6 +18,7 @@ import "embed"
 //go:embed internal/app/database.go
 //go:embed internal/app/end.go
 //go:embed internal/app/event.go
+//go:embed internal/app/lag.go
 //go:embed internal/app/log.go
 //go:embed internal/app/outcome.go
 //go:embed internal/app/schedule.go

@@ -66,6 +66,7 @@ type service struct {
 	open      func(ctx context.Context, id string) (documentStore, error)
 
 	dropped atomic.Int64 // events that no retry could help
+	lags    lagSampler
 	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
 
 	opening   singleflight.Group

@@ -156,7 +156,7 @@ func (c asRead) Texts(f document.Field) (before, after string) {
 	return "", after
 }
 
-// record notes how an event ended, and warns if its roll-up came late. It exports telemetry if that
+// record notes how an event ended, and warns if its roll-up came late. It logs a sample of lags. It exports telemetry if that
 // is due. An absorbed event does not, so that its answer never waits for an export; a later event
 // or a call of the schedule exports what it recorded.
 func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
@@ -168,6 +168,7 @@ func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
 	if d.outcome == covered && !d.change.Committed.IsZero() {
 		lag := d.ending.AsOf.Sub(d.change.Committed)
 		s.telemetry.Lag(ctx, lag)
+		s.sampleLag(ctx, d, lag)
 		if lag > s.config.Grace() {
 			s.logger.WarnContext(ctx, "rolled up late", "event_id", d.change.ID, "counter", d.counters(), "lag_seconds", lag.Seconds())
 		}

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -265,6 +266,38 @@ func TestLateRollUp(t *testing.T) {
 	lines := w.log.lines(`"severity":"WARNING"`, "rolled up late")
 	if len(lines) != 1 || !strings.Contains(lines[0], `"event_id":"late","counter":"rollups/late"`) {
 		t.Errorf("got %s, want one line, of the late event", lines)
+	}
+}
+
+// An instance logs the lag of one covered event in ten seconds, with its number as a number: a
+// metric of the logs reads it.
+func TestSampledLag(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		for i := range 21 { // one a second: those of the seconds 0, 10 and 20 are due
+			e := w.changed(fmt.Sprint("e", i), fmt.Sprintf("counters/%d/shards/0", i), nil, fields{"count": 1})
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK {
+				w.t.Errorf("event %d: status %d", i, status)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+
+	var sampled []string
+	for _, line := range w.log.lines("lag sampled") {
+		var l struct {
+			Severity   string
+			EventID    string  `json:"event_id"`
+			Counter    string  `json:"counter"`
+			LagSeconds float64 `json:"lag_seconds"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Severity != "INFO" || l.LagSeconds < 0 || l.LagSeconds > 60 {
+			t.Errorf("%v: %s", err, line)
+		}
+		sampled = append(sampled, l.EventID+" "+l.Counter)
+	}
+	if d := cmp.Diff([]string{"e0 rollups/0", "e10 rollups/10", "e20 rollups/20"}, sampled); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
