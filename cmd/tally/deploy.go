@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 
@@ -56,6 +57,7 @@ type deployment struct {
 	newer     string // version of the functions that older ones would replace; empty: they are not
 	in        io.Reader
 	out, logs io.Writer
+	account   string // who is signed in; empty: nobody, or it is not known
 	tools     deploy.Tools
 	have      *deploy.State
 }
@@ -85,6 +87,11 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 // read reads the project, signed in as gcloud is.
 func (d *deployment) read(ctx context.Context) error {
 	if err := d.tools.Check(ctx); err != nil {
+		return err
+	}
+	var err error
+	d.account, err = d.tools.Account(ctx)
+	if err != nil {
 		return err
 	}
 	o, err := endpointsOf(ctx).signIn(ctx)
@@ -159,6 +166,7 @@ type deployFlags struct {
 	source, location   string
 	rules, prune, wait bool
 	isNew, terraform   bool
+	record             string // file
 }
 
 // define defines the flags.
@@ -169,11 +177,15 @@ func (f *deployFlags) define(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run prints that, too")
 	flags.BoolVar(&f.isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
 	flags.StringVar(&f.location, "location", "", "with --new: where its databases will be, for ever")
+	flags.StringVar(&f.record, "record", "", "with --dry-run: a file to be written, with what the project's APIs answered; without secrets and documents")
 	flags.BoolVar(&f.terraform, "terraform", false, "print a Terraform configuration, and change nothing")
 }
 
-// check returns what is wrong with the flags of a new project.
+// check returns what is wrong with the flags of a recording, or of a new project.
 func (f *deployFlags) check(dryRun bool) error {
+	if f.record != "" && (!dryRun || f.isNew) {
+		return errors.New("--record keeps what a project answers to --dry-run; with --new nobody asks it")
+	}
 	if !f.isNew {
 		return nil
 	}
@@ -212,7 +224,13 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	if flags.isNew {
 		ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
 		d.have, creation = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)
-	} else if err := d.read(ctx); err != nil {
+	} else {
+		err = d.read(ctx)
+		if flags.record != "" && d.have != nil {
+			defer d.record(context.WithoutCancel(ctx), flags.record)
+		}
+	}
+	if err != nil {
 		return err
 	}
 
@@ -241,10 +259,23 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	if len(plan.Awaited) > 0 {
 		nothing = "All that can be done now is done."
 	}
-	if err := d.do(ctx, plan, described.Opening(plan, source, flags.rules), nothing); err != nil {
+	if err := d.do(ctx, plan, described.Opening(plan, d.account, source, flags.rules), nothing); err != nil {
 		return err
 	}
 	return d.awaiting(ctx, described, plan)
+}
+
+// record writes what the project's APIs have answered to a file.
+func (d *deployment) record(ctx context.Context, file string) {
+	text, err := d.have.Recording(ctx)
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		fmt.Fprintf(d.logs, "nothing is recorded: %v\n", err)
+		return
+	}
+	fmt.Fprintf(d.logs, "%s has what the project answered. Read it before you pass it on.\n", file)
 }
 
 // want returns the description of what is to be deployed, by the folder and the project's state.

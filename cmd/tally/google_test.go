@@ -253,6 +253,7 @@ routes: |
   pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s
   shops/{shop}/ratings/{user} -> shops/{shop} : maximum(stars) as best, sum(stars) where approved == true as stars : existing
 databases: [(default), orders]
+region: us-central1
 alert_email: me@example.com
 `)
 	deployAll := []string{"deploy", "--yes", "--wait"}

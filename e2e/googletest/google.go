@@ -196,6 +196,7 @@ func (g *Google) Environ() []string {
 	env = append(env,
 		"CLOUDSDK_CONFIG="+dir,
 		"CLOUDSDK_AUTH_ACCESS_TOKEN_FILE="+token,
+		"CLOUDSDK_CORE_ACCOUNT=me@example.com",
 		"CLOUDSDK_CORE_DISABLE_PROMPTS=1",
 		"CLOUDSDK_CORE_CHECK_GCE_METADATA=false",
 		"CLOUDSDK_CORE_DISABLE_USAGE_REPORTING=true",

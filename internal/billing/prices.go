@@ -10,9 +10,25 @@ const (
 	writePrice  = 0.09
 	deletePrice = 0.01
 
-	// A multi-region costs twice as much: $0.06, $0.18 and $0.02. All regions count as us-central1.
+	// The multi-regions nam5 and eur3 cost twice as much: $0.06, $0.18 and $0.02.
 	multiRegionFactor = 2
 )
+
+// PriceRegion is the region whose prices stand here. They stand for all regions: what another one
+// costs is not known here, up to twice as much.
+const PriceRegion = "us-central1"
+
+// PricedAs returns the location whose prices of Firestore CostIn takes for a database of the
+// location. It is another one if those of the location are not known.
+func PricedAs(location string) string {
+	switch {
+	case location == "eur3":
+		return location
+	case MultiRegion(location):
+		return "nam5"
+	}
+	return PriceRegion
+}
 
 // Cost returns what the operations cost at list price, in US dollars, in us-central1.
 func (c Counts) Cost() float64 {
@@ -20,7 +36,7 @@ func (c Counts) Cost() float64 {
 }
 
 // CostIn returns what the operations cost at list price, in US dollars, in a database of the
-// location. A multi-region has its own price. Every region counts as us-central1.
+// location, or of the one that PricedAs names.
 func (c Counts) CostIn(location string) float64 {
 	if MultiRegion(location) {
 		return multiRegionFactor * c.Cost()

@@ -83,7 +83,7 @@ func (d *Description) alerts(channel *channel, have *State) {
 		to, lookup = Placeholder, channel.exists()
 	}
 
-	for _, a := range alerts {
+	for _, a := range allAlerts(d.MaxInstances) {
 		channels := have.Find(Alert, a.name).Get("notificationChannels") // the policy replaces them all
 		if to != "" && !slices.Contains(strings.Split(channels, ","), to) {
 			channels = strings.TrimPrefix(channels+","+to, ",")

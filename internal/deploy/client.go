@@ -1,8 +1,10 @@
 package deploy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -81,6 +83,7 @@ func withSilent(silent []string, page Object) []string {
 // tries again, for a minute.
 func (s *State) Call(ctx context.Context, api Source, verb, path, body string, answer any) error {
 	address := "https://" + api.name + ".googleapis.com/" + path
+	var got []byte
 	call := func(ctx context.Context, _ gax.CallSettings) error {
 		r, err := http.NewRequestWithContext(ctx, verb, address, strings.NewReader(body))
 		if err != nil {
@@ -91,26 +94,32 @@ func (s *State) Call(ctx context.Context, api Source, verb, path, body string, a
 		if api == RulesAPI { // it takes no quota from gcloud's own project; the credentials' own comes first
 			r.Header.Set("X-Goog-User-Project", s.Project)
 		}
-		return s.send(r, answer)
+		got, err = s.send(r)
+		return err
 	}
 
 	overloaded := func() gax.Retryer { return gax.OnHTTPCodes(gax.Backoff{}, http.StatusServiceUnavailable) }
-	return gax.Invoke(ctx, call, gax.WithRetry(overloaded), gax.WithTimeout(time.Minute))
-}
-
-// send sends the request, and decodes the answer.
-func (s *State) send(r *http.Request, answer any) error {
-	response, err := s.client.Do(r)
+	err := gax.Invoke(ctx, call, gax.WithRetry(overloaded), gax.WithTimeout(time.Minute))
+	s.remember(verb, address, got, err)
 	if err != nil {
 		return err
+	}
+
+	d := json.NewDecoder(bytes.NewReader(got))
+	d.UseNumber() // as they are spelled
+	return d.Decode(answer)
+}
+
+// send sends the request, and returns the answer's body.
+func (s *State) send(r *http.Request) ([]byte, error) {
+	response, err := s.client.Do(r)
+	if err != nil {
+		return nil, err
 	}
 	defer response.Body.Close()
 
 	if err := googleapi.CheckResponse(response); err != nil {
-		return err
+		return nil, err
 	}
-
-	d := json.NewDecoder(response.Body)
-	d.UseNumber() // as they are spelled
-	return d.Decode(answer)
+	return io.ReadAll(response.Body)
 }

@@ -16,6 +16,9 @@ type Command struct {
 	Output *Command
 
 	Input string // of the command; empty: none
+
+	// Shown, if not nil, is the command as people may see it: without the secrets in Input.
+	Shown *Command
 }
 
 // Placeholder stands in a command's arguments for the output of another.
@@ -42,13 +45,26 @@ func (c Command) filled(by *Command) Command {
 }
 
 // String returns the command for a POSIX shell, on one line.
-func (c Command) String() string { return c.piped(" ") + strings.Join(c.words(), " ") }
+func (c Command) String() string {
+	if c.Shown != nil {
+		return c.Shown.String()
+	}
+	return c.piped(" ") + strings.Join(c.words(), " ")
+}
+
+// repeatable reports whether a shell can try the command again. With an input it cannot: a second
+// try would find that read already.
+func (c Command) repeatable() bool { return c.Input == "" || c.Shown != nil && c.Shown.Input == "" }
 
 // MarshalText returns the command as String does.
 func (c Command) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // Lines returns the command for a POSIX shell, one flag to a line.
 func (c Command) Lines() string {
+	if c.Shown != nil {
+		return c.Shown.Lines()
+	}
+
 	words := c.words()
 	for i, word := range words {
 		if strings.HasPrefix(word, "-") {

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
@@ -9,7 +10,8 @@ import (
 )
 
 const (
-	month   = 30 * 24 * time.Hour
+	day     = 24 * time.Hour
+	month   = 30 * day
 	million = 1e6
 
 	// auditReads is about how many reads the audit of one counter bills (docs/performance.md).
@@ -24,9 +26,10 @@ const (
 
 // Costs are list prices in US dollars, without free quotas. Firestore's are those of Location,
 // which is a multi-region if one of the databases is in one, because these are dearer. Only Audits
-// goes by the location of each database. All other prices are those of us-central1.
+// and WorstDay go by the location of each database. All other prices are those of us-central1.
 type Costs struct {
-	Location string // of Firestore's prices
+	Location string   // of Firestore's prices
+	Unknown  []string // locations of databases whose prices are not known; those of us-central1 or nam5 stand for them
 
 	Rest    float64 // a month in which nothing changes, but for audits' reads
 	Audit   float64 // a month of the audits of one counter
@@ -34,6 +37,11 @@ type Costs struct {
 	Alone   Range   // a million changes, each long after the one before
 	Crowded Range   // a million changes of one counter that come at 100 a second
 	Every   []Kept  // of the routes that the schedule keeps, one for each period
+
+	// WorstDay is a day on which all instances are busy all the time, and each call of
+	// RollUpOnSchedule reads and writes as much as it may. Events, requests and their roll-ups are
+	// extra: only the clients bound them.
+	WorstDay float64
 }
 
 // A Range is of prices of live routes, which differ in the number of their queries. It is zero if
@@ -56,10 +64,14 @@ type Kept struct {
 
 // Costs returns what the deployment costs.
 func (d *Description) Costs() Costs {
-	c := Costs{Location: d.Databases[0].Location}
+	c := Costs{Location: billing.PricedAs(d.Databases[0].Location)}
 	for _, database := range d.Databases {
-		if billing.MultiRegion(database.Location) {
-			c.Location = database.Location
+		as := billing.PricedAs(database.Location)
+		if billing.MultiRegion(as) {
+			c.Location = as
+		}
+		if as != database.Location && !slices.Contains(c.Unknown, database.Location) {
+			c.Unknown = append(c.Unknown, database.Location)
 		}
 	}
 
@@ -87,7 +99,29 @@ func (d *Description) Costs() Costs {
 		c.keep(t.Every, queries, ticks*d.Config.KeepReads)
 	}
 	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond
+	c.WorstDay = d.worstDay()
 	return c
+}
+
+// worstDay returns Costs.WorstDay. A visit of a counter that the schedule keeps reads twice at
+// least, and writes once at most.
+func (d *Description) worstDay() float64 {
+	second := billing.OnWriteSecond
+	if d.Billing == ByInstance {
+		second = billing.OnWriteSecondByInstance
+	}
+	price := day.Seconds() * (float64(d.MaxInstances)*second + billing.OnScheduleSecond)
+
+	ticks := int64(day / config.SchedulePeriod)
+	for _, database := range d.Databases {
+		// A counter that an audit repairs takes its three reads, and a write.
+		bound := billing.Counts{Reads: d.Config.AuditReads, Writes: d.Config.AuditReads / auditReads}
+		if len(d.Config.Routes.Scheduled()) > 0 {
+			bound = bound.Add(billing.Counts{Reads: d.Config.KeepReads, Writes: d.Config.KeepReads / 2})
+		}
+		price += float64(ticks) * bound.CostIn(database.Location)
+	}
+	return price
 }
 
 // changes returns the price of a million changes. Each change makes so many roll-ups, on average,

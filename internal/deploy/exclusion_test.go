@@ -20,11 +20,11 @@ func TestNothingReadsWhatIsExcluded(t *testing.T) {
 		}
 	}
 
-	filters := make(map[string]string)
+	filters := map[string]string{"metric tally_lag": lagMetric.Get("filter")}
 	for _, m := range logMetrics {
 		filters["metric "+m.name] = m.filter
 	}
-	for _, a := range alerts {
+	for _, a := range allAlerts(DefaultMaxInstances) {
 		filters["alert "+a.name] = a.filter
 	}
 	for name, filter := range filters {

@@ -92,6 +92,10 @@ var transient = []struct {
 	{regexp.MustCompile(`(?i)has not been used in project|SERVICE_DISABLED|API \[?\S+\]? not enabled`), "an API that was just enabled is not known everywhere yet"},
 	{regexp.MustCompile("^" + printedNothing + "$"), "what was just made is not listed yet"},
 	{regexp.MustCompile(`(?i)cannot find metric that matches`), "a new metric is not known everywhere yet"},
+	// Of Firestore's indexes and fields, of which several are begun at once:
+	// https://github.com/firebase/firebase-tools/issues/1119,
+	// https://github.com/hashicorp/terraform-provider-google/issues/16664
+	{regexp.MustCompile(`(?i)too much contention|cross-transaction contention|underlying data changed`), "Firestore is beginning another change of indexes"},
 	{regexp.MustCompile(`(?i)concurrent policy changes|operation in progress|ABORTED|currently being (changed|updated)`), "something else is changing the same"},
 }
 

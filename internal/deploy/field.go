@@ -106,13 +106,14 @@ func (d *Description) field(database Database, f FieldConfig) {
 	if f.Descending {
 		indexes.Path = "sortable"
 	}
-	d.add(&field{d.want(Field, name, group, in, indexes)})
+	// Where there are many documents it takes hours, and nothing here waits for it.
+	begun := Setting{Arg: "--async", Always: true}
+	d.add(&field{d.want(Field, name, group, in, indexes, begun)})
 
 	if f.TTL {
-		// It takes minutes or more, and nothing here waits for it.
 		// https://cloud.google.com/firestore/docs/ttl
 		expires := Setting{Path: "expires", Want: "true", Arg: "--enable-ttl"}
-		d.add(&timeToLive{d.want(TTL, name, group, in, expires, Setting{Arg: "--async", Always: true})})
+		d.add(&timeToLive{d.want(TTL, name, group, in, expires, begun)})
 	}
 }
 

@@ -32,6 +32,16 @@ const (
 	OnScheduleName = "tally-on-schedule"
 )
 
+// memory is an instance's. memoryLimit is the part of it that Go's runtime keeps to, by collecting
+// garbage more often: 500 events of 500 KB at once took 568 MB without a limit, and an instance
+// that needs more than its memory is killed with all that it holds. The other fifth is for what the
+// runtime does not count: the program itself, and the files in /tmp, which are in memory.
+// https://pkg.go.dev/runtime#hdr-Environment_Variables
+const (
+	memory      = "512Mi"
+	memoryLimit = "410MiB"
+)
+
 // runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
 const runtime = "go126"
 
@@ -84,7 +94,7 @@ func (d *Description) function(name, entryPoint, purpose string, settings ...Set
 		value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
 		// The least of the second generation execution environment:
 		// https://cloud.google.com/run/docs/configuring/services/memory-limits
-		size("serviceConfig.availableMemory", "512Mi", "--memory"),
+		size("serviceConfig.availableMemory", memory, "--memory"),
 		// No instance waits for work: that would cost, and a cold start only delays the first
 		// event. https://cloud.google.com/functions/docs/configuring/min-instances
 		value("serviceConfig.minInstanceCount", "0", "--min-instances"),
@@ -114,6 +124,15 @@ func (d *Description) sourceSettings() []Setting {
 	}
 }
 
+// updateVariables is the flag that sets variables, and leaves the others as they are.
+const updateVariables = "--update-env-vars="
+
+// secret reports whether the value of a variable is one, such as the key of a telemetry service in
+// OTEL_EXPORTER_OTLP_HEADERS.
+func secret(name string) bool {
+	return strings.HasPrefix(name, "OTEL_") && strings.HasSuffix(name, "HEADERS")
+}
+
 // development are variables for a machine of a developer. Deployed functions must not have them.
 var development = []string{"FIRESTORE_EMULATOR_HOST", "TALLY_USAGE_FILE"}
 
@@ -124,7 +143,9 @@ func (d *Description) variables() []Setting {
 
 	env := d.env()
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		settings = append(settings, Setting{Path: at + name, Want: env[name], Arg: "--update-env-vars=" + name + "=" + env[name]})
+		set := Setting{Path: at + name, Want: env[name], Arg: updateVariables + name + "=" + env[name]}
+		set.Secret = secret(name)
+		settings = append(settings, set)
 	}
 	for _, name := range development {
 		settings = append(settings, Setting{Path: at + name, Arg: "--remove-env-vars=" + name})
@@ -160,8 +181,43 @@ func (o *Options) env() map[string]string {
 		"TALLY_SCHEDULE_PERIOD":      config.SchedulePeriod.String(),
 		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
 		"TALLY_KEEP_READS_PER_TICK":  strconv.FormatInt(o.Config.KeepReads, 10),
+		"GOMEMLIMIT":                 memoryLimit,
 	})
 	return env
+}
+
+func (f *function) create() Command {
+	visible := *f
+	visible.settings = public(f.settings)
+	return hiding(f.wanted.create(), visible.wanted.create())
+}
+
+func (f *function) update(have Object, changes []Change) Command {
+	visible := *f
+	visible.settings = public(f.settings)
+	return hiding(f.wanted.update(have, changes), visible.wanted.update(have, changes))
+}
+
+// public returns the settings that are no secrets.
+func public(settings []Setting) []Setting {
+	return slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool { return s.Secret })
+}
+
+// hiding returns a command that gets its variables by its input if some are secrets: every user of
+// a machine may see the arguments of its processes. People see the command visible, which leaves
+// the secrets out, so a script of it leaves those as they are.
+func hiding(c, visible Command) Command {
+	if slices.Equal(c.Args, visible.Args) {
+		return c
+	}
+
+	isVariables := func(arg string) bool { return strings.HasPrefix(arg, updateVariables) }
+	i := slices.IndexFunc(c.Args, isVariables)
+	flag, value, _ := strings.Cut(c.Args[i], "=")
+	c.Args = append(slices.Delete(slices.Clone(c.Args), i, i+1), "--flags-file=-")
+	c.Input = Object{flag: value}.text()
+	c.Shown = &visible
+	return c
 }
 
 // exists returns nil: gcloud functions deploy works whether the function exists or not.

@@ -91,16 +91,15 @@ func (j *job) terraform(t *terraform) {
 // dozens of locations. One location may be closed to the project. But if all of them fail, the
 // reason is another one, and the jobs are Unread.
 func (s *State) jobs(ctx context.Context, parent string) {
-	locations, err := s.List(ctx, schedulerAPI, "v1/"+parent+"/locations")
+	ids, err := s.locations(ctx, Job, parent)
 	s.add(Job, err)
 
-	errs := make([]error, len(locations))
+	errs := make([]error, len(ids))
 	var all sync.WaitGroup
-	for i, l := range locations {
-		s.schedulers = append(s.schedulers, locationID(l.name()))
+	for i, id := range ids {
 		all.Go(func() {
 			var jobs []Object
-			jobs, errs[i] = s.List(ctx, schedulerAPI, "v1/"+l.name()+"/jobs")
+			jobs, errs[i] = s.List(ctx, schedulerAPI, "v1/"+parent+"/locations/"+id+"/jobs")
 			s.add(Job, nil, jobs...)
 		})
 	}
@@ -116,7 +115,7 @@ func (s *State) jobs(ctx context.Context, parent string) {
 	}
 	for i, err := range errs {
 		if err != nil {
-			s.miss(Job, s.schedulers[i], err)
+			s.miss(Job, ids[i], err)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func unmarked(k Kind, o Object) bool {
 	case Dashboard:
 		return k.key(o) == dashboardName
 	case Metric:
-		return slices.ContainsFunc(logMetrics, func(m logMetric) bool { return m.name == o.name() })
+		return o.name() == lagMetric.name() || slices.ContainsFunc(logMetrics, func(m logMetric) bool { return m.name == o.name() })
 	}
 	return false
 }

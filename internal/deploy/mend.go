@@ -87,14 +87,15 @@ func why(changes []Change, anew []string) []string {
 
 // create adds the step that makes the resource.
 func (p *Plan) create(r Resource) {
+	command := r.create()
 	p.add(Step{
 		Does:    Create,
 		Of:      r.Kind(),
 		Name:    r.Name(),
 		Title:   "create " + r.Kind().Noun() + " " + r.label(),
-		Command: r.create(),
+		Command: command,
 		Exists:  r.exists(),
-		Again:   true,
+		Again:   command.repeatable(),
 	})
 }
 
@@ -108,7 +109,7 @@ func (p *Plan) update(r Resource, have Object, changes []Change, reasons []strin
 		Title:   "update " + r.Kind().Noun() + " " + r.label(),
 		Reasons: reasons,
 		Command: command,
-		Again:   command.Input == "", // a second try of a shell would find the input read already
+		Again:   command.repeatable(),
 	})
 }
 

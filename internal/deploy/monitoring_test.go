@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloud.google.com/go/logging/apiv2/loggingpb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -36,7 +37,7 @@ func definitions(t *testing.T) map[string]string {
 		t.Fatalf("the metrics are on %v, want one page", pages)
 	}
 	all := map[string]string{"dashboard": dashboard().text()}
-	for _, a := range alerts {
+	for _, a := range allAlerts(DefaultMaxInstances) {
 		all[a.name] = a.policy().text()
 	}
 	for _, file := range append(pages, files(t, playbooks+"/*.md")...) {
@@ -99,7 +100,7 @@ func literals(t *testing.T, folders ...string) (found []string) {
 
 func TestAlerts(t *testing.T) {
 	displayed := make(map[string]string)
-	for _, a := range alerts {
+	for _, a := range allAlerts(DefaultMaxInstances) {
 		var policy monitoringpb.AlertPolicy
 		fits(t, a.name, a.policy(), &policy)
 		if other := displayed[policy.DisplayName]; other != "" || policy.DisplayName == "" {
@@ -114,13 +115,14 @@ func TestAlerts(t *testing.T) {
 		}
 		if a.filter != "" {
 			checkFilter(t, a.name, a.filter)
+			checkServices(t, a.name, a.filter)
 		}
 	}
 	for _, file := range files(t, playbooks+"/*.md") {
 		if name(file) == "abuse" {
 			continue // it begins with a bill, a budget's mail or a user's
 		}
-		if !slices.ContainsFunc(alerts, func(a alert) bool { return a.name == name(file) }) {
+		if !slices.ContainsFunc(allAlerts(DefaultMaxInstances), func(a alert) bool { return a.name == name(file) }) {
 			t.Errorf("%s is of no alert", file)
 		}
 	}
@@ -129,6 +131,23 @@ func TestAlerts(t *testing.T) {
 func TestLogMetrics(t *testing.T) {
 	for _, m := range logMetrics {
 		checkFilter(t, m.name, m.filter)
+		checkServices(t, m.name, m.filter)
+	}
+
+	checkFilter(t, lagMetric.name(), lagMetric.Get("filter"))
+	checkServices(t, lagMetric.name(), lagMetric.Get("filter"))
+	fits(t, lagMetric.name(), lagMetric, new(loggingpb.LogMetric))
+	key := strings.TrimSuffix(strings.TrimPrefix(lagMetric.Get("valueExtractor"), "EXTRACT(jsonPayload."), ")")
+	if !slices.Contains(literals(t, "../app"), key) {
+		t.Errorf("no line has the field %s", key)
+	}
+}
+
+// checkServices checks that the filter is of the functions' lines alone.
+func checkServices(t *testing.T, name, filter string) {
+	t.Helper()
+	if !strings.Contains(filter, `resource.labels.service_name=("tally-on-write" OR "tally-on-schedule")`) {
+		t.Errorf("%s: the filter %s names no service", name, filter)
 	}
 }
 
@@ -189,6 +208,7 @@ var pushMetrics = map[string][]string{
 	"push_request_count":           {"subscription_id", "response_class", "response_code", "delivery_type"},
 	"push_request_latencies_sum":   {"subscription_id", "response_code", "delivery_type"}, // microseconds
 	"push_request_latencies_count": {"subscription_id", "response_code", "delivery_type"},
+	"oldest_unacked_message_age":   {"subscription_id"}, // seconds
 }
 
 // What is read of Pub/Sub is there, and is of Tally's triggers alone.
@@ -248,6 +268,7 @@ func TestMetricsExist(t *testing.T) {
 	for _, m := range logMetrics {
 		defined = append(defined, m.name)
 	}
+	defined = append(defined, lagMetric.name())
 	var (
 		ofCode   = regexp.MustCompile("[\"`](tally\\.[a-z_.]+)[\"`]")
 		ofLogs   = regexp.MustCompile("(?:logging_googleapis_com:user_|user/|`)(tally_[a-z_]+)")
@@ -261,7 +282,8 @@ func TestMetricsExist(t *testing.T) {
 			}
 		}
 		for _, m := range ofLogs.FindAllStringSubmatch(content, -1) {
-			if used[m[1]] = true; !slices.Contains(defined, m[1]) {
+			name := strings.TrimSuffix(m[1], "_bucket") // of a distribution
+			if used[name] = true; !slices.Contains(defined, name) {
 				t.Errorf("%s: no metric of logs is called %s", file, m[1])
 			}
 		}

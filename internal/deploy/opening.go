@@ -12,14 +12,16 @@ import (
 
 // Opening tells the user, in ten lines or so, what to know before the steps of the plan: what is
 // done and what is not, where, who may do what, and what it costs. source names the source that is
-// uploaded; if it is "", its line is left out. rules tells whether the plan also replaces the
-// rules.
-func (d *Description) Opening(p Plan, source string, rules bool) string {
+// uploaded, and account names who is signed in; if one is "", its line is left out. rules tells
+// whether the plan also replaces the rules.
+func (d *Description) Opening(p Plan, account, source string, rules bool) string {
 	var o opening
 	o.line("what", p.counted())
+	o.line("as", account)
 	o.line("source", source)
 	o.line("routes", d.routeList())
 	o.line("where", "functions and job in "+d.region()+"; "+d.places())
+	o.line("far", d.far())
 	o.line("who", d.who())
 	for _, l := range d.prices() {
 		o.line(l[0], l[1])
@@ -95,6 +97,18 @@ func (d *Description) places() string {
 	return some(all, ", ")
 }
 
+// far says which databases send their documents to another continent; "" if none does.
+func (d *Description) far() string {
+	var all []string
+	for _, database := range d.elsewhere() {
+		all = append(all, database.ID+" from "+database.Location)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "events carry whole documents to " + d.region() + ", on another continent: of " + some(all, ", ")
+}
+
 // who says what the service accounts may do, by the grants.
 func (d *Description) who() string {
 	var ids []string
@@ -124,9 +138,9 @@ func (d *Description) prices() [][2]string {
 		c.Rest, 1000*c.Audit, brief(config.SchedulePeriod), c.Audits)}}
 
 	if c.Alone != (Range{}) {
-		text := fmt.Sprintf("%s a million if each comes alone, %s if %d a second come to one counter", c.Alone, c.Crowded, crowd)
+		text := fmt.Sprintf("from %s a million if each comes alone, %s if %d a second come to one counter", c.Alone, c.Crowded, crowd)
 		if d.Billing == ByInstance {
-			text += fmt.Sprintf("; $%.2f a day for an instance", (24*time.Hour).Seconds()*billing.OnWriteSecondByInstance)
+			text += fmt.Sprintf("; $%.2f a day for an instance", day.Seconds()*billing.OnWriteSecondByInstance)
 		}
 		lines = append(lines, [2]string{"changes", text})
 	}
@@ -135,11 +149,32 @@ func (d *Description) prices() [][2]string {
 		lines = append(lines, [2]string{"every " + brief(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", k.Thousand)})
 	}
 
+	lines = append(lines, [2]string{"worst day", fmt.Sprintf("$%.2f, with %d instances busy all day, and ticks and audits at their bounds; events, requests and their roll-ups are extra",
+		c.WorstDay, d.MaxInstances)})
+
 	logs := "requests that succeed leave no log entry"
 	if d.RequestLogs == AllRequests {
 		logs = "each request leaves a log entry"
 	}
-	return append(lines, [2]string{"prices", fmt.Sprintf("list prices of 2026 without free quotas, Firestore's of %s; %s", c.Location, logs)})
+	return append(lines, [2]string{"prices", fmt.Sprintf("list prices of 2026 without free quotas, %s; %s", c.places(), logs)})
+}
+
+// places says of which locations the prices are.
+func (c *Costs) places() string {
+	switch {
+	case len(c.Unknown) == 0 && c.Location == billing.PriceRegion:
+		return c.Location + "'s"
+	case len(c.Unknown) == 0:
+		return "Firestore's of " + c.Location + ", others of " + billing.PriceRegion
+	}
+
+	var as []string // in their place
+	for _, location := range c.Unknown {
+		if !slices.Contains(as, billing.PricedAs(location)) {
+			as = append(as, billing.PricedAs(location))
+		}
+	}
+	return fmt.Sprintf("%s's for %s; others cost up to twice as much", strings.Join(as, "'s and "), some(c.Unknown, ", "))
 }
 
 // String returns the range in dollars.

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func TestCosts(t *testing.T) {
 	}
 
 	references := 0 // to metrics, by each of which Google is to charge for alerts
-	for _, a := range alerts {
+	for _, a := range allAlerts(DefaultMaxInstances) {
 		references += strings.Count(a.query, "_googleapis_com:")
 	}
 	page, err := os.ReadFile("../../docs/deploy.md")
@@ -71,6 +72,60 @@ func TestCosts(t *testing.T) {
 	page, err = os.ReadFile("../../docs/recipes.md")
 	if err != nil || !strings.Contains(string(page), "Tally costs $0.74 a million") {
 		t.Errorf("docs/recipes.md does not say what a region's crowded changes cost: %v", err)
+	}
+}
+
+// The worst day is of instances at their limit, of a busy schedule, and of ticks and audits at their
+// bounds: 144 calls a day.
+func TestWorstDay(t *testing.T) {
+	const (
+		requests = 86400 * (10*0.00002525 + 0.333*0.000024 + 0.00000125)
+		instance = 86400 * (10*0.000019 + 0.333*0.000024 + 0.00000125)
+		audits   = 144 * (50_000*0.03 + 50_000/3*0.09) / 100_000
+		kept     = 144 * (300_000*0.03 + 150_000*0.09) / 100_000
+	)
+	for _, test := range []struct {
+		name, routes, location string
+		change                 func(*Options)
+		want                   float64
+	}{
+		{"a region", likes, "us-central1", nil, requests + audits},
+		{"a multi-region", likes, "eur3", nil, requests + 2*audits},
+		{"by instance", likes, "us-central1", func(o *Options) { o.Billing = ByInstance }, instance + audits},
+		{"one instance less", likes, "us-central1", func(o *Options) { o.MaxInstances-- }, requests - 86400*0.00002525 + audits},
+		{"a schedule that keeps", likes + "; a/{a}/b/{b} -> c/{a} : x : every 1m", "us-central1", nil, requests + audits + kept},
+		{"two databases", likes, "us-central1", func(o *Options) { o.Databases = append(o.Databases, Database{"orders", "eur3"}) }, requests + 3*audits},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := priced(t, test.routes, test.location, test.change).Costs().WorstDay
+			if math.Abs(got-test.want) > 0.005 {
+				t.Errorf("$%.2f, want $%.2f", got, test.want)
+			}
+		})
+	}
+}
+
+// Prices say of which location they are.
+func TestPricesSayWhere(t *testing.T) {
+	for databases, want := range map[string]string{
+		"us-central1":              "us-central1's;",
+		"nam5":                     "Firestore's of nam5, others of us-central1;",
+		"europe-west1":             "us-central1's for europe-west1; others cost up to twice as much;",
+		"nam7":                     "nam5's for nam7; others cost up to twice as much;",
+		"us-central1,eur3":         "Firestore's of eur3, others of us-central1;",
+		"nam5,asia-east1":          "us-central1's for asia-east1; others cost up to twice as much;",
+		"asia-east1,nam7,us-east1": "us-central1's and nam5's for asia-east1, nam7, us-east1; others cost up to twice as much;",
+	} {
+		d := priced(t, likes, "us-central1", func(o *Options) {
+			o.Databases = nil
+			for i, location := range strings.Split(databases, ",") {
+				o.Databases = append(o.Databases, Database{fmt.Sprint("database-", i), location})
+			}
+		})
+		lines := d.prices()
+		if got := lines[len(lines)-1][1]; !strings.Contains(got, "without free quotas, "+want) {
+			t.Errorf("%s: %s\nwant %s", databases, got, want)
+		}
 	}
 }
 
@@ -104,9 +159,9 @@ func TestOpeningIsShort(t *testing.T) {
 	routes = append(routes, likes)
 	d := priced(t, strings.Join(routes, "; "), "us-central1", func(o *Options) { o.Databases = databases })
 	unseen, _ := NewProject("p", nil, "")
-	text := d.Opening(d.Mend(unseen), "somewhere", false)
+	text := d.Opening(d.Mend(unseen), "me@example.com", "somewhere", false)
 
-	if n := strings.Count(text, "\n"); n > 13 {
+	if n := strings.Count(text, "\n"); n > 15 {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
 	for _, part := range []string{"and 198 more", "database database-2 in us-central1, and 197 more", "  source    somewhere\n", "  every 2s "} {
@@ -114,7 +169,7 @@ func TestOpeningIsShort(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
 	}
-	if strings.Contains(d.Opening(d.Mend(unseen), "", true), "security rules") {
+	if strings.Contains(d.Opening(d.Mend(unseen), "", "", true), "security rules") {
 		t.Error("the rules are deployed, and are said to stay")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/firestore-tally/tally/internal/config"
 )
@@ -53,6 +54,14 @@ func (o *Options) check() error {
 	}
 	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {
 		return fmt.Errorf("request_logs: %q: want %s or %s", o.RequestLogs, FailedRequests, AllRequests)
+	}
+	for _, r := range o.Config.Routes.Live() {
+		for _, s := range r.Pattern() {
+			// https://cloud.google.com/eventarc/docs/path-patterns
+			if !s.Capture && strings.Contains(s.Name, "*") {
+				return fmt.Errorf("route %v: a trigger takes the * in %s for any text, and would send events of other collections; let the route say every, or rename the collection", r, s.Name)
+			}
+		}
 	}
 	return nil
 }

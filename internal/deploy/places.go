@@ -1,16 +1,51 @@
 package deploy
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/firestore-tally/tally/internal/billing"
 )
 
 // multiRegions are the regions of the functions for databases in multi-regions. The Firebase CLI
 // takes the same ones. Eventarc delivers to any region
-// (https://firebase.google.com/docs/firestore/eventarc).
+// (https://firebase.google.com/docs/firestore/eventarc). eur3's events come from europe-west4
+// (https://cloud.google.com/firestore/docs/eventarc). But europe-west1 is one of buildRegions, and
+// europe-west4 is not: a new project could not build there.
 var multiRegions = map[string]string{"nam5": "us-central1", "nam7": "us-central1", "eur3": "europe-west1"}
+
+// continent returns the part of the world that a location of Google's is in, such as "europe".
+func continent(location string) string {
+	word, _, _ := strings.Cut(strings.TrimRight(location, "0123456789"), "-")
+	switch word {
+	case "nam", "us", "northamerica":
+		return "northamerica"
+	case "eur":
+		return "europe"
+	}
+	return word
+}
+
+// elsewhere returns the databases on another continent than the functions.
+func (d *Description) elsewhere() []Database {
+	return slices.DeleteFunc(slices.Clone(d.Databases), func(database Database) bool {
+		return continent(database.Location) == continent(d.region())
+	})
+}
+
+// checkContinents refuses to choose the functions' region if databases are on several continents:
+// each event carries its whole document there, which may be against a law or a contract.
+func (d *Description) checkContinents() error {
+	far := d.elsewhere()
+	if d.Region != "" || len(far) == 0 {
+		return nil
+	}
+	return fmt.Errorf("database %s in %s and database %s in %s are on two continents, and the events of both carry whole documents to the functions' region: write that into tally.yaml, such as\n  region: %s",
+		d.Databases[0].ID, d.Databases[0].Location, far[0].ID, far[0].Location, d.region())
+}
 
 // buildRegions are the regions in which every project may build. Some projects, often new ones, may
 // build nowhere else. Only a build tells whether a project is one of them:
@@ -102,28 +137,65 @@ func (d *Description) uses(k Kind, location string) bool {
 	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind() == k && segment(r.Name(), "locations") == location })
 }
 
-// checkRegion refuses a region that Cloud Scheduler does not have. While its API is not enabled,
-// nobody can ask for its regions; then lookForScheduler has the plan ask.
+// locations reads the ids of the locations that a kind's API has.
+func (s *State) locations(ctx context.Context, k Kind, parent string) ([]string, error) {
+	found, err := s.List(ctx, k.source(), k.version()+"/"+parent+"/locations")
+
+	var ids []string
+	for _, l := range found {
+		ids = append(ids, locationID(l.name()))
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.regions[k] = ids
+	return ids, err
+}
+
+// lacks reports whether the API of the kind is known not to be in the location.
+func (s *State) lacks(k Kind, location string) bool {
+	return len(s.regions[k]) > 0 && !slices.Contains(s.regions[k], location)
+}
+
+// checkRegion refuses a region that Cloud Functions or Cloud Scheduler does not have, and a
+// database in a region that Eventarc does not have. While an API is not enabled, nobody can ask for
+// its regions; then lookForScheduler has the plan ask Cloud Scheduler, which has the fewest.
+// Eventarc is not asked for multi-regions: nobody has seen how its list names them.
 func (d *Description) checkRegion(have *State) error {
-	if len(have.schedulers) == 0 || slices.Contains(have.schedulers, d.region()) {
+	for _, database := range d.Databases {
+		live := len(d.Config.Routes.Live()) > 0 && !billing.MultiRegion(database.Location)
+		if live && have.lacks(Trigger, database.Location) {
+			return fmt.Errorf("database %s is in %s, which has no Eventarc: its documents send no events. Only routes that say every can keep their totals", database.ID, database.Location)
+		}
+	}
+
+	lacking := ""
+	switch {
+	case have.lacks(Function, d.region()):
+		lacking = "Cloud Functions, which runs " + OnWriteName
+	case have.lacks(Job, d.region()):
+		lacking = "Cloud Scheduler, which calls " + OnScheduleName
+	default:
 		return nil
 	}
 
-	continent, _, _ := strings.Cut(d.region(), "-")
-	elsewhere := func(region string) bool { return !strings.HasPrefix(region, continent+"-") }
-	regions := slices.DeleteFunc(slices.Sorted(slices.Values(have.schedulers)), elsewhere)
-	if len(regions) == 0 {
-		regions = slices.Sorted(slices.Values(have.schedulers))
+	both := slices.Sorted(slices.Values(slices.Concat(have.regions[Job], have.regions[Function])))
+	both = slices.DeleteFunc(slices.Compact(both), func(region string) bool { return have.lacks(Job, region) || have.lacks(Function, region) })
+	near := slices.DeleteFunc(slices.Clone(both), func(region string) bool { return continent(region) != continent(d.region()) })
+	if len(near) == 0 {
+		near = both
 	}
-	return fmt.Errorf("%s has no Cloud Scheduler, which calls %s; write another region into tally.yaml, of %s:\n  region: %s",
-		d.region(), OnScheduleName, strings.Join(regions, ", "), regions[0])
+	if len(near) == 0 {
+		return fmt.Errorf("%s has no %s", d.region(), lacking)
+	}
+	return fmt.Errorf("%s has no %s; write another region into tally.yaml, of %s:\n  region: %s", d.region(), lacking, strings.Join(near, ", "), near[0])
 }
 
 // lookForScheduler adds a step that asks whether Cloud Scheduler has the region, if the plan
 // creates the job and this is not known. The step comes right after the APIs: before anything is
 // created.
 func (p *Plan) lookForScheduler(d *Description, have *State) {
-	if !p.creates(Job) || len(have.schedulers) > 0 {
+	if !p.creates(Job) || len(have.regions[Job]) > 0 {
 		return
 	}
 

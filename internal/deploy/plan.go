@@ -86,6 +86,11 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 		p.note("alerts tell nobody yet: alert_email in tally.yaml has them mailed")
 	}
 
+	hidden := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Command.Shown != nil })
+	if hidden {
+		p.note("the commands leave out the variables OTEL_…HEADERS, whose values are secrets: only tally deploy itself sets them")
+	}
+
 	p.hold(d, have, wait)
 	return p, nil
 }
@@ -117,7 +122,7 @@ func (p *Plan) takeSurplus(d *Description, have *State, prune bool) {
 }
 
 // audit has the job call once, after a step that touches functions or triggers: writes that come
-// meanwhile may send no event.
+// meanwhile may send no event. After a first deployment it calls twice.
 func (p *Plan) audit(d *Description, have *State) {
 	name := d.Job()
 	if have.Find(Job, name).Get("state") == "PAUSED" {
@@ -126,13 +131,36 @@ func (p *Plan) audit(d *Description, have *State) {
 	}
 
 	touched := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Function || s.Of == Trigger })
-	if touched {
-		p.add(Step{
-			Does:    Audit,
-			Of:      Job,
-			Name:    name,
-			Title:   "audit: what changed without an event is rolled up",
-			Command: Job.Command(d.Project, "run", name),
-		})
+	if !touched {
+		return
 	}
+	audit := Step{
+		Does:    Audit,
+		Of:      Job,
+		Name:    name,
+		Title:   "audit: what changed without an event is rolled up",
+		Command: Job.Command(d.Project, "run", name),
+	}
+	if len(have.Functions()) > 0 {
+		p.add(audit)
+		return
+	}
+
+	// A new trigger may deliver nothing for some minutes. What changes meanwhile would be drift to
+	// the next audit, so there is another one before there is anything that counts or alerts.
+	settle := Step{
+		Does:  Settle,
+		Of:    Job,
+		Title: fmt.Sprint("wait ", settling.Minutes(), " minutes, until the new triggers deliver"),
+		Wait:  pause(settling),
+	}
+	monitoring := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Of == Metric || s.Of == Alert })
+	if monitoring < 0 {
+		monitoring = len(p.Steps)
+	}
+	p.Steps = slices.Insert(p.Steps, monitoring, audit, settle, audit)
 }
+
+// settling is how long a new trigger may take until it delivers each event. Google says about two
+// minutes: https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
+const settling = 5 * time.Minute

@@ -31,7 +31,8 @@ var listedKinds = []struct {
 // options are those of Google's clients.
 //
 // State.Unread tells which kinds could not be read. It is an error if the project, its APIs or its
-// databases could not, because everything else needs them. An API that is not enabled counts as
+// databases could not, because everything else needs them; then the state is good for nothing but a
+// recording. An API that is not enabled counts as
 // read: it has nothing. A single location that does not answer makes a kind Unread only if it
 // matters; see settle.
 func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, error) {
@@ -43,7 +44,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	s.readAll(ctx, "projects/"+id)
 	for _, k := range []Kind{Project, API, Field} {
 		if u := s.Unread[k]; u != nil {
-			return nil, u
+			return s, u
 		}
 	}
 	s.Number = path.Base(s.have[Project][0].name())
@@ -73,6 +74,9 @@ func (s *State) readAll(ctx context.Context, project string) {
 	all.Go(func() { s.databases(ctx, project) })
 	all.Go(func() { s.exclusions(ctx) })
 	all.Go(func() { s.jobs(ctx, project) })
+	for _, k := range []Kind{Function, Trigger} {
+		all.Go(func() { _, _ = s.locations(ctx, k, project) }) // without them nothing is refused
+	}
 	all.Wait()
 }
 

@@ -27,6 +27,9 @@ func (d *Description) refuse(have *State, prune bool) error {
 	if err := d.foreign(have); err != nil {
 		return err
 	}
+	if err := d.checkContinents(); err != nil {
+		return err
+	}
 	return d.checkRegion(have)
 }
 

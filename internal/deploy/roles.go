@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,10 @@ func (k *projectKind) Command(project, verb, _ string, args ...string) Command {
 	return k.command(verb, project, "").with(args...)
 }
 
+// mostOperators is how many logical operators IAM allows in a condition:
+// https://cloud.google.com/iam/quotas
+const mostOperators = 12
+
 // roles adds the roles of Tally's service accounts, and of Google's service agents, whose addresses
 // have the project's number.
 func (d *Description) roles(number string) {
@@ -26,13 +31,20 @@ func (d *Description) roles(number string) {
 	// https://cloud.google.com/eventarc/docs/access-control
 	d.give(Project, all, "roles/eventarc.serviceAgent", serviceAgent("eventarc", number), "")
 
+	// Cloud Scheduler's agent makes the tokens that its calls carry. Google gives it this role when
+	// the API is enabled, and an administrator may have taken it away:
+	// https://cloud.google.com/scheduler/docs/http-target-auth
+	d.give(Project, all, "roles/cloudscheduler.serviceAgent", serviceAgent("cloudscheduler", number), "")
+
 	// The functions read and write documents of the databases in use. Firestore has no narrower role
 	// that may write. https://cloud.google.com/firestore/docs/security/iam#conditions
 	var databases []string
 	for _, database := range d.Databases {
 		databases = append(databases, fmt.Sprintf(`resource.name == "%s/databases/%s"`, all, database.ID))
 	}
-	d.give(Project, all, "roles/datastore.user", d.email(functionsAccount), strings.Join(databases, " || "))
+	for few := range slices.Chunk(databases, mostOperators) {
+		d.give(Project, all, "roles/datastore.user", d.email(functionsAccount), strings.Join(few, " || "))
+	}
 
 	if d.Env["TALLY_TELEMETRY"] == "gcp" {
 		// https://cloud.google.com/stackdriver/docs/otlp/overview

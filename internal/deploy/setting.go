@@ -17,6 +17,7 @@ type Setting struct {
 	Want string // without quotes; if it is empty, 0 or false, the resource may also lack it
 	Arg  string // gcloud's argument that sets it; empty: gcloud has none
 
+	Secret bool // nobody may see its value
 	Fixed  bool // the API cannot change it, so the resource is made anew
 	Always bool // every update of the resource gives it
 }
@@ -67,6 +68,9 @@ type Change struct {
 
 // String returns the change in words, such as "concurrency: 80, want 1000".
 func (c Change) String() string {
+	if c.Secret {
+		return c.Path + ": its value differs, and is not shown"
+	}
 	return fmt.Sprintf("%s: %s, want %s", c.Path, orNone(c.Have), orNone(c.Want))
 }
 

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,7 @@ func options(t *testing.T, routes string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Project: "p", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, MaxInstances: DefaultMaxInstances}
+	return Options{Project: "p", Region: "us-central1", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, MaxInstances: DefaultMaxInstances}
 }
 
 func TestTriggerName(t *testing.T) {
@@ -100,6 +101,90 @@ func TestEvery(t *testing.T) {
 	want := []string{"projects/p/locations/nam5/triggers/tally-counters-shards-78fea5", "projects/p/locations/europe-west1/triggers/tally-orders-counters-shards-188118"}
 	if d := cmp.Diff(want, triggers); d != "" {
 		t.Errorf("triggers (-want +got):\n%s", d)
+	}
+}
+
+// A secret is no argument of a process, and in no text that people see. It reaches gcloud by its
+// input.
+func TestSecrets(t *testing.T) {
+	const value = "api-key=s3cret,x=@y"
+	o := options(t, rollup.DefaultRoute)
+	o.Env = map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": value, "OTEL_SERVICE_NAME": "mine"}
+	d, err := Describe(o, newState("p"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	deployed := newState("p")
+	for _, name := range []string{OnWriteName, OnScheduleName} {
+		variables := map[string]any{"OTEL_EXPORTER_OTLP_HEADERS": "api-key=0ld", "OTEL_SERVICE_NAME": "other"}
+		deployed.add(Function, nil, Object{"name": d.in("us-central1", "functions", name), "serviceConfig": map[string]any{"environmentVariables": variables}})
+	}
+	for _, have := range []*State{newState("p"), deployed} {
+		p := d.Mend(have)
+		told := p.Script("") + p.Shown(true)
+		functions := 0
+		for _, s := range p.Steps {
+			told += s.String() + (&failure{command: s.Command}).Error()
+			if strings.Contains(strings.Join(s.Command.Args, " "), "s3cret") {
+				t.Errorf("an argument of %q is the secret", s.Title)
+			}
+			if s.Of != Function {
+				continue
+			}
+			functions++
+			if !strings.Contains(s.Command.Input, "OTEL_EXPORTER_OTLP_HEADERS="+value) || !strings.Contains(s.Command.Input, "OTEL_SERVICE_NAME=mine") {
+				t.Errorf("the input of %q is %q", s.Title, s.Command.Input)
+			}
+		}
+		if functions != 2 || strings.Contains(told, "s3cret") || strings.Contains(told, "0ld") || !strings.Contains(told, "OTEL_SERVICE_NAME=mine") {
+			t.Errorf("%d functions:\n%s", functions, told)
+		}
+	}
+}
+
+// IAM allows twelve operators in a condition, so more databases have more conditions.
+func TestManyDatabases(t *testing.T) {
+	for databases, want := range map[int]int{1: 1, 12: 1, 13: 2, 30: 3} {
+		o := options(t, rollup.DefaultRoute)
+		o.Databases = nil
+		for i := range databases {
+			o.Databases = append(o.Databases, Database{fmt.Sprint("database-", i), "nam5"})
+		}
+		d, err := Describe(o, newState("p"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		conditions, operands := 0, 0
+		for _, g := range d.Grants {
+			if g.Role == "roles/datastore.user" {
+				conditions++
+				n := strings.Count(g.Condition, "resource.name ==")
+				operands += n
+				if n > 12 {
+					t.Errorf("%d databases: a condition has %d", databases, n)
+				}
+			}
+		}
+		if conditions != want || operands != databases {
+			t.Errorf("%d databases: %d conditions of %d in all, want %d", databases, conditions, operands, want)
+		}
+	}
+}
+
+// A trigger would take a * in a collection's name for any text.
+func TestStarInACollection(t *testing.T) {
+	for routes, want := range map[string]string{
+		"`a*`/{a}/s/{s} -> r/{a} : n":            "takes the * in a* for any text",
+		"a/{a}/`*`/{s} -> r/{a} : n":             "takes the * in * for any text",
+		"`a*`/{a}/s/{s} -> r/{a} : n : every 1m": "", // it has no trigger
+		"a/{a}/s/{s} -> `r*`/{a} : n":            "",
+	} {
+		_, err := Describe(options(t, routes), newState("p"), "")
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", routes, err, want)
+		}
 	}
 }
 

@@ -14,18 +14,19 @@ type State struct {
 	// Unread says why resources could not be read, by their kind.
 	Unread map[Kind]*Unread
 
-	client     *http.Client
-	mu         sync.Mutex
-	have       map[Kind][]Object
-	given      []Grant
-	unreached  []unreached
-	schedulers []string // locations of Cloud Scheduler; none: its API is not enabled, or could not be read
+	client    *http.Client
+	mu        sync.Mutex
+	have      map[Kind][]Object
+	given     []Grant
+	exchanges []exchange // all calls so far
+	unreached []unreached
+	regions   map[Kind][]string // ids of the locations of a kind's API; none: it is not enabled, or could not be read
 }
 
 // newState returns the state of a project in which there is nothing.
 func newState(id string) *State {
 	return &State{Project: id, Databases: make(map[string]Object),
-		Unread: make(map[Kind]*Unread), have: make(map[Kind][]Object)}
+		Unread: make(map[Kind]*Unread), have: make(map[Kind][]Object), regions: make(map[Kind][]string)}
 }
 
 // Find returns the resource of the kind that has the name, or what else tells it from the others of

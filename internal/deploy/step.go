@@ -30,8 +30,9 @@ const (
 	Give    Verb = "give" // a role
 	Take    Verb = "take" // a role
 	Replace Verb = "replace"
-	Pause   Verb = "wait" // for events that were sent to what is deleted next
-	See     Verb = "see"  // that something is as the next steps need it
+	Pause   Verb = "wait"   // for events that were sent to what is deleted next
+	Settle  Verb = "settle" // wait until what is new works
+	See     Verb = "see"    // that something is as the next steps need it
 	Audit   Verb = "audit"
 )
 

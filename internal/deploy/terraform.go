@@ -76,7 +76,7 @@ func (t *terraform) foundations() {
 	t.add("google_project_service_identity", "agent", block{
 		"provider": "google-beta",
 		"service":  "${each.value}",
-		"for_each": setOf([]string{"eventarc.googleapis.com", "pubsub.googleapis.com"}),
+		"for_each": setOf([]string{"cloudscheduler.googleapis.com", "eventarc.googleapis.com", "pubsub.googleapis.com"}),
 	})
 
 	t.add("google_storage_bucket", "source", block{
@@ -225,7 +225,11 @@ func (t *terraform) grant(g Grant) {
 	if g.Condition != "" {
 		b["condition"] = block{"title": conditionTitle, "expression": g.Condition}
 	}
-	t.add(kind, identifier(short(g.Member)+"-"+path.Base(g.Role)), b)
+	name := identifier(short(g.Member) + "-" + path.Base(g.Role))
+	if t.resources[kind][name] != nil { // of more databases
+		name = hashed(name, g.Condition)
+	}
+	t.add(kind, name, b)
 }
 
 // set puts a value in b under Terraform's names for a path of the API's JSON.

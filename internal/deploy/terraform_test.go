@@ -33,6 +33,9 @@ func TestTerraform(t *testing.T) {
 			change: func(o *Options) {
 				o.Env = map[string]string{"TALLY_TELEMETRY": "gcp", "X": "${HOME} $${x} %{if} $5"}
 				o.Config.HoldLimit = 30 * time.Second
+				for i := range 12 { // more than a condition of IAM takes
+					o.Databases = append(o.Databases, Database{fmt.Sprint("database-", i), "nam5"})
+				}
 				o.Billing = ByInstance
 			},
 			notes: []string{"--no-cpu-throttling", `update "$(gcloud eventarc triggers describe tally-counters-shards-78fea5 `, "--ack-deadline=32", "--expiration-period=never"},

@@ -27,9 +27,11 @@ func perSecond(by, metric string) string {
 	return "sum by (" + by + `) (rate({"` + metric + `"}[` + interval + "]))"
 }
 
-// quantiles returns the median and the 99th percentile of a histogram.
-func quantiles(metric string) []line {
-	of := perSecond("le", metric)
+// quantiles returns the median and the 99th percentile of a histogram of telemetry's.
+func quantiles(metric string) []line { return quantilesOf(perSecond("le", metric)) }
+
+// quantilesOf returns the median and the 99th percentile by a query for a histogram.
+func quantilesOf(of string) []line {
 	return []line{{"histogram_quantile(0.5, " + of + ")", "p50"}, {"histogram_quantile(0.99, " + of + ")", "p99"}}
 }
 
@@ -48,7 +50,11 @@ var tiles = []tile{
 	}, ""},
 	{"Mean push latency", 12, 14, curves, "s", []line{{"sum(rate(" + pushed("latencies_sum") + "[" + interval + "])) / " +
 		"sum(rate(" + pushed("latencies_count") + "[" + interval + "])) / 1e6", "mean"}}, ""},
-	{"With telemetry", columns, 5, "", "", nil, "The charts above come from the logs and from Pub/Sub. Those below stay " +
+	{"Lag: commit to as_of, sampled", 16, 14, curves, "s", quantilesOf(
+		`sum by (le) (rate(logging_googleapis_com:user_tally_lag_bucket{monitored_resource="cloud_run_revision"}[` + interval + "]))"), ""},
+	{"Age of the oldest event that waits", 16, 14, curves, "s", []line{{oldestEvent, ""}}, ""},
+	{"Busy instances of RollUpOnWrite", 16, 14, curves, "1", []line{{busyInstances, "busy"}}, ""},
+	{"With telemetry", columns, 5, "", "", nil, "The charts above come from the logs, Pub/Sub and Cloud Run. Those below stay " +
 		"empty unless `TALLY_TELEMETRY=gcp`: https://" + module + "/blob/main/docs/operations.md"},
 	{"Events a second, by outcome", 16, 16, areas, "1/s", []line{{perSecond("outcome", "tally.events"), ""}}, ""},
 	{"Lag of held events: commit to as_of", 16, 16, curves, "s", quantiles("tally.lag"), ""},

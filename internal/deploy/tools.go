@@ -52,6 +52,22 @@ func (t *Tools) Check(ctx context.Context) error {
 	return nil
 }
 
+// Account returns the account that gcloud's commands run as, and which credentials read if those
+// are others. It returns "" if gcloud names no account.
+func (t *Tools) Account(ctx context.Context) (string, error) {
+	out, err := t.output(ctx, gcloud("config", "get", "account"))
+	if err != nil {
+		return "", err
+	}
+
+	account := strings.TrimSpace(string(out))
+	file := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS")
+	if account != "" && file != "" {
+		account += "; reads as " + file + " says"
+	}
+	return account, nil
+}
+
 // SignIn returns the options with which Google's clients use gcloud's account. If there is no
 // gcloud, or GOOGLE_APPLICATION_CREDENTIALS names other credentials, it returns none: then the
 // clients take the application default credentials.

@@ -26,9 +26,9 @@ var (
 	accountsAPI     = Source{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
 	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/artifactregistry.reader"}
 	firestoreAPI    = Source{"firestore", "datastore.databases.list, datastore.indexes.get, datastore.indexes.list", "roles/datastore.viewer"}
-	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
+	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list, cloudfunctions.locations.list", "roles/cloudfunctions.viewer"}
 	runAPI          = Source{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
-	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list", "roles/eventarc.viewer"}
+	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list, eventarc.locations.list", "roles/eventarc.viewer"}
 	pubsubAPI       = Source{"pubsub", "pubsub.subscriptions.list", "roles/pubsub.viewer"}
 	schedulerAPI    = Source{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
 	loggingAPI      = Source{"logging", "logging.logMetrics.list, logging.sinks.get", "roles/logging.viewer"}

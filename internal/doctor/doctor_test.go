@@ -342,7 +342,7 @@ func checkExplained(t *testing.T, findings map[string]Finding) {
 				if p.Verdict == Wrong && !slices.ContainsFunc(strings.Split(f.Mends, "; "), func(remedy string) bool {
 					group, verbs, _ := strings.Cut(strings.TrimSuffix(remedy, ")"), " (")
 					return slices.ContainsFunc(strings.Split(verbs, ", "), func(verb string) bool {
-						return strings.HasPrefix(command.String(), strings.TrimSpace(group+" "+verb))
+						return strings.HasPrefix(strings.Join(command.Args, " "), strings.TrimSpace(group+" "+verb))
 					})
 				}) {
 					t.Errorf("the explanation of %s does not name %s", f.Name, command)

@@ -44,7 +44,7 @@ var unread = []struct {
 		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
 	{"policies of services", "access billing", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
-	{"triggers", "triggers deliveries surplus", "", "the triggers: the account needs eventarc.triggers.list: The caller does not have permission",
+	{"triggers", "triggers deliveries surplus", "", "the triggers: the account needs eventarc.triggers.list, eventarc.locations.list: The caller does not have permission",
 		mayDo + "eventarc.viewer --condition=None", refuse("eventarc", "")},
 	{"subscriptions", "triggers", "", "the subscriptions: the account needs pubsub.subscriptions.list: The caller does not have permission",
 		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
@@ -161,7 +161,7 @@ func TestNothingRead(t *testing.T) {
 			}
 			g.Fail("cloudfunctions.googleapis.com", "", s.Err(), -1)
 		}},
-		{"functions", "the functions could not be read: the account needs cloudfunctions.functions.list: The caller does not have permission\n" +
+		{"functions", "the functions could not be read: the account needs cloudfunctions.functions.list, cloudfunctions.locations.list: The caller does not have permission\n" +
 			mayDo + "cloudfunctions.viewer --condition=None", refuse("cloudfunctions", "")},
 	} {
 		g := sound(t)
