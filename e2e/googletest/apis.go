@@ -56,6 +56,8 @@ func (c *call) answer() (proto.Message, error) {
 	case *iampb.GetIamPolicyRequest:
 		_, err := c.find(c.resource)
 		return cmp.Or(c.policies[c.resource], &iampb.Policy{}), err
+	case *iampb.TestIamPermissionsRequest:
+		return &iampb.TestIamPermissionsResponse{Permissions: r.Permissions}, nil
 	case *iampb.SetIamPolicyRequest:
 		return c.setIAMPolicy(r.Policy)
 	case *serviceusagepb.BatchEnableServicesRequest:

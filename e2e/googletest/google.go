@@ -14,6 +14,7 @@
 //   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
 //     it makes beside, and what it refuses. indexes.go, places.go, delivery.go, sinks.go and
 //     traffic.go have the longer parts of it.
+//   - recording.go plays a project that tally deploy --record has recorded.
 //   - gcloud.go runs the machine's own gcloud against it.
 package googletest
 

@@ -156,9 +156,9 @@ func (c asRead) Texts(f document.Field) (before, after string) {
 	return "", after
 }
 
-// record notes how an event ended, and warns if its roll-up came late. It logs a sample of lags. It exports telemetry if that
-// is due. An absorbed event does not, so that its answer never waits for an export; a later event
-// or a call of the schedule exports what it recorded.
+// record notes how an event ended, logs a sample of lags, and warns if the roll-up came late. It
+// exports telemetry if that is due. An absorbed event does not, so that its answer never waits for
+// an export; a later event or a call of the schedule exports what it recorded.
 func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
 	held := time.Duration(-1)
 	if d.ending.Held {

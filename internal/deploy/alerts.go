@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -48,49 +49,53 @@ const unacknowledged = `response_class!="ack"`
 
 // allAlerts returns all alerts for a RollUpOnWrite that may have so many instances.
 func allAlerts(maxInstances int) []alert {
-	return []alert{
-		{name: "deliveries-failing", severity: "ERROR",
-			says: "More than 1 % of a trigger's push requests were not acknowledged within 15 minutes, for 20 minutes",
-			query: rateByTrigger(pushed("count", unacknowledged), "15m") + " / " +
-				rateByTrigger(pushed("count"), "15m") + " > 0.01",
-			lasting: "1200s"},
-		{name: "drift", severity: "ERROR",
-			says:   "An audit found, and repaired, a roll-up that lacked a change for longer than an event may take",
-			filter: driftLogged},
-		{name: "events-dropped", severity: "ERROR",
-			says:   "An event was acknowledged without effect, because it is of no route, or malformed",
-			filter: droppedLogged},
-		{name: "instances-at-limit", severity: "WARNING",
-			says:    fmt.Sprintf("All %d instances that RollUpOnWrite may have were busy, for 10 minutes", maxInstances),
-			query:   busyInstances + fmt.Sprintf(" >= %d", maxInstances),
-			lasting: "600s"},
-		{name: "kept-late", severity: "WARNING",
-			says:    "A roll-up of an every route was twenty times as old as its route says, for 20 minutes",
-			query:   increased("tally_kept_late", "20m") + " > 0",
-			lasting: "1200s"},
-		{name: "lag", severity: "WARNING",
-			says:    "Roll-ups came later than an event that fails once may take, for 10 minutes",
-			query:   increased("tally_events_late", "5m") + " > 0",
-			lasting: "600s"},
-		{name: "malformed-shards", severity: "WARNING",
-			says:    "Shards that hold no finite number were left out of a sum within an hour",
-			query:   increased("tally_malformed_shards", "1h") + " > 0",
-			lasting: "0s"},
-		{name: "no-tick", severity: "ERROR",
-			says:    "RollUpOnSchedule has not succeeded for about three periods of its schedule, taken to be 10 minutes",
-			query:   "(" + increased("tally_ticks", "20m") + " or vector(0)) < 1",
-			lasting: "720s"},
-		{name: "oldest-event", severity: "ERROR",
-			says:    "An event of a trigger has waited for more than 5 minutes, for 5 minutes",
-			query:   oldestEvent + " > 300",
-			lasting: "300s"},
-		{name: "push-latency", severity: "WARNING",
-			says: "A trigger's push requests took more than 0.8 s in the mean, with more than 1,000 outstanding, for 10 minutes",
-			query: rateByTrigger(pushed("latencies_sum"), "10m") + " / " + rateByTrigger(pushed("latencies_count"), "10m") +
-				" / 1e6 > 0.8 and " + rateByTrigger(pushed("latencies_sum"), "10m") + " / 1e6 > 1000",
-			lasting: "600s"},
-		{name: "unkept", severity: "ERROR",
-			says:   "A counter cannot be rolled up until somebody mends it: its document is full, or it lacks an index",
-			filter: unkeptLogged},
-	}
+	busy := alert{name: "instances-at-limit", severity: "WARNING",
+		says:    fmt.Sprintf("All %d instances that RollUpOnWrite may have were busy, for 10 minutes", maxInstances),
+		query:   busyInstances + fmt.Sprintf(" >= %d", maxInstances),
+		lasting: "600s"}
+
+	return append(slices.Clone(alerts), busy)
+}
+
+// alerts are the alerts that do not depend on any option.
+var alerts = []alert{
+	{name: "deliveries-failing", severity: "ERROR",
+		says: "More than 1 % of a trigger's push requests were not acknowledged within 15 minutes, for 20 minutes",
+		query: rateByTrigger(pushed("count", unacknowledged), "15m") + " / " +
+			rateByTrigger(pushed("count"), "15m") + " > 0.01",
+		lasting: "1200s"},
+	{name: "drift", severity: "ERROR",
+		says:   "An audit found, and repaired, a roll-up that lacked a change for longer than an event may take",
+		filter: driftLogged},
+	{name: "events-dropped", severity: "ERROR",
+		says:   "An event was acknowledged without effect, because it is of no route, or malformed",
+		filter: droppedLogged},
+	{name: "kept-late", severity: "WARNING",
+		says:    "A roll-up of an every route was twenty times as old as its route says, for 20 minutes",
+		query:   increased("tally_kept_late", "20m") + " > 0",
+		lasting: "1200s"},
+	{name: "lag", severity: "WARNING",
+		says:    "Roll-ups came later than an event that fails once may take, for 10 minutes",
+		query:   increased("tally_events_late", "5m") + " > 0",
+		lasting: "600s"},
+	{name: "malformed-shards", severity: "WARNING",
+		says:    "Shards that hold no finite number were left out of a sum within an hour",
+		query:   increased("tally_malformed_shards", "1h") + " > 0",
+		lasting: "0s"},
+	{name: "no-tick", severity: "ERROR",
+		says:    "RollUpOnSchedule has not succeeded for about three periods of its schedule, taken to be 10 minutes",
+		query:   "(" + increased("tally_ticks", "20m") + " or vector(0)) < 1",
+		lasting: "720s"},
+	{name: "oldest-event", severity: "ERROR",
+		says:    "An event of a trigger has waited for more than 5 minutes, for 5 minutes",
+		query:   oldestEvent + " > 300",
+		lasting: "300s"},
+	{name: "push-latency", severity: "WARNING",
+		says: "A trigger's push requests took more than 0.8 s in the mean, with more than 1,000 outstanding, for 10 minutes",
+		query: rateByTrigger(pushed("latencies_sum"), "10m") + " / " + rateByTrigger(pushed("latencies_count"), "10m") +
+			" / 1e6 > 0.8 and " + rateByTrigger(pushed("latencies_sum"), "10m") + " / 1e6 > 1000",
+		lasting: "600s"},
+	{name: "unkept", severity: "ERROR",
+		says:   "A counter cannot be rolled up until somebody mends it: its document is full, or it lacks an index",
+		filter: unkeptLogged},
 }

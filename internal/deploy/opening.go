@@ -174,7 +174,11 @@ func (c *Costs) places() string {
 			as = append(as, billing.PricedAs(location))
 		}
 	}
-	return fmt.Sprintf("%s's for %s; others cost up to twice as much", strings.Join(as, "'s and "), some(c.Unknown, ", "))
+	text := fmt.Sprintf("%s's for %s; others cost up to twice as much", strings.Join(as, "'s and "), some(c.Unknown, ", "))
+	if !slices.Contains(as, c.Location) {
+		text = "Firestore's of " + c.Location + ", " + text
+	}
+	return text
 }
 
 // String returns the range in dollars.

@@ -75,8 +75,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// The worst day is of instances at their limit, of a busy schedule, and of ticks and audits at their
-// bounds: 144 calls a day.
+// The worst day is of instances at their limit, and of a busy schedule whose 144 calls are at their
+// bounds.
 func TestWorstDay(t *testing.T) {
 	const (
 		requests = 86400 * (10*0.00002525 + 0.333*0.000024 + 0.00000125)
@@ -113,7 +113,7 @@ func TestPricesSayWhere(t *testing.T) {
 		"europe-west1":             "us-central1's for europe-west1; others cost up to twice as much;",
 		"nam7":                     "nam5's for nam7; others cost up to twice as much;",
 		"us-central1,eur3":         "Firestore's of eur3, others of us-central1;",
-		"nam5,asia-east1":          "us-central1's for asia-east1; others cost up to twice as much;",
+		"nam5,asia-east1":          "Firestore's of nam5, us-central1's for asia-east1; others cost up to twice as much;",
 		"asia-east1,nam7,us-east1": "us-central1's and nam5's for asia-east1, nam7, us-east1; others cost up to twice as much;",
 	} {
 		d := priced(t, likes, "us-central1", func(o *Options) {

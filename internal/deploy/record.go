@@ -137,6 +137,10 @@ func (s *State) cleanField(key string, value any) any {
 	case isList && slices.Contains(lists, key):
 		return s.clean(s.namesOfOthers(list))
 
+	case isList && key == "bindings":
+		isEmpty := func(binding any) bool { return Object(binding.(map[string]any)).Get("members") == "" }
+		return slices.DeleteFunc(s.clean(list).([]any), isEmpty)
+
 	case isList && key == "members":
 		return slices.DeleteFunc(slices.Clone(list), func(member any) bool { return !s.known(member.(string)) })
 
