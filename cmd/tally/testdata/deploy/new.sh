@@ -389,13 +389,6 @@ again gcloud alpha monitoring policies create \
     --policy='{"alertStrategy":{"autoClose":"86400s","notificationRateLimit":{"period":"3600s"}},"combiner":"OR","conditions":[{"conditionMatchedLog":{"filter":"resource.type=\"cloud_run_revision\" AND resource.labels.service_name=(\"tally-on-write\" OR \"tally-on-schedule\") AND jsonPayload.message=\"event dropped; a retry cannot help\""},"displayName":"An event was acknowledged without effect, because it is of no route, or malformed"}],"displayName":"Tally: events dropped","documentation":{"content":"An event was acknowledged without effect, because it is of no route, or malformed.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/events-dropped.md","mimeType":"text/markdown"},"severity":"ERROR","userLabels":{"tally":"events-dropped"}}' \
     --user-labels=tally=events-dropped,tally-deploy=true
 
-# create alert instances-at-limit
-[ -n "$(gcloud alpha monitoring policies list --project=my-project --filter='userLabels.tally="instances-at-limit"' --format='value(name)' 2>/dev/null)" ] ||
-again gcloud alpha monitoring policies create \
-    --project=my-project \
-    --policy='{"alertStrategy":{"autoClose":"86400s"},"combiner":"OR","conditions":[{"conditionPrometheusQueryLanguage":{"disableMetricValidation":true,"duration":"600s","evaluationInterval":"60s","query":"sum(run_googleapis_com:container_instance_count{monitored_resource=\"cloud_run_revision\",service_name=\"tally-on-write\",state=\"active\"}) >= 10"},"displayName":"All 10 instances that RollUpOnWrite may have were busy, for 10 minutes"}],"displayName":"Tally: instances at limit","documentation":{"content":"All 10 instances that RollUpOnWrite may have were busy, for 10 minutes.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/instances-at-limit.md","mimeType":"text/markdown"},"severity":"WARNING","userLabels":{"tally":"instances-at-limit"}}' \
-    --user-labels=tally=instances-at-limit,tally-deploy=true
-
 # create alert kept-late
 [ -n "$(gcloud alpha monitoring policies list --project=my-project --filter='userLabels.tally="kept-late"' --format='value(name)' 2>/dev/null)" ] ||
 again gcloud alpha monitoring policies create \
@@ -444,6 +437,13 @@ again gcloud alpha monitoring policies create \
     --project=my-project \
     --policy='{"alertStrategy":{"autoClose":"86400s","notificationRateLimit":{"period":"3600s"}},"combiner":"OR","conditions":[{"conditionMatchedLog":{"filter":"resource.type=\"cloud_run_revision\" AND resource.labels.service_name=(\"tally-on-write\" OR \"tally-on-schedule\") AND jsonPayload.message=\"counter unkept; no retry can help\""},"displayName":"A counter cannot be rolled up until somebody mends it: its document is full, or it lacks an index"}],"displayName":"Tally: unkept","documentation":{"content":"A counter cannot be rolled up until somebody mends it: its document is full, or it lacks an index.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/unkept.md","mimeType":"text/markdown"},"severity":"ERROR","userLabels":{"tally":"unkept"}}' \
     --user-labels=tally=unkept,tally-deploy=true
+
+# create alert instances-at-limit
+[ -n "$(gcloud alpha monitoring policies list --project=my-project --filter='userLabels.tally="instances-at-limit"' --format='value(name)' 2>/dev/null)" ] ||
+again gcloud alpha monitoring policies create \
+    --project=my-project \
+    --policy='{"alertStrategy":{"autoClose":"86400s"},"combiner":"OR","conditions":[{"conditionPrometheusQueryLanguage":{"disableMetricValidation":true,"duration":"600s","evaluationInterval":"60s","query":"sum(run_googleapis_com:container_instance_count{monitored_resource=\"cloud_run_revision\",service_name=\"tally-on-write\",state=\"active\"}) >= 10"},"displayName":"All 10 instances that RollUpOnWrite may have were busy, for 10 minutes"}],"displayName":"Tally: instances at limit","documentation":{"content":"All 10 instances that RollUpOnWrite may have were busy, for 10 minutes.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/instances-at-limit.md","mimeType":"text/markdown"},"severity":"WARNING","userLabels":{"tally":"instances-at-limit"}}' \
+    --user-labels=tally=instances-at-limit,tally-deploy=true
 
 # create dashboard Tally
 [ -n "$(gcloud monitoring dashboards list --project=my-project --filter='displayName="Tally" AND labels:tally' --format='value(name)' 2>/dev/null)" ] ||
