@@ -65,8 +65,9 @@ const redelivery = 10 * time.Minute
 // with prune it deletes all of it.
 //
 // It is an error if something could not be read, if something else made a function, trigger or job
-// of the same name, or if the region has no Cloud Scheduler. It is also an error if a source that
-// is served now would no longer be, unless prune is set.
+// of the same name, if the region lacks a service that it needs, or if nobody chose the region for
+// databases on several continents. It is also an error if a source that is served now would no
+// longer be, unless prune is set.
 func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	if err := d.refuse(have, prune); err != nil {
 		return Plan{}, err

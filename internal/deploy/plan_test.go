@@ -3,6 +3,8 @@ package deploy
 import (
 	"path"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/firestore-tally/tally/rollup"
@@ -139,6 +141,60 @@ func TestOrder(t *testing.T) {
 		"create tally", "audit tally",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A region that lacks what is to be in it is refused, and others are named that have all. What
+// could not be asked is no reason.
+func TestRegionsThatLackSomething(t *testing.T) {
+	all := []string{"europe-north1", "europe-west1", "us-central1"}
+	without := func(region string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == region })
+	}
+	const live, every = likes, likes + " : every 1m"
+	for _, test := range []struct {
+		name, routes, location string
+		regions                map[Kind][]string
+		want                   string
+	}{
+		{"nothing was asked", live, "europe-west1", nil, ""},
+		{"all is there", live, "europe-west1", map[Kind][]string{Job: all, Function: all, Trigger: all}, ""},
+		{"no functions", live, "europe-west1", map[Kind][]string{Job: all, Function: without("europe-west1")},
+			"europe-west1 has no Cloud Functions, which runs tally-on-write; write another region into tally.yaml, of europe-north1:\n  region: europe-north1"},
+		{"no scheduler", live, "europe-west1", map[Kind][]string{Job: without("europe-west1"), Function: without("europe-north1")},
+			"europe-west1 has no Cloud Scheduler, which calls tally-on-schedule; write another region into tally.yaml, of us-central1:"},
+		{"no events", live, "europe-west1", map[Kind][]string{Trigger: without("europe-west1")}, "database (default) is in europe-west1, which has no Eventarc"},
+		{"no events, and none needed", every, "europe-west1", map[Kind][]string{Trigger: without("europe-west1")}, ""},
+		{"a multi-region", live, "eur3", map[Kind][]string{Job: all, Function: all, Trigger: all}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			have := newState("p")
+			have.regions = test.regions
+			err := priced(t, test.routes, test.location, func(o *Options) { o.Region = "" }).checkRegion(have)
+			if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("%v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+// A first deployment audits before the triggers deliver, and again before anything counts or
+// alerts.
+func TestAuditsOfAFirstDeployment(t *testing.T) {
+	d := priced(t, likes, "us-central1", nil)
+	p, err := d.Deploy(newState("p"), false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var got []string
+	for _, s := range p.Steps {
+		if s.Does == Audit || s.Does == Settle || s.Of == Trigger || s.Of == Metric && len(got) < 5 {
+			got = append(got, string(s.Does)+" "+s.Of.Noun())
+		}
+	}
+	if diff := cmp.Diff([]string{"create trigger", "audit job", "settle job", "audit job", "create metric"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
