@@ -67,7 +67,7 @@ func TestEvents(t *testing.T) {
 		{"triggers cannot be read", func(g *googletest.Google) {
 			with(nil, 60)(g)
 			g.Fail("eventarc.googleapis.com", "ListTriggers", denied, -1)
-		}, defaults, "not looked: the triggers could not be read: the account needs eventarc.triggers.list: ", "not looked: the triggers could not be read: "},
+		}, defaults, "not looked: the triggers could not be read: the account needs eventarc.triggers.list, eventarc.locations.list: ", "not looked: the triggers could not be read: "},
 		{"subscriptions cannot be read", func(g *googletest.Google) {
 			with(nil, 60)(g)
 			g.Fail("pubsub.googleapis.com", "ListSubscriptions", denied, -1)
