@@ -1307,4 +1307,18 @@ var mutations = []mutation{
 	{"resize-order", "a fold overwrites the shard that came meanwhile", "../shards/resize.go",
 		`return tx.Set(kept, increments, firestore.MergeAll)`,
 		`return tx.Set(kept, increments)`, "TestResizeRaces"},
+	{"configured-first", "a revision that cannot read its configuration takes the traffic", "../functions.go",
+		`err := service.Configure()`,
+		`var err error`, "../TestMisconfigured"},
+	{"memory", "however many large events are decoded at once", "../internal/app/event.go",
+		`return min(r.ContentLength, trigger.MaxBody)`,
+		`return 1`, "TestLargeEventsWait"},
+	{"memory", "an event of unknown size takes no memory", "../internal/app/event.go",
+		`		return trigger.MaxBody
+`,
+		`		return 0
+`, "TestSizeOfEvents"},
+	{"memory", "an event waits for memory however long", "../internal/app/event.go",
+		`s.memory.Acquire(ctx, size)`,
+		`s.memory.Acquire(r.Context(), size)`, "TestLargeEventIsNotHeldForever"},
 }
