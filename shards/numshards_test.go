@@ -226,8 +226,8 @@ func TestNumShardsReaderGivesUp(t *testing.T) {
 	})
 }
 
-// TestNumShardsReadEnds: a read on a dead connection ends for all who wait for it, and whoever comes
-// later reads anew.
+// TestNumShardsReadEnds: a read on a dead connection ends for all who wait for it. Those who come
+// later read again.
 func TestNumShardsReadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, reads := newPending()

@@ -321,9 +321,10 @@ func TestResizeRaces(t *testing.T) {
 	}
 }
 
-// TestResizeOvertakenAgain: a surplus shard may go and come again as often as it likes. Resize counts
-// none of these as a failure. The emulator answers the commit with FAILED_PRECONDITION. Firestore's
-// documentation names no code, and NOT_FOUND is its usual answer for a document that is gone.
+// TestResizeOvertakenAgain: a surplus shard may go and come again as often as it likes. Resize
+// counts none of these as a failure. The emulator answers the commit with FAILED_PRECONDITION.
+// Firestore's documentation names no code, and NOT_FOUND is its usual answer for a document that is
+// gone.
 func TestResizeOvertakenAgain(t *testing.T) {
 	for name, answer := range map[string]error{"the emulator's answer": nil, "NOT_FOUND": status.Error(codes.NotFound, "injected")} {
 		t.Run(name, func(t *testing.T) {
