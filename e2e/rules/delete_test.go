@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestDeleteOfLiveVotes: users vote before and after each commit of a deletion. No vote is left that
-// everybody may list once the counter document is gone, and no total comes back.
+// TestDeleteOfLiveVotes: users vote before and after each commit of a deletion. Once the counter
+// document is gone, no vote is left that everybody may list.
 func TestDeleteOfLiveVotes(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, map[string]fields{
