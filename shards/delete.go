@@ -26,10 +26,10 @@ import (
 // creates its shard again, and is rolled up. Delete does not find that shard. So stop the clients
 // of a counter first.
 //
-// Delete freezes a counter of votes before anything else, as [Counter.Freeze] does. Otherwise a vote
-// that comes meanwhile would be left without the counter document that hides it. If Delete returns
-// an error, the counter may stay frozen until the next call. Servers, which no rule binds, must not
-// vote meanwhile.
+// Delete freezes a counter of votes before anything else, as [Counter.Freeze] does. Otherwise a
+// vote that comes meanwhile would be left without the counter document that hides it. If Delete
+// returns an error, the counter may stay frozen until the next call. Servers, which no rule binds,
+// must not vote meanwhile.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
 // the counter. After an error it returns 0 and false, although some shards may be deleted. It bills
