@@ -37,6 +37,21 @@ func TestDocsRoutes(t *testing.T) {
 	}
 }
 
+// The longest path that isId lets through has room in an event, whichever recipe it is of. Its ids
+// have 200 bytes each.
+func TestPathsHaveRoomInEvents(t *testing.T) {
+	patterns := regexp.MustCompile("(?m)^`{0,1}([^` \n]+)(?: by [^\n]*)? +-> ").FindAllStringSubmatch(docsPage(t, "recipes.md"), -1)
+	if len(patterns) < 10 {
+		t.Fatalf("%d patterns on the page", len(patterns))
+	}
+	for _, m := range patterns {
+		longest := regexp.MustCompile(`{\w+}`).ReplaceAllString("documents/"+m[1], strings.Repeat("x", 200))
+		if len(longest) > 1024 {
+			t.Errorf("%s: %d bytes, want at most 1,024", m[1], len(longest))
+		}
+	}
+}
+
 // docsCode returns the JavaScript and the rules on a page of the docs by the heading that they
 // stand under. Blocks under one heading are in order.
 func docsCode(t *testing.T, name string) map[string][]string {
