@@ -257,6 +257,8 @@ var blocks = map[string]blockTest{
 			{"num_shards from 2 to 2.0, beside an edit", "keepsInt(['tally', 'num_shards'])", ann,
 				writes(merge("posts/p", fields{"title": "r", "tally": fields{"num_shards": 2.0}}, "title", "tally.num_shards"))},
 			{"all of tally, num_shards 2.0", "keepsInt(['tally', 'num_shards'])", ann, writes(merge("posts/p", fields{"tally": tallied(2.0)}, "tally"))},
+			{"took from 15000 to 15000.0, beside an edit", "keepsInt(['tally', 'took'])", ann,
+				writes(merge("posts/p", fields{"title": "r", "tally": fields{"took": 15000.0}}, "title", "tally.took"))},
 			// What rules tell apart: names as bytes, and a time that is a microsecond later.
 			{"totals as bytes", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"totals": array(bytes("likes"))}}, "tally.totals"))},
 			{"routes as bytes", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"routes": bytes("5f0c")}}, "tally.routes"))},
@@ -351,7 +353,7 @@ func post(f fields) *firestorepb.Write {
 
 // tallied is what a roll-up has.
 func tallied(numShards any) fields {
-	return fields{"as_of": time.Unix(1, 0), "num_shards": numShards, "paced_until": time.Unix(2, 0), "routes": "5f0c", "totals": array("likes", "comments"), "former": array("count")}
+	return fields{"as_of": time.Unix(1, 0), "num_shards": numShards, "paced_until": time.Unix(2, 0), "routes": "5f0c", "totals": array("likes", "comments"), "former": array("count"), "took": 15000}
 }
 
 func bytes(text string) *firestorepb.Value {
