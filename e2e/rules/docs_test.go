@@ -81,10 +81,10 @@ func replaced(t *testing.T, rules, old, new string) string {
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	code := docsCode(t, "recipes.md")["To change"]
-	if len(code) != 2 {
-		t.Fatalf("%d blocks to change, want 2", len(code))
+	if len(code) != 3 {
+		t.Fatalf("%d blocks to change, want 3", len(code))
 	}
-	const who, much, shards = "return request.auth != null;\n", "return amount == 1;\n", "'numShards', 10)"
+	const who, much, inShards = "return request.auth != null;\n", "return amount == 1;\n", "isId(counter) && "
 	up := writes(add(free+"0", 1))
 	for _, test := range []struct {
 		name             string
@@ -114,14 +114,16 @@ func TestChanges(t *testing.T) {
 				"6": writes(add(free+"0", 6)), "-1": writes(add(free+"0", -1)), "2.5": writes(add(free+"0", 2.5)),
 				"NaN": writes(add(free+"0", math.NaN())), "vote with 2": writes(vote(votes+"ann", 2)),
 			}},
-		{name: "declared counters only", as: ann, old: shards, new: "'numShards', 0)",
+		{name: "counters that exist", as: ann, old: inShards, new: inShards + strings.TrimPrefix(code[2], "&& ") + " && ",
 			allowed: map[string][]*firestorepb.Write{
 				"num_shards": writes(add(free+"9", 1)), "numShards": writes(add("counters/camel/shards/9", 1)), "vote": writes(vote(votes+"ann", 1)),
+				"a document without number": writes(add("counters/untold/shards/9", 1)),
 			},
 			refused: map[string][]*firestorepb.Write{
-				"no document":               writes(add("counters/none/shards/0", 1)),
-				"a document without number": writes(add("counters/untold/shards/0", 1)),
-				"declared by the client":    writes(set("counters/none", fields{"num_shards": 1}), add("counters/none/shards/0", 1)),
+				"no document":                writes(add("counters/none/shards/0", 1)),
+				"a document of no use":       writes(add("counters/none/shards/0", 1), set("counters/none/x/y", nil)),
+				"declared by the client":     writes(set("counters/none", fields{"num_shards": 1}), add("counters/none/shards/0", 1)),
+				"one of two has no document": writes(add(free+"0", 1), add("counters/none/shards/0", 1)),
 			}},
 		{name: "all frozen", as: ann, old: who, new: "return false;\n",
 			refused: map[string][]*firestorepb.Write{"increment": up, "vote": writes(vote(votes+"ann", 1)), "a new counter": writes(add("counters/none/shards/0", 1))}},
