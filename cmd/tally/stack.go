@@ -158,8 +158,8 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	}
 }
 
-// anotherMachine is the error that a file names an emulator that may be on another machine. Only the
-// user's own word takes the functions there.
+// anotherMachine is the error that a file names an emulator that may be on another machine. Only
+// the user's own word takes the functions there.
 func anotherMachine(file string, at appfolder.Address, port int) error {
 	addr := net.JoinHostPort(at.Host, strconv.Itoa(cmp.Or(at.Port, port)))
 	return fmt.Errorf("%s: emulators.firestore.host: %s may be another machine, which would see all documents: if you mean it, set %s=%s; --firestore-port starts an emulator here",

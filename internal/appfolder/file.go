@@ -28,8 +28,8 @@ func ReadRules(file string) (string, error) {
 // most 1 MB.
 func ReadJSON(file string) ([]byte, error) { return read(os.Open, file, maxJSON, nil) }
 
-// openInFolder opens a file. It follows no link out of the file's folder: somebody else's link could
-// lead to any file that the user may read, and errors quote what they cannot read.
+// openInFolder opens a file. It follows no link out of the file's folder: somebody else's link
+// could lead to any file that the user may read, and errors quote what they cannot read.
 func openInFolder(file string) (*os.File, error) {
 	folder, err := os.OpenRoot(filepath.Dir(file))
 	if err != nil {

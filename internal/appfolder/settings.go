@@ -70,8 +70,8 @@ func parse(file string, text []byte) (s Settings, p places, err error) {
 // maxMistakes is how many mistakes of a file are told.
 const maxMistakes = 10
 
-// FirstOf joins the first ten of a file's mistakes, and says how many more there are. It returns nil
-// if there are none.
+// FirstOf joins the first ten of a file's mistakes, and says how many more there are. It returns
+// nil if there are none.
 func FirstOf(mistakes []error) error {
 	more := len(mistakes) - maxMistakes
 	if more <= 0 {
