@@ -164,7 +164,7 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 
 	p := a.paceOf(c.Template)
 	if p.due(&l) <= 0 {
-		return did, l, 0, a.write(ctx, &l, p)
+		return did, l, 0, a.write(ctx, &l, p, &k.contention)
 	}
 
 	// Most likely the trigger is about to roll up the same change.

@@ -244,6 +244,9 @@ func TestRefusedByTheApp(t *testing.T) {
 							}
 							fields["title"] = fmt.Sprint(n)
 							w.store.Put(likes.RollUp, fields)
+							if w.locks.Load() > 0 {
+								return rollup.ErrConflict // a lock that took too long
+							}
 						}
 						return write()
 					}

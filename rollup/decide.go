@@ -42,6 +42,8 @@ type comparison struct {
 
 	graceOver bool // it differed, and the grace is over
 	untold    bool // it may differ by a change that no event told of this counter
+
+	contention contention
 }
 
 // before decides what can be decided without a sum.

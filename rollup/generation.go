@@ -28,6 +28,8 @@ type counterState struct {
 	unkept      time.Duration // how long the last pause was that followed ErrUnkept; 0: the counter is kept
 	unkeptUntil time.Time     // when that pause ends, by the local clock
 
+	contention contention // only the prober uses it
+
 	refused  bool  // the last write was refused, and there was no look since
 	failures int   // how many looks and writes have failed in a row
 	failure  error // the last of them

@@ -87,7 +87,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	}
 
 	p := c.livePace()
-	if err := c.write(ctx, &l, p); err != nil {
+	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
 	}
 	c.wrote(s, &l, p)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -205,7 +206,26 @@ func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp)
 		i.breach("%s sent a write %v after its snapshot", i.name, age)
 		i.mu.Unlock()
 	}
-	return i.change(ctx, c, "write", func(ctx context.Context, name string) error { return i.commit(ctx, c, r, name) })
+	return i.change(ctx, c, "write", func(ctx context.Context, name string) error {
+		return i.commit(c, r, name, func() error { return i.store.Write(ctx, c, r) })
+	})
+}
+
+func (i *instance) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
+		i.mu.Lock()
+		i.breach("%s sent a locked write %v after its snapshot", i.name, age)
+		i.mu.Unlock()
+	}
+	return i.change(ctx, c, "locked write", func(ctx context.Context, name string) error {
+		err := i.commit(c, r, name, func() error { return i.store.WriteLocked(ctx, c, r, seen) })
+		if err == nil {
+			i.mu.Lock()
+			i.outcome.locked++
+			i.mu.Unlock()
+		}
+		return err
+	})
 }
 
 func (i *instance) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {

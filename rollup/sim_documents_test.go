@@ -94,6 +94,9 @@ func (s *simulation) startApp() {
 		if s.chance(0.2, c.RollUp+" comes later", upTo(1)) == 0 {
 			s.appCreates(c)
 		}
+		if lasts := s.chanceOf(0.4, c.RollUp+" is written all the time for", time.Second, time.Minute); lasts > 0 {
+			s.actors.Go(func() { s.appWrites(c, lasts) })
+		}
 		for n := range s.chance(0.7, c.RollUp+" changes by the app", upTo(20)) {
 			name := fmt.Sprint(c.RollUp, " change ", n+1)
 			s.actors.Go(func() {
@@ -118,6 +121,20 @@ func (s *simulation) startApp() {
 				}
 			})
 		}
+	}
+}
+
+// appWrites has the app write its document all the time, so often that most roll-ups are refused.
+func (s *simulation) appWrites(c *simulatedCounter, lasts time.Duration) {
+	time.Sleep(s.chanceOf(0.5, c.RollUp+" is written all the time after", time.Millisecond, s.weather.span) + jitter(c.RollUp+" written"))
+	every := 2*time.Millisecond + s.chanceOf(0.8, c.RollUp+" is written every", time.Millisecond, 50*time.Millisecond)
+	for n := range int(lasts / every) {
+		time.Sleep(every + jitter(fmt.Sprint(c.RollUp, " written ", n)))
+		s.mu.Lock()
+		if !c.came.IsZero() {
+			s.store.Increment(c.RollUp, "edits", 1)
+		}
+		s.mu.Unlock()
 	}
 }
 

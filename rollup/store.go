@@ -75,6 +75,12 @@ type Store interface {
 	// ErrConflict if Firestore refuses, and ErrUnkept if no such document can be written.
 	Write(ctx context.Context, c Counter, r RollUp) error
 
+	// WriteLocked writes as Write does, on another precondition: c's roll-up document exists, and
+	// its tally is still seen. So r.UpdateTime has no meaning, and whoever writes other fields of
+	// the document does not have the write refused. The document is locked from when its tally is
+	// read to the write, and others who write it wait meanwhile.
+	WriteLocked(ctx context.Context, c Counter, r RollUp, seen document.Tally) error
+
 	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
 	// document is still claim.UpdateTime, or if that is zero, that the document does not exist.
 	// Claim returns ErrConflict if Firestore refuses.

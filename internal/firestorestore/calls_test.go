@@ -559,7 +559,15 @@ func TestHeaders(t *testing.T) {
 		t.Error(err)
 	}
 
-	for method, want := range map[string]string{"BatchGetDocuments": "true", "RunAggregationQuery": "true", "Commit": "false", "RunQuery": "false"} {
+	commit := own.sent["Commit"]
+	if err := store.WriteLocked(t.Context(), c, rollup.RollUp{}, document.Tally{}); err != nil {
+		t.Error(err)
+	}
+	own.sent["locked Commit"], own.sent["Commit"] = own.sent["Commit"], commit
+
+	for method, want := range map[string]string{
+		"BatchGetDocuments": "true", "RunAggregationQuery": "true", "Commit": "false", "RunQuery": "false", "BeginTransaction": "true", "locked Commit": "true",
+	} {
 		sent := own.sent[method]
 		if d := cmp.Diff([]string{want}, sent.Get(transaction)); d != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", method, transaction, d)
@@ -569,6 +577,9 @@ func TestHeaders(t *testing.T) {
 		}
 		if want != "true" {
 			continue // the SDK makes the call itself
+		}
+		if strings.HasPrefix(method, "locked ") {
+			continue // the SDK's has committed nothing
 		}
 		for _, header := range []string{transaction, database} {
 			if d := cmp.Diff(sdk.sent[method].Get(header), sent.Get(header)); d != "" {

@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
@@ -292,21 +293,25 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// A document without room for its totals is refused for good, and stays as it is.
+// A document without room for its totals is refused for good, and stays as it is, whatever its path
+// is.
 func TestFullDocument(t *testing.T) {
 	client := dial(t)
 	store := open(t, client)
 	fill(t, client, 1)
-	post := client.Doc("rollups/likes")
+	post := client.Doc("transactions/likes")
 	const most = 1 << 20 // bytes of a document: https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields
 	if _, err := post.Set(t.Context(), map[string]any{"text": strings.Repeat("x", most-100)}); err != nil {
 		t.Fatal(err)
 	}
-	c := counter(t, rollup.DefaultRoute)
+	c := counter(t, "counters/{c}/shards/{s} -> transactions/{c} : count")
 	s := view(t, store, c)
 	written := rollup.RollUp{Values: sum(t, s).Values, UpdateTime: s.RollUp().UpdateTime}
 	if err := store.Write(t.Context(), c, written); !errors.Is(err, rollup.ErrUnkept) {
 		t.Errorf("got %v, want ErrUnkept", err)
+	}
+	if err := store.WriteLocked(t.Context(), c, written, document.Tally{}); !errors.Is(err, rollup.ErrUnkept) {
+		t.Errorf("in a lock: got %v, want ErrUnkept", err)
 	}
 	doc, err := post.Get(t.Context())
 	if err != nil || len(doc.Data()) != 1 {
@@ -348,7 +353,9 @@ func TestExpiredTransaction(t *testing.T) {
 	fill(t, client, 1)
 	for message, unkept := range map[string]bool{
 		"The referenced transaction has expired or is no longer valid.": false, // https://github.com/googleapis/google-cloud-php/issues/5396
-		"The value is too large to be used in a query.":                 true,
+		"Invalid transaction.":                                                    false,
+		"The value is too large to be used in a query.":                           true,
+		"The document posts/the referenced transaction has expired is too large.": true,
 	} {
 		fail := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			if method == firestorepb.Firestore_RunAggregationQuery_FullMethodName {
