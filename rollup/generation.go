@@ -72,7 +72,7 @@ const longestUnkept = time.Minute
 // covers them. After that it pauses, for a cadence the first time, and twice as long each further
 // time in a row.
 func (s *counterState) unkeep(cadence time.Duration) {
-	s.unkept = min(max(2*s.unkept, cadence), max(longestUnkept, cadence))
+	s.unkept = min(max(2*s.unkept, cadence), longestPause(cadence))
 	s.unkeptUntil = time.Now().Add(s.unkept)
 
 	if s.open != nil {

@@ -175,6 +175,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
 	if errors.Is(err, ErrUnkept) {
 		c.tellUnkept(ctx, s.counter, oldest, err)
+		c.noteUnkept(ctx, s.counter, oldest)
 
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -251,6 +251,14 @@ func (i *cloudInstance) WriteLocked(_ context.Context, c rollup.Counter, _ rollu
 	return rollup.ErrConflict
 }
 
+func (i *cloudInstance) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
+	return i.store.LoadCursor(ctx, of)
+}
+
+func (i *cloudInstance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
+	return i.store.SaveCursor(ctx, of, c)
+}
+
 func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
 	i.wait()
 	if i.group != nil {

@@ -278,8 +278,16 @@ func (i *instance) RollUps(ctx context.Context, t *rollup.Template, from string,
 	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, t, from, limit) })
 }
 
+// noteOf tells apart the calls for notes, which coalescers make for several counters at once.
+func noteOf(of rollup.Work) string {
+	if of == rollup.Auditing || of == rollup.Keeping {
+		return ""
+	}
+	return " " + string(of)
+}
+
 func (i *instance) LoadCursor(ctx context.Context, of rollup.Work) (c rollup.Cursor, err error) {
-	_, err = i.page(ctx, "load", func() (p rollup.Page, err error) {
+	_, err = i.page(ctx, "load"+noteOf(of), func() (p rollup.Page, err error) {
 		c, err = i.store.LoadCursor(ctx, of)
 		return p, err
 	})
@@ -288,7 +296,7 @@ func (i *instance) LoadCursor(ctx context.Context, of rollup.Work) (c rollup.Cur
 
 func (i *instance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
 	saved := make(chan time.Time, 1) // perhaps after the call has failed
-	err := i.change(ctx, walks("save"), "save", func(ctx context.Context, _ string) error {
+	err := i.change(ctx, walks("save"+noteOf(of)), "save", func(ctx context.Context, _ string) error {
 		at, err := i.store.SaveCursor(ctx, of, c)
 		saved <- at
 		return err
