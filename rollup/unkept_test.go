@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,6 +286,40 @@ func TestLapsedNotRead(t *testing.T) {
 		report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.patient())
 		if err != nil || report.Drift != 1 || loads != 2 || !strings.Contains(w.log.String(), "the note about an unkept counter was not read") {
 			t.Errorf("%+v: %v\n%s", report, err, &w.log)
+		}
+	})
+}
+
+// A note that is never answered costs one time-out: the event of an unkept counter ends all the
+// same, and so does an audit.
+func TestUnkeptNoteHangs(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "kept"))
+		time.Sleep(time.Minute)
+
+		w.increment(1)
+		mended := w.refuse()
+		o := w.options(0)
+		o.Timeout = hold / 2
+		c = rollup.NewCoalescer(hanging{traced{w.store, w}, "load", new(atomic.Int32)}, o)
+		began := time.Now()
+		ending, err := w.end(c, "unkept")
+		if took := time.Since(began); err != nil || !ending.Unkept || took != hold/2 {
+			t.Errorf("ended %+v, %v after %v, want it unkept after %v", ending, err, took, hold/2)
+		}
+		mended()
+
+		var loads atomic.Int32
+		loads.Store(-1) // the second hangs: the first is the audit's cursor
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Hour)
+		defer cancel()
+		audit := w.patient()
+		audit.Timeout = hold / 2
+		began = time.Now()
+		report, err := rollup.Audit(ctx, hanging{w.store, "load", &loads}, likes.Template.Routes, audit)
+		if took := time.Since(began); err != nil || report.Drift != 1 || took != audit.Grace+hold/2 {
+			t.Errorf("%+v, %v after %v, want drift after the grace and %v", report, err, took, hold/2)
 		}
 	})
 }
