@@ -190,7 +190,7 @@ func goFiles(t *testing.T, root string) (files []string) {
 		switch {
 		case err != nil:
 			return err
-		case e.Name() == "node_modules", e.Name() == ".git":
+		case e.IsDir() && (e.Name() == "node_modules" || e.Name() == ".git"):
 			return filepath.SkipDir
 		case strings.HasSuffix(file, ".go"):
 			files = append(files, file)

@@ -9,7 +9,7 @@
 // Every write has a commit time, and a document has the update time of its last one. A write may
 // have a precondition: that the document does not exist, or that it still has a certain update
 // time. If that does not hold, Firestore refuses the write. Nothing else protects a roll-up from
-// other instances.
+// other instances, with one exception: a transaction that may write locks what it reads.
 //
 // A read-only transaction sees the database at one instant, its read time, and takes no locks. It
 // begins with its first read. All reads with its id see what was committed at or before that
@@ -35,13 +35,15 @@
 //	rollup_audit/cursor         where the next audit goes on; see SaveCursor
 //	rollup_audit/keep           where the next call of rollup.Keep goes on
 //	rollup_audit/untold-{hash}  when events last came without their documents; see rollup.Untold
+//	rollup_audit/unkept-{hash}  when a counter's events were last acknowledged as unkept
 //	rollup_claims/{hash}        who sums a counter whose sums take long; see document.Claim
 //
 // # The files
 //
-// store.go opens snapshots and writes, and sum.go sums in a snapshot. audit.go, lane.go and all.go
-// walk all counters, and cursor.go keeps where a walk goes on. fields.go reads single fields,
-// value.go decodes values, and client.go opens the connection.
+// store.go opens snapshots and writes, locked.go writes in a lock, and sum.go sums in a snapshot.
+// audit.go, lane.go and all.go walk all counters, and cursor.go keeps where a walk goes on.
+// fields.go reads single fields, value.go decodes and encodes values, and client.go opens the
+// connection.
 package firestorestore
 
 import (
