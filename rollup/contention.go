@@ -11,7 +11,7 @@ import (
 // Store.WriteLocked. The zero contention knows of none.
 type contention struct {
 	asOf    time.Time // of the roll-up that the refused writes were to replace
-	refused int       // writes that were refused in a row while that roll-up stood still
+	refused int       // writes that were refused while that roll-up stood still
 	locked  time.Time // when this instance last locked the document, by the local clock
 }
 
@@ -40,7 +40,5 @@ func (c *contention) note(l *look, locked bool, err error) {
 		c.asOf, c.refused = l.asOf, 1
 	case err == nil && locked:
 		c.asOf, c.refused = l.readTime, maxRefused-1
-	case err == nil:
-		c.refused = 0
 	}
 }

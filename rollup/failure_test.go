@@ -419,7 +419,7 @@ func TestYoungerGenerationFailsAlone(t *testing.T) {
 
 		<-older.done
 		if !errors.Is(older.err, context.DeadlineExceeded) {
-			t.Errorf("the older event ended with %v, want that its time is up", older.err)
+			t.Fatalf("the older event ended with %v, want that its time is up", older.err)
 		}
 		for _, want := range []string{"no roll-up of rollups/likes covered the event", "; the last attempt: unavailable"} {
 			if !strings.Contains(older.err.Error(), want) {

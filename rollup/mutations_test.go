@@ -1181,11 +1181,6 @@ var mutations = []mutation{
 	return`,
 		`
 	return`, "TestAnothersRollUpsAreNoContention"},
-	{"contended", "a write that goes well forgets no refusals", "contention.go",
-		`	case err == nil:
-		c.refused = 0
-`,
-		``, "TestLocksAfterRefusals"},
 	{"contended", "a lock forgets that there is contention", "contention.go",
 		`maxRefused-1`,
 		`0`, "TestLocksAfterRefusals"},

@@ -218,6 +218,11 @@ func (i *instance) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.R
 		i.mu.Unlock()
 	}
 	return i.change(ctx, c, "locked write", func(ctx context.Context, name string) error {
+		if i.existing && i.chance(0.1, name+" meets a deletion", upTo(1)) == 1 {
+			i.mu.Lock()
+			i.appDeletes(i.counter(c))
+			i.mu.Unlock()
+		}
 		err := i.commit(c, r, name, func() error { return i.store.WriteLocked(ctx, c, r, seen) })
 		if err == nil {
 			i.mu.Lock()

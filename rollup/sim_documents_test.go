@@ -109,9 +109,7 @@ func (s *simulation) startApp() {
 				case c.came.IsZero():
 					s.appCreates(c)
 				case deletes:
-					s.store.Delete(c.RollUp)
-					s.tell("the app deletes %s", c.RollUp)
-					c.came, c.asOf, c.paced = time.Time{}, time.Time{}, nil
+					s.appDeletes(c)
 				case sets: // the totals and tally are gone
 					s.appCreates(c)
 					c.asOf, c.paced = time.Time{}, nil
@@ -136,6 +134,13 @@ func (s *simulation) appWrites(c *simulatedCounter, lasts time.Duration) {
 		}
 		s.mu.Unlock()
 	}
+}
+
+// appDeletes deletes the app's own document. The mutex is held.
+func (s *simulation) appDeletes(c *simulatedCounter) {
+	s.store.Delete(c.RollUp)
+	s.tell("the app deletes %s", c.RollUp)
+	c.came, c.asOf, c.paced = time.Time{}, time.Time{}, nil
 }
 
 // appCreates creates the app's own document, or sets it anew. The mutex is held, or nothing runs

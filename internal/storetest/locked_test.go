@@ -84,6 +84,7 @@ func testLockedRefused(t *testing.T, b backend) {
 		}
 	}
 
+	b.Put(t, likes.RollUp, map[string]any{"title": "x"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.WriteLocked(ctx, likes, rolledUp(value.Int(9), 9, someTime), document.Tally{}); err == nil {
