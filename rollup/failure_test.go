@@ -405,13 +405,13 @@ func TestYoungerGenerationFailsAlone(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.increment(1)
 		w.rollUpElsewhere() // so the first look sums nothing
-		older := w.deliverWithin(6*time.Second, c, "older")
-		time.Sleep(cadence / 2)
-		younger := w.deliverWithin(2*time.Second, c, "younger")
 		w.beforeSum = func(int32) error {
 			time.Sleep(3 * time.Second)
 			return errStore
 		}
+		older := w.deliverWithin(6*time.Second, c, "older")
+		time.Sleep(cadence / 2)
+		younger := w.deliverWithin(2*time.Second, c, "younger")
 		time.Sleep(2 * time.Second)
 		if younger.held() || younger.err == nil || !older.held() {
 			t.Fatalf("the younger event is held: %v, and failed with %v; the older is held: %v", younger.held(), younger.err, older.held())
