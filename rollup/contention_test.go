@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -221,28 +220,21 @@ func TestLockedWriteIsNotSentLate(t *testing.T) {
 		c := rollup.NewCoalescer(traced{w.store, w}, o)
 		w.store.Put("posts/7", map[string]any{})
 		w.contend()
-		slow := false
 		w.beforeSum = func(n int32) error {
-			if n == 4 {
+			if n == 4 { // of the first locked write
 				time.Sleep(61 * time.Second)
-				slow = true
 			}
 			return nil
 		}
 		w.like("ann")
 		e := w.deliverOf(time.Hour, c, post7, rollup.Event{ID: "e"})
-		time.Sleep(60 * time.Second)
-		synctest.Wait()
-		for !slow {
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(time.Nanosecond)
-		if w.locks.Load() != 0 || !e.held() {
-			t.Errorf("a write %v after its snapshot was sent", 61*time.Second)
+		time.Sleep(61 * time.Second) // the refusals before it take less than a second
+		if w.sums.Load() != 4 || !e.held() {
+			t.Fatalf("after %d sums the event is held: %v; want the fourth to last", w.sums.Load(), e.held())
 		}
 		w.acknowledged(e)
-		if w.locks.Load() != 1 {
-			t.Errorf("%d locked writes, want one of the next look", w.locks.Load())
+		if w.sums.Load() == 4 || w.locks.Load() != 1 {
+			t.Errorf("%d sums and %d locked writes, want one locked write, of a later sum than the fourth", w.sums.Load(), w.locks.Load())
 		}
 	})
 }

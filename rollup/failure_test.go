@@ -426,6 +426,7 @@ func TestYoungerGenerationFailsAlone(t *testing.T) {
 				t.Errorf("the older event ended with %q, want it to say %q", older.err, want)
 			}
 		}
+		time.Sleep(time.Minute) // until nobody logs any more
 		if strings.Contains(w.log.String(), "event_id=younger") || !strings.Contains(w.log.String(), "event_id=older") {
 			t.Errorf("logged:\n%s", &w.log)
 		}
