@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/memstore"
@@ -427,6 +428,7 @@ func TestYoungerGenerationFailsAlone(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute) // until nobody logs any more
+		synctest.Wait()
 		if strings.Contains(w.log.String(), "event_id=younger") || !strings.Contains(w.log.String(), "event_id=older") {
 			t.Errorf("logged:\n%s", &w.log)
 		}
