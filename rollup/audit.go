@@ -77,7 +77,8 @@ type Report struct {
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
 	Unkept    int `json:"unkept"`    // cannot be rolled up until somebody mends them; see ErrUnkept
 
-	Drift     int `json:"drift"`     // differed for longer than the grace; like the next four, some of RolledUp and Differing
+	Drift     int `json:"drift"`     // differed for longer than the grace; like the next five, some of RolledUp and Differing
+	Lapsed    int `json:"lapsed"`    // lacked changes that came while they were unkept
 	Missing   int `json:"missing"`   // had no roll-up, such as new counters
 	Orphaned  int `json:"orphaned"`  // had a roll-up that is not zeros, and no shards
 	Rerouted  int `json:"rerouted"`  // had a roll-up that other routes made

@@ -153,6 +153,8 @@ type kept struct {
 	malformed bool
 	finder    *finder // that found it, until it is visited
 	walk      *keepWalk
+
+	contention contention
 }
 
 // load loads the cursor that the last call left. If that fails, all counters are found anew, so
@@ -328,7 +330,7 @@ func (k *keeper) ended() {
 
 // visit rolls a counter up if that is due, and plans its next visit.
 func (k *keeper) visit(ctx context.Context, e *kept) {
-	v := k.rollUp(ctx, e.Counter)
+	v := k.rollUp(ctx, e)
 
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -403,16 +405,16 @@ type visited struct {
 }
 
 // rollUp rolls a counter up if that is due.
-func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
+func (k *keeper) rollUp(ctx context.Context, e *kept) (v visited) {
 	looking, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 
-	v.look, v.err = k.look(looking, c, "")
+	v.look, v.err = k.look(looking, e.Counter, "")
 	if v.err != nil {
 		return v
 	}
 
-	p := k.paceOf(c.Template)
+	p := k.paceOf(e.Template)
 	due := p.due(&v.look)
 	if due > 0 {
 		v.did, v.next = actionSkip, v.received.Add(due)
@@ -434,7 +436,7 @@ func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
 	v.did = keep(&v.look)
 	switch v.did {
 	case actionRepair:
-		v.err = k.write(ctx, &v.look, p)
+		v.err = k.write(ctx, &v.look, p, &e.contention)
 	case actionRemove:
 		v.err = k.remove(looking, k.store, &v.look)
 	}

@@ -75,10 +75,25 @@ type Store interface {
 	// ErrConflict if Firestore refuses, and ErrUnkept if no such document can be written.
 	Write(ctx context.Context, c Counter, r RollUp) error
 
+	// WriteLocked writes as Write does, on another precondition: c's roll-up document exists, and
+	// its tally is still seen. So r.UpdateTime has no meaning, and whoever writes other fields of
+	// the document does not have the write refused. The document is locked from when its tally is
+	// read to the write, and others who write it wait meanwhile.
+	WriteLocked(ctx context.Context, c Counter, r RollUp, seen document.Tally) error
+
 	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
 	// document is still claim.UpdateTime, or if that is zero, that the document does not exist.
 	// Claim returns ErrConflict if Firestore refuses.
 	Claim(ctx context.Context, c Counter, claim Claim) error
+
+	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
+	// the zero Cursor.
+	LoadCursor(ctx context.Context, of Work) (Cursor, error)
+
+	// SaveCursor saves c. The precondition is that the cursor that was saved last has the update
+	// time c.UpdateTime, or if that is zero, that there is none. It returns the new update time, or
+	// ErrConflict if Firestore refuses.
+	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
 }
 
 // A Snapshot is the database at one instant. It shows one counter.
@@ -135,22 +150,13 @@ type AuditStore interface {
 	// document held. The precondition is that of Write. Remove returns ErrConflict if Firestore
 	// refuses.
 	Remove(ctx context.Context, c Counter, r RollUp) error
-
-	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
-	// the zero Cursor.
-	LoadCursor(ctx context.Context, of Work) (Cursor, error)
-
-	// SaveCursor saves c. The precondition is that the cursor that was saved last has the update
-	// time c.UpdateTime, or if that is zero, that there is none. It returns the new update time, or
-	// ErrConflict if Firestore refuses.
-	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
 }
 
 // A Work names a kind of work that goes on where it stopped. A store keeps one Cursor for each. On
 // Firestore, the name is the id of the cursor's document.
 type Work string
 
-// These are all works. The notes of an Untold are kept as cursors, too: see untoldOf.
+// These are all works. Notes for audits are kept as cursors, too: see untoldOf and unkeptOf.
 const (
 	Auditing Work = "cursor"
 	Keeping  Work = "keep"

@@ -218,7 +218,28 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	if !d.updateTime.Equal(r.UpdateTime) {
 		return rollup.ErrConflict
 	}
+	s.write(c, d, r)
+	return nil
+}
 
+// WriteLocked implements rollup.Store.
+func (s *Store) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.get(c.RollUp)
+	if d.updateTime.IsZero() || !document.DecodeTally(d.fields[document.TallyField]).Equal(seen) {
+		return rollup.ErrConflict
+	}
+	s.write(c, d, r)
+	return nil
+}
+
+// write writes a roll-up over what its document holds.
+func (s *Store) write(c rollup.Counter, d stored, r rollup.RollUp) {
 	fields := d.clone()
 	for _, name := range r.Gone {
 		delete(fields, name)
@@ -228,7 +249,6 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	}
 	fields[document.TallyField] = r.Tally.Encode()
 	s.put(c.RollUp, fields)
-	return nil
 }
 
 // Claim implements rollup.Store.
