@@ -317,9 +317,9 @@ func (c *cutter) Sources(ctx context.Context, counter rollup.Counter) rollup.Sna
 	return c.Store.Sources(ctx, counter)
 }
 
-func (c *cutter) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (c *cutter) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
 	c.call()
-	return c.Store.All(ctx, t, from, limit)
+	return c.Store.Missing(ctx, r, from, limit)
 }
 
 func (c *cutter) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {

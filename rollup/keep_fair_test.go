@@ -295,7 +295,7 @@ func TestKeepSpreadsItsReads(t *testing.T) {
 		var late []float64
 		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, _ *rollup.Template, _ string) error {
 			found.Add(100)
-			if by == byAll {
+			if by == byShards {
 				found.Add(100)
 			}
 			return nil

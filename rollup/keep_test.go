@@ -370,9 +370,9 @@ func TestKeepGoesOnAfterAPage(t *testing.T) {
 		for _, test := range []struct {
 			by   by
 			want int
-		}{{byAll, 251}, {byRollUp, 102}} { // the new one is found by its shards alone
+		}{{byShards, 251}, {byRollUp, 102}} { // the new one is found by its shards alone
 			store := hooked{AuditStore: traced{w.store, w}, page: func(by by, r *rollup.Template, from string) error {
-				if r == routes[0].Template && by == test.by && (from != "" || by == byAll) {
+				if r == routes[0].Template && by == test.by && (from != "" || by == byShards) {
 					return errors.New("no index")
 				}
 				return nil

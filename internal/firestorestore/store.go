@@ -39,8 +39,8 @@
 //
 // # The files
 //
-// store.go opens snapshots and writes, and sum.go sums in a snapshot. audit.go, lane.go and all.go
-// walk all counters, and cursor.go keeps where a walk goes on. fields.go reads single fields,
+// store.go opens snapshots and writes, and sum.go sums in a snapshot. audit.go and lane.go walk
+// all counters, and cursor.go keeps where a walk goes on. fields.go reads single fields,
 // value.go decodes values, and client.go opens the connection.
 package firestorestore
 
