@@ -55,7 +55,7 @@ func (k *keeper) goOn(w walk, place Place) *keepWalk {
 		on.began = k.loaded.Add(-k.read.Sub(place.Began))
 	}
 	if place.Done {
-		on.due = on.again()
+		on.due = k.again(on)
 	}
 	return on
 }
@@ -64,12 +64,12 @@ func (k *keeper) goOn(w walk, place Place) *keepWalk {
 // there is time for all.
 const longestVisited = 10 * time.Second
 
-// again returns when the walk may begin with the first counter again, by the local clock. That is
-// once in its route's "every", and a little more. A counter is visited a little later than it is
-// found. If the walk came back sooner, it would find the counter not yet due, and the call could
-// end before it is.
-func (w *keepWalk) again() time.Time {
-	if w.began.IsZero() {
+// again returns when a walk may begin with the first counter again, by the local clock. That is once
+// in its route's "every", and a little more. A counter is visited a little later than it is found.
+// If the walk came back sooner, it would find the counter not yet due, and the call could end
+// before it is. A call without an end begins at once.
+func (k *keeper) again(w *keepWalk) time.Time {
+	if w.began.IsZero() || k.o.Until.IsZero() {
 		return time.Time{}
 	}
 	every := w.template.Every
@@ -107,11 +107,11 @@ func (w *keepWalk) move() {
 
 // wrap is called when a walk can go no further. The walk then goes on from the first counter to
 // where it began, when that is due. If it has done that, it is over.
-func (w *keepWalk) wrap() {
+func (k *keeper) wrap(w *keepWalk) {
 	if w.round || w.begun == "" {
 		w.over = true
 	}
-	w.round, w.from, w.due = true, "", w.again()
+	w.round, w.from, w.due = true, "", k.again(w)
 }
 
 // findMore begins to find pages if counters are needed. It reports whether any page is being found.
@@ -181,7 +181,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		if ctx.Err() == nil {
 			k.problems = append(k.problems, err)
 		}
-		w.wrap() // the next call tries again
+		k.wrap(w) // the next call tries again
 		return
 	}
 
@@ -212,7 +212,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 
 	w.from = page.Next
 	if w.from == "" {
-		w.wrap()
+		k.wrap(w)
 	}
 	w.move()
 }

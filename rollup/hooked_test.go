@@ -15,7 +15,7 @@ type by int
 
 const (
 	byRollUp by = iota
-	byShards // those without a roll-up
+	byShards    // those without a roll-up
 )
 
 // A hooked store has calls fail, or notes them.

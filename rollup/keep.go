@@ -63,7 +63,7 @@ type KeepReport struct {
 //
 // A call finds each counter at most once, and then knows when to visit it. If a route's "every" is
 // longer than a call, the next calls find its counters only when they are due again: see
-// keepWalk.again.
+// keeper.again.
 //
 // Calls may overlap with each other and with coalescers. After a failure of a counter, a call goes
 // on with the others. If a page of counters cannot be read, the next call tries it again. A call
