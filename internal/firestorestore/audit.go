@@ -18,8 +18,9 @@ import (
 
 const (
 	// pageTime is how long a page of counters makes further queries. If queries are slow, the page
-	// ends before its caller's deadline, and what it has found is not lost.
-	pageTime = 2 * time.Second
+	// ends before its caller's deadline, and what it has found is not lost. It matters where each
+	// query takes long: an emulator may go through thousands of documents for one.
+	pageTime = 10 * time.Second
 
 	// queriesAtOnce is how many queries are made at once: enough to hide Firestore's latency.
 	queriesAtOnce = 8
@@ -34,9 +35,13 @@ const (
 // belongs to no counter: of another collection with the same name, or with a string that is no
 // group. A page makes at most 2*limit queries, so many such documents make a page short.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+	return s.counters(ctx, route, from, limit, time.Now().Add(pageTime))
+}
+
+// counters is Counters. It makes one query at least, and none that would begin later than a time.
+func (s *Store) counters(ctx context.Context, route *rollup.Route, from string, limit int, until time.Time) (rollup.Page, error) {
 	lane := s.lane(route)
 	page := rollup.Page{Next: from}
-	until := time.Now().Add(pageTime)
 	for len(page.Found) < limit && page.Reads < int64(2*limit) {
 		docs, err := lane.query(page.Next).Limit(1).Documents(ctx).GetAll()
 		if err != nil {
@@ -131,6 +136,13 @@ func (s *Store) leaveOut(ctx context.Context, r *rollup.Route, page *rollup.Page
 	asking, all := errgroup.WithContext(ctx)
 	asking.SetLimit(queriesAtOnce)
 	for i, f := range page.Found {
+		if r.By != "" {
+			_, group := r.Grouped(r.Group(f.Counter))
+			if !group { // no document can hold it, and Firestore refuses to look for it
+				continue
+			}
+		}
+		page.Reads++
 		asking.Go(func() error {
 			of := &snapshot{store: s, counter: f.Counter}
 			docs, err := of.documents(r).Select().Limit(1).Documents(all).GetAll()
@@ -143,7 +155,6 @@ func (s *Store) leaveOut(ctx context.Context, r *rollup.Route, page *rollup.Page
 		return err
 	}
 
-	page.Reads += int64(len(page.Found))
 	var left []rollup.Found
 	for i, f := range page.Found {
 		if !has[i] {

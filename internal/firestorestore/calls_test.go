@@ -318,7 +318,6 @@ func TestForeignCollections(t *testing.T) {
 		most int // queries in all
 	}{
 		{func(from string) (rollup.Page, error) { return store.Counters(t.Context(), route, from, limit) }, route.Shards, wantShards, foreign + 20},
-		{func(from string) (rollup.Page, error) { return store.All(t.Context(), route.Template, from, limit-1) }, route.Shards, wantShards, 2*foreign + 40},
 		{func(from string) (rollup.Page, error) { return store.RollUps(t.Context(), route.Template, from, limit) }, func(c rollup.Counter) string { return c.RollUp }, wantRollUps, foreign + 20},
 	} {
 		var got []string

@@ -33,8 +33,8 @@ type storedCursor struct {
 	Routes  string        `firestore:"routes,omitempty"`
 	Places  []storedPlace `firestore:"places,omitempty"`
 	Tick    time.Time     `firestore:"tick,omitempty"`
-	RollUps storedCycle   `firestore:"roll_ups"`
-	Shards  storedCycle   `firestore:"shards"`
+	RollUps *storedCycle  `firestore:"roll_ups,omitempty"`
+	Shards  *storedCycle  `firestore:"shards,omitempty"`
 
 	// These hold the paths of the cursor's Changed and Quiet, joined by the constant between. They
 	// are no arrays, because Firestore would index each element.
@@ -56,9 +56,17 @@ type storedCycle struct {
 	Took     int64     `firestore:"took,omitempty"` // microseconds
 }
 
-func storedCycleOf(c rollup.Cycle) storedCycle { return storedCycle{c.Complete, c.Took.Microseconds()} }
+func storedCycleOf(c rollup.Cycle) *storedCycle {
+	if c.Complete.IsZero() {
+		return nil
+	}
+	return &storedCycle{c.Complete, c.Took.Microseconds()}
+}
 
-func (s storedCycle) cycle() rollup.Cycle {
+func (s *storedCycle) cycle() rollup.Cycle {
+	if s == nil {
+		return rollup.Cycle{}
+	}
 	return rollup.Cycle{Complete: s.Complete, Took: time.Duration(s.Took) * time.Microsecond}
 }
 
