@@ -139,13 +139,9 @@ func (k *keeper) mayRead(now time.Time) bool {
 	return k.o.MaxReads == 0 || k.o.Reads() < k.mayUse(now)
 }
 
-// mayFind reports whether reads are left for a finder's next page now. The first page may always be
-// found.
+// mayFind reports whether reads are left for a finder's next page now.
 func (k *keeper) mayFind(f *finder, now time.Time) bool {
-	if f.reads == 0 || k.o.MaxReads == 0 {
-		return true
-	}
-	return k.mayRead(now) && float64(f.reads) < f.share*float64(k.mayUse(now))
+	return k.o.MaxReads == 0 || k.mayRead(now) && float64(f.reads) < f.share*float64(k.mayUse(now))
 }
 
 // readsWait returns how long to wait when no reads are left now. By then a thousandth of all reads

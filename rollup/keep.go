@@ -302,12 +302,9 @@ func (k *keeper) paths(of class) []string {
 
 // goRound visits counters and finds more, until the time is over or nothing is left to do.
 func (k *keeper) goRound(ctx context.Context) {
-	finding, cancel := ctx, context.CancelFunc(func() {})
-	if !k.o.Until.IsZero() {
-		finding, cancel = context.WithDeadline(ctx, k.o.Until)
-	}
+	finding, cancel := context.WithCancel(ctx)
 	defer k.work.Wait()
-	defer cancel()
+	defer cancel() // a page that is being found is not waited for
 
 	for ctx.Err() == nil && !k.over() {
 		k.mu.Lock()

@@ -221,6 +221,26 @@ func TestClassOfChangedCounters(t *testing.T) {
 	})
 }
 
+// A counter that had changed, and that another has rolled up just now, stays what it is.
+func TestChangedAndNotDue(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		for call := range 2 {
+			w.increment(1)
+			if call > 0 {
+				w.rollUpElsewhere()
+			}
+			if report, err := w.keep(traced{w.store, w}, time.Now().Add(time.Second), nil); err != nil || report.Counters != 1 || report.RolledUp != 1-call {
+				t.Errorf("call %d: %+v, %v", call, report, err)
+			}
+			c, err := w.store.LoadCursor(w.t.Context(), rollup.Keeping)
+			if err != nil || !slices.Equal(c.Changed, []string{likes.RollUp}) {
+				t.Errorf("call %d: changed are %v, %v", call, c.Changed, err)
+			}
+			time.Sleep(round)
+		}
+	})
+}
+
 // Visits that hang take neither the slots nor the turns of another class.
 func TestHangingVisitsLeaveSlots(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -436,12 +456,18 @@ func TestKeepsCursorHasRoomForSome(t *testing.T) {
 		for i := range n {
 			w.store.Increment(fmt.Sprintf("counters/%03d%s/shards/0", i, strings.Repeat("x", long)), "count", 1)
 		}
-		if report, err := w.keep(traced{w.store, w}, time.Now().Add(time.Second), nil); err != nil || report.RolledUp != n {
+		seen := visits{takes: func(string) time.Duration { return time.Millisecond }}
+		o := w.keepOptions(1, time.Now().Add(time.Second))
+		report, err := rollup.Keep(w.t.Context(), seen.of(traced{w.store, w}), scheduled.Template.Routes, o)
+		if err != nil || report.RolledUp != n {
 			t.Errorf("%+v, %v", report, err)
 		}
 		c, err := w.store.LoadCursor(w.t.Context(), rollup.Keeping)
 		size := 0
-		for _, path := range c.Changed {
+		for i, path := range c.Changed {
+			if path != "rollups/"+seen.order[i] {
+				t.Errorf("%s has the place of %s, which is due sooner", path[:12], seen.order[i][:4])
+			}
 			size += len(path)
 		}
 		if err != nil || len(c.Changed) < 190 || size > 200_000 {
