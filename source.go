@@ -30,7 +30,6 @@ import "embed"
 //go:embed internal/document/document.go
 //go:embed internal/document/field.go
 //go:embed internal/document/id.go
-//go:embed internal/firestorestore/all.go
 //go:embed internal/firestorestore/audit.go
 //go:embed internal/firestorestore/client.go
 //go:embed internal/firestorestore/cursor.go

@@ -275,8 +275,8 @@ func (i *instance) page(ctx context.Context, what string, page func() (rollup.Pa
 	return p, call.back(ctx)
 }
 
-func (i *instance) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
-	return i.page(ctx, "page of all", func() (rollup.Page, error) { return i.store.All(ctx, t, from, limit) })
+func (i *instance) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of shards", func() (rollup.Page, error) { return i.store.Missing(ctx, r, from, limit) })
 }
 
 func (i *instance) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {

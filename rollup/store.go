@@ -133,12 +133,13 @@ type AuditStore interface {
 	// fewer than limit, or none, although more follow. It takes one query.
 	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
-	// All returns all counters of the template in the same way. These are the counters whose
-	// roll-up has a tally, and those that have shards by one of the routes, whether or not the
-	// shards' parent documents exist. If the template has no capture, a store may return its one
-	// counter in any case. Each counter comes once, with what its roll-up document held. Finding
-	// the shards takes a query for each counter. A page may hold up to three times limit.
-	All(ctx context.Context, template *Template, from string, limit int) (Page, error)
+	// Missing returns counters without a roll-up in the same way. Those are the counters that have
+	// shards by the route, whether or not the shards' parent documents exist, and whose roll-up has
+	// no tally. Counters that also have shards by an earlier route of the template are left out,
+	// because a walk of that route finds them. So the walks of all routes of a template find each
+	// counter once. Missing looks at up to limit counters, with or without a roll-up. Each takes a
+	// query, and the read of its roll-up.
+	Missing(ctx context.Context, route *Route, from string, limit int) (Page, error)
 
 	// Sources returns a snapshot for the counter's documents only. Its RollUp and its Claim must
 	// not be used. It makes no call, so Sum opens the snapshot, and ReadTime is known only after
@@ -169,6 +170,10 @@ type Page struct {
 
 	// ReadTime is when the roll-ups were read, as Firestore says. It is zero if none was read.
 	ReadTime time.Time
+
+	// Reads is how many reads finding the page was billed, including those of documents that belong
+	// to no counter.
+	Reads int64
 }
 
 // A Found is a counter that a walk found.

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // A recorder keeps the calls of a connection, and may change what they answer.
@@ -280,13 +281,18 @@ func TestReadTimeIsTruncated(t *testing.T) {
 	fill(t, client, 3)
 	var given []time.Time
 	r := recorder{answered: func(answer any) {
-		if a, ok := answer.(*firestorepb.BatchGetDocumentsResponse); ok && a.ReadTime != nil {
-			a.ReadTime.Nanos += 789 - a.ReadTime.Nanos%1000
-			given = append(given, a.ReadTime.AsTime())
+		var at *timestamppb.Timestamp
+		switch a := answer.(type) {
+		case *firestorepb.BatchGetDocumentsResponse:
+			at = a.ReadTime
+		case *firestorepb.RunQueryResponse:
+			at = a.ReadTime
+		case *firestorepb.RunAggregationQueryResponse:
+			at = a.ReadTime
 		}
-		if a, ok := answer.(*firestorepb.RunAggregationQueryResponse); ok && a.ReadTime != nil {
-			a.ReadTime.Nanos += 789 - a.ReadTime.Nanos%1000
-			given = append(given, a.ReadTime.AsTime())
+		if at != nil {
+			at.Nanos += 789 - at.Nanos%1000
+			given = append(given, at.AsTime())
 		}
 	}}
 	store := open(t, client, r.dialOptions()...)
@@ -304,6 +310,12 @@ func TestReadTimeIsTruncated(t *testing.T) {
 		t.Errorf("the sources' read time is %v, want %v", sources.ReadTime(), want)
 	}
 
+	route := counter(t, rollup.DefaultRoute).Template.Routes[0]
+	missing, err := store.Missing(t.Context(), route, "", 10)
+	if want := given[len(given)-1].Truncate(time.Microsecond); err != nil || len(missing.Found) != 1 || !missing.ReadTime.Equal(want) {
+		t.Errorf("counters without a roll-up: %+v, %v; want the read time %v", missing, err, want)
+	}
+
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: counter(t, rollup.DefaultRoute)})
 	if err != nil {
@@ -315,6 +327,12 @@ func TestReadTimeIsTruncated(t *testing.T) {
 	}
 	if asOf := document.DecodeTally(doc.Data()["tally"]).AsOf; !asOf.Equal(e.AsOf) || asOf.IsZero() {
 		t.Errorf("as_of is %v, and the event was covered as of %v", asOf, e.AsOf)
+	}
+
+	given = nil
+	page, err := store.RollUps(t.Context(), route.Template, "", 10)
+	if want := given[0].Truncate(time.Microsecond); err != nil || len(page.Found) != 1 || !page.ReadTime.Equal(want) {
+		t.Errorf("roll-ups: %+v, %v; want the read time %v", page, err, want)
 	}
 }
 
@@ -343,7 +361,6 @@ func TestForeignCollections(t *testing.T) {
 		most int // queries in all
 	}{
 		{func(from string) (rollup.Page, error) { return store.Counters(t.Context(), route, from, limit) }, route.Shards, wantShards, foreign + 20},
-		{func(from string) (rollup.Page, error) { return store.All(t.Context(), route.Template, from, limit-1) }, route.Shards, wantShards, 2*foreign + 40},
 		{func(from string) (rollup.Page, error) { return store.RollUps(t.Context(), route.Template, from, limit) }, func(c rollup.Counter) string { return c.RollUp }, wantRollUps, foreign + 20},
 	} {
 		var got []string

@@ -19,8 +19,9 @@ func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" +
 // A cursorDocument is the document of a work's cursor. Zero values are left out:
 //
 //	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x"}, {done: true}],
-//	                     tick: …, complete: …, cycle: 5400000000}}
-//	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x"}, {}], changed: …}}
+//	                     tick: …, roll_ups: {complete: …, took: 5400000000}, shards: {…}}}
+//	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x", began: …}, {}],
+//	                     changed: …, quiet: …}}
 //
 // If the document has other names or other types, it counts as no cursor, and the work begins anew.
 type cursorDocument struct {
@@ -29,22 +30,44 @@ type cursorDocument struct {
 
 // A storedCursor is a rollup.Cursor as it is stored.
 type storedCursor struct {
-	Routes   string        `firestore:"routes,omitempty"`
-	Places   []storedPlace `firestore:"places,omitempty"`
-	Tick     time.Time     `firestore:"tick,omitempty"`
-	Complete time.Time     `firestore:"complete,omitempty"`
-	Cycle    int64         `firestore:"cycle,omitempty"` // microseconds
+	Routes  string        `firestore:"routes,omitempty"`
+	Places  []storedPlace `firestore:"places,omitempty"`
+	Tick    time.Time     `firestore:"tick,omitempty"`
+	RollUps *storedCycle  `firestore:"roll_ups,omitempty"`
+	Shards  *storedCycle  `firestore:"shards,omitempty"`
 
-	// Changed holds the paths of the cursor's Changed, joined by the constant between. It is no
-	// array, because Firestore would index each element.
+	// These hold the paths of the cursor's Changed and Quiet, joined by the constant between. They
+	// are no arrays, because Firestore would index each element.
 	Changed []byte `firestore:"changed,omitempty"`
+	Quiet   []byte `firestore:"quiet,omitempty"`
 }
 
 // A storedPlace is a rollup.Place as it is stored.
 type storedPlace struct {
-	From   string `firestore:"from,omitempty"`
-	Done   bool   `firestore:"done,omitempty"`
-	Failed bool   `firestore:"failed,omitempty"`
+	From   string    `firestore:"from,omitempty"`
+	Done   bool      `firestore:"done,omitempty"`
+	Failed bool      `firestore:"failed,omitempty"`
+	Began  time.Time `firestore:"began,omitempty"`
+}
+
+// A storedCycle is a rollup.Cycle as it is stored.
+type storedCycle struct {
+	Complete time.Time `firestore:"complete,omitempty"`
+	Took     int64     `firestore:"took,omitempty"` // microseconds
+}
+
+func storedCycleOf(c rollup.Cycle) *storedCycle {
+	if c.Complete.IsZero() {
+		return nil
+	}
+	return &storedCycle{c.Complete, c.Took.Microseconds()}
+}
+
+func (s *storedCycle) cycle() rollup.Cycle {
+	if s == nil {
+		return rollup.Cycle{}
+	}
+	return rollup.Cycle{Complete: s.Complete, Took: time.Duration(s.Took) * time.Microsecond}
 }
 
 // between separates the paths of a storedCursor. No path holds it, because no segment is empty.
@@ -52,11 +75,12 @@ const between = "//"
 
 func storedOf(c rollup.Cursor) storedCursor {
 	stored := storedCursor{
-		Routes:   c.Routes,
-		Tick:     c.Tick,
-		Complete: c.Complete,
-		Cycle:    c.Cycle.Microseconds(),
-		Changed:  []byte(strings.Join(c.Changed, between)),
+		Routes:  c.Routes,
+		Tick:    c.Tick,
+		RollUps: storedCycleOf(c.RollUps),
+		Shards:  storedCycleOf(c.Shards),
+		Changed: []byte(strings.Join(c.Changed, between)),
+		Quiet:   []byte(strings.Join(c.Quiet, between)),
 	}
 	for _, p := range c.Places {
 		stored.Places = append(stored.Places, storedPlace(p))
@@ -67,16 +91,19 @@ func storedOf(c rollup.Cursor) storedCursor {
 // cursor returns the cursor that is stored, without its update time.
 func (s storedCursor) cursor() rollup.Cursor {
 	c := rollup.Cursor{
-		Routes:   s.Routes,
-		Tick:     s.Tick,
-		Complete: s.Complete,
-		Cycle:    time.Duration(s.Cycle) * time.Microsecond,
+		Routes:  s.Routes,
+		Tick:    s.Tick,
+		RollUps: s.RollUps.cycle(),
+		Shards:  s.Shards.cycle(),
 	}
 	for _, p := range s.Places {
 		c.Places = append(c.Places, rollup.Place(p))
 	}
 	if len(s.Changed) > 0 {
 		c.Changed = strings.Split(string(s.Changed), between)
+	}
+	if len(s.Quiet) > 0 {
+		c.Quiet = strings.Split(string(s.Quiet), between)
 	}
 	return c
 }
@@ -87,7 +114,7 @@ func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, 
 	path := cursorPath(of)
 	doc, err := s.client.Doc(path).Get(ctx)
 	if status.Code(err) == codes.NotFound {
-		return rollup.Cursor{}, nil
+		return rollup.Cursor{ReadTime: doc.ReadTime}, nil
 	}
 	if err != nil {
 		return rollup.Cursor{}, fmt.Errorf("firestore: reading %s: %w", path, err)
@@ -101,7 +128,7 @@ func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, 
 	}
 
 	c := d.Cursor.cursor()
-	c.UpdateTime = doc.UpdateTime
+	c.UpdateTime, c.ReadTime = doc.UpdateTime, doc.ReadTime
 	return c, nil
 }
 

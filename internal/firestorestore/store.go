@@ -41,7 +41,7 @@
 // # The files
 //
 // store.go opens snapshots and writes, locked.go writes in a lock, and sum.go sums in a snapshot.
-// audit.go, lane.go and all.go walk all counters, and cursor.go keeps where a walk goes on.
+// audit.go and lane.go walk all counters, and cursor.go keeps where a walk goes on.
 // fields.go reads single fields, value.go decodes and encodes values, and client.go opens the
 // connection.
 package firestorestore
