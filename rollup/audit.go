@@ -85,7 +85,7 @@ type Report struct {
 	Outdated  int `json:"outdated"`  // were right, but held totals of earlier routes, which Prune takes away
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 
-	Complete   bool     `json:"complete"`   // every walk has come to its last counter
+	Complete   bool     `json:"complete"`   // every walk has come to its last counter, in this audit or since the last one that was complete
 	Overlapped bool     `json:"overlapped"` // it stopped because another audit was at work
 	Cursor     string   `json:"cursor"`     // where the next begins: walks, and places in them
 	Errors     []string `json:"errors,omitempty"`
@@ -93,7 +93,7 @@ type Report struct {
 	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
 
 	Waiting int           `json:"-"` // differences that are left to the trigger until their grace is over
-	Cycle   time.Duration `json:"-"` // how long the last walk of all counters took, by roll-ups or by shards, whichever took longer; 0: unknown
+	Cycle   time.Duration `json:"-"` // how long the last walk of all counters took; 0: unknown
 	Since   time.Duration `json:"-"` // time since the audit before began; 0: unknown
 }
 
@@ -247,18 +247,14 @@ func (a *audit) load(ctx context.Context) error {
 // finish notes which walks have come to their ends. The places are those where the next audit
 // begins.
 func (a *audit) finish(rollUps, shards []Place) {
-	now := time.Now()
-	if complete(rollUps) {
-		a.cursor.RollUps.completed(now)
-	}
-	if complete(shards) {
-		a.cursor.Shards.completed(now)
-	}
+	a.cursor.RollUps = a.cursor.RollUps || complete(rollUps)
+	a.cursor.Shards = a.cursor.Shards || complete(shards)
 
-	a.report.Complete = complete(rollUps) && complete(shards)
-	if a.cursor.RollUps.Took > 0 && a.cursor.Shards.Took > 0 {
-		a.report.Cycle = max(a.cursor.RollUps.Took, a.cursor.Shards.Took)
+	a.report.Complete = a.cursor.RollUps && a.cursor.Shards
+	if a.report.Complete {
+		a.cursor.completed(time.Now())
 	}
+	a.report.Cycle = a.cursor.Cycle
 }
 
 // save saves where the next audit goes on. If another audit has saved its own cursor meanwhile,

@@ -64,15 +64,17 @@ type Place struct {
 }
 
 // A Cursor says where one audit, or one call of Keep, stopped. The next one reads it from the
-// database. Tick and the times of a Cycle are those of local clocks, and serve estimates only.
+// database. Tick and Complete are times of local clocks, and serve estimates only.
 type Cursor struct {
 	Routes string  // the routes that Places belong to; with others the work begins anew
 	Places []Place // of the walks of the roll-ups, and then of those of the shards; see Routes.walks
 
 	// Only audits use these.
-	Tick    time.Time // when the audit that saved this began
-	RollUps Cycle     // of the walks of the roll-ups
-	Shards  Cycle     // of the walks of the shards
+	Tick     time.Time     // when the audit that saved this began
+	RollUps  bool          // the walks of the roll-ups have come to their ends since Complete
+	Shards   bool          // the walks of the shards have
+	Complete time.Time     // when audits last had come to the ends of all walks; zero: never
+	Cycle    time.Duration // how long that took since the time before; 0: unknown
 
 	// Only Keep uses these. They are paths of roll-ups, in the order in which their counters are
 	// due. Changed has the counters that had changed at their last visit, and Quiet some or all of
@@ -84,18 +86,12 @@ type Cursor struct {
 	ReadTime   time.Time // when it was loaded, as Firestore says; it is not saved
 }
 
-// A Cycle says how often audits come to the end of all walks of one kind.
-type Cycle struct {
-	Complete time.Time     // when they last did; zero: never
-	Took     time.Duration // how long that took since the time before; 0: unknown
-}
-
-// completed notes that an audit has come to the end of all walks of one kind.
-func (c *Cycle) completed(at time.Time) {
+// completed notes that audits have come to the ends of all walks.
+func (c *Cursor) completed(at time.Time) {
 	if !c.Complete.IsZero() {
-		c.Took = at.Sub(c.Complete)
+		c.Cycle = at.Sub(c.Complete)
 	}
-	c.Complete = at
+	c.RollUps, c.Shards, c.Complete = false, false, at
 }
 
 // on returns the cursor from which to walk the routes. If c belongs to other routes, all walks

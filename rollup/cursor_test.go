@@ -176,10 +176,6 @@ func TestCycle(t *testing.T) {
 			if (err != nil) != failing || report.Complete == failing || cycle != test.cycle {
 				t.Errorf("tick %d: cycle %v, want %v: %+v, %v", i, report.Cycle, test.cycle, report, err)
 			}
-			c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing)
-			if err != nil || c.RollUps.Took != report.Cycle || c.Shards.Took != report.Cycle {
-				t.Errorf("tick %d: the cycles are %+v and %+v, %v", i, c.RollUps, c.Shards, err)
-			}
 			if i > 0 && report.Since != tick {
 				t.Errorf("tick %d: the audit before began %v ago", i, report.Since)
 			}

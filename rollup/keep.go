@@ -256,9 +256,9 @@ func (k *keeper) places() []Place {
 	return places
 }
 
-// quiet returns the paths for the cursor's Quiet. There are none while counters wait for their first
-// visit by this call. If the next call began with those that this one has visited, the others might
-// wait for ever.
+// quiet returns the paths for the cursor's Quiet. There are none while counters wait for their
+// first visit by this call. If the next call began with those that this one has visited, the others
+// might wait for ever.
 func (k *keeper) quiet() []string {
 	k.mu.Lock()
 	now := time.Now()

@@ -1282,9 +1282,17 @@ var mutations = []mutation{
 	{"failed-page", "an audit is complete although a page failed", "cursor.go",
 		`	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done })`,
 		`	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })`, "TestFailedPageKeepsItsPlace"},
-	{"cursor", "a cycle is from tick to tick", "audit.go",
-		`	if complete(rollUps) {`,
-		`	if true {`, "TestCycle"},
+	{"cursor", "a cycle is from tick to tick", "cursor.go",
+		`c.Cycle = at.Sub(c.Complete)`,
+		`c.Cycle = at.Sub(c.Tick)`, "TestCycle"},
+	{"cursor", "an audit is complete when the walks of the roll-ups are", "audit.go",
+		`a.report.Complete = a.cursor.RollUps && a.cursor.Shards`,
+		`a.report.Complete = a.cursor.RollUps`, "TestAuditSharesItsReads"},
+	{"cursor", "an audit is complete only if all walks end in one", "audit.go",
+		`	a.cursor.RollUps = a.cursor.RollUps || complete(rollUps)
+`,
+		`	a.cursor.RollUps = complete(rollUps)
+`, "TestAuditSharesItsReads"},
 	{"one-audit", "an audit goes on although another is at work", "audit.go",
 		`	case errors.Is(err, ErrConflict):
 		a.overlapped = true

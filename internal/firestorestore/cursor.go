@@ -19,7 +19,7 @@ func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" +
 // A cursorDocument is the document of a work's cursor. Zero values are left out:
 //
 //	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x"}, {done: true}],
-//	                     tick: …, roll_ups: {complete: …, took: 5400000000}, shards: {…}}}
+//	                     tick: …, roll_ups: true, complete: …, cycle: 5400000000}}
 //	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x", began: …}, {}],
 //	                     changed: …, quiet: …}}
 //
@@ -30,11 +30,13 @@ type cursorDocument struct {
 
 // A storedCursor is a rollup.Cursor as it is stored.
 type storedCursor struct {
-	Routes  string        `firestore:"routes,omitempty"`
-	Places  []storedPlace `firestore:"places,omitempty"`
-	Tick    time.Time     `firestore:"tick,omitempty"`
-	RollUps *storedCycle  `firestore:"roll_ups,omitempty"`
-	Shards  *storedCycle  `firestore:"shards,omitempty"`
+	Routes   string        `firestore:"routes,omitempty"`
+	Places   []storedPlace `firestore:"places,omitempty"`
+	Tick     time.Time     `firestore:"tick,omitempty"`
+	RollUps  bool          `firestore:"roll_ups,omitempty"`
+	Shards   bool          `firestore:"shards,omitempty"`
+	Complete time.Time     `firestore:"complete,omitempty"`
+	Cycle    int64         `firestore:"cycle,omitempty"` // microseconds
 
 	// These hold the paths of the cursor's Changed and Quiet, joined by the constant between. They
 	// are no arrays, because Firestore would index each element.
@@ -50,26 +52,6 @@ type storedPlace struct {
 	Began  time.Time `firestore:"began,omitempty"`
 }
 
-// A storedCycle is a rollup.Cycle as it is stored.
-type storedCycle struct {
-	Complete time.Time `firestore:"complete,omitempty"`
-	Took     int64     `firestore:"took,omitempty"` // microseconds
-}
-
-func storedCycleOf(c rollup.Cycle) *storedCycle {
-	if c.Complete.IsZero() {
-		return nil
-	}
-	return &storedCycle{c.Complete, c.Took.Microseconds()}
-}
-
-func (s *storedCycle) cycle() rollup.Cycle {
-	if s == nil {
-		return rollup.Cycle{}
-	}
-	return rollup.Cycle{Complete: s.Complete, Took: time.Duration(s.Took) * time.Microsecond}
-}
-
 // between separates the paths of a storedCursor. No path holds it, because no segment is empty.
 const between = "//"
 
@@ -77,10 +59,11 @@ func storedOf(c rollup.Cursor) storedCursor {
 	stored := storedCursor{
 		Routes:  c.Routes,
 		Tick:    c.Tick,
-		RollUps: storedCycleOf(c.RollUps),
-		Shards:  storedCycleOf(c.Shards),
-		Changed: []byte(strings.Join(c.Changed, between)),
-		Quiet:   []byte(strings.Join(c.Quiet, between)),
+		RollUps: c.RollUps, Shards: c.Shards,
+		Complete: c.Complete,
+		Cycle:    c.Cycle.Microseconds(),
+		Changed:  []byte(strings.Join(c.Changed, between)),
+		Quiet:    []byte(strings.Join(c.Quiet, between)),
 	}
 	for _, p := range c.Places {
 		stored.Places = append(stored.Places, storedPlace(p))
@@ -93,8 +76,9 @@ func (s storedCursor) cursor() rollup.Cursor {
 	c := rollup.Cursor{
 		Routes:  s.Routes,
 		Tick:    s.Tick,
-		RollUps: s.RollUps.cycle(),
-		Shards:  s.Shards.cycle(),
+		RollUps: s.RollUps, Shards: s.Shards,
+		Complete: s.Complete,
+		Cycle:    time.Duration(s.Cycle) * time.Microsecond,
 	}
 	for _, p := range s.Places {
 		c.Places = append(c.Places, rollup.Place(p))

@@ -32,14 +32,14 @@ func TestStoredForm(t *testing.T) {
 			func() error {
 				return save(rollup.Auditing, rollup.Cursor{
 					Routes: "a\nb", Places: []rollup.Place{{From: "rollups/x"}, {Done: true}, {From: "r/7", Failed: true}},
-					Tick: at, RollUps: rollup.Cycle{Complete: at.Add(-time.Hour), Took: 90 * time.Minute}, Shards: rollup.Cycle{Complete: at},
+					Tick: at, RollUps: true, Shards: true, Complete: at.Add(-time.Hour), Cycle: 90 * time.Minute,
 					ReadTime: at,
 				})
 			},
 			map[string]any{"cursor": map[string]any{
 				"routes": "a\nb",
 				"places": []any{map[string]any{"from": "rollups/x"}, map[string]any{"done": true}, map[string]any{"from": "r/7", "failed": true}},
-				"tick":   at, "roll_ups": map[string]any{"complete": at.Add(-time.Hour), "took": int64(5_400_000_000)}, "shards": map[string]any{"complete": at},
+				"tick":   at, "roll_ups": true, "shards": true, "complete": at.Add(-time.Hour), "cycle": int64(5_400_000_000),
 			}},
 		},
 		{

@@ -93,9 +93,9 @@ func TestGroupsAmongSlashes(t *testing.T) {
 	}
 }
 
-// An audit of groups reads about four documents a counter: its roll-up and the sum of its documents,
-// and the first of them, and the roll-up again. A group whose document is missing costs the latter
-// two.
+// An audit of groups reads about four documents a counter: its roll-up and the sum of its
+// documents, and the first of them, and the roll-up again. A group whose document is missing costs
+// the latter two.
 func TestBilledAuditOfGroups(t *testing.T) {
 	t.Parallel()
 	const shops, lone = 50, 5

@@ -162,8 +162,8 @@ func find(t *testing.T, b backend, template *rollup.Template, limit int) map[str
 	return got
 }
 
-// testFind finds each counter once, in pages of any size: those with a roll-up, those with shards by
-// either route, and those with both.
+// testFind finds each counter once, in pages of any size: those with a roll-up, those with shards
+// by either route, and those with both.
 func testFind(t *testing.T, b backend, l layout) {
 	spell := func(pattern string) string { return l.at(pattern, "{x}", "{y}") }
 	routes, err := rollup.ParseRoutes(fmt.Sprintf("%s/{s} -> %s : count; %s/{s} -> %[2]s : count() as n", spell(l.first), spell(l.template), spell(l.second)))
@@ -308,8 +308,7 @@ func testCursor(t *testing.T, b backend) {
 		Routes:  rollup.DefaultRoute,
 		Places:  []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true, Began: someTime.Add(time.Minute)}, {Failed: true}},
 		Tick:    someTime,
-		RollUps: rollup.Cycle{Complete: someTime.Add(time.Hour), Took: 90 * time.Second},
-		Shards:  rollup.Cycle{Complete: someTime.Add(time.Minute), Took: time.Hour},
+		RollUps: true, Complete: someTime.Add(time.Hour), Cycle: 90 * time.Second,
 		Changed: []string{"rollups/a", "rollups/größe 三\n\x00"},
 		Quiet:   []string{"rollups/b"}, UpdateTime: first.UpdateTime,
 	}
