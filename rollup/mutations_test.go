@@ -1300,6 +1300,24 @@ var mutations = []mutation{
 	{"sent-twice", "a commit of Set that was not answered has another token when it is sent again", "../shards/once.go",
 		`errors.Join(tx.Create(token, fields), `,
 		`errors.Join(tx.Create(token.Parent.NewDoc(), fields), `, "TestSetSentLate"},
+	{"votes-hidden", "a counter of votes takes votes while it is deleted", "../shards/delete.go",
+		`err = c.closeVotes(ctx)`,
+		`err = nil`, "TestDeleteVotes"},
+	{"votes-hidden", "the counter document goes before the votes", "../shards/delete.go",
+		`	all, err := c.list(ctx)
+	if err != nil {
+		return 0, false, c.failed("delete", err)
+	}
+	err = c.deleteShards(`,
+		`	all, err := c.list(ctx)
+	if err != nil {
+		return 0, false, c.failed("delete", err)
+	}
+	err = c.transact(ctx, func(tx *firestore.Transaction) error { _, err := c.undeclare(tx); return err })
+	if err != nil {
+		return 0, false, c.failed("delete", err)
+	}
+	err = c.deleteShards(`, "TestDeleteVotes"},
 	{"resize-order", "the number of shards is told before they are there", "../shards/resize.go",
 		`	err = c.createShards(ctx, has, n, nil)
 	if err != nil {
@@ -1311,4 +1329,18 @@ var mutations = []mutation{
 	{"resize-order", "a fold overwrites the shard that came meanwhile", "../shards/resize.go",
 		`return tx.Set(kept, increments, firestore.MergeAll)`,
 		`return tx.Set(kept, increments)`, "TestResizeRaces"},
+	{"configured-first", "a revision that cannot read its configuration takes the traffic", "../functions.go",
+		`err := service.Configure()`,
+		`var err error`, "../TestMisconfigured"},
+	{"memory", "however many large events are decoded at once", "../internal/app/event.go",
+		`return min(r.ContentLength, trigger.MaxBody)`,
+		`return 1`, "TestLargeEventsWait"},
+	{"memory", "an event of unknown size takes no memory", "../internal/app/event.go",
+		`		return trigger.MaxBody
+`,
+		`		return 0
+`, "TestSizeOfEvents"},
+	{"memory", "an event waits for memory however long", "../internal/app/event.go",
+		`s.memory.Acquire(ctx, size)`,
+		`s.memory.Acquire(r.Context(), size)`, "TestLargeEventIsNotHeldForever"},
 }

@@ -52,23 +52,9 @@ func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 // rollUp has the engine roll up the counters that the event in a request is about. It returns when
 // they are done with the event. On its way it fills in the delivery.
 func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) error {
-	err := d.receive(r)
-	if err != nil {
-		return err
-	}
-
-	source, err := s.source(d.change)
-	if err != nil {
-		return err
-	}
-
-	if !d.change.Known() { // reading its groups takes a part of the time for which it may be held
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
-		defer cancel()
-	}
-	d.concerns, err = s.concerned(ctx, d.change, source)
-	d.change = d.change.Forget()
+	ctx, cancel := context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
+	defer cancel()
+	err := s.understand(ctx, r, d)
 	if err != nil || len(d.concerns) == 0 { // it belonged to no counter before, and does not now
 		return err
 	}
@@ -80,6 +66,38 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 	event := rollup.Event{ID: d.change.ID, UpdateTime: d.change.UpdateTime}
 	d.ending, err = database.coalescer.Changed(ctx, event, d.concerns...)
 	return err
+}
+
+// understand reads and decodes the event, and finds out which counters it is about. Until then the
+// event takes the memory of its documents, so large events may have to wait for one another here.
+func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) error {
+	size := sizeOf(r)
+	err := s.memory.Acquire(ctx, size)
+	if err != nil {
+		return fmt.Errorf("waiting for memory for an event of %d bytes: %w", size, context.Cause(ctx))
+	}
+	defer s.memory.Release(size)
+
+	err = d.receive(r)
+	if err != nil {
+		return err
+	}
+
+	source, err := s.source(d.change)
+	if err != nil {
+		return err
+	}
+	d.concerns, err = s.concerned(ctx, d.change, source)
+	d.change = d.change.Forget()
+	return err
+}
+
+// sizeOf returns how many bytes of memory count for the event in a request.
+func sizeOf(r *http.Request) int64 {
+	if r.ContentLength < 0 { // unknown
+		return trigger.MaxBody
+	}
+	return min(r.ContentLength, trigger.MaxBody)
 }
 
 // receive reads the event from the request, and decodes the change that it tells of. After an error

@@ -101,8 +101,7 @@ func DecodeTally(value any) Tally {
 	t.Routes, _ = fields["routes"].(string)
 	t.Totals = texts(fields["totals"])
 	t.Former = texts(fields["former"])
-	took, _ := fields["took"].(int64)
-	t.Took = time.Duration(took) * time.Microsecond
+	t.Took = time.Duration(integer(fields["took"])) * time.Microsecond
 	t.Turns = decodeTurns(fields["turns"])
 	return t
 }

@@ -26,6 +26,7 @@ func TestTally(t *testing.T) {
 			"took": 0.5, "turns": []any{7, map[string]any{"routes": "5f0c"}, map[string]any{"as_of": at}, map[string]any{"routes": "0f5c", "as_of": at}}},
 			document.Tally{Former: []string{"count"}, Turns: []document.Turn{{Routes: "0f5c", AsOf: at}}}},
 		{"an integer as a double", map[string]any{"num_shards": 7.0}, document.Tally{NumShards: 7}},
+		{"a double of microseconds", map[string]any{"took": 15000.0}, document.Tally{Took: 15 * time.Millisecond}},
 		{"-0.0", map[string]any{"num_shards": math.Copysign(0, -1)}, document.Tally{}},
 		{"a negative double", map[string]any{"num_shards": -7.0}, document.Tally{NumShards: -7}},
 		{"the largest double that is one integer only", map[string]any{"num_shards": 0x1p53 - 1}, document.Tally{NumShards: 1<<53 - 1}},
