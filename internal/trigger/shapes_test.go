@@ -47,10 +47,10 @@ func version(database, path string, created, written time.Time, fields map[strin
 	}
 }
 
-// Events have the shapes that recordings of real ones have: of every kind, from the default database
-// and a named one, with all attributes that Eventarc adds, in both forms. The create time of an old
-// and a new version is the same, the mask of an update names the fields that differ, and those of a
-// creation and a deletion are missing.
+// Events have the shapes that recordings of real ones have: of every kind, from the default
+// database and a named one, with all attributes that Eventarc adds, in both forms. An old and a new
+// version have one create time. The mask of an update names the fields that differ. A creation and
+// a deletion have no mask.
 func TestShapes(t *testing.T) {
 	first := time.Date(2026, 3, 1, 9, 30, 0, 123456000, time.UTC)
 	second := first.Add(90 * time.Minute)
