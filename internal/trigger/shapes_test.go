@@ -1,7 +1,12 @@
 package trigger_test
 
 import (
+	"encoding/json"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -200,6 +205,43 @@ func TestNullMayHaveChanged(t *testing.T) {
 			if got := decode(t, form, test.data).Changed(test.field); got != test.want {
 				t.Errorf("%s, %s: changed %v, want %v", test.name, form.name, got, test.want)
 			}
+		}
+	}
+}
+
+// Each request that tally demo --record kept is an event, and its headers tell what its document
+// tells. The file emulator.json is of an event of the emulator.
+func TestRecorded(t *testing.T) {
+	files, err := filepath.Glob("testdata/recorded/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var recorded struct {
+			Query     string
+			Headers   map[string]string
+			Committed time.Time
+		}
+		if err := json.Unmarshal(text, &recorded); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+
+		r := httptest.NewRequest(http.MethodPost, "/?"+recorded.Query, nil)
+		for name, value := range recorded.Headers {
+			r.Header.Set(name, value)
+		}
+		e, err := trigger.FromRequest(r)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		c, err := trigger.Decode(e)
+		_, path, _ := strings.Cut(recorded.Headers["Ce-Subject"], "/")
+		if err != nil || c.Path() != path || c.Project != recorded.Headers["Ce-Project"] || c.Database != recorded.Headers["Ce-Database"] || !c.Committed.Equal(recorded.Committed) {
+			t.Errorf("%s: got %+v, %v", file, tell(c), err)
 		}
 	}
 }
