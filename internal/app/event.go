@@ -118,8 +118,8 @@ func (d *delivery) receive(r *http.Request) error {
 // recorded matches the documents whose events tally demo --record wants to see.
 var recorded = regexp.MustCompile(`(^|/)tally-demo-[a-z0-9]+-record/`)
 
-// echoPause is the shortest time between two lines of echo. Any client may write such documents, and
-// a line is billed.
+// echoPause is the shortest time between two lines of echo. Any client may write such documents,
+// and a line is billed.
 const echoPause = time.Minute
 
 // echo logs how an event of a document for tally demo --record came: the headers that say what it

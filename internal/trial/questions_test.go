@@ -105,8 +105,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The job's answer is the report that RollUpOnSchedule logs after the job was run, not an older one.
-// Without a report it is how the job's call ended.
+// The job's answer is the report that RollUpOnSchedule logs after the job was run, not an older
+// one. Without a report it is how the job's call ended.
 func TestTick(t *testing.T) {
 	const job = "projects/my-project/locations/us-central1/jobs/tally"
 	line := func(payload string) []json.RawMessage {
@@ -162,8 +162,8 @@ func TestTick(t *testing.T) {
 	}
 }
 
-// The first roll-up is waited for until ten minutes after the youngest trigger or function was made,
-// and as long as any other if all are older.
+// The first roll-up is waited for until ten minutes after the youngest trigger or function was
+// made, and as long as any other if all are older.
 func TestPatience(t *testing.T) {
 	const timeout = time.Minute
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)

@@ -108,8 +108,8 @@ func (t *Trial) usually(p *part) time.Duration { return t.Config.Cadence + p.cou
 // limit is how long a roll-up of the part may take until it covers a write.
 func (t *Trial) limit(p *part) time.Duration { return t.Timeout + t.usually(p) }
 
-// patience returns how long the first roll-up of the part may take from a time on. A deployment that
-// is new may still begin to work.
+// patience returns how long the first roll-up of the part may take from a time on. A deployment
+// that is new may still begin to work.
 func (t *Trial) patience(p *part, now time.Time) time.Duration {
 	_, made := t.youngest()
 	return max(t.limit(p), made.Add(settling).Sub(now)+t.usually(p))
