@@ -30,9 +30,9 @@ type tool struct {
 type Emulator func(context.Context) (java, jar error)
 
 // Missing returns the list, as text of several lines: what go test ./... lacks on this machine, and
-// what .ci/run and .ci/nightly lack beyond that. It returns "" if go test ./... lacks nothing. If all is true,
-// these must lack nothing either. It takes a second or two, because it asks some tools for their
-// version.
+// what .ci/run and .ci/nightly lack beyond that. It returns "" if go test ./... lacks nothing. If
+// all is true, these must lack nothing either. It takes a second or two, because it asks some tools
+// for their version.
 func Missing(ctx context.Context, find Emulator, all bool) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
