@@ -31,7 +31,7 @@ func (p *projectDemo) define(c *cobra.Command) {
 	f.StringVar(&p.project, "project", "", "try the functions that are deployed in this project; without it nothing leaves this machine")
 	f.BoolVar(&p.yes, "yes", false, "with --project: do not ask")
 	f.StringVar(&p.record, "record", "", "with --project: write how one event came, without its document, to this file")
-	f.DurationVar(&p.timeout, "timeout", time.Minute, "with --project: how long the functions may take for a roll-up, and Firestore for a write")
+	f.DurationVar(&p.timeout, "timeout", time.Minute, "with --project: how long the functions may take for a roll-up, and Firestore for a write; the first roll-ups of a new deployment may take ten minutes all the same")
 }
 
 // Flags of one of the two demos, which the other has no use for.

@@ -167,7 +167,7 @@ func (t *Trial) String() string {
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  skips %s: no deployed route is like %s\n", s.Kind, s.Would)
 	}
-	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too. The schedule's job is run once.\n")
+	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too. The schedule's job is run once, which is billed like each of its calls.\n")
 	fmt.Fprint(w, t.waits(time.Now()))
 	fmt.Fprintf(w, "%d writes at %v a second take about %v. The demo deletes all that it made.\nBy list price it costs at most $%.4f.\n",
 		t.Increments, t.Rate, t.Takes().Round(time.Second), t.Dollars())
