@@ -9,7 +9,7 @@ import (
 // entries to the bucket that bills for them, and an exclusion keeps some of them out. gcloud
 // changes exclusions as a part of their sink:
 // https://docs.cloud.google.com/logging/docs/routing/overview#exclusions.
-var Exclusion Kind = &exclusionKind{common{noun: "log exclusion", from: LoggingAPI, api: "v2", group: "logging sinks"}}
+var Exclusion Kind = &exclusionKind{common{noun: "log exclusion", from: loggingAPI, api: "v2", group: "logging sinks"}}
 
 type exclusionKind struct{ common }
 
@@ -79,7 +79,7 @@ func (s *State) RequestLogs() string {
 // exclusions reads the exclusions of the sink.
 func (s *State) exclusions(ctx context.Context) {
 	var sink Object
-	err := s.Call(ctx, LoggingAPI, http.MethodGet, "v2/projects/"+s.Project+"/sinks/_Default", "", &sink)
+	err := s.Call(ctx, loggingAPI, http.MethodGet, "v2/projects/"+s.Project+"/sinks/_Default", "", &sink)
 	if err != nil {
 		s.add(Exclusion, err)
 		return

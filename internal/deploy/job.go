@@ -14,7 +14,7 @@ import (
 )
 
 // Job is the kind of jobs of Cloud Scheduler.
-var Job Kind = &jobKind{common{noun: "job", from: SchedulerAPI, api: "v1", group: "scheduler jobs", place: "--location"}}
+var Job Kind = &jobKind{common{noun: "job", from: schedulerAPI, api: "v1", group: "scheduler jobs", place: "--location"}}
 
 type jobKind struct{ common }
 
@@ -91,7 +91,7 @@ func (j *job) terraform(t *terraform) {
 // dozens of locations. One location may be closed to the project. But if all of them fail, the
 // reason is another one, and the jobs are Unread.
 func (s *State) jobs(ctx context.Context, parent string) {
-	locations, err := s.List(ctx, SchedulerAPI, "v1/"+parent+"/locations")
+	locations, err := s.List(ctx, schedulerAPI, "v1/"+parent+"/locations")
 	s.add(Job, err)
 
 	errs := make([]error, len(locations))
@@ -100,7 +100,7 @@ func (s *State) jobs(ctx context.Context, parent string) {
 		s.schedulers = append(s.schedulers, locationID(l.name()))
 		all.Go(func() {
 			var jobs []Object
-			jobs, errs[i] = s.List(ctx, SchedulerAPI, "v1/"+l.name()+"/jobs")
+			jobs, errs[i] = s.List(ctx, schedulerAPI, "v1/"+l.name()+"/jobs")
 			s.add(Job, nil, jobs...)
 		})
 	}

@@ -1,7 +1,7 @@
 package deploy
 
 // Metric is the kind of metrics that count log lines.
-var Metric Kind = &common{noun: "metric", from: LoggingAPI, api: "v2", group: "logging metrics"}
+var Metric Kind = &common{noun: "metric", from: loggingAPI, api: "v2", group: "logging metrics"}
 
 // A logMetric counts log lines. Cloud Logging makes a metric without a descriptor a counter:
 // https://cloud.google.com/logging/docs/reference/v2/rest/v2/projects.metrics

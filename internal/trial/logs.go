@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ func (r *run) tick(ctx context.Context) finding {
 	}
 
 	from := r.now()
-	err := r.state.Call(ctx, deploy.SchedulerAPI, http.MethodPost, "v1/"+r.job+":run", "{}", new(deploy.Object))
+	err := r.state.RunJob(ctx, r.job)
 	if err != nil {
 		return f.notLooked("the job was not run, which takes roles/cloudscheduler.jobRunner: %v", err)
 	}
@@ -39,8 +38,7 @@ func (r *run) tick(ctx context.Context) finding {
 		return f.yes("that, of a call of %.4s s", report.Get("of.report.seconds"))
 	}
 
-	var job deploy.Object
-	unread := r.state.Call(ctx, deploy.SchedulerAPI, http.MethodGet, "v1/"+r.job, "", &job)
+	job, unread := r.state.JobNow(ctx, r.job)
 	code := job.Get("status.code")
 	if unread == nil && code != "" && code != "0" {
 		return f.no("the job's call failed: %s", strings.TrimSpace(code+" "+job.Get("status.message")))
@@ -62,27 +60,19 @@ const logPause = 3 * time.Second
 func (r *run) logged(ctx context.Context, service, message string, from time.Time) (deploy.Object, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("%s logged no line %q within %v; it needs TALLY_LOG_LEVEL INFO or DEBUG", service, message, r.Timeout))
 	defer cancel()
-	body, err := json.Marshal(map[string]any{
-		"resourceNames": []string{"projects/" + r.Project},
-		"filter": fmt.Sprintf("resource.type=%q AND resource.labels.service_name=%q AND jsonPayload.message=%q AND timestamp>=%q",
-			"cloud_run_revision", service, message, from.UTC().Format(time.RFC3339Nano)),
-		"orderBy": "timestamp asc", "pageSize": 1,
-	})
-	if err != nil {
-		return nil, err
-	}
+	filter := fmt.Sprintf("resource.type=%q AND resource.labels.service_name=%q AND jsonPayload.message=%q AND timestamp>=%q",
+		"cloud_run_revision", service, message, from.UTC().Format(time.RFC3339Nano))
 
 	for {
-		var found struct{ Entries []deploy.Object }
-		err := r.state.Call(ctx, deploy.LoggingAPI, http.MethodPost, "v2/entries:list", string(body), &found)
+		line, err := r.state.FirstEntry(ctx, filter)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the log, which takes roles/logging.viewer: %w", err)
 		}
-		if len(found.Entries) > 0 {
-			return found.Entries[0], nil
+		if line != nil {
+			return line, nil
 		}
 
 		stopped := gax.Sleep(ctx, logPause)
