@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -244,6 +245,20 @@ func (i *cloudInstance) Claim(ctx context.Context, counter rollup.Counter, claim
 	}
 	i.claimed.Add(1)
 	return nil
+}
+
+// WriteLocked is not called, because only instances write the roll-ups.
+func (i *cloudInstance) WriteLocked(_ context.Context, c rollup.Counter, _ rollup.RollUp, _ document.Tally) error {
+	i.t.Errorf("%s was locked", c.RollUp)
+	return rollup.ErrConflict
+}
+
+func (i *cloudInstance) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
+	return i.store.LoadCursor(ctx, of)
+}
+
+func (i *cloudInstance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
+	return i.store.SaveCursor(ctx, of, c)
 }
 
 func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {

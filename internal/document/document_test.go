@@ -2,6 +2,7 @@ package document_test
 
 import (
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -44,5 +45,32 @@ func TestTally(t *testing.T) {
 	}
 	if !whole.Covers("views") || whole.Covers("count") {
 		t.Error("as_of speaks for the totals that are kept, and for no former one")
+	}
+}
+
+// Two tallies are equal if all of their parts are. Whatever is added to a Tally must be compared.
+func TestTallyEqual(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+	whole := document.Tally{AsOf: at, NumShards: 7, PacedUntil: at.Add(time.Second), Routes: "5f0c", Totals: []string{"likes"}, Former: []string{"count"},
+		Took: 15 * time.Millisecond, Turns: []document.Turn{{Routes: "0f5c", AsOf: at}}}
+	same := document.DecodeTally(whole.Encode())
+	same.AsOf = same.AsOf.In(time.FixedZone("elsewhere", 3600))
+	if !whole.Equal(same) || !(document.Tally{}).Equal(document.DecodeTally(nil)) {
+		t.Error("a tally differs from itself")
+	}
+
+	for i := range reflect.TypeFor[document.Tally]().NumField() {
+		part := whole
+		reflect.ValueOf(&part).Elem().Field(i).SetZero()
+		if whole.Equal(part) || part.Equal(whole) {
+			t.Errorf("a tally without its %s is equal", reflect.TypeFor[document.Tally]().Field(i).Name)
+		}
+	}
+	for _, turn := range []document.Turn{{Routes: "e1d2", AsOf: at}, {Routes: "0f5c", AsOf: at.Add(1)}} {
+		other := whole
+		other.Turns = []document.Turn{turn}
+		if whole.Equal(other) {
+			t.Errorf("a tally with another turn is equal: %v", turn)
+		}
 	}
 }
