@@ -56,12 +56,15 @@ func (r *run) now() time.Time {
 // https://cloud.google.com/logging/quotas#api-limits
 const logPause = 3 * time.Second
 
+// clocksDiffer is by how much a function's clock may be behind Firestore's.
+const clocksDiffer = time.Second
+
 // logged waits for the first line with a message that a function's service logs from a time on.
 func (r *run) logged(ctx context.Context, service, message string, from time.Time) (deploy.Object, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("%s logged no line %q within %v; it needs TALLY_LOG_LEVEL INFO or DEBUG", service, message, r.Timeout))
 	defer cancel()
 	filter := fmt.Sprintf("resource.type=%q AND resource.labels.service_name=%q AND jsonPayload.message=%q AND timestamp>=%q",
-		"cloud_run_revision", service, message, from.UTC().Format(time.RFC3339Nano))
+		"cloud_run_revision", service, message, from.Add(-clocksDiffer).UTC().Format(time.RFC3339Nano))
 
 	for {
 		line, err := r.state.FirstEntry(ctx, filter)
