@@ -78,14 +78,14 @@ func TestEvents(t *testing.T) {
 		{"all is well", with(nil, 60), defaults, "yes: none at 1 trigger", "yes: 60 s, no expiry"},
 		{"one attempt", with(&eventarcpb.Trigger_RetryPolicy{MaxAttempts: 1}, 60), defaults, "no: at most 1 at " + name, "yes: 60 s, no expiry"},
 		{"a short deadline", with(nil, 9), defaults, "yes: none at 1 trigger", "no: 9 s, no expiry at eventarc-"},
-		{"the default expiry", expiring(nil), defaults, "yes: none at 1 trigger", "no: 60 s, expiry after 31 days at eventarc-"},
+		{"the default expiry", expiring(nil), defaults, "yes: none at 1 trigger", "no: 60 s, expiry after 2678400s at eventarc-"},
 		{"an expiry", expiring(&pubsubpb.ExpirationPolicy{Ttl: durationpb.New(24 * time.Hour)}), defaults, "yes: none at 1 trigger", "no: 60 s, expiry after 86400s at eventarc-"},
 		{"no trigger", func(*googletest.Google) {}, defaults, "no: there is no trigger " + name, "not looked: the subscription of trigger " + name + " was not found"},
 		{"no subscription", with(nil, 0), defaults, "yes: none at 1 trigger", "not looked: the subscription of trigger " + name + " was not found"},
 		{"triggers cannot be read", func(g *googletest.Google) {
 			with(nil, 60)(g)
 			g.Fail("eventarc.googleapis.com", "ListTriggers", denied, -1)
-		}, defaults, "not looked: the triggers could not be read: the account needs eventarc.triggers.list: ", "not looked: the triggers could not be read: "},
+		}, defaults, "not looked: the triggers could not be read: the account needs eventarc.triggers.list", "not looked: the triggers could not be read: "},
 		{"subscriptions cannot be read", func(g *googletest.Google) {
 			with(nil, 60)(g)
 			g.Fail("pubsub.googleapis.com", "ListSubscriptions", denied, -1)

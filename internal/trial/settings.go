@@ -127,7 +127,7 @@ func expiry(subscription deploy.Object) string {
 	ttl := subscription.Get("expirationPolicy.ttl")
 	switch {
 	case subscription["expirationPolicy"] == nil:
-		return "expiry after 31 days"
+		return "expiry after 2678400s"
 	case ttl == "":
 		return never
 	}
