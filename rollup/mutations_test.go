@@ -1397,6 +1397,10 @@ var mutations = []mutation{
 	{"permanent", "a dropped event is no error", "../internal/app/event.go",
 		`logger.ErrorContext(ctx, "event dropped;`,
 		`logger.WarnContext(ctx, "event dropped;`, "TestUnserved"},
+	{"unchanged-null", "two nulls are equal", "../internal/trigger/trigger.go",
+		`	_, null := now.GetValueType().(*firestoredata.Value_NullValue)
+	return null || !proto.Equal(now, before)`,
+		`	return !proto.Equal(now, before)`, "../internal/trigger/TestNullMayHaveChanged"},
 	{"pushed-raw", "a raw push is no event", "../internal/trigger/request.go",
 		`version == "" && fromEventarc(r)`,
 		`false`, "../internal/app/TestOddEvents"},

@@ -67,6 +67,7 @@ type service struct {
 	open      func(ctx context.Context, id string) (documentStore, error)
 
 	dropped atomic.Int64 // events that no retry could help
+	echoed  atomic.Int64 // when echo logged last, in nanoseconds since 1970; 0: never
 	memory  *semaphore.Weighted
 	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
 
