@@ -531,6 +531,7 @@ func TestAuditSharesItsReads(t *testing.T) {
 		s := bill(w.store)
 		began := time.Now()
 		var cycles []time.Duration
+		var complete []int
 		compared := 0
 		for audit := 1; audit <= 60; audit++ {
 			before, seen := s.all.Load(), 0
@@ -549,11 +550,17 @@ func TestAuditSharesItsReads(t *testing.T) {
 			if got := w.store.Get("rollups/zz"); got == nil && audit > n*2/(reads/4)+1 {
 				t.Fatalf("the counter without a roll-up waits since %d audits", audit)
 			}
+			if report.Complete {
+				complete = append(complete, audit)
+			}
 			cycles = append(cycles, report.Cycle)
 			time.Sleep(time.Until(began.Add(time.Duration(audit) * time.Minute)))
 		}
 		if rounds := compared / n; rounds < 8 { // 600 reads are 300 roll-ups
 			t.Errorf("60 audits compared %d roll-ups of %d", compared, n)
+		}
+		if want := []int{19, 37, 56}; !slices.Equal(complete, want) { // the shards ended then, the roll-ups before
+			t.Errorf("complete were the audits %v, want %v", complete, want)
 		}
 		if last := slices.Max(cycles); last < 18*time.Minute || last > 22*time.Minute {
 			t.Errorf("a cycle took %v, want that of the shards, of which an audit has a hundred", last)
