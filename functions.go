@@ -40,8 +40,8 @@ var service = app.New(os.Environ, os.Stderr)
 //   - 2xx when the counter cannot be rolled up until somebody mends it; the log says why;
 //   - 2xx when no retry can help: the event is malformed, or no route covers its document, or its
 //     project or database is not served here. The log says that the event was dropped;
-//   - 500 when the event must be delivered again, TALLY_HOLD_LIMIT after it came at the latest. So
-//     the trigger must be deployed with retries on;
+//   - 500 when the event must be delivered again, TALLY_HOLD_LIMIT after its database was opened at
+//     the latest. So the trigger must be deployed with retries on;
 //   - 400 when the request is no CloudEvent as Eventarc sends it. Eventarc uses HTTP's binary
 //     content mode, or, if a document's id cannot be sent as a header, a message pushed by Pub/Sub.
 func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {

@@ -53,11 +53,14 @@ func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 // rollUp has the engine roll up the counters that the event in a request is about. It returns when
 // they are done with the event. On its way it fills in the delivery.
 func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) error {
-	ctx, cancel := context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
+	understanding, cancel := context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
 	defer cancel()
-	err := s.understand(ctx, r, d)
+	known, err := s.understand(understanding, r, d)
 	if err != nil || len(d.concerns) == 0 { // it belonged to no counter before, and does not now
 		return err
+	}
+	if !known { // reading its groups took a part of the time for which it may be held
+		ctx = understanding
 	}
 
 	database, err := s.database(ctx, d.change.Database)
@@ -71,27 +74,29 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 
 // understand reads and decodes the event, and finds out which counters it is about. Until then the
 // event takes the memory of its documents, so large events may have to wait for one another here.
-func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) error {
+// It reports whether the event held its documents.
+func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) (known bool, err error) {
 	size := sizeOf(r)
-	err := s.memory.Acquire(ctx, size)
+	err = s.memory.Acquire(ctx, size)
 	if err != nil {
-		return fmt.Errorf("waiting for memory for an event of %d bytes: %w", size, context.Cause(ctx))
+		return false, fmt.Errorf("waiting for memory for an event of %d bytes: %w", size, context.Cause(ctx))
 	}
 	defer s.memory.Release(size)
 
 	err = d.receive(r)
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.echo(ctx, r, d)
 
 	source, err := s.source(d.change)
 	if err != nil {
-		return err
+		return false, err
 	}
+	known = d.change.Known()
 	d.concerns, err = s.concerned(ctx, d.change, source)
 	d.change = d.change.Forget()
-	return err
+	return known, err
 }
 
 // sizeOf returns how many bytes of memory count for the event in a request.
