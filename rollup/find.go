@@ -65,9 +65,9 @@ func (k *keeper) goOn(w walk, place Place) *keepWalk {
 const longestVisited = 10 * time.Second
 
 // again returns when a walk may begin with the first counter again, by the local clock. That is
-// once in its route's "every", and a little more. A counter is visited a little later than it is found.
-// If the walk came back sooner, it would find the counter not yet due, and the call could end
-// before it is. A call without an end begins at once.
+// once in its route's "every", and a little more. A counter is visited a little later than it is
+// found. If the walk came back sooner, it would find the counter not yet due, and the call could
+// end before it is. A call without an end begins at once.
 func (k *keeper) again(w *keepWalk) time.Time {
 	if w.began.IsZero() || k.o.Until.IsZero() {
 		return time.Time{}
