@@ -207,19 +207,22 @@ func TestForeignCursor(t *testing.T) {
 // the more there are. The heap must not grow with their number. With a latency, each call takes so
 // much longer, as to a database in another place:
 //
-//	go test ./internal/firestorestore -run=^$ -bench=Audit/1000 -benchtime=1x -timeout=1h
+//	go test ./internal/firestorestore -run=^$ -bench=Audit$/^1000$ -benchtime=1x
 func BenchmarkAudit(b *testing.B) {
 	for _, test := range []struct {
 		n       int
+		foreign int // documents of no counter, next to roll-ups and next to shards
 		latency time.Duration
-	}{{1000, 0}, {1000, 50 * time.Millisecond}, {10_000, 0}} {
+	}{{1000, 0, 0}, {1000, 0, 50 * time.Millisecond}, {1000, 1000, 0}, {10_000, 0, 0}} {
 		n := test.n
-		b.Run(fmt.Sprintf("%d/latency=%v", n, test.latency), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%d/foreign=%d/latency=%v", n, test.foreign, test.latency), func(b *testing.B) {
 			project := emulatortest.Project(b)
 			client := emulatortest.ClientDatabase(b, project, firestore.DefaultDatabaseID)
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("counters/%d/shards/0", i) }, map[string]any{"count": 1})
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("rollups/%d", i) },
 				map[string]any{"count": 1, "tally": document.Tally{AsOf: time.Now().Add(-time.Hour), NumShards: 1, Routes: mustRoute(b).Template.Hash(), Totals: []string{"count"}}.Encode()})
+			bulk(b, client, test.foreign, func(i int) string { return fmt.Sprintf("counters/%d/drafts/x/shards/0", i) }, map[string]any{"count": 1})
+			bulk(b, client, test.foreign, func(i int) string { return fmt.Sprintf("rollups/%d/drafts/x/rollups/0", i) }, map[string]any{"count": 1})
 			meter := billing.NewMeter(nil)
 			logger := slog.New(slog.DiscardHandler)
 			late := grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
