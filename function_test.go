@@ -3,11 +3,14 @@ package tally
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,4 +140,33 @@ func TestRollUpOnSchedule(t *testing.T) {
 		}
 	}
 	wantRollUp(t, client, "visits", committed, 5)
+}
+
+// A process of Cloud Run whose configuration cannot be read ends at its start, and says why.
+func TestMisconfigured(t *testing.T) {
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, service, routes string
+		status                int
+	}{
+		{"Cloud Run, and routes that are wrong", "tally-on-write", "counters", 1},
+		{"Cloud Run", "tally-on-write", "", 0},
+		{"another place, where the first request says it", "", "counters", 0},
+	} {
+		c := exec.CommandContext(t.Context(), executable, "-test.run=^$")
+		c.Env = append(os.Environ(), "K_SERVICE="+test.service, "TALLY_ROUTES="+test.routes, "GOOGLE_CLOUD_PROJECT="+project)
+		out, err := c.CombinedOutput()
+		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if got := c.ProcessState.ExitCode(); got != test.status {
+			t.Errorf("%s: status %d, want %d\n%s", test.name, got, test.status, out)
+		}
+		if says := strings.Contains(string(out), `"message":"misconfigured"`); says != (test.status != 0) {
+			t.Errorf("%s: it says that it is misconfigured: %v\n%s", test.name, says, out)
+		}
+	}
 }

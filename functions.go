@@ -13,9 +13,21 @@ import (
 // channel. If a caller goes away, each later event may have to wait there for the one that follows
 // it (https://github.com/cloudevents/sdk-go/issues/1224). Tally holds events for seconds, so it
 // would soon meet that.
+//
+// On Cloud Run, which sets K_SERVICE, init also reads the configuration, and ends the process if
+// that is wrong. The revision then never gets ready, and the one before keeps the traffic. It must
+// be init, because the main function is Google's: the buildpack writes it.
 func init() {
 	functions.HTTP("RollUpOnWrite", RollUpOnWrite)
 	functions.HTTP("RollUpOnSchedule", RollUpOnSchedule)
+
+	if os.Getenv("K_SERVICE") == "" {
+		return
+	}
+	err := service.Configure()
+	if err != nil { // it is logged
+		os.Exit(1)
+	}
 }
 
 var service = app.New(os.Environ, os.Stderr)

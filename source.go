@@ -31,12 +31,12 @@ import "embed"
 //go:embed internal/document/document.go
 //go:embed internal/document/field.go
 //go:embed internal/document/id.go
-//go:embed internal/firestorestore/all.go
 //go:embed internal/firestorestore/audit.go
 //go:embed internal/firestorestore/client.go
 //go:embed internal/firestorestore/cursor.go
 //go:embed internal/firestorestore/fields.go
 //go:embed internal/firestorestore/lane.go
+//go:embed internal/firestorestore/locked.go
 //go:embed internal/firestorestore/store.go
 //go:embed internal/firestorestore/sum.go
 //go:embed internal/firestorestore/value.go
@@ -56,6 +56,7 @@ import "embed"
 //go:embed rollup/concern.go
 //go:embed rollup/condition.go
 //go:embed rollup/conflict.go
+//go:embed rollup/contention.go
 //go:embed rollup/cursor.go
 //go:embed rollup/decide.go
 //go:embed rollup/doc.go
@@ -82,6 +83,7 @@ import "embed"
 //go:embed rollup/total.go
 //go:embed rollup/totals.go
 //go:embed rollup/turn.go
+//go:embed rollup/unkept.go
 //go:embed rollup/untold.go
 //go:embed rules.go
 var Source embed.FS

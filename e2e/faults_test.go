@@ -31,7 +31,7 @@ func (w *world) pass(d time.Duration) {
 // keeps the call there until release.
 func (w *world) caught(p *process) (release func()) {
 	w.t.Helper()
-	h := p.proxy.hold(methods[w.random.IntN(len(methods))], false)
+	h := p.proxy.hold(w.methods[w.random.IntN(len(w.methods))], false)
 	await(w, h.arrived)
 	return func() { close(h.release) }
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // A proxy stands between one functions process and the emulator. It passes on the calls that a
@@ -46,6 +47,7 @@ type proxy struct {
 type sent struct {
 	rollUp
 	document  string // the roll-up document's name
+	locked    bool   // in a transaction
 	committed time.Time
 	err       error // the emulator's answer
 }
@@ -73,12 +75,15 @@ func newProxy(t testing.TB, addr string) *proxy {
 	return p
 }
 
-// The three calls of a roll-up.
+// The three calls of each roll-up.
 const (
 	get       = "BatchGetDocuments"
 	aggregate = "RunAggregationQuery"
 	commit    = "Commit"
 )
+
+// query is the call that finds maxima and the like, and groups that an event does not tell.
+const query = "RunQuery"
 
 var methods = []string{get, aggregate, commit}
 
@@ -96,7 +101,7 @@ func (p *proxy) Commit(ctx context.Context, r *firestorepb.CommitRequest) (*fire
 
 // commit passes on a roll-up and notes it.
 func (p *proxy) commit(ctx context.Context, r *firestorepb.CommitRequest) (*firestorepb.CommitResponse, error) {
-	s := sent{rollUp: rollUpIn(r), document: r.Writes[0].GetUpdate().GetName()}
+	s := sent{rollUp: rollUpIn(r), document: r.Writes[0].GetUpdate().GetName(), locked: len(r.Transaction) > 0}
 	answer, err := p.emulator.Commit(ctx, r)
 	s.committed, s.err = answer.GetCommitTime().AsTime(), err
 	p.mu.Lock()
@@ -126,6 +131,29 @@ func (p *proxy) RunAggregationQuery(r *firestorepb.RunAggregationQueryRequest, s
 	return stream(s.Context(), p, aggregate, func(ctx context.Context) (receiver[firestorepb.RunAggregationQueryResponse], error) {
 		return p.emulator.RunAggregationQuery(ctx, r)
 	}, s.Send)
+}
+
+func (p *proxy) RunQuery(r *firestorepb.RunQueryRequest, s firestorepb.Firestore_RunQueryServer) error {
+	return stream(s.Context(), p, query, func(ctx context.Context) (receiver[firestorepb.RunQueryResponse], error) {
+		return p.emulator.RunQuery(ctx, r)
+	}, s.Send)
+}
+
+// BeginTransaction and Rollback are calls of a roll-up that locks its document.
+func (p *proxy) BeginTransaction(ctx context.Context, r *firestorepb.BeginTransactionRequest) (answer *firestorepb.BeginTransactionResponse, err error) {
+	err = p.pass(ctx, "BeginTransaction", r, func(ctx context.Context) (err error) {
+		answer, err = p.emulator.BeginTransaction(ctx, r)
+		return err
+	})
+	return answer, err
+}
+
+func (p *proxy) Rollback(ctx context.Context, r *firestorepb.RollbackRequest) (answer *emptypb.Empty, err error) {
+	err = p.pass(ctx, "Rollback", r, func(ctx context.Context) (err error) {
+		answer, err = p.emulator.Rollback(ctx, r)
+		return err
+	})
+	return answer, err
 }
 
 // A receiver is the answers to a call.

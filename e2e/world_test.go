@@ -61,6 +61,8 @@ type world struct {
 	random    *rand.Rand
 	started   time.Time
 
+	methods []string // the calls that each roll-up makes
+
 	width  int          // how many counters are incremented at a time
 	active atomic.Int64 // the first of them; modulo len(counters)
 
@@ -77,6 +79,7 @@ type options struct {
 	proxies  []func(*proxy) // one for each functions process
 	binary   string         // what the functions processes run; empty: this test binary
 	env      []string       // further variables of theirs
+	queries  bool           // each roll-up queries for documents, too
 }
 
 // newWorld returns a world whose functions processes serve.
@@ -86,6 +89,10 @@ func newWorld(t *testing.T, o options) *world {
 	t.Cleanup(cancel)
 	project := emulatortest.Project(t)
 	w := &world{t: t, ctx: ctx, project: project, addr: o.addr, random: rand.New(rand.NewPCG(*seed, 0)), started: time.Now(), width: cmp.Or(o.width, o.counters)}
+	w.methods = slices.Clone(methods)
+	if o.queries {
+		w.methods = append(w.methods, query)
+	}
 	if w.addr == "" {
 		w.addr = emulatortest.Addr(t)
 	}

@@ -77,16 +77,17 @@ type Report struct {
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
 	Unkept    int `json:"unkept"`    // cannot be rolled up until somebody mends them; see ErrUnkept
 
-	Drift     int `json:"drift"`     // differed for longer than the grace; like the next four, some of RolledUp and Differing
+	Drift     int `json:"drift"`     // differed for longer than the grace; like the next five, some of RolledUp and Differing
+	Lapsed    int `json:"lapsed"`    // lacked changes that came while they were unkept
 	Missing   int `json:"missing"`   // had no roll-up, such as new counters
 	Orphaned  int `json:"orphaned"`  // had a roll-up that is not zeros, and no shards
 	Rerouted  int `json:"rerouted"`  // had a roll-up that other routes made
 	Outdated  int `json:"outdated"`  // were right, but held totals of earlier routes, which Prune takes away
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 
-	Complete   bool     `json:"complete"`   // every route's walk has come to its last counter
+	Complete   bool     `json:"complete"`   // every walk has come to its last counter, in this audit or since the last one that was complete
 	Overlapped bool     `json:"overlapped"` // it stopped because another audit was at work
-	Cursor     string   `json:"cursor"`     // where the next begins: a route, and a path
+	Cursor     string   `json:"cursor"`     // where the next begins: walks, and places in them
 	Errors     []string `json:"errors,omitempty"`
 
 	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
@@ -106,6 +107,11 @@ const (
 	// document.
 	saveEvery = 5 * time.Second
 
+	// rollUpsShare is the part of an audit's reads and time that the walks of the roll-ups may use.
+	// The walks of the shards have the rest. They only find counters whose very first event was
+	// lost, or that are older than Tally.
+	rollUpsShare = 0.75
+
 	// maxTries is how often one counter is tried. A try is lost to a failure, or to another writer.
 	// Such a writer has most often covered the counter by the next try.
 	maxTries = 5
@@ -115,6 +121,12 @@ const (
 // compares each roll-up with its shards, and repairs those that differ. It leaves a roll-up that
 // agrees alone, because no event waits for it. It removes a roll-up that has been at zeros without
 // shards for an hour.
+//
+// There are walks of two kinds, because neither finds all counters. Those of the roll-ups find each
+// counter that has one. Those of the shards find the others. The walks of the roll-ups end when
+// they have used their share of the audit's reads and time, and those of the shards have the rest.
+// Each kind begins anew when all its walks have come to their ends. So a large database may need
+// more audits for the shards than for the roll-ups.
 //
 // A difference may be a change whose event is on its way. So the audit looks again after the grace.
 // If the roll-up still does not cover the first look, the event was lost or is late, and the
@@ -133,17 +145,17 @@ const (
 // again.
 //
 // After a failure of a counter the audit goes on with the others. A page of counters that cannot be
-// read ends the walk of its template; the other walks go on, and the next audit tries that page
-// again. The error joins the failures of pages and of the cursor, the reason why ctx ended, and how
-// many counters failed. The report is valid even with an error.
+// read ends its walk; the other walks go on, and the next audit tries that page again. The error
+// joins the failures of pages and of the cursor, the reason why ctx ended, and how many counters
+// failed. The report is valid even with an error.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
 	a := &audit{
-		roller:    newRoller(store, o.Options),
-		o:         o,
-		store:     store,
-		routes:    routes,
-		templates: routes.Templates(),
-		slots:     make(chan struct{}, o.Concurrency),
+		roller: newRoller(store, o.Options),
+		o:      o,
+		store:  store,
+		routes: routes,
+		began:  time.Now(),
+		slots:  make(chan struct{}, o.Concurrency),
 	}
 	a.prune = o.Prune
 	a.enough = o.Until
@@ -156,18 +168,15 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 		return a.report, err
 	}
 
-	for i := range a.templates {
-		a.walk(ctx, i)
-	}
+	byRollUps, byShards := routes.walks(store)
+	a.walkAll(ctx, byRollUps, 0, rollUpsShare)
+	a.walkAll(ctx, byShards, len(byRollUps), 1)
 	a.doubts.Wait()
 
 	end := a.resume()
-	a.report.Complete = end.complete()
-	if a.report.Complete {
-		a.cursor.completed(time.Now())
-	}
+	a.finish(end.Places[:len(byRollUps)], end.Places[len(byRollUps):])
 	a.save(ctx)
-	a.report.Cursor, a.report.Cycle, a.report.Overlapped = end.describe(routes), a.cursor.Cycle, a.overlapped
+	a.report.Cursor, a.report.Overlapped = end.describe(byRollUps, byShards), a.overlapped
 
 	if ctx.Err() != nil {
 		a.problems = append(a.problems, context.Cause(ctx))
@@ -181,16 +190,17 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 // An audit is one run of Audit.
 type audit struct {
 	roller
-	o         AuditOptions
-	store     AuditStore
-	routes    Routes
-	templates []*Template // each of which is walked
-	enough    time.Time   // no counter is begun after it; zero: no bound
-	slots     chan struct{}
+	o      AuditOptions
+	store  AuditStore
+	routes Routes
+	began  time.Time
+	enough time.Time // no counter is begun after it; zero: no bound
+	slots  chan struct{}
 
 	// these belong to the goroutine that walks
 	cursor     Cursor
 	saved      time.Time // local
+	share      float64   // of the audit's reads and time, that is to be used up by now
 	problems   []error
 	overlapped bool
 
@@ -211,7 +221,6 @@ type doubt struct {
 
 // load loads the cursor that the last audit left.
 func (a *audit) load(ctx context.Context) error {
-	began := time.Now()
 	if !a.o.FromFirst {
 		loading, cancel := context.WithTimeout(ctx, a.options.Timeout)
 		defer cancel()
@@ -223,12 +232,29 @@ func (a *audit) load(ctx context.Context) error {
 		}
 	}
 
-	a.cursor = a.cursor.on(a.routes, len(a.templates))
+	a.cursor = a.cursor.on(a.routes)
+	rollUps := len(a.routes.Templates())
+	again(a.cursor.Places[:rollUps])
+	again(a.cursor.Places[rollUps:])
+
 	if !a.cursor.Tick.IsZero() {
-		a.report.Since = max(0, began.Sub(a.cursor.Tick))
+		a.report.Since = max(0, a.began.Sub(a.cursor.Tick))
 	}
-	a.cursor.Tick, a.saved = began, began
+	a.cursor.Tick, a.saved = a.began, a.began
 	return nil
+}
+
+// finish notes which walks have come to their ends. The places are those where the next audit
+// begins.
+func (a *audit) finish(rollUps, shards []Place) {
+	a.cursor.RollUps = a.cursor.RollUps || complete(rollUps)
+	a.cursor.Shards = a.cursor.Shards || complete(shards)
+
+	a.report.Complete = a.cursor.RollUps && a.cursor.Shards
+	if a.report.Complete {
+		a.cursor.completed(time.Now())
+	}
+	a.report.Cycle = a.cursor.Cycle
 }
 
 // save saves where the next audit goes on. If another audit has saved its own cursor meanwhile,
@@ -273,48 +299,72 @@ func (a *audit) waits() int {
 	return len(a.waiting)
 }
 
-// over reports whether the audit must begin no more counters.
-func (a *audit) over(ctx context.Context) bool {
-	return ctx.Err() != nil || a.overlapped || !a.enough.IsZero() && !time.Now().Before(a.enough) ||
-		a.o.MaxReads > 0 && a.o.Reads() >= a.o.MaxReads
+// ended reports whether the audit, or the share of its time, is over.
+func (a *audit) ended(ctx context.Context) bool {
+	if ctx.Err() != nil || a.overlapped || a.enough.IsZero() {
+		return ctx.Err() != nil || a.overlapped
+	}
+	return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))
 }
 
-// walk goes from a walk's place to its last counter, or until it is over.
-func (a *audit) walk(ctx context.Context, n int) {
-	place := &a.cursor.Places[n]
-	for !place.Done && !a.over(ctx) {
-		page, err := a.page(ctx, a.templates[n], place.From, a.store.All)
-		if err != nil {
-			place.Failed = true
-			if ctx.Err() == nil {
-				a.problems = append(a.problems, err)
+// spent reports whether the share of the audit's reads is used up.
+func (a *audit) spent() bool {
+	return a.o.MaxReads > 0 && float64(a.o.Reads()) >= a.share*float64(a.o.MaxReads)
+}
+
+// walkAll goes through the walks of one kind, until all reads and time up to a share are used. The
+// place of the first walk is that with the index first. At least one page is found, so that each
+// kind gets further with each audit, however few reads there are.
+func (a *audit) walkAll(ctx context.Context, walks []walk, first int, share float64) {
+	a.share = share
+	pages := 0
+	for i, w := range walks {
+		n := first + i
+		for !a.cursor.Places[n].Done && !a.ended(ctx) && (pages == 0 || !a.spent()) {
+			pages++
+			more := a.step(ctx, w, n)
+			if !more {
+				break
 			}
-			return
-		}
-
-		done := a.examineAll(ctx, page.Found, n)
-		if ctx.Err() != nil {
-			return // what was begun may not be done
-		}
-
-		switch {
-		case done < len(page.Found):
-			if done > 0 {
-				place.From = page.Found[done-1].Next
-			}
-		case page.Next != "":
-			place.From = page.Next
-		default:
-			*place = Place{Done: true}
-		}
-
-		if a.waits() > maxWaiting {
-			a.doubts.Wait()
-		}
-		if time.Since(a.saved) >= saveEvery {
-			a.save(ctx)
 		}
 	}
+}
+
+// step examines the counters of a walk's next page. It reports whether the walk can go on.
+func (a *audit) step(ctx context.Context, w walk, n int) bool {
+	place := &a.cursor.Places[n]
+	page, err := a.page(ctx, w, place.From)
+	if err != nil {
+		place.Failed = true
+		if ctx.Err() == nil {
+			a.problems = append(a.problems, err)
+		}
+		return false
+	}
+
+	done := a.examineAll(ctx, page.Found, n)
+	if ctx.Err() != nil {
+		return false // what was begun may not be done
+	}
+
+	switch {
+	case done < len(page.Found):
+		if done > 0 {
+			place.From = page.Found[done-1].Next
+		}
+	case page.Next != "":
+		place.From = page.Next
+	default:
+		*place = Place{Done: true}
+	}
+
+	if a.waits() > maxWaiting {
+		a.doubts.Wait()
+	}
+	if time.Since(a.saved) >= saveEvery {
+		a.save(ctx)
+	}
+	return true
 }
 
 // examineAll examines counters, and returns how many it has begun. These are fewer than all if the
@@ -325,7 +375,7 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 
 	before := a.cursor.Places[n]
 	for i, f := range found {
-		if i > 0 && a.over(ctx) { // one at least: finding them may have used up the reads
+		if i > 0 && (a.ended(ctx) || a.spent()) { // one at least: finding them may have used up the reads
 			return i
 		}
 

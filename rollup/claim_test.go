@@ -220,3 +220,25 @@ func TestClaimOfDocuments(t *testing.T) {
 		}
 	})
 }
+
+// Waiting for another's claim is no failure. After it, a look that fails is the first in a row, and
+// no pause follows it.
+func TestClaimEndsFailures(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		c := w.paced(cadence, 5, 0.5)
+		w.increment(1)
+		w.putClaim(w.putSlow(5000, time.Second))
+		var looks []time.Time
+		w.beforeView = func(n int32) error {
+			looks = append(looks, time.Now())
+			if n == 2 || n == 3 || n == 5 { // the first and the fourth find the claim
+				return errStore
+			}
+			return nil
+		}
+		w.acknowledged(w.deliver(c, "event"))
+		if len(looks) < 6 || !looks[5].Equal(looks[4]) {
+			t.Errorf("looked at %v, want the sixth time at once after the fifth", looks)
+		}
+	})
+}

@@ -19,6 +19,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 	differs := err == nil && (did == actionRepair || did == actionTell)
 	if differs && d.comparison.difference(&l) == differenceDrift {
 		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)
+		d.comparison.unkept = a.wasUnkept(ctx, d.Counter, l.asOf)
 	}
 
 	a.mu.Lock()
@@ -164,7 +165,7 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 
 	p := a.paceOf(c.Template)
 	if p.due(&l) <= 0 {
-		return did, l, 0, a.write(ctx, &l, p)
+		return did, l, 0, a.write(ctx, &l, p, &k.contention)
 	}
 
 	// Most likely the trigger is about to roll up the same change.
@@ -196,6 +197,9 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 		log.InfoContext(ctx, "outdated: the roll-up holds totals of earlier routes", "former", l.rollUp.Tally.Former)
 	case differenceUntold:
 		log.InfoContext(ctx, "untold: events came that did not tell which counter their document had left")
+	case differenceLapsed:
+		a.report.Lapsed++
+		log.InfoContext(ctx, "lapsed: changes came while the counter was unkept")
 	case differenceDrift:
 		a.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")

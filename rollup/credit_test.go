@@ -121,6 +121,13 @@ func TestTurns(t *testing.T) {
 				time.AfterFunc(after, func() { w.putRollUpOf(others, ms, cadence) })
 			}
 		}, 5, 600*ms + first + late},
+		{"new, for more than a cadence, with a younger event", draw, func(w *world, c *rollup.Coalescer) {
+			w.putRollUpOf(others, ms, cadence)
+			for _, after := range []time.Duration{600 * ms, 1200 * ms} {
+				time.AfterFunc(after, func() { w.putRollUpOf(others, ms, cadence) })
+			}
+			time.AfterFunc(700*ms, func() { w.deliver(c, "younger") })
+		}, 5, 600*ms + first + late},
 		{"first", draw, func(w *world, _ *rollup.Coalescer) {
 			w.putRollUpOf(others, ms, cadence, w.turn(mine, -2*cadence))
 		}, 5, first + late - ms},
@@ -175,6 +182,53 @@ func TestWriterOfARevisionGoesFirst(t *testing.T) {
 		w.putRollUpOf("others", time.Millisecond, cadence, document.Turn{Routes: mine, AsOf: own})
 		if got, want := w.waits(c, "its turn"), cadence/20-time.Millisecond; got != want {
 			t.Errorf("it waited %v, want %v", got, want)
+		}
+	})
+}
+
+// While another revision is at work, the instance that has just rolled up gives it time for its own
+// turn, and looks only after that.
+func TestWriterOfARevisionLooksLate(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		c := w.paced(cadence, 1, 0.2)
+		w.putRollUpOf("others", time.Millisecond, 0)
+		w.waits(c, "own")
+		rolledUp := time.Now()
+		var looked time.Duration
+		w.duringView = func(int32) {
+			if looked == 0 {
+				looked = time.Since(rolledUp).Round(time.Millisecond)
+			}
+		}
+		w.waits(c, "next")
+		if want := cadence + 850*time.Millisecond; looked != want {
+			t.Errorf("it looked after %v, want a cadence and the longest time of a turn, %v", looked, want)
+		}
+	})
+}
+
+// With so long a burst, more than a minute may be used up.
+func TestLongBurst(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const cadence = 20 * time.Second
+		c := w.paced(cadence, 5, 0)
+		w.putRollUp(time.Millisecond, 95*time.Second)
+		began := time.Now()
+		w.acknowledged(w.deliverWithin(time.Minute, c, "event"))
+		if got, want := time.Since(began), 15*time.Second+cadence/10; got != want {
+			t.Errorf("it waited %v, want %v", got, want)
+		}
+	})
+}
+
+// A document of the app's own that has no tally has credit for one roll-up, which uses that up.
+func TestNewDocumentHasNoBurst(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{"title": "x"})
+		w.acknowledged(w.changed(w.paced(cadence, 5, 0), rollup.Event{ID: "e"}))
+		tally := document.DecodeTally(w.store.Get("posts/7")["tally"])
+		if used := tally.PacedUntil.Sub(tally.AsOf); used != 5*cadence {
+			t.Errorf("the first roll-up has used up %v, want %v", used, 5*cadence)
 		}
 	})
 }
@@ -244,6 +298,9 @@ func TestRefusedByTheApp(t *testing.T) {
 							}
 							fields["title"] = fmt.Sprint(n)
 							w.store.Put(likes.RollUp, fields)
+							if w.locks.Load() > 0 {
+								return rollup.ErrConflict // a lock that took too long
+							}
 						}
 						return write()
 					}

@@ -4,19 +4,50 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
-// walkPage is about how many counters are found at a time. It bounds the memory of an audit.
+// walkPage is how many counters are found at a time, at most. It bounds the memory of an audit.
 const walkPage = 100
 
-// page finds the next counters of a template. find is the method of the store that finds them.
-func (r *roller) page(ctx context.Context, t *Template, from string, find func(context.Context, *Template, string, int) (Page, error)) (Page, error) {
+// A walk goes through the counters of a template by their roll-ups, or through those of a route by
+// their shards.
+type walk struct {
+	template *Template
+	what     string // that it goes through
+	find     func(ctx context.Context, from string, limit int) (Page, error)
+}
+
+// walks returns the walks of the roll-ups, one for each template, and the walks of the shards, one
+// for each route. The former find the counters whose roll-up has a tally, and the latter find the
+// others. So all of them together find each counter once.
+func (rs Routes) walks(store AuditStore) (byRollUps, byShards []walk) {
+	for _, t := range rs.Templates() {
+		find := func(ctx context.Context, from string, limit int) (Page, error) {
+			page, err := store.RollUps(ctx, t, from, limit)
+			page.Found = slices.DeleteFunc(page.Found, func(f Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
+			return page, err
+		}
+		byRollUps = append(byRollUps, walk{t, "roll-ups of " + t.String(), find})
+	}
+
+	for _, r := range rs {
+		find := func(ctx context.Context, from string, limit int) (Page, error) {
+			return store.Missing(ctx, r, from, limit)
+		}
+		byShards = append(byShards, walk{r.Template, "shards of " + r.Pattern().String(), find})
+	}
+	return byRollUps, byShards
+}
+
+// page finds the next counters of a walk.
+func (r *roller) page(ctx context.Context, w walk, from string) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
-	page, err := find(ctx, t, from, walkPage)
+	page, err := w.find(ctx, from, walkPage)
 	if err != nil {
-		return page, fmt.Errorf("rollup: finding the counters of %v: %w", t, err)
+		return page, fmt.Errorf("rollup: finding the %s: %w", w.what, err)
 	}
 	return page, nil
 }
@@ -26,66 +57,100 @@ type Place struct {
 	From   string // where the store's walk goes on
 	Done   bool   // the walk has come to the last counter
 	Failed bool   // the page from here on could not be read; the next audit tries again
+
+	// Only Keep uses Began. It is when the walk last began with the first counter, by Firestore's
+	// clock; zero: unknown.
+	Began time.Time
 }
 
 // A Cursor says where one audit, or one call of Keep, stopped. The next one reads it from the
 // database. Tick and Complete are times of local clocks, and serve estimates only.
 type Cursor struct {
 	Routes string  // the routes that Places belong to; with others the work begins anew
-	Places []Place // one for each walk
+	Places []Place // of the walks of the roll-ups, and then of those of the shards; see Routes.walks
 
 	// Only audits use these.
 	Tick     time.Time     // when the audit that saved this began
-	Complete time.Time     // when an audit last came to the last counter; zero: none did
-	Cycle    time.Duration // how long the last walk of all counters took, up to Complete; 0: unknown
+	RollUps  bool          // the walks of the roll-ups have come to their ends since Complete
+	Shards   bool          // the walks of the shards have
+	Complete time.Time     // when audits last had come to the ends of all walks; zero: never
+	Cycle    time.Duration // how long that took since the time before; 0: unknown
 
-	// Only Keep uses Changed. It has the paths of the roll-ups of the counters that had changed at
-	// their last visit, in the order in which they are due.
+	// Only Keep uses these. They are paths of roll-ups, in the order in which their counters are
+	// due. Changed has the counters that had changed at their last visit, and Quiet some or all of
+	// those that had not.
 	Changed []string
+	Quiet   []string
 
 	UpdateTime time.Time // when it was saved, as Firestore says; zero: never
+	ReadTime   time.Time // when it was loaded, as Firestore says; it is not saved
 }
 
-// on returns the cursor from which to walk the routes, which need that many places. If c belongs to
-// other routes, all walks begin anew. If each walk of c is done or has failed, those that are done
-// begin anew.
-func (c Cursor) on(routes Routes, places int) Cursor {
-	if c.Routes != routes.String() || len(c.Places) != places {
-		return Cursor{Routes: routes.String(), Places: make([]Place, places), Tick: c.Tick, UpdateTime: c.UpdateTime}
-	}
-	c.Places = slices.Clone(c.Places)
-	left := slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Done && !p.Failed })
-	for i, p := range c.Places {
-		if !left && p.Done {
-			c.Places[i] = Place{}
-		}
-		c.Places[i].Failed = false
-	}
-	return c
-}
-
-// complete reports whether every walk came to its last counter.
-func (c Cursor) complete() bool {
-	return !slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Done })
-}
-
-// completed notes that an audit has come to the last counter.
+// completed notes that audits have come to the ends of all walks.
 func (c *Cursor) completed(at time.Time) {
 	if !c.Complete.IsZero() {
 		c.Cycle = at.Sub(c.Complete)
 	}
-	c.Complete = at
+	c.RollUps, c.Shards, c.Complete = false, false, at
 }
 
-// describe names where the walk goes on.
-func (c Cursor) describe(routes Routes) string {
-	i := slices.IndexFunc(c.Places, func(p Place) bool { return !p.Done })
-	if i < 0 {
-		return "at the beginning"
+// on returns the cursor from which to walk the routes. If c belongs to other routes, all walks
+// begin anew.
+func (c Cursor) on(routes Routes) Cursor {
+	places := len(routes.Templates()) + len(routes)
+	if c.Routes != routes.String() || len(c.Places) != places {
+		return Cursor{
+			Routes:     routes.String(),
+			Places:     make([]Place, places),
+			Tick:       c.Tick,
+			UpdateTime: c.UpdateTime,
+			ReadTime:   c.ReadTime,
+		}
 	}
-	text := "counters of " + routes.Templates()[i].String()
-	if from := c.Places[i].From; from != "" {
+	c.Places = slices.Clone(c.Places)
+	return c
+}
+
+// again prepares the places of one kind of walks for the next audit. If each of them is done or has
+// failed, those that are done begin anew.
+func again(places []Place) {
+	left := slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })
+	for i, p := range places {
+		if !left && p.Done {
+			places[i] = Place{}
+		}
+		places[i].Failed = false
+	}
+}
+
+// complete reports whether every walk has come to its last counter.
+func complete(places []Place) bool {
+	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done })
+}
+
+// describe names where the walks of one kind go on. If all of them are done, it returns "".
+func describe(walks []walk, places []Place) string {
+	i := slices.IndexFunc(places, func(p Place) bool { return !p.Done })
+	if i < 0 {
+		return ""
+	}
+	text := walks[i].what
+	if from := places[i].From; from != "" {
 		text += fmt.Sprintf(", from %q on", from)
 	}
 	return text
+}
+
+// describe names where the walks of both kinds go on.
+func (c Cursor) describe(byRollUps, byShards []walk) string {
+	rollUps := describe(byRollUps, c.Places[:len(byRollUps)])
+	shards := describe(byShards, c.Places[len(byRollUps):])
+	switch {
+	case rollUps == "" && shards == "":
+		return "at the beginning"
+	case rollUps == "" || shards == "":
+		return rollUps + shards
+	default:
+		return strings.Join([]string{rollUps, shards}, "; ")
+	}
 }

@@ -34,11 +34,11 @@ type failingRoute struct {
 	route *rollup.Route
 }
 
-func (s failingRoute) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
-	if t == s.route.Template {
+func (s failingRoute) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+	if r == s.route {
 		return rollup.Page{}, errors.New("no index")
 	}
-	return s.Store.All(ctx, t, from, limit)
+	return s.Store.Missing(ctx, r, from, limit)
 }
 
 // A page that cannot be read keeps its walk's place, and the audit is not complete. The other walks
@@ -79,7 +79,7 @@ func TestFailedPageKeepsItsPlace(t *testing.T) {
 			if (err != nil) != failing || report.Complete == failing {
 				t.Errorf("tick %d: %+v, %v", tick, report, err)
 			}
-			if failing && (strings.Count(err.Error(), "rollup: finding the ") != 1 || !strings.HasPrefix(report.Cursor, "counters of rollups/")) {
+			if failing && (strings.Count(err.Error(), "rollup: finding the ") != 2 || !strings.HasPrefix(report.Cursor, "roll-ups of rollups/") || !strings.Contains(report.Cursor, "; shards of counters/")) {
 				t.Errorf("tick %d: at %s: %v", tick, report.Cursor, err)
 			}
 			want.Counters += others.Counters
@@ -122,7 +122,7 @@ func TestFailedPageAndTooLittleTime(t *testing.T) {
 			sum.Counters += report.Counters
 			sum.RolledUp += report.RolledUp
 		}
-		if sum.Counters != want.Counters || sum.RolledUp != want.RolledUp {
+		if sum.Counters < want.Counters || sum.RolledUp != want.RolledUp { // new roll-ups may be compared, too
 			t.Errorf("four ticks found %+v, want %+v", sum, want)
 		}
 		w.wantRight(50)
@@ -249,6 +249,7 @@ func TestAuditFromTheFirst(t *testing.T) {
 				t.Errorf("%+v, %v", report, err)
 			}
 			c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing)
+			c.ReadTime = time.Time{}
 			if d := cmp.Diff(stored, c); d != "" || err != nil {
 				t.Errorf("%v: cursor (-want +got):\n%s", err, d)
 			}
@@ -335,7 +336,7 @@ func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
 			t.Errorf("got %v, want that its time is over", err)
 		}
 		c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing)
-		want := []rollup.Place{{Done: true}, {}}
+		want := []rollup.Place{{Done: true}, {}, {}, {}}
 		if d := cmp.Diff(want, c.Places); d != "" || err != nil {
 			t.Errorf("%v: places (-want +got):\n%s", err, d)
 		}
@@ -345,18 +346,18 @@ func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
 // The cursor holds on the very routes that it was saved for, with a place for each. On others an
 // audit begins anew.
 func TestCursorHoldsOnItsRoutes(t *testing.T) {
-	place := rollup.Place{From: "rollups/3"}
+	place, done := rollup.Place{From: "rollups/3"}, rollup.Place{Done: true}
 	for name, test := range map[string]struct {
 		routes string
 		places []rollup.Place
 		want   int // counters compared, of ten
 	}{
-		"these":        {rollup.DefaultRoute, []rollup.Place{place}, 6},
-		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place}, 10},
-		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place}, 10},
-		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, {Done: true}}, 10},
+		"these":        {rollup.DefaultRoute, []rollup.Place{place, done}, 6},
+		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place, done}, 10},
+		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place, done}, 10},
+		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, done, done, done}, 10},
 		"no place":     {rollup.DefaultRoute, nil, 10},
-		"a place more": {rollup.DefaultRoute, []rollup.Place{place, {Done: true}}, 10},
+		"a place more": {rollup.DefaultRoute, []rollup.Place{place, done, done}, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -384,15 +385,18 @@ func TestRoutesTakeTurns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range 30 {
+		for i := range 30 { // of which each takes three reads: the sum as it was found, a look and its sum
 			w.store.Increment(fmt.Sprintf("a/%02d/b/0", i), "count", 1)
+			w.store.Put(fmt.Sprintf("c/%02d", i), rolledUp(int64(7), 1, time.Now()))
 			w.store.Increment(fmt.Sprintf("counters/%02d/shards/0", i), "count", 1)
+			w.store.Put(fmt.Sprintf("rollups/%02d", i), rolledUp(int64(7), 1, time.Now()))
 		}
+		time.Sleep(time.Hour)
 		rolledUp := 0
 		for tick := 1; tick <= 3; tick++ {
 			o := w.auditOptions()
 			o.Concurrency = 1
-			o.MaxReads = 40
+			o.MaxReads = 80 // of which the roll-ups have 60
 			o.Reads = w.reads()
 			report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
 			rolledUp += report.RolledUp

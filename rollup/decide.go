@@ -25,6 +25,7 @@ const (
 	differenceRerouted                   // it was made by other routes
 	differenceOutdated                   // its totals are right, and it also holds totals of earlier routes
 	differenceUntold                     // an event came that did not tell which counter its document had left
+	differenceLapsed                     // changes came while the counter was unkept
 	differenceDrift                      // no event of a change came in time
 )
 
@@ -42,6 +43,9 @@ type comparison struct {
 
 	graceOver bool // it differed, and the grace is over
 	untold    bool // it may differ by a change that no event told of this counter
+	unkept    bool // it may differ by changes that came while the counter was unkept
+
+	contention contention
 }
 
 // before decides what can be decided without a sum.
@@ -103,6 +107,8 @@ func (c *comparison) difference(l *look) difference {
 		return differenceMissing
 	case c.graceOver && l.asOf.Equal(c.asOf) && c.untold:
 		return differenceUntold
+	case c.graceOver && l.asOf.Equal(c.asOf) && c.unkept:
+		return differenceLapsed
 	case c.graceOver && l.asOf.Equal(c.asOf):
 		return differenceDrift
 	default:

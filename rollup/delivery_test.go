@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -16,7 +17,8 @@ import (
 
 // A subscription is the way of events to instances as it is documented, which no emulator enforces:
 // Pub/Sub pushes within a window, and backs off as a whole; Cloud Run gives each request a slot of
-// an instance, and starts another instance when all are taken.
+// an instance, and starts another instance when 60 % of all are taken
+// (https://docs.cloud.google.com/run/docs/about-instance-autoscaling).
 //
 // https://docs.cloud.google.com/pubsub/docs/push says of the window that it begins small and grows
 // while more than 99 % are acknowledged and the mean latency is below 1 s, and is at most 3,000
@@ -25,6 +27,7 @@ import (
 type subscription struct {
 	*cloud
 	concurrency int // slots of an instance
+	most        int // instances
 	changes     *rand.Rand
 
 	mu          sync.Mutex
@@ -77,6 +80,7 @@ const (
 	longestRetry    = 600 * time.Second
 	instanceStarts  = time.Second
 	mostInstances   = 100
+	startAt         = 0.6 // of the slots
 	indexedGroup    = 500 // writes a second
 	healthyShare    = 0.99
 	healthyLatency  = time.Second
@@ -84,7 +88,7 @@ const (
 )
 
 func newSubscription(t *testing.T, counters, concurrency int) *subscription {
-	s := &subscription{cloud: newCloud(t, 0, counters, 5), concurrency: concurrency, health: health{window: firstWindow}}
+	s := &subscription{cloud: newCloud(t, 0, counters, 5), concurrency: concurrency, most: mostInstances, health: health{window: firstWindow}}
 	s.changes, s.random = rand.New(rand.NewPCG(1, 4)), rand.New(rand.NewPCG(1, 5))
 	s.back = 5 * time.Millisecond
 	return s
@@ -130,24 +134,35 @@ func (s *subscription) push() {
 
 var errNoSlot = fmt.Errorf("no instance is available")
 
-// slot returns an instance that has a slot, started if need be. It returns nil when there may be no
-// further one. The mutex is held.
+// slot returns an instance that has a slot, one that is ready if there is any. If many slots are
+// taken, it starts another. It returns nil when no slot is free and there may be no further
+// instance. The mutex is held.
 func (s *subscription) slot() *servingInstance {
-	var free []*servingInstance
+	taken := 0
 	for _, i := range s.serving {
-		if i.taken < s.concurrency {
-			free = append(free, i)
+		taken += i.taken
+	}
+	if float64(taken) >= startAt*float64(s.concurrency*len(s.serving)) && len(s.serving) < s.most {
+		s.serving = append(s.serving, &servingInstance{cloudInstance: s.start(), ready: time.Now().Add(instanceStarts)})
+	}
+
+	var ready, free []*servingInstance
+	for _, i := range s.serving {
+		if i.taken == s.concurrency {
+			continue
+		}
+		free = append(free, i)
+		if !time.Now().Before(i.ready) {
+			ready = append(ready, i)
 		}
 	}
 	switch {
+	case len(ready) > 0:
+		return ready[s.random.IntN(len(ready))]
 	case len(free) > 0:
 		return free[s.random.IntN(len(free))]
-	case len(s.serving) == mostInstances:
-		return nil
 	}
-	i := &servingInstance{cloudInstance: s.start(), ready: time.Now().Add(instanceStarts)}
-	s.serving = append(s.serving, i)
-	return i
+	return nil
 }
 
 // ended takes the answer to a delivery.
@@ -211,7 +226,7 @@ func TestSlots(t *testing.T) {
 	}
 	grid := []cell{
 		{2000, 1, 4, 5, 1.05},
-		{300, 10, 3, 10, 3},
+		{300, 10, 4, 10, 3},
 	}
 	for _, test := range cellsOf(grid, func(c cell) bool { return c.counters < 2000 }) {
 		t.Run(fmt.Sprintf("%d counters, %d events a second each", test.counters, test.rate), func(t *testing.T) {
@@ -244,6 +259,55 @@ func TestSlots(t *testing.T) {
 			if ratio := many.readsPerRollUp() / few.readsPerRollUp(); ratio < test.reads {
 				t.Errorf("with %d slots a roll-up takes %.2f times the reads, want at least %.2f", platform, ratio, test.reads)
 			}
+		})
+	}
+}
+
+// Many counters at several changes a second each meet another instance with nearly each event,
+// which is then held. With the default cadence the mean latency passes 1 s, and Pub/Sub keeps at
+// most 3,000 outstanding, so events wait. Half the cadence keeps the window open. Calls of
+// Firestore take 40 to 80 ms here.
+func TestPushLatency(t *testing.T) {
+	const (
+		counters, rate = 1500, 3 // of each, a second
+		instances      = 10      // the default of max_instances
+		warm           = 6 * time.Second
+		measured       = 6 // seconds
+	)
+	type cell struct {
+		cadence time.Duration
+		bounded bool // the window
+	}
+	grid := []cell{{time.Second, true}, {time.Second / 2, false}}
+	for _, test := range cellsOf(grid, func(c cell) bool { return !c.bounded }) {
+		t.Run(test.cadence.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSubscription(t, counters, rollup.Concurrency)
+				s.call, s.most, s.cadence = 40*time.Millisecond, instances, test.cadence
+				s.run(rate, warm)
+
+				var slowest time.Duration
+				least := math.Inf(1)
+				for range measured {
+					s.run(rate, time.Second)
+					now, _ := s.now()
+					slowest, least = max(slowest, now.latency), min(least, now.window)
+				}
+				t.Logf("mean latency of a delivery at most %v, window at least %.0f", slowest.Round(time.Millisecond), least)
+				if bounded := slowest > healthyLatency && least <= boundedWindow; bounded != test.bounded {
+					t.Errorf("Pub/Sub bounds what is outstanding: %v, want %v", bounded, test.bounded)
+				}
+				if !test.bounded && slowest > 4*healthyLatency/5 {
+					t.Errorf("the mean latency of a delivery comes to %v, near the bound", slowest)
+				}
+
+				time.Sleep(time.Minute)
+				s.exact()
+				if s.failures > 0 {
+					t.Errorf("%d deliveries failed", s.failures)
+				}
+			})
 		})
 	}
 }

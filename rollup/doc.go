@@ -56,7 +56,9 @@
 //
 // A roll-up sums the shards anew in one read-only snapshot. It writes the totals with as_of, the
 // snapshot's own time, on the precondition that the roll-up document is still the one seen in the
-// snapshot. An event carries no amount, so it may come twice, late or in any order.
+// snapshot. If others write the document all the time, it locks the document, and compares only
+// what Tally itself wrote there. An event carries no amount, so it may come twice, late or in any
+// order.
 //
 //	counters/likes/shards/0  {count: 3}          ┐
 //	counters/likes/shards/1  {count: 4}          ├─ one snapshot, at t

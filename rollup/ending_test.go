@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
@@ -59,6 +60,43 @@ func TestEndingOfFailure(t *testing.T) {
 		if got, err := c.Changed(ctx, rollup.Event{ID: "e"}, rollup.Concern{Counter: likes}); got != (rollup.Ending{Held: true}) || err == nil {
 			t.Errorf("got %+v, %v; want it held and failed", got, err)
 		}
+	})
+}
+
+// An event of two counters is covered as of the later of their roll-ups, whichever counter that is.
+func TestEndingOfTwoCounters(t *testing.T) {
+	for _, late := range []string{"rollups/a", "rollups/b"} {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c rollup.Counter) error {
+				if c.RollUp == late {
+					time.Sleep(time.Second)
+				}
+				return nil
+			}}
+			c := rollup.NewCoalescer(store, w.options(0))
+			a, _ := likes.Template.Counter("rollups/a")
+			b, _ := likes.Template.Counter("rollups/b")
+			got, err := c.Changed(w.t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: a}, rollup.Concern{Counter: b})
+			want := document.DecodeTally(w.store.Get(late)["tally"]).AsOf
+			if err != nil || !got.AsOf.Equal(want) || want.IsZero() {
+				t.Errorf("%s is late: ended %+v, %v; want it covered as of %v", late, got, err, want)
+			}
+		})
+	}
+}
+
+// A copy that has joined another was held, also when its own time is up first.
+func TestEndingOfCopy(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.duringView = func(int32) { time.Sleep(2 * time.Second) }
+		first := w.deliver(c, "e")
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+		defer cancel()
+		got, err := c.Changed(ctx, rollup.Event{ID: "e"}, rollup.Concern{Counter: likes})
+		if got != (rollup.Ending{Held: true}) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %+v, %v; want it held and failed", got, err)
+		}
+		w.acknowledged(first)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/memstore"
@@ -396,5 +397,40 @@ func TestHold(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// An event whose time is up fails alone. The older one, which waits for the same look, is still
+// held, and fails when its own time is up. Meanwhile it is the one that the log names.
+func TestYoungerGenerationFailsAlone(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere() // so the first look sums nothing
+		w.beforeSum = func(int32) error {
+			time.Sleep(3 * time.Second)
+			return errStore
+		}
+		older := w.deliverWithin(6*time.Second, c, "older")
+		time.Sleep(cadence / 2)
+		younger := w.deliverWithin(2*time.Second, c, "younger")
+		time.Sleep(2 * time.Second)
+		if younger.held() || younger.err == nil || !older.held() {
+			t.Fatalf("the younger event is held: %v, and failed with %v; the older is held: %v", younger.held(), younger.err, older.held())
+		}
+
+		<-older.done
+		if !errors.Is(older.err, context.DeadlineExceeded) {
+			t.Fatalf("the older event ended with %v, want that its time is up", older.err)
+		}
+		for _, want := range []string{"no roll-up of rollups/likes covered the event", "; the last attempt: unavailable"} {
+			if !strings.Contains(older.err.Error(), want) {
+				t.Errorf("the older event ended with %q, want it to say %q", older.err, want)
+			}
+		}
+		time.Sleep(time.Minute) // until nobody logs any more
+		synctest.Wait()
+		if strings.Contains(w.log.String(), "event_id=younger") || !strings.Contains(w.log.String(), "event_id=older") {
+			t.Errorf("logged:\n%s", &w.log)
+		}
 	})
 }

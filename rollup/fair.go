@@ -117,9 +117,11 @@ const (
 	// visit each. The other reads are spread over its time.
 	readsAtOnce = 10
 
-	// One read in readsToFind may be used to find counters. To find and to visit a counter takes
-	// three or four reads, so a quarter is enough.
-	readsToFind = 4
+	// These are the parts of the reads that may be used to find counters by their roll-ups and by
+	// their shards: a quarter together. To find and to visit a counter takes three or four reads.
+	// Finding by shards has less, because it only finds new counters.
+	rollUpsToFind = 3.0 / 16
+	shardsToFind  = 1.0 / 16
 )
 
 // mayUse returns how many reads the call may have used by now.
@@ -137,10 +139,9 @@ func (k *keeper) mayRead(now time.Time) bool {
 	return k.o.MaxReads == 0 || k.o.Reads() < k.mayUse(now)
 }
 
-// mayFind reports whether reads are left for finding a page now. The first page may always be
-// found.
-func (k *keeper) mayFind(now time.Time) bool {
-	return k.walked == 0 || k.o.MaxReads == 0 || k.mayRead(now) && k.walked < k.mayUse(now)/readsToFind
+// mayFind reports whether reads are left for a finder's next page now.
+func (k *keeper) mayFind(f *finder, now time.Time) bool {
+	return k.o.MaxReads == 0 || k.mayRead(now) && float64(f.reads) < f.share*float64(k.mayUse(now))
 }
 
 // readsWait returns how long to wait when no reads are left now. By then a thousandth of all reads

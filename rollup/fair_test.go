@@ -92,8 +92,8 @@ func (w *crowded) RollUps(ctx context.Context, t *rollup.Template, from string, 
 	return p, cmpErr(err, wait(ctx, 50*time.Millisecond))
 }
 
-func (w *crowded) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
-	p, err := w.Store.All(ctx, t, from, limit)
+func (w *crowded) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+	p, err := w.Store.Missing(ctx, r, from, limit)
 	w.reads.Add(int64(max(1, 2*len(p.Found))))
 	return p, cmpErr(err, wait(ctx, 50*time.Millisecond*time.Duration(1+len(p.Found)/16)))
 }

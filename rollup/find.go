@@ -10,43 +10,79 @@ import (
 // more, and the next call goes on behind those that were visited.
 const maxKept = 100_000
 
-// A finder finds the counters of a class. The templates take turns, a page each. It finds the next
-// page only when few of the counters that it has found still wait for their visits.
+// A finder finds the counters of a class. The walks take turns, a page each. It finds the next page
+// only when few of the counters that it has found still wait for their visits.
 type finder struct {
 	class   class
-	most    int // counters that it may find in a call
-	find    func(context.Context, *Template, string, int) (Page, error)
-	cost    int64 // in reads for each counter
+	most    int     // counters that it may find in a call
+	share   float64 // of the call's reads, that it may use
 	walks   []*keepWalk
 	turn    int // the index of the walk that is next
 	busy    bool
-	waiting int // counters that it found and that are due, but not visited yet
-	found   int // counters, in this call
+	waiting int   // counters that it found and that are due, but not visited yet
+	found   int   // counters, in this call
+	reads   int64 // that its pages were billed
 }
 
-// A keepWalk goes through all counters of a template once. It begins at the place up to which the
+// A keepWalk goes through a walk's counters once in a call. It begins at the place up to which the
 // last call had visited them, goes on to the last counter, and then from the first counter to where
 // it began.
 type keepWalk struct {
-	template *Template
-	from     string // where it goes on
-	begun    string // where it began in this call
-	first    string // path of the roll-up of the first counter that was found from there
-	round    bool   // it has come to the last counter, and goes on from the first
-	over     bool
+	walk
+	from  string    // where it goes on
+	due   time.Time // when, by the local clock; zero: now
+	began time.Time // when it last began with the first counter, by the local clock; zero: unknown
+	begun string    // where it began in this call
+	first string    // path of the roll-up of the first counter that was found from there
+	round bool      // it has come to the last counter, and goes on from the first
+	over  bool
 
-	place  string // everything before it was visited
+	place  Place  // everything before it was visited
 	passes []pass // what was found behind it, in order
 }
 
 // A pass is a step of a walk: a counter, or the end of a page.
 type pass struct {
-	waits  *kept  // the counter, while it waits for its visit; else nil
-	behind string // the place behind the step
+	waits  *kept // the counter, while it waits for its visit; else nil
+	behind Place // the place behind the step
 }
 
-func (f *finder) add(t *Template, from string) {
-	f.walks = append(f.walks, &keepWalk{template: t, from: from, begun: from, place: from})
+// goOn returns the walk that goes on from a place of the cursor.
+func (k *keeper) goOn(w walk, place Place) *keepWalk {
+	on := &keepWalk{walk: w, from: place.From, begun: place.From, place: place}
+	known := !k.read.IsZero() && !place.Began.IsZero() && !place.Began.After(k.read)
+	if known {
+		on.began = k.loaded.Add(-k.read.Sub(place.Began))
+	}
+	if place.Done {
+		on.due = k.again(on)
+	}
+	return on
+}
+
+// longestVisited is how long it may take until a counter that was found is visited, at most, if
+// there is time for all.
+const longestVisited = 10 * time.Second
+
+// again returns when a walk may begin with the first counter again, by the local clock. That is
+// once in its route's "every", and a little more. A counter is visited a little later than it is
+// found. If the walk came back sooner, it would find the counter not yet due, and the call could
+// end before it is. A call without an end begins at once.
+func (k *keeper) again(w *keepWalk) time.Time {
+	if w.began.IsZero() || k.o.Until.IsZero() {
+		return time.Time{}
+	}
+	every := w.template.Every
+	return w.began.Add(every + min(every/10, longestVisited))
+}
+
+// at returns the place where a walk goes on, for the cursor. At its end, from is "".
+func (k *keeper) at(w *keepWalk, from string) Place {
+	place := Place{From: from, Done: from == ""}
+	if !k.read.IsZero() && !w.began.IsZero() {
+		place.Began = k.read.Add(w.began.Sub(k.loaded))
+	}
+	return place
 }
 
 // pass notes that a counter was visited.
@@ -70,17 +106,17 @@ func (w *keepWalk) move() {
 }
 
 // wrap is called when a walk can go no further. The walk then goes on from the first counter to
-// where it began, or is over if it has done that.
-func (w *keepWalk) wrap() {
+// where it began, when that is due. If it has done that, it is over.
+func (k *keeper) wrap(w *keepWalk) {
 	if w.round || w.begun == "" {
 		w.over = true
 	}
-	w.round, w.from = true, ""
+	w.round, w.from, w.due = true, "", k.again(w)
 }
 
 // findMore begins to find pages if counters are needed. It reports whether any page is being found.
-// If a page waits only for reads, it also returns when to ask again. Otherwise that time is zero.
-// The mutex is held.
+// If a page waits only for reads, or for its time, it also returns when to ask again. Otherwise
+// that time is zero. The mutex is held.
 func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 	now := time.Now()
 	for _, f := range k.finders {
@@ -92,15 +128,19 @@ func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 		if ctx.Err() != nil || f.waiting >= walkPage || f.found >= f.most {
 			continue
 		}
-		w := f.next()
+		w, due := f.next(now)
 		if w == nil {
+			at = sooner(at, due)
 			continue
 		}
-		if !k.mayFind(now) {
-			at = now.Add(k.readsWait())
+		if !k.mayFind(f, now) {
+			at = sooner(at, now.Add(k.readsWait()))
 			continue
 		}
 
+		if w.from == "" {
+			w.began = now
+		}
 		f.turn++
 		f.busy, finds = true, true
 		k.work.Go(func() { k.findPage(ctx, f, w) })
@@ -108,21 +148,27 @@ func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 	return finds, at
 }
 
-// next returns the walk whose turn it is. It returns nil when all walks are over.
-func (f *finder) next() *keepWalk {
-	for range f.walks {
-		w := f.walks[f.turn%len(f.walks)]
-		if !w.over {
-			return w
+// next returns the walk whose turn it is. If none may go on now, it returns nil, and when the next
+// one may. If all are over, that time is zero.
+func (f *finder) next(now time.Time) (w *keepWalk, at time.Time) {
+	for i := range f.walks {
+		turn := (f.turn + i) % len(f.walks)
+		w := f.walks[turn]
+		switch {
+		case w.over:
+		case w.due.After(now):
+			at = sooner(at, w.due)
+		default:
+			f.turn = turn
+			return w, time.Time{}
 		}
-		f.turn++
 	}
-	return nil
+	return nil, at
 }
 
 // findPage finds the next page of a walk.
 func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
-	page, err := k.page(ctx, w.template, w.from, f.find)
+	page, err := k.page(ctx, w.walk, w.from)
 	received := time.Now()
 
 	k.mu.Lock()
@@ -130,12 +176,12 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	defer k.ended()
 
 	f.busy = false
-	k.walked += f.cost*int64(len(page.Found)) + 1
+	f.reads += max(1, page.Reads)
 	if err != nil {
 		if ctx.Err() == nil {
 			k.problems = append(k.problems, err)
 		}
-		w.wrap() // the next call tries again
+		k.wrap(w) // the next call tries again
 		return
 	}
 
@@ -158,15 +204,15 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 			e.finder, e.walk = f, w
 			f.waiting++
 		}
-		w.passes = append(w.passes, pass{e, found.Next})
+		w.passes = append(w.passes, pass{e, k.at(w, found.Next)})
 	}
 	if !w.over {
-		w.passes = append(w.passes, pass{behind: page.Next})
+		w.passes = append(w.passes, pass{behind: k.at(w, page.Next)})
 	}
 
 	w.from = page.Next
 	if w.from == "" {
-		w.wrap()
+		k.wrap(w)
 	}
 	w.move()
 }
@@ -185,10 +231,6 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 		}
 		return nil
 	}
-	if tally.AsOf.IsZero() != (f.class == classWithout) {
-		return nil
-	}
-
 	f.found++
 	e := &kept{Counter: found.Counter, class: f.class, due: k.began} // before all that this call has visited
 	if tally.NumShards > 0 {

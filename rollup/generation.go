@@ -28,6 +28,8 @@ type counterState struct {
 	unkept      time.Duration // how long the last pause was that followed ErrUnkept; 0: the counter is kept
 	unkeptUntil time.Time     // when that pause ends, by the local clock
 
+	contention contention // only the prober uses it
+
 	refused  bool  // the last write was refused, and there was no look since
 	failures int   // how many looks and writes have failed in a row
 	failure  error // the last of them
@@ -70,7 +72,7 @@ const longestUnkept = time.Minute
 // covers them. After that it pauses, for a cadence the first time, and twice as long each further
 // time in a row.
 func (s *counterState) unkeep(cadence time.Duration) {
-	s.unkept = min(max(2*s.unkept, cadence), max(longestUnkept, cadence))
+	s.unkept = min(max(2*s.unkept, cadence), longestPause(cadence))
 	s.unkeptUntil = time.Now().Add(s.unkept)
 
 	if s.open != nil {

@@ -68,11 +68,11 @@ func (s hanging) RollUps(ctx context.Context, t *rollup.Template, from string, l
 	return s.AuditStore.RollUps(ctx, t, from, limit)
 }
 
-func (s hanging) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s hanging) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
 	if err := s.hangs(ctx, "page"); err != nil {
 		return rollup.Page{}, err
 	}
-	return s.AuditStore.All(ctx, t, from, limit)
+	return s.AuditStore.Missing(ctx, r, from, limit)
 }
 
 func (s hanging) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {

@@ -15,7 +15,7 @@ type by int
 
 const (
 	byRollUp by = iota
-	byAll
+	byShards    // those without a roll-up
 )
 
 // A hooked store has calls fail, or notes them.
@@ -45,13 +45,13 @@ func (s hooked) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	return s.AuditStore.RollUps(ctx, t, from, limit)
 }
 
-func (s hooked) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s hooked) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
 	if s.page != nil {
-		if err := s.page(byAll, t, from); err != nil {
+		if err := s.page(byShards, r.Template, from); err != nil {
 			return rollup.Page{}, err
 		}
 	}
-	return s.AuditStore.All(ctx, t, from, limit)
+	return s.AuditStore.Missing(ctx, r, from, limit)
 }
 
 func (s hooked) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {

@@ -100,6 +100,14 @@ func (r *Route) TooManyUnindexed(c Counter, indexes []Index) error {
 		ErrUnkept, r.Shards(c), c.RollUp, MaxUnindexed, r.Remedy(indexes))
 }
 
+// UnindexedGroup is the error of a counter whose documents cannot even be read one by one, because
+// the field of the route's groups is exempt from indexing. It is ErrUnkept.
+func (r *Route) UnindexedGroup(c Counter) error {
+	index := Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}}
+	return fmt.Errorf("%w: a query of %s lacks its index, and the documents of %s cannot be found without one, because the field %s is exempt from indexing; %s",
+		ErrUnkept, r.Shards(c), c.RollUp, r.By, r.Remedy([]Index{index}))
+}
+
 // indexes returns the indexes that the query needs. If it counts documents, Firestore merges the
 // indexes of the single fields that are tested. If it aggregates a field, one index has all fields.
 // The queries that tell malformed values from others go along the same index.

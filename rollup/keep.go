@@ -56,9 +56,14 @@ type KeepReport struct {
 // a time. A roll-up that would change no total is written only when its as_of is old.
 //
 // When there is more to do than the time or the reads allow, Keep is fair: see class. It begins
-// with the counters that had changed when the last call visited them. Meanwhile it finds the
-// others, from where the last call stopped. So however many counters somebody makes up, none is
+// with the counters that had changed when the last call visited them, and with those that had not
+// if the last call could visit all that were due. Meanwhile it finds the others, from where the
+// last call stopped. So however many counters somebody makes up, none is
 // left out for ever, and each waits only for those of its class.
+//
+// A call finds each counter at most once, and then knows when to visit it. If a route's "every" is
+// longer than a call, the next calls find its counters only when they are due again: see
+// keeper.again.
 //
 // Calls may overlap with each other and with coalescers. After a failure of a counter, a call goes
 // on with the others. If a page of counters cannot be read, the next call tries it again. A call
@@ -104,10 +109,10 @@ const (
 	// one hot counter do not change it.
 	keepSaveEvery = 30 * time.Second
 
-	// maxChanged bounds the cursor's Changed, in bytes. There is room for some thousand paths, and
-	// the document must stay below 1 MiB. A counter that has no room there is found again by its
-	// roll-up.
-	maxChanged = 200_000
+	// maxPaths bounds the cursor's Changed and its Quiet, each in bytes. There is room for some
+	// thousand paths, and the document must stay below 1 MiB. A counter that has no room there is
+	// found again by its roll-up.
+	maxPaths = 200_000
 )
 
 // A keeper is one call of Keep.
@@ -117,6 +122,8 @@ type keeper struct {
 	store   AuditStore
 	routes  Routes
 	began   time.Time
+	loaded  time.Time // when the cursor was loaded, by the local clock
+	read    time.Time // the same by Firestore's; zero: unknown
 	finders []*finder
 	wake    chan struct{} // something ended
 	work    sync.WaitGroup
@@ -133,7 +140,6 @@ type keeper struct {
 	busy     [classes]int // visits in work
 	turn     int
 	pushed   int
-	walked   int64     // about how many reads finding has taken
 	newest   time.Time // read time of the newest snapshot
 	heard    time.Time // when it was received, by the local clock
 	late     float64   // the age of the report's Oldest, as a multiple of its every
@@ -153,6 +159,8 @@ type kept struct {
 	malformed bool
 	finder    *finder // that found it, until it is visited
 	walk      *keepWalk
+
+	contention contention
 }
 
 // load loads the cursor that the last call left. If that fails, all counters are found anew, so
@@ -166,22 +174,38 @@ func (k *keeper) load(ctx context.Context) {
 		k.problems = append(k.problems, fmt.Errorf("rollup: loading the cursor: %w", err))
 	}
 
-	templates := k.routes.Templates()
-	k.cursor = cursor.on(k.routes, 2*len(templates))
+	k.cursor = cursor.on(k.routes)
+	k.loaded, k.read = time.Now(), k.cursor.ReadTime
 
-	byRollUp := &finder{class: classUnchanged, most: maxKept, find: k.store.RollUps, cost: 1}
-	byShards := &finder{class: classWithout, most: maxKept / 2, find: k.store.All, cost: 2}
-	for i, t := range templates {
-		byRollUp.add(t, k.cursor.Places[i].From)
-		byShards.add(t, k.cursor.Places[len(templates)+i].From)
+	byRollUps, byShards := k.routes.walks(k.store)
+	found := &finder{class: classUnchanged, most: maxKept, share: rollUpsToFind}
+	for i, w := range byRollUps {
+		found.walks = append(found.walks, k.goOn(w, k.cursor.Places[i]))
 	}
-	k.finders = []*finder{byRollUp, byShards}
+	missing := &finder{class: classWithout, most: maxKept / 2, share: shardsToFind}
+	for i, w := range byShards {
+		missing.walks = append(missing.walks, k.goOn(w, k.cursor.Places[len(byRollUps)+i]))
+	}
+	k.finders = []*finder{found, missing}
 
-	for _, path := range k.cursor.Changed {
-		for _, t := range templates {
-			if c, ok := t.Counter(path); ok && k.known[path] == nil {
-				k.push(&kept{Counter: c, class: classChanged, due: k.began})
+	k.remember(k.cursor.Changed, classChanged)
+	k.remember(k.cursor.Quiet, classUnchanged)
+}
+
+// remember has the call know the counters whose roll-ups have these paths. They are due at once. If
+// the walk of their roll-ups is not due in this call, they are not due either.
+func (k *keeper) remember(paths []string, of class) {
+	for _, path := range paths {
+		for _, w := range k.finders[0].walks {
+			c, ok := w.template.Counter(path)
+			if !ok || k.known[path] != nil {
+				continue
 			}
+			due := k.began
+			if !k.o.Until.IsZero() && w.due.After(k.o.Until) {
+				due = w.due
+			}
+			k.push(&kept{Counter: c, class: of, due: due})
 		}
 	}
 }
@@ -190,8 +214,9 @@ func (k *keeper) load(ctx context.Context) {
 // place meanwhile, this one leaves saving to that one.
 func (k *keeper) save(ctx context.Context) {
 	c := k.cursor
-	c.Places, c.Changed = k.places(), k.changed()
-	news := !slices.Equal(c.Places, k.cursor.Places) || !sameElements(c.Changed, k.cursor.Changed)
+	c.Places, c.Changed, c.Quiet = k.places(), k.paths(classChanged), k.quiet()
+	news := !slices.Equal(c.Places, k.cursor.Places) ||
+		!sameElements(c.Changed, k.cursor.Changed) || !sameElements(c.Quiet, k.cursor.Quiet)
 	if k.unsaved || !news || ctx.Err() != nil {
 		return
 	}
@@ -225,21 +250,39 @@ func (k *keeper) places() []Place {
 	var places []Place
 	for _, f := range k.finders {
 		for _, w := range f.walks {
-			places = append(places, Place{From: w.place})
+			places = append(places, w.place)
 		}
 	}
 	return places
 }
 
-// changed returns the paths of the roll-ups of the counters that had changed at their last visit.
-// It returns as many as the cursor has room for.
-func (k *keeper) changed() []string {
+// quiet returns the paths for the cursor's Quiet. There are none while counters wait for their
+// first visit by this call. If the next call began with those that this one has visited, the others
+// might wait for ever.
+func (k *keeper) quiet() []string {
+	k.mu.Lock()
+	now := time.Now()
+	waits := false
+	for _, e := range k.known {
+		waits = waits || e.class == classUnchanged && !e.visited && !e.due.After(now)
+	}
+	k.mu.Unlock()
+
+	if waits {
+		return nil
+	}
+	return k.paths(classUnchanged)
+}
+
+// paths returns the paths of the roll-ups of the counters of a class, those first that are due
+// first. It returns as many as the cursor has room for.
+func (k *keeper) paths(of class) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 
 	var all []*kept
 	for _, e := range k.known {
-		if e.class == classChanged {
+		if e.class == of {
 			all = append(all, e)
 		}
 	}
@@ -251,7 +294,7 @@ func (k *keeper) changed() []string {
 	size := 0
 	for _, e := range all {
 		size += len(e.RollUp)
-		if size > maxChanged {
+		if size > maxPaths {
 			break
 		}
 		paths = append(paths, e.RollUp)
@@ -261,20 +304,15 @@ func (k *keeper) changed() []string {
 
 // goRound visits counters and finds more, until the time is over or nothing is left to do.
 func (k *keeper) goRound(ctx context.Context) {
-	finding, cancel := ctx, context.CancelFunc(func() {})
-	if !k.o.Until.IsZero() {
-		finding, cancel = context.WithDeadline(ctx, k.o.Until)
-	}
+	finding, cancel := context.WithCancel(ctx)
 	defer k.work.Wait()
-	defer cancel()
+	defer cancel() // a page that is being found is not waited for
 
 	for ctx.Err() == nil && !k.over() {
 		k.mu.Lock()
-		finds, later := k.findMore(finding)
+		finds, more := k.findMore(finding)
 		e, at := k.next()
-		if at.IsZero() || !later.IsZero() && later.Before(at) {
-			at = later
-		}
+		at = sooner(at, more)
 		idle := !finds && k.inWork() == 0
 		k.mu.Unlock()
 
@@ -328,7 +366,7 @@ func (k *keeper) ended() {
 
 // visit rolls a counter up if that is due, and plans its next visit.
 func (k *keeper) visit(ctx context.Context, e *kept) {
-	v := k.rollUp(ctx, e.Counter)
+	v := k.rollUp(ctx, e)
 
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -403,16 +441,16 @@ type visited struct {
 }
 
 // rollUp rolls a counter up if that is due.
-func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
+func (k *keeper) rollUp(ctx context.Context, e *kept) (v visited) {
 	looking, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 
-	v.look, v.err = k.look(looking, c, "")
+	v.look, v.err = k.look(looking, e.Counter, "")
 	if v.err != nil {
 		return v
 	}
 
-	p := k.paceOf(c.Template)
+	p := k.paceOf(e.Template)
 	due := p.due(&v.look)
 	if due > 0 {
 		v.did, v.next = actionSkip, v.received.Add(due)
@@ -434,7 +472,7 @@ func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
 	v.did = keep(&v.look)
 	switch v.did {
 	case actionRepair:
-		v.err = k.write(ctx, &v.look, p)
+		v.err = k.write(ctx, &v.look, p, &e.contention)
 	case actionRemove:
 		v.err = k.remove(looking, k.store, &v.look)
 	}
@@ -480,6 +518,14 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// sooner returns the sooner of two times. Zero is no time.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // age notes in the report how old a roll-up was. The mutex is held.

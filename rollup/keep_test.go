@@ -380,24 +380,24 @@ func TestKeepRecovers(t *testing.T) {
 
 // A page that cannot be read keeps a tick neither from what it has found nor from the other routes.
 func TestKeepGoesOnAfterAPage(t *testing.T) {
-	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count : every 10s; " + scheduled.Template.Routes[0].String() + "; live/{l}/s/{s} -> live_totals/{l} : count")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 250 { // three pages
-			w.store.Increment(fmt.Sprintf("a/%03d/b/0", i), "count", 1)
-			w.store.Put(fmt.Sprintf("c/%03d", i), rolledUp(int64(0), 1, time.Now()))
-		}
-		w.store.Increment("a/new/b/0", "count", 1)
-		w.store.Increment("live/x/s/0", "count", 1)
-		w.increment(7)
-		for _, test := range []struct {
-			by   by
-			want int
-		}{{byAll, 251}, {byRollUp, 102}} { // the new one is found by its shards alone
+	routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count : every 10s; " + scheduled.Template.Routes[0].String() + "; live/{l}/s/{s} -> live_totals/{l} : count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		by   by
+		want int
+	}{{byShards, 251}, {byRollUp, 102}} { // the new one is found by its shards alone
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			for i := range 250 { // three pages
+				w.store.Increment(fmt.Sprintf("a/%03d/b/0", i), "count", 1)
+				w.store.Put(fmt.Sprintf("c/%03d", i), rolledUp(int64(0), 1, time.Now()))
+			}
+			w.store.Increment("a/new/b/0", "count", 1)
+			w.store.Increment("live/x/s/0", "count", 1)
+			w.increment(7)
 			store := hooked{AuditStore: traced{w.store, w}, page: func(by by, r *rollup.Template, from string) error {
-				if r == routes[0].Template && by == test.by && (from != "" || by == byAll) {
+				if r == routes[0].Template && by == test.by && (from != "" || by == byShards) {
 					return errors.New("no index")
 				}
 				return nil
@@ -407,11 +407,11 @@ func TestKeepGoesOnAfterAPage(t *testing.T) {
 				t.Errorf("got %+v, %v; want %d counters and one problem", report, err, test.want)
 			}
 			w.wantTotal(7)
-		}
-		if got := w.store.Get("live_totals/x"); got != nil {
-			t.Errorf("a live route was kept: %v", got)
-		}
-	})
+			if got := w.store.Get("live_totals/x"); got != nil {
+				t.Errorf("a live route was kept: %v", got)
+			}
+		})
+	}
 }
 
 // What a write leaves in tally: the names of its routes' totals, and as former those that other

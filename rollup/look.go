@@ -142,6 +142,18 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
 }
 
+// tellContended logs that others write a roll-up's document too often, unless that was logged
+// lately.
+func (r *roller) tellContended(ctx context.Context, l *look) {
+	first := r.options.Logged.first("contended", l.counter.RollUp)
+	if !first {
+		return
+	}
+
+	r.options.Logger.WarnContext(ctx, "document written too often; locked for its roll-up",
+		"counter", l.counter.RollUp, "event_id", l.eventID, "as_of", l.asOf)
+}
+
 // tellUnkept logs why a counter is unkept, unless that was logged lately.
 func (r *roller) tellUnkept(ctx context.Context, c Counter, eventID string, err error) {
 	first := r.options.Logged.first("unkept", c.RollUp)

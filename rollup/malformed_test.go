@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -92,6 +93,33 @@ func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
 		named(strings.Replace(five, "event_id=e1", fmt.Sprint("event_id=e", events-1), 1))
 	})
 }
+
+// If the malformed shards cannot be named, the log says how many they are, and why it names none.
+// The sum is valid all the same.
+func TestMalformedShardsAreNotNamed(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.store.Put(shardsOf(likes)+"/1", map[string]any{"count": "x"})
+		c := rollup.NewCoalescer(unnamed{traced{w.store, w}}, w.options(0))
+		w.acknowledged(w.deliver(c, "e"))
+		w.wantTotal(1)
+		if log := w.log.String(); !strings.Contains(log, "counter=rollups/likes event_id=e count=1 error=unavailable shards=[]") {
+			t.Errorf("logged:\n%s", log)
+		}
+	})
+}
+
+// unnamed is a store that cannot name malformed shards.
+type unnamed struct{ traced }
+
+func (s unnamed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	v, err := s.traced.View(ctx, c)
+	return unnamedSnapshot{v}, err
+}
+
+type unnamedSnapshot struct{ rollup.Snapshot }
+
+func (unnamedSnapshot) Malformed(context.Context, int) ([]string, error) { return nil, errStore }
 
 // However often a tick visits a counter, it says once which shards the sum left out.
 func TestKeepNamesMalformedShards(t *testing.T) {

@@ -72,12 +72,18 @@ func TestMutations(t *testing.T) {
 		return
 	}
 
-	var dirs []string
+	builds := make(map[string]func() (*mutants, error)) // by folder, each done when it is first needed
 	for _, n := range run {
-		dirs = append(dirs, mutations[n].dir())
+		dir := mutations[n].dir()
+		if builds[dir] != nil {
+			continue
+		}
+		into := t.TempDir()
+		builds[dir] = sync.OnceValues(func() (*mutants, error) {
+			built := *together
+			return &built, built.build(t.Context(), dir, into)
+		})
 	}
-	slices.Sort(dirs)
-	together.build(t, slices.Compact(dirs)...)
 	e, err := emulator.Start(t.Context(), emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -93,11 +99,17 @@ func TestMutations(t *testing.T) {
 		m := mutations[n]
 		t.Run(m.rule+": "+m.name, func(t *testing.T) {
 			t.Parallel()
-			built := together
+			build := builds[m.dir()]
 			if slices.Contains(alone, n) {
-				built = newMutants()
-				built.sources[m.file] = strings.Replace(together.sources[m.file], m.old, m.new, 1)
-				built.build(t, m.dir())
+				build = func() (*mutants, error) {
+					built := newMutants()
+					built.sources[m.file] = strings.Replace(together.sources[m.file], m.old, m.new, 1)
+					return built, built.build(t.Context(), m.dir(), t.TempDir())
+				}
+			}
+			built, err := build()
+			if err != nil {
+				t.Fatal(err)
 			}
 
 			out, err := built.run(t, n, m, emulatortest.Shared+"="+e.Addr())
@@ -254,12 +266,15 @@ func TestSoftened(t *testing.T) {
 		}
 		softened, numbers = append(softened, m), append(numbers, n)
 	}
-	all.build(t, ".")
+	err := all.build(t.Context(), ".", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	fmt.Println("| rule | softened | the simulation says |\n| --- | --- | --- |")
 	for i, m := range softened {
 		ctx, cancel := context.WithTimeout(t.Context(), longestSoftened)
-		c := exec.CommandContext(ctx, all.binary["."], "-test.run=^TestSimulation$", "-sim.count", fmt.Sprint("-sim.seeds=", *softTable))
+		c := exec.CommandContext(ctx, all.binary, "-test.run=^TestSimulation$", "-sim.count", fmt.Sprint("-sim.seeds=", *softTable))
 		c.Env = append(os.Environ(), fmt.Sprint(selected, "=", numbers[i]))
 		out, err := c.CombinedOutput()
 		said, _, _ := strings.Cut(string(out), "\n")
@@ -289,11 +304,11 @@ type mutants struct {
 	sources map[string]string           // by file, without mutants
 	calls   map[string]map[int][]string // of the mutants, by file and by where a function's body begins
 	decls   map[string][]string         // the mutants, by file
-	binary  map[string]string           // by folder
+	binary  string                      // of build
 }
 
 func newMutants() *mutants {
-	return &mutants{make(map[string]string), make(map[string]map[int][]string), make(map[string][]string), make(map[string]string)}
+	return &mutants{sources: make(map[string]string), calls: make(map[string]map[int][]string), decls: make(map[string][]string)}
 }
 
 // selected is the environment variable that selects a mutant, by the mutation's index.
@@ -357,22 +372,20 @@ func callOf(f *ast.FuncDecl, name string) string {
 	return "return " + text
 }
 
-// build builds the tests of the folders on the sources and their mutants.
-func (b *mutants) build(t *testing.T, dirs ...string) {
-	folder := t.TempDir()
+// build builds the tests of a folder on the sources and their mutants, into another folder.
+func (b *mutants) build(ctx context.Context, dir, into string) error {
 	overlay := make(map[string]string)
-	replace := func(file, source string) {
+	replace := func(file, source string) error {
 		original, err := filepath.Abs(file)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		if overlay[original] == "" {
-			overlay[original] = filepath.Join(folder, fmt.Sprintf("%d.go", len(overlay)))
+			overlay[original] = filepath.Join(into, fmt.Sprintf("%d.go", len(overlay)))
 		}
-		if err := os.WriteFile(overlay[original], []byte(source), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		return os.WriteFile(overlay[original], []byte(source), 0o644)
 	}
+
 	for file, source := range b.sources {
 		var mutated strings.Builder
 		for i, c := range []byte(source) {
@@ -384,25 +397,31 @@ func (b *mutants) build(t *testing.T, dirs ...string) {
 		for _, decl := range b.decls[file] {
 			mutated.WriteString("\n" + decl + "\n")
 		}
-		replace(file, mutated.String())
+
 		name, _, _ := strings.Cut(source[strings.Index(source, "\npackage ")+1:], "\n")
-		replace(filepath.Join(filepath.Dir(file), "mutant.go"), name+"\n\nimport \"os\"\n\nvar mutant = os.Getenv(\""+selected+"\")\n")
-	}
-	text, err := json.Marshal(map[string]any{"Replace": overlay})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(folder, "overlay.json")
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range dirs {
-		b.binary[dir] = filepath.Join(folder, strings.ReplaceAll(dir, "/", "_")+".test")
-		out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", b.binary[dir], "-overlay="+file, "-vet=off", "-ldflags=-s -w", dir).CombinedOutput()
+		variable := name + "\n\nimport \"os\"\n\nvar mutant = os.Getenv(\"" + selected + "\")\n"
+		err := errors.Join(replace(file, mutated.String()), replace(filepath.Join(filepath.Dir(file), "mutant.go"), variable))
 		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+			return err
 		}
 	}
+
+	text, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(into, "overlay.json")
+	err = os.WriteFile(file, text, 0o644)
+	if err != nil {
+		return err
+	}
+
+	b.binary = filepath.Join(into, "mutants.test")
+	out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.binary, "-overlay="+file, "-vet=off", "-ldflags=-s -w", dir).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go test -c %s: %w\n%s", dir, err, out)
+	}
+	return nil
 }
 
 // run runs a mutation's test on its mutant, with a variable of the environment.
@@ -411,7 +430,7 @@ func (b *mutants) run(t *testing.T, n int, m mutation, variable string) ([]byte,
 	if m.dir() == "." {
 		args = append(args, "-sim.shrink=0")
 	}
-	c := exec.CommandContext(t.Context(), b.binary[m.dir()], args...)
+	c := exec.CommandContext(t.Context(), b.binary, args...)
 	c.Dir = m.dir()
 	c.Env = append(os.Environ(), fmt.Sprint(selected, "=", n), variable)
 	return c.CombinedOutput()

@@ -6,9 +6,9 @@ package rollup_test
 // says what goes wrong then.
 var mutations = []mutation{
 	{"fence", "equal totals are acknowledged without a write", "prober.go",
-		`if err := c.write(ctx, &l, p); err != nil {`,
+		`if err := c.write(ctx, &l, p, &s.contention); err != nil {`,
 		`if l.agrees() {
-	} else if err := c.write(ctx, &l, p); err != nil {`, "TestSimulation"},
+	} else if err := c.write(ctx, &l, p, &s.contention); err != nil {`, "TestSimulation"},
 	{"covered-from", "the covered-from time is moved by later looks", "prober.go",
 		`		if g.from.IsZero() {
 `,
@@ -108,18 +108,18 @@ var mutations = []mutation{
 		`fields := r.Fields()`,
 		`var fields []document.Field`, "TestRoutesOfOnePattern"},
 	{"never-delete", "a counter without shards is not written", "prober.go",
-		`if err := c.write(ctx, &l, p); err != nil {`,
+		`if err := c.write(ctx, &l, p, &s.contention); err != nil {`,
 		`if l.totals.NumShards() == 0 {
-	} else if err := c.write(ctx, &l, p); err != nil {`, "TestSimulation"},
+	} else if err := c.write(ctx, &l, p, &s.contention); err != nil {`, "TestSimulation"},
 	{"sixty-seconds", "a late write is sent", "publish.go",
 		`if left <= 0 {`,
 		`if left = time.Hour; left <= 0 {`, "TestWriteIsNotSentLate"},
 	{"proves-nothing", "an unknown outcome is taken for success", "prober.go",
-		`if err := c.write(ctx, &l, p); err != nil {`,
-		`if err := c.write(ctx, &l, p); errors.Is(err, ErrConflict) {`, "TestSimulation"},
+		`if err := c.write(ctx, &l, p, &s.contention); err != nil {`,
+		`if err := c.write(ctx, &l, p, &s.contention); errors.Is(err, ErrConflict) {`, "TestSimulation"},
 	{"proves-nothing", "a refusal is taken for success", "prober.go",
-		`if err := c.write(ctx, &l, p); err != nil {`,
-		`if err := c.write(ctx, &l, p); err != nil && !errors.Is(err, ErrConflict) {`, "TestSimulation"},
+		`if err := c.write(ctx, &l, p, &s.contention); err != nil {`,
+		`if err := c.write(ctx, &l, p, &s.contention); err != nil && !errors.Is(err, ErrConflict) {`, "TestSimulation"},
 	{"proves-nothing", "a refused write is forced", "publish.go",
 		`	return r.call(ctx, "write", func(`,
 		`	if v, err := r.store.View(ctx, l.counter); err == nil {
@@ -411,11 +411,11 @@ var mutations = []mutation{
 		`case !l.totals.Empty() && l.readTime`,
 		`case l.readTime`, "TestKeepWithoutSources"},
 	{"both-walks", "a tick does not visit roll-ups whose sources are gone", "keep.go",
-		`k.finders = []*finder{byRollUp, byShards}`,
-		`k.finders = []*finder{byShards}`, "TestKeepWithoutSources"},
+		`range byRollUps {`,
+		`range byRollUps[:0] {`, "TestKeepWithoutSources"},
 	{"both-walks", "a tick does not visit counters without a roll-up", "keep.go",
-		`k.finders = []*finder{byRollUp, byShards}`,
-		`k.finders = []*finder{byRollUp}`, "TestKeepGoesRound"},
+		`range byShards {`,
+		`range byShards[:0] {`, "TestKeepGoesRound"},
 	{"goes-round", "a tick goes round once", "keep.go",
 		`	if !k.o.Until.IsZero() {
 		k.push(e)
@@ -431,7 +431,7 @@ var mutations = []mutation{
 		`	case actionRemove:
 		v.err =`,
 		`	case actionRemove:
-		if w, err := k.store.View(looking, c); err == nil {
+		if w, err := k.store.View(looking, e.Counter); err == nil {
 			v.look.rollUp = w.RollUp()
 		}
 		v.err =`, "TestKeepRemovesWhatItSaw"},
@@ -441,11 +441,31 @@ var mutations = []mutation{
 
 	// A tick with more work than time or reads is fair.
 	{"tick-place", "a tick has no memory of what had changed", "keep.go",
-		`range k.cursor.Changed {`,
-		`range k.cursor.Changed[:0] {`, "TestKeepBeginsWithWhatChanged"},
+		`k.remember(k.cursor.Changed, classChanged)`,
+		``, "TestKeepBeginsWithWhatChanged"},
+	{"tick-place", "a tick has no memory of what had not changed", "keep.go",
+		`k.remember(k.cursor.Quiet, classUnchanged)`,
+		``, "TestQuietCounterAmongForeign"},
+	{"tick-place", "a tick begins with what the last one had visited, although others wait", "keep.go",
+		`	if waits {
+`,
+		`	if false {
+`, "TestKeepGoesOnWhereItStopped"},
+	{"tick-place", "an unkept counter stays among what has changed", "keep.go",
+		`		e.class = classUnchanged
+		return
+`,
+		`		return
+`, "TestUnkeptIsNotAmongTheChanged"},
+	{"tick-place", "those that changed and are due last have room first", "keep.go",
+		`cmp.Or(a.due.Compare(b.due),`,
+		`cmp.Or(b.due.Compare(a.due),`, "TestKeepsCursorHasRoomForSome"},
+	{"tick-place", "the walk of the shards begins where that of the roll-ups stopped", "keep.go",
+		`k.cursor.Places[len(byRollUps)+i]`,
+		`k.cursor.Places[i]`, "TestNewCountersAreFoundWhereItStopped"},
 	{"tick-place", "a tick begins with the first counters", "keep.go",
-		`w.place})`,
-		`w.begun[:0]})`, "TestKeepGoesOnWhereItStopped"},
+		`places = append(places, w.place)`,
+		`places = append(places, Place{Began: w.place.Began})`, "TestKeepGoesOnWhereItStopped"},
 	{"tick-place", "a tick goes on behind what it has found", "find.go",
 		`for len(w.passes) > 0 && w.passes[0].waits == nil {`,
 		`for len(w.passes) > 0 {`, "TestKeepGoesOnWhereItStopped"},
@@ -476,7 +496,7 @@ var mutations = []mutation{
 		`case v.did == actionRepair && rolledUp && !v.agrees():`, "TestClassOfChangedCounters"},
 	{"shares", "what is not due is unchanged", "fair.go",
 		`case v.did == actionSkip && before != classWithout:`,
-		`case false:`, "TestClassOfChangedCounters"},
+		`case false:`, "TestChangedAndNotDue"},
 	{"shares", "visits that hang take every slot", "fair.go",
 		`free -= max(0, k.o.Concurrency/spare-busy)`,
 		`free -= 0 * busy`, "TestHangingVisitsLeaveSlots"},
@@ -497,8 +517,72 @@ var mutations = []mutation{
 		`int64(float64(k.o.MaxReads-atOnce)*min(passed, 1))`,
 		`int64(float64(k.o.MaxReads-atOnce)*(1-0*passed))`, "TestKeepSpreadsItsReads"},
 	{"tick-reads", "finding counters takes all reads", "fair.go",
-		`k.mayRead(now) && k.walked < k.mayUse(now)/readsToFind`,
-		`k.mayRead(now)`, "TestKeepSpreadsItsReads"},
+		`k.mayRead(now) && float64(f.reads) < f.share*float64(k.mayUse(now))`,
+		`k.mayRead(now)`, "TestFindingIsCharged"},
+	{"tick-reads", "finding documents that are no counters costs nothing", "find.go",
+		`f.reads += max(1, page.Reads)`,
+		`f.reads += int64(len(page.Found))`, "TestFindingIsCharged"},
+	{"tick-reads", "a page of roll-ups does not say what it was billed", "../internal/firestorestore/audit.go",
+		`page := rollup.Page{Reads: int64(max(1, len(docs)))}`,
+		`page := rollup.Page{Reads: 1}`, "TestBilledWalks"},
+	{"tick-reads", "a page of counters does not say what their roll-ups were billed", "../internal/firestorestore/audit.go",
+		`		page.Reads++
+		page.ReadTime`,
+		`		page.ReadTime`, "TestBilledWalks"},
+	{"tick-reads", "a tick that waits for reads to find more ends", "find.go",
+		`at = sooner(at, now.Add(k.readsWait()))`,
+		``, "TestTickWaitsToFindMore"},
+	{"tick-reads", "a tick that waits to find more ends", "keep.go",
+		`at = sooner(at, more)`,
+		`_ = more`, "TestTickWaitsToFindMore"},
+	{"tick-reads", "a call without an end has no bound on its reads", "keep.go",
+		`return k.o.MaxReads > 0 && k.o.Reads() >= k.o.MaxReads`,
+		`return false`, "TestKeepEndsWithItsReads"},
+	{"calls-end", "a page outlives its tick", "keep.go",
+		`	defer cancel() // a page that is being found is not waited for`,
+		`	_ = cancel`, "TestFindingEndsWithTheTick"},
+	{"found-in-turn", "counters are found anew in each tick", "find.go",
+		`	if w.began.IsZero() || k.o.Until.IsZero() {`,
+		`	if true {`, "TestFindsAtThePaceOfD"},
+	{"found-in-turn", "a walk that begins too soon finds what is not due yet", "find.go",
+		`return w.began.Add(every + min(every/10, longestVisited))`,
+		`return w.began.Add(every - min(every/10, longestVisited))`, "TestFindsAtThePaceOfD"},
+	{"found-in-turn", "a tick visits what it remembers before that is due", "keep.go",
+		`if !k.o.Until.IsZero() && w.due.After(k.o.Until) {`,
+		`if false {`, "TestFindsAtThePaceOfD"},
+	{"found-in-turn", "a walk that began in the future waits for that", "find.go",
+		` && !place.Began.After(k.read)`,
+		``, "TestWalkBeganInTheFuture"},
+	{"found-in-turn", "one template's walk goes before the others", "find.go",
+		`		f.turn++
+`,
+		``, "TestTemplatesTakeTurns"},
+	{"odd-as-of", "a tick takes an as_of in the future for young", "find.go",
+		`if due > 0 && !tally.AsOf.After(read) {`,
+		`if due > 0 {`, "TestKeepOfFutureAsOf"},
+	{"bounded", "a tick finds any number of counters", "find.go",
+		` || f.found >= f.most {`,
+		` {`, "TestKeepFindsNoMore"},
+	{"bounded", "a tick does not count what it finds", "find.go",
+		`	f.found++
+`,
+		``, "TestKeepFindsNoMore"},
+	{"shares", "the classes have more slots than there are", "fair.go",
+		`		n += busy
+`,
+		`		n = max(n, busy)
+`, "TestClassesShareTheSlots"},
+	{"missing-paced", "a tick looks for a missing document more often than its route says", "keep.go",
+		`max(longestMissing, every))`,
+		`longestMissing)`, "TestKeepOfMissingSeldom"},
+	{"greatest-age", "a quiet counter is as old as its as_of", "keep.go",
+		`		e.young = v.readTime
+`,
+		`		e.young = v.asOf
+`, "TestAgeOfAQuietCounter"},
+	{"tick-failures", "what fails together is tried again together", "keep.go",
+		`(0.5 + k.options.Random()/2)`,
+		`(0.75 + 0*k.options.Random())`, "TestPauseAfterAFailureIsDrawn"},
 	{"bounded", "however many counters are found before they are visited", "find.go",
 		`f.waiting >= walkPage ||`,
 		``, "TestKeepBeginsNoCounterLate"},
@@ -535,7 +619,7 @@ var mutations = []mutation{
 	}
 	done()`, "TestKeepsCursor"},
 	{"bounded", "a tick's cursor grows without bound", "keep.go",
-		`size > maxChanged {`,
+		`size > maxPaths {`,
 		`false {`, "TestKeepsCursorHasRoomForSome"},
 	{"bounded", "what was logged is remembered without bound", "logged.go",
 		`if len(l.lines) == maxLogged {`,
@@ -571,12 +655,12 @@ var mutations = []mutation{
 		`c.Places[d.walk] = d.before`,
 		`c.Places[0] = d.before`, "TestWaitingDifferenceKeepsItsPlace"},
 	{"failed-page", "a page that failed counts as failed for ever", "cursor.go",
-		`		c.Places[i].Failed = false
+		`		places[i].Failed = false
 `,
 		``, "TestCursorGoesOn"},
 	{"audit-bounds", "an audit whose reads are used up by finding counters compares none", "audit.go",
-		`if i > 0 && a.over(ctx) {`,
-		`if a.over(ctx) {`, "TestAuditWithFewReads"},
+		`if i > 0 && (a.ended(ctx) || a.spent()) {`,
+		`if a.ended(ctx) || a.spent() {`, "TestAuditWithFewReads"},
 	{"former", "former totals outlive their roll-up", "../internal/memstore/memstore.go",
 		`slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField})`,
 		`slices.Concat(c.Template.Totals(), []string{document.TallyField})`, "TestRemovalTakesFormerTotals"},
@@ -920,10 +1004,10 @@ var mutations = []mutation{
 	for _, g := range s.closed {
 		g.unkept = true`, "TestUnkeptEndsWhatIsOpen"},
 	{"unkept-paced", "the pauses of an unkept counter do not grow", "generation.go",
-		`min(max(2*s.unkept, cadence), max(longestUnkept, cadence))`,
+		`min(max(2*s.unkept, cadence), longestPause(cadence))`,
 		`cadence`, "TestUnkeptForAnHour"},
 	{"unkept-paced", "the pauses of an unkept counter grow without end", "generation.go",
-		`min(max(2*s.unkept, cadence), max(longestUnkept, cadence))`,
+		`min(max(2*s.unkept, cadence), longestPause(cadence))`,
 		`max(2*s.unkept, cadence)`, "TestUnkeptForAnHour"},
 	{"unkept-paced", "a counter that is kept again pauses as long as before", "prober.go",
 		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0`,
@@ -935,11 +1019,34 @@ var mutations = []mutation{
 		`		if errors.Is(err, ErrUnkept) { // another try would end alike`,
 		`		if false {`, "TestAuditOfUnkept"},
 	{"unkept-narrow", "an expired transaction makes a counter unkept", "../internal/firestorestore/store.go",
-		`strings.Contains(message, "transaction")`,
-		`message == ""`, "TestExpiredTransaction"},
-	{"unkept-narrow", "an expired transaction is told by one spelling only", "../internal/firestorestore/store.go",
-		`strings.ToLower(status.Convert(err).Message())`,
-		`status.Convert(err).Message()`, "TestUnknownTransaction"},
+		`		if strings.HasPrefix(said, beginning) {`,
+		`		if said == beginning {`, "TestExpiredTransaction"},
+	{"unkept-narrow", "a transaction that is not known makes a counter unkept", "../internal/firestorestore/store.go",
+		`range expired {`,
+		`range expired[:1] {`, "TestExpiredTransaction"},
+	{"unkept-narrow", "a document is taken for an expired transaction because of its path", "../internal/firestorestore/store.go",
+		`strings.HasPrefix(said, beginning)`,
+		`strings.Contains(strings.ToLower(said), strings.ToLower(beginning))`, "TestExpiredTransaction"},
+	{"unkept-narrow", "what is wrapped around an error counts as Firestore's word", "../internal/firestorestore/store.go",
+		`said := message(err)`,
+		`said := err.Error()`, "TestLockedErrors"},
+	{"unkept-narrow", "whatever is wrong with a lock makes a counter unkept", "../internal/firestorestore/locked.go",
+		`	tally, err := s.tallyIn(ctx, transaction, c)
+	if err != nil {
+		return`,
+		`	tally, err := s.tallyIn(ctx, transaction, c)
+	if err != nil {
+		err = unkept(err)
+		return`, "TestLockedErrors"},
+	{"unkept-narrow", "whatever is refused for a group makes a counter unkept", "../internal/firestorestore/sum.go",
+		`if r.By != "" && needsIndex(err) {`,
+		`if r.By != "" && err != nil {`, "TestExemptGroup"},
+	{"unkept", "a group whose field has no index fails its events", "../internal/firestorestore/sum.go",
+		`if r.By != "" && needsIndex(err) {`,
+		`if false {`, "TestExemptGroup"},
+	{"unkept", "a document that is full fails a locked write's events", "../internal/firestorestore/locked.go",
+		`return unkept(outcome(err, "writing", c.RollUp))`,
+		`return outcome(err, "writing", c.RollUp)`, "TestFullDocument"},
 	{"unkept-narrow", "every refused write makes its counter unkept", "../internal/firestorestore/store.go",
 		`	if status.Code(err) != codes.InvalidArgument {`,
 		`	if err == nil {`, "TestWriteErrors"},
@@ -953,25 +1060,60 @@ var mutations = []mutation{
 	{"tolerance", "what is negative has no magnitude", "../internal/firestorestore/sum.go",
 		`2*a.sum.Float64()-added.sum`,
 		`a.sum.Float64()`, "../internal/storetest/TestFirestore"},
-	{"both-walks", "an audit finds counters by their shards only", "../internal/firestorestore/all.go",
-		`if g.done() && g.rollUp != nil && !g.rollUp.RollUp.Tally.AsOf.IsZero() {`,
-		`if false {`, "../internal/storetest/TestFirestore"},
-	{"both-walks", "an audit finds counters by their roll-ups only", "../internal/firestorestore/all.go",
-		`in.found = append(in.found, foundAt{c, in.at})`,
-		`if rollUp != nil && c == rollUp.Counter {
-				in.found = append(in.found, foundAt{c, in.at})
-			}`, "../internal/storetest/TestFirestore"},
-	{"walk", "a walk forgets how far it has looked", "../internal/firestorestore/all.go",
-		`p.shards = append(p.shards, in.behind(last))`,
-		`p.shards = append(p.shards, in.behind(last)[:0])`, "TestForeignCollections"},
-	{"found-once", "the order of captures does not matter", "route.go",
-		`return slices.Equal(captures(r.template), captures(r.collection()))`,
-		`return captures != nil`, "../internal/storetest/TestFirestore"},
-	{"found-once", "a counter with two sources in another order is found twice", "../internal/firestorestore/all.go",
-		`		if len(docs) > 0 {
-			return true, nil`,
-		`		if len(docs) < 0 {
-			return true, nil`, "../internal/storetest/TestFirestore"},
+	{"both-walks", "an audit finds counters by their shards only", "audit.go",
+		`	a.walkAll(ctx, byRollUps, 0, rollUpsShare)
+`,
+		``, "TestAuditOfAll"},
+	{"both-walks", "an audit finds counters by their roll-ups only", "audit.go",
+		`	a.walkAll(ctx, byShards, len(byRollUps), 1)
+`,
+		``, "TestAuditOfAll"},
+	{"both-walks", "a counter without a roll-up is taken for one that has it", "../internal/firestorestore/audit.go",
+		`return !f.RollUp.Tally.AsOf.IsZero() })`,
+		`return f.RollUp.Exists() })`, "../internal/storetest/TestFirestore"},
+	{"found-once", "counters that have a roll-up are found by their shards, too", "../internal/firestorestore/audit.go",
+		`return !f.RollUp.Tally.AsOf.IsZero() })`,
+		`return false })`, "../internal/storetest/TestFirestore"},
+	{"found-once", "a counter with two sources is found twice", "../internal/firestorestore/audit.go",
+		`has[i] = len(docs) > 0`,
+		`has[i] = len(docs) < 0`, "../internal/storetest/TestFirestore"},
+	{"found-once", "a counter with two sources is not found", "../internal/firestorestore/audit.go",
+		`range routes[:slices.Index(routes, route)] {`,
+		`range routes {`, "../internal/storetest/TestFirestore"},
+	{"audit-shares", "the walks of the roll-ups use up the audit's reads", "audit.go",
+		`	a.walkAll(ctx, byRollUps, 0, rollUpsShare)`,
+		`	a.walkAll(ctx, byRollUps, 0, 1)`, "TestAuditSharesItsReads"},
+	{"audit-shares", "the walks of the roll-ups use up the audit's time", "audit.go",
+		`return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))`,
+		`return !time.Now().Before(a.enough)`, "TestAuditSharesItsTime"},
+	{"audit-shares", "with few reads the shards are never walked", "audit.go",
+		`(pages == 0 || !a.spent())`,
+		`!a.spent()`, "TestAuditWithFewReads"},
+	{"audit-shares", "the walks of the roll-ups wait for those of the shards", "audit.go",
+		`	again(a.cursor.Places[:rollUps])
+	again(a.cursor.Places[rollUps:])
+`,
+		`	again(a.cursor.Places[:len(a.cursor.Places)+0*rollUps])
+`, "TestAuditSharesItsReads"},
+	{"microseconds", "the read time of a page of roll-ups is not truncated", "../internal/firestorestore/audit.go",
+		`page.ReadTime = docs[0].ReadTime.Truncate(time.Microsecond)`,
+		`page.ReadTime = docs[0].ReadTime`, "TestReadTimeIsTruncated"},
+	{"walk", "slow pages take all of their caller's time", "../internal/firestorestore/audit.go",
+		` || time.Now().After(until) {`,
+		` || until.IsZero() {`, "TestSlowPages"},
+	{"walk", "the last characters of Unicode are followed by others", "../internal/firestorestore/lane.go",
+		`	return ""
+}
+
+// UTF-8`,
+		`	return "\xff"
+}
+
+// UTF-8`, "../internal/storetest/TestFirestore"},
+	{"cursor", "an audit saves at every page once it has saved", "audit.go",
+		`	a.saved = time.Now()
+`,
+		``, "TestAuditSavesNowAndThen"},
 	{"as-found", "an audit takes a roll-up that other routes made as it was found", "decide.go",
 		`return !l.asOf.After(l.readTime) && c.after(l) == actionLeave`,
 		`return !l.asOf.After(l.readTime)`, "TestAuditRepairsEveryDifference"},
@@ -990,7 +1132,7 @@ var mutations = []mutation{
 		`if a.waits() > maxWaiting {`,
 		`if false {`, "TestAuditRemembersSomeDifferences"},
 	{"cursor", "a cut audit passes what it had begun", "audit.go",
-		`			return // what was begun may not be done
+		`		return false // what was begun may not be done
 `,
 		``, "TestCutAuditIsNotComplete"},
 	{"cursor", "an audit from the first moves the cursor", "audit.go",
@@ -1003,8 +1145,12 @@ var mutations = []mutation{
 		`a.o.FromFirst || a.overlapped || ctx.Err() != nil {`,
 		`a.o.FromFirst || a.overlapped {`, "TestAuditEndsWithItsContext"},
 	{"one-audit", "an overlapped audit goes on", "audit.go",
-		`return ctx.Err() != nil || a.overlapped ||`,
-		`return ctx.Err() != nil ||`, "TestOverlappedAuditStops"},
+		`	if ctx.Err() != nil || a.overlapped || a.enough.IsZero() {
+		return ctx.Err() != nil || a.overlapped
+	}`,
+		`	if ctx.Err() != nil || a.enough.IsZero() {
+		return ctx.Err() != nil
+	}`, "TestOverlappedAuditStops"},
 	{"cursor", "a cut doubt counts as done", "audit.go",
 		`if ctx.Err() == nil { // else it is not done with`,
 		`if true { // else it is not done with`, "TestCutDoubtIsNotDone"},
@@ -1012,8 +1158,9 @@ var mutations = []mutation{
 		`*place = Place{Done: true}`,
 		`*place = Place{From: place.From, Done: true}`, "TestAuditOfAll"},
 	{"cursor", "after a change of routes no cursor is saved", "cursor.go",
-		`Tick: c.Tick, UpdateTime: c.UpdateTime}`,
-		`Tick: c.Tick}`, "TestAuditOfOtherRoutes"},
+		`			UpdateTime: c.UpdateTime,
+`,
+		``, "TestAuditOfOtherRoutes"},
 	{"cursor", "somebody else's cursor stops the audit", "../internal/firestorestore/cursor.go",
 		`		d = cursorDocument{}
 `,
@@ -1115,29 +1262,37 @@ var mutations = []mutation{
 		`c.Places[d.walk] = d.before`,
 		`_ = d`, "TestKilledAudits"},
 	{"cursor", "the cursor is kept although the routes are others", "cursor.go",
-		`c.Routes != routes.String() || len`,
-		`len`, "TestCursorHoldsOnItsRoutes"},
+		`c.Routes != routes.String() || len(c.Places)`,
+		`len(c.Places)`, "TestCursorHoldsOnItsRoutes"},
 	{"cursor", "the cursor may hold other places than there are routes", "cursor.go",
-		`len(c.Places) != places`,
-		`len(c.Places) < places`, "TestCursorHoldsOnItsRoutes"},
+		`	if c.Routes != routes.String() || len(c.Places) != places {`,
+		`	if c.Places = c.Places[:min(len(c.Places), places)]; c.Routes != routes.String() || len(c.Places) != places {`, "TestCursorHoldsOnItsRoutes"},
 	{"failed-page", "a page that fails ends its route", "audit.go",
-		`			place.Failed = true
+		`		place.Failed = true
 `,
-		`			*place = Place{Done: true}
+		`		*place = Place{Done: true}
 `, "TestFailedPageKeepsItsPlace"},
 	{"failed-page", "a page that fails keeps the others from beginning anew", "audit.go",
-		`			place.Failed = true
+		`		place.Failed = true
 `,
 		``, "TestFailedPageKeepsItsPlace"},
 	{"failed-page", "a route that is done does not wait for the others", "cursor.go",
 		`if !left && p.Done {`,
 		`if _ = left; p.Done {`, "TestRoutesTakeTurns"},
 	{"failed-page", "an audit is complete although a page failed", "cursor.go",
-		`	return !slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Done })`,
-		`	return !slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Done && !p.Failed })`, "TestFailedPageKeepsItsPlace"},
+		`	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done })`,
+		`	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })`, "TestFailedPageKeepsItsPlace"},
 	{"cursor", "a cycle is from tick to tick", "cursor.go",
 		`c.Cycle = at.Sub(c.Complete)`,
 		`c.Cycle = at.Sub(c.Tick)`, "TestCycle"},
+	{"cursor", "an audit is complete when the walks of the roll-ups are", "audit.go",
+		`a.report.Complete = a.cursor.RollUps && a.cursor.Shards`,
+		`a.report.Complete = a.cursor.RollUps`, "TestAuditSharesItsReads"},
+	{"cursor", "an audit is complete only if all walks end in one", "audit.go",
+		`	a.cursor.RollUps = a.cursor.RollUps || complete(rollUps)
+`,
+		`	a.cursor.RollUps = complete(rollUps)
+`, "TestAuditSharesItsReads"},
 	{"one-audit", "an audit goes on although another is at work", "audit.go",
 		`	case errors.Is(err, ErrConflict):
 		a.overlapped = true
@@ -1145,11 +1300,11 @@ var mutations = []mutation{
 		`	case errors.Is(err, ErrConflict):
 `, "TestAuditsOverlap"},
 	{"audit-bounds", "an audit's reads have no bound", "audit.go",
-		`a.o.MaxReads > 0 && a.o.Reads() >= a.o.MaxReads`,
-		`false`, "TestAuditReadsNoMore"},
+		`return a.o.MaxReads > 0 && float64(a.o.Reads()) >= a.share*float64(a.o.MaxReads)`,
+		`return false`, "TestAuditReadsNoMore"},
 	{"audit-bounds", "an audit's time has no bound", "audit.go",
-		`!a.enough.IsZero() && !time.Now().Before(a.enough)`,
-		`false`, "TestAuditStopsInTime"},
+		`return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))`,
+		`return false`, "TestAuditStopsInTime"},
 	{"dry-run", "a dry run repairs", "decide.go",
 		`if c.dryRun {`,
 		`if false {`, "TestDryRun"},
@@ -1181,20 +1336,20 @@ var mutations = []mutation{
 		`strings.Join(ids[:i+2], "/") + "\x00/" + firstID`,
 		`strings.Join(ids, "/")`, "TestPlaceBehindAnID"},
 	{"walk", "a page queries until it is full", "../internal/firestorestore/audit.go",
-		` && queries < 2*limit; queries++`,
-		`; queries++`, "TestForeignCollections"},
+		` && page.Reads < int64(2*limit) {`,
+		` {`, "TestForeignCollections"},
 	{"walk", "a page that ends early ends the walk", "../internal/firestorestore/audit.go",
-		`			page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
-		}
-	}
-`,
-		`			page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
-		}
-	}
-	if len(page.Found) < limit {
+		`	return page, nil
+}
+
+// Missing implements`,
+		`	if len(page.Found) < limit {
 		page.Next = ""
 	}
-`, "TestForeignCollections"},
+	return page, nil
+}
+
+// Missing implements`, "TestForeignCollections"},
 
 	{"hold-limit", "the app sets no hold limit", "../internal/app/database.go",
 		`Hold:    s.config.HoldLimit,`,
@@ -1242,6 +1397,10 @@ var mutations = []mutation{
 	{"permanent", "a dropped event is no error", "../internal/app/event.go",
 		`logger.ErrorContext(ctx, "event dropped;`,
 		`logger.WarnContext(ctx, "event dropped;`, "TestUnserved"},
+	{"unchanged-null", "two nulls are equal", "../internal/trigger/trigger.go",
+		`	_, null := now.GetValueType().(*firestoredata.Value_NullValue)
+	return null || !proto.Equal(now, before)`,
+		`	return !proto.Equal(now, before)`, "../internal/trigger/TestNullMayHaveChanged"},
 	{"pushed-raw", "a raw push is no event", "../internal/trigger/request.go",
 		`version == "" && fromEventarc(r)`,
 		`false`, "../internal/app/TestOddEvents"},
@@ -1296,6 +1455,24 @@ var mutations = []mutation{
 	{"sent-twice", "a commit of Set that was not answered has another token when it is sent again", "../shards/once.go",
 		`errors.Join(tx.Create(token, fields), `,
 		`errors.Join(tx.Create(token.Parent.NewDoc(), fields), `, "TestSetSentLate"},
+	{"votes-hidden", "a counter of votes takes votes while it is deleted", "../shards/delete.go",
+		`err = c.closeVotes(ctx)`,
+		`err = nil`, "TestDeleteVotes"},
+	{"votes-hidden", "the counter document goes before the votes", "../shards/delete.go",
+		`	all, err := c.list(ctx)
+	if err != nil {
+		return 0, false, c.failed("delete", err)
+	}
+	err = c.deleteShards(`,
+		`	all, err := c.list(ctx)
+	if err != nil {
+		return 0, false, c.failed("delete", err)
+	}
+	err = c.transact(ctx, func(tx *firestore.Transaction) error { _, err := c.undeclare(tx); return err })
+	if err != nil {
+		return 0, false, c.failed("delete", err)
+	}
+	err = c.deleteShards(`, "TestDeleteVotes"},
 	{"resize-order", "the number of shards is told before they are there", "../shards/resize.go",
 		`	err = c.createShards(ctx, has, n, nil)
 	if err != nil {
@@ -1307,4 +1484,218 @@ var mutations = []mutation{
 	{"resize-order", "a fold overwrites the shard that came meanwhile", "../shards/resize.go",
 		`return tx.Set(kept, increments, firestore.MergeAll)`,
 		`return tx.Set(kept, increments)`, "TestResizeRaces"},
+	{"configured-first", "a revision that cannot read its configuration takes the traffic", "../functions.go",
+		`err := service.Configure()`,
+		`var err error`, "../TestMisconfigured"},
+	{"memory", "however many large events are decoded at once", "../internal/app/event.go",
+		`return min(r.ContentLength, trigger.MaxBody)`,
+		`return 1`, "TestLargeEventsWait"},
+	{"memory", "an event of unknown size takes no memory", "../internal/app/event.go",
+		`		return trigger.MaxBody
+`,
+		`		return 0
+`, "TestSizeOfEvents"},
+	{"memory", "an event waits for memory however long", "../internal/app/event.go",
+		`s.memory.Acquire(ctx, size)`,
+		`s.memory.Acquire(r.Context(), size)`, "TestLargeEventIsNotHeldForever"},
+	{"contended", "no write locks the document", "contention.go",
+		`contended := c.refused >= maxRefused && c.asOf.Equal(l.asOf)`,
+		`contended := false`, "TestAppWritesAllTheTime"},
+	{"contended", "the first refusal is followed by a lock", "contention.go",
+		`c.refused >= maxRefused`,
+		`c.refused >= 1`, "TestLocksAfterRefusals"},
+	{"contended", "refusals by other roll-ups count", "contention.go",
+		`		c.asOf, c.refused = l.asOf, 1
+`,
+		`		c.asOf, c.refused = l.asOf, c.refused+1
+`, "TestAnothersRollUpsAreNoContention"},
+	{"contended", "refusals of an older roll-up count", "contention.go",
+		`&& c.asOf.Equal(l.asOf)
+	return`,
+		`
+	return`, "TestAnothersRollUpsAreNoContention"},
+	{"contended", "a lock forgets that there is contention", "contention.go",
+		`maxRefused-1`,
+		`0`, "TestLocksAfterRefusals"},
+	{"contended", "a lock follows another at once", "contention.go",
+		` && time.Since(c.locked) >= p.cadence`,
+		``, "TestLocksOnceACadence"},
+	{"contended", "an audit never locks", "compare.go",
+		`a.write(ctx, &l, p, &k.contention)`,
+		`a.write(ctx, &l, p, new(contention))`, "TestScheduleLocks"},
+	{"contended", "a tick never locks", "keep.go",
+		`k.write(ctx, &v.look, p, &e.contention)`,
+		`k.write(ctx, &v.look, p, new(contention))`, "TestScheduleLocks"},
+	{"contended", "an integer that became a double is another tally", "../internal/document/document.go",
+		`integer(fields["took"])`,
+		`func() int64 { n, _ := fields["took"].(int64); return n }()`, "TestTallyOfDoublesIsTheSame"},
+	{"contended", "a lock that is not used stays", "../internal/firestorestore/locked.go",
+		`go s.rollBack(ctx, begun.Transaction)`,
+		``, "../internal/storetest/TestFirestore"},
+	{"contended", "the tally is read outside the transaction", "../internal/firestorestore/locked.go",
+		`		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: transaction},
+`,
+		``, "TestLockedCalls"},
+	{"contended", "the write is not of the transaction", "../internal/firestorestore/locked.go",
+		`		Transaction: transaction,
+	})
+	return unkept(`,
+		`	})
+	return unkept(`, "TestLockedCalls"},
+	{"contended", "a locked write replaces the whole document", "../internal/firestorestore/locked.go",
+		`		UpdateMask:      &firestorepb.DocumentMask{FieldPaths: mask},
+`,
+		``, "../internal/storetest/TestFirestore"},
+	{"precondition", "a locked write compares no tally", "../internal/memstore/memstore.go",
+		`if d.updateTime.IsZero() || !document.DecodeTally(d.fields[document.TallyField]).Equal(seen) {`,
+		`if d.updateTime.IsZero() {`, "TestSimulation"},
+	{"precondition", "a locked write compares no tally in Firestore", "../internal/firestorestore/locked.go",
+		`	if !tally.Equal(seen) {`,
+		`	if tally.Equal(seen) && false {`, "../internal/storetest/TestFirestore"},
+	{"precondition", "a locked write does not compare whether there is a tally", "../internal/firestorestore/locked.go",
+		`	if !tally.Equal(seen) {`,
+		`	if !seen.AsOf.IsZero() && !tally.Equal(seen) {`, "../internal/storetest/TestFirestore"},
+	{"precondition", "a locked write compares no as_of", "../internal/document/document.go",
+		`t.AsOf.Equal(other.AsOf) && t.PacedUntil.Equal(other.PacedUntil)`,
+		`t.PacedUntil.Equal(other.PacedUntil)`, "../internal/storetest/TestMemory"},
+	{"never-create", "a locked write creates the app's document", "../internal/memstore/memstore.go",
+		`d.updateTime.IsZero() || !document.DecodeTally`,
+		`!document.DecodeTally`, "TestSimulation"},
+	{"never-create", "a locked write creates the app's document in Firestore", "../internal/firestorestore/locked.go",
+		`		CurrentDocument: &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: true}},
+`,
+		``, "../internal/storetest/TestFirestore"},
+	{"proves-nothing", "a locked write that was refused is taken for success", "publish.go",
+		`			return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+`,
+		`			err := r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+			if err != ErrConflict {
+				return err
+			}
+			return nil
+`, "TestSimulation"},
+	{"proves-nothing", "a locked write of unknown outcome is taken for success", "publish.go",
+		`			return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+`,
+		`			err := r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+			if err == ErrConflict || err == ErrUnkept {
+				return err
+			}
+			return nil
+`, "TestSimulation"},
+	{"proves-nothing", "an unknown outcome is taken for success in Firestore", "../internal/firestorestore/locked.go",
+		`return unkept(outcome(err, "writing", c.RollUp))`,
+		`err = unkept(outcome(err, "writing", c.RollUp))
+	if !errors.Is(err, rollup.ErrConflict) && !errors.Is(err, rollup.ErrUnkept) {
+		err = nil
+	}
+	return err`, "TestLockedErrors"},
+	{"proves-nothing", "a locked write that Firestore aborted is an error like others", "../internal/firestorestore/locked.go",
+		`unkept(outcome(err, "writing", c.RollUp))`,
+		`unkept(err)`, "TestLockedErrors"},
+	{"sixty-seconds", "a late write in a lock is sent", "publish.go",
+		`	if left <= 0 {`,
+		`	if locks {
+		left = time.Hour
+	}
+	if left <= 0 {`, "TestLockedWriteIsNotSentLate"},
+	{"calls-end", "a locked write does not end with its context", "../internal/firestorestore/locked.go",
+		`	begun, err := s.api.BeginTransaction(`,
+		`	ctx = context.WithoutCancel(ctx)
+	begun, err := s.api.BeginTransaction(`, "../internal/storetest/TestFirestore"},
+	{"logged-once", "each lock is logged", "look.go",
+		`first := r.options.Logged.first("contended", l.counter.RollUp)`,
+		`first := true`, "TestAppWritesAllTheTime"},
+	{"microseconds", "the sources' instant is finer than Firestore's times", "../internal/firestorestore/sum.go",
+		`message.ReadTime.AsTime().Truncate(time.Microsecond)`,
+		`message.ReadTime.AsTime()`, "TestReadTimeIsTruncated"},
+	{"first-read", "a sum goes on without a transaction", "../internal/firestorestore/sum.go",
+		`begins && (v.readTime.IsZero() || len(v.transaction) == 0)`,
+		`begins && v.readTime.IsZero()`, "TestHalfAnAnswer"},
+	{"tolerance", "an infinite value makes all doubles agree", "../internal/firestorestore/sum.go",
+		`added.where(">", 0).where("<", math.Inf(1))`,
+		`added.where(">", 0)`, "../internal/storetest/TestFirestore"},
+	{"only-finite", "a sum below the least double becomes the greatest", "../internal/firestorestore/sum.go",
+		`math.Copysign(math.MaxFloat64, sum)`,
+		`math.MaxFloat64`, "../internal/storetest/TestFirestore"},
+	{"malformed-cheap", "malformed shards of one route only are named", "../internal/firestorestore/sum.go",
+		`v.named = append(v.named, p.named...)`,
+		`v.named = p.named`, "../internal/storetest/TestFirestore"},
+	{"malformed-cheap", "malformed shards are not named where an index is missing", "../internal/firestorestore/sum.go",
+		`			"remedy", remedy, "route", r.String(), "error", lacking.error)
+	}
+
+	total := r.Total(shards)
+	return part{Totals: total.Totals, named: total.Malformed}, nil`,
+		`			"remedy", remedy, "route", r.String(), "error", lacking.error)
+	}
+
+	total := r.Total(shards)
+	return part{Totals: total.Totals}, nil`, "TestMissingIndexNamesMalformed"},
+	{"malformed-cheap", "what keeps malformed shards from being named is not logged", "look.go",
+		`		log = log.With("error", err)
+`,
+		``, "TestMalformedShardsAreNotNamed"},
+	{"anchor-held", "an event that fails takes older generations along", "generation.go",
+		`slices.Delete(s.closed, i, i+1)`,
+		`slices.Delete(s.closed, 0, i+1)`, "TestYoungerGenerationFailsAlone"},
+	{"anchor-held", "an event does not say what kept it from being covered", "generation.go",
+		`	if s.failures > 0 {
+		err =`,
+		`	if false {
+		err =`, "TestYoungerGenerationFailsAlone"},
+	{"anchor-context", "a look has the youngest anchor's values", "prober.go",
+		`return s.closed[0]`,
+		`return s.closed[len(s.closed)-1]`, "TestYoungerGenerationFailsAlone"},
+	{"each-done", "an event is covered as of its last counter's roll-up", "coalescer.go",
+		`ending.AsOf = later(ending.AsOf, h.generation.asOf)`,
+		`ending.AsOf = h.generation.asOf`, "TestEndingOfTwoCounters"},
+	{"held-copies", "a copy whose time is up was not held", "coalescer.go",
+		`return Ending{Held: true}, fmt.Errorf(`,
+		`return Ending{}, fmt.Errorf(`, "TestEndingOfCopy"},
+	{"turns", "a new revision's wait begins with its youngest event", "generation.go",
+		`l.readTime.Sub(s.closed[0].from)`,
+		`l.readTime.Sub(s.closed[len(s.closed)-1].from)`, "TestTurns"},
+	{"turns", "the writer leaves other revisions no time", "prober.go",
+		`s.wake = s.wake.Add(c.turnTakes())`,
+		``, "TestWriterOfARevisionLooksLate"},
+	{"turns", "any number of turns counts", "turn.go",
+		`if len(turns) > maxTurns {`,
+		`if false {`, "TestForgedTurns"},
+	{"other-paces", "more than a minute is never used up", "pace.go",
+		`max(furthestAhead, time.Duration(p.burst)*p.cadence)`,
+		`furthestAhead`, "TestLongBurst"},
+	{"missing-paced", "the first roll-up of the app's document uses up one cadence more", "pace.go",
+		`return l.readTime.Add(time.Duration(p.burst-1) * p.cadence)`,
+		`return l.readTime.Add(time.Duration(p.burst) * p.cadence)`, "TestNewDocumentHasNoBurst"},
+	{"pauses", "a claim that is waited for does not end the failures", "claim.go",
+		`	s.failures = 0
+`,
+		``, "TestClaimEndsFailures"},
+	{"lapsed", "an unkept counter is not noted", "prober.go",
+		`		c.noteUnkept(ctx, s.counter, oldest)
+`,
+		``, "TestLapsed"},
+	{"lapsed", "a note hides drift for ever", "unkept.go",
+		`note.UpdateTime.After(since.Add(-longestPause(a.options.Cadence)))`,
+		`!note.UpdateTime.IsZero()`, "TestLapsed"},
+	{"lapsed", "what is acknowledged in the pause is drift", "unkept.go",
+		`since.Add(-longestPause(a.options.Cadence))`,
+		`since`, "TestLapsed"},
+	{"lapsed", "a note that cannot be read hides drift", "unkept.go",
+		`"counter", c.RollUp, "error", err)
+		return false`,
+		`"counter", c.RollUp, "error", err)
+		return true`, "TestLapsedNotRead"},
+	{"calls-end", "the note that a counter is unkept is read without a time-out", "unkept.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	defer cancel()
+`,
+		``, "TestUnkeptNoteHangs"},
+	{"calls-end", "an unkept counter is noted without a time-out", "unkept.go",
+		`	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+
+	note, err := c.store`,
+		`	note, err := c.store`, "TestUnkeptNoteHangs"},
 }

@@ -87,7 +87,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	}
 
 	p := c.livePace()
-	if err := c.write(ctx, &l, p); err != nil {
+	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
 	}
 	c.wrote(s, &l, p)
@@ -175,6 +175,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
 	if errors.Is(err, ErrUnkept) {
 		c.tellUnkept(ctx, s.counter, oldest, err)
+		c.noteUnkept(ctx, s.counter, oldest)
 
 		c.mu.Lock()
 		defer c.mu.Unlock()

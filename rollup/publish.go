@@ -9,9 +9,17 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// write publishes what the look has summed, and calls Options.Wrote.
-func (r *roller) write(ctx context.Context, l *look, p pace) error {
-	err := r.publish(ctx, l, p)
+// write publishes what the look has summed, and calls Options.Wrote. It
+// locks the document if that is contended.
+func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) error {
+	locks := c.locks(l, p)
+	if locks {
+		r.tellContended(ctx, l)
+	}
+
+	err := r.publish(ctx, l, p, locks)
+	c.note(l, locks, err)
+
 	if r.options.Wrote != nil {
 		r.options.Wrote(ctx, Attempt{Counter: l.counter, Unchanged: l.rollUp.Exists() && l.agrees(), Err: err, AsOf: l.readTime})
 	}
@@ -26,8 +34,10 @@ func (r *roller) write(ctx context.Context, l *look, p pace) error {
 // exists would hold again. See removeAfter.
 const maxWriteAge = 60 * time.Second
 
-// publish writes the roll-up, on the precondition that its document is still as the look saw it.
-func (r *roller) publish(ctx context.Context, l *look, p pace) error {
+// publish writes the roll-up, on the precondition that its document is still as the look saw it. If
+// it locks the document, the precondition is that the document exists, and that its tally is still
+// as the look saw it.
+func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error {
 	left := maxWriteAge - time.Since(l.began)
 	if left <= 0 {
 		return fmt.Errorf("rollup: the snapshot is older than %v; not written", maxWriteAge)
@@ -55,7 +65,12 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 		written.Gone, written.Tally.Former = written.Tally.Former, nil
 	}
 
-	return r.call(ctx, "write", func(ctx context.Context) error { return r.store.Write(ctx, l.counter, written) })
+	return r.call(ctx, "write", func(ctx context.Context) error {
+		if locks {
+			return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+		}
+		return r.store.Write(ctx, l.counter, written)
+	})
 }
 
 // former returns the names of totals that earlier routes kept. Events leave those totals in the

@@ -300,3 +300,38 @@ func TestFormerTotalStays(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// A client that may write the app's document makes up turns. However many they are, no event fails,
+// and they are gone with the next roll-up, or with their time.
+func TestForgedTurns(t *testing.T) {
+	for _, n := range []int{1, 4, 5, 3000} {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			o := w.options(0.5)
+			o.Burst, o.Timeout, o.Hold = 5, hold/2, hold
+			c := rollup.NewCoalescer(traced{w.store, w}, o)
+			w.store.Put("posts/7", map[string]any{"title": "x"})
+			time.Sleep(time.Minute)
+
+			at := w.store.Now().Truncate(time.Microsecond).UTC()
+			forged := document.Tally{AsOf: at, Routes: "0000", Totals: []string{"likes"}}
+			for i := range n - 1 {
+				forged.Turns = append(forged.Turns, w.turn(fmt.Sprint("f", i), -time.Duration(i)*time.Millisecond))
+			}
+			forged.Turns = append(forged.Turns, w.turn(post7.Template.Hash(), -time.Second)) // ours is the last
+			w.store.Put("posts/7", map[string]any{"title": "x", "tally": forged.Encode()})
+
+			const likes = 10
+			for i := range likes {
+				w.like(fmt.Sprint(i))
+				w.acknowledged(w.changed(c, rollup.Event{ID: fmt.Sprint("e", i)}))
+				time.Sleep(cadence)
+			}
+			if got := w.store.Get("posts/7")["likes"]; got != int64(likes) {
+				t.Errorf("%d forged turns: %v likes, want %d", n, got, likes)
+			}
+			if turns := document.DecodeTally(w.store.Get("posts/7")["tally"]).Turns; len(turns) > 5 {
+				t.Errorf("%d forged turns: %d are left", n, len(turns))
+			}
+		})
+	}
+}

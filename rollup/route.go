@@ -210,26 +210,6 @@ func (r *Route) Where(c Counter) []Condition {
 	return []Condition{equals(r.By, r.Group(c))}
 }
 
-// InOrder reports whether the paths of the roll-ups have the captures in the same order as the
-// paths of the source documents. Then a walk finds the counters in the same order by both. For a
-// route with a group that is always so.
-func (r *Route) InOrder() bool {
-	if r.By != "" {
-		return true
-	}
-
-	captures := func(p Path) Path {
-		var found Path
-		for _, s := range p {
-			if s.Capture && !slices.Contains(found, s) {
-				found = append(found, s)
-			}
-		}
-		return found
-	}
-	return slices.Equal(captures(r.template), captures(r.collection()))
-}
-
 // collection is the pattern of the source documents' collection.
 func (r *Route) collection() Path { return r.pattern[:len(r.pattern)-1] }
 

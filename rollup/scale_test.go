@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -45,6 +46,8 @@ func TestScale(t *testing.T) {
 type cloud struct {
 	t         *testing.T
 	burst     int
+	cadence   time.Duration
+	call      time.Duration // that any call takes, up to twice as much
 	back      time.Duration // that a look's answer takes
 	sumTakes  time.Duration // up to a quarter less or more; 0: as any other call
 	group     *rateLimit    // of the roll-ups' collection group; nil: none
@@ -85,7 +88,7 @@ type cloudInstance struct {
 }
 
 func newCloud(t *testing.T, instances, counters, burst int) *cloud {
-	c := &cloud{t: t, burst: burst, byRollUp: make(map[string]*cloudCounter)}
+	c := &cloud{t: t, burst: burst, cadence: cadence, call: 10 * time.Millisecond, byRollUp: make(map[string]*cloudCounter)}
 	for n := range counters {
 		counter := mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", n))
 		c.add(&cloudCounter{Counter: counter, shard: shardsOf(counter) + "/0"})
@@ -105,7 +108,7 @@ func (c *cloud) add(counter *cloudCounter) {
 func (c *cloud) start() *cloudInstance {
 	i := &cloudInstance{cloud: c, random: rand.New(rand.NewPCG(1, uint64(len(c.instances))))}
 	i.coalescer = rollup.NewCoalescer(i, rollup.Options{
-		Cadence: cadence, Burst: c.burst, Timeout: hold / 2, Hold: hold, Logger: slog.New(slog.DiscardHandler), Random: i.float,
+		Cadence: c.cadence, Burst: c.burst, Timeout: hold / 2, Hold: hold, Logger: slog.New(slog.DiscardHandler), Random: i.float,
 	})
 	c.instances = append(c.instances, i)
 	return i
@@ -195,7 +198,7 @@ func (i *cloudInstance) float() float64 {
 
 // wait is the network's and Firestore's time for one request.
 func (i *cloudInstance) wait() {
-	time.Sleep(10*time.Millisecond + time.Duration(i.float()*float64(10*time.Millisecond)))
+	time.Sleep(i.call + time.Duration(i.float()*float64(i.call)))
 }
 
 func (i *cloudInstance) View(ctx context.Context, counter rollup.Counter) (rollup.Snapshot, error) {
@@ -244,6 +247,20 @@ func (i *cloudInstance) Claim(ctx context.Context, counter rollup.Counter, claim
 	return nil
 }
 
+// WriteLocked is not called, because only instances write the roll-ups.
+func (i *cloudInstance) WriteLocked(_ context.Context, c rollup.Counter, _ rollup.RollUp, _ document.Tally) error {
+	i.t.Errorf("%s was locked", c.RollUp)
+	return rollup.ErrConflict
+}
+
+func (i *cloudInstance) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
+	return i.store.LoadCursor(ctx, of)
+}
+
+func (i *cloudInstance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
+	return i.store.SaveCursor(ctx, of, c)
+}
+
 func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
 	i.wait()
 	if i.group != nil {
@@ -258,7 +275,7 @@ func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rol
 	}
 	i.writes.Add(1)
 	c.paced = append(c.paced, r.Tally.AsOf)
-	if n, window, ok := tooMany(c.paced, cadence, i.burst); !ok {
+	if n, window, ok := tooMany(c.paced, i.cadence, i.burst); !ok {
 		i.t.Errorf("%s was rolled up %d times within %v", c.RollUp, n, window)
 	}
 	if i.wrote != nil {

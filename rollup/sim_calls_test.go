@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -205,7 +206,31 @@ func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp)
 		i.breach("%s sent a write %v after its snapshot", i.name, age)
 		i.mu.Unlock()
 	}
-	return i.change(ctx, c, "write", func(ctx context.Context, name string) error { return i.commit(ctx, c, r, name) })
+	return i.change(ctx, c, "write", func(ctx context.Context, name string) error {
+		return i.commit(c, r, name, func() error { return i.store.Write(ctx, c, r) })
+	})
+}
+
+func (i *instance) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
+		i.mu.Lock()
+		i.breach("%s sent a locked write %v after its snapshot", i.name, age)
+		i.mu.Unlock()
+	}
+	return i.change(ctx, c, "locked write", func(ctx context.Context, name string) error {
+		if i.existing && i.chance(0.1, name+" meets a deletion", upTo(1)) == 1 {
+			i.mu.Lock()
+			i.appDeletes(i.counter(c))
+			i.mu.Unlock()
+		}
+		err := i.commit(c, r, name, func() error { return i.store.WriteLocked(ctx, c, r, seen) })
+		if err == nil {
+			i.mu.Lock()
+			i.outcome.locked++
+			i.mu.Unlock()
+		}
+		return err
+	})
 }
 
 func (i *instance) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
@@ -250,16 +275,24 @@ func (i *instance) page(ctx context.Context, what string, page func() (rollup.Pa
 	return p, call.back(ctx)
 }
 
-func (i *instance) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
-	return i.page(ctx, "page of all", func() (rollup.Page, error) { return i.store.All(ctx, t, from, limit) })
+func (i *instance) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of shards", func() (rollup.Page, error) { return i.store.Missing(ctx, r, from, limit) })
 }
 
 func (i *instance) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, t, from, limit) })
 }
 
+// noteOf tells apart the calls for notes, which coalescers make for several counters at once.
+func noteOf(of rollup.Work) string {
+	if of == rollup.Auditing || of == rollup.Keeping {
+		return ""
+	}
+	return " " + string(of)
+}
+
 func (i *instance) LoadCursor(ctx context.Context, of rollup.Work) (c rollup.Cursor, err error) {
-	_, err = i.page(ctx, "load", func() (p rollup.Page, err error) {
+	_, err = i.page(ctx, "load"+noteOf(of), func() (p rollup.Page, err error) {
 		c, err = i.store.LoadCursor(ctx, of)
 		return p, err
 	})
@@ -268,7 +301,7 @@ func (i *instance) LoadCursor(ctx context.Context, of rollup.Work) (c rollup.Cur
 
 func (i *instance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
 	saved := make(chan time.Time, 1) // perhaps after the call has failed
-	err := i.change(ctx, walks("save"), "save", func(ctx context.Context, _ string) error {
+	err := i.change(ctx, walks("save"+noteOf(of)), "save", func(ctx context.Context, _ string) error {
 		at, err := i.store.SaveCursor(ctx, of, c)
 		saved <- at
 		return err

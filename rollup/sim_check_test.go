@@ -51,7 +51,7 @@ func (c *simulatedCounter) emptySince(t time.Time) bool {
 }
 
 // commit applies a write of a roll-up, and checks it against the truth.
-func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.RollUp, name string) error {
+func (s *simulation) commit(c rollup.Counter, r rollup.RollUp, name string, write func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counter := s.counter(c)
@@ -59,7 +59,7 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 		s.tell("%s: %s is unkept", name, c.RollUp)
 		return rollup.ErrUnkept
 	}
-	if err := s.store.Write(ctx, c, r); err != nil {
+	if err := write(); err != nil {
 		s.tell("%s: %v", name, err)
 		s.outcome.refused++
 		return err
@@ -67,7 +67,7 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	s.outcome.rollUps++
 	asOf, shards := r.Tally.AsOf, r.Tally.NumShards
 	s.tell("%s: %s holds %v of %d shards as of %s", name, c.RollUp, r.Values, shards, s.clock(asOf))
-	if s.existing && r.UpdateTime.IsZero() {
+	if s.existing && counter.came.IsZero() {
 		s.breach("%s: %s, the app's own, was created", name, c.RollUp)
 	}
 	if asOf.Before(counter.asOf) {

@@ -94,6 +94,9 @@ func (s *simulation) startApp() {
 		if s.chance(0.2, c.RollUp+" comes later", upTo(1)) == 0 {
 			s.appCreates(c)
 		}
+		if lasts := s.chanceOf(0.4, c.RollUp+" is written all the time for", time.Second, time.Minute); lasts > 0 {
+			s.actors.Go(func() { s.appWrites(c, lasts) })
+		}
 		for n := range s.chance(0.7, c.RollUp+" changes by the app", upTo(20)) {
 			name := fmt.Sprint(c.RollUp, " change ", n+1)
 			s.actors.Go(func() {
@@ -106,9 +109,7 @@ func (s *simulation) startApp() {
 				case c.came.IsZero():
 					s.appCreates(c)
 				case deletes:
-					s.store.Delete(c.RollUp)
-					s.tell("the app deletes %s", c.RollUp)
-					c.came, c.asOf, c.paced = time.Time{}, time.Time{}, nil
+					s.appDeletes(c)
 				case sets: // the totals and tally are gone
 					s.appCreates(c)
 					c.asOf, c.paced = time.Time{}, nil
@@ -119,6 +120,27 @@ func (s *simulation) startApp() {
 			})
 		}
 	}
+}
+
+// appWrites has the app write its document all the time, so often that most roll-ups are refused.
+func (s *simulation) appWrites(c *simulatedCounter, lasts time.Duration) {
+	time.Sleep(s.chanceOf(0.5, c.RollUp+" is written all the time after", time.Millisecond, s.weather.span) + jitter(c.RollUp+" written"))
+	every := 2*time.Millisecond + s.chanceOf(0.8, c.RollUp+" is written every", time.Millisecond, 50*time.Millisecond)
+	for n := range int(lasts / every) {
+		time.Sleep(every + jitter(fmt.Sprint(c.RollUp, " written ", n)))
+		s.mu.Lock()
+		if !c.came.IsZero() {
+			s.store.Increment(c.RollUp, "edits", 1)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// appDeletes deletes the app's own document. The mutex is held.
+func (s *simulation) appDeletes(c *simulatedCounter) {
+	s.store.Delete(c.RollUp)
+	s.tell("the app deletes %s", c.RollUp)
+	c.came, c.asOf, c.paced = time.Time{}, time.Time{}, nil
 }
 
 // appCreates creates the app's own document, or sets it anew. The mutex is held, or nothing runs

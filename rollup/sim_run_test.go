@@ -59,6 +59,7 @@ type outcome struct {
 	events   int
 	rollUps  int
 	refused  int // writes refused
+	locked   int // roll-ups written in a lock
 	crashes  int
 	repaired int // counters that only the audit brought up to date
 	lost     int // events that were acknowledged, and that nothing covers although it should
@@ -68,6 +69,7 @@ func (o *outcome) add(other outcome) {
 	o.events += other.events
 	o.rollUps += other.rollUps
 	o.refused += other.refused
+	o.locked += other.locked
 	o.crashes += other.crashes
 	o.repaired += other.repaired
 }

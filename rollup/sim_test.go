@@ -67,8 +67,8 @@ func TestSimulation(t *testing.T) {
 				}
 				sum.add(o)
 			}
-			t.Logf("%d events, %d roll-ups, %d writes refused, %d crashes, %d counters left to an audit",
-				sum.events, sum.rollUps, sum.refused, sum.crashes, sum.repaired)
+			t.Logf("%d events, %d roll-ups, %d of them in a lock, %d writes refused, %d crashes, %d counters left to an audit",
+				sum.events, sum.rollUps, sum.locked, sum.refused, sum.crashes, sum.repaired)
 		})
 	}
 }

@@ -75,10 +75,25 @@ type Store interface {
 	// ErrConflict if Firestore refuses, and ErrUnkept if no such document can be written.
 	Write(ctx context.Context, c Counter, r RollUp) error
 
+	// WriteLocked writes as Write does, on another precondition: c's roll-up document exists, and
+	// its tally is still seen. So r.UpdateTime has no meaning, and whoever writes other fields of
+	// the document does not have the write refused. The document is locked from when its tally is
+	// read to the write, and others who write it wait meanwhile.
+	WriteLocked(ctx context.Context, c Counter, r RollUp, seen document.Tally) error
+
 	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
 	// document is still claim.UpdateTime, or if that is zero, that the document does not exist.
 	// Claim returns ErrConflict if Firestore refuses.
 	Claim(ctx context.Context, c Counter, claim Claim) error
+
+	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
+	// the zero Cursor.
+	LoadCursor(ctx context.Context, of Work) (Cursor, error)
+
+	// SaveCursor saves c. The precondition is that the cursor that was saved last has the update
+	// time c.UpdateTime, or if that is zero, that there is none. It returns the new update time, or
+	// ErrConflict if Firestore refuses.
+	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
 }
 
 // A Snapshot is the database at one instant. It shows one counter.
@@ -118,12 +133,13 @@ type AuditStore interface {
 	// fewer than limit, or none, although more follow. It takes one query.
 	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
-	// All returns all counters of the template in the same way. These are the counters whose
-	// roll-up has a tally, and those that have shards by one of the routes, whether or not the
-	// shards' parent documents exist. If the template has no capture, a store may return its one
-	// counter in any case. Each counter comes once, with what its roll-up document held. Finding
-	// the shards takes a query for each counter. A page may hold up to three times limit.
-	All(ctx context.Context, template *Template, from string, limit int) (Page, error)
+	// Missing returns counters without a roll-up in the same way. Those are the counters that have
+	// shards by the route, whether or not the shards' parent documents exist, and whose roll-up has
+	// no tally. Counters that also have shards by an earlier route of the template are left out,
+	// because a walk of that route finds them. So the walks of all routes of a template find each
+	// counter once. Missing looks at up to limit counters, with or without a roll-up. Each takes a
+	// query, and the read of its roll-up.
+	Missing(ctx context.Context, route *Route, from string, limit int) (Page, error)
 
 	// Sources returns a snapshot for the counter's documents only. Its RollUp and its Claim must
 	// not be used. It makes no call, so Sum opens the snapshot, and ReadTime is known only after
@@ -135,22 +151,13 @@ type AuditStore interface {
 	// document held. The precondition is that of Write. Remove returns ErrConflict if Firestore
 	// refuses.
 	Remove(ctx context.Context, c Counter, r RollUp) error
-
-	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
-	// the zero Cursor.
-	LoadCursor(ctx context.Context, of Work) (Cursor, error)
-
-	// SaveCursor saves c. The precondition is that the cursor that was saved last has the update
-	// time c.UpdateTime, or if that is zero, that there is none. It returns the new update time, or
-	// ErrConflict if Firestore refuses.
-	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
 }
 
 // A Work names a kind of work that goes on where it stopped. A store keeps one Cursor for each. On
 // Firestore, the name is the id of the cursor's document.
 type Work string
 
-// These are all works. The notes of an Untold are kept as cursors, too: see untoldOf.
+// These are all works. Notes for audits are kept as cursors, too: see untoldOf and unkeptOf.
 const (
 	Auditing Work = "cursor"
 	Keeping  Work = "keep"
@@ -163,6 +170,10 @@ type Page struct {
 
 	// ReadTime is when the roll-ups were read, as Firestore says. It is zero if none was read.
 	ReadTime time.Time
+
+	// Reads is how many reads finding the page was billed, including those of documents that belong
+	// to no counter.
+	Reads int64
 }
 
 // A Found is a counter that a walk found.

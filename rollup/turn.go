@@ -62,7 +62,13 @@ func (c *Coalescer) turnTakes() time.Duration { return c.lateBackOff(1) }
 // turnsKept is for how many cadences a revision keeps its turn after its last roll-up.
 const turnsKept = 10
 
-// turns returns the last roll-up by each of the revisions that are at work, the oldest first.
+// maxTurns is how many revisions may have turns besides the one that rolled up last. Within
+// turnsKept cadences there are two or three. Each makes the others wait.
+const maxTurns = 4
+
+// turns returns the last roll-up by each of the revisions that are at work, the oldest first. A
+// client that may write the document can make up turns. If there are more than there can be
+// revisions, none of them counts.
 func (r *roller) turns(l *look) []document.Turn {
 	if l.asOf.IsZero() {
 		return nil
@@ -73,6 +79,9 @@ func (r *roller) turns(l *look) []document.Turn {
 		age := l.asOf.Sub(t.AsOf)
 		return age < 0 || age > turnsKept*r.options.Cadence
 	})
+	if len(turns) > maxTurns {
+		turns = nil
+	}
 	return append(turns, document.Turn{Routes: tally.Routes, AsOf: l.asOf})
 }
 

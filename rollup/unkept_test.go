@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,5 +205,121 @@ func TestKeepOfUnkept(t *testing.T) {
 			t.Errorf("logged:\n%s", &w.log)
 		}
 		w.called(1, 1, 1)
+	})
+}
+
+// A counter that was unkept has acknowledged events that no roll-up covers. Once it is mended, an
+// audit repairs it, and does not call that drift. If it has been rolled up since, what it lacks is
+// drift as ever.
+func TestLapsed(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		unkept bool          // when the event came
+		rolled time.Duration // after the unkept event another instance rolled it up; 0: none did
+		fails  bool          // the note
+		lapsed int
+	}{
+		{"mended", true, 0, false, 1},
+		{"never unkept", false, 0, false, 0},
+		{"within a pause of the note", true, 59 * time.Second, false, 1},
+		{"long after the note", true, 61 * time.Second, false, 0},
+		{"not noted", true, 0, true, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				o := w.options(0)
+				store := &savings{AuditStore: traced{w.store, w}}
+				c := rollup.NewCoalescer(store, o)
+				w.increment(1)
+				w.acknowledged(w.deliver(c, "kept"))
+				time.Sleep(10 * time.Minute)
+
+				mended := func() {}
+				if test.unkept {
+					mended = w.refuse()
+				}
+				if test.fails {
+					store.err = errors.New("unavailable")
+				}
+				w.increment(1)
+				if test.unkept {
+					w.acknowledged(w.deliver(c, "unkept"))
+				}
+				mended()
+				if test.rolled > 0 {
+					time.Sleep(test.rolled)
+					w.rollUpElsewhere()
+					w.increment(1) // and nothing tells of it
+				}
+				time.Sleep(10 * time.Minute)
+
+				report, err := rollup.Audit(w.t.Context(), w.store, likes.Template.Routes, w.patient())
+				if err != nil || report.RolledUp != 1 || report.Lapsed != test.lapsed || report.Drift != 1-test.lapsed {
+					t.Errorf("%+v: %v; want %d lapsed, and else drift", report, err, test.lapsed)
+				}
+				if told := strings.Contains(w.log.String(), "lapsed: "); told != (test.lapsed == 1) {
+					t.Errorf("logged:\n%s", &w.log)
+				}
+				if told := strings.Contains(w.log.String(), "was not noted"); told != test.fails {
+					t.Errorf("logged:\n%s", &w.log)
+				}
+			})
+		})
+	}
+}
+
+// A note that cannot be read hides no drift.
+func TestLapsedNotRead(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "e"))
+		time.Sleep(time.Minute)
+		w.increment(1)
+		loads := 0
+		store := hooked{AuditStore: w.store, load: func() error {
+			loads++
+			if loads > 1 { // the first is the audit's cursor
+				return errors.New("unavailable")
+			}
+			return nil
+		}}
+		report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.patient())
+		if err != nil || report.Drift != 1 || loads != 2 || !strings.Contains(w.log.String(), "the note about an unkept counter was not read") {
+			t.Errorf("%+v: %v\n%s", report, err, &w.log)
+		}
+	})
+}
+
+// A note that is never answered costs one time-out: the event of an unkept counter ends all the
+// same, and so does an audit.
+func TestUnkeptNoteHangs(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "kept"))
+		time.Sleep(time.Minute)
+
+		w.increment(1)
+		mended := w.refuse()
+		o := w.options(0)
+		o.Timeout = hold / 2
+		c = rollup.NewCoalescer(hanging{traced{w.store, w}, "load", new(atomic.Int32)}, o)
+		began := time.Now()
+		ending, err := w.end(c, "unkept")
+		if took := time.Since(began); err != nil || !ending.Unkept || took != hold/2 {
+			t.Errorf("ended %+v, %v after %v, want it unkept after %v", ending, err, took, hold/2)
+		}
+		mended()
+
+		var loads atomic.Int32
+		loads.Store(-1) // the second hangs: the first is the audit's cursor
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Hour)
+		defer cancel()
+		audit := w.patient()
+		audit.Timeout = hold / 2
+		began = time.Now()
+		report, err := rollup.Audit(ctx, hanging{w.store, "load", &loads}, likes.Template.Routes, audit)
+		if took := time.Since(began); err != nil || report.Drift != 1 || took != audit.Grace+hold/2 {
+			t.Errorf("%+v, %v after %v, want drift after the grace and %v", report, err, took, hold/2)
+		}
 	})
 }

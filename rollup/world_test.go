@@ -29,6 +29,7 @@ type world struct {
 	// What the instances called, and what happens in their calls: set before the first event, n
 	// counts the calls from 1.
 	looks, sums, writes atomic.Int32
+	locks               atomic.Int32 // of the writes, those that lock the document
 	claims              atomic.Int32 // that were read and written
 	beforeView          func(n int32) error
 	duringView          func(n int32) // the snapshot is open
@@ -87,6 +88,16 @@ func (s traced) Sources(ctx context.Context, c rollup.Counter) rollup.Snapshot {
 func (s traced) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
 	n := s.w.writes.Add(1)
 	write := func() error { return s.Store.Write(ctx, c, r) }
+	if s.w.aroundWrite != nil {
+		return s.w.aroundWrite(n, write)
+	}
+	return write()
+}
+
+func (s traced) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+	s.w.locks.Add(1)
+	n := s.w.writes.Add(1)
+	write := func() error { return s.Store.WriteLocked(ctx, c, r, seen) }
 	if s.w.aroundWrite != nil {
 		return s.w.aroundWrite(n, write)
 	}

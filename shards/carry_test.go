@@ -271,6 +271,8 @@ func TestRenumber(t *testing.T) {
 		{"empty ones", docs{"\tbcde": {"_updates_": []any{}}, "\t\tc": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": -5})}}, "x": {}}, int64(0), nil},
 		{"of another field", docs{"\t\t\tb": {"_updates_": []any{update("1", map[string]any{"other": 5})}}}, int64(0), nil},
 		{"nested", docs{"a": {"count": 1, "by": map[string]any{"x": int64(3)}}, "b": {"count": 2}}, int64(3), docs{"a": {"count": int64(1), "by": map[string]any{"x": int64(3)}}}},
+		{"a partial sum beside a count", docs{"\tb": {"count": 7, "_updates_": []any{update("1", map[string]any{"count": 5})}}}, int64(7),
+			docs{"\tb": {"count": int64(7), "_updates_": []any{update("1", map[string]any{"count": int64(5)})}}}},
 		{"a nested partial sum", docs{"\tb": {"_updates_": []any{update("1", map[string]any{"by": map[string]any{"x": int64(3)}})}}}, int64(0),
 			docs{"\tb": {"_updates_": []any{update("1", map[string]any{"by": map[string]any{"x": int64(3)}})}}}},
 	} {

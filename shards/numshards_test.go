@@ -225,3 +225,35 @@ func TestNumShardsReaderGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// TestNumShardsReadEnds: a read on a dead connection ends for all who wait for it. Those who come
+// later read again.
+func TestNumShardsReadEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, reads := newPending()
+		first := ask(t.Context(), s)
+		time.Sleep(readLimit - time.Nanosecond) // on the bubble's clock
+		second := ask(t.Context(), s)
+		if first.done || second.done || len(reads) != 1 {
+			t.Fatalf("before the limit: %+v, %+v and %d reads; want one read under way", first, second, len(reads))
+		}
+		<-reads
+
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		for _, a := range []*asked{first, second} {
+			if !a.done || !errors.Is(a.err, context.DeadlineExceeded) {
+				t.Errorf("at the limit: %+v, want context.DeadlineExceeded", a)
+			}
+		}
+
+		third := ask(t.Context(), s)
+		if len(reads) != 1 {
+			t.Fatalf("%d reads after the limit, want 1", len(reads))
+		}
+		(<-reads).finish(5, nil)
+		if !third.done || third.n != 5 || third.err != nil {
+			t.Errorf("got %+v, want 5", third)
+		}
+	})
+}

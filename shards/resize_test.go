@@ -46,6 +46,10 @@ func TestResize(t *testing.T) {
 			want: map[string]any{"num_shards": int64(1)}, after: docs{"eu": {"count": int64(1)}, "07": {"count": int64(2)}, "-3": {"count": int64(3)}, "0": {"count": int64(4)}}},
 		{name: "every field is moved", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": 1, "likes": 10}, "1": {"likes": 5, "a.b": 2}, "2": {}}, n: 1,
 			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(1), "likes": int64(15), "a.b": int64(2)}}},
+		{name: "an empty one leaves none behind", counter: map[string]any{"num_shards": 2}, before: docs{"1": {}}, n: 1, want: map[string]any{"num_shards": int64(1)}, after: docs{}},
+		{name: "null is no number", counter: map[string]any{"num_shards": 2}, before: docs{"0": {"count": nil}, "1": {"count": 3}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": nil}, "1": {"count": int64(3)}},
+			errors: []string{"shards/1: no shard below 1 can take it", `"count"`, "shards/0 is not a number"}},
 		{name: "beyond 2^53", counter: map[string]any{"num_shards": 2}, before: docs{"0": {"count": far + 1}, "1": {"count": far + 2}}, n: 1,
 			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(2*far + 3)}}},
 		{name: "doubles", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": 1}, "1": {"count": 0.25}, "2": {"count": 0.0}}, n: 1,
@@ -314,6 +318,62 @@ func TestResizeRaces(t *testing.T) {
 				t.Errorf("shards (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestResizeOvertakenAgain: a surplus shard may go and come again as often as it likes. Resize
+// counts none of these as a failure. The emulator answers the commit with FAILED_PRECONDITION.
+// Firestore's documentation names no code, and NOT_FOUND is its usual answer for a document that is
+// gone.
+func TestResizeOvertakenAgain(t *testing.T) {
+	for name, answer := range map[string]error{"the emulator's answer": nil, "NOT_FOUND": status.Error(codes.NotFound, "injected")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, client := newWire(t)
+			set(t, client, map[string]map[string]any{"counters/c": {"num_shards": 2}, "counters/c/shards/0": {"count": 1}, "counters/c/shards/1": {"count": 2}})
+			c := New(client, "counters/c")
+			project := strings.Split(c.doc.Path, "/")[1]
+			surplus := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID).Doc("counters/c/shards/1")
+
+			fold, left := w.sent("Commit")+2, foldAttempts+1 // after num_shards
+			w.before = func(method string, n int) error {
+				switch {
+				case method == "Commit" && n >= fold && left > 0:
+					left--
+					_, err := surplus.Delete(context.Background())
+					return errors.Join(err, answer)
+				case method == "BatchGetDocuments" && w.calls["Commit"] >= fold:
+					_, err := surplus.Set(context.Background(), map[string]any{"count": 2})
+					return err
+				}
+				return nil
+			}
+			if err := c.Resize(t.Context(), 1); err != nil || left > 0 {
+				t.Errorf("%v, %d races left", err, left)
+			}
+			want := map[string]map[string]any{"0": {"count": int64(3)}}
+			if diff := cmp.Diff(want, list(t, client, "counters/c/shards")); diff != "" {
+				t.Errorf("shards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestResizeTriesEachShardOnce: a surplus shard that no other can take is named after one look at
+// each.
+func TestResizeTriesEachShardOnce(t *testing.T) {
+	const n = 3
+	w, client := newWire(t)
+	set(t, client, map[string]map[string]any{"counters/c": {"num_shards": n}, "counters/c/shards/7": {"count": 1}})
+	for i := range n {
+		set(t, client, map[string]map[string]any{fmt.Sprint("counters/c/shards/", i): {"count": "text"}})
+	}
+	c := New(client, "counters/c")
+	if err := c.Resize(t.Context(), n); !errors.Is(err, ErrNotFolded) {
+		t.Errorf("error %v, want ErrNotFolded", err)
+	}
+	if reads := w.sent("BatchGetDocuments"); reads != 1+n {
+		t.Errorf("%d reads, want one of the counter document and %d of shards", reads, n)
 	}
 }
 

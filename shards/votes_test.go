@@ -169,7 +169,8 @@ func TestSetVotes(t *testing.T) {
 	}
 }
 
-// TestDeleteVotes: a call that is cut short leaves no counter whose votes all may read.
+// TestDeleteVotes: a call that is cut short leaves no counter whose votes all may read, and none
+// that takes votes.
 func TestDeleteVotes(t *testing.T) {
 	w, client := newWire(t)
 	c := New(client, "counters/c")
@@ -184,7 +185,7 @@ func TestDeleteVotes(t *testing.T) {
 	commits := 0
 	w.before = func(method string, _ int) error {
 		if method == "Commit" {
-			if commits++; commits == 2 {
+			if commits++; commits == 3 {
 				return status.Error(codes.PermissionDenied, "injected")
 			}
 		}
@@ -192,6 +193,10 @@ func TestDeleteVotes(t *testing.T) {
 	}
 	if _, _, err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || read(t, client, "counters/c") == nil {
 		t.Fatalf("error %v, want PermissionDenied while the counter document is there", err)
+	}
+	want := map[string]any{"once_per_user": true, "frozen": true}
+	if diff := cmp.Diff(want, read(t, client, "counters/c")); diff != "" {
+		t.Errorf("counter document of the votes that are left (-want +got):\n%s", diff)
 	}
 	wantTotal(t, c, int64(1))
 	if _, _, err := c.Delete(t.Context()); err != nil {

@@ -145,9 +145,9 @@ func printAudited(s *session, a audited) error {
 		note = "\tnew, or a document without room for totals: --repair tells"
 	}
 	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
-		"drift\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
+		"drift\t%d\nlapsed\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
 		a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, a.Failed,
-		a.Drift, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, price(a.Billed))
+		a.Drift, a.Lapsed, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, price(a.Billed))
 }
 
 // auditOptions returns the options of an audit by a command. It works as RollUpOnSchedule's does,

@@ -77,7 +77,7 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 // deleted is the answer of tally delete --matching in JSON.
 type deleted struct {
 	Counters []listed       `json:"counters"` // that match, with what their shards add up to
-	Cost     billing.Counts `json:"cost"`     // of their deletion
+	Cost     billing.Counts `json:"cost"`     // of their deletion, without the freezing of votes
 	Dollars  float64        `json:"dollars"`  // list price of the cost
 	DryRun   bool           `json:"dry_run"`
 	Deleted  int64          `json:"deleted"` // counters
@@ -107,7 +107,8 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 		numShards += f.RollUp.Tally.NumShards
 	}
 	documents := numShards + int64(len(found))
-	result := deleted{Counters: listedOf(s.config.Routes, found), Cost: billing.Counts{Reads: documents, Deletes: documents}, DryRun: dryRun}
+	cost := billing.Counts{Reads: documents + int64(len(found)), Deletes: documents} // it reads the counter document twice
+	result := deleted{Counters: listedOf(s.config.Routes, found), Cost: cost, DryRun: dryRun}
 	result.Dollars = result.Cost.Cost()
 
 	deletes := len(found) > 0 && !dryRun

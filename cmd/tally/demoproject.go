@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/doctor"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/trial"
 	"github.com/spf13/cobra"
@@ -22,18 +23,20 @@ type projectDemo struct {
 	project string
 	yes     bool
 	timeout time.Duration
+	record  string // name of a file; "": none
 }
 
 func (p *projectDemo) define(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&p.project, "project", "", "try the functions that are deployed in this project; without it nothing leaves this machine")
 	f.BoolVar(&p.yes, "yes", false, "with --project: do not ask")
-	f.DurationVar(&p.timeout, "timeout", time.Minute, "with --project: how long the functions may take for a roll-up, and Firestore for a write")
+	f.StringVar(&p.record, "record", "", "with --project: write how one event came, without its document, to this file")
+	f.DurationVar(&p.timeout, "timeout", time.Minute, "with --project: how long the functions may take for a roll-up, and Firestore for a write; the first roll-ups of a new deployment may take ten minutes all the same")
 }
 
 // Flags of one of the two demos, which the other has no use for.
 var (
-	onProject     = []string{"yes", "timeout"}
+	onProject     = []string{"yes", "timeout", "record"}
 	onThisMachine = []string{"orders", "counters", "kill", "duplicates", "lost-acks", "seed", "firestore-port", "functions-port", "instances", "rules"}
 )
 
@@ -90,7 +93,7 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 	}
 
 	ctx := c.Context()
-	t, err := d.trial(ctx, project, p.timeout)
+	t, err := d.trial(ctx, project, p)
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
@@ -104,11 +107,44 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 	t.Stage, t.Progress = shown.describe, func(done int) { shown.at(done, d.load.Increments) }
 	report, err := t.Run(ctx)
 	shown.stop()
+	if report.Event != nil {
+		err = errors.Join(err, writeEvent(p.record, report.Event))
+	}
+	if errors.Is(err, trial.ErrSilent) {
+		d.pushes(ctx, project)
+	}
 	return d.reportProject(t, report, err)
 }
 
+// writeEvent writes a recorded event to a file.
+func writeEvent(file string, event *trial.Recorded) error {
+	text, err := json.MarshalIndent(event, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o600)
+}
+
+// pushes prints what tally doctor's check finds of the pushes to RollUpOnWrite.
+func (d *demo) pushes(ctx context.Context, project string) {
+	var others []string
+	for _, c := range doctor.Checks {
+		if c.Name != "deliveries" {
+			others = append(others, c.Name)
+		}
+	}
+
+	fmt.Fprintln(d.logs, "No roll-up came. Pub/Sub knows how its pushes to RollUpOnWrite ended:")
+	findings, _, err := examine(ctx, d.stack.settings, project, others, d.logs)
+	if err != nil {
+		fmt.Fprintln(d.logs, err)
+		return
+	}
+	_ = doctor.Print(d.logs, findings) // what else ended the demo matters more
+}
+
 // trial reads what is deployed in the project, and returns the trial of it.
-func (d *demo) trial(ctx context.Context, project string, timeout time.Duration) (*trial.Trial, error) {
+func (d *demo) trial(ctx context.Context, project string, p projectDemo) (*trial.Trial, error) {
 	at := endpointsOf(ctx)
 	err := at.writable(ctx)
 	if err != nil {
@@ -126,7 +162,7 @@ func (d *demo) trial(ctx context.Context, project string, timeout time.Duration)
 	}
 	return trial.New(deployed, trial.Options{
 		Increments: d.load.Increments, Rate: d.load.Rate, Clients: d.load.Clients, Shards: d.load.Shards,
-		Timeout: timeout, Address: at.firestore, Dial: at.dial,
+		Timeout: p.timeout, Record: p.record != "", Address: at.firestore, Dial: at.dial,
 	})
 }
 

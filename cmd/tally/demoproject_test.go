@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -25,7 +27,10 @@ import (
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/config"
@@ -36,9 +41,12 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/trial"
 	"github.com/google/go-cmp/cmp"
+	metricpb "google.golang.org/genproto/googleapis/api/metric"
+	"google.golang.org/genproto/googleapis/api/monitoredres"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // A deployedDemo is a project with functions at work: Google has their deployment, and this machine
@@ -47,6 +55,9 @@ type deployedDemo struct {
 	cloud
 	stack *local.Stack
 	apps  map[string]time.Time // the app's own documents, and those that are made of them, and when each was written last
+
+	mu    sync.Mutex
+	lines []json.RawMessage // that the functions have logged, as Cloud Logging keeps them
 }
 
 // newDeployedDemo deploys the functions of two routes, and runs them. The app has counters of its
@@ -60,6 +71,10 @@ func newDeployedDemo(t *testing.T) *deployedDemo {
 	c.want(0, "deploy", "--yes")
 
 	d := &deployedDemo{cloud: c}
+	for _, name := range d.Names("subscriptions") {
+		googletest.Change(d.Google, name, func(s *pubsubpb.Subscription) { s.ExpirationPolicy = new(pubsubpb.ExpirationPolicy) })
+	}
+	d.Entries = d.entries
 	d.start()
 	d.write(t)
 	d.apps = d.documents(t)
@@ -132,13 +147,39 @@ func (d *deployedDemo) start() {
 			cmd.Env = os.Environ() // has asTally
 			return cmd
 		},
-		Log: func([]byte) {}, Say: t.Logf,
+		Log: d.log, Say: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.stack.Stop)
 	t.Setenv(firestorestore.EmulatorHost, "")
+}
+
+// log keeps a line of the functions.
+func (d *deployedDemo) log(line []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, fmt.Appendf(nil, `{"jsonPayload": %s}`, line))
+}
+
+// entries returns the lines that a filter finds. Google only notes that a job was run, so the lines
+// of RollUpOnSchedule are made when they are asked for.
+func (d *deployedDemo) entries(filter string) (found []json.RawMessage) {
+	if strings.Contains(filter, `service_name="tally-on-schedule"`) {
+		d.audit(d.t)
+	}
+
+	_, message, _ := strings.Cut(filter, "jsonPayload.message=")
+	message, _, _ = strings.Cut(message, " AND ")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, line := range d.lines {
+		if bytes.Contains(line, []byte(`"message":`+message)) {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 // documents returns all documents, and when each was written last, once the functions are done with
@@ -331,6 +372,7 @@ func TestDemoOnProject(t *testing.T) {
 	}{
 		{"exact", (*deployedDemo).exact},
 		{"asks first", (*deployedDemo).asksFirst},
+		{"records an event", (*deployedDemo).records},
 		{"production says no", (*deployedDemo).saysNo},
 		{"nobody can look", (*deployedDemo).looksNowhere},
 		{"increments in doubt", (*deployedDemo).doubts},
@@ -353,7 +395,7 @@ func TestDemoOnProject(t *testing.T) {
 
 func (d *deployedDemo) exact(t *testing.T) {
 	r := d.demo(t.Context(), faults{}, "--yes", "--rate=100", "--increments=40")
-	if r.status != 0 || strings.Count(r.out, "  yes  expected: ") != 6 || strings.Count(r.out, "exact\n") != 2 {
+	if r.status != 0 || strings.Count(r.out, "  yes  expected: ") != 7 || strings.Count(r.out, "exact\n") != 2 {
 		t.Errorf("status %d:\n%s%s", r.status, r.logs, r.out)
 	}
 	for _, want := range []string{
@@ -365,10 +407,11 @@ func (d *deployedDemo) exact(t *testing.T) {
 		`(?m)^price of both +\$0\.00\d\d$`,
 		`(?m)^are the times in roll-ups exempt .* no index of increment_tokens\.expire_at, rollups\.tally, posts\.tally; a query of rollups by tally\.as_of is refused; seen: no index of them; the query is refused$`,
 		`(?m)^are retries on\? .* seen: none at 2 triggers$`,
-		`(?m)^does the subscription.* at least 30 s for an answer; seen: 30 s$`,
+		`(?m)^do the subscriptions wait .* at least \d+ s for an answer, and no expiry; seen: \d+ s, no expiry$`,
 		`(?m)^does an id that ends in a space .* seen: "rollups/tally-demo-[a-z0-9]{8}-space "$`,
 		`(?m)^does a sum see the instant .* seen: that, 3 times$`,
 		`(?m)^do the rules see .* seen: that, of rollups$`,
+		`(?m)^does the schedule's job .* seen: that, of a call of [0-9.]+ s$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.out) {
 			t.Errorf("there is no %s in\n%s", want, r.out)
@@ -406,10 +449,35 @@ func (d *deployedDemo) asksFirst(t *testing.T) {
 	if r.status != 1 || !price.MatchString(r.logs) || !strings.Contains(r.logs, errUnconfirmed.Error()) || r.out != "" {
 		t.Errorf("status %d:\n%s%s", r.status, r.logs, r.out)
 	}
-	for _, want := range []string{"In project my-project, database (default) in nam5", "counters/tally-demo-", "posts/tally-demo-", "150 writes at 5 a second"} {
+	for _, want := range []string{"In project my-project, database (default) in nam5", "counters/tally-demo-", "posts/tally-demo-", "150 writes at 5 a second",
+		"Triggers of the app's own on these collections see the documents, too.", "ten minutes,\nso the demo waits for the first roll-ups until "} {
 		if !strings.Contains(r.logs, want) {
 			t.Errorf("it does not say %s:\n%s", want, r.logs)
 		}
+	}
+}
+
+// --record keeps how an event came, with nothing of its document.
+func (d *deployedDemo) records(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "event.json")
+	r := d.demo(t.Context(), faults{}, "--yes", "--json", "--rate=100", "--increments=4", "--record="+file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, r.logs, r.out)
+	}
+	var event trial.Recorded
+	if err := json.Unmarshal(text, &event); err != nil {
+		t.Fatal(err)
+	}
+
+	report := r.report(t)
+	document := "counters/" + report.ID + "-record/shards/0"
+	if r.status != 0 || event.Headers["Ce-Document"] != document || event.Headers["Content-Type"] != "application/protobuf" ||
+		event.Bytes <= 0 || event.Committed.IsZero() || event.Received.IsZero() || event.Headers["Authorization"] != "" {
+		t.Errorf("status %d, %s\n%s%s", r.status, text, r.logs, r.out)
+	}
+	if diff := cmp.Diff(&event, report.Event); diff != "" {
+		t.Errorf("(-file, +report)\n%s", diff)
 	}
 }
 
@@ -417,6 +485,9 @@ func (d *deployedDemo) asksFirst(t *testing.T) {
 func (d *deployedDemo) saysNo(t *testing.T) {
 	googletest.Change(d.Google, d.Names("triggers")[0], func(t *eventarcpb.Trigger) { t.RetryPolicy = &eventarcpb.Trigger_RetryPolicy{MaxAttempts: 1} })
 	googletest.Change(d.Google, d.Names("subscriptions")[0], func(s *pubsubpb.Subscription) { s.AckDeadlineSeconds = 9 })
+	googletest.Change(d.Google, d.Names("jobs")[0], func(j *schedulerpb.Job) { j.Status = status.New(codes.PermissionDenied, "it may not").Proto() })
+	d.Entries = nil
+	defer func() { d.Entries = d.entries }()
 	softer := strings.Replace(root.Rules, "request.query.offset == 0", "true", 1)
 	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", softer); err != nil {
 		t.Fatal(err)
@@ -437,10 +508,11 @@ func (d *deployedDemo) saysNo(t *testing.T) {
 	want := []string{
 		"no: no index of them; the query is answered",
 		"no: at most 1 at tally-",
-		"no: 9 s at eventarc-",
+		"no: 9 s, no expiry at eventarc-",
 		"no: no roll-up changed within 7s",
 		"no: a sum of 4, where 3 were written before the read",
 		"no: both lists of rollups are allowed",
+		"no: the job's call failed: 7 it may not",
 	}
 	if r.status != 1 || !strings.Contains(r.logs, errUnlike.Error()) || !begin(answersOf(r.report(t)), want) {
 		t.Errorf("status %d, want the answers %q:\n%s%s", r.status, want, r.logs, r.out)
@@ -460,6 +532,7 @@ func (d *deployedDemo) looksNowhere(t *testing.T) {
 	denied := status.Error(codes.PermissionDenied, "The caller does not have permission")
 	d.Fail("eventarc.googleapis.com", "ListTriggers", denied, -1)
 	d.Fail("firestore.googleapis.com", "GetField", denied, -1)
+	d.Fail("cloudscheduler.googleapis.com", "RunJob", denied, -1)
 	rules := d.Rules
 	d.Rules = nil // none are deployed
 	defer func() { d.Rules = rules }()
@@ -486,6 +559,7 @@ func (d *deployedDemo) looksNowhere(t *testing.T) {
 		"not looked: writing counters/tally-demo-",
 		"not looked: firestore: ",
 		"not looked: no security rules are deployed",
+		"not looked: the job was not run, which takes roles/cloudscheduler.jobRunner: ",
 	}
 	if report := r.report(t); r.status != unchecked || !report.Exact || report.Error != "" || !begin(answersOf(report), want) {
 		t.Errorf("status %d, want the answers %q:\n%s%s", r.status, want, r.logs, r.out)
@@ -628,14 +702,30 @@ func (d *deployedDemo) failsToDelete(t *testing.T) {
 	d.forget(t)
 }
 
-// Functions that do not answer are told, with the command that tells why.
+// Functions that do not answer are told, with the answers to the pushes and the command that tells
+// more.
 func (d *deployedDemo) silent(t *testing.T) {
+	hourAgo := timestamppb.New(time.Now().Add(-time.Hour)) // a new deployment would be waited for
+	for _, name := range d.Names("triggers") {
+		googletest.Change(d.Google, name, func(t *eventarcpb.Trigger) { t.CreateTime, t.UpdateTime = hourAgo, hourAgo })
+	}
+	for _, name := range d.Names("functions") {
+		googletest.Change(d.Google, name, func(f *functionspb.Function) { f.CreateTime, f.UpdateTime = hourAgo, hourAgo })
+	}
+	d.Series = []*monitoringpb.TimeSeries{{
+		Metric:   &metricpb.Metric{Type: "pubsub.googleapis.com/subscription/push_request_count", Labels: map[string]string{"response_class": "remote_server_4xx", "response_code": "403"}},
+		Resource: &monitoredres.MonitoredResource{Labels: map[string]string{"subscription_id": path.Base(d.Names("subscriptions")[0])}},
+		Points:   []*monitoringpb.Point{{Value: &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: 7}}}},
+	}}
+	defer func() { d.Series = nil }()
+
 	functions := d.stack.Process(0).URL("RollUpOnWrite")
 	d.stack.Relay.SetTargets(nil)
 	r := d.demo(t.Context(), faults{}, "--yes", "--timeout=1s")
 	d.stack.Relay.SetTargets([]string{functions})
 	d.forget(t)
-	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 2s") || !strings.Contains(r.logs, "tally doctor --project=my-project") {
+	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 2s") || !strings.Contains(r.logs, "tally doctor --project=my-project") ||
+		!strings.Contains(strings.Join(strings.Fields(r.logs), " "), "pushes of tally-counters-shards-78fea5 failed: 7 by 403 (the trigger's account may not call RollUpOnWrite)") {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }
@@ -647,7 +737,7 @@ func TestDemoReportKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, text, _ := strings.Cut(string(page), "With --project")
-	for _, of := range []any{trial.Report{}, trial.PartResult{}, trial.Skipped{}, trial.Question{}} {
+	for _, of := range []any{trial.Report{}, trial.PartResult{}, trial.Skipped{}, trial.Question{}, trial.Recorded{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
 			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if !regexp.MustCompile(`\b` + key + `\b`).MatchString(text) {
@@ -666,6 +756,7 @@ func TestDemoFlags(t *testing.T) {
 	}{
 		{[]string{"--yes"}, "--yes: only with --project"},
 		{[]string{"--timeout=5s"}, "--timeout: only with --project"},
+		{[]string{"--record=event.json"}, "--record: only with --project"},
 		{[]string{"--project=my-project", "--kill"}, "--kill: not with --project"},
 		{[]string{"--project=my-project", "--orders=5"}, "--orders: not with --project"},
 		{[]string{"--project=my-project", "--timeout=0"}, "--timeout 0s: want more than 0"},

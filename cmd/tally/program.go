@@ -36,7 +36,7 @@ func uploadFrom(ctx context.Context, folder string) (*deploy.Upload, error) {
 	if folder == "" {
 		return programOf(ctx).upload()
 	}
-	return deploy.ReadUpload(ctx, folder)
+	return deploy.ReadUpload(folder)
 }
 
 // moduleVersion returns the version of the module that the program was built from; "" if the go

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -40,22 +39,22 @@ func (s settingsFile) here(logs io.Writer) (*appfolder.Folder, error) {
 	return f, checkVariables(f)
 }
 
-// checkVariables returns an error that names each variable of tally.yaml that begins with TALLY_
-// and that the functions do not have.
+// checkVariables returns an error that names the variables of tally.yaml that begin with TALLY_ and
+// that the functions do not have.
 func checkVariables(f *appfolder.Folder) error {
 	known, err := env.GetFieldParams(new(config.Config))
 	if err != nil {
 		return err
 	}
 
-	var unknown error
+	var unknown []error
 	for _, name := range slices.Sorted(maps.Keys(f.Settings.Env)) {
 		isName := func(p env.FieldParams) bool { return p.Key == name }
 		if strings.HasPrefix(name, "TALLY_") && !slices.ContainsFunc(known, isName) {
-			unknown = errors.Join(unknown, fmt.Errorf("%s: the functions have no such variable; docs/config.md lists them", f.Place("env."+name)))
+			unknown = append(unknown, fmt.Errorf("%s: the functions have no such variable; docs/config.md lists them", f.Place("env."+name)))
 		}
 	}
-	return unknown
+	return appfolder.FirstOf(unknown)
 }
 
 // named returns the variables of the functions that tally.yaml and this process's environment set.

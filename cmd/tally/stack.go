@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,6 +131,8 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	switch {
 	case f.flags.Changed("firestore-port"):
 		at = appfolder.Address{Host: freeport.Loopback, Port: f.FirestorePort}
+	case !at.Loopback():
+		return anotherMachine(folder.Firebase, at, f.FirestorePort)
 	case at.Port == 0:
 		at.Port = f.FirestorePort // the Firebase CLI's default, too
 	default:
@@ -153,6 +156,14 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	default: // none serves there, so the stack starts its own
 		return nil
 	}
+}
+
+// anotherMachine is the error that a file names an emulator that may be on another machine. Only
+// the user's own word takes the functions there.
+func anotherMachine(file string, at appfolder.Address, port int) error {
+	addr := net.JoinHostPort(at.Host, strconv.Itoa(cmp.Or(at.Port, port)))
+	return fmt.Errorf("%s: emulators.firestore.host: %s may be another machine, which would see all documents: if you mean it, set %s=%s; --firestore-port starts an emulator here",
+		file, at.Host, firestorestore.EmulatorHost, addr)
 }
 
 // choosePorts checks that the functions' ports and the others are free. If that fails and the user

@@ -187,6 +187,38 @@ func TestMigratePageRules(t *testing.T) {
 	}
 }
 
+// One request writes the ten numbered shards of a page, and few with random ids, which nothing else
+// bounds.
+func TestMigrationTakesFewShardsAtOnce(t *testing.T) {
+	t.Parallel()
+	project := strings.Split(emulatortest.Client(t).Doc("a/b").Path, "/")[1]
+	migrationRules(t, project)
+	const most = 20 // documents that Firestore reads for the rules of a commit
+	database := "projects/" + project + "/databases/(default)"
+	random := func(n int) string { return fmt.Sprintf("0b9f1c52-7f3a-4d4e-9c1b-%012d", n) }
+	numbered := func(n int) string { return fmt.Sprint(n) }
+	for _, test := range []struct {
+		what   string
+		shards int
+		id     func(int) string
+		want   int
+	}{
+		{"numbered", 10, numbered, http.StatusOK},
+		{"random", most, random, http.StatusOK},
+		{"too many random", most + 1, random, http.StatusForbidden},
+		{"far too many random", 40, random, http.StatusForbidden},
+	} {
+		var all []string
+		for n := range test.shards {
+			all = append(all, incrementBody(database+"/documents/pages/p/_counter_shards_/"+test.id(n), [2]string{"visits", `"integerValue": 1`}))
+		}
+		body := `{"writes": [` + strings.Join(all, ",") + `]}`
+		if code, answer := requestAs(t, project, "alice", http.MethodPost, database+"/documents:commit", body); code != test.want {
+			t.Errorf("%s (%d shards): status %d, want %d\n%.300s", test.what, test.shards, code, test.want, answer)
+		}
+	}
+}
+
 // setRules puts rules in force for a project.
 func setRules(t *testing.T, project, rules string) {
 	t.Helper()

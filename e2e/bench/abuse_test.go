@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -59,6 +61,22 @@ var abuses = []abuse{
 		}
 		return a.commit(votes...)
 	}},
+	{name: "likes", writes: 500, send: func(a *attacker, n int) error {
+		var likes []*firestorepb.Write
+		for i := range 500 {
+			fields := map[string]*firestorepb.Value{"on": integer(1)}
+			likes = append(likes, a.write(fmt.Sprintf("posts/none-%d-%d/likes/%s", n, i, attackerID), fields))
+		}
+		return a.commit(likes...)
+	}},
+	{name: "comments", writes: 500, send: func(a *attacker, n int) error {
+		var comments []*firestorepb.Write
+		for i := range 500 {
+			fields := map[string]*firestorepb.Value{"by": text(attackerID), "text": text("x")}
+			comments = append(comments, a.write(fmt.Sprintf("posts/p/comments/%d-%d", n, i), fields))
+		}
+		return a.commit(comments...)
+	}},
 	{name: "refused", rules: 20, refused: true, send: func(a *attacker, _ int) error {
 		var counters []string
 		for i := range 20 {
@@ -81,13 +99,10 @@ var abuses = []abuse{
 // program sends to the emulator in a minute. Tally's own reads and writes are those until all
 // roll-ups are right. Those of an audit after that come beside, and are not in the dollars.
 func BenchmarkAbuse(b *testing.B) {
-	rules, err := os.ReadFile("../../firestore.rules")
-	if err != nil {
-		b.Fatal(err)
-	}
+	rules := abusedRules(b)
 	for _, abuse := range abuses {
 		b.Run(abuse.name, func(b *testing.B) {
-			a := newAttacker(b, string(rules))
+			a := newAttacker(b, rules)
 			before := meters[tally].Counts()
 			var sent atomic.Int64
 			b.SetParallelism(4)
@@ -129,6 +144,36 @@ func BenchmarkAbuse(b *testing.B) {
 	}
 }
 
+// abusedRoutes are the default route and that of the recipe for posts.
+const abusedRoutes = rollup.DefaultRoute + `
+posts/{post}/likes/{user} -> posts/{post} : on as likes : existing
+posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing`
+
+// abusedRules returns firestore.rules with the recipe's blocks for likes and comments.
+func abusedRules(b *testing.B) string {
+	b.Helper()
+	rules, err := os.ReadFile("../../firestore.rules")
+	if err != nil {
+		b.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/recipes.md")
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	blocks := ""
+	for _, of := range []string{"match /posts/{post}/comments/{comment} {", "match /posts/{post}/likes/{user} {"} {
+		_, block, found := strings.Cut(string(page), "```js\n"+of)
+		block, _, ended := strings.Cut(block, "```")
+		if !found || !ended {
+			b.Fatalf("docs/recipes.md has no block that begins with %s", of)
+		}
+		blocks += of + block
+	}
+	const rollUps = "    match /rollups/{counter} {\n"
+	return strings.Replace(string(rules), rollUps, blocks+rollUps, 1)
+}
+
 // eventPrice is what an event costs in US dollars: a request to Cloud Run, and twice 1,000 bytes of
 // Pub/Sub at $40 a tebibyte. docs/performance.md has the prices.
 const eventPrice = 0.40/1e6 + 2*1000*40.0/(1<<40)
@@ -137,7 +182,7 @@ const eventPrice = 0.40/1e6 + 2*1000*40.0/(1<<40)
 const attackerID = "mallory"
 
 // An attacker is a program with an anonymous account, for a database with the rules of a real one:
-// a counter of 10 shards, 10 that are once per user, and 100 more that nobody has used yet.
+// a counter of 10 shards, 10 that are once per user, 100 more that nobody has used yet, and a post.
 type attacker struct {
 	b        *testing.B
 	api      firestorepb.FirestoreClient
@@ -151,6 +196,7 @@ type attacker struct {
 
 func newAttacker(b *testing.B, rules string) *attacker {
 	project := emulatortest.Project(b)
+	routes.Store(project, abusedRoutes)
 	a := &attacker{b: b, project: project, database: "projects/" + project + "/databases/" + firestore.DefaultDatabaseID, meter: billing.NewMeter(nil)}
 	a.fill(emulatortest.ClientDatabase(b, project, firestore.DefaultDatabaseID))
 	if err := emulator.SetRules(b.Context(), emulatortest.Addr(b), project, rules); err != nil {
@@ -183,6 +229,7 @@ func (a *attacker) fill(client *firestore.Client) {
 	for i := range 100 {
 		set(fmt.Sprint("counters/", i), map[string]any{"num_shards": 10})
 	}
+	set("posts/p", map[string]any{"title": "p"})
 	writer.End()
 }
 
@@ -196,6 +243,10 @@ func (a *attacker) signedIn() context.Context {
 
 func integer(n int64) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_IntegerValue{IntegerValue: n}}
+}
+
+func text(s string) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_StringValue{StringValue: s}}
 }
 
 func (a *attacker) write(path string, fields map[string]*firestorepb.Value) *firestorepb.Write {

@@ -21,6 +21,7 @@ package googletest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"net"
 	"net/http"
@@ -74,6 +75,9 @@ type Google struct {
 
 	// Series are the time series that ListTimeSeries finds.
 	Series []*monitoringpb.TimeSeries
+
+	// Entries returns the log entries, as JSON, that a filter finds; nil: there are none.
+	Entries func(filter string) []json.RawMessage
 
 	// NoBilling says that the project has no billing account that is open.
 	NoBilling bool

@@ -54,7 +54,7 @@ func (g *Google) restOnly() []restMethod {
 		{"GetRelease", "GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.release},
 		{"GetRuleset", "GET firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.ruleset},
 		{"TestRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.testRules},
-		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", empty},
+		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", g.entries},
 		{"GenerateServiceIdentity", "POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}", g.identity},
 		{"ListConsumerQuotaMetrics", "GET serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}/consumerQuotaMetrics", g.quotas},
 		{"Upload", "PUT storage.googleapis.com/{object}", g.upload},
@@ -91,6 +91,19 @@ func (g *Google) projectV1(r *http.Request) (any, error) {
 		return nil, status.Errorf(codes.PermissionDenied, "The caller does not have permission")
 	}
 	return &cloudresourcemanager.Project{ProjectId: g.project, ProjectNumber: 123456789, LifecycleState: "ACTIVE"}, nil
+}
+
+// entries returns the log entries that a filter finds.
+func (g *Google) entries(r *http.Request) (any, error) {
+	var request struct{ Filter string }
+	err := json.NewDecoder(r.Body).Decode(&request)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if g.Entries == nil {
+		return struct{}{}, nil
+	}
+	return map[string]any{"entries": g.Entries(request.Filter)}, nil
 }
 
 // identity makes a service agent: serviceusage v1beta1.

@@ -9,9 +9,11 @@
 //     offset, whichever SDK sends it: TestListRules, TestOffsets, TestOffsetsOfGo. docs/test sends
 //     lists by the other SDKs.
 //   - A change that rules cannot see makes no drift: TestDoubleNumShards.
+//   - Votes that come while their counter is deleted are not left for everybody to list:
+//     TestDeleteOfLiveVotes.
 //   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each
 //     vote is 0 or 1, of its user: TestAnyCommits.
 //   - What docs/recipes.md says holds: its limits, the changes that it tells to make, and its
-//     blocks for other routes, with attacks of their own: TestLimits, TestChanges, TestBlocks,
-//     TestRecipes.
+//     blocks for other routes, with attacks of their own: TestLimits, TestRequests, TestChanges,
+//     TestBlocks, TestRecipes.
 package rules

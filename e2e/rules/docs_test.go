@@ -37,6 +37,21 @@ func TestDocsRoutes(t *testing.T) {
 	}
 }
 
+// The longest path that isId lets through has room in an event, whichever recipe it is of. Its ids
+// have 200 bytes each.
+func TestPathsHaveRoomInEvents(t *testing.T) {
+	patterns := regexp.MustCompile("(?m)^`{0,1}([^` \n]+)(?: by [^\n]*)? +-> ").FindAllStringSubmatch(docsPage(t, "recipes.md"), -1)
+	if len(patterns) < 10 {
+		t.Fatalf("%d patterns on the page", len(patterns))
+	}
+	for _, m := range patterns {
+		longest := regexp.MustCompile(`{\w+}`).ReplaceAllString("documents/"+m[1], strings.Repeat("x", 200))
+		if len(longest) > 1024 {
+			t.Errorf("%s: %d bytes, want at most 1,024", m[1], len(longest))
+		}
+	}
+}
+
 // docsCode returns the JavaScript and the rules on a page of the docs by the heading that they
 // stand under. Blocks under one heading are in order.
 func docsCode(t *testing.T, name string) map[string][]string {
@@ -66,10 +81,10 @@ func replaced(t *testing.T, rules, old, new string) string {
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	code := docsCode(t, "recipes.md")["To change"]
-	if len(code) != 2 {
-		t.Fatalf("%d blocks to change, want 2", len(code))
+	if len(code) != 3 {
+		t.Fatalf("%d blocks to change, want 3", len(code))
 	}
-	const who, much, shards = "return request.auth != null;\n", "return amount == 1;\n", "'numShards', 10)"
+	const who, much, inShards = "return request.auth != null;\n", "return amount == 1;\n", "isId(counter) && "
 	up := writes(add(free+"0", 1))
 	for _, test := range []struct {
 		name             string
@@ -99,14 +114,16 @@ func TestChanges(t *testing.T) {
 				"6": writes(add(free+"0", 6)), "-1": writes(add(free+"0", -1)), "2.5": writes(add(free+"0", 2.5)),
 				"NaN": writes(add(free+"0", math.NaN())), "vote with 2": writes(vote(votes+"ann", 2)),
 			}},
-		{name: "declared counters only", as: ann, old: shards, new: "'numShards', 0)",
+		{name: "counters that exist", as: ann, old: inShards, new: inShards + strings.TrimPrefix(code[2], "&& ") + " && ",
 			allowed: map[string][]*firestorepb.Write{
 				"num_shards": writes(add(free+"9", 1)), "numShards": writes(add("counters/camel/shards/9", 1)), "vote": writes(vote(votes+"ann", 1)),
+				"a document without number": writes(add("counters/untold/shards/9", 1)),
 			},
 			refused: map[string][]*firestorepb.Write{
-				"no document":               writes(add("counters/none/shards/0", 1)),
-				"a document without number": writes(add("counters/untold/shards/0", 1)),
-				"declared by the client":    writes(set("counters/none", fields{"num_shards": 1}), add("counters/none/shards/0", 1)),
+				"no document":                writes(add("counters/none/shards/0", 1)),
+				"a document of no use":       writes(add("counters/none/shards/0", 1), set("counters/none/x/y", nil)),
+				"declared by the client":     writes(set("counters/none", fields{"num_shards": 1}), add("counters/none/shards/0", 1)),
+				"one of two has no document": writes(add(free+"0", 1), add("counters/none/shards/0", 1)),
 			}},
 		{name: "all frozen", as: ann, old: who, new: "return false;\n",
 			refused: map[string][]*firestorepb.Write{"increment": up, "vote": writes(vote(votes+"ann", 1)), "a new counter": writes(add("counters/none/shards/0", 1))}},
@@ -242,6 +259,8 @@ var blocks = map[string]blockTest{
 			{"num_shards from 2 to 2.0, beside an edit", "keepsInt(['tally', 'num_shards'])", ann,
 				writes(merge("posts/p", fields{"title": "r", "tally": fields{"num_shards": 2.0}}, "title", "tally.num_shards"))},
 			{"all of tally, num_shards 2.0", "keepsInt(['tally', 'num_shards'])", ann, writes(merge("posts/p", fields{"tally": tallied(2.0)}, "tally"))},
+			{"took from 15000 to 15000.0, beside an edit", "keepsInt(['tally', 'took'])", ann,
+				writes(merge("posts/p", fields{"title": "r", "tally": fields{"took": 15000.0}}, "title", "tally.took"))},
 			// What rules tell apart: names as bytes, and a time that is a microsecond later.
 			{"totals as bytes", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"totals": array(bytes("likes"))}}, "tally.totals"))},
 			{"routes as bytes", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"routes": bytes("5f0c")}}, "tally.routes"))},
@@ -336,7 +355,7 @@ func post(f fields) *firestorepb.Write {
 
 // tallied is what a roll-up has.
 func tallied(numShards any) fields {
-	return fields{"as_of": time.Unix(1, 0), "num_shards": numShards, "paced_until": time.Unix(2, 0), "routes": "5f0c", "totals": array("likes", "comments"), "former": array("count")}
+	return fields{"as_of": time.Unix(1, 0), "num_shards": numShards, "paced_until": time.Unix(2, 0), "routes": "5f0c", "totals": array("likes", "comments"), "former": array("count"), "took": 15000}
 }
 
 func bytes(text string) *firestorepb.Value {

@@ -76,6 +76,82 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// What one request writes under the blocks of docs/recipes.md, and with the lines that the page has
+// to bound that.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	code := docsCode(t, "recipes.md")
+	likes, comments, tokens := code["Likes"][0], code["Likes and comments in a post"][1], code["Increments that count once"][1]
+	existing := code["What one request can do"][0]
+	boundLikes := replaced(t, likes, "isId(post)", "isId(post) "+existing)
+	counters := "isId(counter) "
+	boundCounters := replaced(t, firestoreRules(t), counters, counters+code["To change"][2])
+
+	documents := map[string]fields{"counters/free": {"num_shards": 10}}
+	for i := range 30 {
+		documents[fmt.Sprint("posts/", i)] = fields{"title": "p"}
+		documents[fmt.Sprint("counters/free", i)] = fields{"num_shards": 10}
+	}
+	one := func(what string) func(int) *firestorepb.Write {
+		return func(i int) *firestorepb.Write {
+			switch what {
+			case "likes":
+				return set(fmt.Sprintf("posts/%d/likes/ann", i), fields{"on": 1})
+			case "comments":
+				return set(fmt.Sprintf("posts/0/comments/%d", i), fields{"by": "ann", "text": "a"})
+			case "increments":
+				return add(fmt.Sprintf("counters/free%d/shards/0", i), 1)
+			case "a counter's increments":
+				return add(fmt.Sprintf("counters/free/shards/%d", i), 1)
+			}
+			if i == 0 {
+				return add("counters/free/shards/0", 1)
+			}
+			return set(fmt.Sprintf("counters/free/tokens/%d", i), token("0"))
+		}
+	}
+	for _, test := range []struct {
+		name, what string
+		rules      string
+		most       int
+		refused    int // writes that are too many; 0: the batch is full before
+	}{
+		{"likes", "likes", beside(t, firestoreRules(t), likes), 500, 0},
+		{"comments", "comments", beside(t, firestoreRules(t), comments), 500, 0},
+		{"tokens", "tokens", beside(t, firestoreRules(t), tokens), 500, 0},
+		{"likes of posts that exist", "likes", beside(t, firestoreRules(t), boundLikes), 20, 21},
+		{"counters that exist", "increments", boundCounters, 10, 11},
+		{"a counter that exists", "a counter's increments", boundCounters, 10, 11},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t, documents)
+			d.setRules(test.rules)
+			var all []*firestorepb.Write
+			for i := range max(test.most, test.refused) {
+				all = append(all, one(test.what)(i))
+			}
+			if test.refused > 0 {
+				if err := d.commit(ann, all[:test.refused]...); status.Code(err) != codes.PermissionDenied {
+					t.Errorf("%d: %v, want PermissionDenied", test.refused, err)
+				}
+			}
+			if err := d.commit(ann, all[:test.most]...); err != nil {
+				t.Errorf("%d: %v", test.most, err)
+			}
+		})
+	}
+
+	t.Run("a post that is not there", func(t *testing.T) {
+		t.Parallel()
+		d := newDatabase(t, documents)
+		d.setRules(beside(t, firestoreRules(t), boundLikes))
+		d.judges(ann,
+			map[string][]*firestorepb.Write{"a post": writes(one("likes")(0))},
+			map[string][]*firestorepb.Write{"no post": writes(one("likes")(99)), "one of two": writes(one("likes")(0), one("likes")(99))})
+	})
+}
+
 // withMore returns the rules with so many hundreds of expressions more for each write, all of them
 // true. Firestore evaluates at most 1,000.
 func withMore(t *testing.T, rules string, expressions int) string {

@@ -150,20 +150,22 @@ var recipes = map[string]blockTest{
 	},
 	"Leaderboard": {
 		seed: map[string]fields{
-			"players/ann":          {"name": "Ann", "points": 3, "tally": fields{"num_shards": 1}},
+			"players/ann":          {"name": "Ann", "points": 3, "tally": fields{"num_shards": 1, "took": 15000}},
 			"players/bob":          {"name": "Bob"},
 			"players/ann/rounds/1": {"points": 3},
 		},
 		honest: map[string][]*firestorepb.Write{
 			"another name":    writes(merge("players/ann", fields{"name": "A."}, "name")),
-			"the same points": writes(set("players/ann", fields{"name": "A.", "points": 3, "tally": fields{"num_shards": 1}})),
+			"the same points": writes(set("players/ann", fields{"name": "A.", "points": 3, "tally": fields{"num_shards": 1, "took": 15000}})),
 		},
 		attacks: []blockAttack{
 			{"points", "changesOnly(['name'])", ann, writes(merge("players/ann", fields{"points": 4}, "points"))},
 			{"points from 3 to 3.0", "keepsInt('points')", ann, writes(merge("players/ann", fields{"points": 3.0}, "points"))},
 			{"tally", "changesOnly(['name'])", ann, writes(merge("players/ann", nil, "tally"))},
 			{"num_shards from 1 to 1.0, beside an edit", "keepsInt(['tally', 'num_shards'])", ann,
-				writes(merge("players/ann", fields{"name": "A.", "tally": fields{"num_shards": 1.0}}, "name", "tally"))},
+				writes(merge("players/ann", fields{"name": "A.", "tally": fields{"num_shards": 1.0}}, "name", "tally.num_shards"))},
+			{"took from 15000 to 15000.0, beside an edit", "keepsInt(['tally', 'took'])", ann,
+				writes(merge("players/ann", fields{"name": "A.", "tally": fields{"took": 15000.0}}, "name", "tally.took"))},
 			{"another field", "changesOnly(['name'])", ann, writes(merge("players/ann", fields{"text": "a"}, "text"))},
 			{"a long name", "isText('name', 100)", ann, writes(merge("players/ann", fields{"name": strings.Repeat("a", 101)}, "name"))},
 			{"another's name", "request.auth.uid == player", ann, writes(merge("players/bob", fields{"name": "B."}, "name"))},
@@ -324,13 +326,13 @@ var recipes = map[string]blockTest{
 	},
 }
 
-// Each block of docs/recipes.md is tested: here, in TestBlocks or in TestChanges.
+// Each block of docs/recipes.md is tested: here, in TestBlocks, in TestChanges or in TestRequests.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	rules := beside(t, firestoreRules(t), docsCode(t, "recipes.md")["Totals in the app's own documents"]...)
 	code := map[string]string{}
 	for heading, found := range docsCode(t, "recipes.md") {
-		if _, ok := blocks[heading]; ok || heading == "To change" {
+		if _, ok := blocks[heading]; ok || heading == "To change" || heading == "What one request can do" {
 			continue
 		}
 		for _, block := range found {

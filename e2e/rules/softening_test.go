@@ -26,7 +26,7 @@ var softenings = []softening{
 	{"canonical", "id.matches('0|[1-9][0-9]*') && ", ""},
 	{"below num_shards", " && int(id) < n", ""},
 	{"ids", "isId(counter) && ", ""},
-	{"short ids", "id.size() <= 200 && ", ""},
+	{"short ids", "id.toUtf8().size() <= 200 && ", ""},
 	{"no control characters", `id.matches('\\P{Cc}+') && `, ""},
 	{"no spaces at the ends", ` && !id.matches('\\p{Z}.*|.*\\p{Z}')`, ""},
 	{"no deletes", "allow create, update: if mayWrite()", "allow delete: if true;\n        allow create, update: if mayWrite()"},

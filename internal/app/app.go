@@ -36,12 +36,13 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 )
 
-// An App serves Tally's functions. Nothing is read, opened or dialed before the first request. It
-// may be used by many goroutines at once.
+// An App serves Tally's functions. Nothing is read before [App.Configure] or the first request, and
+// nothing opened or dialed before the first request. It may be used by many goroutines at once.
 type App struct {
 	environ func() []string
 	logs    io.Writer
@@ -67,11 +68,18 @@ type service struct {
 
 	dropped atomic.Int64 // events that no retry could help
 	lags    lagSampler
+	echoed  atomic.Int64 // when echo logged last, in nanoseconds since 1970; 0: never
+	memory  *semaphore.Weighted
 	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
 
 	opening   singleflight.Group
 	databases sync.Map // *database by id, of those that are open
 }
+
+// maxUnderstood is how many bytes of events an instance reads and decodes at once. A function has
+// 512 MiB, and Eventarc sends events of up to 512 KB. Decoded, an event of many small fields takes
+// sixteen times its size.
+const maxUnderstood = trigger.MaxBody
 
 // load makes the service from the environment. It is called once: the environment does not change,
 // so a wrong configuration stays wrong.
@@ -97,6 +105,7 @@ func (a *App) load() (*service, error) {
 	}
 
 	s := &service{config: loaded, logger: logger, telemetry: recorder, open: open}
+	s.memory = semaphore.NewWeighted(maxUnderstood)
 	s.endGracefully()
 	logger.Info("configured", "routes", loaded.Routes.String(), "cadence", loaded.Cadence.String(),
 		"burst", loaded.Burst, "hold_limit", loaded.HoldLimit.String())
@@ -126,6 +135,15 @@ func startTelemetry(c config.Config, meter *billing.Meter, logger *slog.Logger) 
 		return counts.Reads, counts.Writes, counts.Deletes
 	}
 	return telemetry.Start(c.Telemetry, c.Project, interval, billed, logger)
+}
+
+// Configure reads the configuration before the first request. It logs the error that it returns.
+func (a *App) Configure() error {
+	_, err := a.setup()
+	if err != nil {
+		NewLogger(a.logs, slog.LevelInfo, "").Error("misconfigured", "error", err)
+	}
+	return err
 }
 
 // OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event

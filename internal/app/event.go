@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -52,25 +53,14 @@ func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 // rollUp has the engine roll up the counters that the event in a request is about. It returns when
 // they are done with the event. On its way it fills in the delivery.
 func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) error {
-	err := d.receive(r)
-	if err != nil {
-		return err
-	}
-
-	source, err := s.source(d.change)
-	if err != nil {
-		return err
-	}
-
-	if !d.change.Known() { // reading its groups takes a part of the time for which it may be held
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
-		defer cancel()
-	}
-	d.concerns, err = s.concerned(ctx, d.change, source)
-	d.change = d.change.Forget()
+	understanding, cancel := context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
+	defer cancel()
+	known, err := s.understand(understanding, r, d)
 	if err != nil || len(d.concerns) == 0 { // it belonged to no counter before, and does not now
 		return err
+	}
+	if !known { // reading its groups took a part of the time for which it may be held
+		ctx = understanding
 	}
 
 	database, err := s.database(ctx, d.change.Database)
@@ -80,6 +70,41 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 	event := rollup.Event{ID: d.change.ID, UpdateTime: d.change.UpdateTime}
 	d.ending, err = database.coalescer.Changed(ctx, event, d.concerns...)
 	return err
+}
+
+// understand reads and decodes the event, and finds out which counters it is about. Until then the
+// event takes the memory of its documents, so large events may have to wait for one another here.
+// It reports whether the event held its documents.
+func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) (known bool, err error) {
+	size := sizeOf(r)
+	err = s.memory.Acquire(ctx, size)
+	if err != nil {
+		return false, fmt.Errorf("waiting for memory for an event of %d bytes: %w", size, context.Cause(ctx))
+	}
+	defer s.memory.Release(size)
+
+	err = d.receive(r)
+	if err != nil {
+		return false, err
+	}
+	s.echo(ctx, r, d)
+
+	source, err := s.source(d.change)
+	if err != nil {
+		return false, err
+	}
+	known = d.change.Known()
+	d.concerns, err = s.concerned(ctx, d.change, source)
+	d.change = d.change.Forget()
+	return known, err
+}
+
+// sizeOf returns how many bytes of memory count for the event in a request.
+func sizeOf(r *http.Request) int64 {
+	if r.ContentLength < 0 { // unknown
+		return trigger.MaxBody
+	}
+	return min(r.ContentLength, trigger.MaxBody)
 }
 
 // receive reads the event from the request, and decodes the change that it tells of. After an error
@@ -93,6 +118,32 @@ func (d *delivery) receive(r *http.Request) error {
 	event.Data = nil
 	d.event = event
 	return err
+}
+
+// recorded matches the documents whose events tally demo --record wants to see.
+var recorded = regexp.MustCompile(`(^|/)tally-demo-[a-z0-9]+-record/`)
+
+// echoPause is the shortest time between two lines of echo. Any client may write such documents,
+// and a line is billed.
+const echoPause = time.Minute
+
+// echo logs how an event of a document for tally demo --record came: the headers that say what it
+// is, and its size. It logs no other header, and nothing of the document.
+func (s *service) echo(ctx context.Context, r *http.Request, d *delivery) {
+	last := s.echoed.Load()
+	pausing := last != 0 && d.began.Sub(time.Unix(0, last)) < echoPause
+	if pausing || !recorded.MatchString(d.change.Path()) || !s.echoed.CompareAndSwap(last, d.began.UnixNano()) {
+		return
+	}
+
+	headers := make(map[string]string)
+	for name, values := range r.Header {
+		if strings.HasPrefix(name, "Ce-") || slices.Contains([]string{"Content-Type", "Content-Length", "User-Agent", "Traceparent"}, name) {
+			headers[name] = strings.Join(values, ", ")
+		}
+	}
+	s.logger.InfoContext(ctx, "event of a demo", "event_id", d.event.ID, "query", r.URL.RawQuery, "headers", headers,
+		"bytes", r.ContentLength, "committed", d.change.Committed, "received", d.began)
 }
 
 // source returns the document that changed. It returns an error if its database is not served here,

@@ -12,11 +12,14 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -43,6 +46,68 @@ func TestHoldLimit(t *testing.T) {
 	if lines := w.log.lines("event not acknowledged", `"event_id":"e1"`, `"counter":"rollups/c"`); len(lines) != 1 {
 		t.Errorf("got %d lines of the event, want 1:\n%s", len(lines), &w.log)
 	}
+}
+
+// Large events are read and decoded one after another, because together they would not fit into the
+// memory of an instance.
+func TestLargeEventsWait(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		large := func(id string) (*http.Request, *io.PipeWriter) {
+			body, writer := io.Pipe()
+			r := event(w.t, id, project, "(default)", "counters/c/shards/0")
+			r.Body, r.ContentLength = body, trigger.MaxBody
+			return r, writer
+		}
+		read := func(writer *io.PipeWriter) (isRead func() bool) {
+			var done atomic.Bool
+			go func() {
+				_, _ = writer.Write([]byte{1}) // until somebody reads it
+				done.Store(true)
+			}()
+			return done.Load
+		}
+
+		first, firstBody := large("first")
+		second, secondBody := large("second")
+		var all sync.WaitGroup
+		firstRead, secondRead := read(firstBody), read(secondBody)
+		all.Go(func() { w.deliver(first) })
+		synctest.Wait()
+		all.Go(func() { w.deliver(second) })
+		synctest.Wait()
+		if !firstRead() || secondRead() {
+			w.t.Errorf("the first is read: %v, the second: %v; want the first alone", firstRead(), secondRead())
+		}
+
+		_ = firstBody.Close()
+		synctest.Wait()
+		if !secondRead() {
+			w.t.Error("the second is not read when the first is decoded")
+		}
+		_ = secondBody.Close()
+		all.Wait()
+	})
+}
+
+// An event that waits for memory fails when it was held for the hold limit.
+func TestLargeEventIsNotHeldForever(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		body, writer := io.Pipe()
+		stuck := event(w.t, "stuck", project, "(default)", "counters/c/shards/0")
+		stuck.Body, stuck.ContentLength = body, trigger.MaxBody
+		var all sync.WaitGroup
+		all.Go(func() { w.deliver(stuck) })
+		synctest.Wait()
+
+		status, after := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0"))
+		if status != http.StatusInternalServerError || after != 8*time.Second {
+			w.t.Errorf("status %d after %v, want 500 after the hold limit of 8 s", status, after)
+		}
+		_ = writer.Close()
+		all.Wait()
+	})
 }
 
 // An event that changes no total costs no call once its database was looked at: of a route, the
@@ -92,6 +157,40 @@ func TestEditsCostNothing(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 	})
+}
+
+// How an event of a document for tally demo --record came is logged, at most once a minute, without
+// the sender's credentials.
+func TestEcho(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		for i, step := range []struct {
+			path  string
+			pause time.Duration
+			lines int // by now
+		}{
+			{"counters/c/shards/0", 0, 0},
+			{"counters/tally-demo-x4kq2mzc/shards/0", 0, 0},
+			{"counters/tally-demo-x4kq2mzc-record/shards/0", 0, 1},
+			{"counters/tally-demo-aaaa-record/shards/0", 59 * time.Second, 1},
+			{"counters/tally-demo-x4kq2mzc-record/shards/1", time.Second, 2},
+		} {
+			time.Sleep(step.pause)
+			r := event(w.t, fmt.Sprint("e", i), project, "(default)", step.path)
+			r.Header.Set("Authorization", "Bearer secret")
+			if status, _ := w.deliver(r); status != http.StatusOK {
+				w.t.Errorf("%s: status %d", step.path, status)
+			}
+			if lines := w.log.lines(`"event of a demo"`); len(lines) != step.lines {
+				w.t.Errorf("%s: %d lines, want %d: %s", step.path, len(lines), step.lines, lines)
+			}
+		}
+	})
+
+	want := []string{`"event_id":"e2"`, `"Ce-Document":"counters/tally-demo-x4kq2mzc-record/shards/0"`, `"Content-Type":"application/protobuf"`, `"bytes":`}
+	if lines := w.log.lines(want...); len(lines) != 1 || strings.Contains(w.log.String(), "secret") {
+		t.Errorf("%d lines have %s:\n%s", len(lines), want, w.log.String())
+	}
 }
 
 // A database that does not open holds an event for no longer.

@@ -170,11 +170,11 @@ func (s *store) RollUps(ctx context.Context, template *rollup.Template, from str
 	return s.Store.RollUps(ctx, template, from, limit)
 }
 
-func (s *store) All(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s *store) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
 	if s.lister != nil {
 		return rollup.Page{}, s.lister
 	}
-	return s.Store.All(ctx, template, from, limit)
+	return s.Store.Missing(ctx, r, from, limit)
 }
 
 func (s *store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error) {

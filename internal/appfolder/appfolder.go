@@ -9,9 +9,9 @@
 // [Folder.Explain] adds the place to errors that only the functions' own code can find, such as
 // those of a route.
 //
-// From the bottom up: file.go reads files and refuses what is no plain file; reader.go reads the
-// parsed YAML and notes where each key is; settings.go checks the values; schema.go describes them
-// to editors.
+// From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
+// reader.go reads the parsed YAML and notes where each key is; settings.go checks the values;
+// schema.go describes them to editors.
 package appfolder
 
 import (
@@ -20,8 +20,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,17 +42,20 @@ type Folder struct {
 	Firebase  string // path of firebase.json; "": there is none
 
 	places places // in tally.yaml
+	dir    string // where the search began
+	user   int    // who runs this
 }
 
 // Find reads a tally.yaml: the one that file names, or if file is empty, the nearest in dir or in a
 // folder above it. It refuses a tally.yaml that it finds above dir if that belongs to another user
-// or everybody may write it. Find also looks for firebase.json, in dir or above. The error names
-// the file.
+// or everybody may write it. Find also looks for firebase.json, in dir or above. The methods that
+// read it, or the .firebaserc next to it, refuse them for the same reasons. No file may be a link
+// out of its folder. Errors name the file.
 func Find(dir, file string) (*Folder, error) { return find(dir, file, os.Getuid()) }
 
 // find does the work of Find. user is the id of the user who runs it.
 func find(dir, file string, user int) (*Folder, error) {
-	f := &Folder{File: file, Firebase: above(dir, "firebase.json")}
+	f := &Folder{File: file, Firebase: above(dir, "firebase.json"), dir: dir, user: user}
 	switch {
 	case file == "":
 		f.File = above(dir, FileName)
@@ -61,12 +66,12 @@ func find(dir, file string, user int) (*Folder, error) {
 		return f, nil
 	}
 
-	var check func(os.FileInfo) error // nil: the user has named the file, or it is in the folder itself
 	f.Elsewhere = filepath.Dir(f.File) != dir
-	if file == "" && f.Elsewhere {
-		check = func(info os.FileInfo) error { return checkOwner(info, user, f.File) }
+	check := f.ownerCheck(f.File, "go to its folder, or name it: --config "+f.File)
+	if file != "" {
+		check = nil // the user means it
 	}
-	text, err := read(f.File, maxSettings, check)
+	text, err := read(openInFolder, f.File, maxSettings, check)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +83,19 @@ func find(dir, file string, user int) (*Folder, error) {
 	return f, nil
 }
 
-// checkOwner returns an error, which says what to do, unless the file may be trusted.
-func checkOwner(info os.FileInfo, user int, file string) error {
-	err := trusted(info, user)
-	if err != nil {
-		return fmt.Errorf("%w, and it is above this folder, so it is not taken: if you know what it says, go to its folder, or name it: --config %s", err, file)
+// ownerCheck returns a check that refuses a file above the folder unless it may be trusted. It
+// returns nil for a file in the folder itself. The error ends with the remedy.
+func (f *Folder) ownerCheck(file, remedy string) func(os.FileInfo) error {
+	if filepath.Dir(file) == f.dir {
+		return nil
 	}
-	return nil
+	return func(info os.FileInfo) error {
+		err := trusted(info, f.user)
+		if err != nil {
+			return fmt.Errorf("%w, and it is above this folder, so it is not taken: if you know what it says, %s", err, remedy)
+		}
+		return nil
+	}
 }
 
 // Place returns the beginning of a message about a key of tally.yaml, such as "env.TALLY_BURST":
@@ -98,7 +109,7 @@ func (f *Folder) Project() (string, error) {
 	}
 
 	var config struct{ Projects struct{ Default string } }
-	err := readJSON(filepath.Join(filepath.Dir(f.Firebase), ".firebaserc"), &config)
+	err := f.readJSON(filepath.Join(filepath.Dir(f.Firebase), ".firebaserc"), &config)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
@@ -106,10 +117,11 @@ func (f *Folder) Project() (string, error) {
 }
 
 // readJSON reads a file of the Firebase CLI's, which may hold comments. Its error names the file.
-func readJSON(file string, into any) error {
-	data, err := ReadJSON(file)
+func (f *Folder) readJSON(file string, into any) error {
+	check := f.ownerCheck(file, "go to its folder, or write a firebase.json of your own here, such as {}")
+	data, err := read(openInFolder, file, maxJSON, check)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return err
 	}
 	data, err = hujson.Standardize(data)
 	if err != nil {
@@ -147,8 +159,17 @@ type Address struct {
 	Port int    // 0: firebase.json names none
 }
 
+// Loopback reports whether the address is one that no other machine has.
+func (a Address) Loopback() bool {
+	addr, err := netip.ParseAddr(a.Host)
+	return err == nil && addr.IsLoopback()
+}
+
 // emulatorHost is where the Firebase CLI has an emulator listen if firebase.json does not say it.
 const emulatorHost = "127.0.0.1"
+
+// hostName matches an address or a name, also none.
+var hostName = regexp.MustCompile(`^[a-zA-Z0-9.:_%-]*$`)
 
 // Emulator returns where one of Firebase's emulators listens, such as "firestore", as firebase.json
 // says it. The host of an emulator that listens on all addresses of the machine is 127.0.0.1.
@@ -159,7 +180,7 @@ func (f *Folder) Emulator(name string) (Address, error) {
 	}
 
 	var config struct{ Emulators map[string]json.RawMessage } // some are no emulators, such as singleProjectMode
-	err := readJSON(f.Firebase, &config)
+	err := f.readJSON(f.Firebase, &config)
 	if err != nil {
 		return at, err
 	}
@@ -170,10 +191,13 @@ func (f *Folder) Emulator(name string) (Address, error) {
 
 	err = json.Unmarshal(text, &at)
 	if err != nil {
-		return at, fmt.Errorf("%s: emulators.%s: %w", f.Firebase, name, err)
+		return Address{}, fmt.Errorf("%s: emulators.%s: %w", f.Firebase, name, err)
 	}
 	if at.Port < 0 || at.Port > 65535 {
-		return at, fmt.Errorf("%s: emulators.%s.port: %d: want a port up to 65535", f.Firebase, name, at.Port)
+		return Address{}, fmt.Errorf("%s: emulators.%s.port: %d: want a port up to 65535", f.Firebase, name, at.Port)
+	}
+	if !hostName.MatchString(at.Host) {
+		return Address{}, fmt.Errorf("%s: emulators.%s.host: %q is no host", f.Firebase, name, at.Host)
 	}
 	if slices.Contains([]string{"", "localhost", "0.0.0.0", "::"}, at.Host) {
 		at.Host = emulatorHost
@@ -213,7 +237,7 @@ func (f *Folder) Database(id string) (Database, error) {
 // one without a list around it, which is the default database.
 func (f *Folder) databases() ([]Database, error) {
 	var config struct{ Firestore json.RawMessage }
-	err := readJSON(f.Firebase, &config)
+	err := f.readJSON(f.Firebase, &config)
 	if err != nil || config.Firestore == nil {
 		return nil, err
 	}

@@ -99,6 +99,8 @@ func TestEmulator(t *testing.T) {
 		{`{"emulators": {"auth": {"host": "localhost", "port": 9199}}}`, "auth", Address{"127.0.0.1", 9199}, ""},
 		{`{"emulators": {"firestore": {"host": "0.0.0.0"}}}`, "firestore", Address{"127.0.0.1", 0}, ""},
 		{`{"emulators": {"firestore": {"host": "::1", "port": 1}}}`, "firestore", Address{"::1", 1}, ""},
+		{`{"emulators": {"auth": {"host": "a\u001b[2J", "port": 1}}}`, "auth", Address{}, place + "auth.host: \"a\\x1b[2J\" is no host"},
+		{`{"emulators": {"firestore": {"host": "127.1.2.3", "port": 1}}}`, "firestore", Address{"127.1.2.3", 1}, ""},
 		{`{"hosting": {}}`, "firestore", Address{"127.0.0.1", 0}, ""},
 		{`{"emulators": {"firestore": {"port": "9150"}}}`, "firestore", Address{}, place + "firestore: json: cannot unmarshal string"},
 		{`{"emulators": {"firestore": {"port": 65536}}}`, "firestore", Address{}, place + "firestore.port: 65536: want a port up to 65535"},
@@ -109,8 +111,19 @@ func TestEmulator(t *testing.T) {
 		switch {
 		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
 			t.Errorf("%s: %v; want %q in it", test.file, err, test.err)
-		case test.err == "" && (got != test.want || err != nil):
+		case test.err == "" && (got != test.want || err != nil || !got.Loopback()):
 			t.Errorf("%s: %s: %+v, %v; want %+v", test.file, test.name, got, err, test.want)
+		}
+	}
+}
+
+// A name may mean any machine, whatever it begins with.
+func TestEmulatorElsewhere(t *testing.T) {
+	for _, host := range []string{"10.0.0.5", "192.0.2.1", "firestore", "localhost.example.com", "127.0.0.1.example.com", "fe80::1%eth0", "169.254.169.254"} {
+		f := nearest(t, write(t, map[string]string{"firebase.json": `{"emulators": {"firestore": {"host": "` + host + `"}}}`}))
+		at, err := f.Emulator("firestore")
+		if err != nil || at.Host != host || at.Loopback() {
+			t.Errorf("%s: %v, loopback %t, %v", host, at, at.Loopback(), err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package appfolder
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,20 +14,43 @@ const (
 	maxJSON  = 1 << 20   // of firebase.json, .firebaserc and firestore.indexes.json
 )
 
+// errLink says that a link leads out of its folder.
+var errLink = errors.New("is a link out of its folder, which is not followed: put the file itself here")
+
 // ReadRules reads a file of security rules. It refuses anything but a regular file of at most
 // MaxRules.
 func ReadRules(file string) (string, error) {
-	text, err := read(file, MaxRules, nil)
+	text, err := read(os.Open, file, MaxRules, nil)
 	return string(text), err
 }
 
 // ReadJSON reads a JSON file of the Firebase CLI's. It refuses anything but a regular file of at
 // most 1 MB.
-func ReadJSON(file string) ([]byte, error) { return read(file, maxJSON, nil) }
+func ReadJSON(file string) ([]byte, error) { return read(os.Open, file, maxJSON, nil) }
+
+// openInFolder opens a file. It follows no link out of the file's folder: somebody else's link
+// could lead to any file that the user may read, and errors quote what they cannot read.
+func openInFolder(file string) (*os.File, error) {
+	folder, err := os.OpenRoot(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+
+	f, err := folder.Open(filepath.Base(file))
+	if err == nil {
+		return f, nil
+	}
+	info, errLstat := os.Lstat(file)
+	if errLstat == nil && info.Mode().Type() == os.ModeSymlink {
+		return nil, fmt.Errorf("%s: %w", file, errLink)
+	}
+	return nil, err
+}
 
 // read reads a regular file of at most so many bytes. Anything else, such as a device or a pipe,
 // may have no end. check, unless nil, may refuse the file by its owner and mode.
-func read(file string, most int64, check func(os.FileInfo) error) ([]byte, error) {
+func read(open func(string) (*os.File, error), file string, most int64, check func(os.FileInfo) error) ([]byte, error) {
 	info, err := os.Stat(file) // before it is opened: opening a pipe would wait
 	if err != nil {
 		return nil, err
@@ -35,7 +59,7 @@ func read(file string, most int64, check func(os.FileInfo) error) ([]byte, error
 		return nil, fmt.Errorf("%s: is no regular file: name one", file)
 	}
 
-	f, err := os.Open(file)
+	f, err := open(file)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package appfolder
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,6 +56,109 @@ func TestSettingsOfOthers(t *testing.T) {
 	}
 }
 
+// Files of the Firebase CLI's above the folder are taken on the same condition, when something of
+// them is wanted.
+func TestFirebaseFilesOfOthers(t *testing.T) {
+	dir := write(t, map[string]string{
+		"firebase.json": `{"firestore": {"rules": "a.rules"}, "emulators": {"firestore": {"port": 9150}}}`,
+		".firebaserc":   `{"projects": {"default": "shop"}}`, "below/x": "",
+	})
+	below, me := filepath.Join(dir, "below"), os.Getuid()
+	for _, test := range []struct {
+		what   string
+		dir    string
+		user   int
+		mode   os.FileMode
+		reason string // in the errors; "": the files are taken
+	}{
+		{"mine, above", below, me, 0o664, ""},
+		{"somebody's, above", below, me + 1, 0o644, "it belongs to user " + strconv.Itoa(me) + " and not to you"},
+		{"everybody's, above", below, me, 0o666, "everybody may write it (chmod o-w"},
+		{"somebody's, here", dir, me + 1, 0o644, ""},
+		{"everybody's, here", dir, me, 0o666, ""},
+	} {
+		for _, name := range []string{"firebase.json", ".firebaserc"} {
+			if err := os.Chmod(filepath.Join(dir, name), test.mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := find(test.dir, "", test.user)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		project, errProject := f.Project()
+		at, errEmulator := f.Emulator("firestore")
+		database, errDatabase := f.Database("(default)")
+		if test.reason == "" {
+			if project != "shop" || at.Port != 9150 || database.Rules != filepath.Join(dir, "a.rules") {
+				t.Errorf("%s: %q, %v, %v; %v, %v, %v; want them taken", test.what, project, at, database, errProject, errEmulator, errDatabase)
+			}
+			continue
+		}
+		for name, err := range map[string]error{".firebaserc": errProject, "firebase.json": errors.Join(errEmulator, errDatabase)} {
+			for _, want := range []string{filepath.Join(dir, name) + ": " + test.reason, "go to its folder, or write a firebase.json of your own here"} {
+				if err == nil || strings.Count(err.Error(), want) != strings.Count(err.Error(), "\n")+1 {
+					t.Errorf("%s: %v; want %q in each", test.what, err, want)
+				}
+			}
+		}
+		if project != "" || at.Port != 0 || database.Rules != "" {
+			t.Errorf("%s: %q, %v, %v; want nothing taken", test.what, project, at, database)
+		}
+	}
+}
+
+// A link may lead to any file that the user may read. So one that leads out of its folder is not
+// followed, and no error shows what is there.
+func TestLinksOutOfTheFolder(t *testing.T) {
+	elsewhere := write(t, map[string]string{"secret": "root:$6$secret", "mine.json": `{"projects": {"default": "shop"}}`})
+	for _, test := range []struct {
+		name, to string
+		inside   bool
+	}{
+		{"tally.yaml", filepath.Join(elsewhere, "secret"), false},
+		{"tally.yaml", "../" + filepath.Base(elsewhere) + "/secret", false},
+		{"tally.yaml", "real/tally.yaml", true},
+		{".firebaserc", filepath.Join(elsewhere, "mine.json"), false},
+		{".firebaserc", "real/rc", true},
+		{"firebase.json", filepath.Join(elsewhere, "secret"), false},
+		{"firebase.json", "real/firebase.json", true},
+	} {
+		files := map[string]string{
+			"tally.yaml": "cadence: 1s", "firebase.json": `{"emulators": {"firestore": {"port": 9150}}}`, ".firebaserc": `{"projects": {"default": "shop"}}`,
+			"real/tally.yaml": "cadence: 2s", "real/rc": `{"projects": {"default": "real"}}`, "real/firebase.json": `{"emulators": {"firestore": {"port": 9151}}}`,
+		}
+		delete(files, test.name)
+		dir := write(t, files)
+		file := filepath.Join(dir, test.name)
+		if err := os.Symlink(test.to, file); err != nil {
+			t.Fatal(err)
+		}
+
+		said := ""
+		for _, named := range []string{"", "tally.yaml"} {
+			f, err := Find(dir, named)
+			if err == nil {
+				project, errProject := f.Project()
+				at, errEmulator := f.Emulator("firestore")
+				err = errors.Join(errProject, errEmulator)
+				said += f.Settings.Cadence + " " + project + " " + strconv.Itoa(at.Port) + "\n"
+			}
+			want := file + ": is a link out of its folder, which is not followed"
+			switch {
+			case test.inside && err != nil:
+				t.Errorf("%s to %s: %v; want it followed", test.name, test.to, err)
+			case !test.inside && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "root:")):
+				t.Errorf("%s to %s: %v; want %q", test.name, test.to, err, want)
+			}
+		}
+		if test.inside && !strings.Contains(said, "2s shop 9150") && !strings.Contains(said, "1s real 9150") && !strings.Contains(said, "1s shop 9151") {
+			t.Errorf("%s to %s: read %q, which is not what the link leads to", test.name, test.to, said)
+		}
+	}
+}
+
 // What is no regular file, and may have no end, is not opened; what is too large is not read to its
 // end.
 func TestFilesThatAreNotRead(t *testing.T) {
@@ -73,7 +177,10 @@ func TestFilesThatAreNotRead(t *testing.T) {
 	rules := func(file string) error { _, err := ReadRules(file); return err }
 	settings := func(file string) error { _, err := Find(dir, file); return err }
 	firebase := func(string) error {
-		_, err := (&Folder{Firebase: at("firebase.json")}).Database("(default)")
+		f, err := Find(dir, "")
+		if err == nil {
+			_, err = f.Database("(default)")
+		}
 		return err
 	}
 	for _, test := range []struct {

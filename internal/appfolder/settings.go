@@ -64,14 +64,30 @@ func parse(file string, text []byte) (s Settings, p places, err error) {
 	for _, m := range s.mistakes() {
 		r.problems = append(r.problems, fmt.Errorf("%s%s: %s", r.places.keys[m.key].in(file), m.key, m.reason))
 	}
-	return s, r.places, errors.Join(r.problems...)
+	return s, r.places, FirstOf(r.problems)
 }
+
+// maxMistakes is how many mistakes of a file are told.
+const maxMistakes = 10
+
+// FirstOf joins the first ten of a file's mistakes, and says how many more there are. It returns
+// nil if there are none.
+func FirstOf(mistakes []error) error {
+	more := len(mistakes) - maxMistakes
+	if more <= 0 {
+		return errors.Join(mistakes...)
+	}
+	return errors.Join(append(mistakes[:maxMistakes:maxMistakes], fmt.Errorf("and %d more mistakes", more))...)
+}
+
+// lineEnds makes each end of a line that YAML knows one character.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // blank returns the number of the line, from 1 on, that is the last of maxBlank blank lines in a
 // row; 0 if there is none.
 func blank(text string) int {
 	n, inRow := 0, 0
-	for line := range strings.Lines(text) {
+	for line := range strings.SplitSeq(lineEnds.Replace(text), "\n") {
 		n++
 		inRow++
 		if strings.TrimSpace(line) != "" {

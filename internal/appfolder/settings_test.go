@@ -32,6 +32,9 @@ func TestMistakenValues(t *testing.T) {
 		{"env: &e\n  TALLY_BURST: 1", "t.yaml:1:6: tally.yaml takes no anchors (&) and aliases (*): write the value out"},
 		{"cadence: 1s\nenv: *e", "t.yaml:2:6: tally.yaml takes no anchors (&) and aliases (*): write the value out"},
 		{"routes: |\n" + strings.Repeat(" \n", 100), "t.yaml:101:1: 100 blank lines end here: delete them"},
+		{"routes: |\r\n" + strings.Repeat(" \r\n", 100), "t.yaml:101:1: 100 blank lines end here: delete them"},
+		{"routes: |\r" + strings.Repeat("\r", 100), "t.yaml:101:1: 100 blank lines end here: delete them"},
+		{"routes: |\n" + strings.Repeat("\n\r", 100), "t.yaml:101:1: 100 blank lines end here: delete them"},
 		{"", "<nil>"},
 		{"routes: a/{a} -> b/{a} : c", "t.yaml:1:9: text with a colon and a space in it stands in quotes; for routes, write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  - a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:5: a route in a list stands in quotes, because of its colons: - 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'"},
@@ -63,6 +66,27 @@ func TestMistakenValues(t *testing.T) {
 		_, _, err := parse("t.yaml", []byte(test.text))
 		if got := fmt.Sprint(err); got != test.want {
 			t.Errorf("%q:\n got %s\nwant %s", test.text, got, test.want)
+		}
+	}
+}
+
+// However many mistakes there are, ten are told.
+func TestFewErrors(t *testing.T) {
+	var unknown, numbers, variables strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&unknown, "key%d: x\n", i)
+		fmt.Fprintf(&numbers, "- [x]\n")
+		fmt.Fprintf(&variables, "  PATH%d: x\n", i)
+	}
+	for _, test := range []struct{ text, tenth string }{
+		{unknown.String(), `t.yaml:10:1: there is no key "key9"`},
+		{"databases:\n" + numbers.String(), "t.yaml:11:3: databases: want text in the list"},
+		{"env:\n" + variables.String(), "env.PATH106: only names in capitals"},
+	} {
+		_, _, err := parse("t.yaml", []byte(test.text))
+		lines := strings.Split(fmt.Sprint(err), "\n")
+		if len(lines) != 11 || !strings.Contains(lines[9], test.tenth) || lines[10] != "and 990 more mistakes" {
+			t.Errorf("%.20q: %d lines, the last are %q; want 11 lines, %q and how many more there are", test.text, len(lines), lines[max(0, len(lines)-2):], test.tenth)
 		}
 	}
 }
@@ -153,7 +177,7 @@ func hostile(length int) map[string]string {
 	} {
 		texts[name] = strings.Repeat(unit, length/len(unit))
 	}
-	for name, unit := range map[string]string{"empty lines": "\n", "blank lines": " \n", "text": " x\n", "commas": ","} {
+	for name, unit := range map[string]string{"empty lines": "\n", "blank lines": " \n", "returns": "\r", "blank returns": " \r", "both ends": "\r\n", "text and returns": " x\r", "text": " x\n", "commas": ","} {
 		texts[name] = "routes: |\n" + strings.Repeat(unit, (length-10)/len(unit))
 	}
 	return texts
@@ -168,7 +192,7 @@ func TestHostileTexts(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, _, err := parse("t.yaml", []byte(text))
 			runtime.ReadMemStats(&after)
-			if err == nil && name != "documents" && name != "text" {
+			if err == nil && name != "documents" && name != "text" && name != "text and returns" {
 				t.Error("no error")
 			}
 			const most = 256 << 20 // bytes

@@ -1,14 +1,12 @@
 package deploy
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,7 +18,7 @@ const module = "github.com/firestore-tally/tally"
 
 // An Upload is Tally's source, which the functions are built from.
 type Upload struct {
-	Version string // such as "v1.2.3" or "v1.2.3-4-g5f3a2c1-dirty"; "": none is known
+	Version string // such as "v1.2.3", or a commit such as "5f3a2c1d0e9b"; "": none is known
 	Hash    string // of the files; deployed functions carry that of their own source
 
 	own    fs.FS  // what the program carries; nil: the folder is somebody's
@@ -39,7 +37,7 @@ func OwnUpload(files fs.FS, version string) (*Upload, error) {
 
 // ReadUpload returns the part of the folder that is uploaded. It is an error if the folder does not
 // hold Tally's source.
-func ReadUpload(ctx context.Context, folder string) (*Upload, error) {
+func ReadUpload(folder string) (*Upload, error) {
 	hash, err := sourceHash(os.DirFS(folder))
 	if errors.Is(err, errNoSource) {
 		return nil, fmt.Errorf("%s does not hold Tally's source, which the functions are built from; leave --source out, or name a folder that does:\n  git clone https://%s", folder, module)
@@ -52,7 +50,7 @@ func ReadUpload(ctx context.Context, folder string) (*Upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Upload{Version: version(ctx, folder), Hash: hash, folder: folder}, nil
+	return &Upload{Version: version(folder), Hash: hash, folder: folder}, nil
 }
 
 // String says in words which source it is, with its version and hash.
@@ -123,22 +121,13 @@ func (u *Upload) isIn(folder string) bool {
 	return err == nil && hash == u.Hash
 }
 
-// version returns the version of a folder of Go's module cache, or else what git says of it; "" if
-// neither tells one.
-func version(ctx context.Context, folder string) string {
+// version returns the version of a folder of Go's module cache, or else of the commit that is
+// checked out there; "" if neither is known.
+func version(folder string) string {
 	if _, v, ok := strings.Cut(filepath.Base(folder), "@"); ok {
 		return v
 	}
-	if _, err := os.Stat(filepath.Join(folder, ".git")); err != nil {
-		return "" // a repository above the folder says nothing of it
-	}
-
-	// The folder may be somebody else's, and a monitor of its files could be any program.
-	described, err := exec.CommandContext(ctx, "git", "-C", folder, "-c", "core.fsmonitor=false", "describe", "--tags", "--always", "--dirty").Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(described))
+	return commitVersion(folder)
 }
 
 // sourceHash returns a hash of the files that the functions are built from. It stays the same if a

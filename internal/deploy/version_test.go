@@ -90,7 +90,7 @@ func TestOwnUpload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := ReadUpload(t.Context(), f)
+		read, err := ReadUpload(f)
 		if err != nil || read.Hash != u.Hash {
 			t.Fatalf("%s: %v, %v; want hash %s", f, read, err, u.Hash)
 		}

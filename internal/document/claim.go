@@ -24,9 +24,13 @@ const (
 )
 
 // ClaimPath returns the path of the claim of the counter whose roll-up is at the path rollUp.
-func ClaimPath(rollUp string) string {
+func ClaimPath(rollUp string) string { return ClaimsCollection + "/" + IDOf(rollUp) }
+
+// IDOf returns an id for a document about the counter whose roll-up is at the path rollUp. It is a
+// hash, because an id has less room than a path.
+func IDOf(rollUp string) string {
 	hash := sha256.Sum256([]byte(rollUp))
-	return ClaimsCollection + "/" + hex.EncodeToString(hash[:16])
+	return hex.EncodeToString(hash[:16])
 }
 
 // Encode returns the claim's fields. rollUp is the path of the counter's roll-up. The claim's text

@@ -101,11 +101,20 @@ func DecodeTally(value any) Tally {
 	t.Routes, _ = fields["routes"].(string)
 	t.Totals = texts(fields["totals"])
 	t.Former = texts(fields["former"])
-	took, _ := fields["took"].(int64)
-	t.Took = time.Duration(took) * time.Microsecond
+	t.Took = time.Duration(integer(fields["took"])) * time.Microsecond
 	t.Turns = decodeTurns(fields["turns"])
 	return t
 }
+
+// Equal reports whether t and other say the same.
+func (t Tally) Equal(other Tally) bool {
+	sameTimes := t.AsOf.Equal(other.AsOf) && t.PacedUntil.Equal(other.PacedUntil)
+	sameNumbers := t.NumShards == other.NumShards && t.Took == other.Took
+	sameNames := t.Routes == other.Routes && slices.Equal(t.Totals, other.Totals) && slices.Equal(t.Former, other.Former)
+	return sameTimes && sameNumbers && sameNames && slices.EqualFunc(t.Turns, other.Turns, Turn.equal)
+}
+
+func (t Turn) equal(other Turn) bool { return t.Routes == other.Routes && t.AsOf.Equal(other.AsOf) }
 
 // Covers reports whether AsOf holds for the total of that name.
 func (t Tally) Covers(name string) bool { return slices.Contains(t.Totals, name) }

@@ -2,6 +2,7 @@ package document_test
 
 import (
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func TestTally(t *testing.T) {
 			"took": 0.5, "turns": []any{7, map[string]any{"routes": "5f0c"}, map[string]any{"as_of": at}, map[string]any{"routes": "0f5c", "as_of": at}}},
 			document.Tally{Former: []string{"count"}, Turns: []document.Turn{{Routes: "0f5c", AsOf: at}}}},
 		{"an integer as a double", map[string]any{"num_shards": 7.0}, document.Tally{NumShards: 7}},
+		{"a double of microseconds", map[string]any{"took": 15000.0}, document.Tally{Took: 15 * time.Millisecond}},
 		{"-0.0", map[string]any{"num_shards": math.Copysign(0, -1)}, document.Tally{}},
 		{"a negative double", map[string]any{"num_shards": -7.0}, document.Tally{NumShards: -7}},
 		{"the largest double that is one integer only", map[string]any{"num_shards": 0x1p53 - 1}, document.Tally{NumShards: 1<<53 - 1}},
@@ -43,5 +45,32 @@ func TestTally(t *testing.T) {
 	}
 	if !whole.Covers("views") || whole.Covers("count") {
 		t.Error("as_of speaks for the totals that are kept, and for no former one")
+	}
+}
+
+// Two tallies are equal if all of their parts are. Whatever is added to a Tally must be compared.
+func TestTallyEqual(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+	whole := document.Tally{AsOf: at, NumShards: 7, PacedUntil: at.Add(time.Second), Routes: "5f0c", Totals: []string{"likes"}, Former: []string{"count"},
+		Took: 15 * time.Millisecond, Turns: []document.Turn{{Routes: "0f5c", AsOf: at}}}
+	same := document.DecodeTally(whole.Encode())
+	same.AsOf = same.AsOf.In(time.FixedZone("elsewhere", 3600))
+	if !whole.Equal(same) || !(document.Tally{}).Equal(document.DecodeTally(nil)) {
+		t.Error("a tally differs from itself")
+	}
+
+	for i := range reflect.TypeFor[document.Tally]().NumField() {
+		part := whole
+		reflect.ValueOf(&part).Elem().Field(i).SetZero()
+		if whole.Equal(part) || part.Equal(whole) {
+			t.Errorf("a tally without its %s is equal", reflect.TypeFor[document.Tally]().Field(i).Name)
+		}
+	}
+	for _, turn := range []document.Turn{{Routes: "e1d2", AsOf: at}, {Routes: "0f5c", AsOf: at.Add(1)}} {
+		other := whole
+		other.Turns = []document.Turn{turn}
+		if whole.Equal(other) {
+			t.Errorf("a tally with another turn is equal: %v", turn)
+		}
 	}
 }

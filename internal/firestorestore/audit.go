@@ -1,17 +1,29 @@
 package firestorestore
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// pageTime is how long a page of counters makes further queries. If queries are slow, the page
+	// ends before its caller's deadline, and what it has found is not lost. It matters where each
+	// query takes long: an emulator may go through thousands of documents for one.
+	pageTime = 10 * time.Second
+
+	// queriesAtOnce is how many queries are made at once: enough to hide Firestore's latency.
+	queriesAtOnce = 8
 )
 
 // Counters returns up to limit counters that have shards by the route, from a place on. The place
@@ -23,25 +35,19 @@ import (
 // belongs to no counter: of another collection with the same name, or with a string that is no
 // group. A page makes at most 2*limit queries, so many such documents make a page short.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
-	pattern := route.Pattern()
-	collection := pattern[:len(pattern)-1]
-	if route.By == "" && lastCapture(collection) < 0 { // there is one counter, with or without shards
-		c, _ := route.Counter(collection.String())
-		return rollup.Page{Found: []rollup.Found{{Counter: c}}}, nil
-	}
+	return s.counters(ctx, route, from, limit, time.Now().Add(pageTime))
+}
 
+// counters is Counters. It makes one query at least, and none that would begin later than a time.
+func (s *Store) counters(ctx context.Context, route *rollup.Route, from string, limit int, until time.Time) (rollup.Page, error) {
 	lane := s.lane(route)
 	page := rollup.Page{Next: from}
-	for queries := 0; len(page.Found) < limit && queries < 2*limit; queries++ {
-		if lane.over(page.Next, "") {
-			page.Next = ""
-			break
-		}
-
-		docs, err := lane.query(page.Next, "").Limit(1).Documents(ctx).GetAll()
+	for len(page.Found) < limit && page.Reads < int64(2*limit) {
+		docs, err := lane.query(page.Next).Limit(1).Documents(ctx).GetAll()
 		if err != nil {
 			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
 		}
+		page.Reads++
 		if len(docs) == 0 {
 			page.Next = ""
 			break
@@ -52,8 +58,111 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 		if ok {
 			page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
 		}
+		if page.Next == "" || time.Now().After(until) {
+			break
+		}
 	}
 	return page, nil
+}
+
+// Missing implements rollup.AuditStore. A counter bills the read that finds it, and that of its
+// roll-up. One without a roll-up bills another read for each earlier route of its template.
+func (s *Store) Missing(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+	page, err := s.Counters(ctx, route, from, limit)
+	if err != nil || len(page.Found) == 0 {
+		return page, err
+	}
+	err = s.readRollUps(ctx, route.Template, &page)
+	if err != nil {
+		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", route.Template, err)
+	}
+	page.Found = slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return !f.RollUp.Tally.AsOf.IsZero() })
+
+	routes := route.Template.Routes
+	for _, earlier := range routes[:slices.Index(routes, route)] {
+		err = s.leaveOut(ctx, earlier, &page)
+		if err != nil {
+			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", earlier, err)
+		}
+	}
+	return page, nil
+}
+
+// readRollUps reads the roll-up documents of a page's counters, in one call.
+func (s *Store) readRollUps(ctx context.Context, t *rollup.Template, page *rollup.Page) error {
+	req := &firestorepb.BatchGetDocumentsRequest{
+		Database:            s.database,
+		Mask:                new(firestorepb.DocumentMask),
+		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
+	}
+	for _, field := range rollUpFields(t) {
+		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
+	}
+	found := make(map[string]*rollup.Found)
+	for i, f := range page.Found {
+		name := s.database + "/documents/" + f.Counter.RollUp
+		req.Documents = append(req.Documents, name)
+		found[name] = &page.Found[i]
+	}
+
+	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
+	if err != nil {
+		return err
+	}
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if answer.Result == nil {
+			continue
+		}
+
+		page.Reads++
+		page.ReadTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)
+		d := answer.GetFound()
+		if d != nil {
+			found[d.Name].RollUp = rollup.RollUpOf(t, decodeFields(d.Fields), d.UpdateTime.AsTime())
+		}
+	}
+}
+
+// leaveOut leaves out of a page the counters that have shards by a route.
+func (s *Store) leaveOut(ctx context.Context, r *rollup.Route, page *rollup.Page) error {
+	has := make([]bool, len(page.Found)) // each goroutine writes its own element
+	asking, all := errgroup.WithContext(ctx)
+	asking.SetLimit(queriesAtOnce)
+	for i, f := range page.Found {
+		if r.By != "" {
+			_, group := r.Grouped(r.Group(f.Counter))
+			if !group { // no document can hold it, and Firestore refuses to look for it
+				continue
+			}
+		}
+		page.Reads++
+		asking.Go(func() error {
+			of := &snapshot{store: s, counter: f.Counter}
+			docs, err := of.documents(r).Select().Limit(1).Documents(all).GetAll()
+			has[i] = len(docs) > 0
+			return err
+		})
+	}
+	err := asking.Wait()
+	if err != nil {
+		return err
+	}
+
+	var left []rollup.Found
+	for i, f := range page.Found {
+		if !has[i] {
+			left = append(left, f)
+		}
+	}
+	page.Found = left
+	return nil
 }
 
 // RollUps implements rollup.AuditStore. It bills one read for each document that its query finds:
@@ -63,18 +172,22 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	if lastCapture(template) < 0 { // one roll-up
 		c, _ := t.Counter(t.String())
 		v, err := s.View(ctx, c)
-		if err != nil || !v.RollUp().Exists() {
+		if err != nil {
 			return rollup.Page{}, err
 		}
-		return rollup.Page{Found: []rollup.Found{{Counter: c, RollUp: v.RollUp()}}, ReadTime: v.ReadTime()}, nil
+		page := rollup.Page{ReadTime: v.ReadTime(), Reads: 1}
+		if v.RollUp().Exists() {
+			page.Found = []rollup.Found{{Counter: c, RollUp: v.RollUp()}}
+		}
+		return page, nil
 	}
 
-	docs, err := s.group(template, from, "").Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
+	docs, err := s.group(template, from).Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
 	}
 
-	var page rollup.Page
+	page := rollup.Page{Reads: int64(max(1, len(docs)))}
 	if len(docs) > 0 {
 		page.ReadTime = docs[0].ReadTime.Truncate(time.Microsecond)
 	}
@@ -93,17 +206,16 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	return page, nil
 }
 
-// group returns a query for the documents behind the path from and before the path end; "" is no
-// limit. It finds all documents whose paths match the segments, which must hold a capture. It also
-// finds documents of other collections that have the same name and lie between. It needs only the
-// index of names.
-func (s *Store) group(segments rollup.Path, from, end string) firestore.Query {
+// group returns a query for the documents behind the path from; "" is the beginning. It finds all
+// documents whose paths match the segments, which must hold a capture. It also finds documents of
+// other collections that have the same name and lie between. It needs only the index of names.
+func (s *Store) group(segments rollup.Path, from string) firestore.Query {
 	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
 	first := segments[:capture].String()
 
 	query := s.client.CollectionGroup(segments[len(segments)-2].Name).
 		OrderBy(firestore.DocumentID, firestore.Asc).
-		EndBefore(s.client.Doc(cmp.Or(end, first+"\x00/"+firstID)))
+		EndBefore(s.client.Doc(first + "\x00/" + firstID))
 
 	if from == "" {
 		return query.StartAt(s.client.Doc(first + "/" + firstID))
@@ -145,42 +257,6 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 // A query may begin or end at an id that does not exist. It may even be one that cannot exist, such
 // as firstID.
 const firstID = "__id-9223372036854775808__"
-
-// comparePaths compares paths as Firestore orders them.
-func comparePaths(a, b string) int {
-	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), compareIDs)
-}
-
-// compareIDs compares ids as Firestore orders them.
-func compareIDs(a, b string) int {
-	m, numericA := numericID(a)
-	n, numericB := numericID(b)
-	switch {
-	case numericA && numericB:
-		return cmp.Compare(m, n)
-	case numericA:
-		return -1
-	case numericB:
-		return 1
-	default:
-		return strings.Compare(a, b)
-	}
-}
-
-// numericID returns the number of a numeric id. It reports false if the id is none.
-func numericID(id string) (int64, bool) {
-	number, ok := strings.CutPrefix(id, "__id")
-	if !ok {
-		return 0, false
-	}
-	number, ok = strings.CutSuffix(number, "__")
-	if !ok {
-		return 0, false
-	}
-
-	n, err := strconv.ParseInt(number, 10, 64)
-	return n, err == nil
-}
 
 // behind returns the place behind all documents of one counter. The ids are those of a path, and
 // the last capture of the segments says which of them is the counter's. For the segments

@@ -52,16 +52,52 @@ func TestBilledWalks(t *testing.T) {
 	meter := billing.NewMeter(nil)
 	store := open(t, client, meter.DialOptions()...)
 	route := counter(t, rollup.DefaultRoute).Template.Routes[0]
+	wantCharged := func(p rollup.Page, before billing.Counts) {
+		t.Helper()
+		if billed := meter.Counts().Reads - before.Reads; p.Reads != billed {
+			t.Errorf("a page says that it was billed %d reads, and was billed %d", p.Reads, billed)
+		}
+	}
 
 	found, err := store.Counters(t.Context(), route, "", 100)
 	// beside the counters, one draft of each, and the end
 	if want := (billing.Counts{Reads: 5 + 5 + 1}); len(found.Found) != 5 || found.Next != "" || err != nil || meter.Counts() != want {
 		t.Errorf("%d counters, %v, were billed %+v, want %+v", len(found.Found), err, meter.Counts(), want)
 	}
+	wantCharged(found, billing.Counts{})
 	before := meter.Counts()
 	rollUps, err := store.RollUps(t.Context(), route.Template, "", 100)
 	if want := before.Add(billing.Counts{Reads: 10}); len(rollUps.Found) != 10 || rollUps.Next != "" || err != nil || meter.Counts() != want {
 		t.Errorf("%d roll-ups, %v, brought %+v to %+v, want %+v", len(rollUps.Found), err, before, meter.Counts(), want)
+	}
+	wantCharged(rollUps, before)
+
+	// the same with a read of each roll-up
+	before = meter.Counts()
+	missing, err := store.Missing(t.Context(), route, "", 100)
+	if want := before.Add(billing.Counts{Reads: 5 + 5 + 1 + 5}); len(missing.Found) != 5 || missing.Next != "" || err != nil || meter.Counts() != want {
+		t.Errorf("%d counters without a roll-up, %v, brought %+v to %+v, want %+v", len(missing.Found), err, before, meter.Counts(), want)
+	}
+	wantCharged(missing, before)
+
+	// A page of documents that are no counters, and pages where nothing is.
+	for _, text := range []string{"none/{c}/shards/{s} -> others/0/rollups/{c} : count", "none/{c}/shards/{s} -> others/{c}/rollups/1 : count", "none/{s} -> none/all/of/it : count",
+		"others/0/shards/{s} -> others/all/of/it : count\nothers/1/shards/{s} -> others/all/of/it : count() as n"} {
+		_, routes := template(t, text)
+		before = meter.Counts()
+		page, err := store.RollUps(t.Context(), routes[0].Template, "", 20)
+		if err != nil {
+			t.Error(err)
+		}
+		wantCharged(page, before)
+		for _, r := range routes {
+			before = meter.Counts()
+			page, err = store.Missing(t.Context(), r, "", 20)
+			if err != nil {
+				t.Error(err)
+			}
+			wantCharged(page, before)
+		}
 	}
 }
 
@@ -73,10 +109,43 @@ func TestBilledWalkOfManyCounters(t *testing.T) {
 		bulk(t, client, counters*shards, func(i int) string { return fmt.Sprintf("counters/%d/shards/%d", i%counters, i) }, map[string]any{"count": 1})
 		meter := billing.NewMeter(nil)
 		store := open(t, client, meter.DialOptions()...)
-		found, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Template.Routes[0], "", counters+1)
-		if got := meter.Counts(); len(found.Found) != counters || found.Next != "" || err != nil || got.Reads > most || got.Writes+got.Deletes > 0 {
-			t.Errorf("%d counters of %d shards, %v, were billed %+v, want at most %d reads", len(found.Found), shards, err, got, most)
+		route, found := counter(t, rollup.DefaultRoute).Template.Routes[0], 0
+		for from, more := "", true; more; {
+			page, err := store.Counters(t.Context(), route, from, counters+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += len(page.Found)
+			from, more = page.Next, page.Next != ""
 		}
+		if got := meter.Counts(); found != counters || got.Reads > most || got.Writes+got.Deletes > 0 {
+			t.Errorf("%d counters of %d shards were billed %+v, want at most %d reads", found, shards, got, most)
+		}
+	}
+}
+
+// A page whose time is over makes one query, and the walk comes to its end all the same.
+func TestSlowPages(t *testing.T) {
+	client := dial(t)
+	bulk(t, client, 20, func(i int) string { return fmt.Sprintf("counters/%d/shards/%d", i%5, i) }, map[string]any{"count": 1})
+	bulk(t, client, 3, func(i int) string { return fmt.Sprintf("counters/0/drafts/x/shards/%d", i) }, map[string]any{"count": 1})
+	meter := billing.NewMeter(nil)
+	store := open(t, client, meter.DialOptions()...)
+	found := 0
+	for from, more := "", true; more; {
+		before := meter.Counts()
+		page, err := store.CountersUntil(t.Context(), counter(t, rollup.DefaultRoute).Template.Routes[0], from, 100, time.Now().Add(-time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if billed := meter.Counts().Reads - before.Reads; billed != 1 {
+			t.Errorf("a page from %q made %d queries, want 1", from, billed)
+		}
+		found += len(page.Found)
+		from, more = page.Next, page.Next != ""
+	}
+	if found != 5 {
+		t.Errorf("%d counters were found, want 5", found)
 	}
 }
 
@@ -138,19 +207,22 @@ func TestForeignCursor(t *testing.T) {
 // the more there are. The heap must not grow with their number. With a latency, each call takes so
 // much longer, as to a database in another place:
 //
-//	go test ./internal/firestorestore -run=^$ -bench=Audit/1000 -benchtime=1x -timeout=1h
+//	go test ./internal/firestorestore -run=^$ -bench=Audit$/^1000$ -benchtime=1x
 func BenchmarkAudit(b *testing.B) {
 	for _, test := range []struct {
 		n       int
+		foreign int // documents of no counter, next to roll-ups and next to shards
 		latency time.Duration
-	}{{1000, 0}, {1000, 50 * time.Millisecond}, {10_000, 0}} {
+	}{{1000, 0, 0}, {1000, 0, 50 * time.Millisecond}, {1000, 1000, 0}, {10_000, 0, 0}} {
 		n := test.n
-		b.Run(fmt.Sprintf("%d/latency=%v", n, test.latency), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%d/foreign=%d/latency=%v", n, test.foreign, test.latency), func(b *testing.B) {
 			project := emulatortest.Project(b)
 			client := emulatortest.ClientDatabase(b, project, firestore.DefaultDatabaseID)
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("counters/%d/shards/0", i) }, map[string]any{"count": 1})
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("rollups/%d", i) },
 				map[string]any{"count": 1, "tally": document.Tally{AsOf: time.Now().Add(-time.Hour), NumShards: 1, Routes: mustRoute(b).Template.Hash(), Totals: []string{"count"}}.Encode()})
+			bulk(b, client, test.foreign, func(i int) string { return fmt.Sprintf("counters/%d/drafts/x/shards/0", i) }, map[string]any{"count": 1})
+			bulk(b, client, test.foreign, func(i int) string { return fmt.Sprintf("rollups/%d/drafts/x/rollups/0", i) }, map[string]any{"count": 1})
 			meter := billing.NewMeter(nil)
 			logger := slog.New(slog.DiscardHandler)
 			late := grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {

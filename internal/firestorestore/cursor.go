@@ -19,8 +19,9 @@ func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" +
 // A cursorDocument is the document of a work's cursor. Zero values are left out:
 //
 //	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x"}, {done: true}],
-//	                     tick: …, complete: …, cycle: 5400000000}}
-//	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x"}, {}], changed: …}}
+//	                     tick: …, roll_ups: true, complete: …, cycle: 5400000000}}
+//	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x", began: …}, {}],
+//	                     changed: …, quiet: …}}
 //
 // If the document has other names or other types, it counts as no cursor, and the work begins anew.
 type cursorDocument struct {
@@ -32,19 +33,23 @@ type storedCursor struct {
 	Routes   string        `firestore:"routes,omitempty"`
 	Places   []storedPlace `firestore:"places,omitempty"`
 	Tick     time.Time     `firestore:"tick,omitempty"`
+	RollUps  bool          `firestore:"roll_ups,omitempty"`
+	Shards   bool          `firestore:"shards,omitempty"`
 	Complete time.Time     `firestore:"complete,omitempty"`
 	Cycle    int64         `firestore:"cycle,omitempty"` // microseconds
 
-	// Changed holds the paths of the cursor's Changed, joined by the constant between. It is no
-	// array, because Firestore would index each element.
+	// These hold the paths of the cursor's Changed and Quiet, joined by the constant between. They
+	// are no arrays, because Firestore would index each element.
 	Changed []byte `firestore:"changed,omitempty"`
+	Quiet   []byte `firestore:"quiet,omitempty"`
 }
 
 // A storedPlace is a rollup.Place as it is stored.
 type storedPlace struct {
-	From   string `firestore:"from,omitempty"`
-	Done   bool   `firestore:"done,omitempty"`
-	Failed bool   `firestore:"failed,omitempty"`
+	From   string    `firestore:"from,omitempty"`
+	Done   bool      `firestore:"done,omitempty"`
+	Failed bool      `firestore:"failed,omitempty"`
+	Began  time.Time `firestore:"began,omitempty"`
 }
 
 // between separates the paths of a storedCursor. No path holds it, because no segment is empty.
@@ -52,11 +57,13 @@ const between = "//"
 
 func storedOf(c rollup.Cursor) storedCursor {
 	stored := storedCursor{
-		Routes:   c.Routes,
-		Tick:     c.Tick,
+		Routes:  c.Routes,
+		Tick:    c.Tick,
+		RollUps: c.RollUps, Shards: c.Shards,
 		Complete: c.Complete,
 		Cycle:    c.Cycle.Microseconds(),
 		Changed:  []byte(strings.Join(c.Changed, between)),
+		Quiet:    []byte(strings.Join(c.Quiet, between)),
 	}
 	for _, p := range c.Places {
 		stored.Places = append(stored.Places, storedPlace(p))
@@ -67,8 +74,9 @@ func storedOf(c rollup.Cursor) storedCursor {
 // cursor returns the cursor that is stored, without its update time.
 func (s storedCursor) cursor() rollup.Cursor {
 	c := rollup.Cursor{
-		Routes:   s.Routes,
-		Tick:     s.Tick,
+		Routes:  s.Routes,
+		Tick:    s.Tick,
+		RollUps: s.RollUps, Shards: s.Shards,
 		Complete: s.Complete,
 		Cycle:    time.Duration(s.Cycle) * time.Microsecond,
 	}
@@ -77,6 +85,9 @@ func (s storedCursor) cursor() rollup.Cursor {
 	}
 	if len(s.Changed) > 0 {
 		c.Changed = strings.Split(string(s.Changed), between)
+	}
+	if len(s.Quiet) > 0 {
+		c.Quiet = strings.Split(string(s.Quiet), between)
 	}
 	return c
 }
@@ -87,7 +98,7 @@ func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, 
 	path := cursorPath(of)
 	doc, err := s.client.Doc(path).Get(ctx)
 	if status.Code(err) == codes.NotFound {
-		return rollup.Cursor{}, nil
+		return rollup.Cursor{ReadTime: doc.ReadTime}, nil
 	}
 	if err != nil {
 		return rollup.Cursor{}, fmt.Errorf("firestore: reading %s: %w", path, err)
@@ -101,7 +112,7 @@ func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, 
 	}
 
 	c := d.Cursor.cursor()
-	c.UpdateTime = doc.UpdateTime
+	c.UpdateTime, c.ReadTime = doc.UpdateTime, doc.ReadTime
 	return c, nil
 }
 

@@ -32,22 +32,23 @@ func TestStoredForm(t *testing.T) {
 			func() error {
 				return save(rollup.Auditing, rollup.Cursor{
 					Routes: "a\nb", Places: []rollup.Place{{From: "rollups/x"}, {Done: true}, {From: "r/7", Failed: true}},
-					Tick: at, Complete: at.Add(-time.Hour), Cycle: 90 * time.Minute,
+					Tick: at, RollUps: true, Shards: true, Complete: at.Add(-time.Hour), Cycle: 90 * time.Minute,
+					ReadTime: at,
 				})
 			},
 			map[string]any{"cursor": map[string]any{
 				"routes": "a\nb",
 				"places": []any{map[string]any{"from": "rollups/x"}, map[string]any{"done": true}, map[string]any{"from": "r/7", "failed": true}},
-				"tick":   at, "complete": at.Add(-time.Hour), "cycle": int64(5_400_000_000),
+				"tick":   at, "roll_ups": true, "shards": true, "complete": at.Add(-time.Hour), "cycle": int64(5_400_000_000),
 			}},
 		},
 		{
 			"rollup_audit/keep",
 			func() error {
-				return save(rollup.Keeping, rollup.Cursor{Routes: "a", Places: []rollup.Place{{From: "rollups/x"}, {}}, Changed: []string{"rollups/a", "rollups/b"}})
+				return save(rollup.Keeping, rollup.Cursor{Routes: "a", Places: []rollup.Place{{From: "rollups/x", Began: at}, {}}, Changed: []string{"rollups/a", "rollups/b"}, Quiet: []string{"rollups/c"}})
 			},
 			map[string]any{"cursor": map[string]any{
-				"routes": "a", "places": []any{map[string]any{"from": "rollups/x"}, map[string]any{}}, "changed": []byte("rollups/a//rollups/b"),
+				"routes": "a", "places": []any{map[string]any{"from": "rollups/x", "began": at}, map[string]any{}}, "changed": []byte("rollups/a//rollups/b"), "quiet": []byte("rollups/c"),
 			}},
 		},
 		{

@@ -130,7 +130,7 @@ func TestDeadConnection(t *testing.T) {
 			return err
 		},
 		"page of all": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
-			_, err := store.All(ctx, c.Template, "", 10)
+			_, err := store.Missing(ctx, c.Template.Routes[0], "", 10)
 			return err
 		},
 		"sum of sources": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {

@@ -10,41 +10,46 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A lane is a way to find the counters of a route one after another, in the order of their
-// roll-ups. A place in it is a text. As the start of a stretch "" is the beginning of the lane, and
-// as the end of a stretch it is the end of the lane.
+// A lane is a way to find the counters of a route one after another. A place in it is a text, and
+// "" is its beginning.
 type lane interface {
-	// query returns a query for the documents from the place from on, and before the place end.
-	query(from, end string) firestore.Query
-
-	// over reports whether there is nothing to find from the place from on and before the place
-	// end.
-	over(from, end string) bool
+	// query returns a query for the documents from a place on.
+	query(from string) firestore.Query
 
 	// counter returns the counter of a document that the query found. It reports false if the
 	// document belongs to none. It also returns the place to go on from. That is behind all
 	// documents of the counter. If there is no counter, it is behind the document, and behind all
-	// others that belong to no counter for the same reason.
+	// others that belong to no counter for the same reason. It is "" if nothing can follow.
 	counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string)
-
-	// behind returns the place behind all documents of a counter.
-	behind(c rollup.Counter) string
-}
-
-// lanes returns the lanes of the template's routes.
-func (s *Store) lanes(t *rollup.Template) []lane {
-	lanes := make([]lane, len(t.Routes))
-	for n, r := range t.Routes {
-		lanes[n] = s.lane(r)
-	}
-	return lanes
 }
 
 func (s *Store) lane(r *rollup.Route) lane {
-	if r.By != "" {
+	pattern := r.Pattern()
+	collection := pattern[:len(pattern)-1]
+	switch {
+	case r.By != "":
 		return byValue{s, r}
+	case lastCapture(collection) < 0:
+		return single{s, r}
+	default:
+		return byPath{s, r}
 	}
-	return byPath{s, r}
+}
+
+// single is the lane of a route with one collection, and so with one counter.
+type single struct {
+	store *Store
+	route *rollup.Route
+}
+
+func (l single) query(string) firestore.Query {
+	pattern := l.route.Pattern()
+	return l.store.client.Collection(pattern[:len(pattern)-1].String()).Select()
+}
+
+func (l single) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string) {
+	c, ok = l.route.Counter(path.Dir(Path(doc.Ref)))
+	return c, ok, ""
 }
 
 // byPath is the lane of a route without a group. Its places are paths.
@@ -53,57 +58,35 @@ type byPath struct {
 	route *rollup.Route
 }
 
-func (l byPath) query(from, end string) firestore.Query {
-	return l.store.group(l.route.Pattern(), from, end).Select()
+func (l byPath) query(from string) firestore.Query {
+	return l.store.group(l.route.Pattern(), from).Select()
 }
 
-func (l byPath) over(from, end string) bool {
-	return from != "" && end != "" && comparePaths(from, end) >= 0
-}
-
-func (l byPath) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string) {
-	shard := Path(doc.Ref)
+func (l byPath) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, place string) {
+	shard, pattern := Path(doc.Ref), l.route.Pattern()
 	c, ok = l.route.Counter(path.Dir(shard))
 	if !ok {
-		return c, false, next(l.route.Pattern(), shard)
+		return c, false, next(pattern, shard)
 	}
-	return c, true, l.behind(c)
-}
-
-func (l byPath) behind(c rollup.Counter) string {
-	pattern := l.route.Pattern()
-	return behind(pattern[:len(pattern)-1], strings.Split(l.route.Shards(c), "/"))
+	return c, true, behind(pattern[:len(pattern)-1], strings.Split(shard, "/"))
 }
 
 // byValue is the lane of a route with a group. It goes from one string of the group's field to the
 // next. Each costs one read, however many documents hold the string. Its places are strings. A
 // query from a string on finds only strings, and needs only the index of that field. Firestore
-// orders strings by their bytes in UTF-8, and ids likewise. It orders numeric ids otherwise, but
-// those are no groups.
+// orders strings by their bytes in UTF-8.
 type byValue struct {
 	store *Store
 	route *rollup.Route
 }
 
-// behindAll is the place behind all strings. No string in UTF-8 has this byte, and all come before
-// it.
-const behindAll = "\xff"
-
-func (l byValue) query(from, end string) firestore.Query {
+func (l byValue) query(from string) firestore.Query {
 	by := firestore.FieldPath(l.route.By.Names())
 	pattern := l.route.Pattern()
-	query := l.store.client.Collection(pattern[:len(pattern)-1].String()).
+	return l.store.client.Collection(pattern[:len(pattern)-1].String()).
 		WherePath(by, ">=", cmp.Or(from, behindText(""))).
 		OrderByPath(by, firestore.Asc).
 		SelectPaths(by)
-	if end == "" || end == behindAll {
-		return query
-	}
-	return query.WherePath(by, "<", end)
-}
-
-func (l byValue) over(from, end string) bool {
-	return from == behindAll || end != "" && from >= end
 }
 
 func (l byValue) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string) {
@@ -111,14 +94,6 @@ func (l byValue) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok 
 	text, _ := value.(string)
 	c, ok = l.route.Grouped(text)
 	return c, ok, behindText(text)
-}
-
-func (l byValue) behind(c rollup.Counter) string {
-	group := l.route.Group(c)
-	if _, numeric := numericID(group); numeric { // before all groups
-		return behindText("")
-	}
-	return behindText(group)
 }
 
 // behindText returns a place behind a text. No group lies between the two. The place depends on the
@@ -148,8 +123,8 @@ func behindText(text string) string {
 }
 
 // successor returns the least string behind all that begin with prefix. If that is too long for a
-// query, it returns a later one, with no group between the two. It returns behindAll if there is no
-// such string.
+// query, it returns a later one, with no group between the two. It returns "" if there is no such
+// string.
 func successor(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
@@ -162,7 +137,7 @@ func successor(prefix string) string {
 			return prefix + string(next)
 		}
 	}
-	return behindAll
+	return ""
 }
 
 // UTF-8 has no characters from the first of these up to the second.

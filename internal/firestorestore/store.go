@@ -9,7 +9,7 @@
 // Every write has a commit time, and a document has the update time of its last one. A write may
 // have a precondition: that the document does not exist, or that it still has a certain update
 // time. If that does not hold, Firestore refuses the write. Nothing else protects a roll-up from
-// other instances.
+// other instances, with one exception: a transaction that may write locks what it reads.
 //
 // A read-only transaction sees the database at one instant, its read time, and takes no locks. It
 // begins with its first read. All reads with its id see what was committed at or before that
@@ -35,13 +35,15 @@
 //	rollup_audit/cursor         where the next audit goes on; see SaveCursor
 //	rollup_audit/keep           where the next call of rollup.Keep goes on
 //	rollup_audit/untold-{hash}  when events last came without their documents; see rollup.Untold
+//	rollup_audit/unkept-{hash}  when a counter's events were last acknowledged as unkept
 //	rollup_claims/{hash}        who sums a counter whose sums take long; see document.Claim
 //
 // # The files
 //
-// store.go opens snapshots and writes, and sum.go sums in a snapshot. audit.go, lane.go and all.go
-// walk all counters, and cursor.go keeps where a walk goes on. fields.go reads single fields,
-// value.go decodes values, and client.go opens the connection.
+// store.go opens snapshots and writes, locked.go writes in a lock, and sum.go sums in a snapshot.
+// audit.go and lane.go walk all counters, and cursor.go keeps where a walk goes on.
+// fields.go reads single fields, value.go decodes and encodes values, and client.go opens the
+// connection.
 package firestorestore
 
 import (
@@ -50,6 +52,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -172,13 +175,20 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	for _, name := range r.Gone {
 		fields[name] = firestore.Delete
 	}
+	maps.Copy(fields, written(r))
+
+	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
+	return unkept(err)
+}
+
+// written returns the fields that a roll-up writes.
+func written(r rollup.RollUp) map[string]any {
+	fields := make(map[string]any)
 	for name, v := range r.Values {
 		fields[name] = v.Firestore()
 	}
 	fields[document.TallyField] = r.Tally.Encode()
-
-	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
-	return unkept(err)
+	return fields
 }
 
 // Claim implements rollup.Store.
@@ -187,19 +197,42 @@ func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim)
 	return err
 }
 
+// expired are the beginnings of what Firestore says of a transaction that has expired, or that it
+// does not know. A text about a document begins otherwise, whatever the document's path is.
+var expired = []string{
+	"The referenced transaction has expired", // https://github.com/googleapis/google-cloud-php/issues/5396
+	"Invalid transaction",                    // https://github.com/googleapis/repo-automation-bots/issues/4481
+	"Transaction is invalid or closed",       // the emulator
+}
+
 // unkept marks an error of a counter's own query or write as rollup.ErrUnkept if Firestore calls
 // the request invalid. A write to a document that is full is an example. Firestore also calls a
-// query invalid if its transaction has expired. unkept does not mark that error, because a new
+// request invalid if its transaction has expired. unkept does not mark that error, because a new
 // transaction mends it (https://github.com/googleapis/nodejs-firestore/pull/1347).
 func unkept(err error) error {
 	if status.Code(err) != codes.InvalidArgument {
 		return err
 	}
-	message := strings.ToLower(status.Convert(err).Message())
-	if strings.Contains(message, "transaction") {
-		return err
+
+	said := message(err)
+	for _, beginning := range expired {
+		if strings.HasPrefix(said, beginning) {
+			return err
+		}
 	}
 	return fmt.Errorf("%w: %w", rollup.ErrUnkept, err)
+}
+
+// message returns what Firestore itself said, without what was wrapped around it.
+func message(err error) string {
+	answer, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err)
+	if !ok {
+		return ""
+	}
+	return answer.GRPCStatus().Message()
 }
 
 // put sets fields of a document, and leaves its other fields as they are. The precondition is that

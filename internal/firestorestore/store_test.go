@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
@@ -215,6 +216,22 @@ func TestMissingIndex(t *testing.T) {
 	}
 }
 
+// Malformed shards that are read one by one are named, too.
+func TestMissingIndexNamesMalformed(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 3)
+	if _, err := client.Doc("counters/likes/shards/text").Set(t.Context(), map[string]any{"count": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	var index noIndex
+	s := view(t, open(t, client, index.dialOption()), counter(t, rollup.DefaultRoute))
+	totals := sum(t, s)
+	named, err := s.Malformed(t.Context(), 5)
+	if err != nil || totals.Malformed != 1 || len(named) != 1 || !strings.HasPrefix(named[0], "counters/likes/shards/text: count is ") {
+		t.Errorf("%+v, named %q: %v", totals, named, err)
+	}
+}
+
 // count() needs no index, so nothing is read in its stead.
 func TestNoIndexOfCount(t *testing.T) {
 	client := dial(t)
@@ -251,6 +268,48 @@ func (s exemptField) SendMsg(m any) error {
 	r, ok := m.(*firestorepb.RunAggregationQueryRequest)
 	if ok && len(r.GetStructuredAggregationQuery().GetAggregations()) > 1 { // not the count alone
 		return status.Error(codes.FailedPrecondition, "The query requires an index.")
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+// Somebody exempts a group's field from indexing. Then not even the documents of the group can be
+// found, however few they are. The counter is unkept, and the error names the index. If the query
+// is refused for another reason, it is not.
+func TestExemptGroup(t *testing.T) {
+	client := dial(t)
+	bulkCommit(t, client, 3, func(i int) string { return fmt.Sprint("orders/", i) }, map[string]any{"shop": "a", "amount": 1, "paid": true})
+	for refusal, want := range map[string]bool{
+		"The query requires an index.": true,
+		"The query requires a COLLECTION_ASC index for collection orders and field shop. You can create it here: https://…": true,
+		"The Cloud Firestore API is not available for Datastore Mode projects.":                                             false,
+	} {
+		exempt := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream, err := open(ctx, desc, conn, method, opts...)
+			return exemptShop{stream, refusal}, err
+		})
+		for _, total := range []string{"count() as n", "sum(amount) as n", "count() where paid == true as n", "maximum(amount) as n"} {
+			shops, _ := template(t, "orders/{order} by shop -> shops/{shop} : "+total+" : existing")
+			c, _ := shops.Counter("shops/a")
+			_, err := view(t, open(t, client, exempt), c).Sum(t.Context())
+			if status.Code(err) != codes.FailedPrecondition || errors.Is(err, rollup.ErrUnkept) != want {
+				t.Errorf("%s, refused by %q: got %v, want it unkept: %v", total, refusal, err, want)
+			}
+			if want && !strings.Contains(err.Error(), "the field shop is exempt from indexing; create the index orders (shop ASC)") {
+				t.Errorf("%s: got %v, want it to name the index", total, err)
+			}
+		}
+	}
+}
+
+// exemptShop refuses queries that test the field shop.
+type exemptShop struct {
+	grpc.ClientStream
+	refusal string
+}
+
+func (s exemptShop) SendMsg(m any) error {
+	if strings.Contains(fmt.Sprint(m), `field_path:"shop"`) {
+		return status.Error(codes.FailedPrecondition, s.refusal)
 	}
 	return s.ClientStream.SendMsg(m)
 }
@@ -292,21 +351,25 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// A document without room for its totals is refused for good, and stays as it is.
+// A document without room for its totals is refused for good, and stays as it is, whatever its path
+// is.
 func TestFullDocument(t *testing.T) {
 	client := dial(t)
 	store := open(t, client)
 	fill(t, client, 1)
-	post := client.Doc("rollups/likes")
+	post := client.Doc("transactions/likes")
 	const most = 1 << 20 // bytes of a document: https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields
 	if _, err := post.Set(t.Context(), map[string]any{"text": strings.Repeat("x", most-100)}); err != nil {
 		t.Fatal(err)
 	}
-	c := counter(t, rollup.DefaultRoute)
+	c := counter(t, "counters/{c}/shards/{s} -> transactions/{c} : count")
 	s := view(t, store, c)
 	written := rollup.RollUp{Values: sum(t, s).Values, UpdateTime: s.RollUp().UpdateTime}
 	if err := store.Write(t.Context(), c, written); !errors.Is(err, rollup.ErrUnkept) {
 		t.Errorf("got %v, want ErrUnkept", err)
+	}
+	if err := store.WriteLocked(t.Context(), c, written, document.Tally{}); !errors.Is(err, rollup.ErrUnkept) {
+		t.Errorf("in a lock: got %v, want ErrUnkept", err)
 	}
 	doc, err := post.Get(t.Context())
 	if err != nil || len(doc.Data()) != 1 {
@@ -348,7 +411,9 @@ func TestExpiredTransaction(t *testing.T) {
 	fill(t, client, 1)
 	for message, unkept := range map[string]bool{
 		"The referenced transaction has expired or is no longer valid.": false, // https://github.com/googleapis/google-cloud-php/issues/5396
-		"The value is too large to be used in a query.":                 true,
+		"Invalid transaction.":                                                    false,
+		"The value is too large to be used in a query.":                           true,
+		"The document posts/the referenced transaction has expired is too large.": true,
 	} {
 		fail := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			if method == firestorepb.Firestore_RunAggregationQuery_FullMethodName {

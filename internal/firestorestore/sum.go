@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -416,6 +417,9 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route) (part, err
 // condition but that of the group. The indexes that Firestore makes itself answer it.
 func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *unindexedError) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
+	if r.By != "" && needsIndex(err) {
+		return part{}, fmt.Errorf("%w: %w", r.UnindexedGroup(v.counter), err)
+	}
 	if err != nil {
 		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
 	}
@@ -432,6 +436,12 @@ func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *u
 
 	total := r.Total(shards)
 	return part{Totals: total.Totals, named: total.Malformed}, nil
+}
+
+// needsIndex reports whether Firestore refused a query because an index is missing. It refuses
+// others with the same code, such as those to a database in Datastore mode.
+func needsIndex(err error) bool {
+	return status.Code(err) == codes.FailedPrecondition && strings.HasPrefix(message(err), "The query requires ")
 }
 
 // wholly is the query for all of the counter's documents of a route. It returns only the fields

@@ -33,10 +33,10 @@ type Store struct {
 	Indexed func(rollup.Index) bool
 
 	mu          sync.Mutex
-	last        time.Time                     // of the latest commit or snapshot
-	collections map[string]map[string]stored  // by path of the collection and document id
-	documents   []string                      // paths of all documents, sorted
-	counters    map[*rollup.Template][]string // for All: paths of the roll-ups, sorted; some counters may be gone
+	last        time.Time                    // of the latest commit or snapshot
+	collections map[string]map[string]stored // by path of the collection and document id
+	documents   []string                     // paths of all documents, sorted
+	counters    map[*rollup.Route][]string   // for Missing: paths of the roll-ups, sorted; some counters may be gone
 	cursors     map[rollup.Work]rollup.Cursor
 }
 
@@ -218,7 +218,28 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	if !d.updateTime.Equal(r.UpdateTime) {
 		return rollup.ErrConflict
 	}
+	s.write(c, d, r)
+	return nil
+}
 
+// WriteLocked implements rollup.Store.
+func (s *Store) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.get(c.RollUp)
+	if d.updateTime.IsZero() || !document.DecodeTally(d.fields[document.TallyField]).Equal(seen) {
+		return rollup.ErrConflict
+	}
+	s.write(c, d, r)
+	return nil
+}
+
+// write writes a roll-up over what its document holds.
+func (s *Store) write(c rollup.Counter, d stored, r rollup.RollUp) {
 	fields := d.clone()
 	for _, name := range r.Gone {
 		delete(fields, name)
@@ -228,7 +249,6 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	}
 	fields[document.TallyField] = r.Tally.Encode()
 	s.put(c.RollUp, fields)
-	return nil
 }
 
 // Claim implements rollup.Store.
@@ -247,59 +267,99 @@ func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim)
 	return nil
 }
 
-// RollUps implements rollup.AuditStore. A place is the path of the last roll-up that was found.
+// RollUps implements rollup.AuditStore. A place is the path of the last document that was looked
+// at. As on Firestore, that may be one of another collection of the same name.
 func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	p := page(s.documents, from, limit, func(path string) (rollup.Found, bool) {
-		c, ok := template.Counter(path)
-		if !ok {
-			return rollup.Found{}, false
+	segments := template.Segments()
+	name := segments[len(segments)-2].Name
+	var p rollup.Page
+	for _, path := range s.documents[after(s.documents, from):] {
+		collection, _ := split(path)
+		if collection[strings.LastIndexByte(collection, '/')+1:] != name {
+			continue
 		}
-		return rollup.Found{Counter: c, RollUp: s.rollUp(c)}, true
-	})
+		if p.Reads == int64(limit) { // at least one more follows
+			break
+		}
+
+		p.Reads++
+		p.Next = path
+		c, ok := template.Counter(path)
+		if ok {
+			p.Found = append(p.Found, rollup.Found{Counter: c, RollUp: s.rollUp(c), Next: path})
+		}
+	}
+	if p.Reads < int64(limit) {
+		p.Next = ""
+	}
 
 	s.look()
-	p.ReadTime = s.last
+	p.ReadTime, p.Reads = s.last, max(1, p.Reads)
 	return p, ctx.Err()
 }
 
-// All implements rollup.AuditStore. A place is the path of the roll-up of the last counter that was
-// found.
-func (s *Store) All(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
+// Missing implements rollup.AuditStore. A place is the path of the roll-up of the last counter that
+// was looked at.
+func (s *Store) Missing(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	p := page(s.countersOf(template), from, limit, func(path string) (rollup.Found, bool) {
-		c, _ := template.Counter(path)
+	routes := route.Template.Routes
+	earlier := routes[:slices.Index(routes, route)]
+	counters := s.countersOf(route)
+	counters = counters[after(counters, from):]
+
+	p := rollup.Page{Reads: 1}
+	for _, path := range counters[:min(limit, len(counters))] {
+		c, _ := route.Template.Counter(path)
+		if !s.has(route, c) {
+			continue
+		}
+
+		p.Reads += 2
 		r := s.rollUp(c)
-		hasSources := func(r *rollup.Route) bool { return s.has(r, c) }
-		isThere := !r.Tally.AsOf.IsZero() || slices.ContainsFunc(template.Routes, hasSources)
-		return rollup.Found{Counter: c, RollUp: r}, isThere
-	})
+		others := slices.ContainsFunc(earlier, func(r *rollup.Route) bool { return s.has(r, c) })
+		if r.Tally.AsOf.IsZero() && !others {
+			p.Found = append(p.Found, rollup.Found{Counter: c, RollUp: r, Next: path})
+		}
+	}
+	if len(counters) > limit {
+		p.Next = counters[limit-1]
+	}
 
 	s.look()
 	p.ReadTime = s.last
 	return p, ctx.Err()
 }
 
-// countersOf returns the paths of the roll-ups of a template's counters, sorted. The first call for
-// a template looks at all documents. After that, put notes the new ones.
-func (s *Store) countersOf(template *rollup.Template) []string {
-	counters, known := s.counters[template]
+// after returns the index of the first of the sorted paths that comes after a path.
+func after(paths []string, path string) int {
+	i, found := slices.BinarySearch(paths, path)
+	if found {
+		i++
+	}
+	return i
+}
+
+// countersOf returns the paths of the roll-ups of a route's counters, sorted. The first call for a
+// route looks at all documents. After that, put notes the new ones.
+func (s *Store) countersOf(route *rollup.Route) []string {
+	counters, known := s.counters[route]
 	if known {
 		return counters
 	}
 
 	if s.counters == nil {
-		s.counters = make(map[*rollup.Template][]string)
+		s.counters = make(map[*rollup.Route][]string)
 	}
-	s.counters[template] = nil
+	s.counters[route] = nil
 	for _, path := range s.documents {
-		s.note(template, path)
+		s.note(route, path)
 	}
-	return s.counters[template]
+	return s.counters[route]
 }
 
 // has reports whether the counter has documents by the route.
@@ -316,27 +376,18 @@ func (s *Store) has(r *rollup.Route, c rollup.Counter) bool {
 	return false
 }
 
-// note adds to the counters that All knows: those to which the document at path belongs, and the
-// one whose roll-up it is.
-func (s *Store) note(template *rollup.Template, path string) {
-	add := func(c rollup.Counter, ok bool) {
-		if ok {
-			s.counters[template] = insert(s.counters[template], c.RollUp)
-		}
-	}
-
-	add(template.Counter(path))
+// note adds the counter to which the document at path belongs to those that Missing knows.
+func (s *Store) note(route *rollup.Route, path string) {
 	collection, id := split(path)
-	for _, r := range template.Routes {
-		add(r.Counter(collection))
-
-		pattern := r.Pattern()
-		if r.By == "" || pattern[:len(pattern)-1].String() != collection {
-			continue
-		}
-		group, _ := r.By.In(s.collections[collection][id].fields)
+	c, ok := route.Counter(collection)
+	pattern := route.Pattern()
+	if route.By != "" && pattern[:len(pattern)-1].String() == collection {
+		group, _ := route.By.In(s.collections[collection][id].fields)
 		text, _ := group.(string)
-		add(r.Grouped(text))
+		c, ok = route.Grouped(text)
+	}
+	if ok {
+		s.counters[route] = insert(s.counters[route], c.RollUp)
 	}
 }
 
@@ -347,31 +398,6 @@ func insert(paths []string, path string) []string {
 		return paths
 	}
 	return slices.Insert(paths, i, path)
-}
-
-// page calls find for the sorted paths that come after a path. It returns what find found, at most
-// limit. If more follows, the page says where to go on.
-func page(paths []string, after string, limit int, find func(path string) (rollup.Found, bool)) rollup.Page {
-	begin, found := slices.BinarySearch(paths, after)
-	if found {
-		begin++
-	}
-
-	var p rollup.Page
-	for _, path := range paths[begin:] {
-		f, ok := find(path)
-		if !ok {
-			continue
-		}
-		if len(p.Found) == limit { // at least one more follows
-			p.Next = p.Found[limit-1].Next
-			return p
-		}
-
-		f.Next = path
-		p.Found = append(p.Found, f)
-	}
-	return p
 }
 
 // Remove implements rollup.AuditStore.
@@ -409,8 +435,10 @@ func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (ma
 func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.look()
 	c := s.cursors[of]
-	c.Places, c.Changed = slices.Clone(c.Places), slices.Clone(c.Changed)
+	c.Places, c.Changed, c.Quiet = slices.Clone(c.Places), slices.Clone(c.Changed), slices.Clone(c.Quiet)
+	c.ReadTime = s.last
 	return c, ctx.Err()
 }
 
@@ -487,8 +515,8 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 	t := s.commit()
 	s.collections[collection][id] = stored{fields, t}
 	s.documents = insert(s.documents, path)
-	for template := range s.counters {
-		s.note(template, path)
+	for route := range s.counters {
+		s.note(route, path)
 	}
 	return t
 }

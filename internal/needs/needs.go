@@ -30,9 +30,9 @@ type tool struct {
 type Emulator func(context.Context) (java, jar error)
 
 // Missing returns the list, as text of several lines: what go test ./... lacks on this machine, and
-// what .ci/run lacks beyond that. It returns "" if go test ./... lacks nothing. If all is true,
-// .ci/run must lack nothing either. It takes a second or two, because it asks some tools for their
-// version.
+// what .ci/run and .ci/nightly lack beyond that. It returns "" if go test ./... lacks nothing. If
+// all is true, these must lack nothing either. It takes a second or two, because it asks some tools
+// for their version.
 func Missing(ctx context.Context, find Emulator, all bool) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -44,6 +44,7 @@ func Missing(ctx context.Context, find Emulator, all bool) string {
 		tool{"Google Cloud CLI", "", "", "https://cloud.google.com/sdk/docs/install, with gcloud components install alpha beta", gcloud(ctx)},
 	)
 	more := absent(
+		tool{"Pub/Sub emulator", "", "", "gcloud components install pubsub-emulator, or Google's package google-cloud-cli-pubsub-emulator", pubsub(ctx)},
 		tool{"Java Development Kit", "openjdk-21-jdk-headless", "openjdk@21", "https://adoptium.net", runs(ctx, "javac", "-version")},
 		tool{"Node.js 20", "nodejs", "node", "https://nodejs.org", node(ctx)},
 		tool{"npm", "npm", "node", "https://nodejs.org", onPath("npm")},
@@ -68,7 +69,7 @@ func absent(tools ...tool) []tool {
 func describe(tests, more []tool) string {
 	var b strings.Builder
 	list(&b, "go test ./... runs more than Go, and this machine lacks:", tests)
-	list(&b, ".ci/run, for the browsers' and the docs' tests, also lacks:", more)
+	list(&b, ".ci/run and .ci/nightly, for what they run beyond that, also lack:", more)
 
 	all := slices.Concat(tests, more)
 	b.WriteString("To install them:\n")
@@ -121,6 +122,16 @@ func gcloud(ctx context.Context) error {
 		return errors.New("gcloud lacks its components alpha and beta")
 	}
 	return nil
+}
+
+// pubsub returns an error unless the Google Cloud CLI has its Pub/Sub emulator, which .ci/nightly
+// uses.
+func pubsub(ctx context.Context) error {
+	out, err := output(ctx, "gcloud", "version", "--format=value(pubsub-emulator)")
+	if err == nil && out == "" {
+		err = errors.New("gcloud lacks its component pubsub-emulator")
+	}
+	return err
 }
 
 // chromium returns the program that the tests start as a browser, as clients/web/e2e/chromium.mjs

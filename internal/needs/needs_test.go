@@ -13,7 +13,7 @@ import (
 	"github.com/firestore-tally/tally/internal/needs"
 )
 
-var all = flag.Bool("all", false, "list also what .ci/run lacks, beyond go test ./...")
+var all = flag.Bool("all", false, "list also what .ci/run and .ci/nightly lack, beyond go test ./...")
 
 // The machine has what the tests run. Each test that misses something says the same.
 func TestMachine(t *testing.T) {
@@ -45,7 +45,7 @@ func TestNothing(t *testing.T) {
 	got := needs.Missing(t.Context(), emulator.Find, false)
 	for _, want := range []string{
 		"go test ./... runs more than Go, and this machine lacks:\n  Java 21 ", "\n  Firestore emulator    no Firestore emulator on this machine\n", "\n  Google Cloud CLI ",
-		".ci/run, for the browsers' and the docs' tests, also lacks:\n  Java Development Kit  ", "\n  Node.js 20 ", "\n  npm ", "\n  Chromium ", "\n  Maven ", "\n  Python 3 with venv ",
+		".ci/run and .ci/nightly, for what they run beyond that, also lack:\n  Pub/Sub emulator ", "\n  Java Development Kit  ", "\n  Node.js 20 ", "\n  npm ", "\n  Chromium ", "\n  Maven ", "\n  Python 3 with venv ",
 		"\n  Debian, Ubuntu        sudo apt-get install openjdk-21-jdk-headless nodejs npm chromium maven python3-venv\n",
 		"\n  macOS                 brew install openjdk@21 node maven python\n",
 		"\n  Firestore emulator    go run ./cmd/tally demo downloads it, once\n",
@@ -84,6 +84,11 @@ func TestSome(t *testing.T) {
 		if strings.Contains(got, lack) {
 			t.Errorf("got\n%s\nwant no %q in it", got, lack)
 		}
+	}
+
+	script("gcloud", `case "$2" in *pubsub*) ;; *) printf '1.2\t3.4\n' ;; esac`)
+	if got := needs.Missing(t.Context(), well, true); !strings.Contains(got, "gcloud lacks its component pubsub-emulator") {
+		t.Errorf("got\n%s\nwant the missing component in it", got)
 	}
 
 	script("gcloud", "printf '1.2\\t\\n'")

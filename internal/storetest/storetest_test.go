@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 
-func TestMemory(t *testing.T) { run(t, openMemory) }
+func TestMemory(t *testing.T) { run(t, 500, openMemory) }
 
 func openMemory(*testing.T) backend {
 	var s memstore.Store
@@ -44,7 +44,7 @@ func int64s(fields map[string]any) map[string]any {
 	return fields
 }
 
-func TestFirestore(t *testing.T) { run(t, openFirestore) }
+func TestFirestore(t *testing.T) { run(t, 8, openFirestore) }
 
 func openFirestore(t *testing.T) backend {
 	project := emulatortest.Project(t)

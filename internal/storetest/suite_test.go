@@ -27,8 +27,9 @@ type backend struct {
 	Get    func(t *testing.T, path string) map[string]any // nil: no such document
 }
 
-// run runs the suite. Each call of open returns an empty database.
-func run(t *testing.T, open func(t *testing.T) backend) {
+// run runs the suite, and its random tests with that many seeds. Each call of open returns an empty
+// database.
+func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 	for _, test := range []struct {
 		name string
 		f    func(*testing.T, backend)
@@ -48,10 +49,14 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		{"Write replaces what was read", testWriteReplaces},
 		{"Write is refused", testWriteRefused},
 		{"Write by many at once", testWriteByMany},
+		{"WriteLocked", testWriteLocked},
+		{"WriteLocked is refused", testLockedRefused},
+		{"WriteLocked by many at once", testLockedByMany},
 		{"Claim", testClaim},
-		{"All and RollUps", testWalks},
-		{"All and RollUps of many", testLongWalks},
-		{"All of groups", testGroups},
+		{"RollUps and Missing", testWalks},
+		{"RollUps and Missing of many", testLongWalks},
+		{"Missing of groups", testGroups},
+		{"a counter among foreign documents", testAmongForeign},
 		{"RollUps reads what it finds", testRollUpsReads},
 		{"Remove", testRemove},
 		{"Remove is refused", testRemoveRefused},
@@ -70,9 +75,15 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		})
 	}
 	for name, l := range layouts {
-		t.Run("All/"+name, func(t *testing.T) {
+		t.Run("find/"+name, func(t *testing.T) {
 			t.Parallel()
-			testAll(t, open(t), l)
+			testFind(t, open(t), l)
+		})
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("foreign documents anywhere/", seed), func(t *testing.T) {
+			t.Parallel()
+			testForeign(t, open(t), seed)
 		})
 	}
 	for _, test := range sums {
@@ -458,8 +469,10 @@ func testIDs(t *testing.T, b backend) {
 	}
 	slices.Sort(wantShards)
 	slices.Sort(wantRollUps)
+	missing := route(t, "counters/{counter}/shards/{shard} -> none/{counter} : count")
 	for _, limit := range []int{1, 3} {
-		shards, rollUps := walk(t, b, likes.Template.Routes[0], limit)
+		_, rollUps := walk(t, b, likes.Template.Routes[0], limit)
+		shards, _ := walk(t, b, missing, limit)
 		if d := cmp.Diff(wantShards, shards); d != "" {
 			t.Errorf("counters found, %d at a time (-want +got):\n%s", limit, d)
 		}

@@ -52,6 +52,7 @@ var sums = []sum{
 	{name: "NaN", shards: count(1, math.NaN(), 2), want: only(value.Int(3)), numShards: 3, malformed: []string{"1 count"}},
 	{name: "infinite", shards: count(math.Inf(1), 2.5, math.Inf(-1)), want: only(value.Double(2.5)), numShards: 3, malformed: []string{"0 count", "2 count"}},
 	{name: "beyond the largest double", shards: count(math.MaxFloat64, math.MaxFloat64), want: only(value.Double(math.MaxFloat64)), numShards: 2},
+	{name: "below the least double", shards: count(-math.MaxFloat64, -math.MaxFloat64), want: only(value.Double(-math.MaxFloat64)), numShards: 2},
 	{name: "shards without the field", shards: []map[string]any{{"count": 1}, {"other": 2}}, want: only(value.Int(1)), numShards: 1},
 	{name: "two fields, some with one", fields: "likes, views", shards: []map[string]any{{"likes": 1}, {"views": 2}, {"likes": 10, "views": 20}, {"other": 1}},
 		want: map[string]value.Value{"likes": value.Int(11), "views": value.Int(22)}, numShards: 2},
@@ -109,7 +110,8 @@ func testSeveralRoutes(t *testing.T, b backend) {
 	routes, err := rollup.ParseRoutes(`
 		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 		posts/{p}/ratings/{user} -> posts/{p} : count() as ratings, stars, half as halves : existing
-		log/{p}/old/{user} -> posts/{p} : views : documents : existing`)
+		log/{p}/old/{user} -> posts/{p} : views : documents : existing
+		log/{p}/older/{user} -> posts/{p} : visits : documents : existing`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +119,8 @@ func testSeveralRoutes(t *testing.T, b backend) {
 	if !ok {
 		t.Fatal("posts/7 is no counter")
 	}
-	empty := rollup.Totals{Shards: []int64{0, 0, 0}, Values: map[string]value.Value{
-		"likes": value.Int(0), "ratings": value.Int(0), "stars": value.Int(0), "halves": value.Int(0), "views": value.Int(0)}}
+	empty := rollup.Totals{Shards: []int64{0, 0, 0, 0}, Values: map[string]value.Value{
+		"likes": value.Int(0), "ratings": value.Int(0), "stars": value.Int(0), "halves": value.Int(0), "views": value.Int(0), "visits": value.Int(0)}}
 	if d := diff(empty, look(t, b, c).totals); d != "" {
 		t.Errorf("no documents (-want +got):\n%s", d)
 	}
@@ -126,30 +128,31 @@ func testSeveralRoutes(t *testing.T, b backend) {
 		"posts/7/likes/a": {}, "posts/7/likes/b": {"text": "x"}, "posts/7/likes/c": {"count": "x"}, "posts/8/likes/a": {},
 		"posts/7/ratings/a": {"stars": 5}, "posts/7/ratings/b": {"stars": 4, "half": 0.5}, "posts/7/ratings/c": {"stars": "five"}, "posts/7/ratings/d": {}, "posts/7/ratings/e": {"half": nil},
 		"log/7/old/a": {"views": 7}, "log/7/old/b": {"views": "many"}, "log/8/old/a": {"views": 100},
+		"log/7/older/a": {"visits": 3}, "log/7/older/b": {"visits": "none"},
 	} {
 		b.Put(t, path, fields)
 	}
 	s := open(t, b, c)
 	b.Delete(t, "posts/7/likes/a")
 	b.Put(t, "posts/7/ratings/f", map[string]any{"stars": 100})
-	want := rollup.Totals{Shards: []int64{3, 5, 2}, Malformed: 3, Values: map[string]value.Value{
-		"likes": value.Int(3), "ratings": value.Int(5), "stars": value.Int(9), "halves": value.Double(0.5), "views": value.Int(7)}}
+	want := rollup.Totals{Shards: []int64{3, 5, 2, 2}, Malformed: 4, Values: map[string]value.Value{
+		"likes": value.Int(3), "ratings": value.Int(5), "stars": value.Int(9), "halves": value.Double(0.5), "views": value.Int(7), "visits": value.Int(3)}}
 	got := sumOf(t, s)
 	if d := diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if n := got.NumShards(); n != 10 {
-		t.Errorf("%d documents were counted, want 10", n)
+	if n := got.NumShards(); n != 12 {
+		t.Errorf("%d documents were counted, want 12", n)
 	}
 	named, err := s.Malformed(t.Context(), 10)
-	if d := cmp.Diff([]string{"log/7/old/b views", "posts/7/ratings/c stars", "posts/7/ratings/e half"}, malformed(t, named)); d != "" || err != nil {
+	if d := cmp.Diff([]string{"log/7/old/b views", "log/7/older/b visits", "posts/7/ratings/c stars", "posts/7/ratings/e half"}, malformed(t, named)); d != "" || err != nil {
 		t.Errorf("malformed: %v (-want +got):\n%s", err, d)
 	}
 }
 
 // A magnitude is the sum of the finite numbers without their signs.
 func testMagnitude(t *testing.T, b backend) {
-	for i, shard := range count(1e16, -1e16, 0.5, -3, "x", math.NaN(), math.Inf(-1)) {
+	for i, shard := range count(1e16, -1e16, 0.5, -3, "x", math.NaN(), math.Inf(-1), math.Inf(1)) {
 		b.Put(t, fmt.Sprint(source(likes), "/", i), shard)
 	}
 	s := open(t, b, likes)

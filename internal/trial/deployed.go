@@ -17,6 +17,7 @@ type Deployment struct {
 	Config   config.Config   // of the functions, with that database only
 
 	state *deploy.State
+	job   string // name of the schedule's
 }
 
 // Read reads what is deployed in a project. It changes nothing. It is an error if no functions are
@@ -46,7 +47,7 @@ func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deplo
 		return nil, err
 	}
 	state.ReadFor(ctx, described)
-	return &Deployment{project, described.Databases[0], configured, state}, nil
+	return &Deployment{project, described.Databases[0], configured, state, described.Job()}, nil
 }
 
 // counted returns a number with its noun.

@@ -101,7 +101,12 @@ func (r *run) try(ctx context.Context, report *Report) error {
 
 	r.Stage("asking")
 	report.Questions = r.ask(ctx)
-	return nil
+
+	if r.Record {
+		r.Stage("recording an event")
+		report.Event, err = r.record(ctx)
+	}
+	return err
 }
 
 // first makes the part's first write, and waits until a roll-up covers it. The functions may have
@@ -122,7 +127,7 @@ func (r *run) first(ctx context.Context, p *part) error {
 	if p.last().IsZero() {
 		return fmt.Errorf("nobody knows whether the first increment of %s was applied; run the demo again", p.collection)
 	}
-	return r.covered(ctx, p)
+	return r.await(ctx, p, r.patience(p, time.Now()))
 }
 
 // spread has the part's writes increment shards.
@@ -282,8 +287,10 @@ func passing(err error) bool {
 
 // covered waits until a roll-up is seen that covers every acknowledged write of the part. If that
 // takes too long, the error is ErrSilent.
-func (r *run) covered(ctx context.Context, p *part) error {
-	limit := r.limit(p)
+func (r *run) covered(ctx context.Context, p *part) error { return r.await(ctx, p, r.limit(p)) }
+
+// await is covered with a limit of its own.
+func (r *run) await(ctx context.Context, p *part, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w within %v", ErrSilent, limit))
 	defer cancel()
 	return p.watch.Await(ctx, p.last())

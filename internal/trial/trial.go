@@ -19,8 +19,8 @@
 //   - The run (run.go) writes and waits. The clock (clock.go) compares the times of two machines.
 //     The traces (traces.go) are the documents to delete.
 //   - A [Question] (questions.go) is answered from the project's settings (settings.go), by
-//     Firestore (instant.go, index.go), by an event (spaces.go) and by the security rules
-//     (rules.go).
+//     Firestore (instant.go, index.go), by an event (spaces.go), by the security rules (rules.go)
+//     and by the functions' log (logs.go).
 //   - A [Report] (report.go) is the result.
 package trial
 
@@ -44,6 +44,7 @@ type Options struct {
 	Clients    int           // that write at once
 	Shards     int           // of a counter
 	Timeout    time.Duration // how long the functions may take for a roll-up
+	Record     bool          // see Report.Event
 
 	Address string // host:port of a Firestore on this machine; "": Google's
 	Dial    []grpc.DialOption
@@ -107,6 +108,24 @@ func (t *Trial) usually(p *part) time.Duration { return t.Config.Cadence + p.cou
 // limit is how long a roll-up of the part may take until it covers a write.
 func (t *Trial) limit(p *part) time.Duration { return t.Timeout + t.usually(p) }
 
+// patience returns how long the first roll-up of the part may take from a time on. A deployment
+// that is new may still begin to work.
+func (t *Trial) patience(p *part, now time.Time) time.Duration {
+	_, made := t.youngest()
+	return max(t.limit(p), made.Add(settling).Sub(now)+t.usually(p))
+}
+
+// waits says what the first roll-ups may wait for at a time; "" if the deployment is not new.
+func (t *Trial) waits(now time.Time) string {
+	name, made := t.youngest()
+	until := made.Add(settling)
+	if !until.After(now) {
+		return ""
+	}
+	return fmt.Sprintf("%s is %v old. New triggers and roles, and what they refused meanwhile, can take ten minutes,\nso the demo waits for the first roll-ups until %s UTC at least.\n",
+		name, now.Sub(made).Round(time.Second), until.UTC().Format(time.TimeOnly))
+}
+
 // Takes returns about how long the trial takes if the functions answer.
 func (t *Trial) Takes() time.Duration {
 	const rest = 30 * time.Second // the questions, the deletion
@@ -148,6 +167,8 @@ func (t *Trial) String() string {
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  skips %s: no deployed route is like %s\n", s.Kind, s.Would)
 	}
+	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too. The schedule's job is run once, which is billed like each of its calls.\n")
+	fmt.Fprint(w, t.waits(time.Now()))
 	fmt.Fprintf(w, "%d writes at %v a second take about %v. The demo deletes all that it made.\nBy list price it costs at most $%.4f.\n",
 		t.Increments, t.Rate, t.Takes().Round(time.Second), t.Dollars())
 	return w.String()

@@ -126,15 +126,16 @@ func (e Event) check() error {
 	return nil
 }
 
+// MaxBody is how many bytes of a request FromRequest reads. An event holds two documents of at most
+// 1 MiB each, and a third more in base64. Eventarc delivers events of up to 512 KB
+// (https://cloud.google.com/eventarc/docs/quotas).
+const MaxBody = 4 << 20
+
 // readAll reads a body. It returns ErrMalformed if the body is larger than any event can be.
 func readAll(body io.ReadCloser) ([]byte, error) {
-	// An event holds two documents of at most 1 MiB each, and a third more in base64. Eventarc
-	// delivers events of up to 512 KB (https://cloud.google.com/eventarc/docs/quotas).
-	const maxBody = 4 << 20
-
-	data, err := io.ReadAll(http.MaxBytesReader(nil, body, maxBody))
+	data, err := io.ReadAll(http.MaxBytesReader(nil, body, MaxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, maxBody)
+		return nil, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, MaxBody)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the event's data: %w", err)

@@ -127,7 +127,9 @@ func (c Change) Updated() bool {
 }
 
 // Changed reports whether the field may have changed. A field that the update mask names counts as
-// changed even if its value is the same.
+// changed even if its value is the same. So does one that is null in the event. There is a report
+// that events have a null for a time that the server set
+// (https://github.com/HugoGresse/open-feedback/issues/1680).
 func (c Change) Changed(f document.Field) bool {
 	for _, path := range c.data.GetUpdateMask().GetFieldPaths() {
 		in := document.FieldOf(document.Field(path).Names()...) // spelt as FieldOf spells it
@@ -135,7 +137,10 @@ func (c Change) Changed(f document.Field) bool {
 			return true
 		}
 	}
-	return !proto.Equal(valueOf(c.data.GetValue(), f), valueOf(c.data.GetOldValue(), f))
+
+	now, before := valueOf(c.data.GetValue(), f), valueOf(c.data.GetOldValue(), f)
+	_, null := now.GetValueType().(*firestoredata.Value_NullValue)
+	return null || !proto.Equal(now, before)
 }
 
 // Texts returns the string that the field held before the write, and the one that it holds after

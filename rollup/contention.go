@@ -1,0 +1,44 @@
+package rollup
+
+import (
+	"errors"
+	"time"
+)
+
+// A contention is what one instance knows of those who write a roll-up's document besides Tally. If
+// they write it very often, each write of Tally's is refused, because the document has changed
+// since the look. Such a document is contended, and its roll-up is written in a lock: see
+// Store.WriteLocked. The zero contention knows of none.
+type contention struct {
+	asOf    time.Time // of the roll-up that the refused writes were to replace
+	refused int       // writes that were refused while that roll-up stood still
+	locked  time.Time // when this instance last locked the document, by the local clock
+}
+
+// maxRefused is how many writes are refused in a row before the next one locks the document. One or
+// two may be refused by chance.
+const maxRefused = 3
+
+// locks reports whether the look's roll-up must be written in a lock. Others wait for a lock, so an
+// instance takes it at most once a cadence.
+func (c *contention) locks(l *look, p pace) bool {
+	contended := c.refused >= maxRefused && c.asOf.Equal(l.asOf)
+	return contended && l.rollUp.Exists() && time.Since(c.locked) >= p.cadence
+}
+
+// note notes how the write of the look's roll-up ended. After a write in a lock the document most
+// likely is still contended. So one more refusal is enough for the next lock.
+func (c *contention) note(l *look, locked bool, err error) {
+	if locked {
+		c.locked = time.Now()
+	}
+
+	switch {
+	case errors.Is(err, ErrConflict) && c.asOf.Equal(l.asOf):
+		c.refused++
+	case errors.Is(err, ErrConflict):
+		c.asOf, c.refused = l.asOf, 1
+	case err == nil && locked:
+		c.asOf, c.refused = l.readTime, maxRefused-1
+	}
+}
