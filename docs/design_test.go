@@ -118,6 +118,9 @@ func mutated(t *testing.T, tests map[string]bool) map[string][]string {
 			t.Fatalf("a mutation has %d values, want its rule, name, file, old and new text and test", len(entry.Elts))
 		}
 		name, file, test := literal(t, entry.Elts[0]), literal(t, entry.Elts[2]), literal(t, entry.Elts[5])
+		if old := literal(t, entry.Elts[3]); strings.Count(read(t, filepath.Join("../rollup", file)), old) != 1 {
+			t.Errorf("a mutation of %s changes this text, which %s does not hold once:\n%s", name, file, old)
+		}
 		guard := guardOf(file, test)
 		if !tests[guard] { // it is the engine's test of what another folder's file does
 			guard = test

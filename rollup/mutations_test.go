@@ -1432,8 +1432,8 @@ var mutations = []mutation{
 		`Exclusion, Trigger,
 	Service, Function,`, "../internal/deploy/TestOrder"},
 	{"order-of-deploy", "nothing is audited after a deployment", "../internal/deploy/plan.go",
-		`if touched {`,
-		`if touched && false {`, "../internal/deploy/TestOrder"},
+		`if !touched {`,
+		`if true || !touched {`, "../internal/deploy/TestOrder"},
 	{"unindexed-tally", "the field tally is indexed", "../internal/deploy/field.go",
 		`		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
 `,
