@@ -227,7 +227,8 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		{"", ""},
 		{"region: us-east1", ""}, // is of no concern to it
 		{"cadence: 100ms", "changed"},
-		{"env:\n  TALLY_HOLD_LIMIT: 20s", "TALLY_HOLD_LIMIT changed: stop tally dev"},
+		{"env:\n  TALLY_HOLD_LIMIT: 20s", "changed"}, // is below the acknowledgement deadline all the same
+		{"env:\n  TALLY_HOLD_LIMIT: 40s", "TALLY_HOLD_LIMIT changed: stop tally dev"},
 		{"routes: a/{a}/b/{b} -> c/{a}:n", "--web: TALLY_ROUTES: no route rolls up the example page's counters/example-likes"},
 		{"cadence: [", "tally.yaml:1:10: "},
 	} {
