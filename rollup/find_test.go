@@ -534,11 +534,12 @@ func TestAuditSharesItsReads(t *testing.T) {
 		var complete []int
 		compared := 0
 		for audit := 1; audit <= 60; audit++ {
-			before, seen := s.all.Load(), 0
+			var seen atomic.Int64
+			before := s.all.Load()
 			o := w.auditOptions()
 			// A sum that an audit takes without a look bills a read, too.
-			o.MaxReads, o.Reads = reads, func() int64 { return s.all.Load() - before + int64(seen) }
-			o.Progress = func(rollup.Report) { seen++ }
+			o.MaxReads, o.Reads = reads, func() int64 { return s.all.Load() - before + seen.Load() }
+			o.Progress = func(rollup.Report) { seen.Add(1) }
 			report, err := rollup.Audit(w.t.Context(), s, likes.Template.Routes, o)
 			if err != nil || report.Counters < 200 {
 				t.Errorf("audit %d: %+v, %v", audit, report, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,14 +111,14 @@ func (r *pendingRead) finish(n int64, err error) {
 type asked struct {
 	n    int64
 	err  error
-	done bool
+	done atomic.Bool // n and err are known
 }
 
 func ask(ctx context.Context, s *numShardsCache) *asked {
 	a := &asked{}
 	go func() {
 		a.n, a.err = s.get(ctx)
-		a.done = true
+		a.done.Store(true)
 	}()
 	synctest.Wait()
 	return a
@@ -148,23 +149,23 @@ func TestNumShardsSharesAnAnswer(t *testing.T) {
 		time.Sleep(9 * time.Second) // on the bubble's clock
 		(<-reads).finish(7, nil)
 		for _, a := range all {
-			if !a.done || a.n != 7 || a.err != nil {
+			if !a.done.Load() || a.n != 7 || a.err != nil {
 				t.Errorf("got %+v, want 7", a)
 			}
 		}
 
 		// The answer is as old as the read's beginning.
 		time.Sleep(numShardsLife - 9*time.Second - time.Nanosecond)
-		if a := ask(t.Context(), s); !a.done || len(reads) != 0 {
+		if a := ask(t.Context(), s); !a.done.Load() || len(reads) != 0 {
 			t.Errorf("just before the end of its life: %+v and %d reads, want the kept answer", a, len(reads))
 		}
 		time.Sleep(time.Nanosecond)
 		a := ask(t.Context(), s)
-		if a.done || len(reads) != 1 {
+		if a.done.Load() || len(reads) != 1 {
 			t.Fatalf("at the end of its life: %+v and %d reads, want a new read", a, len(reads))
 		}
 		(<-reads).finish(8, nil)
-		if !a.done || a.n != 8 {
+		if !a.done.Load() || a.n != 8 {
 			t.Errorf("got %+v, want 8", a)
 		}
 	})
@@ -177,7 +178,7 @@ func TestNumShardsSharesAnError(t *testing.T) {
 		broken := errors.New("broken")
 		(<-reads).finish(0, broken)
 		for _, a := range []*asked{first, second} {
-			if !a.done || !errors.Is(a.err, broken) {
+			if !a.done.Load() || !errors.Is(a.err, broken) {
 				t.Errorf("got %+v, want the error of the read", a)
 			}
 		}
@@ -186,7 +187,7 @@ func TestNumShardsSharesAnError(t *testing.T) {
 			t.Fatalf("%d reads after a failed one, want 1", len(reads))
 		}
 		(<-reads).finish(5, nil)
-		if !third.done || third.n != 5 || third.err != nil {
+		if !third.done.Load() || third.n != 5 || third.err != nil {
 			t.Errorf("got %+v, want 5", third)
 		}
 	})
@@ -204,23 +205,23 @@ func TestNumShardsReaderGivesUp(t *testing.T) {
 
 		waiterGivesUp()
 		synctest.Wait()
-		if !impatient.done || !errors.Is(impatient.err, context.Canceled) {
+		if !impatient.done.Load() || !errors.Is(impatient.err, context.Canceled) {
 			t.Errorf("got %+v, want context.Canceled", impatient)
 		}
-		if reader.done || patient.done {
+		if reader.done.Load() || patient.done.Load() {
 			t.Error("a waiter that gave up ended the read")
 		}
 
 		readerGivesUp()
 		synctest.Wait()
-		if !reader.done || !errors.Is(reader.err, context.Canceled) {
+		if !reader.done.Load() || !errors.Is(reader.err, context.Canceled) {
 			t.Errorf("got %+v, want context.Canceled", reader)
 		}
-		if patient.done || len(reads) != 0 {
+		if patient.done.Load() || len(reads) != 0 {
 			t.Fatalf("%+v and %d further reads, want the same read for who still waits", patient, len(reads))
 		}
 		read.finish(9, nil)
-		if !patient.done || patient.n != 9 || patient.err != nil {
+		if !patient.done.Load() || patient.n != 9 || patient.err != nil {
 			t.Errorf("got %+v, want 9", patient)
 		}
 	})
@@ -234,7 +235,7 @@ func TestNumShardsReadEnds(t *testing.T) {
 		first := ask(t.Context(), s)
 		time.Sleep(readLimit - time.Nanosecond) // on the bubble's clock
 		second := ask(t.Context(), s)
-		if first.done || second.done || len(reads) != 1 {
+		if first.done.Load() || second.done.Load() || len(reads) != 1 {
 			t.Fatalf("before the limit: %+v, %+v and %d reads; want one read under way", first, second, len(reads))
 		}
 		<-reads
@@ -242,7 +243,7 @@ func TestNumShardsReadEnds(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		for _, a := range []*asked{first, second} {
-			if !a.done || !errors.Is(a.err, context.DeadlineExceeded) {
+			if !a.done.Load() || !errors.Is(a.err, context.DeadlineExceeded) {
 				t.Errorf("at the limit: %+v, want context.DeadlineExceeded", a)
 			}
 		}
@@ -252,7 +253,7 @@ func TestNumShardsReadEnds(t *testing.T) {
 			t.Fatalf("%d reads after the limit, want 1", len(reads))
 		}
 		(<-reads).finish(5, nil)
-		if !third.done || third.n != 5 || third.err != nil {
+		if !third.done.Load() || third.n != 5 || third.err != nil {
 			t.Errorf("got %+v, want 5", third)
 		}
 	})
