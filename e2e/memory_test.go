@@ -23,21 +23,21 @@ import (
 func TestManyLargeEvents(t *testing.T) {
 	const (
 		events  = 1000
-		fields  = 40_000
+		fields  = 20_000
 		size    = 500 << 10 // bytes
-		most    = 350 << 20 // bytes; a function has 512 MiB
+		most    = 250 << 20 // bytes; a function has 512 MiB
 		perHost = 1000      // Cloud Run sends that many requests at once
 	)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	p, project := newProxied(ctx, t, "TALLY_HOLD_LIMIT=50s", "GOMEMLIMIT=300MiB")
+	p, project := newProxied(ctx, t, "TALLY_HOLD_LIMIT=4m", "GOMEMLIMIT=300MiB")
 
 	doc := &firestoredata.Document{
 		Name:   "projects/" + project + "/databases/(default)/documents/counters/likes/shards/0",
 		Fields: make(map[string]*firestoredata.Value),
 	}
 	for n := range fields {
-		doc.Fields[fmt.Sprintf("f%05d", n)] = &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: 1}}
+		doc.Fields[fmt.Sprintf("field-%020d", n)] = &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: 1}}
 	}
 	e, err := eventrelay.NewEvent("event", time.Now(), nil, doc)
 	if err != nil {
