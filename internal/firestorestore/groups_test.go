@@ -122,7 +122,7 @@ func BenchmarkAuditOfGroups(b *testing.B) {
 }
 
 // auditGroups audits orders by their shops twice, and some of shops that do not exist. It returns
-// what each audit was billed, with the write of its cursor.
+// what each audit was billed, with one write of its cursor.
 func auditGroups(t testing.TB, orders, shops, lone int) (first, next billing.Counts) {
 	client := dial(t)
 	bulkEach(t, client, orders, func(i int) string { return fmt.Sprintf("orders/%d", i) }, func(i int) map[string]any {
@@ -137,7 +137,7 @@ func auditGroups(t testing.TB, orders, shops, lone int) (first, next billing.Cou
 	store := open(t, client, meter.DialOptions()...)
 	_, routes := template(t, "orders/{order} by shop -> shops/{shop} : sum(amount) as revenue : existing")
 	audit := func() (rollup.Report, billing.Counts) {
-		before := meter.Counts()
+		before, began := meter.Counts(), time.Now()
 		report, err := rollup.Audit(t.Context(), store, routes, rollup.AuditOptions{
 			Options:     rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},
 			Concurrency: 8,
@@ -146,7 +146,8 @@ func auditGroups(t testing.TB, orders, shops, lone int) (first, next billing.Cou
 			t.Fatalf("%+v, %v", report, err)
 		}
 		after := meter.Counts()
-		return report, billing.Counts{Reads: after.Reads - before.Reads, Writes: after.Writes - before.Writes}
+		saves := int64(time.Since(began) / (5 * time.Second)) // of the cursor, while it works; one more is at the end
+		return report, billing.Counts{Reads: after.Reads - before.Reads, Writes: after.Writes - before.Writes - saves}
 	}
 	report, first := audit()
 	if report.RolledUp != shops {
