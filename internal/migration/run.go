@@ -177,7 +177,7 @@ func (p *Plan) Compare(after *Plan) Comparison {
 	}
 	c.Exact = len(now)
 
-	if after.Idle > 0 && (p.Idle == 0 || after.Idle < p.Idle) {
+	if after.written.After(p.written) {
 		c.Differing = append(c.Differing, Difference{stateDocument, "the extension has written it since: it is not uninstalled"})
 	}
 	return c

@@ -48,6 +48,8 @@ type Plan struct {
 	// Idle is how long ago the extension wrote its state document, by Firestore's clock. It is zero
 	// if there is no document at the extension's default path.
 	Idle time.Duration
+
+	written time.Time // the state document, last; zero if there is none
 }
 
 // A Document is one whose fields are totals of the extension.
@@ -167,7 +169,8 @@ func (s *scan) readState(ctx context.Context) error {
 
 	s.count(1)
 	if state[0].Exists() {
-		s.Idle = max(1, state[0].ReadTime.Sub(state[0].UpdateTime))
+		s.written = state[0].UpdateTime
+		s.Idle = max(1, state[0].ReadTime.Sub(s.written))
 	}
 	return nil
 }
