@@ -14,6 +14,7 @@
 //   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
 //     it makes beside, and what it refuses. indexes.go, places.go, delivery.go, sinks.go and
 //     traffic.go have the longer parts of it.
+//   - requests.go keeps the requests that came over REST.
 //   - recording.go plays a project that tally deploy --record has recorded.
 //   - gcloud.go runs the machine's own gcloud against it.
 package googletest
@@ -107,6 +108,7 @@ type Google struct {
 	failures  []*failure
 	uploaded  []byte // source of a function
 	last      int    // the last number that next returned
+	requests  []Request
 }
 
 // A failure makes calls fail.
@@ -155,7 +157,7 @@ func (g *Google) listenREST() {
 	mux := http.NewServeMux()
 	g.handleRESTOnly(mux)
 	mux.HandleFunc("/", g.serveREST)
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(g.remembered(mux))
 	g.t.Cleanup(server.Close)
 
 	address, err := url.Parse(server.URL)
