@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -49,8 +48,6 @@ var update = flag.Bool("update", false, "write testdata/deploy anew")
 //   - "env NAME=VALUE", which is the user's from then on;
 //   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds
 //     what it has;
-//   - "tool NAME", and holds a script that is on PATH from then on; after "without gcloud" that is
-//     not;
 //   - "without FILE", which is deleted from the clone;
 //   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete
 //     NAME". What the server names may be named as it is displayed, or with * for the name;
@@ -68,15 +65,10 @@ func TestDeploy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := player{cloud: cloud{Google: c.Google, t: t, program: c.program}, clone: leastClone(t), bin: t.TempDir()}
-		gcloud, err := exec.LookPath("gcloud")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("PATH", p.bin+":"+filepath.Dir(gcloud))
+		p := player{cloud: cloud{Google: c.Google, t: t, program: c.program}, clone: leastClone(t)}
 		played := slices.Clone(told.Files)
 		for i, f := range told.Files {
-			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE", os.Getenv("CLOUDSDK_CONFIG"), "CONFIG", os.Getenv("XDG_CACHE_HOME"), "CACHE").Replace(string(p.play(f))))
+			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE").Replace(string(p.play(f))))
 		}
 		if *update {
 			write(t, file, txtar.Format(&txtar.Archive{Comment: told.Comment, Files: played}))
@@ -107,7 +99,7 @@ func TestDeploy(t *testing.T) {
 // A player plays a story.
 type player struct {
 	cloud
-	clone, bin string // folders; bin is on PATH
+	clone  string // folder
 	own        bool   // the clone's source is the program's own
 	answer     []byte
 }
@@ -138,10 +130,6 @@ func (p *player) play(f txtar.File) []byte {
 			p.t.Fatal(err)
 		}
 		return data
-	case "tool":
-		if err := os.WriteFile(filepath.Join(p.bin, rest), f.Data, 0o700); err != nil {
-			p.t.Fatal(err)
-		}
 	case "without":
 		p.without(rest)
 	case "put", "change":
@@ -173,14 +161,10 @@ func (p *player) play(f txtar.File) []byte {
 	return f.Data
 }
 
-// without takes away gcloud, or a file of the clone.
-func (p *player) without(what string) {
+// without takes away a file of the clone.
+func (p *player) without(name string) {
 	p.t.Helper()
-	if what == "gcloud" {
-		p.t.Setenv("PATH", p.bin)
-		return
-	}
-	if err := os.Remove(filepath.Join(p.clone, what)); err != nil {
+	if err := os.Remove(filepath.Join(p.clone, name)); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -298,66 +282,35 @@ func (p *player) fail(words []string, text string) {
 	}
 }
 
-// A new project's plan needs no credentials, and no gcloud. docs/deploy.md links it.
+// A new project's plan needs no credentials, and no other program.
 func TestDeployNew(t *testing.T) {
-	file := abs(t, "testdata/deploy/new.sh")
-	clone := leastClone(t)
-	var out strings.Builder
-	t.Setenv("PATH", "")
-	if status := run(t.Context(), []string{"deploy", "--dry-run", "--new", "--location", "nam5", "--project", "my-project", "--source", clone}, &out, &out); status != 0 {
-		t.Fatalf("exit status %d: %s", status, &out)
-	}
-	printed := strings.ReplaceAll(out.String(), clone, "CLONE")
-	if *update {
-		write(t, file, []byte(printed))
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), printed); d != "" {
-		t.Errorf("new.sh (-want +got):\n%s", d)
-	}
-	if out, err := exec.Command("/bin/sh", "-n", file).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-}
-
-// The script of a new project goes on where it ended, and a run after the last one changes nothing.
-func TestDeployScriptAgain(t *testing.T) {
-	c := newCloud(t)
-	c.Delete("projects/my-project/databases/(default)")
-	clone := leastClone(t)
-	write(t, "tally.yaml", []byte("alert_email: me@example.com"))
-	script := c.want(0, "deploy", "--dry-run", "--new", "--location", "nam5", "--source", clone)
-	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\n"), 0o700); err != nil { // no waiting
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	play := func() ([]byte, error) {
-		cmd := exec.CommandContext(t.Context(), "sh")
-		cmd.Stdin = strings.NewReader(script)
-		return cmd.CombinedOutput()
-	}
-
-	c.Fail("eventarc.googleapis.com", "CreateTrigger", status.Error(codes.InvalidArgument, "Permission denied while using the Eventarc Service Agent."), 2)
-	c.Fail("monitoring.googleapis.com", "CreateDashboard", status.Error(codes.FailedPrecondition, "broken"), 21) // as often as the script tries
-	if out, err := play(); err == nil {
-		t.Fatalf("the script did not end where a command failed for good:\n%s", out)
-	}
-	if out, err := play(); err != nil {
-		t.Fatalf("it does not go on: %v\n%s", err, out)
-	}
-	before := c.own()
-	if out, err := play(); err != nil {
-		t.Fatalf("it cannot be run again: %v\n%s", err, out)
-	}
-	if d := cmp.Diff(before, c.own()); d != "" {
-		t.Errorf("running it again changed (-before +after):\n%s", d)
-	}
-	if printed := c.want(0, "deploy", "--source", clone); !strings.Contains(printed, "Everything is as it is to be.") {
-		t.Errorf("something is left to do:\n%s", printed)
+	for file, args := range map[string][]string{
+		"testdata/deploy/new.txt":  {"--dry-run"},
+		"testdata/deploy/new.yaml": {"--manifest"},
+	} {
+		file := abs(t, file)
+		clone := leastClone(t)
+		write(t, "tally.yaml", []byte("env: {OTEL_EXPORTER_OTLP_HEADERS: s3cret}\nalert_email: me@example.com"))
+		var out strings.Builder
+		t.Setenv("PATH", "")
+		args = append([]string{"deploy", "--new", "--location", "nam5", "--project", "my-project", "--source", clone}, args...)
+		if status := run(t.Context(), args, &out, &out); status != 0 {
+			t.Fatalf("exit status %d: %s", status, &out)
+		}
+		printed := strings.ReplaceAll(out.String(), clone, "CLONE")
+		if *update {
+			write(t, file, []byte(printed))
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), printed); d != "" {
+			t.Errorf("%s (-want +got):\n%s", file, d)
+		}
+		if strings.Contains(printed, "s3cret") {
+			t.Errorf("%s has a secret", file)
+		}
 	}
 }
 
@@ -365,8 +318,11 @@ func TestDeployScriptAgain(t *testing.T) {
 // --source names another, and says which before it asks.
 func TestDeploySource(t *testing.T) {
 	c := newCloud(t)
-	cache := os.Getenv("XDG_CACHE_HOME")
 	own, err := c.program.upload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +341,7 @@ func TestDeploySource(t *testing.T) {
 		want string // the folder
 		says string // of it
 	}{
-		{nil, filepath.Join(cache, "tally", "source-"+own.Hash), "\n  source    this tally's own, of no known version, hash " + own.Hash + "\n"},
+		{nil, repository, "\n  source    this tally's own, of no known version, hash " + own.Hash + "\n"},
 		{[]string{"--source", "."}, other, "\n  source    " + other + ", of no known version, hash dfe571af78f5f347\n"},
 	} {
 		args := append([]string{"deploy", "--yes"}, test.args...)
@@ -418,23 +374,6 @@ func (c cloud) uploaded(name string) string {
 		c.t.Fatal(err)
 	}
 	return string(text)
-}
-
-// A Terraform configuration goes where a file may be, and what Terraform cannot say elsewhere.
-func TestDeployTerraform(t *testing.T) {
-	clone := leastClone(t)
-	write(t, "tally.yaml", []byte("billing: instance"))
-	var out, notes bytes.Buffer
-	args := []string{"deploy", "--terraform", "--new", "--location", "nam5", "--project", "my-project", "--source", clone}
-	if status := run(t.Context(), args, &out, &notes); status != 0 {
-		t.Fatalf("exit status %d: %s", status, &notes)
-	}
-	if !json.Valid(out.Bytes()) {
-		t.Errorf("no JSON: %s", &out)
-	}
-	if !strings.Contains(notes.String(), "--no-cpu-throttling") {
-		t.Errorf("notes: %s", &notes)
-	}
 }
 
 // leastClone makes the least that looks like a clone of Tally, and an app's folder in it, and goes

@@ -36,10 +36,17 @@ func TestDeployed(t *testing.T) {
 // after.
 func (c cloud) grants() {
 	d, _ := c.described()
-	for _, g := range d.Grants {
-		p := c.Policy(g.Name)
-		p.Bindings = slices.DeleteFunc(p.Bindings, func(b *iampb.Binding) bool { return b.Role == g.Role && slices.Contains(b.Members, g.Member) })
-		c.SetPolicy(g.Name, p)
+	grants := 0
+	for _, r := range d.Resources {
+		for _, g := range r.Grants {
+			grants++
+			p := c.Policy(r.Name)
+			p.Bindings = slices.DeleteFunc(p.Bindings, func(b *iampb.Binding) bool { return b.Role == g.Role && slices.Contains(b.Members, g.Member) })
+			c.SetPolicy(r.Name, p)
+		}
+	}
+	if grants < 9 {
+		c.t.Errorf("only %d grants", grants)
 	}
 	add := func(name, role, member string) {
 		p := c.Policy(name)
@@ -50,14 +57,16 @@ func (c cloud) grants() {
 	add(services+"tally-on-write", "roles/run.invoker", "allUsers")
 	add("projects/my-project", "roles/datastore.user", "serviceAccount:tally-functions@my-project.iam.gserviceaccount.com") // of every database
 	found := c.want(1, "doctor")
-	for _, want := range []string{"take roles/run.invoker from allUsers on tally-on-write", "take roles/datastore.user from tally-functions on my-project"} {
+	for _, want := range []string{"change roles on tally-on-write: give roles/run.invoker to tally-trigger; take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
 		if !strings.Contains(found, want) {
 			c.t.Errorf("doctor does not find: %s", want)
 		}
 	}
-	for _, g := range d.Grants {
-		if !strings.Contains(found, "give "+g.Role+" to ") {
-			c.t.Errorf("doctor does not find that %s lacks %s", g.Member, g.Role)
+	for _, r := range d.Resources {
+		for _, g := range r.Grants {
+			if !strings.Contains(found, "give "+g.String()) {
+				c.t.Errorf("doctor does not find that %s lacks %s", g.Member, g.Role)
+			}
 		}
 	}
 	c.want(0, "deploy", "--yes")

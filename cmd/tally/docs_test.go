@@ -144,7 +144,7 @@ func newReader(t *testing.T) *reader {
 	t.Cleanup(func() { <-r.last })
 	r.app = filepath.Join(r.dir, "my-app")
 	upstream := filepath.Join(t.TempDir(), "tally")
-	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(t), firestorestore.EmulatorHost+"=",
+	r.env = append(g.Environ(), firestoreOfTests+"="+emulatortest.Addr(t), firestorestore.EmulatorHost+"=",
 		"CLOUDSDK_CORE_PROJECT=my-project", "PROJECT=my-project", "REGION=us-central1", "LOCATION=nam5", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/firestore-tally/tally")
 	commit := exec.Command("sh", "-ec", `git init --quiet --initial-branch=main "$0" && export GIT_DIR="$0"/.git GIT_WORK_TREE="$1"

@@ -1,5 +1,5 @@
-// Package googletest stands in for Google's APIs in tests: over gRPC, as Go's clients call them,
-// and over REST, as gcloud does.
+// Package googletest stands in for Google's APIs in tests: over gRPC and over REST, as Go's clients
+// and package deploy call them.
 //
 // The APIs have one form in common (https://google.aip.dev). Everything is a resource with a full
 // name, such as projects/p/locations/l/functions/f, and most methods are standard: Get, List,
@@ -12,11 +12,10 @@
 //     google.api.http gives. It refuses a request that does not fit the message. restonly.go has
 //     the methods of which Go has no messages.
 //   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
-//     it makes beside, and what it refuses. indexes.go, places.go, delivery.go, sinks.go and
-//     traffic.go have the longer parts of it.
+//     it makes beside, and what it refuses. indexes.go, places.go and delivery.go have
+//     the longer parts of it.
 //   - requests.go keeps the requests that came over REST.
 //   - recording.go plays a project that tally deploy --record has recorded.
-//   - gcloud.go runs the machine's own gcloud against it.
 package googletest
 
 import (
@@ -30,7 +29,6 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,10 +53,6 @@ const Number = "123456789"
 
 // alwaysOn are the APIs that need not be enabled.
 var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
-
-// apis are the APIs that gcloud calls, by the names in its configuration.
-var apis = []string{"artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
-	"monitoring", "pubsub", "run", "serviceusage"}
 
 // Google is Google with one project.
 type Google struct {
@@ -106,8 +100,10 @@ type Google struct {
 	policies  map[string]*iampb.Policy // by full name of the resource
 	agents    map[string]bool          // service accounts of Google's, by email
 	failures  []*failure
-	uploaded  []byte // source of a function
-	last      int    // the last number that next returned
+	uploaded  []byte            // source of a function
+	rulesets  map[string]string // their texts, by full name
+	releases  map[string]string // names of rulesets, by what they are in force for
+	last      int               // the last number that next returned
 	requests  []Request
 }
 
@@ -122,7 +118,8 @@ type failure struct {
 // to every project. Google ends with the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
-	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
+	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool),
+		rulesets: make(map[string]string), releases: make(map[string]string)}
 
 	name := "projects/" + project
 	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
@@ -132,7 +129,6 @@ func Start(t testing.TB, project string) *Google {
 	g.Enable("firestore.googleapis.com")
 	g.Put(name+"/databases/(default)", &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
 		DatabaseEdition: adminpb.Database_STANDARD})
-	g.resources[name+"/sinks/_Default"] = defaultSink(project)
 
 	g.listenGRPC()
 	g.listenREST()
@@ -191,34 +187,10 @@ func (g *Google) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: dial, DialTLSContext: dial, DisableKeepAlives: true}}
 }
 
-// Environ returns the test's environment with the variables by which gcloud works on this Google.
-// gcloud takes it for its proxy, and asks over http. https is refused, and with it the internet.
+// Environ returns the test's environment with the variable by which another process of the test
+// finds this Google; see Started.
 func (g *Google) Environ() []string {
-	dir := g.t.TempDir()
-	token := filepath.Join(dir, "token")
-	check(g.t, os.WriteFile(token, []byte("token"), 0o600))
-
-	isGoogles := func(v string) bool { return strings.HasPrefix(v, "CLOUDSDK_") || strings.HasPrefix(v, "GOOGLE_") }
-	env := slices.DeleteFunc(os.Environ(), isGoogles)
-	env = append(env,
-		"CLOUDSDK_CONFIG="+dir,
-		"CLOUDSDK_AUTH_ACCESS_TOKEN_FILE="+token,
-		"CLOUDSDK_CORE_ACCOUNT=me@example.com",
-		"CLOUDSDK_CORE_DISABLE_PROMPTS=1",
-		"CLOUDSDK_CORE_CHECK_GCE_METADATA=false",
-		"CLOUDSDK_CORE_DISABLE_USAGE_REPORTING=true",
-		"CLOUDSDK_CORE_SURVEY_DISABLE_PROMPTS=true",
-		"CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK=true",
-		"CLOUDSDK_PROXY_TYPE=http",
-		"CLOUDSDK_PROXY_ADDRESS="+g.rest.Hostname(),
-		"CLOUDSDK_PROXY_PORT="+g.rest.Port(),
-		environ+"="+g.grpc+" "+g.rest.String(),
-	)
-
-	for _, api := range apis {
-		env = append(env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_"+strings.ToUpper(api)+"=http://"+api+".googleapis.com/")
-	}
-	return env
+	return append(os.Environ(), environ+"="+g.grpc+" "+g.rest.String())
 }
 
 // environ is the variable that tells a child process the addresses of a Google; see Started.
@@ -324,10 +296,12 @@ func (g *Google) Snapshot() (restore func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	resources, policies, agents, last := cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last
+	rulesets, releases := maps.Clone(g.rulesets), maps.Clone(g.releases)
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
+		g.rulesets, g.releases = maps.Clone(rulesets), maps.Clone(releases)
 		g.failures, g.Build = nil, nil
 		g.Unreachable, g.Closed, g.CPUs, g.Builds = nil, nil, 0, 0
 	}
@@ -354,4 +328,12 @@ func (g *Google) key(name string) string {
 func (g *Google) next() int {
 	g.last++
 	return g.last
+}
+
+// check ends the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

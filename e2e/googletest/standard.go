@@ -398,7 +398,7 @@ func (c *call) done(response proto.Message) *longrunningpb.Operation {
 	if c.problem != nil {
 		op.Result = &longrunningpb.Operation_Error{Error: status.Convert(c.problem).Proto()}
 	}
-	if c.api == "cloudfunctions.googleapis.com" { // gcloud reads its progress there
+	if c.api == "cloudfunctions.googleapis.com" {
 		op.Metadata = pack(&functionspb.OperationMetadata{})
 	}
 

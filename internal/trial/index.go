@@ -23,7 +23,7 @@ func (r *run) exemption(ctx context.Context) finding {
 		exempt = append(exempt, spelt)
 
 		name := fmt.Sprintf("projects/%s/databases/%s/collectionGroups/%s/fields/%s", r.Project, r.Database.ID, field.CollectionGroup, field.Path)
-		if r.state.Find(deploy.Field, name).Get("indexed") != "false" {
+		if !r.state.Find(deploy.Field, name).Exempt() {
 			indexed = append(indexed, spelt)
 		}
 	}

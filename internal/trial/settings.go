@@ -84,7 +84,7 @@ func (d *Deployment) retries(context.Context) finding {
 func (d *Deployment) subscriptions(context.Context) finding {
 	want := int(d.Config.AckDeadline().Seconds())
 	f := finding{expected: fmt.Sprintf("at least %d s for an answer, and no expiry", want)}
-	for _, kind := range []deploy.Kind{deploy.Trigger, deploy.Subscription} {
+	for _, kind := range []*deploy.Kind{deploy.Trigger, deploy.Subscription} {
 		if unread := d.state.Unread[kind]; unread != nil {
 			return f.unread(unread)
 		}
