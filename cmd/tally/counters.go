@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -80,7 +80,7 @@ func createOncePerUser(ctx context.Context, s *session, arg string) error {
 
 // creatable returns the counter that an argument names, and its source. The counter need not exist.
 // But it is an error if the app has to create the counter's document, and has not done so.
-func creatable(ctx context.Context, s *session, arg string) (counter, *rollup.Route, error) {
+func creatable(ctx context.Context, s *session, arg string) (counter, *route.Route, error) {
 	c, err := s.counter(arg)
 	if err != nil {
 		return counter{}, nil, err
@@ -109,7 +109,7 @@ type growth struct {
 }
 
 // mayGrow asks before a counter gets many shards.
-func mayGrow(ctx context.Context, s *session, c counter, r *rollup.Route, g growth) error {
+func mayGrow(ctx context.Context, s *session, c counter, r *route.Route, g growth) error {
 	if g.n <= max(g.was, manyShards) {
 		return nil
 	}

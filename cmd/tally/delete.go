@@ -11,6 +11,7 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -190,7 +191,7 @@ func sumAll(ctx context.Context, store rollup.Store, counters []rollup.Found) er
 }
 
 // sumOf returns a roll-up with the sums of a counter's shards.
-func sumOf(ctx context.Context, store rollup.Store, c rollup.Counter) (rollup.RollUp, error) {
+func sumOf(ctx context.Context, store rollup.Store, c route.Counter) (rollup.RollUp, error) {
 	snapshot, err := store.View(ctx, c)
 	if err != nil {
 		return rollup.RollUp{}, err

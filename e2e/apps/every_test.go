@@ -21,6 +21,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,7 +45,7 @@ const (
 
 func registerEvery() {
 	functions.HTTP(everyTick, newProcesses("TALLY_ROUTES="+everyRoutes, "TALLY_SCHEDULE_PERIOD="+everyPeriod.String()).OnSchedule)
-	for write, route := range map[string]string{switchLive: rollup.DefaultRoute, switchEvery: rollup.DefaultRoute + " : every 1s"} {
+	for write, route := range map[string]string{switchLive: route.Default, switchEvery: route.Default + " : every 1s"} {
 		p := newProcesses("TALLY_ROUTES="+route, "TALLY_CADENCE=200ms", "TALLY_SCHEDULE_PERIOD=2s", "CLOUD_RUN_TIMEOUT_SECONDS=20")
 		functions.HTTP(write, p.OnWrite)
 		functions.HTTP(write+"Tick", p.OnSchedule)

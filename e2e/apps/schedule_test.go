@@ -15,6 +15,7 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -176,7 +177,7 @@ func TestScheduleBillsAll(t *testing.T) {
 		w.set(fmt.Sprintf("counters/%d/shards/0", i), map[string]any{"count": i})
 		w.set(fmt.Sprintf("daily/%d/shards/0", i), map[string]any{"count": i})
 	}
-	a := newProcesses("TALLY_ROUTES=" + rollup.DefaultRoute + "; daily/{c}/shards/{s} -> daily_rollups/{c} : count : every 24h").of(project)
+	a := newProcesses("TALLY_ROUTES=" + route.Default + "; daily/{c}/shards/{s} -> daily_rollups/{c} : count : every 24h").of(project)
 
 	answer := httptest.NewRecorder()
 	a.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/", nil))

@@ -22,7 +22,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/local/framework"
 	"github.com/firestore-tally/tally/internal/trigger"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
@@ -193,7 +193,7 @@ func (w *world) settle() {
 
 // keep has the schedule keep the counter, every second, until it is stopped.
 func (w *world) keep() (stop func()) {
-	routes.Store(w.project, rollup.DefaultRoute+" : every 1s")
+	routes.Store(w.project, route.Default+" : every 1s")
 	ctx, cancel := context.WithCancel(w.b.Context())
 
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, serve()+"/"+every+"?project="+w.project, nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -23,7 +24,7 @@ type delivery struct {
 	began    time.Time
 	event    trigger.Event  // without its data: very many may be held
 	change   trigger.Change // without its documents, once the concerns are known
-	concerns []rollup.Concern
+	concerns []route.Concern
 	ending   rollup.Ending
 	err      error
 	outcome  outcome
@@ -148,20 +149,20 @@ func (s *service) echo(ctx context.Context, r *http.Request, d *delivery) {
 
 // source returns the document that changed. It returns an error if its database is not served here,
 // or if no route covers it.
-func (s *service) source(change trigger.Change) (rollup.Source, error) {
+func (s *service) source(change trigger.Change) (route.Source, error) {
 	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
-		return rollup.Source{}, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
+		return route.Source{}, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
 	}
 
 	source, ok := s.config.Routes.Source(change.Path())
 	if !ok {
-		return rollup.Source{}, fmt.Errorf("%s: %w", change.Path(), errNoRoute)
+		return route.Source{}, fmt.Errorf("%s: %w", change.Path(), errNoRoute)
 	}
 	return source, nil
 }
 
 // concerned returns the counters that a change of a source document is about.
-func (s *service) concerned(ctx context.Context, change trigger.Change, source rollup.Source) ([]rollup.Concern, error) {
+func (s *service) concerned(ctx context.Context, change trigger.Change, source route.Source) ([]route.Concern, error) {
 	by := source.Groups()
 	if change.Known() || len(by) == 0 {
 		return source.Concerned(change), nil
@@ -177,7 +178,7 @@ func (s *service) concerned(ctx context.Context, change trigger.Change, source r
 // readGroups reads which groups a document is in now, because the document was too large for its
 // event. Nothing tells which groups the document has left. The audit will correct their totals, so
 // readGroups first writes a note for it: such a difference is no drift.
-func (s *service) readGroups(ctx context.Context, change trigger.Change, source rollup.Source, by []document.Field) (asRead, error) {
+func (s *service) readGroups(ctx context.Context, change trigger.Change, source route.Source, by []document.Field) (asRead, error) {
 	database, err := s.database(ctx, change.Database)
 	if err != nil {
 		return asRead{}, err

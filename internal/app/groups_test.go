@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -118,7 +118,7 @@ func TestLineOfTwoCounters(t *testing.T) {
 	w.run(func() {
 		s.Put("shops/a", map[string]any{})
 		s.Put("shops/b", map[string]any{})
-		s.view = func(ctx context.Context, c rollup.Counter, _ int) error {
+		s.view = func(ctx context.Context, c route.Counter, _ int) error {
 			if c.RollUp == "shops/b" {
 				return hang(ctx)
 			}
@@ -227,7 +227,7 @@ func TestGroupThatCannotBeRead(t *testing.T) {
 				}
 			}
 			s.read = unless(test.read)
-			s.view = func(ctx context.Context, _ rollup.Counter, _ int) error { return unless(test.look)(ctx) }
+			s.view = func(ctx context.Context, _ route.Counter, _ int) error { return unless(test.look)(ctx) }
 			e := w.changed("large", "orders/1", nil, fields{"shop": "b"})
 			e.Body = nil
 			if status, after := w.deliver(request(w.t, e)); status != http.StatusInternalServerError || after != test.after {

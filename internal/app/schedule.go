@@ -11,6 +11,7 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A scheduleReport is RollUpOnSchedule's answer.
@@ -107,7 +108,7 @@ func (t *tick) auditAll(ctx context.Context) {
 }
 
 // keep keeps a database's counters of the scheduled routes until the tick's end.
-func (t *tick) keep(ctx context.Context, id string, scheduled rollup.Routes) {
+func (t *tick) keep(ctx context.Context, id string, scheduled route.Routes) {
 	t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
 		report, err := rollup.Keep(ctx, d.store, scheduled, t.keepOptions(ctx, d))
 		r.Every = &report

@@ -18,6 +18,7 @@ import (
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -59,7 +60,7 @@ func TestFirstDatabaseFails(t *testing.T) {
 		},
 		"does not list": func(w *world, _ *service) { w.stores["(default)"].lister = broken },
 		"does not look": func(w *world, _ *service) {
-			w.stores["(default)"].view = func(context.Context, rollup.Counter, int) error { return broken }
+			w.stores["(default)"].view = func(context.Context, route.Counter, int) error { return broken }
 		},
 	} {
 		w := newWorld(t, "TALLY_DATABASES=(default),other",
@@ -136,7 +137,7 @@ func TestLastingFaultsAreLoggedOnce(t *testing.T) {
 
 // slow has each look of a counter take that long.
 func (s *store) slow(prefix string, d time.Duration) {
-	s.view = func(ctx context.Context, c rollup.Counter, _ int) error {
+	s.view = func(ctx context.Context, c route.Counter, _ int) error {
 		if !strings.HasPrefix(c.RollUp, prefix) {
 			return nil
 		}
@@ -274,7 +275,7 @@ func TestTicksLooksMayTakeLong(t *testing.T) {
 			// The first look of each counter hangs. The second says how long that was waited for.
 			s.looks = nil
 			s.Increment("counters/c/shards/0", "count", 1)
-			s.view = func(ctx context.Context, _ rollup.Counter, n int) error {
+			s.view = func(ctx context.Context, _ route.Counter, n int) error {
 				if n <= 2 {
 					return hang(ctx)
 				}

@@ -20,7 +20,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/internal/trigger"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -37,7 +37,7 @@ func TestHoldLimit(t *testing.T) {
 	w.run(func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 		defer cancel()
-		w.stores["(default)"].view = func(ctx context.Context, _ rollup.Counter, _ int) error { return hang(ctx) }
+		w.stores["(default)"].view = func(ctx context.Context, _ route.Counter, _ int) error { return hang(ctx) }
 		status, after := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0").WithContext(ctx))
 		if status != http.StatusInternalServerError || after != 8*time.Second {
 			w.t.Errorf("status %d after %v, want 500 after the hold limit of 8 s", status, after)
@@ -217,7 +217,7 @@ func TestEventOutlivesOneCall(t *testing.T) {
 	}
 	for name, fail := range map[string]func(*store){
 		"look": func(s *store) {
-			s.view = func(ctx context.Context, _ rollup.Counter, n int) error { return first(ctx, n) }
+			s.view = func(ctx context.Context, _ route.Counter, n int) error { return first(ctx, n) }
 		},
 		"write": func(s *store) { s.write = first },
 	} {
@@ -433,7 +433,7 @@ func TestHeldEventsKeepNoBodies(t *testing.T) {
 	w := newWorld(t)
 	looked := make(chan struct{}, events)
 	answer := make(chan struct{})
-	w.stores["(default)"].view = func(context.Context, rollup.Counter, int) error {
+	w.stores["(default)"].view = func(context.Context, route.Counter, int) error {
 		looked <- struct{}{}
 		<-answer
 		return nil

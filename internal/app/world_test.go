@@ -19,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
@@ -105,10 +106,10 @@ func (w *world) run(f func()) {
 type store struct {
 	memstore.Store
 	t      *testing.T
-	view   func(ctx context.Context, c rollup.Counter, n int) error // called before the n-th look, from 1 on
-	write  func(ctx context.Context, n int) error                   // called before the n-th write, from 1 on
-	lister error                                                    // of lists of roll-ups
-	read   func(ctx context.Context) error                          // called before a document's fields are read
+	view   func(ctx context.Context, c route.Counter, n int) error // called before the n-th look, from 1 on
+	write  func(ctx context.Context, n int) error                  // called before the n-th write, from 1 on
+	lister error                                                   // of lists of roll-ups
+	read   func(ctx context.Context) error                         // called before a document's fields are read
 
 	mu    sync.Mutex
 	reads int // of documents' fields
@@ -123,7 +124,7 @@ type call struct {
 	counter string
 }
 
-func (s *store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s *store) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	s.mu.Lock()
 	s.looks = append(s.looks, call{time.Now(), c.RollUp})
 	n := len(s.looks)
@@ -136,7 +137,7 @@ func (s *store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return s.Store.View(ctx, c)
 }
 
-func (s *store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s *store) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	s.mu.Lock()
 	s.wrote = append(s.wrote, call{time.Now(), c.RollUp})
 	n := len(s.wrote)
@@ -149,7 +150,7 @@ func (s *store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	return s.Store.Write(ctx, c, r)
 }
 
-func (s *store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s *store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	s.mu.Lock()
 	s.wrote = append(s.wrote, call{time.Now(), c.RollUp})
 	s.mu.Unlock()
@@ -163,14 +164,14 @@ func (s *store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor)
 	return s.Store.SaveCursor(ctx, of, c)
 }
 
-func (s *store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s *store) RollUps(ctx context.Context, template *route.Template, from string, limit int) (rollup.Page, error) {
 	if s.lister != nil {
 		return rollup.Page{}, s.lister
 	}
 	return s.Store.RollUps(ctx, template, from, limit)
 }
 
-func (s *store) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s *store) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	if s.lister != nil {
 		return rollup.Page{}, s.lister
 	}

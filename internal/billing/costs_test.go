@@ -18,6 +18,7 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 const day = 24 * 60 * 60 // seconds
@@ -209,7 +210,7 @@ var ways = []way{
 
 // The engine does what load.engine says.
 func TestEngine(t *testing.T) {
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+	routes, err := route.Parse(route.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +246,7 @@ func TestEngine(t *testing.T) {
 					wg.Go(func() {
 						change(1)
 						defer change(-1)
-						if _, err := c.Changed(t.Context(), rollup.Event{ID: fmt.Sprint(i)}, rollup.Concern{Counter: likes}); err != nil {
+						if _, err := c.Changed(t.Context(), rollup.Event{ID: fmt.Sprint(i)}, route.Concern{Counter: likes}); err != nil {
 							t.Error(err)
 						}
 					})
@@ -276,12 +277,12 @@ type counting struct {
 }
 
 // View takes as long as the three calls of a roll-up take a function near its database.
-func (s *counting) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s *counting) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	time.Sleep(50 * time.Millisecond)
 	return s.Store.View(ctx, c)
 }
 
-func (s *counting) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s *counting) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	s.writes.Add(1)
 	return s.Store.Write(ctx, c, r)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // The table of docs/recipes.md is what the prices and the page's routes give.
@@ -42,11 +42,11 @@ func TestRecipes(t *testing.T) {
 		{"a plain increment", "Totals per day and per hour", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"an increment that counts once", "Totals per day and per hour", billing.Counts{Reads: 2, Writes: 2, Deletes: 1}, 1},
 	} {
-		route := regexp.MustCompile("(?s)\n## " + change.recipe + "\n.*?\n```\n(.*?)```").FindStringSubmatch(page)
-		if route == nil {
+		r := regexp.MustCompile("(?s)\n## " + change.recipe + "\n.*?\n```\n(.*?)```").FindStringSubmatch(page)
+		if r == nil {
 			t.Fatalf("no route under %q", change.recipe)
 		}
-		routes, err := rollup.ParseRoutes(route[1])
+		routes, err := route.Parse(r[1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -21,13 +22,13 @@ func configured(t *testing.T, variables map[string]string) Config {
 }
 
 func TestTickTime(t *testing.T) {
-	const every = rollup.DefaultRoute + " : every 1s"
+	const every = route.Default + " : every 1s"
 	for _, test := range []struct {
 		timeout, routes string
 		work, reserve   time.Duration
 	}{
-		{"", rollup.DefaultRoute, 615 * time.Second, 45 * time.Second},
-		{"660", rollup.DefaultRoute, 615 * time.Second, 45 * time.Second},
+		{"", route.Default, 615 * time.Second, 45 * time.Second},
+		{"660", route.Default, 615 * time.Second, 45 * time.Second},
 		{"660", every, 600 * time.Second, 45 * time.Second},
 		{"60", every, 45 * time.Second, 15 * time.Second},
 	} {
@@ -63,7 +64,7 @@ func TestAuditOptions(t *testing.T) {
 // A long hold makes a long grace, which no audit waits for.
 func TestGraceOfAudits(t *testing.T) {
 	for limit, want := range map[string]time.Duration{"8s": 32 * time.Second, "59s": 134 * time.Second, "1h": 0} {
-		for _, routes := range []string{rollup.DefaultRoute, rollup.DefaultRoute + "; pages/{p}/shards/{s} -> totals/{p} : views : every 1s"} {
+		for _, routes := range []string{route.Default, route.Default + "; pages/{p}/shards/{s} -> totals/{p} : views : every 1s"} {
 			// As tally dev has it: only calls of the schedule end with their period.
 			c := configured(t, map[string]string{"TALLY_HOLD_LIMIT": limit, "TALLY_ROUTES": routes, "TALLY_SCHEDULE_PERIOD": "1m"})
 			if got := c.AuditOptions(nil).Grace; got != want {

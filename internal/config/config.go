@@ -16,13 +16,14 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Config holds the variables that configure the functions. docs/config.md lists them, and a test
 // keeps the two equal.
 type Config struct {
 	// Routes say which shards make up which counter; see rollup.ParseRoutes.
-	Routes rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
+	Routes route.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
 
 	// Cadence is the least time between two roll-ups of a counter in the long run. Burst is how
 	// many may follow each other at once after a quiet time.
@@ -167,7 +168,7 @@ func (l *loading) parse() error {
 		name := field.Tag.Get("env")
 		l.unread[name] = true
 
-		if field.Type == reflect.TypeFor[rollup.Routes]() { // its error shows the value and the place
+		if field.Type == reflect.TypeFor[route.Routes]() { // its error shows the value and the place
 			l.report(name, ": %w", parse.Err)
 		} else {
 			l.report(name, "=%q: %w", l.environment[name], parse.Err)

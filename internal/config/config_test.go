@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -23,8 +23,8 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Routes) != 1 || c.Routes[0].String() != rollup.DefaultRoute {
-		t.Errorf("routes are %v, want %s", c.Routes, rollup.DefaultRoute)
+	if len(c.Routes) != 1 || c.Routes[0].String() != route.Default {
+		t.Errorf("routes are %v, want %s", c.Routes, route.Default)
 	}
 	if c.Cadence != time.Second || c.HoldLimit != 8*time.Second || c.LogLevel != slog.LevelInfo || len(c.Databases) != 1 || c.Databases[0] != "(default)" ||
 		c.AuditReads != 50_000 || c.Burst != 5 || c.SchedulePeriod != SchedulePeriod {

@@ -17,7 +17,7 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 )
 
@@ -26,7 +26,7 @@ type Options struct {
 	Project   string
 	Databases []Database // at least one, all of the project
 	Emulator  string     // host:port; "": a real project
-	Routes    rollup.Routes
+	Routes    route.Routes
 	Cadence   time.Duration // of the functions; rates are means over two cadences, at least ten seconds
 
 	// Functions returns what the functions have done so far. It is called for each page shown.
@@ -144,8 +144,8 @@ func (b *Board) findRollUps(database Database) []*feed {
 // people. A template with captures above its document takes a collection group, which is all
 // collections of one id. Any other template takes its collection or, without a capture, the one
 // document, unless a collection group has them already.
-func rollUpQueries(client *firestore.Client, templates []*rollup.Template) map[string]firestore.Query {
-	groupOf := func(t *rollup.Template) string { return "**/" + path.Base(path.Dir(t.String())) }
+func rollUpQueries(client *firestore.Client, templates []*route.Template) map[string]firestore.Query {
+	groupOf := func(t *route.Template) string { return "**/" + path.Base(path.Dir(t.String())) }
 
 	queries := make(map[string]firestore.Query)
 	for _, t := range templates {

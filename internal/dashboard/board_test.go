@@ -22,7 +22,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/googleapis/gax-go/v2"
@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 
-const testRoutes = rollup.DefaultRoute + `
+const testRoutes = route.Default + `
 posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/likes/{name} : likes, views
 samples/php/distributedCounters/{shard} -> php_rollups/total : Cnt`
 
@@ -73,7 +73,7 @@ func everyWay(t *testing.T, test func(*testing.T, *world)) {
 func (w *world) run(dial ...grpc.DialOption) {
 	t := w.t
 	t.Helper()
-	routes, err := rollup.ParseRoutes(w.routes)
+	routes, err := route.Parse(w.routes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // maxShards is how many shards of a counter are followed.
@@ -110,13 +110,13 @@ func (k *look) state(r *row, now time.Time) (states []shard, total *value.Value)
 	}
 
 	states = make([]shard, 0, len(k.shards))
-	var documents []rollup.Shard
+	var documents []route.Shard
 	for id, s := range k.shards {
 		state := *s
 		state.Writes = s.recent.perSecond(now, heatWindow, now.Sub(k.began))
 		state.Count = seen(r.total, s.fields)
 		states = append(states, state)
-		documents = append(documents, rollup.Shard{Path: r.shards + "/" + id, Fields: s.fields})
+		documents = append(documents, route.Shard{Path: r.shards + "/" + id, Fields: s.fields})
 	}
 	slices.SortFunc(states, func(a, b shard) int { return bytes.Compare(a.rank, b.rank) })
 
@@ -128,11 +128,11 @@ func (k *look) state(r *row, now time.Time) (states []shard, total *value.Value)
 
 // seen returns the value of a document that a total counts; nil if the total does not count the
 // document.
-func seen(total rollup.Total, fields map[string]any) *value.Value {
-	if slices.ContainsFunc(total.Where, func(c rollup.Condition) bool { return !c.Holds(fields) }) {
+func seen(total route.Total, fields map[string]any) *value.Value {
+	if slices.ContainsFunc(total.Where, func(c route.Condition) bool { return !c.Holds(fields) }) {
 		return nil
 	}
-	if total.Aggregate == rollup.Count {
+	if total.Aggregate == route.Count {
 		return new(value.Int(1))
 	}
 

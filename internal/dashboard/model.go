@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/text/collate"
 	"golang.org/x/text/language"
 )
 
 // A row is one line of the page: one total of a roll-up document.
 type row struct {
-	source *feed              // that found it
-	shards string             // path of the collection of the documents that make the total
-	where  []rollup.Condition // that hold for the counter's documents, if a field says their counter
-	total  rollup.Total
+	source *feed             // that found it
+	shards string            // path of the collection of the documents that make the total
+	where  []route.Condition // that hold for the counter's documents, if a field says their counter
+	total  route.Total
 
 	search string // label in lower case
 	rank   []byte // ranks sort as the rows' names do
@@ -29,7 +29,7 @@ type row struct {
 
 	// What the page shows:
 	Key       rowKey
-	Route     *rollup.Route
+	Route     *route.Route
 	ID        string    // in letters that an HTML attribute can hold; the same in each run
 	Label     [3]string // what stands before the counter's own id, the id, and what follows it
 	Total     value.Value
@@ -72,14 +72,14 @@ func (r *row) Noun() string {
 // Adds reports whether the total is a sum or a count. Only such totals can be added up, and only
 // their change tells how much was added.
 func (r *row) Adds() bool {
-	return r.total.Aggregate == rollup.Sum || r.total.Aggregate == rollup.Count
+	return r.total.Aggregate == route.Sum || r.total.Aggregate == route.Count
 }
 
 // gone reports whether the counter has no documents any more. Only its roll-up is left then, which
 // an audit will remove. gone reports false if a total counts only some of the documents: there may
 // be others.
 func (r *row) gone() bool {
-	if r.Route.Template.Existing || slices.ContainsFunc(r.Route.Template.Routes, (*rollup.Route).Filtered) {
+	if r.Route.Template.Existing || slices.ContainsFunc(r.Route.Template.Routes, (*route.Route).Filtered) {
 		return false
 	}
 	_, isTime := r.Total.Time()

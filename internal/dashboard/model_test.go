@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -50,7 +50,7 @@ func TestRate(t *testing.T) {
 					of = int64(n)
 				}
 				total, _ := value.Number(of)
-				m.put(row{Key: key, known: test.known, total: rollup.Total{Aggregate: rollup.Sum}}, sample{at(p.asOf), total}, 1)
+				m.put(row{Key: key, known: test.known, total: route.Total{Aggregate: route.Sum}}, sample{at(p.asOf), total}, 1)
 			}
 			m.tick(time.UnixMicro(at(test.now)))
 			if got := m.rows[key].Rate; got != test.want || m.rates[0].value != test.want {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // newBoard returns a board of counters, each with a total and as many shards, that is not run.
@@ -25,11 +25,11 @@ func newBoard(totals map[string]int) *Board {
 	return b
 }
 
-var defaultRoute = routes(rollup.DefaultRoute)[0]
+var defaultRoute = routes(route.Default)[0]
 
 // routes parses routes that are valid.
-func routes(text string) rollup.Routes {
-	routes, err := rollup.ParseRoutes(text)
+func routes(text string) route.Routes {
+	routes, err := route.Parse(text)
 	if err != nil {
 		panic(err)
 	}
@@ -139,9 +139,9 @@ func TestGone(t *testing.T) {
 		total  value.Value
 		want   bool
 	}{
-		{rollup.DefaultRoute, 0, value.Int(0), true},
-		{rollup.DefaultRoute, 1, value.Int(0), false},
-		{rollup.DefaultRoute, 0, value.Int(1), false}, // odd: it is shown
+		{route.Default, 0, value.Int(0), true},
+		{route.Default, 1, value.Int(0), false},
+		{route.Default, 0, value.Int(1), false}, // odd: it is shown
 		{"a/{a}/b/{b} -> c/{a} : count() as n, latest(at) as last", 0, value.Null, true},
 		{"a/{a}/b/{b} -> c/{a} : count() as n, latest(at) as last", 0, value.Timestamp(at), false},
 		{"a/{a}/b/{b} -> c/{a} : count() where ok == true as n", 0, value.Int(0), false},
@@ -157,7 +157,7 @@ func TestGone(t *testing.T) {
 // The page calls documents of the app's own no shards, and adds up no totals of different things.
 func TestNouns(t *testing.T) {
 	for route, noun := range map[string]string{
-		rollup.DefaultRoute: "shard",
+		route.Default: "shard",
 		"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing":    "document",
 		"posts/{post}/comments/{id} -> posts/{post} : latest(at) as last : existing": "document",
 		"orders/{order} by shop -> shops/{shop} : amount as revenue : existing":      "document",

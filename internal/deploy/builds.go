@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // States of an index
@@ -82,7 +82,7 @@ func (d *Description) Building(have *State) []string {
 // served returns the names of the indexes that the deployed functions' routes need.
 func served(have *State) []string {
 	env := have.Env()
-	routes, err := rollup.ParseRoutes(env["TALLY_ROUTES"])
+	routes, err := route.Parse(env["TALLY_ROUTES"])
 	if err != nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 const (
@@ -159,9 +159,9 @@ func (c *Costs) keep(every time.Duration, queries, most int64) {
 }
 
 // templates returns the templates of the routes, each once.
-func templates(routes rollup.Routes) []*rollup.Template {
-	var all []*rollup.Template
-	seen := make(map[*rollup.Template]bool)
+func templates(routes route.Routes) []*route.Template {
+	var all []*route.Template
+	seen := make(map[*route.Template]bool)
 	for _, r := range routes {
 		if !seen[r.Template] {
 			seen[r.Template] = true

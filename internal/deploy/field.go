@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Field is the kind of single fields, as far as their own indexes are concerned. Every field is
@@ -39,7 +39,7 @@ type FieldConfig struct {
 // which tokens of IncrementOnce expire, and the times in the field that Tally adds to roll-ups. The
 // fields of a route that reads documents must have none either, because their indexes limit how
 // often it is written. A field needs its index if a query uses it.
-func Fields(routes rollup.Routes) []FieldConfig {
+func Fields(routes route.Routes) []FieldConfig {
 	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
 	add := func(f FieldConfig) {
 		same := func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path }
@@ -73,7 +73,7 @@ func Fields(routes rollup.Routes) []FieldConfig {
 }
 
 // Exempt returns the fields that must have no index.
-func Exempt(routes rollup.Routes) []FieldConfig {
+func Exempt(routes route.Routes) []FieldConfig {
 	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
 }
 

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // CheckRules checks that Tally's block was merged into the app's rules: that they name the
 // collections of shards and roll-ups of each route. Without the block clients can do nothing with
 // counters; if the rules are open to all, clients can do anything with them.
-func CheckRules(a appfolder.Database, routes rollup.Routes) error {
+func CheckRules(a appfolder.Database, routes route.Routes) error {
 	rules, err := appfolder.ReadRules(a.Rules)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func CheckRules(a appfolder.Database, routes rollup.Routes) error {
 
 // checkFiles checks the rules that the app's firebase.json names for a database, and returns what
 // the indexes file that it names lacks.
-func checkFiles(f *appfolder.Folder, database string, routes rollup.Routes) (lacks []string, err error) {
+func checkFiles(f *appfolder.Folder, database string, routes route.Routes) (lacks []string, err error) {
 	a, err := f.Database(database)
 	if err != nil {
 		return nil, err

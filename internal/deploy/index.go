@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Index is the kind of composite indexes. Firestore gives them their names, so their fields tell
@@ -51,7 +51,7 @@ func (*indexKind) key(o Object) string {
 func (*indexKind) label(o Object) string {
 	data, _ := o["fields"].([]any)
 	fields, _ := indexFields(data)
-	x := rollup.Index{Collection: segment(o.name(), "collectionGroups"), Fields: fields}
+	x := route.Index{Collection: segment(o.name(), "collectionGroups"), Fields: fields}
 	return x.String() + " in " + segment(o.name(), "databases")
 }
 
@@ -65,7 +65,7 @@ const (
 )
 
 // orderOf returns the order of a field as Firestore names it.
-func orderOf(f rollup.IndexField) string {
+func orderOf(f route.IndexField) string {
 	if f.Descending {
 		return descending
 	}
@@ -75,7 +75,7 @@ func orderOf(f rollup.IndexField) string {
 // indexName returns a name for an index of a collection group. Two indexes have the same name if
 // they serve the same queries of Tally's. These ask for equal values of all fields but the last, so
 // neither the sequence nor the order of those fields matters.
-func indexName(group string, fields []rollup.IndexField) string {
+func indexName(group string, fields []route.IndexField) string {
 	var equal []string
 	last := len(fields) - 1
 	for _, f := range fields[:last] {
@@ -88,7 +88,7 @@ func indexName(group string, fields []rollup.IndexField) string {
 // indexFields returns the fields of an index as Firestore and firestore.indexes.json have them,
 // without __name__ at the end. It reports false if the index has less than two fields, something
 // other than orders, or an order of __name__ that is not that of the field before it.
-func indexFields(data []any) (fields []rollup.IndexField, ok bool) {
+func indexFields(data []any) (fields []route.IndexField, ok bool) {
 	for _, d := range data {
 		f, _ := d.(map[string]any)
 		field := Object(f)
@@ -96,7 +96,7 @@ func indexFields(data []any) (fields []rollup.IndexField, ok bool) {
 		if order != ascending && order != descending {
 			return nil, false
 		}
-		fields = append(fields, rollup.IndexField{Field: document.Field(field.Get("fieldPath")), Descending: order == descending})
+		fields = append(fields, route.IndexField{Field: document.Field(field.Get("fieldPath")), Descending: order == descending})
 	}
 
 	last := len(fields) - 1
@@ -112,7 +112,7 @@ func indexFields(data []any) (fields []rollup.IndexField, ok bool) {
 // An index is one that a route's queries need in a database.
 type index struct {
 	wanted
-	of rollup.Index
+	of route.Index
 }
 
 // indexes adds the indexes of each database.
@@ -125,7 +125,7 @@ func (d *Description) indexes() {
 }
 
 // index adds an index.
-func (d *Description) index(database Database, x rollup.Index) {
+func (d *Description) index(database Database, x route.Index) {
 	settings := []Setting{{Arg: "--collection-group=" + x.Collection}, {Arg: "--query-scope=collection"}}
 	for _, f := range x.Fields {
 		pairs := []string{"field-path=" + string(f.Field), "order=" + strings.ToLower(orderOf(f))}

@@ -14,7 +14,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/oauth2"
 )
@@ -64,7 +64,7 @@ func TestIndexKey(t *testing.T) {
 
 // What tally indexes prints lacks nothing. What a file lacks is said as the file has it.
 func TestCheckIndexesFile(t *testing.T) {
-	routes, err := rollup.ParseRoutes(orderRoutes + "; posts/{post}/likes/{user} -> posts/{post} : on as likes : existing; a/{a}/hot/{n} -> b/{a} : n : documents")
+	routes, err := route.Parse(orderRoutes + "; posts/{post}/likes/{user} -> posts/{post} : on as likes : existing; a/{a}/hot/{n} -> b/{a} : n : documents")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // An IndexesFile is what an app's firestore.indexes.json needs for Tally, as the Firebase CLI reads
@@ -32,7 +32,7 @@ type IndexFieldConfig struct {
 }
 
 // NewIndexesFile returns what the file needs for the routes.
-func NewIndexesFile(routes rollup.Routes) IndexesFile {
+func NewIndexesFile(routes route.Routes) IndexesFile {
 	needs := IndexesFile{Indexes: []IndexConfig{}, FieldOverrides: Exempt(routes)}
 	for _, x := range routes.Indexes() {
 		config := IndexConfig{CollectionGroup: x.Collection, QueryScope: collectionScope}
@@ -48,7 +48,7 @@ func NewIndexesFile(routes rollup.Routes) IndexesFile {
 // exemptions keep queries from working. Each problem says what to do. It matters because "firebase
 // deploy --only firestore:indexes" offers to delete indexes that the file lacks, and with --force
 // it deletes them.
-func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err error) {
+func CheckIndexesFile(file string, routes route.Routes) (problems []string, err error) {
 	has, err := readIndexesFile(file)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -22,7 +22,7 @@ var everything = cmp.Options{
 // same each time.
 func troubled(t *testing.T) *State {
 	t.Helper()
-	o := options(t, rollup.DefaultRoute+"; "+orderRoutes)
+	o := options(t, route.Default+"; "+orderRoutes)
 	have := newState("p")
 	have.Number = "123"
 
@@ -72,7 +72,7 @@ func troubled(t *testing.T) *State {
 // Planning changes nothing that it is given: neither the description nor the state.
 func TestPlanChangesNothing(t *testing.T) {
 	describe := func(have *State) *Description {
-		d, err := Describe(options(t, rollup.DefaultRoute+"; "+orderRoutes), have, "abc")
+		d, err := Describe(options(t, route.Default+"; "+orderRoutes), have, "abc")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestPlanChangesNothing(t *testing.T) {
 // they do. What is written meanwhile is audited.
 func TestOrder(t *testing.T) {
 	have := troubled(t)
-	d, err := Describe(options(t, rollup.DefaultRoute+"; "+orderRoutes), have, "abc")
+	d, err := Describe(options(t, route.Default+"; "+orderRoutes), have, "abc")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // refuse returns why nothing can be planned; see Deploy.
@@ -37,7 +37,7 @@ func (d *Description) refuse(have *State, prune bool) error {
 // has.
 func (d *Description) lost(have *State) []string {
 	env := have.Env()
-	routes, err := rollup.ParseRoutes(env["TALLY_ROUTES"])
+	routes, err := route.Parse(env["TALLY_ROUTES"])
 	if err != nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (d *Description) lost(have *State) []string {
 }
 
 // routeOf returns the first route whose documents have the anonymous pattern, nil if none has.
-func (d *Description) routeOf(pattern string) *rollup.Route {
+func (d *Description) routeOf(pattern string) *route.Route {
 	for _, r := range d.Config.Routes {
 		if anonymous(r.Pattern().String()) == pattern {
 			return r

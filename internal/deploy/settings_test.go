@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -28,16 +28,16 @@ func options(t *testing.T, routes string) Options {
 func TestTriggerName(t *testing.T) {
 	const posts = "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes"
 	for _, test := range []struct{ database, route, want string }{
-		{"(default)", rollup.DefaultRoute, "tally-counters-shards-78fea5"},
+		{"(default)", route.Default, "tally-counters-shards-78fea5"},
 		// Nothing but which documents are shards makes a difference.
 		{"(default)", "counters/{c}/shards/{s} -> totals/x/y/{c} : a, b : documents", "tally-counters-shards-78fea5"},
-		{"orders", rollup.DefaultRoute, "tally-orders-counters-shards-188118"},
+		{"orders", route.Default, "tally-orders-counters-shards-188118"},
 		{"(default)", posts, "tally-posts-counters-shards-d2a08c"},
 		{"(default)", "Zähler/{a}/x/{b} -> r/{a} : n", "tally-z-hler-x-bdff08"},
 		{"(default)", "数/{a}/表/{b} -> r/{a} : n", "tally-abec8c"},
 		{"database-with-a-name-that-is-as-long-as-any-may-be-63-characters", posts, "tally-database-with-a-name-that-is-as-long-as-any-may-be-f4bab9"},
 	} {
-		routes, err := rollup.ParseRoutes(test.route)
+		routes, err := route.Parse(test.route)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestFields(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; a/{a}/s/{s} -> a/{a}/rollups/x : n, m : documents; b/{b}/s/{s} -> x/{b} : n : every 1m")
+	routes, err := route.Parse(route.Default + "; a/{a}/s/{s} -> a/{a}/rollups/x : n, m : documents; b/{b}/s/{s} -> x/{b} : n : every 1m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestFields(t *testing.T) {
 // No event keeps what the schedule keeps. Cron can say the schedule's period, and a job waits for a
 // call.
 func TestEvery(t *testing.T) {
-	d, err := Describe(options(t, rollup.DefaultRoute+"; b/{b}/s/{s} -> x/{b} : n : every 1m"), newState("p"), "")
+	d, err := Describe(options(t, route.Default+"; b/{b}/s/{s} -> x/{b} : n : every 1m"), newState("p"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestEvery(t *testing.T) {
 // input.
 func TestSecrets(t *testing.T) {
 	const value = "api-key=s3cret,x=@y"
-	o := options(t, rollup.DefaultRoute)
+	o := options(t, route.Default)
 	o.Env = map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": value, "OTEL_SERVICE_NAME": "mine"}
 	d, err := Describe(o, newState("p"), "")
 	if err != nil {
@@ -146,7 +146,7 @@ func TestSecrets(t *testing.T) {
 // IAM allows twelve operators in a condition, so more databases have more conditions.
 func TestManyDatabases(t *testing.T) {
 	for databases, want := range map[int]int{1: 1, 12: 1, 13: 2, 30: 3} {
-		o := options(t, rollup.DefaultRoute)
+		o := options(t, route.Default)
 		o.Databases = nil
 		for i := range databases {
 			o.Databases = append(o.Databases, Database{fmt.Sprint("database-", i), "nam5"})
@@ -192,7 +192,7 @@ func TestStarInACollection(t *testing.T) {
 // drift.
 func TestDriftThatNobodyTells(t *testing.T) {
 	for limit, want := range map[string]int{"8s": 0, "10s": 1} {
-		o := options(t, rollup.DefaultRoute)
+		o := options(t, route.Default)
 		var err error
 		o.Config, err = config.Load(map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "TALLY_HOLD_LIMIT": limit,
 			"TALLY_DATABASES": "data1,data2,data3,data4,data5,data6,data7,data8,data9"})

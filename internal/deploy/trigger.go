@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Trigger is the kind of Eventarc's triggers.
@@ -39,7 +39,7 @@ func (d *Description) triggers(have *State) {
 }
 
 // trigger adds the trigger of a route in a database.
-func (d *Description) trigger(name string, database Database, r *rollup.Route, have *State) {
+func (d *Description) trigger(name string, database Database, r *route.Route, have *State) {
 	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
 	filter := func(flag, attribute, want string) Setting {
 		return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + want, Fixed: true}

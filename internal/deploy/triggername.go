@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // anonymous returns a pattern with * for each capture. The captures' names mean nothing to
@@ -33,7 +33,7 @@ const maxName = 63
 // "tally-counters-shards-1a2b3c". It depends on nothing but the database's id and on which
 // documents are the route's shards: not on other routes or their order, on fields, on where the
 // roll-ups are, nor on how captures are named.
-func TriggerName(database string, r *rollup.Route) string {
+func TriggerName(database string, r *route.Route) string {
 	words := strings.TrimPrefix(database, "(default)")
 	for _, s := range r.Pattern() {
 		if !s.Capture {

@@ -4,7 +4,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Undeploy returns the steps that delete the resources that Deploy's steps made, except indexes.
@@ -18,7 +18,7 @@ func Undeploy(have *State) (Plan, error) {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
 	}
 
-	routes, err := rollup.ParseRoutes(have.Env()["TALLY_ROUTES"])
+	routes, err := route.Parse(have.Env()["TALLY_ROUTES"])
 	if err == nil && len(routes.Indexes()) > 0 {
 		p.note("the indexes that the routes needed stay, because queries of your app may use them: gcloud firestore indexes composite list shows them")
 	}

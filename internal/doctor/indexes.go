@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/deploy"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // indexes finds composite indexes that are missing or not ready. It also notes indexed times of
@@ -35,8 +35,8 @@ const (
 // documents were written often. As a rule such a time only grows. The events of the route's trigger
 // tell how often documents were written.
 func (e *examination) growing(ctx context.Context) {
-	ofTime := func(r *rollup.Route) bool {
-		return slices.ContainsFunc(r.Totals, func(t rollup.Total) bool { return t.Aggregate.OfTimes() })
+	ofTime := func(r *route.Route) bool {
+		return slices.ContainsFunc(r.Totals, func(t route.Total) bool { return t.Aggregate.OfTimes() })
 	}
 	if !slices.ContainsFunc(e.config.Routes.Live(), ofTime) || e.Have.Unread[deploy.Trigger] != nil {
 		return

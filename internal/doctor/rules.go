@@ -9,7 +9,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A RuleCase is a request of a user's client that rules should allow or refuse. Cases are only
@@ -32,7 +32,7 @@ type RuleCase struct {
 const someID = "tally-doctor"
 
 // ruleCases returns the cases that matter to the routes.
-func ruleCases(routes rollup.Routes) []RuleCase {
+func ruleCases(routes route.Routes) []RuleCase {
 	var c ruleList
 	for _, r := range routes {
 		if r == r.Template.Routes[0] {
@@ -44,8 +44,8 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 		c.tokens(r)
 	}
 
-	c.own(rollup.Path{{Name: document.AuditCollection}, {Name: "cursor"}}, "path")
-	c.own(rollup.Path{{Name: document.ClaimsCollection}, {Name: "claim", Capture: true}}, "path")
+	c.own(route.Path{{Name: document.AuditCollection}, {Name: "cursor"}}, "path")
+	c.own(route.Path{{Name: document.ClaimsCollection}, {Name: "claim", Capture: true}}, "path")
 	return c.cases
 }
 
@@ -58,7 +58,7 @@ type ruleList struct {
 // ruled is a document that rules are asked about.
 type ruled struct {
 	says   string // in words, before the path; may be empty
-	at     rollup.Path
+	at     route.Path
 	before map[string]any // its fields
 	after  map[string]any // its fields after a write
 }
@@ -81,7 +81,7 @@ func (l *ruleList) add(check string, d ruled, allow bool, methods ...string) {
 // rollUps adds the cases of a template's roll-ups. No client may write them, and every client may
 // read them. If they are the app's own documents, only their totals are Tally's: then the app
 // decides what else clients may do, and there is no case for it.
-func (l *ruleList) rollUps(t *rollup.Template) {
+func (l *ruleList) rollUps(t *route.Template) {
 	d := ruled{at: t.Segments(), before: rollUpOf(t, 1), after: rollUpOf(t, 2)}
 	if t.Existing {
 		d.says = "the totals of "
@@ -94,7 +94,7 @@ func (l *ruleList) rollUps(t *rollup.Template) {
 }
 
 // shards adds the cases of a route's shards. Clients may increment them, and may not delete any.
-func (l *ruleList) shards(r *rollup.Route) {
+func (l *ruleList) shards(r *route.Route) {
 	shard := make(map[string]any)
 	for _, f := range r.Fields() {
 		shard[f.Names()[0]] = 1
@@ -106,14 +106,14 @@ func (l *ruleList) shards(r *rollup.Route) {
 
 // tokens adds the cases of the increment tokens beside a route's documents. Several routes may have
 // the same tokens, which get their cases once.
-func (l *ruleList) tokens(r *rollup.Route) {
+func (l *ruleList) tokens(r *route.Route) {
 	pattern := r.Pattern()
 	parent := pattern[:len(pattern)-2]
 	if len(parent) == 0 {
 		return
 	}
 
-	token := slices.Concat(parent, rollup.Path{{Name: document.TokensCollection}, {Name: "token", Capture: true}})
+	token := slices.Concat(parent, route.Path{{Name: document.TokensCollection}, {Name: "token", Capture: true}})
 	if slices.Contains(l.owned, token.String()) {
 		return
 	}
@@ -122,13 +122,13 @@ func (l *ruleList) tokens(r *rollup.Route) {
 }
 
 // own adds the cases of a document that Tally keeps for itself: no client may read or write it.
-func (l *ruleList) own(at rollup.Path, field string) {
+func (l *ruleList) own(at route.Path, field string) {
 	l.add(rulesOwn, ruled{at: at, before: map[string]any{field: 1}, after: map[string]any{field: 2}}, false, "get", "create", "update", "delete")
 }
 
 // increments returns the cases of honest increments of a shard: of a new shard and of one that has
 // counted already, each by a user who is signed in and by one who is not.
-func increments(r *rollup.Route) (cases []RuleCase) {
+func increments(r *route.Route) (cases []RuleCase) {
 	where, path := spell(r.Pattern())
 	ids := strings.Split(path, "/")
 	counter := strings.Join(ids[:max(0, len(ids)-2)], "/")
@@ -157,7 +157,7 @@ func increments(r *rollup.Route) (cases []RuleCase) {
 }
 
 // rollUpOf returns a roll-up document in which all numbers are n.
-func rollUpOf(t *rollup.Template, n int) map[string]any {
+func rollUpOf(t *route.Template, n int) map[string]any {
 	doc := map[string]any{document.TallyField: map[string]any{"num_shards": n}}
 	for _, name := range t.Totals() {
 		doc[name] = n
@@ -166,7 +166,7 @@ func rollUpOf(t *rollup.Template, n int) map[string]any {
 }
 
 // spell returns the path twice: as a route spells it, and with ids in place of its captures.
-func spell(segments rollup.Path) (where, path string) {
+func spell(segments route.Path) (where, path string) {
 	var ids []string
 	for i, s := range segments {
 		switch {

@@ -14,7 +14,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -47,11 +47,11 @@ func TestRuleCases(t *testing.T) {
 		wrong               []string // the cases that the rules fail
 		harmless            []string // those that they fail, which is not wrong
 	}{
-		{"default route", rollup.DefaultRoute, "", nil, shards, nil, []string{"nobody: create " + counters, "nobody: update " + counters}},
-		{"increments by everybody", rollup.DefaultRoute, "", everybody, shards, nil, nil},
-		{"increments by nobody", rollup.DefaultRoute, "", frozen, shards, []string{"update " + counters},
+		{"default route", route.Default, "", nil, shards, nil, []string{"nobody: create " + counters, "nobody: update " + counters}},
+		{"increments by everybody", route.Default, "", everybody, shards, nil, nil},
+		{"increments by nobody", route.Default, "", frozen, shards, []string{"update " + counters},
 			[]string{"create " + counters, "nobody: create " + counters, "nobody: update " + counters}},
-		{"shards that servers make", rollup.DefaultRoute, "", updates, shards, nil,
+		{"shards that servers make", route.Default, "", updates, shards, nil,
 			[]string{"create " + counters, "nobody: create " + counters, "nobody: update " + counters}},
 		{"several fields", several, fields, nil, shards, nil, []string{
 			"nobody: create " + severally + "likes", "nobody: update " + severally + "likes", "nobody: create " + severally + "views", "nobody: update " + severally + "views"}},
@@ -61,7 +61,7 @@ func TestRuleCases(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			routes, err := rollup.ParseRoutes(test.routes)
+			routes, err := route.Parse(test.routes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -34,12 +35,12 @@ const (
 // a counter bills about one read, however many shards it has. Some queries find a document that
 // belongs to no counter: of another collection with the same name, or with a string that is no
 // group. A page makes at most 2*limit queries, so many such documents make a page short.
-func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s *Store) Counters(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
 	return s.counters(ctx, route, from, limit, time.Now().Add(pageTime))
 }
 
 // counters is Counters. It makes one query at least, and none that would begin later than a time.
-func (s *Store) counters(ctx context.Context, route *rollup.Route, from string, limit int, until time.Time) (rollup.Page, error) {
+func (s *Store) counters(ctx context.Context, route *route.Route, from string, limit int, until time.Time) (rollup.Page, error) {
 	lane := s.lane(route)
 	page := rollup.Page{Next: from}
 	for len(page.Found) < limit && page.Reads < int64(2*limit) {
@@ -67,7 +68,7 @@ func (s *Store) counters(ctx context.Context, route *rollup.Route, from string, 
 
 // Missing implements rollup.AuditStore. A counter bills the read that finds it, and that of its
 // roll-up. One without a roll-up bills another read for each earlier route of its template.
-func (s *Store) Missing(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s *Store) Missing(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
 	page, err := s.Counters(ctx, route, from, limit)
 	if err != nil || len(page.Found) == 0 {
 		return page, err
@@ -89,7 +90,7 @@ func (s *Store) Missing(ctx context.Context, route *rollup.Route, from string, l
 }
 
 // readRollUps reads the roll-up documents of a page's counters, in one call.
-func (s *Store) readRollUps(ctx context.Context, t *rollup.Template, page *rollup.Page) error {
+func (s *Store) readRollUps(ctx context.Context, t *route.Template, page *rollup.Page) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
 		Database:            s.database,
 		Mask:                new(firestorepb.DocumentMask),
@@ -131,7 +132,7 @@ func (s *Store) readRollUps(ctx context.Context, t *rollup.Template, page *rollu
 }
 
 // leaveOut leaves out of a page the counters that have shards by a route.
-func (s *Store) leaveOut(ctx context.Context, r *rollup.Route, page *rollup.Page) error {
+func (s *Store) leaveOut(ctx context.Context, r *route.Route, page *rollup.Page) error {
 	has := make([]bool, len(page.Found)) // each goroutine writes its own element
 	asking, all := errgroup.WithContext(ctx)
 	asking.SetLimit(queriesAtOnce)
@@ -167,7 +168,7 @@ func (s *Store) leaveOut(ctx context.Context, r *rollup.Route, page *rollup.Page
 
 // RollUps implements rollup.AuditStore. It bills one read for each document that its query finds:
 // those at paths of the template, and those between them in other collections of the same name.
-func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
 	template := t.Segments()
 	if lastCapture(template) < 0 { // one roll-up
 		c, _ := t.Counter(t.String())
@@ -209,8 +210,8 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 // group returns a query for the documents behind the path from; "" is the beginning. It finds all
 // documents whose paths match the segments, which must hold a capture. It also finds documents of
 // other collections that have the same name and lie between. It needs only the index of names.
-func (s *Store) group(segments rollup.Path, from string) firestore.Query {
-	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
+func (s *Store) group(segments route.Path, from string) firestore.Query {
+	capture := slices.IndexFunc(segments, func(s route.Segment) bool { return s.Capture })
 	first := segments[:capture].String()
 
 	query := s.client.CollectionGroup(segments[len(segments)-2].Name).
@@ -224,7 +225,7 @@ func (s *Store) group(segments rollup.Path, from string) firestore.Query {
 }
 
 // Remove implements rollup.AuditStore. It bills one read beside the delete or write.
-func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	ref := s.client.Doc(c.RollUp)
 	doc, err := ref.Get(ctx)
 	if err != nil {
@@ -269,7 +270,7 @@ const firstID = "__id-9223372036854775808__"
 // ids cannot have that byte: a numeric id would turn into an ordinary one, which sorts elsewhere,
 // and an id of the greatest length would become too long. For those the byte goes to the name of
 // the collection below, and the place lies behind that collection.
-func behind(segments rollup.Path, ids []string) string {
+func behind(segments route.Path, ids []string) string {
 	i := lastCapture(segments)
 	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
 		return strings.Join(ids[:i+2], "/") + "\x00/" + firstID
@@ -289,7 +290,7 @@ func behind(segments rollup.Path, ids []string) string {
 // The first path is in the collection drafts, which comes before shards, so the shards of likes are
 // still to come. The second is in zzz, which comes behind shards, so they are over. The third lies
 // below a document that matches.
-func next(segments rollup.Path, path string) string {
+func next(segments route.Path, path string) string {
 	ids := strings.Split(path, "/")
 	for i, s := range segments {
 		if i < len(ids) && (s.Capture || s.Name == ids[i]) {
@@ -309,7 +310,7 @@ func next(segments rollup.Path, path string) string {
 }
 
 // lastCapture returns the index of the last capture. It is -1 if there is none.
-func lastCapture(segments rollup.Path) int {
+func lastCapture(segments route.Path) int {
 	for i, segment := range slices.Backward(segments) {
 		if segment.Capture {
 			return i

@@ -15,6 +15,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 )
@@ -51,7 +52,7 @@ func TestBilledWalks(t *testing.T) {
 	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("others/%d/rollups/0", i) }, one)
 	meter := billing.NewMeter(nil)
 	store := open(t, client, meter.DialOptions()...)
-	route := counter(t, rollup.DefaultRoute).Template.Routes[0]
+	route := counter(t, route.Default).Template.Routes[0]
 	wantCharged := func(p rollup.Page, before billing.Counts) {
 		t.Helper()
 		if billed := meter.Counts().Reads - before.Reads; p.Reads != billed {
@@ -109,7 +110,7 @@ func TestBilledWalkOfManyCounters(t *testing.T) {
 		bulk(t, client, counters*shards, func(i int) string { return fmt.Sprintf("counters/%d/shards/%d", i%counters, i) }, map[string]any{"count": 1})
 		meter := billing.NewMeter(nil)
 		store := open(t, client, meter.DialOptions()...)
-		route, found := counter(t, rollup.DefaultRoute).Template.Routes[0], 0
+		route, found := counter(t, route.Default).Template.Routes[0], 0
 		for from, more := "", true; more; {
 			page, err := store.Counters(t.Context(), route, from, counters+1)
 			if err != nil {
@@ -134,7 +135,7 @@ func TestSlowPages(t *testing.T) {
 	found := 0
 	for from, more := "", true; more; {
 		before := meter.Counts()
-		page, err := store.CountersUntil(t.Context(), counter(t, rollup.DefaultRoute).Template.Routes[0], from, 100, time.Now().Add(-time.Second))
+		page, err := store.CountersUntil(t.Context(), counter(t, route.Default).Template.Routes[0], from, 100, time.Now().Add(-time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +161,7 @@ func TestPlaceBehindAnID(t *testing.T) {
 	for _, limit := range []int{1, 2, 100} {
 		var found []string
 		for from, more := "", true; more; {
-			page, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Template.Routes[0], from, limit)
+			page, err := store.Counters(t.Context(), counter(t, route.Default).Template.Routes[0], from, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +231,7 @@ func BenchmarkAudit(b *testing.B) {
 				return streamer(ctx, desc, conn, method, opts...)
 			})
 			store := open(b, client, append(meter.DialOptions(), late)...)
-			route := mustRoute(b)
+			r := mustRoute(b)
 			heap := func() float64 {
 				var m runtime.MemStats
 				runtime.GC()
@@ -240,7 +241,7 @@ func BenchmarkAudit(b *testing.B) {
 			before := heap()
 			most := before
 			for b.Loop() {
-				report, err := rollup.Audit(b.Context(), store, rollup.Routes{route}, rollup.AuditOptions{
+				report, err := rollup.Audit(b.Context(), store, route.Routes{r}, rollup.AuditOptions{
 					Options:     rollup.Options{Cadence: time.Second, Timeout: time.Hour, Logger: logger},
 					Concurrency: 32, Grace: time.Second, FromFirst: true,
 					Progress: func(r rollup.Report) {
@@ -262,8 +263,8 @@ func BenchmarkAudit(b *testing.B) {
 	}
 }
 
-func mustRoute(b *testing.B) *rollup.Route {
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+func mustRoute(b *testing.B) *route.Route {
+	routes, err := route.Parse(route.Default)
 	if err != nil {
 		b.Fatal(err)
 	}

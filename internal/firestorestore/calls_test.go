@@ -21,6 +21,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -160,7 +161,7 @@ func TestCalls(t *testing.T) {
 			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			for _, doing := range []string{"the first roll-up", "the next roll-up"} {
-				if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: doing}, rollup.Concern{Counter: c}); err != nil {
+				if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: doing}, route.Concern{Counter: c}); err != nil {
 					t.Fatal(err)
 				}
 				r.oneTransaction(t)
@@ -205,7 +206,7 @@ func TestCallsOfTotals(t *testing.T) {
 			meter := billing.NewMeter(nil)
 			store := open(t, client, append(meter.DialOptions(), r.dialOptions()...)...)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-			if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: c}); err != nil {
+			if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c}); err != nil {
 				t.Fatal(err)
 			}
 			r.oneTransaction(t)
@@ -252,7 +253,7 @@ func TestHalfAnAnswer(t *testing.T) {
 				lose(a)
 			}
 		}}
-		_, err := open(t, client, r.dialOptions()...).View(t.Context(), counter(t, rollup.DefaultRoute))
+		_, err := open(t, client, r.dialOptions()...).View(t.Context(), counter(t, route.Default))
 		if err == nil || !strings.Contains(err.Error(), "without the document or the transaction") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -267,7 +268,7 @@ func TestHalfAnAnswer(t *testing.T) {
 				lose(a)
 			}
 		}}
-		_, err := open(t, client, r.dialOptions()...).Sources(t.Context(), counter(t, rollup.DefaultRoute)).Sum(t.Context())
+		_, err := open(t, client, r.dialOptions()...).Sources(t.Context(), counter(t, route.Default)).Sum(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "without the transaction or its instant") {
 			t.Errorf("sources, %s: got %v", name, err)
 		}
@@ -296,7 +297,7 @@ func TestReadTimeIsTruncated(t *testing.T) {
 		}
 	}}
 	store := open(t, client, r.dialOptions()...)
-	s := view(t, store, counter(t, rollup.DefaultRoute+" : documents"))
+	s := view(t, store, counter(t, route.Default+" : documents"))
 	if want := given[len(given)-1].Truncate(time.Microsecond); !s.ReadTime().Equal(want) {
 		t.Errorf("read time %v, want %v", s.ReadTime(), want)
 	}
@@ -304,20 +305,20 @@ func TestReadTimeIsTruncated(t *testing.T) {
 		t.Errorf("%+v", totals)
 	}
 
-	sources := store.Sources(t.Context(), counter(t, rollup.DefaultRoute))
+	sources := store.Sources(t.Context(), counter(t, route.Default))
 	sum(t, sources)
 	if want := given[len(given)-1].Truncate(time.Microsecond); !sources.ReadTime().Equal(want) {
 		t.Errorf("the sources' read time is %v, want %v", sources.ReadTime(), want)
 	}
 
-	route := counter(t, rollup.DefaultRoute).Template.Routes[0]
-	missing, err := store.Missing(t.Context(), route, "", 10)
+	likes := counter(t, route.Default).Template.Routes[0]
+	missing, err := store.Missing(t.Context(), likes, "", 10)
 	if want := given[len(given)-1].Truncate(time.Microsecond); err != nil || len(missing.Found) != 1 || !missing.ReadTime.Equal(want) {
 		t.Errorf("counters without a roll-up: %+v, %v; want the read time %v", missing, err, want)
 	}
 
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: counter(t, rollup.DefaultRoute)})
+	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter(t, route.Default)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +331,7 @@ func TestReadTimeIsTruncated(t *testing.T) {
 	}
 
 	given = nil
-	page, err := store.RollUps(t.Context(), route.Template, "", 10)
+	page, err := store.RollUps(t.Context(), likes.Template, "", 10)
 	if want := given[0].Truncate(time.Microsecond); err != nil || len(page.Found) != 1 || !page.ReadTime.Equal(want) {
 		t.Errorf("roll-ups: %+v, %v; want the read time %v", page, err, want)
 	}
@@ -353,15 +354,15 @@ func TestForeignCollections(t *testing.T) {
 	}
 	var r recorder
 	store := open(t, client, r.dialOptions()...)
-	route := counter(t, "counters/{c}/shards/{s} -> posts/{c}/rollups/total : count").Template.Routes[0]
+	likes := counter(t, "counters/{c}/shards/{s} -> posts/{c}/rollups/total : count").Template.Routes[0]
 	for _, test := range []struct {
 		page func(from string) (rollup.Page, error)
-		path func(rollup.Counter) string
+		path func(route.Counter) string
 		want []string
 		most int // queries in all
 	}{
-		{func(from string) (rollup.Page, error) { return store.Counters(t.Context(), route, from, limit) }, route.Shards, wantShards, foreign + 20},
-		{func(from string) (rollup.Page, error) { return store.RollUps(t.Context(), route.Template, from, limit) }, func(c rollup.Counter) string { return c.RollUp }, wantRollUps, foreign + 20},
+		{func(from string) (rollup.Page, error) { return store.Counters(t.Context(), likes, from, limit) }, likes.Shards, wantShards, foreign + 20},
+		{func(from string) (rollup.Page, error) { return store.RollUps(t.Context(), likes.Template, from, limit) }, func(c route.Counter) string { return c.RollUp }, wantRollUps, foreign + 20},
 	} {
 		var got []string
 		pages, all := 0, 0
@@ -452,7 +453,7 @@ func TestMalformedAtConstantCost(t *testing.T) {
 			coalescer := rollup.NewCoalescer(open(t, client, meter.DialOptions()...), rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			for i, most := range []int64{test.first, test.next} {
 				before := meter.Counts()
-				if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, rollup.Concern{Counter: counter(t, rollup.DefaultRoute)}); err != nil {
+				if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: counter(t, route.Default)}); err != nil {
 					t.Fatal(err)
 				}
 				if reads := meter.Counts().Reads - before.Reads; reads > most {
@@ -490,7 +491,7 @@ func TestMalformedShardAmongVeryMany(t *testing.T) {
 	coalescer := rollup.NewCoalescer(open(t, client, meter.DialOptions()...), rollup.Options{
 		Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 	})
-	if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: counter(t, rollup.DefaultRoute)}); err != nil {
+	if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter(t, route.Default)}); err != nil {
 		t.Fatal(err)
 	}
 	if got, most := meter.Counts().Reads, int64(1+21+20+2); got > most {
@@ -507,7 +508,7 @@ func TestMalformedShardAmongVeryMany(t *testing.T) {
 func TestMissingIndexOfManyShards(t *testing.T) {
 	client := dial(t)
 	bulkCommit(t, client, 1000, func(i int) string { return fmt.Sprintf("counters/likes/shards/%d", i) }, map[string]any{"count": 1})
-	c := counter(t, rollup.DefaultRoute)
+	c := counter(t, route.Default)
 	var log bytes.Buffer
 	stores := make([]*firestorestore.Store, 2) // one that knows that there is no index, and one that finds out
 	for i := range stores {
@@ -534,7 +535,7 @@ func TestMissingIndexOfManyShards(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("logged %s", &log)
 	}
-	if totals := sum(t, view(t, stores[1], counter(t, rollup.DefaultRoute+" : documents"))); totals.NumShards() != 1001 {
+	if totals := sum(t, view(t, stores[1], counter(t, route.Default+" : documents"))); totals.NumShards() != 1001 {
 		t.Errorf("read on purpose: %+v", totals)
 	}
 }
@@ -592,7 +593,7 @@ func TestHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	c := counter(t, rollup.DefaultRoute)
+	c := counter(t, route.Default)
 	sum(t, view(t, store, c))
 	if err := store.Write(t.Context(), c, rollup.RollUp{}); err != nil {
 		t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestStoredForm(t *testing.T) {
 	client := dial(t)
 	store := open(t, client)
-	likes := counter(t, rollup.DefaultRoute)
+	likes := counter(t, route.Default)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	save := func(of rollup.Work, c rollup.Cursor) error {
 		_, err := store.SaveCursor(t.Context(), of, c)

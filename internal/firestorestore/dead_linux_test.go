@@ -9,7 +9,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 )
@@ -33,7 +33,7 @@ func TestDeadConnectionIsNoticedInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	view(t, store, counter(t, rollup.DefaultRoute))
+	view(t, store, counter(t, route.Default))
 
 	var milliseconds int
 	var optionErr error

@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A proxy stands before the emulator. Stalled, it forwards nothing and closes nothing, like a
@@ -102,14 +103,14 @@ func openProxied(t *testing.T) (*firestorestore.Store, *proxy) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	sum(t, view(t, store, counter(t, rollup.DefaultRoute)))
+	sum(t, view(t, store, counter(t, route.Default)))
 	return store, p
 }
 
 // On a connection that goes dead in the middle, a call ends with its context, and waits for no
 // clean-up.
 func TestDeadConnection(t *testing.T) {
-	c := counter(t, rollup.DefaultRoute)
+	c := counter(t, route.Default)
 	for name, call := range map[string]func(context.Context, *firestorestore.Store, rollup.Snapshot) error{
 		"look": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
 			_, err := store.View(ctx, c)
@@ -175,12 +176,12 @@ func TestDeadConnection(t *testing.T) {
 func TestEventOutlivesDeadConnection(t *testing.T) {
 	t.Parallel()
 	store, p := openProxied(t)
-	c := counter(t, rollup.DefaultRoute)
+	c := counter(t, route.Default)
 	log := new(recovering)
 	log.failed = p.recover
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Second, Hold: 8 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	p.stall()
-	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: c})
+	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c})
 	if err != nil || !e.Held || e.AsOf.IsZero() {
 		t.Errorf("the event ended %+v, %v", e, err)
 	}

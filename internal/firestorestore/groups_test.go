@@ -9,12 +9,13 @@ import (
 
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
-func template(t testing.TB, text string) (*rollup.Template, rollup.Routes) {
+func template(t testing.TB, text string) (*route.Template, route.Routes) {
 	t.Helper()
-	routes, err := rollup.ParseRoutes(text)
+	routes, err := route.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -25,10 +26,10 @@ import (
 // indexed refuses queries that need a composite index which is not there, as Firestore does and the
 // emulator does not.
 type indexed struct {
-	has func(rollup.Index) bool
+	has func(route.Index) bool
 
 	mu    sync.Mutex
-	asked []rollup.Index // those that queries needed, sorted
+	asked []route.Index // those that queries needed, sorted
 }
 
 func (x *indexed) dialOption() grpc.DialOption {
@@ -59,7 +60,7 @@ func (s indexedStream) SendMsg(msg any) error {
 	}
 
 	s.mu.Lock()
-	if i, known := slices.BinarySearchFunc(s.asked, need, rollup.Index.Compare); !known {
+	if i, known := slices.BinarySearchFunc(s.asked, need, route.Index.Compare); !known {
 		s.asked = slices.Insert(s.asked, i, need)
 	}
 	s.mu.Unlock()
@@ -73,13 +74,13 @@ func (s indexedStream) SendMsg(msg any) error {
 // be equal, in any order, and then those of ranges, orders and aggregations. It merges indexes of
 // single fields for equal ones alone
 // (https://firebase.google.com/docs/firestore/query-data/index-overview).
-func needed(query *firestorepb.StructuredQuery, aggregations []*firestorepb.StructuredAggregationQuery_Aggregation) (rollup.Index, bool) {
+func needed(query *firestorepb.StructuredQuery, aggregations []*firestorepb.StructuredAggregationQuery_Aggregation) (route.Index, bool) {
 	var equal []string
-	var rest []rollup.IndexField
+	var rest []route.IndexField
 	then := func(field string, descending bool) {
-		same := func(f rollup.IndexField) bool { return string(f.Field) == field }
+		same := func(f route.IndexField) bool { return string(f.Field) == field }
 		if field != "" && field != "__name__" && !slices.Contains(equal, field) && !slices.ContainsFunc(rest, same) {
-			rest = append(rest, rollup.IndexField{Field: document.Field(field), Descending: descending})
+			rest = append(rest, route.IndexField{Field: document.Field(field), Descending: descending})
 		}
 	}
 
@@ -110,13 +111,13 @@ func needed(query *firestorepb.StructuredQuery, aggregations []*firestorepb.Stru
 		then(a.GetAvg().GetField().GetFieldPath(), false)
 	}
 	if len(rest) == 0 || len(equal)+len(rest) == 1 {
-		return rollup.Index{}, false
+		return route.Index{}, false
 	}
 
 	slices.Sort(equal)
-	need := rollup.Index{Collection: query.From[0].CollectionId}
+	need := route.Index{Collection: query.From[0].CollectionId}
 	for _, field := range equal {
-		need.Fields = append(need.Fields, rollup.IndexField{Field: document.Field(field)})
+		need.Fields = append(need.Fields, route.IndexField{Field: document.Field(field)})
 	}
 	need.Fields = append(need.Fields, rest...)
 	return need, true
@@ -143,8 +144,8 @@ func TestIndexes(t *testing.T) {
 	bulkCommit(t, client, 3, func(i int) string { return fmt.Sprintf("shops/a/ratings/%d", i) }, map[string]any{"stars": 0.5, "checked": true})
 	bulkCommit(t, client, 1, func(int) string { return "shops/a" }, map[string]any{"name": "x"})
 
-	index := indexed{has: func(x rollup.Index) bool {
-		return slices.ContainsFunc(routes.Indexes(), func(y rollup.Index) bool { return x.Compare(y) == 0 })
+	index := indexed{has: func(x route.Index) bool {
+		return slices.ContainsFunc(routes.Indexes(), func(y route.Index) bool { return x.Compare(y) == 0 })
 	}}
 	var log bytes.Buffer
 	store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
@@ -166,7 +167,7 @@ func TestIndexes(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 
-	spell := func(indexes []rollup.Index) (spelt []string) {
+	spell := func(indexes []route.Index) (spelt []string) {
 		for _, x := range indexes {
 			spelt = append(spelt, x.String())
 		}
@@ -195,7 +196,7 @@ func TestEachMissingIndex(t *testing.T) {
 	want := sum(t, view(t, open(t, client), small))
 
 	for _, missing := range routes.Indexes() {
-		index := indexed{has: func(x rollup.Index) bool { return x.Compare(missing) != 0 }}
+		index := indexed{has: func(x route.Index) bool { return x.Compare(missing) != 0 }}
 		var log bytes.Buffer
 		store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
 		_, err := view(t, store, large).Sum(t.Context())

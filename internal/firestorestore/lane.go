@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A lane is a way to find the counters of a route one after another. A place in it is a text, and
@@ -20,10 +20,10 @@ type lane interface {
 	// document belongs to none. It also returns the place to go on from. That is behind all
 	// documents of the counter. If there is no counter, it is behind the document, and behind all
 	// others that belong to no counter for the same reason. It is "" if nothing can follow.
-	counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string)
+	counter(doc *firestore.DocumentSnapshot) (c route.Counter, ok bool, behind string)
 }
 
-func (s *Store) lane(r *rollup.Route) lane {
+func (s *Store) lane(r *route.Route) lane {
 	pattern := r.Pattern()
 	collection := pattern[:len(pattern)-1]
 	switch {
@@ -39,7 +39,7 @@ func (s *Store) lane(r *rollup.Route) lane {
 // single is the lane of a route with one collection, and so with one counter.
 type single struct {
 	store *Store
-	route *rollup.Route
+	route *route.Route
 }
 
 func (l single) query(string) firestore.Query {
@@ -47,7 +47,7 @@ func (l single) query(string) firestore.Query {
 	return l.store.client.Collection(pattern[:len(pattern)-1].String()).Select()
 }
 
-func (l single) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string) {
+func (l single) counter(doc *firestore.DocumentSnapshot) (c route.Counter, ok bool, behind string) {
 	c, ok = l.route.Counter(path.Dir(Path(doc.Ref)))
 	return c, ok, ""
 }
@@ -55,14 +55,14 @@ func (l single) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok b
 // byPath is the lane of a route without a group. Its places are paths.
 type byPath struct {
 	store *Store
-	route *rollup.Route
+	route *route.Route
 }
 
 func (l byPath) query(from string) firestore.Query {
 	return l.store.group(l.route.Pattern(), from).Select()
 }
 
-func (l byPath) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, place string) {
+func (l byPath) counter(doc *firestore.DocumentSnapshot) (c route.Counter, ok bool, place string) {
 	shard, pattern := Path(doc.Ref), l.route.Pattern()
 	c, ok = l.route.Counter(path.Dir(shard))
 	if !ok {
@@ -77,7 +77,7 @@ func (l byPath) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok b
 // orders strings by their bytes in UTF-8.
 type byValue struct {
 	store *Store
-	route *rollup.Route
+	route *route.Route
 }
 
 func (l byValue) query(from string) firestore.Query {
@@ -89,7 +89,7 @@ func (l byValue) query(from string) firestore.Query {
 		SelectPaths(by)
 }
 
-func (l byValue) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string) {
+func (l byValue) counter(doc *firestore.DocumentSnapshot) (c route.Counter, ok bool, behind string) {
 	value, _ := l.route.By.In(doc.Data())
 	text, _ := value.(string)
 	c, ok = l.route.Grouped(text)
@@ -107,11 +107,11 @@ func (l byValue) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok 
 //     but that one are longer, so they are no groups. If a character begins within those bytes and
 //     ends beyond them, it is left out, because shorter characters in its place come before it.
 func behindText(text string) string {
-	beginning := text[:min(len(text), rollup.LongestGroup)]
+	beginning := text[:min(len(text), route.LongestGroup)]
 	if slash := strings.IndexByte(beginning, '/'); slash >= 0 {
 		return successor(text[:slash+1])
 	}
-	if len(text) < rollup.LongestGroup {
+	if len(text) < route.LongestGroup {
 		return text + "\x00"
 	}
 
@@ -133,7 +133,7 @@ func successor(prefix string) string {
 		if next == surrogates {
 			next = behindSurrogates
 		}
-		if next <= utf8.MaxRune && len(prefix)+utf8.RuneLen(next) <= rollup.LongestGroup {
+		if next <= utf8.MaxRune && len(prefix)+utf8.RuneLen(next) <= route.LongestGroup {
 			return prefix + string(next)
 		}
 	}

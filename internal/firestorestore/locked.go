@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // WriteLocked implements rollup.Store by one attempt of a read-write transaction. The SDK would
@@ -17,7 +18,7 @@ import (
 //
 // The transaction locks the document when it reads the tally. It begins before that, by a call of
 // its own, so that its lock can be given up even if the read is not answered.
-func (s *Store) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
 	write, err := s.writeOf(c, r)
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func (s *Store) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.Roll
 }
 
 // commitIf commits a write in a transaction, if the tally of the roll-up is the one that was seen.
-func (s *Store) commitIf(ctx context.Context, transaction []byte, c rollup.Counter, write *firestorepb.Write, seen document.Tally) error {
+func (s *Store) commitIf(ctx context.Context, transaction []byte, c route.Counter, write *firestorepb.Write, seen document.Tally) error {
 	tally, err := s.tallyIn(ctx, transaction, c)
 	if err != nil {
 		return outcome(err, "locking", c.RollUp)
@@ -60,7 +61,7 @@ func (s *Store) commitIf(ctx context.Context, transaction []byte, c rollup.Count
 
 // tallyIn reads the tally of a roll-up in a transaction. It returns the zero Tally if there is
 // none, or no document.
-func (s *Store) tallyIn(ctx context.Context, transaction []byte, c rollup.Counter) (document.Tally, error) {
+func (s *Store) tallyIn(ctx context.Context, transaction []byte, c route.Counter) (document.Tally, error) {
 	stream, err := s.api.BatchGetDocuments(s.routed(ctx), &firestorepb.BatchGetDocumentsRequest{
 		Database:            s.database,
 		Documents:           []string{s.database + "/documents/" + c.RollUp},
@@ -95,7 +96,7 @@ func (s *Store) tallyIn(ctx context.Context, transaction []byte, c rollup.Counte
 
 // writeOf returns the write of a roll-up to a document that exists. The mask has the fields that it
 // writes, and those that it takes away.
-func (s *Store) writeOf(c rollup.Counter, r rollup.RollUp) (*firestorepb.Write, error) {
+func (s *Store) writeOf(c route.Counter, r rollup.RollUp) (*firestorepb.Write, error) {
 	fields, err := encodeFields(written(r))
 	if err != nil {
 		return nil, fmt.Errorf("firestore: writing %s: %w", c.RollUp, err)

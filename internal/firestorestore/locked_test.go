@@ -16,6 +16,7 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,12 +24,12 @@ import (
 )
 
 // lockable returns a counter whose document exists, and a roll-up of it.
-func lockable(t testing.TB, client *firestore.Client, options string) (rollup.Counter, rollup.RollUp) {
+func lockable(t testing.TB, client *firestore.Client, options string) (route.Counter, rollup.RollUp) {
 	t.Helper()
 	if _, err := client.Doc("posts/x").Set(t.Context(), map[string]any{"title": "x"}); err != nil {
 		t.Fatal(err)
 	}
-	routes, err := rollup.ParseRoutes("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing" + options)
+	routes, err := route.Parse("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing" + options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestContendedDocument(t *testing.T) {
 	})
 	store := open(t, client, contend)
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-	if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: c}); err != nil {
+	if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: c}); err != nil {
 		t.Fatal(err)
 	}
 	doc, err := client.Doc("posts/x").Get(t.Context())
@@ -217,7 +218,7 @@ func BenchmarkWriteLocked(b *testing.B) {
 
 // tryWrite looks, waits as long as a sum may take, and writes a roll-up once. It returns 1 if that
 // went well.
-func tryWrite(b *testing.B, store *firestorestore.Store, c rollup.Counter, r *rollup.RollUp, locked bool, took *time.Duration) int {
+func tryWrite(b *testing.B, store *firestorestore.Store, c route.Counter, r *rollup.RollUp, locked bool, took *time.Duration) int {
 	s, err := store.View(b.Context(), c)
 	if err != nil {
 		b.Fatal(err)

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // The places behind counters and documents, as the comments draw them.
 func TestPlaces(t *testing.T) {
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+	routes, err := route.Parse(route.Default)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -92,7 +93,7 @@ func (s *Store) Close() error { return s.client.Close() }
 // View implements rollup.Store in one call, which reads the roll-up document inside the
 // transaction. A read outside could be served at a time before the shards' commits, and the sum
 // would miss them.
-func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s *Store) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	v := &snapshot{store: s, counter: c}
 	if err := s.begin(ctx, v); err != nil {
 		return nil, fmt.Errorf("firestore: reading %s: %w", c.RollUp, err)
@@ -103,7 +104,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 // Sources implements rollup.AuditStore. The first aggregation begins the transaction. If Sum reads
 // documents one by one before that, it begins the transaction as View does, which bills one more
 // read.
-func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
+func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
 	return &snapshot{store: s, counter: c}
 }
 
@@ -167,10 +168,10 @@ func (s *Store) routed(ctx context.Context) context.Context {
 }
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.
-func rollUpFields(t *rollup.Template) []string { return append(t.Totals(), document.TallyField) }
+func rollUpFields(t *route.Template) []string { return append(t.Totals(), document.TallyField) }
 
 // Write implements rollup.Store.
-func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s *Store) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	fields := make(map[string]any)
 	for _, name := range r.Gone {
 		fields[name] = firestore.Delete
@@ -192,7 +193,7 @@ func written(r rollup.RollUp) map[string]any {
 }
 
 // Claim implements rollup.Store.
-func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+func (s *Store) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) error {
 	_, err := s.put(ctx, document.ClaimPath(c.RollUp), claim.Encode(c.RollUp), claim.UpdateTime)
 	return err
 }

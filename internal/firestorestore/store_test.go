@@ -19,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -38,15 +39,15 @@ func dial(t testing.TB, opts ...grpc.DialOption) *firestore.Client {
 	return client
 }
 
-func counter(t *testing.T, route string) rollup.Counter {
+func counter(t *testing.T, r string) route.Counter {
 	t.Helper()
-	routes, err := rollup.ParseRoutes(route)
+	routes, err := route.Parse(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, _, ok := routes.Match("counters/likes/shards/0")
 	if !ok {
-		t.Fatalf("%s covers no counters", route)
+		t.Fatalf("%s covers no counters", r)
 	}
 	return c
 }
@@ -92,7 +93,7 @@ func TestBilledOperations(t *testing.T) {
 			store := open(t, client, meter.DialOptions()...)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
-			if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e1"}, rollup.Concern{Counter: c}); err != nil {
+			if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e1"}, route.Concern{Counter: c}); err != nil {
 				t.Fatal(err)
 			}
 			if got := meter.Counts(); got != test.rollUp {
@@ -105,7 +106,7 @@ func TestBilledOperations(t *testing.T) {
 			other := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			_, err := other.Changed(ctx, rollup.Event{ID: "e2"}, rollup.Concern{Counter: c})
+			_, err := other.Changed(ctx, rollup.Event{ID: "e2"}, route.Concern{Counter: c})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want the deadline", err)
 			}
@@ -127,7 +128,7 @@ func TestBilledAtZero(t *testing.T) {
 	}
 	meter := billing.NewMeter(nil)
 	store := open(t, client, meter.DialOptions()...)
-	if totals := sum(t, view(t, store, counter(t, rollup.DefaultRoute))); totals.Values["count"] != value.Int(0) {
+	if totals := sum(t, view(t, store, counter(t, route.Default))); totals.Values["count"] != value.Int(0) {
 		t.Errorf("sum is %v, want 0", totals.Values["count"])
 	}
 	if want := (billing.Counts{Reads: 3}); meter.Counts() != want {
@@ -153,7 +154,7 @@ func openLogging(t testing.TB, client *firestore.Client, logger *slog.Logger, op
 }
 
 // view opens a snapshot of a counter.
-func view(t *testing.T, store *firestorestore.Store, c rollup.Counter) rollup.Snapshot {
+func view(t *testing.T, store *firestorestore.Store, c route.Counter) rollup.Snapshot {
 	t.Helper()
 	s, err := store.View(t.Context(), c)
 	if err != nil {
@@ -162,7 +163,7 @@ func view(t *testing.T, store *firestorestore.Store, c rollup.Counter) rollup.Sn
 	return s
 }
 
-func sum(t *testing.T, s rollup.Snapshot) rollup.Totals {
+func sum(t *testing.T, s rollup.Snapshot) route.Totals {
 	t.Helper()
 	totals, err := s.Sum(t.Context())
 	if err != nil {
@@ -199,14 +200,14 @@ func TestMissingIndex(t *testing.T) {
 	var index noIndex
 	var log strings.Builder
 	store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
-	c := counter(t, rollup.DefaultRoute)
+	c := counter(t, route.Default)
 	for i := range 3 {
 		s := view(t, store, c)
 		if _, err := client.Doc(fmt.Sprint("counters/likes/shards/later", i)).Set(t.Context(), map[string]any{"count": 1}); err != nil {
 			t.Fatal(err)
 		}
 		n := int64(3 + i) // the write is later than the snapshot
-		want := rollup.Totals{Values: map[string]value.Value{"count": value.Int(n)}, Shards: []int64{n}}
+		want := route.Totals{Values: map[string]value.Value{"count": value.Int(n)}, Shards: []int64{n}}
 		if d := cmp.Diff(want, sum(t, s), cmp.AllowUnexported(value.Value{})); d != "" {
 			t.Errorf("totals (-want +got):\n%s", d)
 		}
@@ -224,7 +225,7 @@ func TestMissingIndexNamesMalformed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var index noIndex
-	s := view(t, open(t, client, index.dialOption()), counter(t, rollup.DefaultRoute))
+	s := view(t, open(t, client, index.dialOption()), counter(t, route.Default))
 	totals := sum(t, s)
 	named, err := s.Malformed(t.Context(), 5)
 	if err != nil || totals.Malformed != 1 || len(named) != 1 || !strings.HasPrefix(named[0], "counters/likes/shards/text: count is ") {
@@ -323,7 +324,7 @@ func TestNotTheIndex(t *testing.T) {
 	var log strings.Builder
 	store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
 	for i := range int32(2) {
-		_, err := view(t, store, counter(t, rollup.DefaultRoute)).Sum(t.Context())
+		_, err := view(t, store, counter(t, route.Default)).Sum(t.Context())
 		if err == nil || index.queries.Load() != i+1 || log.Len() > 0 {
 			t.Errorf("got %v after %d aggregation queries, want an error after %d and no word of an index: %s", err, index.queries.Load(), i+1, &log)
 		}
@@ -341,7 +342,7 @@ func TestWriteErrors(t *testing.T) {
 			return status.Error(code, "injected")
 		})
 		store := open(t, client, fail)
-		err := store.Write(t.Context(), counter(t, rollup.DefaultRoute), rollup.RollUp{})
+		err := store.Write(t.Context(), counter(t, route.Default), rollup.RollUp{})
 		if err == nil || errors.Is(err, rollup.ErrConflict) != conflict || status.Code(err) != code {
 			t.Errorf("%v: got %v, want a conflict: %v", code, err, conflict)
 		}
@@ -386,7 +387,7 @@ func TestUnknownTransaction(t *testing.T) {
 		stream, err := open(ctx, desc, conn, method, opts...)
 		return unknownTransaction{stream}, err
 	})
-	_, err := view(t, open(t, client, unknown), counter(t, rollup.DefaultRoute)).Sum(t.Context())
+	_, err := view(t, open(t, client, unknown), counter(t, route.Default)).Sum(t.Context())
 	if status.Code(err) != codes.InvalidArgument || errors.Is(err, rollup.ErrUnkept) {
 		t.Errorf("got %v, want INVALID_ARGUMENT that a new look mends", err)
 	}
@@ -421,7 +422,7 @@ func TestExpiredTransaction(t *testing.T) {
 			}
 			return open(ctx, desc, conn, method, opts...)
 		})
-		_, err := view(t, open(t, client, fail), counter(t, rollup.DefaultRoute)).Sum(t.Context())
+		_, err := view(t, open(t, client, fail), counter(t, route.Default)).Sum(t.Context())
 		if err == nil || errors.Is(err, rollup.ErrUnkept) != unkept {
 			t.Errorf("%s: got %v, want it unkept: %v", message, err, unkept)
 		}
@@ -432,7 +433,7 @@ func TestExpiredTransaction(t *testing.T) {
 func TestClientsAreNotBlocked(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 10)
-	snapshot := view(t, open(t, client), counter(t, rollup.DefaultRoute))
+	snapshot := view(t, open(t, client), counter(t, route.Default))
 	if totals := sum(t, snapshot); totals.Values["count"] != value.Int(10) {
 		t.Errorf("sum is %v, want 10", totals.Values["count"])
 	}
@@ -464,7 +465,7 @@ func TestNamedDatabase(t *testing.T) {
 	defer named.Close()
 	fill(t, named, 3)
 	for client, want := range map[*firestore.Client]int64{client: 0, named: 3} {
-		if totals := sum(t, view(t, open(t, client), counter(t, rollup.DefaultRoute))); totals.NumShards() != want {
+		if totals := sum(t, view(t, open(t, client), counter(t, route.Default))); totals.NumShards() != want {
 			t.Errorf("%d shards, want %d", totals.NumShards(), want)
 		}
 	}

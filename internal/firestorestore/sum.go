@@ -16,6 +16,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,7 +26,7 @@ import (
 // A snapshot is a read-only transaction.
 type snapshot struct {
 	store       *Store
-	counter     rollup.Counter
+	counter     route.Counter
 	opening     sync.Mutex // guards transaction and readTime until the transaction has begun
 	transaction []byte
 	readTime    time.Time
@@ -51,7 +52,7 @@ func (f field) where(operator string, than any) field {
 // addends are the numbers that one aggregation query has summed or averaged.
 type addends struct {
 	field
-	aggregate rollup.Aggregate
+	aggregate route.Aggregate
 	sum       float64
 	numbers   int64
 }
@@ -60,7 +61,7 @@ func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
 // Sum implements rollup.Snapshot. It asks for all totals at once.
-func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
+func (v *snapshot) Sum(ctx context.Context) (route.Totals, error) {
 	routes := v.counter.Template.Routes
 	parts := make([]part, len(routes))
 	summing, all := errgroup.WithContext(ctx)
@@ -72,23 +73,23 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	}
 	err := summing.Wait()
 	if err != nil {
-		return rollup.Totals{}, err
+		return route.Totals{}, err
 	}
 
 	v.added, v.named, v.suspects = make(map[string]addends), nil, nil
-	totals := make([]rollup.Totals, len(parts))
+	totals := make([]route.Totals, len(parts))
 	for i, p := range parts {
 		totals[i] = p.Totals
 		maps.Copy(v.added, p.added)
 		v.named = append(v.named, p.named...)
 		v.suspects = append(v.suspects, p.suspects...)
 	}
-	return rollup.JoinTotals(totals), nil
+	return route.JoinTotals(totals), nil
 }
 
 // A part is what one route's documents add up to.
 type part struct {
-	rollup.Totals
+	route.Totals
 	added    map[string]addends
 	named    []string
 	suspects []field
@@ -96,7 +97,7 @@ type part struct {
 
 // sumRoute totals a route's documents by queries. If the index of a query is missing, it reads the
 // documents one by one, and the log says so once.
-func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) {
+func (v *snapshot) sumRoute(ctx context.Context, r *route.Route) (part, error) {
 	if r.Documents {
 		return v.sumDocuments(ctx, r)
 	}
@@ -113,14 +114,14 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 
 // An unindexedError is the error of a query that most likely lacks one of its indexes.
 type unindexedError struct {
-	indexes []rollup.Index // that the query needs
+	indexes []route.Index // that the query needs
 	error
 }
 
 func (e *unindexedError) Unwrap() error { return e.error }
 
 // documents is the query for the counter's documents of a route, or for those that meet conditions.
-func (v *snapshot) documents(r *rollup.Route, conditions ...rollup.Condition) firestore.Query {
+func (v *snapshot) documents(r *route.Route, conditions ...route.Condition) firestore.Query {
 	query := v.store.client.Collection(r.Shards(v.counter)).Query
 	for _, c := range append(r.Where(v.counter), conditions...) {
 		query = query.WherePath(c.Field.Names(), "==", c.Value) // of nil the SDK makes IS_NULL
@@ -130,7 +131,7 @@ func (v *snapshot) documents(r *rollup.Route, conditions ...rollup.Condition) fi
 
 // aggregate makes a route's queries, all at once. Each field has a query of its own, because a
 // query over two fields leaves out the documents that lack either of them.
-func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route) (part, error) {
+func (v *snapshot) aggregate(ctx context.Context, r *route.Route) (part, error) {
 	queries := r.Queries()
 	answers := make([]answer, len(queries))
 	asking, all := errgroup.WithContext(ctx)
@@ -159,15 +160,15 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route) (part, error)
 }
 
 // partOf returns what the answers to queries add up to.
-func partOf(queries []rollup.Query, answers []answer) part {
+func partOf(queries []route.Query, answers []answer) part {
 	p := part{
-		Totals: rollup.Totals{Values: make(map[string]value.Value), Shards: []int64{0}},
+		Totals: route.Totals{Values: make(map[string]value.Value), Shards: []int64{0}},
 		added:  make(map[string]addends),
 	}
 	for i, a := range answers {
 		for _, t := range queries[i].Totals {
 			p.Values[t.Name] = a.total(t)
-			if t.Aggregate == rollup.Sum || t.Aggregate == rollup.Average {
+			if t.Aggregate == route.Sum || t.Aggregate == route.Average {
 				p.added[t.Name] = addends{a.field, t.Aggregate, a.sum.Float64(), a.count - a.malformed}
 			}
 		}
@@ -182,7 +183,7 @@ func partOf(queries []rollup.Query, answers []answer) part {
 }
 
 // answer answers one query.
-func (v *snapshot) answer(ctx context.Context, q rollup.Query, f field) (answer, error) {
+func (v *snapshot) answer(ctx context.Context, q route.Query, f field) (answer, error) {
 	if q.Best != "" {
 		return v.best(ctx, q.Best, f)
 	}
@@ -194,7 +195,7 @@ func (v *snapshot) answer(ctx context.Context, q rollup.Query, f field) (answer,
 
 // best finds the greatest or least value of a field among the numbers between the infinities, or
 // among the timestamps. Firestore's timestamps begin with the year 1.
-func (v *snapshot) best(ctx context.Context, best rollup.Aggregate, f field) (answer, error) {
+func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (answer, error) {
 	ofKind := f.where(">", math.Inf(-1)).where("<", math.Inf(1))
 	if best.OfTimes() {
 		ofKind = f.where(">=", time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -228,14 +229,14 @@ type answer struct {
 }
 
 // total returns a total that the answer tells.
-func (a answer) total(t rollup.Total) value.Value {
+func (a answer) total(t route.Total) value.Value {
 	switch t.Aggregate {
-	case rollup.Sum:
+	case route.Sum:
 		return a.sum
-	case rollup.Count:
+	case route.Count:
 		return value.Int(a.count)
-	case rollup.Average:
-		return rollup.AverageOf(a.sum, a.count-a.malformed)
+	case route.Average:
+		return route.AverageOf(a.sum, a.count-a.malformed)
 	default:
 		return a.best
 	}
@@ -388,22 +389,22 @@ func (v *snapshot) instant(ctx context.Context) (time.Time, error) {
 }
 
 // read reads the shards that a query finds, as of the snapshot's instant.
-func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Shard, error) {
+func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]route.Shard, error) {
 	instant, err := v.instant(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	documents, err := query.WithReadOptions(firestore.ReadTime(instant)).Documents(ctx).GetAll()
-	shards := make([]rollup.Shard, len(documents))
+	shards := make([]route.Shard, len(documents))
 	for i, d := range documents {
-		shards[i] = rollup.Shard{Path: Path(d.Ref), Fields: d.Data()}
+		shards[i] = route.Shard{Path: Path(d.Ref), Fields: d.Data()}
 	}
 	return shards, err
 }
 
 // sumDocuments totals a route's documents by reading each.
-func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route) (part, error) {
+func (v *snapshot) sumDocuments(ctx context.Context, r *route.Route) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r))
 	if err != nil {
 		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
@@ -415,16 +416,16 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route) (part, err
 
 // sumUnindexed totals a route's documents by reading each, if they are few. Its query has no
 // condition but that of the group. The indexes that Firestore makes itself answer it.
-func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *unindexedError) (part, error) {
+func (v *snapshot) sumUnindexed(ctx context.Context, r *route.Route, lacking *unindexedError) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
 	if r.By != "" && needsIndex(err) {
-		return part{}, fmt.Errorf("%w: %w", r.UnindexedGroup(v.counter), err)
+		return part{}, fmt.Errorf("%w: %w", rollup.UnindexedGroup(r, v.counter), err)
 	}
 	if err != nil {
 		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
 	}
 	if len(shards) > rollup.MaxUnindexed {
-		return part{}, r.TooManyUnindexed(v.counter, lacking.indexes)
+		return part{}, rollup.TooManyUnindexed(r, v.counter, lacking.indexes)
 	}
 
 	remedy := r.Remedy(lacking.indexes)
@@ -446,7 +447,7 @@ func needsIndex(err error) bool {
 
 // wholly is the query for all of the counter's documents of a route. It returns only the fields
 // that the totals need.
-func (v *snapshot) wholly(r *rollup.Route) firestore.Query {
+func (v *snapshot) wholly(r *route.Route) firestore.Query {
 	var fields []firestore.FieldPath
 	for _, f := range r.Reads() {
 		fields = append(fields, f.Names())
@@ -497,7 +498,7 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 	}
 
 	magnitude := min(2*a.sum.Float64()-added.sum, math.MaxFloat64)
-	if added.aggregate == rollup.Average && added.numbers > 0 {
+	if added.aggregate == route.Average && added.numbers > 0 {
 		magnitude /= float64(added.numbers)
 	}
 	return magnitude, nil
@@ -523,7 +524,7 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 			}
 			for _, shard := range shards {
 				found, _ := s.path.In(shard.Fields)
-				named = append(named, rollup.MalformedShard(shard.Path, s.path, found))
+				named = append(named, route.MalformedShard(shard.Path, s.path, found))
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // nowhere is a pattern that no document matches: Firestore keeps such ids for itself.
@@ -60,7 +60,7 @@ func (s *Stack) wantedTriggers() map[string]emulator.Trigger {
 }
 
 // anonymous returns the text of a pattern without the names of its captures.
-func anonymous(pattern rollup.Path) string {
+func anonymous(pattern route.Path) string {
 	for i, s := range pattern {
 		if s.Capture {
 			pattern[i].Name = ""

@@ -14,7 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -74,7 +74,7 @@ func TestCompare(t *testing.T) {
 
 // Of a collection group, only what a trigger's pattern matches becomes an event.
 func TestDeliverShard(t *testing.T) {
-	routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : count")
+	routes, err := route.Parse("counters/{c}/shards/{s} -> rollups/{c} : count")
 	if err != nil {
 		t.Fatal(err)
 	}

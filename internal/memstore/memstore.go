@@ -17,6 +17,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A Store is a database in memory. Its zero value is an empty one. It may be used by many
@@ -30,13 +31,13 @@ type Store struct {
 
 	// Indexed reports whether a composite index exists. Nil means that all exist. It must not
 	// change, and many goroutines may call it at once.
-	Indexed func(rollup.Index) bool
+	Indexed func(route.Index) bool
 
 	mu          sync.Mutex
 	last        time.Time                    // of the latest commit or snapshot
 	collections map[string]map[string]stored // by path of the collection and document id
 	documents   []string                     // paths of all documents, sorted
-	counters    map[*rollup.Route][]string   // for Missing: paths of the roll-ups, sorted; some counters may be gone
+	counters    map[*route.Route][]string    // for Missing: paths of the roll-ups, sorted; some counters may be gone
 	cursors     map[rollup.Work]rollup.Cursor
 }
 
@@ -54,7 +55,7 @@ func (d stored) clone() map[string]any {
 }
 
 // View implements rollup.Store.
-func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s *Store) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 }
 
 // Sources implements rollup.AuditStore. The snapshot shows the database at the time of the call.
-func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
+func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.look()
@@ -84,53 +85,53 @@ func (s *Store) look() {
 }
 
 // sources returns a snapshot without the roll-up document.
-func (s *Store) sources(c rollup.Counter) *snapshot {
+func (s *Store) sources(c route.Counter) *snapshot {
 	v := &snapshot{counter: c, readTime: s.last, indexed: s.Indexed}
 	for _, r := range c.Template.Routes {
 		collection := r.Shards(c)
-		var shards []rollup.Shard
+		var shards []route.Shard
 		for id, d := range s.collections[collection] {
-			if rollup.HoldAll(r.Where(c), d.fields) {
-				shards = append(shards, rollup.Shard{Path: collection + "/" + id, Fields: d.fields})
+			if route.HoldAll(r.Where(c), d.fields) {
+				shards = append(shards, route.Shard{Path: collection + "/" + id, Fields: d.fields})
 			}
 		}
 
-		slices.SortFunc(shards, func(a, b rollup.Shard) int { return strings.Compare(a.Path, b.Path) })
+		slices.SortFunc(shards, func(a, b route.Shard) int { return strings.Compare(a.Path, b.Path) })
 		v.shards = append(v.shards, shards)
 	}
 	return v
 }
 
 // rollUp reads c's roll-up document.
-func (s *Store) rollUp(c rollup.Counter) rollup.RollUp {
+func (s *Store) rollUp(c route.Counter) rollup.RollUp {
 	d := s.get(c.RollUp)
 	return rollup.RollUpOf(c.Template, d.fields, d.updateTime)
 }
 
 // claim reads c's claim.
-func (s *Store) claim(c rollup.Counter) rollup.Claim {
+func (s *Store) claim(c route.Counter) rollup.Claim {
 	d := s.get(document.ClaimPath(c.RollUp))
 	return rollup.Claim{Claim: document.DecodeClaim(d.fields), UpdateTime: d.updateTime}
 }
 
 // A snapshot implements rollup.Snapshot.
 type snapshot struct {
-	counter  rollup.Counter
-	indexed  func(rollup.Index) bool
+	counter  route.Counter
+	indexed  func(route.Index) bool
 	readTime time.Time
 	rollUp   rollup.RollUp
 	claim    rollup.Claim
-	shards   [][]rollup.Shard // by route
+	shards   [][]route.Shard // by route
 }
 
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
-func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
-	for n, route := range v.counter.Template.Routes {
-		lacking := v.lacking(route)
+func (v *snapshot) Sum(ctx context.Context) (route.Totals, error) {
+	for n, r := range v.counter.Template.Routes {
+		lacking := v.lacking(r)
 		if len(lacking) > 0 && len(v.shards[n]) > rollup.MaxUnindexed {
-			return rollup.Totals{}, route.TooManyUnindexed(v.counter, lacking)
+			return route.Totals{}, rollup.TooManyUnindexed(r, v.counter, lacking)
 		}
 	}
 	totals, _ := v.sum()
@@ -140,12 +141,12 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 // lacking returns the composite indexes that are missing, and without which Firestore would refuse
 // a query of the route. A query needs one if it aggregates or sorts by one field, and tests others
 // for equality. That field comes last in the index.
-func (v *snapshot) lacking(r *rollup.Route) []rollup.Index {
+func (v *snapshot) lacking(r *route.Route) []route.Index {
 	if v.indexed == nil || r.Documents {
 		return nil
 	}
 
-	var lacking []rollup.Index
+	var lacking []route.Index
 	for _, q := range r.Queries() {
 		var equal []document.Field
 		for _, c := range slices.Concat(q.Where, r.Where(v.counter)) {
@@ -159,12 +160,12 @@ func (v *snapshot) lacking(r *rollup.Route) []rollup.Index {
 
 		slices.Sort(equal)
 		pattern := r.Pattern()
-		needed := rollup.Index{Collection: pattern[len(pattern)-2].Name}
+		needed := route.Index{Collection: pattern[len(pattern)-2].Name}
 		for _, f := range equal {
-			needed.Fields = append(needed.Fields, rollup.IndexField{Field: f})
+			needed.Fields = append(needed.Fields, route.IndexField{Field: f})
 		}
-		descending := q.Best == rollup.Maximum || q.Best == rollup.Latest
-		needed.Fields = append(needed.Fields, rollup.IndexField{Field: q.Field, Descending: descending})
+		descending := q.Best == route.Maximum || q.Best == route.Latest
+		needed.Fields = append(needed.Fields, route.IndexField{Field: q.Field, Descending: descending})
 		if !v.indexed(needed) {
 			lacking = append(lacking, needed)
 		}
@@ -195,19 +196,19 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) { return v.claim, ctx.Err() }
 
 // sum returns the totals, and what MalformedShard says of each malformed value.
-func (v *snapshot) sum() (rollup.Totals, []string) {
-	var parts []rollup.Totals
+func (v *snapshot) sum() (route.Totals, []string) {
+	var parts []route.Totals
 	var malformed []string
 	for i, r := range v.counter.Template.Routes {
 		part := r.Total(v.shards[i])
 		parts = append(parts, part.Totals)
 		malformed = append(malformed, part.Malformed...)
 	}
-	return rollup.JoinTotals(parts), malformed
+	return route.JoinTotals(parts), malformed
 }
 
 // Write implements rollup.Store.
-func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s *Store) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 }
 
 // WriteLocked implements rollup.Store.
-func (s *Store) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ func (s *Store) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.Roll
 }
 
 // write writes a roll-up over what its document holds.
-func (s *Store) write(c rollup.Counter, d stored, r rollup.RollUp) {
+func (s *Store) write(c route.Counter, d stored, r rollup.RollUp) {
 	fields := d.clone()
 	for _, name := range r.Gone {
 		delete(fields, name)
@@ -252,7 +253,7 @@ func (s *Store) write(c rollup.Counter, d stored, r rollup.RollUp) {
 }
 
 // Claim implements rollup.Store.
-func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+func (s *Store) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -269,7 +270,7 @@ func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim)
 
 // RollUps implements rollup.AuditStore. A place is the path of the last document that was looked
 // at. As on Firestore, that may be one of another collection of the same name.
-func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s *Store) RollUps(ctx context.Context, template *route.Template, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -303,25 +304,25 @@ func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from str
 
 // Missing implements rollup.AuditStore. A place is the path of the roll-up of the last counter that
 // was looked at.
-func (s *Store) Missing(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s *Store) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	routes := route.Template.Routes
-	earlier := routes[:slices.Index(routes, route)]
-	counters := s.countersOf(route)
+	routes := r.Template.Routes
+	earlier := routes[:slices.Index(routes, r)]
+	counters := s.countersOf(r)
 	counters = counters[after(counters, from):]
 
 	p := rollup.Page{Reads: 1}
 	for _, path := range counters[:min(limit, len(counters))] {
-		c, _ := route.Template.Counter(path)
-		if !s.has(route, c) {
+		c, _ := r.Template.Counter(path)
+		if !s.has(r, c) {
 			continue
 		}
 
 		p.Reads += 2
 		r := s.rollUp(c)
-		others := slices.ContainsFunc(earlier, func(r *rollup.Route) bool { return s.has(r, c) })
+		others := slices.ContainsFunc(earlier, func(r *route.Route) bool { return s.has(r, c) })
 		if r.Tally.AsOf.IsZero() && !others {
 			p.Found = append(p.Found, rollup.Found{Counter: c, RollUp: r, Next: path})
 		}
@@ -346,30 +347,30 @@ func after(paths []string, path string) int {
 
 // countersOf returns the paths of the roll-ups of a route's counters, sorted. The first call for a
 // route looks at all documents. After that, put notes the new ones.
-func (s *Store) countersOf(route *rollup.Route) []string {
-	counters, known := s.counters[route]
+func (s *Store) countersOf(r *route.Route) []string {
+	counters, known := s.counters[r]
 	if known {
 		return counters
 	}
 
 	if s.counters == nil {
-		s.counters = make(map[*rollup.Route][]string)
+		s.counters = make(map[*route.Route][]string)
 	}
-	s.counters[route] = nil
+	s.counters[r] = nil
 	for _, path := range s.documents {
-		s.note(route, path)
+		s.note(r, path)
 	}
-	return s.counters[route]
+	return s.counters[r]
 }
 
 // has reports whether the counter has documents by the route.
-func (s *Store) has(r *rollup.Route, c rollup.Counter) bool {
+func (s *Store) has(r *route.Route, c route.Counter) bool {
 	documents := s.collections[r.Shards(c)]
 	if r.By == "" {
 		return len(documents) > 0
 	}
 	for _, d := range documents {
-		if rollup.HoldAll(r.Where(c), d.fields) {
+		if route.HoldAll(r.Where(c), d.fields) {
 			return true
 		}
 	}
@@ -377,7 +378,7 @@ func (s *Store) has(r *rollup.Route, c rollup.Counter) bool {
 }
 
 // note adds the counter to which the document at path belongs to those that Missing knows.
-func (s *Store) note(route *rollup.Route, path string) {
+func (s *Store) note(route *route.Route, path string) {
 	collection, id := split(path)
 	c, ok := route.Counter(collection)
 	pattern := route.Pattern()
@@ -401,7 +402,7 @@ func insert(paths []string, path string) []string {
 }
 
 // Remove implements rollup.AuditStore.
-func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -33,7 +33,7 @@ type database struct {
 	t      *testing.T
 	client *firestore.Client
 	meter  *billing.Meter
-	routes rollup.Routes
+	routes route.Routes
 }
 
 func newDatabase(t *testing.T) *database {
@@ -41,7 +41,7 @@ func newDatabase(t *testing.T) *database {
 	t.Parallel()
 	d := &database{t: t, meter: billing.NewMeter(nil)}
 	var err error
-	if d.routes, err = rollup.ParseRoutes(routes); err != nil {
+	if d.routes, err = route.Parse(routes); err != nil {
 		t.Fatal(err)
 	}
 	if d.client, err = firestorestore.Dial(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), firestore.DefaultDatabaseID, d.meter.DialOptions()...); err != nil {
@@ -343,7 +343,7 @@ func TestScanWithoutRoutes(t *testing.T) {
 func TestInPlace(t *testing.T) {
 	d := newDatabase(t)
 	var err error
-	if d.routes, err = rollup.ParseRoutes("pages/{page}/_counter_shards_/{shard} -> pages/{page} : visits, likes : existing"); err != nil {
+	if d.routes, err = route.Parse("pages/{page}/_counter_shards_/{shard} -> pages/{page} : visits, likes : existing"); err != nil {
 		t.Fatal(err)
 	}
 	d.set("pages/p", map[string]any{"visits": 1000, "likes": 7})

@@ -14,7 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 )
 
@@ -38,8 +38,8 @@ const Wait = 3 * time.Minute
 
 // A Plan lists the documents that a scan found.
 type Plan struct {
-	Routes    rollup.Routes // those whose shards are in _counter_shards_
-	Documents []*Document   // in the order of their paths
+	Routes    route.Routes // those whose shards are in _counter_shards_
+	Documents []*Document  // in the order of their paths
 	Uncounted []Uncounted
 	Reads     int64 // what the scan billed
 
@@ -60,7 +60,7 @@ type Document struct {
 	Fold     int     // how many of these Run folds into numbered shards
 	Partials int     // how many of those that it folds are partial sums
 
-	route     *rollup.Route
+	route     *route.Route
 	rollUp    string // path of the roll-up
 	exists    bool   // the document itself is there, not only shards
 	numShards int    // numbered shards are 0 to numShards-1
@@ -110,11 +110,11 @@ type scan struct {
 //
 // A scan bills one read for each document of the collections that the routes name, one for each
 // shard of the extension, wherever it is, and one for each field that a document holds.
-func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, progress func(read int64)) (*Plan, error) {
+func Scan(ctx context.Context, client *firestore.Client, routes route.Routes, progress func(read int64)) (*Plan, error) {
 	s := &scan{client: client, progress: progress, documents: map[string]*Document{}, uncounted: map[string]*Uncounted{}}
 	s.leftOut = map[string]bool{}
 
-	s.Routes = slices.DeleteFunc(slices.Clone(routes), func(r *rollup.Route) bool { return !servesExtension(r) })
+	s.Routes = slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool { return !servesExtension(r) })
 	if len(s.Routes) == 0 {
 		return nil, errors.New("no route has its shards in " + shardsCollection + "; name one for each kind of document, such as pages/{page}/" +
 			shardsCollection + "/{shard} -> page_totals/{page} : visits")
@@ -155,7 +155,7 @@ func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, p
 }
 
 // servesExtension reports whether a route's shards are the extension's.
-func servesExtension(r *rollup.Route) bool {
+func servesExtension(r *route.Route) bool {
 	p := r.Pattern()
 	return p[len(p)-2].Name == shardsCollection && len(r.Fields()) > 0
 }
@@ -244,11 +244,11 @@ func (s *scan) each(ctx context.Context, query firestore.Query, f func(*firestor
 }
 
 // findDocuments finds the documents of a route, with or without shards.
-func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
-	pattern := route.Pattern()
+func (s *scan) findDocuments(ctx context.Context, r *route.Route) error {
+	pattern := r.Pattern()
 	pattern = pattern[:len(pattern)-2] // of the documents
 	last := len(pattern) - 1
-	firstCapture := slices.IndexFunc(pattern, func(segment rollup.Segment) bool { return segment.Capture })
+	firstCapture := slices.IndexFunc(pattern, func(segment route.Segment) bool { return segment.Capture })
 
 	if firstCapture == -1 { // one document
 		docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(pattern.String())})
@@ -256,7 +256,7 @@ func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 			return err
 		}
 		s.count(1)
-		s.foundDocument(route, docs[0])
+		s.foundDocument(r, docs[0])
 		return nil
 	}
 
@@ -266,14 +266,14 @@ func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 	}
 
 	fields := []firestore.FieldPath{{document.NumShardsField}, {document.NumShardsCamelField}, {document.TallyField}}
-	for _, f := range route.Fields() {
+	for _, f := range r.Fields() {
 		fields = append(fields, f.Names())
 	}
-	return s.each(ctx, query.SelectPaths(fields...), func(doc *firestore.DocumentSnapshot) { s.foundDocument(route, doc) })
+	return s.each(ctx, query.SelectPaths(fields...), func(doc *firestore.DocumentSnapshot) { s.foundDocument(r, doc) })
 }
 
 // foundDocument notes a document of the scan, if it is one of the route's.
-func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnapshot) {
+func (s *scan) foundDocument(route *route.Route, found *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(found.Ref)
 	counter, ok := route.Counter(path + "/" + shardsCollection)
 	if !ok {
@@ -306,7 +306,7 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 }
 
 // document returns a document of the scan, which it makes when the path is new.
-func (s *scan) document(path string, route *rollup.Route, counter rollup.Counter) *Document {
+func (s *scan) document(path string, route *route.Route, counter route.Counter) *Document {
 	known := s.documents[path]
 	if known != nil {
 		return known

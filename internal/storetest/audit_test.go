@@ -10,12 +10,13 @@ import (
 
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
-func route(t *testing.T, text string) *rollup.Route {
+func mustRoute(t *testing.T, text string) *route.Route {
 	t.Helper()
-	routes, err := rollup.ParseRoutes(text)
+	routes, err := route.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,14 +25,14 @@ func route(t *testing.T, text string) *rollup.Route {
 
 // walk finds all counters that have shards of the route, as none of its roll-ups has a tally, and
 // all documents at roll-ups' paths, limit at a time, and returns their paths sorted.
-func walk(t *testing.T, b backend, r *rollup.Route, limit int) (shards, rollUps []string) {
+func walk(t *testing.T, b backend, r *route.Route, limit int) (shards, rollUps []string) {
 	t.Helper()
-	rollUp := func(c rollup.Counter) string { return c.RollUp }
+	rollUp := func(c route.Counter) string { return c.RollUp }
 	for _, by := range []struct {
 		paths *[]string
 		page  func(from string) (rollup.Page, error)
-		path  func(rollup.Counter) string
-		again func(path string) (rollup.Counter, bool)
+		path  func(route.Counter) string
+		again func(path string) (route.Counter, bool)
 	}{
 		{&shards, func(from string) (rollup.Page, error) { return b.Missing(t.Context(), r, from, limit) }, r.Shards, r.Counter},
 		{&rollUps, func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), r.Template, from, limit) }, rollUp, r.Template.Counter},
@@ -95,7 +96,7 @@ func testWalks(t *testing.T, b backend) {
 		{"none/{c}/shards/{s} -> noRollups/{c} : count", nil, nil},
 	} {
 		for _, limit := range []int{1, 3, 1000} {
-			shards, rollUps := walk(t, b, route(t, test.route), limit)
+			shards, rollUps := walk(t, b, mustRoute(t, test.route), limit)
 			if d := cmp.Diff(test.shards, shards); d != "" {
 				t.Errorf("%s: counters, %d at a time (-want +got):\n%s", test.route, limit, d)
 			}
@@ -123,7 +124,7 @@ func (l layout) at(pattern, x, y string) string {
 
 // find walks a template's roll-ups, and the shards of its routes, limit at a time. It returns the
 // counters that it finds, and whether each has a roll-up. Each must come once.
-func find(t *testing.T, b backend, template *rollup.Template, limit int) map[string]bool {
+func find(t *testing.T, b backend, template *route.Template, limit int) map[string]bool {
 	t.Helper()
 	walks := []func(from string) (rollup.Page, error){
 		func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), template, from, limit) },
@@ -166,7 +167,7 @@ func find(t *testing.T, b backend, template *rollup.Template, limit int) map[str
 // by either route, and those with both.
 func testFind(t *testing.T, b backend, l layout) {
 	spell := func(pattern string) string { return l.at(pattern, "{x}", "{y}") }
-	routes, err := rollup.ParseRoutes(fmt.Sprintf("%s/{s} -> %s : count; %s/{s} -> %[2]s : count() as n", spell(l.first), spell(l.template), spell(l.second)))
+	routes, err := route.Parse(fmt.Sprintf("%s/{s} -> %s : count; %s/{s} -> %[2]s : count() as n", spell(l.first), spell(l.template), spell(l.second)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func testLongWalks(t *testing.T, b backend) {
 		b.Put(t, shards[i]+"/0", map[string]any{"count": 1})
 		b.Put(t, rollUps[i], map[string]any{"count": 1})
 	}
-	gotShards, gotRollUps := walk(t, b, route(t, "many/{c}/shards/{s} -> rollups/{c} : count"), 100)
+	gotShards, gotRollUps := walk(t, b, mustRoute(t, "many/{c}/shards/{s} -> rollups/{c} : count"), 100)
 	if d := cmp.Diff(shards, gotShards); d != "" {
 		t.Errorf("counters (-want +got):\n%s", d)
 	}
@@ -221,7 +222,7 @@ func testLongWalks(t *testing.T, b backend) {
 }
 
 func testRollUpsReads(t *testing.T, b backend) {
-	for _, r := range []*rollup.Template{likes.Template, route(t, "shards/{s} -> rollups/likes : count").Template} {
+	for _, r := range []*route.Template{likes.Template, mustRoute(t, "shards/{s} -> rollups/likes : count").Template} {
 		for _, test := range []struct {
 			fields map[string]any
 			want   rollup.RollUp
@@ -305,7 +306,7 @@ func testCursor(t *testing.T, b backend) {
 		t.Fatal(err)
 	}
 	second := rollup.Cursor{
-		Routes:  rollup.DefaultRoute,
+		Routes:  route.Default,
 		Places:  []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true, Began: someTime.Add(time.Minute)}, {Failed: true}},
 		Tick:    someTime,
 		RollUps: true, Complete: someTime.Add(time.Hour), Cycle: 90 * time.Second,

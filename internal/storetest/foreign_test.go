@@ -11,6 +11,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -38,7 +39,7 @@ func testAmongForeign(t *testing.T, b backend) {
 	for _, every := range []string{"", " : every 2s"} {
 		b.Put(t, "posts/p05/likes/ann", one)
 		b.Delete(t, "posts/p05/totals/all")
-		routes, err := rollup.ParseRoutes(fmt.Sprintf(`
+		routes, err := route.Parse(fmt.Sprintf(`
 			posts/{post}/likes/{user} -> posts/{post}/totals/all : count() as likes%s
 			posts/{post}/views/{view} -> posts/{post}/totals/all : count() as views%[1]s`, every))
 		if err != nil {
@@ -79,7 +80,7 @@ var foreignRoutes = []string{
 func testForeign(t *testing.T, b backend, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	text := foreignRoutes[int(seed)%len(foreignRoutes)]
-	routes, err := rollup.ParseRoutes(text)
+	routes, err := route.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -25,7 +26,7 @@ var groupValues = map[bool][]any{
 // testGroups finds each group once, by a field or by another, beside counters of a plain route and
 // roll-ups alone, in pages of any size.
 func testGroups(t *testing.T, b backend) {
-	routes, err := rollup.ParseRoutes(`
+	routes, err := route.Parse(`
 		orders/{order} by seller.id -> users/{seller.id} : count() as sold : existing
 		orders/{order} by buyer -> users/{buyer} : count() as bought : existing
 		users/{user}/ratings/{rater} -> users/{user} : count() as ratings : existing`)
@@ -82,7 +83,7 @@ type storing struct {
 	t *testing.T
 }
 
-func (s storing) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s storing) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	c, err := s.LoadCursor(ctx, rollup.Auditing)
 	if err != nil {
 		return rollup.Page{}, err

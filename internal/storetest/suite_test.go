@@ -15,6 +15,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -102,30 +103,30 @@ var reads = map[string]string{"aggregate": "", "documents": " : documents"}
 var likes = counter("counters/{counter}/shards/{shard} -> rollups/{counter} : count", "counters/likes/shards")
 
 // counter returns the counter of the route whose shards are at path.
-func counter(route, path string) rollup.Counter {
-	routes, err := rollup.ParseRoutes(route)
+func counter(mustRoute, path string) route.Counter {
+	routes, err := route.Parse(mustRoute)
 	if err != nil {
 		panic(err)
 	}
 	c, _, ok := routes.Match(path + "/0")
 	if !ok {
-		panic(fmt.Sprintf("%s does not cover %s", route, path))
+		panic(fmt.Sprintf("%s does not cover %s", mustRoute, path))
 	}
 	return c
 }
 
 // source is the path of the collection that the counter's first route sums.
-func source(c rollup.Counter) string { return c.Template.Routes[0].Shards(c) }
+func source(c route.Counter) string { return c.Template.Routes[0].Shards(c) }
 
 // view is what one View told.
 type view struct {
 	readTime  time.Time
 	rollUp    rollup.RollUp
-	totals    rollup.Totals
+	totals    route.Totals
 	malformed []string
 }
 
-func look(t *testing.T, b backend, c rollup.Counter) view {
+func look(t *testing.T, b backend, c route.Counter) view {
 	t.Helper()
 	s := open(t, b, c)
 	v := view{readTime: s.ReadTime(), rollUp: s.RollUp(), totals: sumOf(t, s)}
@@ -136,7 +137,7 @@ func look(t *testing.T, b backend, c rollup.Counter) view {
 	return v
 }
 
-func open(t *testing.T, b backend, c rollup.Counter) rollup.Snapshot {
+func open(t *testing.T, b backend, c route.Counter) rollup.Snapshot {
 	t.Helper()
 	s, err := b.View(t.Context(), c)
 	if err != nil {
@@ -145,7 +146,7 @@ func open(t *testing.T, b backend, c rollup.Counter) rollup.Snapshot {
 	return s
 }
 
-func sumOf(t *testing.T, s rollup.Snapshot) rollup.Totals {
+func sumOf(t *testing.T, s rollup.Snapshot) route.Totals {
 	t.Helper()
 	totals, err := s.Sum(t.Context())
 	if err != nil {
@@ -154,15 +155,15 @@ func sumOf(t *testing.T, s rollup.Snapshot) rollup.Totals {
 	return totals
 }
 
-func write(t *testing.T, b backend, c rollup.Counter, r rollup.RollUp) {
+func write(t *testing.T, b backend, c route.Counter, r rollup.RollUp) {
 	t.Helper()
 	if err := b.Write(t.Context(), c, r); err != nil {
 		t.Fatalf("Write(%s): %v", c.RollUp, err)
 	}
 }
 
-func totals(n value.Value, shards int64) rollup.Totals {
-	return rollup.Totals{Values: map[string]value.Value{"count": n}, Shards: []int64{shards}}
+func totals(n value.Value, shards int64) route.Totals {
+	return route.Totals{Values: map[string]value.Value{"count": n}, Shards: []int64{shards}}
 }
 
 // rolledUp returns a roll-up of a counter with one total.
@@ -246,7 +247,7 @@ func testViewEnds(t *testing.T, b backend) {
 
 func testSnapshot(t *testing.T, b backend) {
 	for read, option := range reads {
-		c := counter(rollup.DefaultRoute+", other"+option, "counters/"+read+"/shards")
+		c := counter(route.Default+", other"+option, "counters/"+read+"/shards")
 		b.Put(t, source(c)+"/0", map[string]any{"count": 1, "other": 1})
 		s := open(t, b, c)
 		committed := b.Put(t, source(c)+"/0", map[string]any{"count": 100, "other": "x"})
@@ -254,7 +255,7 @@ func testSnapshot(t *testing.T, b backend) {
 		if !committed.After(s.ReadTime()) {
 			t.Errorf("%s: a write after the snapshot's begin was committed at %v, not after its read time %v", read, committed, s.ReadTime())
 		}
-		want := rollup.Totals{Values: map[string]value.Value{"count": value.Int(1), "other": value.Int(1)}, Shards: []int64{1}}
+		want := route.Totals{Values: map[string]value.Value{"count": value.Int(1), "other": value.Int(1)}, Shards: []int64{1}}
 		if d := diff(want, sumOf(t, s)); d != "" {
 			t.Errorf("%s: the snapshot moved (-want +got):\n%s", read, d)
 		}
@@ -387,7 +388,7 @@ func testWriteRefused(t *testing.T, b backend) {
 	unlucky.RollUp = "rollups/gone"
 	for _, test := range []struct {
 		name       string
-		counter    rollup.Counter
+		counter    route.Counter
 		updateTime time.Time
 	}{
 		{"changed since it was read", likes, created},
@@ -451,7 +452,7 @@ func testIDs(t *testing.T, b backend) {
 		strings.Repeat("x", 1496) + "\U0010FFFF", strings.Repeat("x", 1495) + "y", strings.Repeat("x", 1497) + "\uD7FF", strings.Repeat("x", 1497) + "\uE000",
 		strings.Repeat("\U0010FFFF", 375),
 	} {
-		c := counter(rollup.DefaultRoute, "counters/"+id+"/shards")
+		c := counter(route.Default, "counters/"+id+"/shards")
 		b.Put(t, source(c)+"/"+id, map[string]any{"count": 1})
 		v := look(t, b, c)
 		if d := diff(totals(value.Int(1), 1), v.totals); d != "" {
@@ -469,7 +470,7 @@ func testIDs(t *testing.T, b backend) {
 	}
 	slices.Sort(wantShards)
 	slices.Sort(wantRollUps)
-	missing := route(t, "counters/{counter}/shards/{shard} -> none/{counter} : count")
+	missing := mustRoute(t, "counters/{counter}/shards/{shard} -> none/{counter} : count")
 	for _, limit := range []int{1, 3} {
 		_, rollUps := walk(t, b, likes.Template.Routes[0], limit)
 		shards, _ := walk(t, b, missing, limit)

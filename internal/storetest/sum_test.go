@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -65,7 +65,7 @@ var sums = []sum{
 	{name: "two fields, NaN in one", fields: "likes, views", shards: []map[string]any{{"likes": math.NaN(), "views": 1}, {"likes": 2}},
 		want: map[string]value.Value{"likes": value.Int(2), "views": value.Int(1)}, numShards: 2, malformed: []string{"0 likes"}},
 	{name: "two fields, no shards", fields: "likes, views", want: map[string]value.Value{"likes": value.Int(0), "views": value.Int(0)}},
-	{name: "a field of many characters", fields: rollup.Quote(odd), shards: []map[string]any{{odd: 3}}, want: map[string]value.Value{odd: value.Int(3)}, numShards: 1},
+	{name: "a field of many characters", fields: route.Quote(odd), shards: []map[string]any{{odd: 3}}, want: map[string]value.Value{odd: value.Int(3)}, numShards: 1},
 }
 
 // odd is a field whose name only backticks can spell.
@@ -82,7 +82,7 @@ func (s sum) run(t *testing.T, b backend, option string) {
 	}
 	b.Put(t, "c/y/s/0", map[string]any{"count": 1000, "likes": 1000, "views": 1000}) // another counter's
 	v := look(t, b, c)
-	if d := diff(rollup.Totals{Values: s.want, Shards: []int64{s.numShards}, Malformed: int64(len(s.malformed))}, v.totals); d != "" {
+	if d := diff(route.Totals{Values: s.want, Shards: []int64{s.numShards}, Malformed: int64(len(s.malformed))}, v.totals); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(s.malformed, malformed(t, v.malformed)); d != "" {
@@ -107,7 +107,7 @@ func malformed(t *testing.T, named []string) (fields []string) {
 // testSeveralRoutes: the totals of routes of one template are summed in one snapshot, each over its
 // own source. count() counts documents, whatever they hold.
 func testSeveralRoutes(t *testing.T, b backend) {
-	routes, err := rollup.ParseRoutes(`
+	routes, err := route.Parse(`
 		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 		posts/{p}/ratings/{user} -> posts/{p} : count() as ratings, stars, half as halves : existing
 		log/{p}/old/{user} -> posts/{p} : views : documents : existing
@@ -119,7 +119,7 @@ func testSeveralRoutes(t *testing.T, b backend) {
 	if !ok {
 		t.Fatal("posts/7 is no counter")
 	}
-	empty := rollup.Totals{Shards: []int64{0, 0, 0, 0}, Values: map[string]value.Value{
+	empty := route.Totals{Shards: []int64{0, 0, 0, 0}, Values: map[string]value.Value{
 		"likes": value.Int(0), "ratings": value.Int(0), "stars": value.Int(0), "halves": value.Int(0), "views": value.Int(0), "visits": value.Int(0)}}
 	if d := diff(empty, look(t, b, c).totals); d != "" {
 		t.Errorf("no documents (-want +got):\n%s", d)
@@ -135,7 +135,7 @@ func testSeveralRoutes(t *testing.T, b backend) {
 	s := open(t, b, c)
 	b.Delete(t, "posts/7/likes/a")
 	b.Put(t, "posts/7/ratings/f", map[string]any{"stars": 100})
-	want := rollup.Totals{Shards: []int64{3, 5, 2, 2}, Malformed: 4, Values: map[string]value.Value{
+	want := route.Totals{Shards: []int64{3, 5, 2, 2}, Malformed: 4, Values: map[string]value.Value{
 		"likes": value.Int(3), "ratings": value.Int(5), "stars": value.Int(9), "halves": value.Double(0.5), "views": value.Int(7), "visits": value.Int(3)}}
 	got := sumOf(t, s)
 	if d := diff(want, got); d != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -133,10 +134,10 @@ var totalledCounters = []totalled{
 }
 
 // longest is the longest string that a query may ask for.
-var longest = strings.Repeat("x", rollup.LongestGroup)
+var longest = strings.Repeat("x", route.LongestGroup)
 
 func (c totalled) run(t *testing.T, b backend) {
-	routes, err := rollup.ParseRoutes(c.routes)
+	routes, err := route.Parse(c.routes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func (c totalled) run(t *testing.T, b backend) {
 		b.Put(t, path, fields)
 	}
 
-	want := rollup.Totals{Values: c.want, Shards: c.shards, Malformed: c.malformed, Some: c.some}
+	want := route.Totals{Values: c.want, Shards: c.shards, Malformed: c.malformed, Some: c.some}
 	got := look(t, b, counter)
 	if d := diff(want, got.totals); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -162,27 +163,27 @@ func (c totalled) run(t *testing.T, b backend) {
 }
 
 // totalsOf returns what Route.Total makes of documents that were read one by one.
-func totalsOf(c rollup.Counter, docs map[string]map[string]any) rollup.Totals {
-	var parts []rollup.Totals
+func totalsOf(c route.Counter, docs map[string]map[string]any) route.Totals {
+	var parts []route.Totals
 	for _, r := range c.Template.Routes {
-		var shards []rollup.Shard
+		var shards []route.Shard
 		for _, path := range slices.Sorted(maps.Keys(docs)) {
 			fields := int64s(docs[path])
 			collection := path[:strings.LastIndexByte(path, '/')]
-			foreign := func(c rollup.Condition) bool { return !c.Holds(fields) }
+			foreign := func(c route.Condition) bool { return !c.Holds(fields) }
 			if collection == r.Shards(c) && !slices.ContainsFunc(r.Where(c), foreign) {
-				shards = append(shards, rollup.Shard{Path: path, Fields: fields})
+				shards = append(shards, route.Shard{Path: path, Fields: fields})
 			}
 		}
 		parts = append(parts, r.Total(shards).Totals)
 	}
-	return rollup.JoinTotals(parts)
+	return route.JoinTotals(parts)
 }
 
 // testMagnitudes: of an average, of a sum with conditions, and of a group's, a magnitude is of the
 // documents that the total is of.
 func testMagnitudes(t *testing.T, b backend) {
-	routes, err := rollup.ParseRoutes(onShop + "sum(v) as all, sum(v) where on == true as some, average(v) as mean, average(v) where on == true as part : existing")
+	routes, err := route.Parse(onShop + "sum(v) as all, sum(v) where on == true as some, average(v) as mean, average(v) where on == true as part : existing")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,13 +205,13 @@ func testMagnitudes(t *testing.T, b backend) {
 // In memory, a query whose composite index lacks is refused as Firestore refuses it: up to 1,000
 // documents are read one by one, and more are unkept, with the index named.
 func TestMissingIndexInMemory(t *testing.T) {
-	routes, err := rollup.ParseRoutes(onShop + `count() where status == "paid" as paid, sum(amount) where status == "paid" as revenue, maximum(amount) as largest : existing`)
+	routes, err := route.Parse(onShop + `count() where status == "paid" as paid, sum(amount) where status == "paid" as revenue, maximum(amount) as largest : existing`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, _ := routes[0].Template.Counter("shops/a")
 	var missing string
-	s := memstore.Store{Indexed: func(x rollup.Index) bool { return x.String() != missing }}
+	s := memstore.Store{Indexed: func(x route.Index) bool { return x.String() != missing }}
 	for i := range rollup.MaxUnindexed {
 		s.Put(fmt.Sprintf("orders/%d", i), map[string]any{"shop": "a", "status": "paid", "amount": 0.5})
 	}
@@ -264,8 +265,8 @@ func TestStoresAgree(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for round := range 100 {
 		collection := fmt.Sprintf("docs%d", round)
-		route, docs := randomRoute(random, collection), randomDocuments(random, collection)
-		routes, err := rollup.ParseRoutes(route)
+		mustRoute, docs := randomRoute(random, collection), randomDocuments(random, collection)
+		routes, err := route.Parse(mustRoute)
 		if err != nil {
 			t.Fatalf("STORES_SEED=%d: %v", seed, err)
 		}
@@ -276,7 +277,7 @@ func TestStoresAgree(t *testing.T) {
 				b.Put(t, path, fields)
 			}
 			if d := cmp.Diff(want, look(t, b, c).totals, cmp.Comparer(rounded)); d != "" {
-				t.Fatalf("STORES_SEED=%d: %s of %v\n%s (-want +got):\n%s", seed, route, docs, name, d)
+				t.Fatalf("STORES_SEED=%d: %s of %v\n%s (-want +got):\n%s", seed, mustRoute, docs, name, d)
 			}
 		}
 	}
@@ -298,9 +299,9 @@ func randomRoute(random *rand.Rand, collection string) string {
 	fields := []string{"a", "b", "m.c", "m.`d e`"}
 	var totals []string
 	for i := range 1 + random.IntN(4) {
-		aggregate := pick(random, rollup.Sum, rollup.Count, rollup.Average, rollup.Maximum, rollup.Minimum, rollup.Latest, rollup.Earliest)
+		aggregate := pick(random, route.Sum, route.Count, route.Average, route.Maximum, route.Minimum, route.Latest, route.Earliest)
 		of, tested := pick(random, fields...), pick(random, fields...)
-		if aggregate == rollup.Count {
+		if aggregate == route.Count {
 			of = ""
 		}
 		total := fmt.Sprintf("%s(%s)", aggregate, of)

@@ -18,6 +18,7 @@ import (
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -105,8 +106,8 @@ func (e *exporter) each(f func(m metricdata.Metrics, a attribute.Set, value floa
 	}
 }
 
-var likes = func() rollup.Counter {
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+var likes = func() route.Counter {
+	routes, err := route.Parse(route.Default)
 	if err != nil {
 		panic(err)
 	}
@@ -269,7 +270,7 @@ func TestSpans(t *testing.T) {
 	c := rollup.NewCoalescer(new(memstore.Store), options)
 	header := http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
 	ctx, event := telemetry.Start(Traced(t.Context(), header), "event")
-	if _, err := c.Changed(ctx, rollup.Event{ID: "e"}, rollup.Concern{Counter: likes}); err != nil {
+	if _, err := c.Changed(ctx, rollup.Event{ID: "e"}, route.Concern{Counter: likes}); err != nil {
 		t.Fatal(err)
 	}
 	event.End()
@@ -277,7 +278,7 @@ func TestSpans(t *testing.T) {
 	options.Calling = telemetry.Calling(false, nil)
 	var store memstore.Store
 	store.Put("counters/likes/shards/0", map[string]any{"count": int64(1)})
-	if r, err := rollup.Audit(ctx, &store, rollup.Routes{likes.Template.Routes[0]}, rollup.AuditOptions{Options: options, Concurrency: 1}); err != nil || r.RolledUp != 1 {
+	if r, err := rollup.Audit(ctx, &store, route.Routes{likes.Template.Routes[0]}, rollup.AuditOptions{Options: options, Concurrency: 1}); err != nil || r.RolledUp != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	tick.End()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/lag"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 )
 
@@ -17,8 +17,8 @@ import (
 // may be noted by many goroutines.
 type part struct {
 	kind       string
-	route      *rollup.Route
-	counter    rollup.Counter
+	route      *route.Route
+	counter    route.Counter
 	collection string         // path of its documents' collection
 	total      string         // name of the total that is compared
 	field      document.Field // that a write adds 1 to; "": the documents are counted
@@ -32,11 +32,11 @@ type part struct {
 }
 
 // newPart returns the counter of a route whose captures are all the id.
-func newPart(kind string, r *rollup.Route, id string) (*part, error) {
+func newPart(kind string, r *route.Route, id string) (*part, error) {
 	path := collectionOf(r)
 	for i, segment := range path {
 		if segment.Capture {
-			path[i] = rollup.Segment{Name: id}
+			path[i] = route.Segment{Name: id}
 		}
 	}
 
@@ -47,7 +47,7 @@ func newPart(kind string, r *rollup.Route, id string) (*part, error) {
 	}
 	p.counter = counter
 
-	i := slices.IndexFunc(r.Totals, rollup.Total.All)
+	i := slices.IndexFunc(r.Totals, route.Total.All)
 	if i >= 0 {
 		p.total = r.Totals[i].Name
 		return p, nil

@@ -10,7 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 )
 
@@ -46,7 +46,7 @@ func (t *traces) all() []string {
 
 // rollUpsOf returns the paths of the roll-ups, but for the app's own documents, that the functions
 // make of the parts' documents: those of all routes that have these documents.
-func rollUpsOf(routes rollup.Routes, parts []*part) (paths []string) {
+func rollUpsOf(routes route.Routes, parts []*part) (paths []string) {
 	for _, p := range parts {
 		for _, r := range routes {
 			c, covered := r.Counter(p.collection)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/deploy"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -21,7 +21,7 @@ const (
 // of returns a deployment with the routes, of which nothing was read.
 func of(t *testing.T, routes ...string) *Deployment {
 	t.Helper()
-	parsed, err := rollup.ParseRoutes(strings.Join(routes, ";"))
+	parsed, err := route.Parse(strings.Join(routes, ";"))
 	if err != nil {
 		t.Fatal(err)
 	}

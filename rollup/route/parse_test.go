@@ -1,11 +1,11 @@
-package rollup_test
+package route_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -270,7 +270,7 @@ want a field, as in sum(amount)
 			"   " + strings.Repeat(" ", 100) + "^"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := rollup.ParseRoutes(test.routes)
+			_, err := route.Parse(test.routes)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -319,7 +319,7 @@ route <2>: its total "n" and that of route <1> have one name in one roll-up; nam
 		for i, r := range test.routes {
 			want = strings.ReplaceAll(want, fmt.Sprintf("<%d>", i), fmt.Sprintf("%q", r))
 		}
-		_, err := rollup.ParseRoutes(strings.Join(test.routes, "\n"))
+		_, err := route.Parse(strings.Join(test.routes, "\n"))
 		if d := cmp.Diff(want, fmt.Sprint(err)); d != "" {
 			t.Errorf("%q (-want +got):\n%s", test.routes, d)
 		}
@@ -355,7 +355,7 @@ func TestSpelling(t *testing.T) {
 		"s/{s} -> r/x : earliest(at) as at, sum(a.b) as c":                               "s/{s} -> r/x : earliest(at) as at, a.b as c",
 		"s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == -0 as n":          "s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == 0 as n",
 	} {
-		routes, err := rollup.ParseRoutes(text)
+		routes, err := route.Parse(text)
 		if want == "" {
 			if err == nil {
 				t.Errorf("%s: taken for %s", text, routes)
@@ -384,7 +384,7 @@ func TestLines(t *testing.T) {
 		"comments between":           "# a\na/{a}/s/{s} -> r/{a} :\n# b; c -> d\n\n  # `\n  n, m : existing\n#\nb/{b}/s/{s} -> q/{b} : n\n# c\nc/{c}/s/{s} -> p/{c} : n\n# end",
 		"indented behind semicolons": "a/{a}/s/{s} -> r/{a} : n, m : existing;\n  b/{b}/s/{s} -> q/{b} : n; c/{c}/s/{s} ->\n    p/{c} : n",
 	} {
-		routes, err := rollup.ParseRoutes(text)
+		routes, err := route.Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if d := cmp.Diff(want, routes.String()); d != "" {
@@ -396,13 +396,13 @@ func TestLines(t *testing.T) {
 // Roll-ups hold the hashes of their templates: these are of routes that were served before.
 func TestHashesStay(t *testing.T) {
 	for text, want := range map[string]string{
-		rollup.DefaultRoute: "1cb6e516cd88dac1",
+		route.Default: "1cb6e516cd88dac1",
 		"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing":                 "ed4190813fa0649c",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : sum(views) as seen, count(), likes : every 10s":      "a59e036550a0d0ee",
 		"`my posts`/{`my post`}/s/{s} -> r/{`my post`} : `the rest` as rest, größe, count() as n": "354bcab6348ff3cb",
 		"a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : m":                                      "b09b309c205cac54",
 	} {
-		routes, err := rollup.ParseRoutes(text)
+		routes, err := route.Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if got := routes[0].Template.Hash(); got != want {
@@ -420,7 +420,7 @@ func TestBounds(t *testing.T) {
 		}
 		return b.String()
 	}
-	if all, err := rollup.ParseRoutes(routes(500)); len(all) != 500 || err != nil {
+	if all, err := route.Parse(routes(500)); len(all) != 500 || err != nil {
 		t.Errorf("500 routes: %d, %v", len(all), err)
 	}
 	for text, want := range map[string]string{
@@ -429,7 +429,7 @@ func TestBounds(t *testing.T) {
 		strings.Repeat("a\n", 11):               "\nand 1 more",
 		strings.Repeat("a/{a} -> r/x : n\n", 5): "\nand 4 more", // 10 pairs share a source, 4 neighbors a name
 	} {
-		if _, err := rollup.ParseRoutes(text); err == nil || !strings.HasSuffix(err.Error(), want) {
+		if _, err := route.Parse(text); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%.20q…: %v, want %s", text, err, want)
 		}
 	}
@@ -481,7 +481,7 @@ func TestMuchText(t *testing.T) {
 			return fmt.Sprintf("x/%d/{x}/y/{y} -> %s : n;", n, strings.Repeat("a/b/", 50)+"{x}/c")
 		}, ""),
 	} {
-		_, err := rollup.ParseRoutes(text)
+		_, err := route.Parse(text)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		} else if n := len(err.Error()); n > 2*most {

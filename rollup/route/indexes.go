@@ -1,8 +1,7 @@
-package rollup
+package route
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -65,7 +64,7 @@ func (rs Routes) indexes() []Index {
 		}
 
 		if r.By != "" { // audits walk from group to group
-			all = append(all, Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}})
+			all = append(all, r.GroupIndex())
 		}
 		for _, q := range r.queries {
 			all = append(all, r.IndexesOf(q)...)
@@ -75,10 +74,6 @@ func (rs Routes) indexes() []Index {
 	slices.SortFunc(all, Index.Compare)
 	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
 }
-
-// MaxUnindexed is the most documents that a Store reads one by one because an index is missing. An
-// aggregation that costs 2 reads must not cost 200,000.
-const MaxUnindexed = 1000
 
 // IndexesOf returns the indexes that a query of the route needs.
 func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern[len(r.pattern)-2].Name, r.By) }
@@ -93,19 +88,10 @@ func (r *Route) Remedy(indexes []Index) string {
 	return remedy
 }
 
-// TooManyUnindexed is the error of a counter that lacks one of the indexes and has more than
-// MaxUnindexed documents. It is ErrUnkept.
-func (r *Route) TooManyUnindexed(c Counter, indexes []Index) error {
-	return fmt.Errorf("%w: a query of %s lacks its index, and %s has more than %d documents there; %s",
-		ErrUnkept, r.Shards(c), c.RollUp, MaxUnindexed, r.Remedy(indexes))
-}
-
-// UnindexedGroup is the error of a counter whose documents cannot even be read one by one, because
-// the field of the route's groups is exempt from indexing. It is ErrUnkept.
-func (r *Route) UnindexedGroup(c Counter) error {
-	index := Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}}
-	return fmt.Errorf("%w: a query of %s lacks its index, and the documents of %s cannot be found without one, because the field %s is exempt from indexing; %s",
-		ErrUnkept, r.Shards(c), c.RollUp, r.By, r.Remedy([]Index{index}))
+// GroupIndex returns the index of the field By, by which the documents of a group are found. The
+// route must have By.
+func (r *Route) GroupIndex() Index {
+	return Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}}
 }
 
 // indexes returns the indexes that the query needs. If it counts documents, Firestore merges the

@@ -1,4 +1,4 @@
-package rollup
+package route
 
 import (
 	"testing"
@@ -137,7 +137,7 @@ func TestRemedy(t *testing.T) {
 		{"orders/{order} -> totals/orders : maximum(amount) as largest", "create the index orders (amount DESC)"},
 		{"orders/{order} by shop -> shops/{shop} : count() where paid == true as sold : existing", "create the index orders (paid ASC) and orders (shop ASC)"},
 	} {
-		routes, err := ParseRoutes(test.route)
+		routes, err := Parse(test.route)
 		if err != nil {
 			t.Fatal(err)
 		}

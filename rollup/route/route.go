@@ -1,4 +1,4 @@
-package rollup
+package route
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// DefaultRoute is the layout of Firebase's documentation.
-const DefaultRoute = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
+// Default is the layout of Firebase's documentation.
+const Default = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
 
 // A Segment is one part of a document path: a literal id, or a capture, which stands for any one
 // id.
@@ -101,7 +101,7 @@ type Route struct {
 	queries  []Query
 }
 
-// String returns the canonical spelling of the route, on one line. ParseRoutes makes the same route
+// String returns the canonical spelling of the route, on one line. Parse makes the same route
 // of it.
 func (r *Route) String() string {
 	s := r.pattern.quote()
@@ -265,7 +265,7 @@ func (rs Routes) Templates() []*Template {
 	return templates
 }
 
-// String returns the routes as ParseRoutes reads them, one to a line.
+// String returns the routes as Parse reads them, one to a line.
 func (rs Routes) String() string { return join(rs, "\n") }
 
 // Match returns the counter that the source document at path (below the database's root) belongs to

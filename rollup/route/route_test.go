@@ -1,4 +1,4 @@
-package rollup_test
+package route_test
 
 import (
 	"maps"
@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestMatch(t *testing.T) {
-	routes, err := rollup.ParseRoutes(`
+	routes, err := route.Parse(`
 		counters/{counter}/shards/{shard}           -> rollups/{counter} : count
 		posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views
 		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
@@ -175,7 +175,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"read documents of a group", "s/{s} by g -> r/{g} : n : documents : existing", "documents is for plain sums of all documents"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := rollup.ParseRoutes(test.routes)
+			_, err := route.Parse(test.routes)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
@@ -185,27 +185,27 @@ func TestRefusedRoutes(t *testing.T) {
 
 // "as" stands between spaces of any kind, and as a name in backticks.
 func TestAs(t *testing.T) {
-	for text, want := range map[string]rollup.Total{
-		"count()":                  {Aggregate: rollup.Count, Name: "count"},
-		"count":                    {Aggregate: rollup.Sum, Field: document.FieldOf("count"), Name: "count"},
-		"`as`":                     {Aggregate: rollup.Sum, Field: document.FieldOf("as"), Name: "as"},
-		"`a as b` as c":            {Aggregate: rollup.Sum, Field: document.FieldOf("a as b"), Name: "c"},
-		"`as` as `as`":             {Aggregate: rollup.Sum, Field: document.FieldOf("as"), Name: "as"},
-		"stars as `as`":            {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "as"},
-		"stars as AS":              {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "AS"},
-		"stars  as  n":             {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "n"},
-		"stars\tas\tn":             {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "n"},
-		"stars as\n\tn":            {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "n"},
-		"count()\u00a0as\u00a0n":   {Aggregate: rollup.Count, Name: "n"},
-		" `the  rest`as\u2003n ":   {Aggregate: rollup.Sum, Field: document.FieldOf("the  rest"), Name: "n"},
-		"sum(stars) as n":          {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "n"},
-		"sum( `the  rest` )as n":   {Aggregate: rollup.Sum, Field: document.FieldOf("the  rest"), Name: "n"},
-		"stars as stars":           {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "stars"},
-		"größe as 大きさ":             {Aggregate: rollup.Sum, Field: document.FieldOf("größe"), Name: "大きさ"},
-		"count() as count, x as n": {Aggregate: rollup.Count, Name: "count"},
-		"`count` as n":             {Aggregate: rollup.Sum, Field: document.FieldOf("count"), Name: "n"},
+	for text, want := range map[string]route.Total{
+		"count()":                  {Aggregate: route.Count, Name: "count"},
+		"count":                    {Aggregate: route.Sum, Field: document.FieldOf("count"), Name: "count"},
+		"`as`":                     {Aggregate: route.Sum, Field: document.FieldOf("as"), Name: "as"},
+		"`a as b` as c":            {Aggregate: route.Sum, Field: document.FieldOf("a as b"), Name: "c"},
+		"`as` as `as`":             {Aggregate: route.Sum, Field: document.FieldOf("as"), Name: "as"},
+		"stars as `as`":            {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "as"},
+		"stars as AS":              {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "AS"},
+		"stars  as  n":             {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"stars\tas\tn":             {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"stars as\n\tn":            {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"count()\u00a0as\u00a0n":   {Aggregate: route.Count, Name: "n"},
+		" `the  rest`as\u2003n ":   {Aggregate: route.Sum, Field: document.FieldOf("the  rest"), Name: "n"},
+		"sum(stars) as n":          {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"sum( `the  rest` )as n":   {Aggregate: route.Sum, Field: document.FieldOf("the  rest"), Name: "n"},
+		"stars as stars":           {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "stars"},
+		"größe as 大きさ":             {Aggregate: route.Sum, Field: document.FieldOf("größe"), Name: "大きさ"},
+		"count() as count, x as n": {Aggregate: route.Count, Name: "count"},
+		"`count` as n":             {Aggregate: route.Sum, Field: document.FieldOf("count"), Name: "n"},
 	} {
-		routes, err := rollup.ParseRoutes("s/{s} -> r/x : " + text)
+		routes, err := route.Parse("s/{s} -> r/x : " + text)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 		} else if got := routes[0].Totals[0]; !reflect.DeepEqual(got, want) {
@@ -216,7 +216,7 @@ func TestAs(t *testing.T) {
 
 // Every problem is reported at once, each by its route.
 func TestAllProblemsAreReported(t *testing.T) {
-	_, err := rollup.ParseRoutes("a/{a}/s/{s} -> r/x : n\nb -> c : n\nc/{c}/s/{s} -> r/{c} : tally")
+	_, err := route.Parse("a/{a}/s/{s} -> r/x : n\nb -> c : n\nc/{c}/s/{s} -> r/{c} : tally")
 	for _, want := range []string{"does not use {a}; ", "\n  a/{a}/s/{s} -> r/x : n\n    ^\n", "names a collection; ", "\n  b -> c : n\n  ^\n", "the name of a field that Tally itself writes", "\n  c/{c}/s/{s} -> r/{c} : tally\n"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want also %q", err, want)
@@ -228,7 +228,7 @@ func TestAllProblemsAreReported(t *testing.T) {
 func TestHash(t *testing.T) {
 	hash := func(text string) string {
 		t.Helper()
-		routes, err := rollup.ParseRoutes(text)
+		routes, err := route.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,9 +278,9 @@ func TestHash(t *testing.T) {
 func TestTemplate(t *testing.T) {
 	const likes, comments, other = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "posts/{p}/comments/{c} -> posts/{p} : count() as comments, words : existing",
 		"x/{x}/y/{y} -> posts/{x}/of/{x} : n"
-	parse := func(text ...string) rollup.Routes {
+	parse := func(text ...string) route.Routes {
 		t.Helper()
-		routes, err := rollup.ParseRoutes(strings.Join(text, "\n"))
+		routes, err := route.Parse(strings.Join(text, "\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +316,7 @@ func TestRoutesAtTheEdge(t *testing.T) {
 		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : `a/b`", "want a name without"},
 		"conflicts beside a parse error":    {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
 	} {
-		if _, err := rollup.ParseRoutes(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := route.Parse(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
 		}
 	}
@@ -330,12 +330,12 @@ func TestRoutesAtTheEdge(t *testing.T) {
 		"a/`b; c -> d : e, \"f\"`/s/{`my s`} -> `r\\``/`by` : n",
 		"counters/{c}/shards/{s} -> counters/{c} : count : existing",
 	} {
-		r, err := rollup.ParseRoutes(ok)
+		r, err := route.Parse(ok)
 		if err != nil || r[0].String() != ok {
 			t.Errorf("%v, printed %v", err, r)
 		}
 	}
-	r, _ := rollup.ParseRoutes("a/{a}/s/{s} -> r/{a}/of/{a} : n")
+	r, _ := route.Parse("a/{a}/s/{s} -> r/{a}/of/{a} : n")
 	for _, path := range []string{"r/1/of/2", "q/1/of/1", "r/1/by/1"} {
 		if c, ok := r[0].Template.Counter(path); ok {
 			t.Errorf("%s is taken for a roll-up of %v", path, c)
@@ -345,7 +345,7 @@ func TestRoutesAtTheEdge(t *testing.T) {
 
 // One document may be in several counters: by routes of one pattern, which share a trigger.
 func TestRoutesOfOnePattern(t *testing.T) {
-	routes, err := rollup.ParseRoutes(`
+	routes, err := route.Parse(`
 		orders/{order} by shop -> shops/{shop} : count() as orders : existing
 		orders/{o} by buyer.id -> users/{buyer.id} : count() as bought : existing
 		orders/{o} by seller -> users/{seller} : count() as sold : existing
@@ -433,7 +433,7 @@ func (w written) Texts(f document.Field) (before, after string) {
 
 // A group is a document's id that Firestore can query.
 func TestGrouped(t *testing.T) {
-	routes, err := rollup.ParseRoutes("orders/{order} by shop -> shops/{shop}/totals/{shop} : count() : existing")
+	routes, err := route.Parse("orders/{order} by shop -> shops/{shop}/totals/{shop} : count() : existing")
 	if err != nil {
 		t.Fatal(err)
 	}

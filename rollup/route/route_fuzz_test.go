@@ -1,4 +1,4 @@
-package rollup_test
+package route_test
 
 import (
 	"strings"
@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
 // FuzzParseRoutes: no text crashes the parser, and what it accepts is spelt in one way, on a line
 // for each route or on one line, that it takes for the same routes.
 func FuzzParseRoutes(f *testing.F) {
-	f.Add(rollup.DefaultRoute)
+	f.Add(route.Default)
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views : documents")
 	f.Add("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing; posts/{post}/comments/{c} -> posts/{post} : count() as comments : existing")
 	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k")
@@ -28,7 +28,7 @@ func FuzzParseRoutes(f *testing.F) {
 	f.Add("a/{a} by x.y -> r/{x.y} : average(n) where a == \"; b -> c : d\" and b == -1.5e+3 as n")
 	f.Add("o/{o} by c.`i d` -> s/{`c.i d`} : count() where a == \"\\u0000\" and `b`.c == null as n, latest(at) as l : existing\no/{p} by q -> t/{q} : sum(n) where x == 1e300 as n : existing")
 	f.Fuzz(func(t *testing.T, text string) {
-		routes, err := rollup.ParseRoutes(text)
+		routes, err := route.Parse(text)
 		if err != nil {
 			if m := err.Error(); !utf8.ValidString(m) || strings.ContainsFunc(m, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
 				t.Errorf("%q: the error cannot be shown: %q", text, m)
@@ -37,7 +37,7 @@ func FuzzParseRoutes(f *testing.F) {
 		}
 		spelt := routes.String()
 		for _, text := range []string{spelt, strings.ReplaceAll(spelt, "\n", "; ")} {
-			again, err := rollup.ParseRoutes(text)
+			again, err := route.Parse(text)
 			if err != nil {
 				t.Fatalf("%q, spelt %q: %v", text, spelt, err)
 			}
@@ -53,9 +53,9 @@ func FuzzParseRoutes(f *testing.F) {
 
 // A meaning is all that a route says.
 type meaning struct {
-	Pattern, Template rollup.Path
+	Pattern, Template route.Path
 	By                document.Field
-	Totals            []rollup.Total
+	Totals            []route.Total
 	Fields            []document.Field
 	Documents         bool
 	Existing          bool
@@ -63,7 +63,7 @@ type meaning struct {
 	Hash              string
 }
 
-func meanings(routes rollup.Routes) []meaning {
+func meanings(routes route.Routes) []meaning {
 	var all []meaning
 	for _, r := range routes {
 		all = append(all, meaning{r.Pattern(), r.Template.Segments(), r.By, r.Totals, r.Reads(), r.Documents, r.Template.Existing, r.Template.Every, r.Template.Hash()})
@@ -77,8 +77,8 @@ func FuzzQuote(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		q := rollup.Quote(name)
-		routes, err := rollup.ParseRoutes(q + "/{" + q + "}/s/{`x x`} -> `x x`/{" + q + "} : " + q + ", count() as `x x`")
+		q := route.Quote(name)
+		routes, err := route.Parse(q + "/{" + q + "}/s/{`x x`} -> `x x`/{" + q + "} : " + q + ", count() as `x x`")
 		if document.CheckID(name) != nil || name == "tally" || name == "x x" || strings.ContainsAny(name, "{}=*.`[]~/()") || strings.ContainsFunc(name, unicode.IsControl) {
 			return
 		}
@@ -94,7 +94,7 @@ func FuzzQuote(f *testing.F) {
 
 // FuzzMatch: a document belongs to at most one route, and its roll-up leads back to its counter.
 func FuzzMatch(f *testing.F) {
-	routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : n; posts/{p}/counters/{c}/shards/{s} -> posts/{p}/rollups/{c} : n; shards/{s} -> all/shards : n")
+	routes, err := route.Parse("counters/{c}/shards/{s} -> rollups/{c} : n; posts/{p}/counters/{c}/shards/{s} -> posts/{p}/rollups/{c} : n; shards/{s} -> all/shards : n")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -131,14 +131,14 @@ func FuzzMatch(f *testing.F) {
 // made from, the roll-up leads back to that counter and to none of another route, and is no shard
 // itself.
 func FuzzPaths(f *testing.F) {
-	f.Add(rollup.DefaultRoute, "likes", "0", "")
+	f.Add(route.Default, "likes", "0", "")
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views", "größe 三", "{name}", "%2F")
 	f.Add("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing; posts/{post}/comments/{c} -> posts/{post} : count() as comments : existing", "7", "ann", "x")
 	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k", "a", "..", "\xff")
 	f.Add("a/{b}/c/{d}/s/{s} -> r/{d}/of/{b}/`by`/{d} : n", "1", "2", "1")
 	f.Add("s/{s} -> s/x/r/y : n\ns/x/s/{s} -> r/{y} : n", "x", "s", "s/x")
 	f.Fuzz(func(t *testing.T, text, id0, id1, id2 string) {
-		routes, err := rollup.ParseRoutes(text)
+		routes, err := route.Parse(text)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package rollup
+package route
 
 import (
 	"slices"
@@ -32,6 +32,20 @@ func (rs Routes) Source(path string) (Source, bool) {
 		}
 	}
 	return s, len(s.covers) > 0
+}
+
+// Path returns the document's path below the database's root.
+func (s Source) Path() string { return s.path }
+
+// Grouped returns the templates of the routes with By that cover the document.
+func (s Source) Grouped() []*Template {
+	var templates []*Template
+	for _, c := range s.covers {
+		if c.route.By != "" {
+			templates = append(templates, c.route.Template)
+		}
+	}
+	return templates
 }
 
 // Groups returns the fields By of the routes that cover the document. Beside its path, only they

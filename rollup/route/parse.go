@@ -1,4 +1,4 @@
-package rollup
+package route
 
 import (
 	"encoding/json"
@@ -20,12 +20,12 @@ const (
 	maxRoutes = 500       // most triggers in a location (https://cloud.google.com/eventarc/docs/quotas)
 )
 
-// ParseRoutes parses routes, one to a line or separated by semicolons. It checks each route, and
+// Parse parses routes, one to a line or separated by semicolons. It checks each route, and
 // all of them together. A line that is indented deeper than the one on which a route begins
 // continues that route. A line that begins with # is a comment. The error joins the first problems
 // found. Each has the reason, and names its route or its place. A problem with a place has a method
 // Place() (line, column int). It counts lines of the text and characters of the line, both from 1.
-func ParseRoutes(text string) (Routes, error) {
+func Parse(text string) (Routes, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("the routes have %d bytes; want at most %d", len(text), maxText)
 	}
@@ -53,7 +53,7 @@ func ParseRoutes(text string) (Routes, error) {
 		return nil, err
 	}
 	if len(routes) == 0 {
-		return nil, errors.New("no route given; the default is " + DefaultRoute)
+		return nil, errors.New("no route given; the default is " + Default)
 	}
 	for _, t := range routes.Templates() {
 		t.seal()
@@ -61,9 +61,9 @@ func ParseRoutes(text string) (Routes, error) {
 	return routes, nil
 }
 
-// UnmarshalText sets rs to what ParseRoutes makes of text.
+// UnmarshalText sets rs to what Parse makes of text.
 func (rs *Routes) UnmarshalText(text []byte) error {
-	routes, err := ParseRoutes(string(text))
+	routes, err := Parse(string(text))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package rollup
+package route
 
 import (
 	"fmt"
@@ -56,7 +56,7 @@ type parser struct {
 
 // These say what is wanted where something else stands.
 const (
-	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + DefaultRoute
+	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + Default
 	wantTotal   = "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"
 	wantOption  = "want documents, existing, or every and a duration such as 10s"
 	wantCapture = "a capture stands for one whole segment, as {counter}"
