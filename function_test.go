@@ -19,13 +19,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/cloud/app"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/internal/local/framework"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
 )
 
 // The registered functions, end to end: Google's emulator makes the events, the relay delivers them

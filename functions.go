@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
-	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/cloud/app"
 )
 
 // RollUpOnWrite is registered as an HTTP function, and takes the CloudEvent out of the request

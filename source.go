@@ -6,7 +6,7 @@ import "embed"
 // .gcloudignore, which lists them. This file is not among them, so the deployed functions do not
 // carry their own source.
 //
-// "go test ./internal/deploy -run TestCarried -update" writes the names.
+// "go test ./internal/tool/deploy -run TestCarried -update" writes the names.
 //
 //go:embed .gcloudignore
 //go:embed doc.go
@@ -14,38 +14,38 @@ import "embed"
 //go:embed functions.go
 //go:embed go.mod
 //go:embed go.sum
-//go:embed internal/app/app.go
-//go:embed internal/app/database.go
-//go:embed internal/app/end.go
-//go:embed internal/app/event.go
-//go:embed internal/app/lag.go
-//go:embed internal/app/log.go
-//go:embed internal/app/outcome.go
-//go:embed internal/app/schedule.go
-//go:embed internal/billing/billing.go
-//go:embed internal/billing/file.go
-//go:embed internal/billing/prices.go
-//go:embed internal/config/budget.go
-//go:embed internal/config/config.go
+//go:embed internal/cloud/app/app.go
+//go:embed internal/cloud/app/database.go
+//go:embed internal/cloud/app/end.go
+//go:embed internal/cloud/app/event.go
+//go:embed internal/cloud/app/lag.go
+//go:embed internal/cloud/app/log.go
+//go:embed internal/cloud/app/outcome.go
+//go:embed internal/cloud/app/schedule.go
+//go:embed internal/cloud/billing/billing.go
+//go:embed internal/cloud/billing/file.go
+//go:embed internal/cloud/billing/prices.go
+//go:embed internal/cloud/config/budget.go
+//go:embed internal/cloud/config/config.go
+//go:embed internal/cloud/firestorestore/audit.go
+//go:embed internal/cloud/firestorestore/client.go
+//go:embed internal/cloud/firestorestore/cursor.go
+//go:embed internal/cloud/firestorestore/fields.go
+//go:embed internal/cloud/firestorestore/lane.go
+//go:embed internal/cloud/firestorestore/locked.go
+//go:embed internal/cloud/firestorestore/store.go
+//go:embed internal/cloud/firestorestore/sum.go
+//go:embed internal/cloud/firestorestore/value.go
+//go:embed internal/cloud/telemetry/export.go
+//go:embed internal/cloud/telemetry/metrics.go
+//go:embed internal/cloud/telemetry/spans.go
+//go:embed internal/cloud/telemetry/telemetry.go
+//go:embed internal/cloud/trigger/request.go
+//go:embed internal/cloud/trigger/trigger.go
 //go:embed internal/document/claim.go
 //go:embed internal/document/document.go
 //go:embed internal/document/field.go
 //go:embed internal/document/id.go
-//go:embed internal/firestorestore/audit.go
-//go:embed internal/firestorestore/client.go
-//go:embed internal/firestorestore/cursor.go
-//go:embed internal/firestorestore/fields.go
-//go:embed internal/firestorestore/lane.go
-//go:embed internal/firestorestore/locked.go
-//go:embed internal/firestorestore/store.go
-//go:embed internal/firestorestore/sum.go
-//go:embed internal/firestorestore/value.go
-//go:embed internal/telemetry/export.go
-//go:embed internal/telemetry/metrics.go
-//go:embed internal/telemetry/spans.go
-//go:embed internal/telemetry/telemetry.go
-//go:embed internal/trigger/request.go
-//go:embed internal/trigger/trigger.go
 //go:embed internal/value/kind.go
 //go:embed internal/value/sum.go
 //go:embed internal/value/value.go
@@ -71,6 +71,7 @@ import "embed"
 //go:embed rollup/route/concern.go
 //go:embed rollup/route/condition.go
 //go:embed rollup/route/conflict.go
+//go:embed rollup/route/doc.go
 //go:embed rollup/route/indexes.go
 //go:embed rollup/route/lex.go
 //go:embed rollup/route/mistake.go

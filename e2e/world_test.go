@@ -18,9 +18,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"golang.org/x/sync/errgroup"

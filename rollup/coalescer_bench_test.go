@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 )

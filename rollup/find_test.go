@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/shards"
 )
 

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"

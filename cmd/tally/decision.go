@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/lag"
-	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/doctor"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/trial"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/doctor"
+	"github.com/firestore-tally/tally/internal/tool/trial"
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2/google"
 )

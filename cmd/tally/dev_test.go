@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/framework"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/deploy"
-	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 

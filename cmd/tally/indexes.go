@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/migration"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/tool/migration"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )

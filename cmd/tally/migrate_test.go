@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/migration"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/migration"
 	"github.com/google/go-cmp/cmp"
 )
 

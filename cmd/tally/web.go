@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/clients/web"
-	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 )
