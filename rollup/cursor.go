@@ -21,9 +21,9 @@ type walk struct {
 	find     func(ctx context.Context, from string, limit int) (Page, error)
 }
 
-// walksOf returns the walks of the roll-ups, one for each template, and the walks of the shards, one
-// for each route. The former find the counters whose roll-up has a tally, and the latter find the
-// others. So all of them together find each counter once.
+// walksOf returns the walks of the roll-ups, one for each template, and the walks of the shards,
+// one for each route. The former find the counters whose roll-up has a tally, and the latter find
+// the others. So all of them together find each counter once.
 func walksOf(routes route.Routes, store AuditStore) (byRollUps, byShards []walk) {
 	for _, t := range routes.Templates() {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The engine imports the standard library only, the language, and what documents hold. It decides, a
-// Store acts.
+// The engine imports the standard library only, the language, and what documents hold. It decides,
+// and a Store acts.
 func TestImports(t *testing.T) {
 	p, err := build.ImportDir(".", 0)
 	if err != nil {

@@ -46,9 +46,9 @@ var notRun = []struct{ start, why string }{
 	{"curl -X PATCH", "it writes to Google's own Firestore"},
 }
 
-// refused are the commands, by how they begin, that internal/test/googletest cannot answer, or refuses
-// because what they make is there. The real gcloud takes them: for a command or a flag that it does
-// not know, its exit status is 2.
+// refused are the commands, by how they begin, that internal/test/googletest cannot answer, or
+// refuses because what they make is there. The real gcloud takes them: for a command or a flag that
+// it does not know, its exit status is 2.
 var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud logging metrics create"}
 
 // unawaited are the commands, by how they begin, that only the next of them need. They run one

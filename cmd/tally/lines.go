@@ -91,8 +91,8 @@ func (l *lines) add(t time.Time, text string) {
 	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
 
-// logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes it. A
-// process may write other text, too, such as the reason of its crash.
+// logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes
+// it. A process may write other text, too, such as the reason of its crash.
 func (l *lines) logged(line []byte) {
 	var record map[string]any
 	d := json.NewDecoder(bytes.NewReader(line))

@@ -30,7 +30,8 @@ func priced(t *testing.T, routes, location string, change func(*Options)) *Descr
 	return d
 }
 
-// Costs are as docs/performance.md has them, whose tables internal/cloud/billing computes by itself.
+// Costs are as docs/performance.md has them, whose tables internal/cloud/billing computes by
+// itself.
 func TestCosts(t *testing.T) {
 	byInstance := func(o *Options) { o.Billing = ByInstance }
 	logged := func(o *Options) { o.RequestLogs = AllRequests }
