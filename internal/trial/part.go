@@ -27,7 +27,7 @@ type part struct {
 	watch  *lag.Watch      // nil until run.begin
 	shards *shards.Counter // that writes increment; nil: each write is a document more
 
-	documents atomic.Int64 // how many such documents there are
+	documents atomic.Int64 // how many run.write has written
 
 	mu      sync.Mutex
 	commits []time.Time // of the acknowledged writes

@@ -141,6 +141,7 @@ func (r *run) rouse(ctx context.Context, p *part, patience time.Duration, write 
 		if err != nil {
 			return err
 		}
+
 		err = r.covered(ctx, p)
 		if !errors.Is(err, ErrSilent) || ctx.Err() != nil {
 			return err
