@@ -8,8 +8,8 @@
 //	app ◀──listen──── rollups/{c} ◀───────────── paced, one write per cadence ──────────┤
 //	                              Cloud Scheduler ──HTTP (OIDC)──▶ RollUpOnSchedule ───┘
 //
-// The functions are registered with the functions framework when the package is imported; nothing
-// else happens until a request comes.
+// The functions are registered with the functions framework when the package is imported. On Cloud
+// Run the configuration is read then, too. Nothing else happens until a request comes.
 //
 // # What is deployed
 //

@@ -29,7 +29,7 @@ type audited struct {
 	rollup.Report
 	DryRun  bool           `json:"dry_run"`
 	Billed  billing.Counts `json:"billed"`
-	Dollars float64        `json:"dollars"` // list price
+	Dollars float64        `json:"dollars"` // list price in billing.PriceRegion
 	Seconds float64        `json:"seconds"`
 }
 

@@ -114,8 +114,8 @@ func mayGrow(ctx context.Context, s *session, c counter, r *route.Route, g growt
 		return nil
 	}
 	reads := (g.n + indexEntriesPerRead - 1) / indexEntriesPerRead * len(r.Fields())
-	return s.confirm(ctx, "%s would get %d shards: %d writes, $%.4f at list price; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
-		c.path, g.n, g.cost.Writes, g.cost.Cost(), reads)
+	return s.confirm(ctx, "%s would get %d shards: %d writes, $%.4f at list price in %s; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
+		c.path, g.n, g.cost.Writes, g.cost.Cost(), billing.PriceRegion, reads)
 }
 
 func incrementCommand() *cobra.Command {

@@ -79,7 +79,7 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 type deleted struct {
 	Counters []listed       `json:"counters"` // that match, with what their shards add up to
 	Cost     billing.Counts `json:"cost"`     // of their deletion, without the freezing of votes
-	Dollars  float64        `json:"dollars"`  // list price of the cost
+	Dollars  float64        `json:"dollars"`  // list price of the cost in billing.PriceRegion
 	DryRun   bool           `json:"dry_run"`
 	Deleted  int64          `json:"deleted"` // counters
 	Shards   int64          `json:"shards"`  // of these

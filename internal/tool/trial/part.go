@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -25,6 +26,8 @@ type part struct {
 
 	watch  *lag.Watch      // nil until run.begin
 	shards *shards.Counter // that writes increment; nil: each write is a document more
+
+	documents atomic.Int64 // how many run.write has written
 
 	mu      sync.Mutex
 	commits []time.Time // of the acknowledged writes

@@ -1,8 +1,10 @@
 package trial
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -163,7 +165,7 @@ func TestTick(t *testing.T) {
 }
 
 // The first roll-up is waited for until ten minutes after the youngest trigger or function was
-// made, and as long as any other if all are older.
+// made, and as long as any other if all are older. Meanwhile the demo writes again and again.
 func TestPatience(t *testing.T) {
 	const timeout = time.Minute
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -209,10 +211,18 @@ func TestPatience(t *testing.T) {
 
 			p.watch = new(lag.Watch) // sees nothing
 			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				err := r.await(t.Context(), p, r.patience(p, now))
+				began, writes := time.Now(), 0
+				write := func(context.Context) error {
+					writes++
+					time.Sleep(time.Millisecond)
+					return nil
+				}
+				err := r.rouse(t.Context(), p, r.patience(p, now), write)
 				if waited := time.Since(began); waited != test.want || !errors.Is(err, ErrSilent) {
 					t.Errorf("it waited for %v: %v; want %v", waited, err, test.want)
+				}
+				if want := int(math.Ceil(test.want.Minutes())); writes != want {
+					t.Errorf("it wrote %d times, want %d, once a minute", writes, want)
 				}
 			})
 		})

@@ -22,7 +22,7 @@ type Report struct {
 	RollUps   int            `json:"rollups_seen"`
 	Billed    billing.Counts `json:"billed"`             // of this machine
 	Functions billing.Counts `json:"functions_at_least"` // by the roll-ups that were seen
-	Dollars   float64        `json:"dollars"`            // of both, by the list price of Firestore's operations
+	Dollars   float64        `json:"dollars"`            // of both, by the list price of Firestore's operations in billing.PricedAs(Location)
 	Questions []Question     `json:"questions"`
 	Event     *Recorded      `json:"event,omitempty"`
 	Left      []string       `json:"left,omitempty"` // paths of documents that may still be there

@@ -109,8 +109,8 @@ func (r *run) try(ctx context.Context, report *Report) error {
 	return err
 }
 
-// first makes the part's first write, and waits until a roll-up covers it. The functions may have
-// to start for it, so its lag does not count.
+// first begins the part, and waits until a roll-up covers its first writes. The functions may have
+// to start for them, so their lags do not count.
 func (r *run) first(ctx context.Context, p *part) error {
 	if p.field != "" {
 		r.spread(p)
@@ -120,14 +120,33 @@ func (r *run) first(ctx context.Context, p *part) error {
 	if err != nil {
 		return err
 	}
-	err = r.write(ctx, p, 0)
-	if err != nil {
+	return r.rouse(ctx, p, r.patience(p, time.Now()), func(ctx context.Context) error {
+		err := r.write(ctx, p)
+		if err == nil && p.last().IsZero() {
+			return fmt.Errorf("nobody knows whether the first increment of %s was applied; run the demo again", p.collection)
+		}
 		return err
+	})
+}
+
+// rouse makes a write, and waits for a roll-up that covers it. It writes again whenever that takes
+// longer than usual, because a new trigger may deliver nothing of what was written before it
+// works. The error is ErrSilent if no roll-up came within the patience.
+func (r *run) rouse(ctx context.Context, p *part, patience time.Duration, write func(context.Context) error) error {
+	ctx, cancel := silentAfter(ctx, patience)
+	defer cancel()
+
+	for {
+		err := write(ctx)
+		if err != nil {
+			return err
+		}
+
+		err = r.covered(ctx, p)
+		if !errors.Is(err, ErrSilent) || ctx.Err() != nil {
+			return err
+		}
 	}
-	if p.last().IsZero() {
-		return fmt.Errorf("nobody knows whether the first increment of %s was applied; run the demo again", p.collection)
-	}
-	return r.await(ctx, p, r.patience(p, time.Now()))
 }
 
 // spread has the part's writes increment shards.
@@ -195,7 +214,7 @@ func (r *run) load(ctx context.Context) error {
 
 // turn makes one write of the load.
 func (r *run) turn(ctx context.Context, turn int) error {
-	err := r.write(ctx, r.parts[turn%len(r.parts)], turn+1)
+	err := r.write(ctx, r.parts[turn%len(r.parts)])
 	if err != nil {
 		return err
 	}
@@ -203,11 +222,10 @@ func (r *run) turn(ctx context.Context, turn int) error {
 	return nil
 }
 
-// write makes a write of the part: an increment by 1 of any shard, or a document more. n tells the
-// documents apart.
-func (r *run) write(ctx context.Context, p *part, n int) error {
+// write makes a write of the part: an increment by 1 of any shard, or a document more.
+func (r *run) write(ctx context.Context, p *part) error {
 	if p.shards == nil {
-		return r.put(ctx, p, fmt.Sprintf("tally-demo-%d", n))
+		return r.put(ctx, p, fmt.Sprintf("tally-demo-%d", p.documents.Add(1)))
 	}
 
 	sent := time.Now()
@@ -287,11 +305,13 @@ func passing(err error) bool {
 
 // covered waits until a roll-up is seen that covers every acknowledged write of the part. If that
 // takes too long, the error is ErrSilent.
-func (r *run) covered(ctx context.Context, p *part) error { return r.await(ctx, p, r.limit(p)) }
-
-// await is covered with a limit of its own.
-func (r *run) await(ctx context.Context, p *part, limit time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w within %v", ErrSilent, limit))
+func (r *run) covered(ctx context.Context, p *part) error {
+	ctx, cancel := silentAfter(ctx, r.limit(p))
 	defer cancel()
 	return p.watch.Await(ctx, p.last())
+}
+
+// silentAfter returns a context that ends after a time with ErrSilent as its cause.
+func silentAfter(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w within %v", ErrSilent, limit))
 }

@@ -25,9 +25,9 @@ func (d *Deployment) triggers() map[string]deploy.Object {
 }
 
 // settling is how long after its creation a part of the deployment may not work yet. A trigger
-// takes up to two minutes, and a role up to seven
-// (https://cloud.google.com/iam/docs/access-change-propagation). Then the events that were refused
-// meanwhile come again.
+// takes up to two minutes, and may deliver nothing of what was written before. A role takes up to
+// seven (https://cloud.google.com/iam/docs/access-change-propagation), and then the events that
+// were refused meanwhile come again.
 const settling = 10 * time.Minute
 
 // youngest returns which of the triggers and functions was made or changed last, and when; zero if

@@ -122,7 +122,7 @@ func (t *Trial) waits(now time.Time) string {
 	if !until.After(now) {
 		return ""
 	}
-	return fmt.Sprintf("%s is %v old. New triggers and roles, and what they refused meanwhile, can take ten minutes,\nso the demo waits for the first roll-ups until %s UTC at least.\n",
+	return fmt.Sprintf("%s is %v old. New triggers and roles, and what they refused meanwhile, can take ten minutes,\nso the demo waits for the first roll-ups until %s UTC at least, and writes again meanwhile.\n",
 		name, now.Sub(made).Round(time.Second), until.UTC().Format(time.TimeOnly))
 }
 
@@ -136,17 +136,19 @@ func (t *Trial) Takes() time.Duration {
 	return takes
 }
 
-// Dollars returns what the trial costs at most, by the list prices in the database's location and
-// without free quotas: as if the functions rolled up each write and each deletion by itself.
+// Dollars returns what the trial costs at most, by the list prices that price names and without
+// free quotas: as if the functions rolled up each write and each deletion by itself.
 func (t *Trial) Dollars() float64 {
 	const extra = 20 // documents that are no increments: of the questions, roll-ups
 	const polls = 300
 
 	var queries int64
+	documents := int64(t.Increments + t.Shards + extra)
 	for _, p := range t.parts {
 		queries = max(queries, p.queries())
+		documents += int64(t.patience(p, time.Now()) / t.limit(p)) // see run.rouse
 	}
-	documents := int64(t.Increments + t.Shards + extra)
+
 	rollUps := 2 * documents
 	counts := billing.Counts{
 		Reads:   rollUps*(2+queries) + documents + polls, // of each roll-up, one is the listener's; of each document, whether it is gone
@@ -169,9 +171,20 @@ func (t *Trial) String() string {
 	}
 	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too. The schedule's job is run once, which is billed like each of its calls.\n")
 	fmt.Fprint(w, t.waits(time.Now()))
-	fmt.Fprintf(w, "%d writes at %v a second take about %v. The demo deletes all that it made.\nBy list price it costs at most $%.4f.\n",
-		t.Increments, t.Rate, t.Takes().Round(time.Second), t.Dollars())
+	fmt.Fprintf(w, "%d writes at %v a second take about %v. The demo deletes all that it made.\n%s\n",
+		t.Increments, t.Rate, t.Takes().Round(time.Second), t.price())
 	return w.String()
+}
+
+// price says what the trial costs at most, and of which location the price is.
+func (t *Trial) price() string {
+	location := t.Database.Location
+	priced := billing.PricedAs(location)
+	text := fmt.Sprintf("By list price in %s it costs at most $%.4f", priced, t.Dollars())
+	if priced != location {
+		text += fmt.Sprintf(", and up to twice as much in %s", location)
+	}
+	return text + "."
 }
 
 // Delete returns the commands that delete the documents at the paths, and whatever is below the

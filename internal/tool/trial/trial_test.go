@@ -101,9 +101,9 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// What is said before the question: where, how long, at which price.
+// What is said before the question: where, how long, at the price of which location.
 func TestString(t *testing.T) {
-	made, err := New(of(t, defaults), Options{Increments: 150, Rate: 5})
+	made, err := New(of(t, defaults), Options{Increments: 150, Rate: 5, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +112,16 @@ func TestString(t *testing.T) {
   skips likes: no deployed route is like ` + likes + `
 Triggers of the app's own on these collections see the documents, too. The schedule's job is run once, which is billed like each of its calls.
 150 writes at 5 a second take about 1m0s. The demo deletes all that it made.
-By list price it costs at most $0.0035.
+By list price in nam5 it costs at most $0.0035.
 `
 	if d := cmp.Diff(want, strings.ReplaceAll(made.String(), made.ID, "ID")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+
+	made.Database.Location = "asia-east1"
+	unknown := "\nBy list price in us-central1 it costs at most $0.0026, and up to twice as much in asia-east1.\n"
+	if !strings.HasSuffix(made.String(), unknown) {
+		t.Errorf("got %s\nwant at the end %s", made, unknown)
 	}
 }
 
@@ -125,7 +131,7 @@ func TestDollars(t *testing.T) {
 	price := func(increments int, location string, routes ...string) float64 {
 		d := of(t, routes...)
 		d.Database.Location = location
-		made, err := New(d, Options{Increments: increments, Rate: 5})
+		made, err := New(d, Options{Increments: increments, Rate: 5, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
