@@ -342,9 +342,9 @@ var mutations = []mutation{
 	{"never-create", "an audit looks at missing documents", "compare.go",
 		`if f.Template.Existing && !f.RollUp.Exists() {`,
 		`if false {`, "TestAuditOfExisting"},
-	{"never-create", "an audit creates the app's documents", "decide.go",
+	{"never-create", "an audit creates the app's documents", "compare.go",
 		`	if l.missing() {
-		return actionSkip
+		return actionSkip, l, 0, nil
 	}
 `,
 		``, "TestAuditOfExisting"},
