@@ -55,6 +55,7 @@ var allowed = map[string][]string{
 
 	// Only tests and benchmarks.
 	"docs":                             {},
+	"docs/design":                      {},
 	"docs/test/likes":                  {"shards"},
 	"e2e":                              {},
 	"e2e/apps":                         {},
