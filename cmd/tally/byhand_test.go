@@ -13,8 +13,8 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
-	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )

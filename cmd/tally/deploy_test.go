@@ -24,7 +24,7 @@ import (
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
-	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"google.golang.org/genproto/googleapis/cloud/location"
@@ -100,8 +100,8 @@ func TestDeploy(t *testing.T) {
 type player struct {
 	cloud
 	clone  string // folder
-	own        bool   // the clone's source is the program's own
-	answer     []byte
+	own    bool   // the clone's source is the program's own
+	answer []byte
 }
 
 // play plays a file of a story and returns it as it came about.

@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 )
 
 // A cloud is Google with a project, on which tally works.
