@@ -21,6 +21,7 @@ import (
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
+	"cloud.google.com/go/logging/apiv2/loggingpb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
@@ -52,14 +53,17 @@ var update = flag.Bool("update", false, "write testdata/deploy anew")
 //   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete
 //     NAME". What the server names may be named as it is displayed, or with * for the name;
 //   - "get PATH of NAME", and holds what a resource has there;
+//   - "signed out": from then on there are no credentials;
+//   - "rules of RELEASE", and holds the rules that are in force for a database;
 //   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do
-//     not answer, from then on; or "cpus N", the quota of Cloud Run, or "builds N", how often a new
+//     not answer, from then on; or "lacking API LOCATION…", those that an API does not have; or "cpus N", the quota of Cloud Run, or "builds N", how often a new
 //     index is looked at before it is ready;
 //   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build
 //     FUNCTION TIMES" is of builds.
 func TestDeploy(t *testing.T) {
 	folder := abs(t, "testdata/deploy")
 	c := newCloud(t)
+	t.Setenv("PATH", "") // no other program is needed
 	tell := func(t *testing.T, file string) {
 		told, err := txtar.ParseFile(file)
 		if err != nil {
@@ -139,10 +143,18 @@ func (p *player) play(f txtar.File) []byte {
 	case "get":
 		path, name, _ := strings.Cut(rest, " of ")
 		return []byte(p.get(p.name(name)).Get(path) + "\n")
+	case "signed":
+		p.signedOut = true
+		p.t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(p.clone, "none.json"))
+	case "rules":
+		return []byte(p.ReleasedRules(strings.TrimPrefix(rest, "of ")) + "\n")
 	case "closed":
 		p.Closed = strings.Fields(rest)
 	case "unreachable":
 		p.Unreachable = strings.Fields(rest)
+	case "lacking":
+		words := strings.Fields(rest)
+		p.Lacking = map[string][]string{words[0] + ".googleapis.com": words[1:]}
 	case "cpus", "builds":
 		n, err := strconv.Atoi(rest)
 		if err != nil {
@@ -204,7 +216,7 @@ func (p *player) put(name string, changes []byte, isNew bool) {
 	}
 	if isNew {
 		m = map[string]proto.Message{"databases": &adminpb.Database{}, "functions": &functionspb.Function{}, "triggers": &eventarcpb.Trigger{},
-			"jobs": &schedulerpb.Job{}, "notificationChannels": &monitoringpb.NotificationChannel{}, "dashboards": &dashboardpb.Dashboard{}, "locations": &location.Location{}}[path.Base(path.Dir(name))]
+			"jobs": &schedulerpb.Job{}, "notificationChannels": &monitoringpb.NotificationChannel{}, "dashboards": &dashboardpb.Dashboard{}, "exclusions": &loggingpb.LogExclusion{}, "locations": &location.Location{}}[path.Base(path.Dir(name))]
 	}
 	var into func(all, more map[string]any)
 	into = func(all, more map[string]any) {
@@ -284,11 +296,12 @@ func (p *player) fail(words []string, text string) {
 
 // A new project's plan needs no credentials, and no other program.
 func TestDeployNew(t *testing.T) {
-	for file, args := range map[string][]string{
-		"testdata/deploy/new.txt":  {"--dry-run"},
-		"testdata/deploy/new.yaml": {"--manifest"},
+	folder := abs(t, "testdata/deploy")
+	for name, args := range map[string][]string{
+		"new.txt":  {"--dry-run"},
+		"new.yaml": {"--manifest"},
 	} {
-		file := abs(t, file)
+		file := filepath.Join(folder, name)
 		clone := leastClone(t)
 		write(t, "tally.yaml", []byte("env: {OTEL_EXPORTER_OTLP_HEADERS: s3cret}\nalert_email: me@example.com"))
 		var out strings.Builder

@@ -56,7 +56,7 @@ func (c cloud) grants() {
 	const services = "projects/my-project/locations/us-central1/services/"
 	add(services+"tally-on-write", "roles/run.invoker", "allUsers")
 	add("projects/my-project", "roles/datastore.user", "serviceAccount:tally-functions@my-project.iam.gserviceaccount.com") // of every database
-	found := c.want(1, "doctor")
+	found := jsonText(c.want(1, "doctor", "--json"))
 	for _, want := range []string{"change roles on tally-on-write: give roles/run.invoker to tally-trigger; take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
 		if !strings.Contains(found, want) {
 			c.t.Errorf("doctor does not find: %s", want)
@@ -151,4 +151,9 @@ func (c cloud) deployedRoutesWin() {
 			c.t.Errorf("%s printed\n%s\nwant %q in it", told.name, told.printed, told.want)
 		}
 	}
+}
+
+// jsonText returns JSON as people read its texts.
+func jsonText(text string) string {
+	return strings.NewReplacer(`\"`, `"`, `\u003e`, ">", `\u003c`, "<", `\u0026`, "&").Replace(text)
 }

@@ -25,6 +25,7 @@ type cloud struct {
 	t         *testing.T
 	firestore string // address, for commands on counters
 	program   program
+	signedOut bool
 }
 
 // newCloud returns a cloud with a new project, my-project. The current folder is that of a clone of
@@ -33,7 +34,6 @@ func newCloud(t *testing.T) cloud {
 	t.Helper()
 	c := cloud{Google: googletest.Start(t, "my-project"), t: t, program: program{source: root.Source}}
 	c.Rules = shippedRules
-	t.Setenv("PATH", "") // no tool is needed
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "my-project")
 	t.Chdir("../..")
 	return c
@@ -61,6 +61,9 @@ func (c cloud) tally(args ...string) (printed string, status int) {
 	var out bytes.Buffer
 	synctest.Test(c.t, func(t *testing.T) {
 		at := endpoints{apis: c.REST(), firestore: c.firestore}
+		if c.signedOut {
+			at.apis = nil
+		}
 		ctx := context.WithValue(t.Context(), endpointsKey{}, at)
 		status = run(context.WithValue(ctx, programKey{}, c.program), args, &out, &out)
 	})

@@ -52,7 +52,7 @@ import (
 const Number = "123456789"
 
 // alwaysOn are the APIs that need not be enabled.
-var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
+var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "openidconnect.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
 
 // Google is Google with one project.
 type Google struct {
@@ -82,6 +82,10 @@ type Google struct {
 
 	// Closed are the locations that the project may not use: each call about one is refused.
 	Closed []string
+
+	// Lacking are the locations that an API, such as cloudscheduler.googleapis.com, does not have
+	// although others have them.
+	Lacking map[string][]string
 
 	// Builds is how many Lists of indexes it takes until a new composite index is ready. Below 0 it
 	// is never ready.
@@ -303,7 +307,7 @@ func (g *Google) Snapshot() (restore func()) {
 		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
 		g.rulesets, g.releases = maps.Clone(rulesets), maps.Clone(releases)
 		g.failures, g.Build = nil, nil
-		g.Unreachable, g.Closed, g.CPUs, g.Builds = nil, nil, 0, 0
+		g.Unreachable, g.Closed, g.Lacking, g.CPUs, g.Builds = nil, nil, nil, 0, 0
 	}
 }
 

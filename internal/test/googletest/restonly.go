@@ -249,3 +249,11 @@ func testResult(c RulesCase, says *RulesResult) *firebaserules.TestResult {
 	}
 	return result
 }
+
+// ReleasedRules returns the text of the rules that are in force for a database, such as those of
+// "cloud.firestore"; "" if they were not released here.
+func (g *Google) ReleasedRules(release string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.rulesets[g.releases["projects/"+g.project+"/releases/"+release]]
+}

@@ -68,6 +68,7 @@ func newMessage(d protoreflect.MessageDescriptor) proto.Message {
 type call struct {
 	*Google
 	route
+	called   string // the API
 	request  proto.Message
 	resource string // full name of the resource, or of its parent
 	problem  error  // with which the operation ends
@@ -88,7 +89,7 @@ func (g *Google) call(api string, r route, request proto.Message) (proto.Message
 		return nil, err
 	}
 
-	c := &call{Google: g, route: r, request: request, resource: resource}
+	c := &call{Google: g, route: r, called: api, request: request, resource: resource}
 	response, err := c.answer()
 	if err != nil {
 		return nil, err
@@ -154,6 +155,7 @@ func (c *call) list() (proto.Message, error) {
 	var found []proto.Message
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
 		matches, _ := path.Match(under, name)
+		matches = matches && (c.collection != "locations" || !slices.Contains(c.Lacking[c.called], path.Base(name)))
 		if matches && (!c.everywhere() || c.reached(name)) {
 			found = append(found, c.resources[name])
 		}

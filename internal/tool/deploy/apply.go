@@ -130,12 +130,15 @@ func (r *Run) apply(ctx context.Context, of *Resource) error {
 	} else {
 		err = s.send(ctx, res, have, changes)
 	}
-	if err != nil {
+	if err != nil || !slices.Contains(referred, res.Kind) {
 		return err
 	}
-	_, err = s.look(ctx, res.Kind, res.Name) // others may refer to it
+	_, err = s.look(ctx, res.Kind, res.Name)
 	return err
 }
+
+// referred are the kinds of whose resources others name a field.
+var referred = []*Kind{Function, Trigger, Channel}
 
 // errNotYet says that something which another step has made is not there yet.
 var errNotYet = errors.New("what was just made is not listed yet")

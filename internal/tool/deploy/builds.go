@@ -31,11 +31,11 @@ type unready struct {
 func (u unready) String() string {
 	switch {
 	case u.have == nil:
-		return Index.label(u.Name) + ": not there"
+		return u.label() + ": not there"
 	case u.have.Get("state") == indexBroken:
-		return Index.label(u.Name) + ": its build failed"
+		return u.label() + ": its build failed"
 	}
-	return Index.label(u.Name) + ": being built" + u.have.Get("progress")
+	return u.label() + ": being built" + u.have.Get("progress")
 }
 
 // unready returns the description's indexes that cannot serve a query yet.

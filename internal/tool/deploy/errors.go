@@ -153,11 +153,15 @@ var knownErrors = []known{
 		again:  "something else is changing the same",
 		source: "https://google.aip.dev/154, https://google.aip.dev/133",
 	}, {
-		codes:  []codes.Code{codes.ResourceExhausted, codes.Unavailable, codes.Internal},
+		codes:  []codes.Code{codes.ResourceExhausted, codes.Unavailable},
 		again:  "the API is busy",
 		source: "https://github.com/firebase/firebase-tools/blob/master/src/deploy/functions/release/executor.ts",
 	}, {
-		text:   regexp.MustCompile(`connection reset|unexpected EOF|EOF$|broken pipe|TLS handshake timeout|i/o timeout`),
+		codes:  []codes.Code{codes.DeadlineExceeded},
+		again:  "the answer was lost",
+		source: "https://google.aip.dev/194",
+	}, {
+		text:   regexp.MustCompile(`context deadline exceeded|connection reset|unexpected EOF|EOF$|broken pipe|TLS handshake timeout|i/o timeout`),
 		again:  "the answer was lost",
 		source: "https://pkg.go.dev/net/http#RoundTripper",
 	}, {
@@ -247,13 +251,16 @@ func (r *Run) soon(err error) string {
 	return k.again
 }
 
-// details returns what an API says of an error; nil if it says nothing.
+// details returns what an API says of an error, which may be nothing.
 func details(err error) *apierror.APIError {
 	a := new(apierror.APIError)
 	if errors.As(err, &a) {
 		return a
 	}
-	a, _ = apierror.FromError(err)
+	a, ok := apierror.FromError(err)
+	if !ok {
+		return new(apierror.APIError)
+	}
 	return a
 }
 
@@ -265,17 +272,12 @@ func metadata(err error, key string) string { return details(err).Metadata()[key
 
 // code returns the code of an error, also of REST; Unknown if it has none.
 func code(err error) codes.Code {
-	if c := status.Code(err); c != codes.Unknown && c != codes.OK {
-		return c
-	}
 	refused := new(googleapi.Error)
 	if !errors.As(err, &refused) {
-		return codes.Unknown
+		return status.Code(err)
 	}
 
-	var body struct {
-		Error struct{ Status json.RawMessage }
-	}
+	var body struct{ Error struct{ Status json.RawMessage } }
 	var c codes.Code
 	if json.Unmarshal([]byte(refused.Body), &body) == nil && c.UnmarshalJSON(body.Error.Status) == nil && c != codes.OK {
 		return c
@@ -286,6 +288,7 @@ func code(err error) codes.Code {
 // byHTTP are codes by the status of HTTP, for answers that have no other:
 // https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
 var byHTTP = map[int]codes.Code{
+	http.StatusInternalServerError: codes.Internal,
 	http.StatusBadRequest: codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied,
 	http.StatusNotFound: codes.NotFound, http.StatusConflict: codes.Aborted, http.StatusTooManyRequests: codes.ResourceExhausted,
 	http.StatusBadGateway: codes.Unavailable, http.StatusServiceUnavailable: codes.Unavailable, http.StatusGatewayTimeout: codes.DeadlineExceeded,
@@ -329,8 +332,8 @@ func message(err error) string {
 	if errors.As(err, &refused) && refused.Message != "" {
 		text = refused.Message
 	}
-	if a := details(err); a != nil && a.Details().LocalizedMessage.GetMessage() != "" {
-		text = a.Details().LocalizedMessage.GetMessage()
+	if localized := details(err).Details().LocalizedMessage.GetMessage(); localized != "" {
+		text = localized
 	}
 	u := new(url.Error)
 	if errors.As(err, &u) { // its address says no more than the API's name

@@ -93,3 +93,12 @@ func indexFieldsOf(x route.Index) []IndexFieldConfig {
 	}
 	return all
 }
+
+// indexLabel returns an index as people tell it from others, such as "orders (shop ASC, amount DESC)
+// in (default)".
+func indexLabel(name string, fields any) string {
+	data, _ := fields.([]any)
+	of, _ := indexFields(data)
+	x := route.Index{Collection: segment(name, "collectionGroups"), Fields: of}
+	return x.String() + " in " + segment(name, "databases")
+}

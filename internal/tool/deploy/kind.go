@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -123,8 +122,6 @@ func (k *Kind) label(name string) string {
 	switch {
 	case isRef:
 		return path.Base(r.name)
-	case k == Index:
-		return fmt.Sprintf("%s (%s) in %s", segment(name, "collectionGroups"), id(name), segment(name, "databases"))
 	case k == Field || k == TTL:
 		return segment(name, "collectionGroups") + "." + id(name) + " in " + segment(name, "databases")
 	}
@@ -133,8 +130,11 @@ func (k *Kind) label(name string) string {
 
 // labelOf returns a resource that was read as people tell it from the others of its kind.
 func (k *Kind) labelOf(o Object) string {
-	if k.key != nil && k.key(o) != "" {
-		return k.label(k.key(o))
+	switch {
+	case k == Index:
+		return indexLabel(o.name(), o["fields"])
+	case k.key != nil && k.key(o) != "":
+		return k.key(o)
 	}
 	return k.label(o.name())
 }

@@ -261,6 +261,7 @@ func readManifest(text string) ([]*Resource, error) {
 		return nil, err
 	}
 
+	why := reasons(comments)
 	var resources []*Resource
 	for i, r := range all {
 		kind := kindOf(r.Kind)
@@ -269,7 +270,7 @@ func readManifest(text string) ([]*Resource, error) {
 		}
 		resources = append(resources, &Resource{
 			Kind: kind, Name: r.Name, Want: objects(r.Want).(Object), Once: objects(r.Once).(Object),
-			Orders: r.Orders, Grants: r.Grants, why: reasons(comments, fmt.Sprintf("$[%d]", i)),
+			Orders: r.Orders, Grants: r.Grants, why: why[i],
 		})
 	}
 	return resources, nil
@@ -292,22 +293,27 @@ func objects(v any) any {
 	return v
 }
 
-// reasons returns the comments of a resource by the fields that they stand above.
-func reasons(comments yaml.CommentMap, resource string) map[string]string {
-	why := make(map[string]string)
+// reasons returns the comments by the resource's place, and by the field that they stand above.
+func reasons(comments yaml.CommentMap) map[int]map[string]string {
+	why := make(map[int]map[string]string)
 	for path, above := range comments {
-		field, ours := strings.CutPrefix(path, resource)
-		if !ours {
-			continue
+		place, field, _ := strings.Cut(strings.TrimPrefix(path, "$["), "]")
+		i, err := strconv.Atoi(place)
+		if err != nil {
+			continue // above the whole
 		}
+
 		var lines []string
 		for _, c := range above {
 			for _, line := range c.Texts {
 				lines = append(lines, strings.TrimSpace(line))
 			}
 		}
+		if why[i] == nil {
+			why[i] = make(map[string]string)
+		}
 		field = strings.TrimPrefix(strings.TrimPrefix(field, "."), "want.")
-		why[strings.Trim(field, "'")] = strings.Join(lines, " ")
+		why[i][field] = strings.Join(lines, " ")
 	}
 	return why
 }

@@ -63,7 +63,7 @@ func (p *Plan) mend(d *Description, r *Resource, have *State) {
 	}
 
 	step := Step{Of: r.Kind, Name: r.Name, Why: r.Why(""), resource: r}
-	title := " " + r.Kind.Noun + " " + r.Kind.label(r.Name)
+	title := " " + r.Kind.Noun + " " + r.label()
 	switch {
 	case h == nil:
 		step.Does, step.Title, step.Want = Create, "create"+title, r.shown()

@@ -22,6 +22,14 @@ type Resource struct {
 	why      map[string]string // the manifest's comments, by field; "" is of the resource itself
 }
 
+// label returns the resource as people tell it from the others of its kind.
+func (r *Resource) label() string {
+	if r.Kind == Index {
+		return indexLabel(r.Name, r.Once["fields"])
+	}
+	return r.Kind.label(r.Name)
+}
+
 // Why returns the manifest's reason for a field of the resource, or for what it is in.
 func (r *Resource) Why(field string) string {
 	for field != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path"
 	"strings"
@@ -17,14 +18,14 @@ import (
 var scopes = []string{"https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/userinfo.email"}
 
 // errSignedOut says that there are no credentials.
-var errSignedOut = errors.New("there are no application default credentials: sign in once with\n  gcloud auth application-default login")
+var errSignedOut = errors.New("there are no application default credentials; gcloud auth application-default login makes some")
 
 // SignIn returns the options with which clients of Google's sign in: by application default
 // credentials (https://cloud.google.com/docs/authentication/application-default-credentials).
 func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 	credentials, err := google.FindDefaultCredentials(ctx, scopes...)
 	if err != nil {
-		return nil, errors.Join(errSignedOut, err)
+		return nil, fmt.Errorf("%w: %w", errSignedOut, err)
 	}
 	return signedIn(credentials.TokenSource, credentials.JSON, http.DefaultTransport), nil
 }

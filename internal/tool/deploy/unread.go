@@ -95,7 +95,7 @@ func (s *State) explain(a Source, err error) (why, remedy string) {
 
 	k := knownError(err)
 	if k != nil && k.remedy != "" && (code(err) != codes.PermissionDenied || k.codes == nil) {
-		return why + ". " + k.advice(s.Project, err), ""
+		return strings.TrimSuffix(why, ".") + ". " + k.advice(s.Project, err), ""
 	}
 	if code(err) == codes.PermissionDenied {
 		return fmt.Sprintf("the account needs %s: %s", a.permissions, why),
