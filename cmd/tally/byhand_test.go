@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -80,7 +78,7 @@ func (c cloud) changesByHand(r *deploy.Resource, have *deploy.State) []handChang
 		at := strings.Split(path, "\x01")
 		field := strings.Join(at, ".")
 		change := handChange{of: r.Kind.Noun + " " + name + " " + field, found: field + ": "}
-		change.make = func() { c.set(name, at, other(field, want)) }
+		change.make = func() { c.Set(name, at, other(field, want)) }
 		switch {
 		case strings.HasSuffix(strings.ToLower(field), "labels.tally"), r.Kind == deploy.Dashboard && field == "displayName", r.Kind == deploy.Alert && at[0] == "notificationChannels":
 			continue
@@ -116,46 +114,6 @@ func (c cloud) changeField(r *deploy.Resource) {
 		f.IndexConfig = nil // the default
 	}
 	c.Put(r.Name, f)
-}
-
-// set sets a leaf of a resource.
-func (c cloud) set(name string, at []string, value any) {
-	c.t.Helper()
-	m := c.Get(name)
-	if m == nil {
-		c.t.Fatalf("there is no %s", name)
-	}
-	data, err := protojson.Marshal(m)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	var all any
-	if err := json.Unmarshal(data, &all); err != nil {
-		c.t.Fatal(err)
-	}
-
-	in := all
-	for _, step := range at[:len(at)-1] {
-		if list, isList := in.([]any); isList {
-			i, _ := strconv.Atoi(step)
-			in = list[i]
-			continue
-		}
-		o := in.(map[string]any)
-		if o[step] == nil {
-			o[step] = map[string]any{}
-		}
-		in = o[step]
-	}
-	in.(map[string]any)[at[len(at)-1]] = value
-
-	if data, err = json.Marshal(all); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := protojson.Unmarshal(data, m); err != nil {
-		c.t.Fatalf("%s %s: %v", name, at, err)
-	}
-	c.Put(name, m)
 }
 
 // other returns another value than a leaf wants.

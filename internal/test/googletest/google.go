@@ -31,6 +31,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ import (
 	"google.golang.org/genproto/googleapis/cloud/location"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -259,6 +261,40 @@ func Change[T proto.Message](g *Google, name string, change func(T)) {
 	change(m)
 }
 
+// Set has somebody set a field of a resource by hand. The path has names and indexes of its JSON.
+func (g *Google) Set(name string, path []string, value any) {
+	g.t.Helper()
+	m := g.Get(name)
+	if m == nil {
+		g.t.Fatalf("there is no %s", name)
+	}
+
+	tree := asJSON(m)
+	var in any = tree
+	for _, step := range path[:len(path)-1] {
+		if list, isList := in.([]any); isList {
+			i, err := strconv.Atoi(step)
+			check(g.t, err)
+			in = list[i]
+			continue
+		}
+		o := in.(map[string]any)
+		if o[step] == nil {
+			o[step] = map[string]any{}
+		}
+		in = o[step]
+	}
+	in.(map[string]any)[path[len(path)-1]] = value
+
+	text, err := json.Marshal(tree)
+	check(g.t, err)
+	err = protojson.Unmarshal(text, m)
+	if err != nil {
+		g.t.Fatalf("%s %s: %v", name, path, err)
+	}
+	g.Put(name, m)
+}
+
 // Delete deletes a resource, its policy, and the resources that its API made for it.
 func (g *Google) Delete(name string) {
 	g.mu.Lock()
@@ -293,6 +329,32 @@ func (g *Google) Fail(api, method string, err error, times int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.failures = append(g.failures, &failure{api, method, err, times})
+}
+
+// An Image is what a project holds.
+type Image struct {
+	project   string
+	resources map[string]proto.Message
+	policies  map[string]*iampb.Policy
+	agents    map[string]bool
+	last      int
+}
+
+// Image returns what the project holds.
+func (g *Google) Image() *Image {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return &Image{g.project, cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last}
+}
+
+// Start starts Google with a project that holds the same.
+func (i *Image) Start(t testing.TB) *Google {
+	t.Helper()
+	g := Start(t, i.project)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.resources, g.policies, g.agents, g.last = cloned(i.resources), cloned(i.policies), maps.Clone(i.agents), i.last
+	return g
 }
 
 // Snapshot returns a function that puts everything back as it is now, and ends all failures.

@@ -15,7 +15,8 @@ type Change struct {
 	To    string `json:"to"`
 	Why   string `json:"why,omitempty"` // the manifest's comment on the field
 
-	at []string // path of the field
+	at   []string // path of the field
+	gone bool     // the resource is to have no such field
 }
 
 // String returns the change in words, such as "timeoutSeconds: 80, want 60".
@@ -55,14 +56,16 @@ func differ(at []string, want, have any) []Change {
 	has, _ := have.([]any)
 	switch {
 	case want == nil && asObject(have) != nil: // also an empty object is something
-		return []Change{change(at, toJSON(have), "")}
+		from = toJSON(have)
 	case want == nil && len(has) > 0:
 		from = counted(has)
 	}
 	if alike(from, to) {
 		return nil
 	}
-	return []Change{change(at, from, to)}
+	c := change(at, from, to)
+	c.gone = want == nil
+	return []Change{c}
 }
 
 // differInObject compares an object. One that wants no fields is wanted for itself.
@@ -226,6 +229,9 @@ func (k *Kind) mask(c Change) []string {
 		case k.top, slices.Contains(entries, name):
 			return c.at[:i+1]
 		}
+	}
+	if c.gone && len(c.at) > 1 { // an object without the field is something else than no object
+		return c.at[:len(c.at)-1]
 	}
 	return c.at
 }

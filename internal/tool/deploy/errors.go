@@ -43,7 +43,7 @@ var maxInstances = "Cloud Run lets the project have fewer instances in this regi
 // knownErrors are in the order in which they are tried.
 var knownErrors = []known{
 	{
-		text:   regexp.MustCompile(`default credentials|invalid_rapt|invalid_grant|cannot fetch token|[Rr]eauthentication`),
+		text:   noCredentials,
 		remedy: "Sign in:\n  gcloud auth application-default login",
 		source: "https://cloud.google.com/docs/authentication/troubleshoot-adc, https://github.com/googleapis/google-auth-library-python/issues/1109",
 	}, {
@@ -176,6 +176,15 @@ const (
 	perimeter   = "A perimeter of VPC Service Controls keeps this call out, and a role does not help: ask your organization's administrators, who find the reason by the identifier above."
 )
 
+// noCredentials matches the messages that there are no credentials, or that they are too old. Google
+// says invalid_rapt if an organization wants people to sign in once more.
+var noCredentials = regexp.MustCompile(`default credentials|invalid_rapt|invalid_grant|cannot fetch token|[Rr]eauthentication`)
+
+// signedOut reports whether a call failed because of its credentials.
+func signedOut(err error) bool {
+	return code(err) == codes.Unauthenticated || noCredentials.MatchString(err.Error())
+}
+
 // actAs matches the message that the caller may not act as a service account. Its submatch is the
 // address of that account.
 var actAs = regexp.MustCompile(`(?i)iam\.serviceAccounts\.actAs\W+denied on service account (\S+@[\w.-]*\w)`)
@@ -277,7 +286,9 @@ func code(err error) codes.Code {
 		return status.Code(err)
 	}
 
-	var body struct{ Error struct{ Status json.RawMessage } }
+	var body struct {
+		Error struct{ Status json.RawMessage }
+	}
 	var c codes.Code
 	if json.Unmarshal([]byte(refused.Body), &body) == nil && c.UnmarshalJSON(body.Error.Status) == nil && c != codes.OK {
 		return c
@@ -289,7 +300,7 @@ func code(err error) codes.Code {
 // https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
 var byHTTP = map[int]codes.Code{
 	http.StatusInternalServerError: codes.Internal,
-	http.StatusBadRequest: codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied,
+	http.StatusBadRequest:          codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied,
 	http.StatusNotFound: codes.NotFound, http.StatusConflict: codes.Aborted, http.StatusTooManyRequests: codes.ResourceExhausted,
 	http.StatusBadGateway: codes.Unavailable, http.StatusServiceUnavailable: codes.Unavailable, http.StatusGatewayTimeout: codes.DeadlineExceeded,
 }

@@ -82,6 +82,10 @@ func (s *State) explain(a Source, err error) (why, remedy string) {
 		return api + " cannot be reached: " + why, ""
 	case late(err):
 		return api + " did not answer in time; --timeout gives it longer", ""
+	case signedOut(err):
+		return "there are no valid credentials: " + why, "gcloud auth application-default login"
+	case reason(err) == "BILLING_DISABLED":
+		return "the billing of project " + s.Project + " is off: " + why, LinkBilling(s.Project).String()
 	case strings.Contains(err.Error(), "requires a quota project"):
 		return "the credentials name no project for the API's quota", "gcloud auth application-default set-quota-project " + s.Project
 	case reason(err) == disabled && !s.absent(err):

@@ -57,6 +57,21 @@ func options(t *testing.T, more ...string) deploy.Options {
 // more databases than two.
 func sound(t *testing.T, more ...string) *googletest.Google {
 	t.Helper()
+	ids := strings.Join(more, ",")
+	if images[ids] == nil {
+		images[ids] = deployed(t, more...).Image()
+	}
+	g := images[ids].Start(t)
+	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult { return shipped(c) }
+	return g
+}
+
+// images are what sound deployed, by the further databases: a deployment takes a second.
+var images = make(map[string]*googletest.Image)
+
+// deployed deploys to a new project.
+func deployed(t *testing.T, more ...string) *googletest.Google {
+	t.Helper()
 	g := googletest.Start(t, project)
 	for _, id := range append([]string{"orders"}, more...) {
 		g.Put("projects/"+project+"/databases/"+id, &adminpb.Database{LocationId: "europe-west1",
@@ -81,7 +96,6 @@ func sound(t *testing.T, more ...string) *googletest.Google {
 		t.Fatal(err)
 	}
 	googletest.Change(g, jobIs, func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
-	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult { return shipped(c) }
 	return g
 }
 

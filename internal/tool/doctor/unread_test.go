@@ -146,7 +146,7 @@ func TestNothingRead(t *testing.T) {
 			mayDo + "iam.securityReviewer --condition=None", refuse("cloudresourcemanager", "")},
 		{"no such project", "the project could not be read: there is no project my-project, or the account may not see it\ngcloud projects list",
 			func(g *googletest.Google) { g.Delete("projects/my-project") }},
-		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth login",
+		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth application-default login",
 			func(g *googletest.Google) {
 				g.Fail("serviceusage.googleapis.com", "", status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), -1)
 			}},
