@@ -331,6 +331,12 @@ func (g *Google) Fail(api, method string, err error, times int) {
 	g.failures = append(g.failures, &failure{api, method, err, times})
 }
 
+// FailDisabled makes calls fail as if the API were not enabled in a project, which need not be this
+// one. Otherwise it is like Fail.
+func (g *Google) FailDisabled(api, method, consumer string, times int) {
+	g.Fail(api, method, notEnabled(api, consumer), times)
+}
+
 // An Image is what a project holds.
 type Image struct {
 	project   string

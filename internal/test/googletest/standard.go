@@ -115,9 +115,14 @@ func (g *Google) refused(api, method string) error {
 		return nil
 	}
 
-	// https://cloud.google.com/apis/design/errors#error_info
-	s, err := status.Newf(codes.PermissionDenied, "%s has not been used in project %s before or it is disabled.", api, Number).WithDetails(
-		&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com", Metadata: map[string]string{"service": api, "consumer": "projects/" + Number}})
+	return notEnabled(api, "projects/"+Number)
+}
+
+// notEnabled returns the error that an API is not enabled in a project:
+// https://cloud.google.com/apis/design/errors#error_info
+func notEnabled(api, consumer string) error {
+	s, err := status.Newf(codes.PermissionDenied, "%s has not been used in %s before or it is disabled.", api, strings.Replace(consumer, "projects/", "project ", 1)).WithDetails(
+		&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com", Metadata: map[string]string{"service": api, "consumer": consumer}})
 	if err != nil {
 		return err
 	}

@@ -264,6 +264,10 @@ func (s *State) enable(ctx context.Context, apis []string) error {
 			return err
 		}
 	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quota, s.paused = cmp.Or(s.quota, s.paused), ""
 	return nil
 }
 

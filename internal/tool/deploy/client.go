@@ -156,7 +156,7 @@ func (s *State) uncounted(err error) bool {
 	if s.quota == "" || reason(err) != disabled || metadata(err, "service") != servicesAPI.name+".googleapis.com" {
 		return false
 	}
-	s.quota = ""
+	s.paused, s.quota = s.quota, ""
 	return true
 }
 

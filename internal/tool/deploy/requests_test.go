@@ -82,6 +82,12 @@ func (d *testProject) deploy() string {
 // tryDeploy is deploy, which may fail. before changes what it works with.
 func (d *testProject) tryDeploy(before func(context.Context, *Run)) (said string, err error) {
 	d.Helper()
+	return d.tryDeployIn(func(ctx context.Context) context.Context { return ctx }, before)
+}
+
+// tryDeployIn is tryDeploy in a context.
+func (d *testProject) tryDeployIn(in func(context.Context) context.Context, before func(context.Context, *Run)) (said string, err error) {
+	d.Helper()
 	synctest.Test(d.T, func(t *testing.T) {
 		inner := &testProject{t, d.google, d.options}
 		have, described := inner.read()
@@ -93,7 +99,7 @@ func (d *testProject) tryDeploy(before func(context.Context, *Run)) (said string
 		upload, _ := OwnUpload(source, "")
 		var progress strings.Builder
 		r := &Run{State: have, Description: described, Upload: upload, Progress: &progress}
-		ctx := t.Context()
+		ctx := in(t.Context())
 		if before != nil {
 			before(ctx, r)
 		}

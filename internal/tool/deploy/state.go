@@ -18,6 +18,7 @@ type State struct {
 
 	client    *http.Client
 	quota     string // the project that calls are counted for; "": that of the credentials
+	paused    string // the same, while the project cannot count them
 	mu        sync.Mutex
 	have      map[*Kind][]Object
 	given     map[string][]Grant // by the resource's name
