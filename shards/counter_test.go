@@ -7,9 +7,8 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestNewRefuses(t *testing.T) {
