@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"net"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -41,8 +39,6 @@ func devCommand() *cobra.Command {
 	f := c.Flags()
 	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which is joined if one serves it (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
-	f.BoolVar(&d.example.on, "web", false, "serve the example page of the web client")
-	d.example.define(c, "web-port", 8090, "the example page")
 	f.BoolVar(&d.dashboard.on, "dashboard", true, "serve the live dashboard")
 	d.dashboard.define(c, "dashboard-port", dashboardPort, "the dashboard")
 	f.DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
@@ -55,14 +51,14 @@ const authPort = 9099
 
 // A dev is one run of the dev command.
 type dev struct {
-	stack              stackFlags
-	project            string
-	file               string // tally.yaml; "": there is none
-	auth               string // URL of the emulator of Authentication; it need not run
-	every              time.Duration
-	example, dashboard page
-	out, logs          io.Writer
-	hints              hints
+	stack     stackFlags
+	project   string
+	file      string // tally.yaml; "": there is none
+	auth      string // URL of the emulator of Authentication; it need not run
+	every     time.Duration
+	dashboard page
+	out, logs io.Writer
+	hints     hints
 
 	// The settings of a changed tally.yaml, which serveAnew takes. Before a change they are empty.
 	environment map[string]string
@@ -78,8 +74,8 @@ func (d *dev) run(ctx context.Context) error {
 	if err := d.read(folder); err != nil {
 		return err
 	}
-	defer d.closePages()
-	if err := d.openPages((*page).open); err != nil {
+	defer d.dashboard.close()
+	if err := d.dashboard.open(); err != nil {
 		return err
 	}
 	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
@@ -130,24 +126,6 @@ func (d *dev) read(folder *appfolder.Folder) error {
 	return nil
 }
 
-// openPages calls open for each page that is wanted.
-func (d *dev) openPages(open func(*page) error) error {
-	for _, p := range []*page{&d.example, &d.dashboard} {
-		if !p.on {
-			continue
-		}
-		if err := open(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *dev) closePages() {
-	d.example.close()
-	d.dashboard.close()
-}
-
 // checkAlone returns an error if another tally dev serves the project on an emulator that somebody
 // else runs.
 func (d *dev) checkAlone(ctx context.Context) error {
@@ -178,13 +156,13 @@ func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
 		return err
 	}
-	if err := d.openPages((*page).reopen); err != nil {
+	if err := d.dashboard.reopen(); err != nil {
 		return err
 	}
 	return d.serve(ctx, s, true)
 }
 
-// serve runs the pages, the schedule and the hints of a stack. It returns nil when tally.yaml
+// serve runs the dashboard, the schedule and the hints of a stack. It returns nil when tally.yaml
 // changes, and an error when ctx ends. again says that the stack ran before, with other settings.
 func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	if err := noteDev(ctx, s.Addr, d.project, noted(s)); err != nil {
@@ -195,13 +173,6 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	defer work.Wait()
 	defer cancel()
 
-	if d.example.on {
-		server, err := serveExample(ctx, &d.example, s)
-		if err != nil {
-			return fmt.Errorf("--web: %w", err)
-		}
-		defer server.Close()
-	}
 	if again {
 		d.stack.lines.print("%s changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
 	} else {
@@ -226,18 +197,6 @@ func noted(s *local.Stack) map[string]string {
 		}
 	}
 	return variables
-}
-
-// serveExample serves the example page until the server is closed.
-func serveExample(ctx context.Context, p *page, s *local.Stack) (*http.Server, error) {
-	handler, err := examplePage(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: quiet}
-	go func() { _ = server.Serve(p.listener) }() // until Close
-	return server, nil
 }
 
 // runDashboard serves the dashboard until ctx ends.
@@ -316,11 +275,6 @@ func (d *dev) look(s *local.Stack) (changed bool, err error) {
 	}
 	if config.AckDeadline() != s.Config.AckDeadline() {
 		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
-	}
-	if d.example.on {
-		if err := checkExample(config.Routes); err != nil {
-			return false, fmt.Errorf("--web: %w", err)
-		}
 	}
 
 	d.file, d.environment, d.config = folder.File, environment, config

@@ -229,11 +229,11 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		{"cadence: 100ms", "changed"},
 		{"env:\n  TALLY_HOLD_LIMIT: 20s", "changed"}, // is below the acknowledgement deadline all the same
 		{"env:\n  TALLY_HOLD_LIMIT: 40s", "TALLY_HOLD_LIMIT changed: stop tally dev"},
-		{"routes: a/{a}/b/{b} -> c/{a}:n", "--web: TALLY_ROUTES: no route rolls up the example page's counters/example-likes"},
+		{"routes: a/{a}/b/{b} -> c/{a}:n", "changed"},
 		{"cadence: [", "tally.yaml:1:10: "},
 	} {
 		write(t, file, nil)
-		d := dev{project: "demo-tally", file: file, example: page{on: true}, logs: io.Discard}
+		d := dev{project: "demo-tally", file: file, logs: io.Discard}
 		folder, err := d.stack.settings.here(io.Discard)
 		if err != nil {
 			t.Fatal(err)

@@ -47,9 +47,6 @@ func (d *dev) parts(s *local.Stack) string {
 		fmt.Fprintf(&b, "  settings    %s\n", d.file)
 	}
 
-	if d.example.on {
-		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
-	}
 	if d.dashboard.on {
 		fmt.Fprintf(&b, "  dashboard   %s/\n", d.dashboard.url())
 	}
