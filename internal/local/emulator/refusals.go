@@ -21,7 +21,15 @@ type Refusal struct {
 	Path     string // of the document below the database's root; of a list, the collection's and "/*"
 	User     string // the uid; "": nobody is signed in
 	Fields   string // that the request would have written, joined by ", "
-	Lines    []int  // of the rules: where each statement begins that was tried and did not allow it
+
+	// Tried are the statements of the rules that the emulator tried, and that did not allow it.
+	Tried []Statement
+}
+
+// A Statement is one of the rules that were in force.
+type Statement struct {
+	Line int    // where it begins
+	Text string // of that line
 }
 
 // Refusals calls f with each refusal, one after another, until ctx or the emulator ends. It returns
@@ -64,8 +72,9 @@ var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
 // wait settle asks the emulator something, and the answer takes as long as the emulator is busy.
 const doubtFor = time.Second / 2
 
-// A judge tells which requests were refused. The feed has each trial of a request, and the emulator
-// may try one request several times. Only the last trial counts:
+// A judge tells which requests were refused. The feed has each trial of a request, and not what
+// became of the request. The emulator may try one request several times, and only the last trial
+// counts:
 //
 //   - The emulator tries a write before it has read the document: as a create, as an update, or as
 //     both one after the other, as the write's precondition allows. It tries the write again, with
@@ -73,7 +82,9 @@ const doubtFor = time.Second / 2
 //   - It tries any request again if the rules ask for another document. The first trial is then an
 //     error.
 //
-// So a create that was refused, and an error, are doubts: the next trial decides, or its absence.
+// So a write that was refused without the document, and an error, are doubts: the next trial
+// decides, or its absence. For example, a set of a new document that only "allow create" allows is
+// allowed as a create, refused as an update, and then allowed with the document, which is not there.
 type judge struct {
 	addr     string // of the emulator
 	settling sync.WaitGroup
@@ -88,8 +99,9 @@ type requestKey struct{ Path, Time string }
 
 // A trial is one evaluation of the rules, as the feed has it.
 type trial struct {
-	Outcome  string // allow, deny or error
-	Outcomes []struct {
+	Rules    string     // their text
+	Outcome  string     // allow, deny or error
+	Outcomes []struct { // of each statement that was tried, in this trial and those before it
 		Line    int
 		Outcome bool
 	} `json:"granularAllowOutcomes"`
@@ -137,21 +149,22 @@ func (j *judge) hear(ctx context.Context, message []byte) {
 
 // judge judges a trial. The caller holds the mutex.
 func (j *judge) judge(ctx context.Context, t *trial) {
+	known := t.Context.Resource.Undefined == nil
 	doubt := j.doubts[t.Context.requestKey]
-	if doubt != nil && doubt.Outcome == "error" {
-		delete(j.doubts, doubt.Context.requestKey) // this is its next trial, which alone counts
-		doubt = nil
-	}
-	if doubt != nil && t.Context.Method == "update" {
+	decides := known || doubt != nil && doubt.Outcome == "error"
+	switch {
+	case doubt != nil && decides:
+		delete(j.doubts, t.Context.requestKey)
+	case doubt != nil && doubt.Context.Method == "create" && t.Context.Method == "update":
 		j.judgeBoth(doubt, t)
 		return
 	}
 
-	known := t.Context.Resource.Undefined == nil
+	write := t.Context.Method == "create" || t.Context.Method == "update"
 	switch {
 	case t.Outcome == "allow":
 	case t.Outcome == "error" && !known: // the write is tried again, with the document
-	case t.Outcome == "error", t.Context.Method == "create" && !known:
+	case t.Outcome == "error", write && !known:
 		j.doubts[t.Context.requestKey] = t
 		j.settling.Go(func() { j.settle(ctx, t) })
 	default:
@@ -206,10 +219,17 @@ func (t *trial) refusal() Refusal {
 	}
 	r.Fields = strings.Join(fields, ", ")
 
+	lines := strings.Split(t.Rules, "\n")
 	for _, o := range t.Outcomes {
-		if !slices.Contains(r.Lines, o.Line) {
-			r.Lines = append(r.Lines, o.Line)
+		tried := func(s Statement) bool { return s.Line == o.Line }
+		if o.Outcome || slices.ContainsFunc(r.Tried, tried) {
+			continue
 		}
+		s := Statement{Line: o.Line}
+		if 1 <= o.Line && o.Line <= len(lines) {
+			s.Text = strings.TrimSpace(lines[o.Line-1])
+		}
+		r.Tried = append(r.Tried, s)
 	}
 	return r
 }
