@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
 )
@@ -67,6 +67,9 @@ type dev struct {
 	// The settings of a changed tally.yaml, which serveAnew takes. Before a change they are empty.
 	environment map[string]string
 	config      config.Config
+
+	wrongRules appRules // changed rules that do not compile; zero: there are none
+	mistake    error    // of these rules
 }
 
 // run runs Tally until ctx ends, and anew whenever tally.yaml says other settings.
@@ -252,7 +255,7 @@ func (d *dev) runDashboard(ctx context.Context, s *local.Stack) {
 func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h := &d.hints
 	h.routes, h.say = s.Config.Routes, d.stack.lines.print
-	h.file, h.rules = filepath.Base(s.Rules), strings.Split(s.RulesText, "\n")
+	h.follow(d.stack.rules)
 	h.indexes()
 	for _, client := range s.Clients {
 		work.Go(func() { h.lookAround(ctx, client) })
@@ -269,47 +272,114 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	})
 }
 
-// lookAtSettings is how often tally.yaml is looked at. It is short, and read in a millisecond.
-const lookAtSettings = time.Second / 2
+// lookAtFiles is how often the files of the app's folder are looked at. They are short, and read in
+// a millisecond.
+const lookAtFiles = time.Second / 2
+
+// A complaint is about files that cannot be taken. It is told once, until there is another.
+type complaint struct {
+	say  func(format string, args ...any)
+	kept string // what is in force meanwhile
+	told string
+}
+
+// about tells the error, unless it was told the last time. nil: all is well.
+func (c *complaint) about(err error) {
+	problem := fmt.Sprint(err)
+	if err != nil && problem != c.told {
+		c.say("%s\n%s", problem, c.kept)
+	}
+	c.told = problem
+}
 
 // awaitChange waits until tally.yaml has other settings than those that run. It notes them, and
-// returns nil. If ctx ends before, it returns the cause. If a file cannot be taken, it says why
-// once.
+// returns nil. If ctx ends before, it returns the cause. Security rules that change meanwhile are
+// put in force. If a file cannot be taken, it says why once.
 func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
-	told := ""
+	ofSettings := complaint{say: s.Say, kept: "The functions keep the settings that they have."}
+	ofRules := complaint{say: s.Say, kept: "The former rules stay in force."}
 	for {
-		stopped := gax.Sleep(ctx, lookAtSettings)
+		stopped := gax.Sleep(ctx, lookAtFiles)
 		if stopped != nil {
 			return context.Cause(ctx)
 		}
 
-		changed, err := d.look(s)
+		folder, err := d.reread()
+		if err == nil && folder == nil {
+			continue // a file went away
+		}
+		changed := false
+		if err == nil {
+			ofRules.about(d.takeRules(ctx, s, folder))
+			changed, err = d.look(folder, s)
+		}
 		if changed {
 			return nil
 		}
-		problem := fmt.Sprint(err)
-		if err != nil && problem != told {
-			s.Say("%s\nThe functions keep the settings that they have.", problem)
-		}
-		told = problem
+		ofSettings.about(err)
 	}
 }
 
-// look reads tally.yaml. If its settings are not those that run, it notes them. A file that went
-// away changes nothing, because an editor may be writing it.
-func (d *dev) look(s *local.Stack) (changed bool, err error) {
+// reread reads the app's folder again. It returns nil if tally.yaml went away: an editor may be
+// writing it.
+func (d *dev) reread() (*appfolder.Folder, error) {
 	folder, err := d.stack.settings.here(io.Discard)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
-	}
-	wentAway := d.file != "" && folder.File != d.file
-	if wentAway {
-		return false, nil
+		return nil, err
 	}
 
+	wentAway := d.file != "" && folder.File != d.file
+	if wentAway {
+		return nil, nil
+	}
+	return folder, nil
+}
+
+// takeRules puts the folder's security rules in force if they are other than those that are. Rules
+// that went away stay in force, because an editor may be writing their file. So do those of an
+// emulator that somebody else runs.
+func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.Folder) error {
+	if s.Emulator == nil {
+		return nil
+	}
+	former := d.stack.rules
+	rules, err := d.stack.findRules(folder, s.Config.Databases[0])
+	beingWritten := rules.file == former.file && errors.Is(err, fs.ErrNotExist)
+	wentAway := rules.file == "" && former.file != ""
+	if beingWritten || wentAway || err == nil && rules == former {
+		d.wrongRules, d.mistake = appRules{}, nil
+		return nil
+	}
+	if err != nil || rules == d.wrongRules {
+		return cmp.Or(err, d.mistake)
+	}
+
+	err = s.SetRules(ctx, rules.text)
+	wrong, isMistake := errors.AsType[*emulator.RulesError](err)
+	if isMistake {
+		d.wrongRules, d.mistake = rules, wrong.In(rules.file)
+		return d.mistake
+	}
+	if err != nil {
+		return err
+	}
+
+	d.stack.rules, d.wrongRules, d.mistake = rules, appRules{}, nil
+	d.hints.follow(rules)
+	what := "firebase.json names " + rules.name()
+	if rules.file == former.file {
+		what = rules.name() + " changed"
+	}
+	s.Say("%s: its rules are in force now", what)
+	return nil
+}
+
+// look compares the settings of the app's folder with those that run. If they differ, it notes
+// them.
+func (d *dev) look(folder *appfolder.Folder, s *local.Stack) (changed bool, err error) {
 	environment, config, err := d.stack.functions(folder, d.project)
 	if err != nil || maps.Equal(environment, s.Environment) {
 		return false, err

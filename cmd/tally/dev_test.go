@@ -59,8 +59,21 @@ func (f *follower) ports() (ports []int) {
 	return ports
 }
 
-// increment adds 1 to a field over REST, as any app can, past the rules or as nobody in particular.
+// increment adds 1 to a field over REST, as any app can: past the rules, or if it wants to be
+// refused, as nobody.
 func (f *follower) increment(database, shard, field string, wantStatus int) {
+	f.t.Helper()
+	f.add(database, shard, field, wantStatus, wantStatus == http.StatusOK)
+}
+
+// asNobody adds 1 to a field over REST, as a client does that has signed nobody in.
+func (f *follower) asNobody(database, shard, field string, wantStatus int) {
+	f.t.Helper()
+	f.add(database, shard, field, wantStatus, false)
+}
+
+// add adds 1 to a field over REST. owner says whether that goes past the rules.
+func (f *follower) add(database, shard, field string, wantStatus int, owner bool) {
 	f.t.Helper()
 	name := "projects/" + f.greeted(`, project (\S+)`) + "/databases/" + database
 	url := fmt.Sprintf("http://%s/v1/%s/documents:commit", f.greeted(`Firestore +(\S+),`), name)
@@ -70,7 +83,7 @@ func (f *follower) increment(database, shard, field string, wantStatus int) {
 		f.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if wantStatus == http.StatusOK {
+	if owner {
 		req.Header.Set("Authorization", "Bearer owner")
 	}
 	res, err := http.DefaultClient.Do(req)
@@ -245,7 +258,11 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		s := &local.Stack{Options: local.Options{Environment: environment, Config: config}}
 
 		write(t, file, []byte(test.text))
-		changed, err := d.look(s)
+		changed := false
+		folder, err = d.reread()
+		if err == nil {
+			changed, err = d.look(folder, s)
+		}
 		got := fmt.Sprint(err)
 		if changed {
 			got = "changed"
@@ -259,8 +276,50 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := dev{project: "demo-tally", file: file}
-	if changed, err := d.look(&local.Stack{}); changed || err != nil {
-		t.Errorf("without the file: %v, %v; want nothing", changed, err)
+	if folder, err := d.reread(); folder != nil || err != nil {
+		t.Errorf("without the file: %v, %v; want nothing", folder, err)
+	}
+}
+
+// Security rules that change while tally dev runs are put in force. So are those that a firebase.json
+// names that appears. A mistake is told once, in its place, and changes nothing. A refusal quotes
+// the rules that made it.
+func TestDevTakesChangedRules(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rules := func(statements string) {
+		text := "rules_version = '2';\nservice cloud.firestore { match /databases/{database}/documents { match /products/{product} {\n" + statements + "\n} } }\n"
+		write(t, filepath.Join(dir, "firestore.rules"), []byte(text))
+	}
+	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1", "--project", emulatortest.Project(t))
+	c.Dir = dir
+	out := c.follow(t)
+	out.await("Add 1 from here")
+	out.greeted(`  rules +Tally's built-in rules`)
+
+	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
+	out.await("refused: create or update of products/p1 (n) by nobody signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own\n")
+	rules("allow create: if true;")
+	write(t, filepath.Join(dir, "firebase.json"), []byte(`{"firestore": {"rules": "firestore.rules"}}`))
+	out.await("firebase.json names firestore.rules: its rules are in force now\n")
+	out.asNobody("(default)", "products/p1", "n", http.StatusOK)
+	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
+	out.await("refused: update of products/p1 (n) by nobody signed in; nothing in firestore.rules allows it\n")
+
+	rules("allow create: if true;\nallow update: if resource.data.n = 5;")
+	out.await("firestore.rules:4:34: ")
+	out.await("The former rules stay in force.\n")
+	out.asNobody("(default)", "products/p2", "n", http.StatusOK)
+	rules("allow create: if true;\nallow update: if resource.data.n == 5;")
+	out.await("firestore.rules changed: its rules are in force now\n")
+	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
+	out.await("refused: update of products/p1 (n) by nobody signed in; firestore.rules line 4: allow update: if resource.data.n == 5;\n")
+
+	out.interrupt()
+	for text, times := range map[string]int{"refused: ": 3, "stay in force": 1, "in force now": 2} {
+		if n := strings.Count(out.read.String(), text); n != times {
+			t.Errorf("%q is there %d times, want %d:\n%s", text, n, times, &out.read)
+		}
 	}
 }
 
@@ -362,7 +421,7 @@ func TestDevHints(t *testing.T) {
 			out.increment("(default)", shard, "count", http.StatusForbidden)
 		}
 		out.await(added)
-		out.await("refused: create or update of posts/7/shards/0 (count) by nobody signed in; no rule of firestore.rules allows it\n")
+		out.await("refused: create or update of posts/7/shards/0 (count) by nobody signed in; nothing in firestore.rules allows it\n")
 	}
 	out.increment("(default)", "counters/last/shards/0", "count", http.StatusOK)
 	out.await("rollups/last  count 1")

@@ -42,7 +42,7 @@ func (d *dev) parts(s *local.Stack) string {
 	for _, route := range s.Config.Routes {
 		fmt.Fprintf(&b, "  route       %s\n", route)
 	}
-	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules)
+	fmt.Fprintf(&b, "  rules       %s\n", d.rulesFrom(s))
 	if d.file != "" {
 		fmt.Fprintf(&b, "  settings    %s\n", d.file)
 	}
@@ -54,6 +54,18 @@ func (d *dev) parts(s *local.Stack) string {
 		fmt.Fprintf(&b, "  dashboard   %s/\n", d.dashboard.url())
 	}
 	return b.String()
+}
+
+// rulesFrom says where the security rules are from.
+func (d *dev) rulesFrom(s *local.Stack) string {
+	switch {
+	case s.Emulator == nil:
+		return "those of the emulator"
+	case d.stack.rules.file == "":
+		return d.stack.rules.name() + ", for the default route; firebase.json names an app's own"
+	default:
+		return d.stack.rules.file
+	}
 }
 
 // pointing says how an app is pointed at the emulator.

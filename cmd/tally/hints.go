@@ -25,11 +25,20 @@ import (
 // hints say once, in a sentence, what a newcomer gets wrong.
 type hints struct {
 	routes rollup.Routes
-	file   string   // name of that of the security rules
-	rules  []string // its lines
 	say    func(format string, args ...any)
+	said   sync.Map // keys: what was said
 
-	said sync.Map // keys: what was said
+	mu       sync.Mutex
+	rules    appRules            // security rules that are in force
+	refusals map[string]struct{} // that they made and that were told
+}
+
+// follow notes the security rules that are in force from now on. What they refuse is told, even if
+// former rules refused the same.
+func (h *hints) follow(rules appRules) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rules, h.refusals = rules, make(map[string]struct{})
 }
 
 // first reports whether it is called with this for the first time, and notes that it was.
@@ -319,10 +328,15 @@ func generalized(path string) (pattern, template string) {
 	return strings.Join(sources, "/"), strings.Join(rollUps, "/")
 }
 
-// refused tells that the rules refused a client's request, and which lines of the rules did.
+// refused tells that the rules refused a client's request, and which statements of the rules did.
 func (h *hints) refused(r emulator.Refusal) {
-	first := h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "")
-	if !first {
+	h.mu.Lock()
+	rules := h.rules
+	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "")
+	_, said := h.refusals[about]
+	h.refusals[about] = struct{}{}
+	h.mu.Unlock()
+	if said {
 		return
 	}
 
@@ -339,16 +353,20 @@ func (h *hints) refused(r emulator.Refusal) {
 	}
 
 	var lines []string
+	statements := strings.Split(rules.text, "\n")
 	for _, n := range r.Lines {
 		line := fmt.Sprintf(" line %d", n)
-		if 1 <= n && n <= len(h.rules) {
-			line += ": " + strings.TrimSpace(h.rules[n-1])
+		if 1 <= n && n <= len(statements) {
+			line += ": " + strings.TrimSpace(statements[n-1])
 		}
 		lines = append(lines, line)
 	}
-	by := h.file + strings.Join(lines, ",")
+	by := rules.name() + strings.Join(lines, ",")
 	if lines == nil {
-		by = "no rule of " + h.file + " allows it"
+		by = "nothing in " + rules.name() + " allows it"
+	}
+	if lines == nil && rules.file == "" {
+		by += "; firebase.json names a file of your own"
 	}
 	h.say("%s", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
 }

@@ -24,7 +24,7 @@ func parsed(t *testing.T, text string) rollup.Routes {
 // A hint is said once, about what is wrong for sure, and suggests only routes that fit the others.
 func TestHints(t *testing.T) {
 	var said []string
-	h := hints{file: "my.rules", rules: strings.Split("rules_version = '2';\n  allow write: if false;\n", "\n"), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 	h.routes = parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
 	for _, doc := range []struct {
 		path   string
@@ -52,14 +52,18 @@ func TestHints(t *testing.T) {
 		h.document(doc.path, doc.fields)
 	}
 
+	list := emulator.Refusal{Method: "list", Database: "(default)", Path: "a/*"}
+	h.follow(appRules{"dir/my.rules", "rules_version = '2';\n  allow write: if false;\n"})
 	for _, r := range []emulator.Refusal{
 		{Method: "update", Database: "(default)", Path: "a/1", Lines: []int{2}},
 		{Method: "update", Database: "(default)", Path: "a/2", Lines: []int{2}},
 		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 9}},
-		{Method: "list", Database: "(default)", Path: "a/*"},
+		list, list,
 	} {
 		h.refused(r)
 	}
+	h.follow(appRules{})
+	h.refused(list)
 	want := []string{
 		"counters/a/shards/1 has m, n, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : m, n",
 		"counters/a/shards/2 has tally, not count",
@@ -72,7 +76,8 @@ func TestHints(t *testing.T) {
 		"refused: update of a/1 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of a/2 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false;, line 9",
-		"refused: list of a/* by nobody signed in; no rule of my.rules allows it",
+		"refused: list of a/* by nobody signed in; nothing in my.rules allows it",
+		"refused: list of a/* by nobody signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)

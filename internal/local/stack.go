@@ -212,6 +212,12 @@ func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, 
 	return s.begin(ctx)
 }
 
+// SetRules puts other security rules in force, for the project of the configuration. If they do not
+// compile, the former ones stay, and the error is an emulator.RulesError.
+func (s *Stack) SetRules(ctx context.Context, text string) error {
+	return emulator.SetRules(ctx, s.Addr, s.Config.Project, text)
+}
+
 // onStop has f called when the stack stops. The last f is called first.
 func (s *Stack) onStop(f func()) { s.closers = append(s.closers, f) }
 

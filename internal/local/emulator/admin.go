@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -50,15 +51,35 @@ func RegisterTrigger(ctx context.Context, addr string, t Trigger) error {
 	return nil
 }
 
+// A RulesError says that security rules do not compile. It holds the emulator's own words.
+type RulesError struct{ mistakes string }
+
+func (e *RulesError) Error() string { return "rules do not compile:\n" + e.mistakes }
+
+// mistakeAt matches the place at which a line of the emulator's words begins.
+var mistakeAt = regexp.MustCompile(`(?m)^L(\d+):(\d+) `)
+
+// In returns the mistakes with their places in a file, each on a line.
+func (e *RulesError) In(file string) error {
+	places := strings.ReplaceAll(file, "$", "$$") + ":$1:$2: "
+	return errors.New(mistakeAt.ReplaceAllString(e.mistakes, places))
+}
+
 // SetRules puts the content of a rules file in force, for all databases of one project of the
-// emulator at addr. Rules that do not compile change nothing, and are an error.
+// emulator at addr. Rules that do not compile change nothing, and are a RulesError.
 func SetRules(ctx context.Context, addr, project, content string) error {
 	file := map[string]string{"name": "firestore.rules", "content": content}
 	body := map[string]any{"rules": map[string]any{"files": []any{file}}}
-	if _, err := call(ctx, http.MethodPut, addr, projectPath(project)+":securityRules", body); err != nil {
-		return fmt.Errorf("emulator: set rules of project %s: %w", project, err)
+	_, err := call(ctx, http.MethodPut, addr, projectPath(project)+":securityRules", body)
+	if err == nil {
+		return nil
 	}
-	return nil
+
+	mistakes, isMistake := strings.CutPrefix(err.Error(), "Error compiling rules:\n")
+	if isMistake {
+		err = &RulesError{mistakes}
+	}
+	return fmt.Errorf("emulator: set rules of project %s: %w", project, err)
 }
 
 // readyTimeout is how long [Check] waits for an answer. Another program may listen at the address

@@ -21,15 +21,7 @@ type Refusal struct {
 	Path     string // of the document below the database's root; of a list, the collection's and "/*"
 	User     string // the uid; "": nobody is signed in
 	Fields   string // that the request would have written, joined by ", "
-
-	// Tried are the statements of the rules that the emulator tried, and that did not allow it.
-	Tried []Statement
-}
-
-// A Statement is one of the rules that were in force.
-type Statement struct {
-	Line int    // where it begins
-	Text string // of that line
+	Lines    []int  // of the rules: where each statement begins that was tried and did not allow it
 }
 
 // Refusals calls f with each refusal, one after another, until ctx or the emulator ends. It returns
@@ -99,7 +91,6 @@ type requestKey struct{ Path, Time string }
 
 // A trial is one evaluation of the rules, as the feed has it.
 type trial struct {
-	Rules    string     // their text
 	Outcome  string     // allow, deny or error
 	Outcomes []struct { // of each statement that was tried, in this trial and those before it
 		Line    int
@@ -151,13 +142,13 @@ func (j *judge) hear(ctx context.Context, message []byte) {
 func (j *judge) judge(ctx context.Context, t *trial) {
 	known := t.Context.Resource.Undefined == nil
 	doubt := j.doubts[t.Context.requestKey]
-	decides := known || doubt != nil && doubt.Outcome == "error"
-	switch {
-	case doubt != nil && decides:
+	if doubt != nil {
+		decides := known || doubt.Outcome == "error"
+		if !decides && doubt.Context.Method == "create" && t.Context.Method == "update" {
+			j.judgeBoth(doubt, t)
+			return
+		}
 		delete(j.doubts, t.Context.requestKey)
-	case doubt != nil && doubt.Context.Method == "create" && t.Context.Method == "update":
-		j.judgeBoth(doubt, t)
-		return
 	}
 
 	write := t.Context.Method == "create" || t.Context.Method == "update"
@@ -219,17 +210,10 @@ func (t *trial) refusal() Refusal {
 	}
 	r.Fields = strings.Join(fields, ", ")
 
-	lines := strings.Split(t.Rules, "\n")
 	for _, o := range t.Outcomes {
-		tried := func(s Statement) bool { return s.Line == o.Line }
-		if o.Outcome || slices.ContainsFunc(r.Tried, tried) {
-			continue
+		if !o.Outcome && !slices.Contains(r.Lines, o.Line) {
+			r.Lines = append(r.Lines, o.Line)
 		}
-		s := Statement{Line: o.Line}
-		if 1 <= o.Line && o.Line <= len(lines) {
-			s.Text = strings.TrimSpace(lines[o.Line-1])
-		}
-		r.Tried = append(r.Tried, s)
 	}
 	return r
 }

@@ -52,12 +52,6 @@ service cloud.firestore {
 		t.Fatal(err)
 	}
 	e := start(t, Options{Rules: rules})
-	tried := func(lines ...int) (statements []Statement) {
-		for _, n := range lines {
-			statements = append(statements, Statement{n, strings.TrimSpace(strings.Split(content, "\n")[n-1])})
-		}
-		return statements
-	}
 	const root = "projects/demo-refusals/databases/(default)/documents"
 	request := func(user, method, path, body string) int {
 		t.Helper()
@@ -117,11 +111,11 @@ service cloud.firestore {
 		{set("owner", "own/ann", ""), nil},
 		{set("ann", "own/ann", ""), nil}, // a create would be refused
 		{set("ann", "own/ann", exists), nil},
-		{set("", "own/new", ""), &Refusal{Method: "create", Path: "own/new", Tried: tried(6, 7, 8)}}, // it was tried as an update too
+		{set("", "own/new", ""), &Refusal{Method: "create", Path: "own/new", Lines: []int{6, 7, 8}}}, // it was tried as an update too
 		{set("ann", "signed/1", ""), nil},
-		{set("", "signed/1", ""), &Refusal{Method: "create or update", Path: "signed/1", Tried: tried(15)}},
-		{set("", "signed/2", isNew), &Refusal{Method: "create", Path: "signed/2", Tried: tried(15)}},
-		{set("", "signed/3", `, "updateMask": {"fieldPaths": ["n"]}`), &Refusal{Method: "create or update", Path: "signed/3", Fields: "n", Tried: tried(15)}},
+		{set("", "signed/1", ""), &Refusal{Method: "create or update", Path: "signed/1", Lines: []int{15}}},
+		{set("", "signed/2", isNew), &Refusal{Method: "create", Path: "signed/2", Lines: []int{15}}},
+		{set("", "signed/3", `, "updateMask": {"fieldPaths": ["n"]}`), &Refusal{Method: "create or update", Path: "signed/3", Fields: "n", Lines: []int{15}}},
 		{set("bob", "other/1/shards/2", exists), &Refusal{Method: "update", Path: "other/1/shards/2", User: "bob"}},
 		{set("", "created/1", ""), nil}, // an update would be refused
 		{set("", "created/2", `, "updateMask": {"fieldPaths": ["n"]}`), nil},
@@ -130,15 +124,15 @@ service cloud.firestore {
 		{set("bob", "created/1", exists), &Refusal{Method: "update", Path: "created/1", User: "bob"}},
 		{request("owner", http.MethodGet, "/other/1", ""), nil},
 		{request("ann", http.MethodGet, "/own/ann", ""), nil},
-		{request("", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Tried: tried(5)}},
-		{request("bob", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Tried: tried(5), User: "bob"}},
-		{request("bob", http.MethodGet, "/own", ""), &Refusal{Method: "list", Path: "own/*", Tried: tried(5), User: "bob"}},
+		{request("", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Lines: []int{5}}},
+		{request("bob", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Lines: []int{5}, User: "bob"}},
+		{request("bob", http.MethodGet, "/own", ""), &Refusal{Method: "list", Path: "own/*", Lines: []int{5}, User: "bob"}},
 		{set("owner", "open/1", ""), nil},
 		{request("bob", http.MethodGet, "/open", ""), nil}, // tried again once the rules' document is known
 		{request("bob", http.MethodGet, "/open/1", ""), nil},
-		{request("ann", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Tried: tried(21), User: "ann"}},
-		{request("", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Tried: tried(21)}},
-		{request("ann", http.MethodGet, "/open/1", ""), &Refusal{Method: "get", Path: "open/1", Tried: tried(22), User: "ann"}},
+		{request("ann", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{21}, User: "ann"}},
+		{request("", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{21}}},
+		{request("ann", http.MethodGet, "/open/1", ""), &Refusal{Method: "get", Path: "open/1", Lines: []int{22}, User: "ann"}},
 		{request("bob", http.MethodDelete, "/own/ann", ""), &Refusal{Method: "delete", Path: "own/ann", User: "bob"}},
 	} {
 		if test.want == nil {
