@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/local"
@@ -97,6 +98,8 @@ func (d *dev) run(ctx context.Context) error {
 	defer d.stack.lines.close()
 	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
+	d.hints.written = make(chan written, maxWritten)
+	d.stack.Written = d.hints.noteWritten
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return err
@@ -257,9 +260,13 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h.routes, h.say = s.Config.Routes, d.stack.lines.print
 	h.follow(d.stack.rules)
 	h.indexes()
-	for _, client := range s.Clients {
-		work.Go(func() { h.lookAround(ctx, client) })
+	clients := make(map[string]*firestore.Client)
+	for i, client := range s.Clients {
+		database := s.Config.Databases[i]
+		clients[database] = client
+		work.Go(func() { h.lookAround(ctx, servedDatabase{database, client}) })
 	}
+	work.Go(func() { h.lookAtWritten(ctx, clients) })
 
 	if s.Emulator == nil { // that of somebody else tells no refusals
 		return

@@ -356,13 +356,14 @@ func TestDevRoutes(t *testing.T) {
 func TestDevGroups(t *testing.T) {
 	t.Parallel()
 	routes := "TALLY_ROUTES=" + rollup.DefaultRoute + `
+posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing
 orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing`
 	for _, test := range []struct {
 		name   string
 		env    []string
 		events string // that the relay was posted: one for each write, whatever the number of routes
-	}{{"own", nil, "5"}, {"joined", onShared(t), "6"}} { // a listener's event of a move are two
+	}{{"own", nil, "6"}, {"joined", onShared(t), "7"}} { // a listener's event of a move are two
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			project := emulatortest.Project(t)
@@ -401,6 +402,11 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 
 			write("orders/2", order("c", 1))
 			out.await("orders/2 belongs to shops/c, and there is no such document: its totals come once the app has created it\n")
+			for n := range 20 { // more than lookAround sees
+				write(fmt.Sprintf("posts/%d", n), map[string]any{"title": "a post"})
+			}
+			write("posts/z/likes/ann", map[string]any{"at": "now"})
+			out.await("posts/z/likes/ann belongs to posts/z, and there is no such document: its totals come once the app has created it\n")
 			out.readDashboard(func(read string) bool { return strings.Contains(read, `<dd id="events">`+test.events+"<") })
 			out.interrupt()
 		})

@@ -28,9 +28,12 @@ type hints struct {
 	say    func(format string, args ...any)
 	said   sync.Map // keys: what was said
 
+	written chan written // documents to look at
+
 	mu       sync.Mutex
-	rules    appRules            // security rules that are in force
-	refusals map[string]struct{} // that they made and that were told
+	homes    map[*rollup.Template]int // how many missing documents of each were told
+	rules    appRules                 // security rules that are in force
+	refusals map[string]struct{}      // that they made and that were told
 }
 
 // follow notes the security rules that are in force from now on. What they refuse is told, even if
@@ -151,30 +154,62 @@ func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) 
 	}
 }
 
+// maxHomes is how many missing documents of a template are told. Whoever writes sources can make up
+// any number of them.
+const maxHomes = 10
+
 // homeless tells of a document whose totals have no place: the app has not created the document
-// that is to hold them. It tells this once for each route, and asks exists once for each such
-// document.
-func (h *hints) homeless(path string, fields map[string]any, exists func(path string) bool) {
+// that is to hold them. It tells this once for each missing document, and asks missing once for
+// each that may be.
+func (h *hints) homeless(database, path string, fields map[string]any, missing func(path string) bool) {
 	for _, route := range h.routes {
-		if route.By == "" || !route.Covers(path) {
+		c, ok := counterIn(route, path, fields)
+		if !ok || !route.Template.Existing {
 			continue
 		}
-		held, _ := route.By.In(fields)
-		group, _ := held.(string)
-		c, ok := route.Grouped(group)
-		if !ok {
+		unasked := h.first("home", database, c.RollUp)
+		if !unasked || !missing(c.RollUp) {
 			continue
 		}
 
-		unasked := h.first("group", c.RollUp)
-		if !unasked || exists(c.RollUp) {
+		told := h.anotherHome(route.Template)
+		if told > maxHomes {
 			continue
 		}
-		first := h.first("homeless", route)
-		if first {
-			h.say("%s", shown(fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)))
+		text := fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)
+		if database != firestore.DefaultDatabaseID {
+			text = database + ": " + text
 		}
+		if told == maxHomes {
+			text += "; others like it are not told any more"
+		}
+		h.say("%s", shown(text))
 	}
+}
+
+// anotherHome returns how many missing documents of a template there are to tell, with another one.
+func (h *hints) anotherHome(template *rollup.Template) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.homes == nil {
+		h.homes = make(map[*rollup.Template]int)
+	}
+	h.homes[template]++
+	return h.homes[template]
+}
+
+// counterIn returns the counter of a route that a document belongs to. It reports false if the
+// document belongs to none.
+func counterIn(route *rollup.Route, path string, fields map[string]any) (rollup.Counter, bool) {
+	if !route.Covers(path) {
+		return rollup.Counter{}, false
+	}
+	if route.By == "" {
+		return route.Counter(path[:strings.LastIndexByte(path, '/')])
+	}
+	held, _ := route.By.In(fields)
+	group, _ := held.(string)
+	return route.Grouped(group)
 }
 
 // numbers returns the names of the fields that hold numbers, how a route spells them, and the
@@ -229,12 +264,18 @@ const (
 	looked  = 10
 )
 
+// A servedDatabase is one that the functions serve.
+type servedDatabase struct {
+	id     string
+	client *firestore.Client
+}
+
 // lookAround looks at documents again and again until ctx ends. Nothing else tells of them: only
 // documents of live routes make events, and the rules do not see what servers write.
-func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
+func (h *hints) lookAround(ctx context.Context, db servedDatabase) {
 	for looks := 1; ; looks++ {
 		began := time.Now()
-		h.look(ctx, client, client.Collections(ctx), 1)
+		h.look(ctx, db, db.client.Collections(ctx), 1)
 
 		stopped := gax.Sleep(ctx, pauseAfter(looks, time.Since(began)))
 		if stopped != nil {
@@ -253,14 +294,14 @@ func pauseAfter(looks int, took time.Duration) time.Duration {
 
 // look looks at the first documents of each of the collections, and of those below them. It reports
 // whether there are any collections. It leaves documents that it cannot read to the next look.
-func (h *hints) look(ctx context.Context, client *firestore.Client, collections *firestore.CollectionIterator, depth int) bool {
+func (h *hints) look(ctx context.Context, db servedDatabase, collections *firestore.CollectionIterator, depth int) bool {
 	all, _ := collections.GetAll()
 	for _, collection := range all {
 		var refs []*firestore.DocumentRef // also of those that are missing and have collections
 		_, _ = iterator.NewPager(collection.DocumentRefs(ctx), looked, "").NextPage(&refs)
-		docs, _ := client.GetAll(ctx, refs)
+		docs, _ := db.client.GetAll(ctx, refs)
 		for _, doc := range docs {
-			h.lookAt(ctx, client, doc, depth)
+			h.lookAt(ctx, db, doc, depth)
 		}
 	}
 	return len(all) > 0
@@ -268,22 +309,68 @@ func (h *hints) look(ctx context.Context, client *firestore.Client, collections 
 
 // lookAt looks at a document, and at the collections below it. A document with collections is no
 // shard, so no hint is given about it.
-func (h *hints) lookAt(ctx context.Context, client *firestore.Client, doc *firestore.DocumentSnapshot, depth int) {
+func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot, depth int) {
 	path := firestorestore.Path(doc.Ref)
 	// Asking for collections is what makes a look slow.
 	asks := depth < deepest && !(h.routes.Covers(path) && isShard(path, doc.Data()))
 	above := false
 	if asks {
-		above = h.look(ctx, client, doc.Ref.Collections(ctx), depth+1)
+		above = h.look(ctx, db, doc.Ref.Collections(ctx), depth+1)
 	}
 	if !above {
 		h.document(path, doc.Data())
 	}
 
-	h.homeless(path, doc.Data(), func(path string) bool {
-		_, err := client.Doc(path).Get(ctx)
-		return status.Code(err) != codes.NotFound // without an answer there is no hint
+	h.lookForHome(ctx, db, doc)
+}
+
+// lookForHome tells whether the documents that hold a document's totals are missing.
+func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
+	if !doc.Exists() {
+		return
+	}
+	path := firestorestore.Path(doc.Ref)
+	h.homeless(db.id, path, doc.Data(), func(path string) bool {
+		_, err := db.client.Doc(path).Get(ctx)
+		return status.Code(err) == codes.NotFound // without an answer there is no hint
 	})
+}
+
+// A written is a document that an event is about.
+type written struct{ database, path string }
+
+// maxWritten is how many documents wait until they are looked at. If more are written meanwhile,
+// only lookAround may see them: the emulator has other things to do.
+const maxWritten = 100
+
+// noteWritten has a document looked at that an event is about. It does not block.
+func (h *hints) noteWritten(database, path string) {
+	select {
+	case h.written <- written{database, path}:
+	default:
+	}
+}
+
+// lookAtWritten looks at each document that is written, one after another, until ctx ends. So what
+// is wrong with it is told at once, wherever it is in its collection.
+func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore.Client) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w := <-h.written:
+			client := clients[w.database]
+			if client == nil {
+				continue
+			}
+			doc, err := client.Doc(w.path).Get(ctx)
+			if err != nil {
+				continue // it was deleted, or lookAround will see it
+			}
+			h.document(w.path, doc.Data())
+			h.lookForHome(ctx, servedDatabase{w.database, client}, doc)
+		}
+	}
 }
 
 var wholeNumber = regexp.MustCompile(`^\d+$`)

@@ -63,6 +63,10 @@ type Options struct {
 	OtherProject  func(project string)                          // as in emulator.Options
 	Faults        eventrelay.Faults
 
+	// Written, unless nil, is called with each document that an event is about. It must not block, and
+	// calls may overlap.
+	Written func(database, path string)
+
 	// Log is called with each line that a functions process logs, and Say with a message about
 	// anything else that happens. Calls may overlap.
 	Log func(line []byte)
@@ -132,7 +136,11 @@ func (s *Stack) start(ctx context.Context) error {
 
 // startRelay starts the relay, and serves it at RelayAddr.
 func (s *Stack) startRelay() error {
-	s.Relay = eventrelay.New(eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline()})
+	options := eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline()}
+	if s.Written != nil {
+		options.Accepted = func(e eventrelay.Event) { s.Written(e.Header.Get("Ce-Database"), e.Header.Get("Ce-Document")) }
+	}
+	s.Relay = eventrelay.New(options)
 	s.onStop(s.Relay.Close)
 
 	l, err := net.Listen("tcp", freeport.HostPort(0))
