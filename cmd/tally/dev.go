@@ -11,6 +11,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +44,7 @@ func devCommand() *cobra.Command {
 	f := c.Flags()
 	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which is joined if one serves it (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
+	f.StringVar(&d.stack.Data, "data", "", "folder that keeps all documents: what it has is imported at the start, and Ctrl-C exports into it (default: Ctrl-C forgets them)")
 	f.BoolVar(&d.example.on, "web", false, "serve the example page of the web client")
 	d.example.define(c, "web-port", 8090, "the example page")
 	f.BoolVar(&d.dashboard.on, "dashboard", true, "serve the live dashboard")
@@ -91,6 +94,9 @@ func (d *dev) run(ctx context.Context) error {
 		return err
 	}
 	if err := d.checkAlone(ctx); err != nil {
+		return err
+	}
+	if err := d.openData(); err != nil {
 		return err
 	}
 
@@ -168,6 +174,25 @@ func (d *dev) checkAlone(ctx context.Context) error {
 	return err
 }
 
+// openData makes the folder that keeps the documents, if one is named.
+func (d *dev) openData() (err error) {
+	if d.stack.Data == "" {
+		return nil
+	}
+	if host := d.stack.Config.EmulatorHost; host != "" {
+		return fmt.Errorf("--data keeps the documents of an emulator that tally dev starts, and at %s one runs already: stop it, or have it keep them, as firebase emulators:start --import and --export-on-exit do", host)
+	}
+
+	d.stack.Data, err = filepath.Abs(d.stack.Data)
+	if err == nil {
+		err = os.MkdirAll(d.stack.Data, 0o755)
+	}
+	if err != nil {
+		err = fmt.Errorf("--data: %w", err)
+	}
+	return err
+}
+
 // otherProject tells of a request that names another project than the one that runs. The emulator
 // serves each project, and nothing counts the documents of another one.
 func (d *dev) otherProject(project string) {
@@ -217,7 +242,8 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	if d.dashboard.on {
 		work.Go(func() { d.runDashboard(ctx, s) })
 	}
-	work.Go(func() { s.Keep(ctx, d.every, again) })
+	audited := !again && !s.Imported // what no event told of needs an audit
+	work.Go(func() { s.Keep(ctx, d.every, !audited) })
 	d.hint(ctx, s, &work)
 	return d.awaitChange(ctx, s)
 }

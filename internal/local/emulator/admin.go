@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -80,6 +81,32 @@ func SetRules(ctx context.Context, addr, project, content string) error {
 		err = &RulesError{mistakes}
 	}
 	return fmt.Errorf("emulator: set rules of project %s: %w", project, err)
+}
+
+// Export writes all documents of a database into a new folder: folder/name, where the folder exists.
+// It has the form of Firestore's own exports. Its overview is the file that ExportFile names.
+func Export(ctx context.Context, addr, project, database, folder, name string) error {
+	body := map[string]string{"database": databaseName(project, database), "export_directory": folder, "export_name": name}
+	_, err := call(ctx, http.MethodPost, addr, projectPath(project)+":export", body)
+	if err != nil {
+		return fmt.Errorf("emulator: export of database %s: %w", database, err)
+	}
+	return nil
+}
+
+// ExportFile returns the path of the file that Import takes, of an export of this name.
+func ExportFile(folder, name string) string {
+	return filepath.Join(folder, name, name+".overall_export_metadata")
+}
+
+// Import adds the documents of an export to a database of any project. It makes no events.
+func Import(ctx context.Context, addr, project, database, file string) error {
+	body := map[string]string{"database": databaseName(project, database), "export_directory": file}
+	_, err := call(ctx, http.MethodPost, addr, projectPath(project)+":import", body)
+	if err != nil {
+		return fmt.Errorf("emulator: import of %s into database %s: %w", file, database, err)
+	}
+	return nil
 }
 
 // readyTimeout is how long [Check] waits for an answer. Another program may listen at the address
@@ -159,6 +186,10 @@ func refusalIn(answer []byte, otherwise error) error {
 		return otherwise
 	}
 	return errors.New(failure.Error.Message)
+}
+
+func databaseName(project, database string) string {
+	return "projects/" + project + "/databases/" + database
 }
 
 func projectPath(id string) string { return "/emulator/v1/projects/" + url.PathEscape(id) }
