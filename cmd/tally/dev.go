@@ -28,7 +28,7 @@ import (
 )
 
 func devCommand() *cobra.Command {
-	var d dev
+	d := dev{leave: func() {}}
 	c := newCommand("dev")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
@@ -61,8 +61,10 @@ const authPort = 9099
 type dev struct {
 	stack              stackFlags
 	project            string
-	file               string // tally.yaml; "": there is none
-	auth               string // URL of the emulator of Authentication; it need not run
+	file               string         // tally.yaml; "": there is none
+	ports              map[string]int // that it names
+	leave              func()         // makes place for another tally dev; see takePlace
+	auth               string         // URL of the emulator of Authentication; it need not run
 	every              time.Duration
 	example, dashboard page
 	out, logs          io.Writer
@@ -85,15 +87,14 @@ func (d *dev) run(ctx context.Context) error {
 	if err := d.read(folder); err != nil {
 		return err
 	}
-	defer d.closePages()
-	if err := d.openPages((*page).open); err != nil {
-		return err
-	}
 	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
+	defer func() { d.leave() }()
+	d.stack.chosen = d.takePlace
 	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables); err != nil { // roll-ups are DEBUG
 		return err
 	}
-	if err := d.checkAlone(ctx); err != nil {
+	defer d.closePages()
+	if err := d.openPages((*page).open); err != nil {
 		return err
 	}
 	if err := d.openData(); err != nil {
@@ -123,7 +124,10 @@ func (d *dev) run(ctx context.Context) error {
 
 // read takes what the app's folder says.
 func (d *dev) read(folder *appfolder.Folder) error {
-	d.file = folder.File
+	d.file, d.ports = folder.File, folder.Settings.Dev
+	if err := d.usePorts(); err != nil {
+		return err
+	}
 	project, _, err := projectOf(d.project, folder)
 	if err != nil {
 		return err
@@ -160,18 +164,20 @@ func (d *dev) closePages() {
 	d.dashboard.close()
 }
 
-// checkAlone returns an error if another tally dev serves the project on an emulator that somebody
-// else runs.
-func (d *dev) checkAlone(ctx context.Context) error {
-	host := d.stack.Config.EmulatorHost
-	if host == "" {
-		return nil
+// usePorts takes the ports of tally.yaml that no flag names.
+func (d *dev) usePorts() error {
+	flags := d.stack.flags
+	for key, number := range d.ports {
+		flag := strings.ReplaceAll(key, "_", "-")
+		if flags.Changed(flag) {
+			continue
+		}
+		err := flags.Set(flag, strconv.Itoa(number))
+		if err != nil {
+			return fmt.Errorf("dev.%s: %w", key, err)
+		}
 	}
-	other, err := devVariables(ctx, host, d.project)
-	if err == nil && other != nil {
-		err = fmt.Errorf("another tally dev runs on %s for project %s: stop it, or name another project by --project", host, d.project)
-	}
-	return err
+	return nil
 }
 
 // openData makes the folder that keeps the documents, if one is named.
@@ -414,8 +420,11 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 // them.
 func (d *dev) look(folder *appfolder.Folder, s *local.Stack) (changed bool, err error) {
 	environment, config, err := d.stack.functions(folder, d.project)
-	if err != nil || maps.Equal(environment, s.Environment) {
+	if err != nil {
 		return false, err
+	}
+	if maps.Equal(environment, s.Environment) {
+		return false, d.checkPorts(folder)
 	}
 	if config.AckDeadline() != s.Config.AckDeadline() {
 		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
@@ -428,4 +437,12 @@ func (d *dev) look(folder *appfolder.Folder, s *local.Stack) (changed bool, err 
 
 	d.file, d.environment, d.config = folder.File, environment, config
 	return true, nil
+}
+
+// checkPorts returns an error if tally.yaml names other ports than it did.
+func (d *dev) checkPorts(folder *appfolder.Folder) error {
+	if maps.Equal(folder.Settings.Dev, d.ports) {
+		return nil
+	}
+	return errors.New("the ports of dev: changed: stop tally dev and start it again, to take them")
 }

@@ -175,6 +175,53 @@ func TestDevOfFirebaseProject(t *testing.T) {
 	wantNoListeners(t, port)
 }
 
+// A second tally dev says first that one runs, even while that one is still starting and whatever
+// ports are named. The ports are those of tally.yaml. Once the first is gone, however it went, there
+// is place for another. In a shell that names an emulator that is gone, one is started there.
+func TestDevRunsOnce(t *testing.T) {
+	t.Parallel()
+	port := freePorts(t, 3)
+	dir := t.TempDir()
+	settings := fmt.Sprintf("dev:\n  firestore_port: %d\n  functions_port: %d\n  dashboard_port: %d\n", port, port+1, port+2)
+	write(t, filepath.Join(dir, "tally.yaml"), []byte(settings))
+	temporary := t.TempDir()
+	begin := func(env ...string) *command {
+		c := tally(t, "dev", "--every=1h", "--instances=1")
+		c.Dir, c.Env = dir, append(c.Env, append(env, "TMPDIR="+temporary)...)
+		return c
+	}
+
+	first := begin()
+	first.Stdout = nil
+	out, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	following := first.start(t, out)
+	awaitFile(t, filepath.Join(temporary, "tally-dev-*"))
+	second := begin()
+	want := fmt.Sprintf("another tally dev runs in %s, on 127.0.0.1:%d for project demo-tally: stop it", dir, port)
+	if err := second.Run(); err == nil || !strings.Contains(second.stderr.String(), want) {
+		t.Errorf("a second one: %v, %s, want %s", err, &second.stderr, want)
+	}
+	following.await("Add 1 from here")
+	following.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d,`, port))
+	following.greeted(fmt.Sprintf(`http://127\.0\.0\.1:%d/RollUpOnWrite`, port+1))
+	following.greeted(fmt.Sprintf(`dashboard +http://127\.0\.0\.1:%d/`, port+2))
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait() // killed
+	wantNoListeners(t, port, port+1, port+2)
+
+	third := begin(fmt.Sprintf("FIRESTORE_EMULATOR_HOST=127.0.0.1:%d", port)).follow(t)
+	third.await("Add 1 from here")
+	third.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-tally\n +emulator `, port))
+	write(t, filepath.Join(dir, "tally.yaml"), []byte("dev:\n  firestore_port: 1\n"))
+	third.await("the ports of dev: changed: stop tally dev and start it again, to take them\n")
+	third.interrupt()
+}
+
 // A changed tally.yaml is taken while tally dev runs: documents stay, those that were written
 // before are counted, routes that went make no more roll-ups. A mistake is told once, and changes
 // nothing.
@@ -516,6 +563,28 @@ func TestDevHints(t *testing.T) {
 	for text, times := range map[string]int{" has Count": 1, "refused: create or update of counters": 1, "refused: create or update of posts": 1, "dashboard": 0} {
 		if n := strings.Count(out.read.String(), text); n != times {
 			t.Errorf("%q was said %d times, want %d:\n%s", text, n, times, &out.read)
+		}
+	}
+}
+
+// awaitFile waits until there is a file of a pattern. Nothing tells when it is written.
+func awaitFile(t *testing.T, pattern string) {
+	t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	deadline := time.After(eventually)
+	for {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) > 0 {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-deadline:
+			t.Fatalf("there is no %s", pattern)
 		}
 	}
 }

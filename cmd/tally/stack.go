@@ -37,6 +37,8 @@ type stackFlags struct {
 	severity  string            // the least that the functions log
 	variables map[string]string // of the functions; the command sets them
 
+	chosen func(context.Context) error // unless nil, called once the emulator is chosen, before the ports are
+
 	joins  bool   // the command uses an emulator that serves the port already
 	joined string // how an emulator was found that somebody else runs; "": the stack runs its own
 }
@@ -78,6 +80,12 @@ func (f *stackFlags) configure(
 	if err := f.chooseEmulator(ctx, folder); err != nil {
 		return err
 	}
+	if f.chosen != nil {
+		err := f.chosen(ctx)
+		if err != nil {
+			return err
+		}
+	}
 	if f.Config.EmulatorHost != "" {
 		return f.choosePorts()
 	}
@@ -116,11 +124,18 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folder) error {
 	host := f.Config.EmulatorHost
 	if host != "" {
-		if err := checkEmulator(ctx, host); err != nil {
+		err := checkEmulator(ctx, host)
+		port := portHere(host)
+		switch {
+		case err == nil:
+			f.joined = firestorestore.EmulatorHost + " names it"
+			return nil
+		case f.joins && errors.Is(err, emulator.ErrAbsent) && port > 0:
+			f.Config.EmulatorHost, f.FirestorePort = "", port // the shell's export is from another tally dev
+			return nil
+		default:
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
-		f.joined = firestorestore.EmulatorHost + " names it"
-		return nil
 	}
 	if !f.joins {
 		return nil
@@ -159,6 +174,20 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	default: // none serves there, so the stack starts its own
 		return nil
 	}
+}
+
+// portHere returns the port of an address at which the stack's own emulator can listen; 0 of any
+// other.
+func portHere(addr string) int {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil || host != freeport.Loopback && host != "localhost" {
+		return 0
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return port
 }
 
 // anotherMachine is the error that a file names an emulator that may be on another machine. Only
@@ -249,6 +278,6 @@ func checkEmulator(ctx context.Context, addr string) error {
 	case errors.Is(err, emulator.ErrBusy):
 		return fmt.Errorf("%w; try again when it has less to do", err)
 	default:
-		return fmt.Errorf("%w; start it, as tally dev does, or name the one that runs", err)
+		return fmt.Errorf("%w; tally dev starts one there, or name the one that runs", err)
 	}
 }

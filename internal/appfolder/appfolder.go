@@ -193,7 +193,7 @@ func (f *Folder) Emulator(name string) (Address, error) {
 	if err != nil {
 		return Address{}, fmt.Errorf("%s: emulators.%s: %w", f.Firebase, name, err)
 	}
-	if at.Port < 0 || at.Port > 65535 {
+	if at.Port < 0 || at.Port > highestPort {
 		return Address{}, fmt.Errorf("%s: emulators.%s.port: %d: want a port up to 65535", f.Firebase, name, at.Port)
 	}
 	if !hostName.MatchString(at.Host) {
