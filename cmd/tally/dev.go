@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
 )
@@ -212,6 +214,7 @@ func (d *dev) otherProject(project string) {
 // serveAnew gives the stack the settings of the changed tally.yaml, and serves with them.
 func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
 	d.stack.lines.follow(d.config.Routes)
+	d.tellLeft(s.Config.Routes, d.config.Routes)
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
 		return err
 	}
@@ -219,6 +222,26 @@ func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
 		return err
 	}
 	return d.serve(ctx, s, true)
+}
+
+// tellLeft tells which totals no route keeps any more.
+func (d *dev) tellLeft(former, routes rollup.Routes) {
+	var left []string
+	for _, template := range former.Templates() {
+		same := func(t *rollup.Template) bool { return t.Segments().String() == template.Segments().String() }
+		if !slices.ContainsFunc(routes.Templates(), same) {
+			left = append(left, template.Segments().String())
+		}
+	}
+	if left == nil {
+		return
+	}
+
+	why := ""
+	if d.environment["TALLY_ROUTES"] == "" {
+		why = appfolder.FileName + " names no routes, so the default one runs; "
+	}
+	d.stack.lines.print("%s", shown(why+"no route keeps the totals in "+strings.Join(left, ", ")+" any more: they stay as they are"))
 }
 
 // serve runs the pages, the schedule and the hints of a stack. It returns nil when tally.yaml

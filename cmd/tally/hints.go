@@ -212,6 +212,23 @@ func counterIn(route *rollup.Route, path string, fields map[string]any) (rollup.
 	return route.Grouped(group)
 }
 
+// left tells of a document with totals that Tally made, and that no route keeps up to date. It tells
+// this once for all documents of a pattern.
+func (h *hints) left(path string, fields map[string]any) {
+	made, _ := fields[document.TallyField].(map[string]any)
+	_, isRollUp := made["as_of"].(time.Time)
+	kept := func(t *rollup.Template) bool { _, ok := t.Counter(path); return ok }
+	if !isRollUp || slices.ContainsFunc(h.routes.Templates(), kept) {
+		return
+	}
+
+	pattern, _ := generalized(path)
+	first := h.first("left", pattern)
+	if first {
+		h.say("%s", shown(fmt.Sprintf("%s has totals that Tally made, and no route keeps them any more: they stay as they are", path)))
+	}
+}
+
 // numbers returns the names of the fields that hold numbers, how a route spells them, and the
 // totals that are their sums.
 func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Total) {
@@ -322,6 +339,7 @@ func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.Do
 	}
 
 	h.lookForHome(ctx, db, doc)
+	h.left(path, doc.Data())
 }
 
 // lookForHome tells whether the documents that hold a document's totals are missing.

@@ -161,6 +161,25 @@ func TestHintsOfManyMissingDocuments(t *testing.T) {
 	}
 }
 
+// Totals that no route keeps any more are told, such as after tally.yaml was emptied.
+func TestHintsOfTotalsThatAreLeft(t *testing.T) {
+	var said []string
+	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h.routes = parsed(t, rollup.DefaultRoute)
+	made := map[string]any{"likes": 5, "tally": map[string]any{"as_of": time.Now()}}
+	for _, path := range []string{"rollups/likes", "posts/7", "posts/8"} {
+		h.left(path, made)
+	}
+	h.left("pages/7", map[string]any{"tally": map[string]any{"as_of": "noon"}})
+	h.left("pages/8", map[string]any{"tally": 5})
+	h.left("pages/9", nil)
+
+	want := []string{"posts/7 has totals that Tally made, and no route keeps them any more: they stay as they are"}
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("said (-want +got):\n%s", d)
+	}
+}
+
 // The routes that need indexes are told once, when tally dev starts; the others are not.
 func TestHintsOfIndexes(t *testing.T) {
 	const plain = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
