@@ -94,7 +94,7 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 		"posts/7/likes/ann", "", "", "", // by their owners
 		"posts/7/likes/ann", "count() as likes", "posts/7", // again: the total has a name already
 		"orders/1", "", "", "me", "servers",
-		"counters/likes/shards/0", "", "", "", // nobody needs to say who writes shards
+		"counters/likes/shards/0", "", "", // nobody needs to say who writes shards
 		"pages/{page}/votes/{user} -> pages/{page} : on as votes : existing", "none",
 	}
 	var said strings.Builder
