@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // AuditOptions configure an audit.
@@ -148,7 +150,7 @@ const (
 // read ends its walk; the other walks go on, and the next audit tries that page again. The error
 // joins the failures of pages and of the cursor, the reason why ctx ended, and how many counters
 // failed. The report is valid even with an error.
-func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
+func Audit(ctx context.Context, store AuditStore, routes route.Routes, o AuditOptions) (Report, error) {
 	a := &audit{
 		roller: newRoller(store, o.Options),
 		o:      o,
@@ -168,7 +170,7 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 		return a.report, err
 	}
 
-	byRollUps, byShards := routes.walks(store)
+	byRollUps, byShards := walksOf(routes, store)
 	a.walkAll(ctx, byRollUps, 0, rollUpsShare)
 	a.walkAll(ctx, byShards, len(byRollUps), 1)
 	a.doubts.Wait()
@@ -192,7 +194,7 @@ type audit struct {
 	roller
 	o      AuditOptions
 	store  AuditStore
-	routes Routes
+	routes route.Routes
 	began  time.Time
 	enough time.Time // no counter is begun after it; zero: no bound
 	slots  chan struct{}
@@ -213,7 +215,7 @@ type audit struct {
 // A doubt is a counter that the audit examines. If it differs, it waits until its grace is over,
 // and is examined again.
 type doubt struct {
-	Found
+	FoundCounter
 	comparison comparison
 	walk       int   // the index of the walk that found it
 	before     Place // where the page began on which it was found
@@ -369,7 +371,7 @@ func (a *audit) step(ctx context.Context, w walk, n int) bool {
 
 // examineAll examines counters, and returns how many it has begun. These are fewer than all if the
 // audit's time or reads are used up meanwhile.
-func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int) {
+func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
 
@@ -379,7 +381,7 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 			return i
 		}
 
-		d := &doubt{Found: f, walk: n, before: before, comparison: comparison{
+		d := &doubt{FoundCounter: f, walk: n, before: before, comparison: comparison{
 			grace:        a.o.Grace > 0 && !f.Template.Scheduled(),
 			dryRun:       a.o.DryRun,
 			keepRerouted: a.o.KeepRerouted,

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 )
 
 // takePlace takes the place of the tally dev that serves the project on the emulator, whether the

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/firestore-tally/tally/internal/dashboard"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/dashboard"
+	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/spf13/cobra"
 )
 

@@ -20,11 +20,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/internal/local"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
 )
@@ -225,10 +225,10 @@ func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
 }
 
 // tellLeft tells which totals no route keeps any more.
-func (d *dev) tellLeft(former, routes rollup.Routes) {
+func (d *dev) tellLeft(former, routes route.Routes) {
 	var left []string
 	for _, template := range former.Templates() {
-		same := func(t *rollup.Template) bool { return t.Segments().String() == template.Segments().String() }
+		same := func(t *route.Template) bool { return t.Segments().String() == template.Segments().String() }
 		if !slices.ContainsFunc(routes.Templates(), same) {
 			left = append(left, template.Segments().String())
 		}

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/framework"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // startDev starts tally dev with further variables and flags, at ports that are free, and returns
@@ -235,7 +235,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			settings := func(text string) { write(t, filepath.Join(dir, "tally.yaml"), []byte(text)) }
-			counters, pages := "  "+rollup.DefaultRoute+"\n", "  pages/{page}/shards/{shard} -> page_totals/{page} : views\n"
+			counters, pages := "  "+route.Default+"\n", "  pages/{page}/shards/{shard} -> page_totals/{page} : views\n"
 			settings("routes: |\n" + counters)
 			c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard-port=0", "--every=1h", "--instances=1", "--project", emulatortest.Project(t))
 			c.Dir, c.Env = dir, append(c.Env, test.env...)
@@ -302,7 +302,7 @@ func TestDevKeepsData(t *testing.T) {
 		return out
 	}
 
-	first := begin(rollup.DefaultRoute)
+	first := begin(route.Default)
 	first.greeted("Tally runs. Stop it with Ctrl-C, which saves all documents in " + regexp.QuoteMeta(data))
 	for _, database := range []string{"(default)", "other"} {
 		first.increment(database, "pages/home/shards/0", "views", http.StatusOK)
@@ -312,7 +312,7 @@ func TestDevKeepsData(t *testing.T) {
 	first.interrupt()
 	first.greeted(`the documents of database other are saved in `)
 
-	second := begin(rollup.DefaultRoute + ";" + pages)
+	second := begin(route.Default + ";" + pages)
 	second.await("  page_totals/home  views 1  1 shards")
 	second.await("  other: page_totals/home  views 1  1 shards")
 	second.increment("other", "counters/likes/shards/0", "count", http.StatusOK)
@@ -482,7 +482,7 @@ func TestDevRoutes(t *testing.T) {
 // of tally dev's own, whose events hold them, and on another, whose listener knows what they were.
 func TestDevGroups(t *testing.T) {
 	t.Parallel()
-	routes := "TALLY_ROUTES=" + rollup.DefaultRoute + `
+	routes := "TALLY_ROUTES=" + route.Default + `
 posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing
 orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing`

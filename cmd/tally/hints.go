@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
@@ -24,16 +24,16 @@ import (
 
 // hints say once, in a sentence, what a newcomer gets wrong.
 type hints struct {
-	routes rollup.Routes
+	routes route.Routes
 	say    func(format string, args ...any)
 	said   sync.Map // keys: what was said
 
 	written chan written // documents to look at
 
 	mu       sync.Mutex
-	homes    map[*rollup.Template]int // how many missing documents of each were told
-	rules    appRules                 // security rules that are in force
-	refusals map[string]struct{}      // that they made and that were told
+	homes    map[*route.Template]int // how many missing documents of each were told
+	rules    appRules                // security rules that are in force
+	refusals map[string]struct{}     // that they made and that were told
 }
 
 // follow notes the security rules that are in force from now on. What they refuse is told, even if
@@ -54,7 +54,7 @@ func (h *hints) first(about ...any) bool {
 func (h *hints) indexes() {
 	var need []string
 	for _, r := range h.routes {
-		if len(rollup.Routes{r}.Indexes()) > 0 {
+		if len(route.Routes{r}.Indexes()) > 0 {
 			need = append(need, r.String())
 		}
 	}
@@ -97,7 +97,7 @@ func (h *hints) uncovered(path string, fields map[string]any) {
 
 // ungrouped tells of a document that belongs to no counter of a route, because the field that
 // should name its counter does not.
-func (h *hints) ungrouped(route *rollup.Route, path string, fields map[string]any) {
+func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
 	if route.By == "" {
 		return
 	}
@@ -131,7 +131,7 @@ func whyUngrouped(by document.Field, held any, has bool) string {
 
 // unseen tells of a field whose value a minimum, maximum, earliest or latest leaves out, because it
 // is of another kind. For sums and averages the functions warn.
-func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) {
+func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 	for _, q := range route.Queries() {
 		held, has := q.Field.In(fields)
 		if q.Best == "" || !has || held == nil {
@@ -162,9 +162,9 @@ const maxHomes = 10
 // that is to hold them. It tells this once for each missing document, and asks missing once for
 // each that may be.
 func (h *hints) homeless(database, path string, fields map[string]any, missing func(path string) bool) {
-	for _, route := range h.routes {
-		c, ok := counterIn(route, path, fields)
-		if !ok || !route.Template.Existing {
+	for _, r := range h.routes {
+		c, ok := counterIn(r, path, fields)
+		if !ok || !r.Template.Existing {
 			continue
 		}
 		unasked := h.first("home", database, c.RollUp)
@@ -172,7 +172,7 @@ func (h *hints) homeless(database, path string, fields map[string]any, missing f
 			continue
 		}
 
-		told := h.anotherHome(route.Template)
+		told := h.anotherHome(r.Template)
 		if told > maxHomes {
 			continue
 		}
@@ -188,11 +188,11 @@ func (h *hints) homeless(database, path string, fields map[string]any, missing f
 }
 
 // anotherHome returns how many missing documents of a template there are to tell, with another one.
-func (h *hints) anotherHome(template *rollup.Template) int {
+func (h *hints) anotherHome(template *route.Template) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.homes == nil {
-		h.homes = make(map[*rollup.Template]int)
+		h.homes = make(map[*route.Template]int)
 	}
 	h.homes[template]++
 	return h.homes[template]
@@ -200,16 +200,16 @@ func (h *hints) anotherHome(template *rollup.Template) int {
 
 // counterIn returns the counter of a route that a document belongs to. It reports false if the
 // document belongs to none.
-func counterIn(route *rollup.Route, path string, fields map[string]any) (rollup.Counter, bool) {
-	if !route.Covers(path) {
-		return rollup.Counter{}, false
+func counterIn(r *route.Route, path string, fields map[string]any) (counter route.Counter, ok bool) {
+	if !r.Covers(path) {
+		return counter, false
 	}
-	if route.By == "" {
-		return route.Counter(path[:strings.LastIndexByte(path, '/')])
+	if r.By == "" {
+		return r.Counter(path[:strings.LastIndexByte(path, '/')])
 	}
-	held, _ := route.By.In(fields)
+	held, _ := r.By.In(fields)
 	group, _ := held.(string)
-	return route.Grouped(group)
+	return r.Grouped(group)
 }
 
 // left tells of a document with totals that Tally made, and that no route keeps up to date. It tells
@@ -217,7 +217,7 @@ func counterIn(route *rollup.Route, path string, fields map[string]any) (rollup.
 func (h *hints) left(path string, fields map[string]any) {
 	made, _ := fields[document.TallyField].(map[string]any)
 	_, isRollUp := made["as_of"].(time.Time)
-	kept := func(t *rollup.Template) bool { _, ok := t.Counter(path); return ok }
+	kept := func(t *route.Template) bool { _, ok := t.Counter(path); return ok }
 	if !isRollUp || slices.ContainsFunc(h.routes.Templates(), kept) {
 		return
 	}
@@ -231,10 +231,10 @@ func (h *hints) left(path string, fields map[string]any) {
 
 // numbers returns the names of the fields that hold numbers, how a route spells them, and the
 // totals that are their sums.
-func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Total) {
+func numbers(fields map[string]any) (names, spelt []string, totals []route.Total) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := value.Number(fields[name]); ok {
-			total := rollup.Total{Aggregate: rollup.Sum, Field: document.FieldOf(name), Name: name}
+			total := route.Total{Aggregate: route.Sum, Field: document.FieldOf(name), Name: name}
 			names, spelt, totals = append(names, name), append(spelt, total.String()), append(totals, total)
 		}
 	}
@@ -242,27 +242,27 @@ func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Tota
 }
 
 // unsummed tells of a shard that has numbers, and none that its route sums.
-func (h *hints) unsummed(route *rollup.Route, path string, fields map[string]any) {
+func (h *hints) unsummed(summing *route.Route, path string, fields map[string]any) {
 	names, _, totals := numbers(fields)
-	if !hasShards(route) || names == nil || hasAny(fields, route.Fields()) {
+	if !hasShards(summing) || names == nil || hasAny(fields, summing.Fields()) {
 		return
 	}
-	first := h.first("fields", route, names)
+	first := h.first("fields", summing, names)
 	if !first {
 		return
 	}
 
-	fitting := *route
+	fitting := *summing
 	fitting.Totals = totals
-	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *rollup.Route) bool { return r == route })
-	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(names, ", "), either(route.Fields())),
+	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *route.Route) bool { return r == summing })
+	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(names, ", "), either(summing.Fields())),
 		"to sum it, the route is", fitting.String(), others)
 }
 
 // suggest says something, and suggests a route if it may join the others.
-func (h *hints) suggest(text, why, route string, others rollup.Routes) {
-	if _, err := rollup.ParseRoutes(others.String() + "\n" + route); err == nil {
-		text += "; " + why + " " + route
+func (h *hints) suggest(text, why, r string, others route.Routes) {
+	if _, err := route.Parse(others.String() + "\n" + r); err == nil {
+		text += "; " + why + " " + r
 	}
 	h.say("%s", shown(text))
 }
@@ -414,10 +414,10 @@ func generalized(path string) (pattern, template string) {
 	ids := strings.Split(path, "/")
 	var sources, rollUps []string
 	for i := 0; i < len(ids); i += 2 {
-		collection, one := rollup.Quote(ids[i]), strings.TrimSuffix(ids[i], "s")
-		capture := "{" + rollup.Quote(one) + "}"
+		collection, one := route.Quote(ids[i]), strings.TrimSuffix(ids[i], "s")
+		capture := "{" + route.Quote(one) + "}"
 		if slices.Contains(sources, capture) {
-			capture = "{" + rollup.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
+			capture = "{" + route.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
 		}
 		sources = append(sources, collection, capture)
 
@@ -425,7 +425,7 @@ func generalized(path string) (pattern, template string) {
 		case len(ids) == 2:
 			rollUps = []string{"totals", collection}
 		case i == 0:
-			rollUps = []string{rollup.Quote(one + "_totals"), capture}
+			rollUps = []string{route.Quote(one + "_totals"), capture}
 		case i < len(ids)-2:
 			rollUps = append(rollUps, collection, capture)
 		}

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
-func parsed(t *testing.T, text string) rollup.Routes {
+func parsed(t *testing.T, text string) route.Routes {
 	t.Helper()
-	routes, err := rollup.ParseRoutes(text)
+	routes, err := route.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func parsed(t *testing.T, text string) rollup.Routes {
 func TestHints(t *testing.T) {
 	var said []string
 	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
-	h.routes = parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
+	h.routes = parsed(t, route.Default+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
 	for _, doc := range []struct {
 		path   string
 		fields map[string]any
@@ -165,7 +165,7 @@ func TestHintsOfManyMissingDocuments(t *testing.T) {
 func TestHintsOfTotalsThatAreLeft(t *testing.T) {
 	var said []string
 	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
-	h.routes = parsed(t, rollup.DefaultRoute)
+	h.routes = parsed(t, route.Default)
 	made := map[string]any{"likes": 5, "tally": map[string]any{"as_of": time.Now()}}
 	for _, path := range []string{"rollups/likes", "posts/7", "posts/8"} {
 		h.left(path, made)
@@ -200,7 +200,7 @@ func TestHintsOfIndexes(t *testing.T) {
 
 func TestAddOne(t *testing.T) {
 	for _, test := range []struct{ routes, database, want string }{
-		{rollup.DefaultRoute, "(default)", "TALLY create counters/my-counter &&\n  TALLY increment counters/my-counter"},
+		{route.Default, "(default)", "TALLY create counters/my-counter &&\n  TALLY increment counters/my-counter"},
 		{"a/{b}/c/{d} -> a/{b} : count() : existing", "(default)", ""},
 		{"a/{b}/c/{d} -> a/{b} : count() : existing; a/{`e f`}/`it's`/{d} -> t/{`e f`} : n, m", "other",
 			`TALLY create 'a/my-e f/it'\''s' --database other &&` + "\n  " + `TALLY increment 'a/my-e f/it'\''s' --database other --total n`},

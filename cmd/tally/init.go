@@ -15,8 +15,8 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -30,7 +30,7 @@ func initCommand() *cobra.Command {
 	var a answers
 	c := newCommand("init")
 	f := c.Flags()
-	f.StringVar(&a.routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
+	f.StringVar(&a.routes, "routes", route.Default, "routes, separated by semicolons")
 	f.StringVar(&a.alertEmail, "alert-email", "", "address that alerts are mailed to")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		_, err := os.Stat(appfolder.FileName)
@@ -85,7 +85,7 @@ func (a *answers) write() (wrote []string, err error) {
 			return nil, fmt.Errorf("--alert-email: %w", err)
 		}
 	}
-	routes, err := rollup.ParseRoutes(a.routes)
+	routes, err := route.Parse(a.routes)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ const firebaseJSON = `{
 `
 
 // rules returns the security rules for the routes.
-func (a *answers) rules(routes rollup.Routes) string {
-	writers := make(map[*rollup.Route]string)
+func (a *answers) rules(routes route.Routes) string {
+	writers := make(map[*route.Route]string)
 	for _, r := range routes {
 		writers[r] = cmp.Or(a.writers[r.String()], writerOf(r))
 	}
@@ -200,12 +200,12 @@ func (q questions) address(ctx context.Context) (string, error) {
 func (q questions) routes(ctx context.Context) (routes string, writers map[string]string, err error) {
 	writers = make(map[string]string)
 	for {
-		route, err := q.route(ctx, routes)
-		if err != nil || route == "" {
+		another, err := q.route(ctx, routes)
+		if err != nil || another == "" {
 			return routes, writers, err
 		}
-		all := strings.TrimPrefix(routes+"\n"+route, "\n")
-		parsed, err := rollup.ParseRoutes(all)
+		all := strings.TrimPrefix(routes+"\n"+another, "\n")
+		parsed, err := route.Parse(all)
 		if err != nil { // the two do not go together
 			fmt.Fprintln(q.out, err)
 			continue
@@ -221,7 +221,7 @@ func (q questions) routes(ctx context.Context) (routes string, writers map[strin
 }
 
 // writer asks who writes the documents of a route, for their security rules.
-func (q questions) writer(ctx context.Context, r *rollup.Route) (string, error) {
+func (q questions) writer(ctx context.Context, r *route.Route) (string, error) {
 	if hasShards(r) || slices.ContainsFunc(r.Totals, isOfVotes) {
 		return byOwner, nil // their own rules are known
 	}

@@ -8,22 +8,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestRouteFor(t *testing.T) {
 	for _, test := range []struct{ path, field, want string }{
-		{"counters/likes/shards/3", "count", rollup.DefaultRoute},
+		{"counters/likes/shards/3", "count", route.Default},
 		{"counters/likes/shards/3", "Count", "counters/{counter}/shards/{shard} -> rollups/{counter} : Count"},
 		{"posts/7/shards/0", "likes", "posts/{post}/shards/{shard} -> post_totals/{post} : likes"},
 		{"my orders/1/`by`/2", "the amount", "`my orders`/{`my order`}/`\\`by\\``/{`\\`by\\``} -> `my order_totals`/{`my order`} : `the amount`"},
 		{"orders/1", "amount", "orders/{order} -> totals/orders : amount"},
 	} {
 		got := routeFor(test.path, test.field)
-		if _, err := rollup.ParseRoutes(got); got != test.want || err != nil {
+		if _, err := route.Parse(got); got != test.want || err != nil {
 			t.Errorf("routeFor(%q, %q) = %q, %v; want %q", test.path, test.field, got, err, test.want)
 		}
 	}
@@ -37,7 +37,7 @@ func TestQuestions(t *testing.T) {
 		answers    []string
 		says       []string
 	}{
-		{"the default", rollup.DefaultRoute, []string{"", "", ""}, nil},
+		{"the default", route.Default, []string{"", "", ""}, nil},
 		{"a route", "a/{b} -> totals/c : n", []string{"a/{b} -> totals/c : n"}, nil},
 		{"likes", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing", []string{"posts/7/likes/ann", "", ""}, nil},
 		{"names in backticks", "`my orders`/{`my order`}/`and`/{`and`} -> `my orders`/{`my order`} : count() as `and` : existing",
@@ -54,7 +54,7 @@ func TestQuestions(t *testing.T) {
 			[]string{"posts/7/comments/a", "count() as n, latest(at) as last", "stats/7", "tally"}, nil},
 		{"two levels", "a/{a}/b/{b}/c/{c} -> d/{b}/e/{a} : count() as c", []string{"a/1/b/2/c/3", "", "d/2/e/1", ""}, nil},
 
-		{"no document", rollup.DefaultRoute, []string{"likes", "posts/7/likes", "a//b/c", "counters/x -> y : z", "", "", ""},
+		{"no document", route.Default, []string{"likes", "posts/7/likes", "a//b/c", "counters/x -> y : z", "", "", ""},
 			[]string{`"likes" is a collection`, `"posts/7/likes" is a collection`, `"a//b/c" has an empty id`, "names a collection"}},
 		{"no total", "orders/{order} -> totals/orders : average(stars) as rating",
 			[]string{"orders/1", "avg(stars)", "average(stars)", "count() : existing", "count : every 5s", "n : documents", "n; a/{b} -> c/d : n", "average(stars) as rating", ""},
@@ -73,7 +73,7 @@ func TestQuestions(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, &said)
 			}
-			if _, err := rollup.ParseRoutes(got); got != test.want || err != nil {
+			if _, err := route.Parse(got); got != test.want || err != nil {
 				t.Errorf("got %s, %v\nwant %s\n%s", got, err, test.want, &said)
 			}
 			rest := said.String()
@@ -106,10 +106,10 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 
 	const likes, orders = "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing", "orders/{order} -> totals/orders : count() as orders"
 	const votes = "pages/{page}/votes/{user} -> pages/{page} : on as votes : existing"
-	if want := strings.Join([]string{likes, orders, rollup.DefaultRoute, votes}, "\n"); routes != want {
+	if want := strings.Join([]string{likes, orders, route.Default, votes}, "\n"); routes != want {
 		t.Errorf("routes:\n%s\nwant:\n%s\n%s", routes, want, &said)
 	}
-	want := map[string]string{likes: byOwner, orders: byServers, rollup.DefaultRoute: byOwner, votes: byOwner}
+	want := map[string]string{likes: byOwner, orders: byServers, route.Default: byOwner, votes: byOwner}
 	if d := cmp.Diff(want, writers); d != "" {
 		t.Errorf("writers (-want +got):\n%s", d)
 	}
@@ -128,7 +128,7 @@ func TestRulesFor(t *testing.T) {
 		has     []string
 		hasNone []string
 	}{
-		{rollup.DefaultRoute, byOwner, []string{"match /counters/{counter} {", "match /rollups/{counter} {", "function isShard("}, []string{"isUncounted"}},
+		{route.Default, byOwner, []string{"match /counters/{counter} {", "match /rollups/{counter} {", "function isShard("}, []string{"isUncounted"}},
 		{"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", byOwner,
 			[]string{"allow create, update: if mayWrite() && isId(post) && request.auth.uid == user;", "isUncounted('likes')", "!('tally' in request.resource.data)"},
 			[]string{"counters", "isShard", "mayAdd"}},
@@ -139,11 +139,11 @@ func TestRulesFor(t *testing.T) {
 		{"posts/{post}/shards/{shard} -> post_totals/{post} : likes", byOwner, []string{"isShard(shard, 10) && adds('likes')", "function isShard("}, []string{"match /counters"}},
 		{"posts/{post}/shards/{shard} -> post_totals/{post} : likes, views", byOwner, []string{"To write: the rules of its shards"}, nil},
 		{"`my orders`/{order} -> totals/orders : count() as orders", byUsers, []string{"names need care"}, []string{"my orders/{"}},
-		{rollup.DefaultRoute + "; posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", byOwner,
+		{route.Default + "; posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", byOwner,
 			[]string{"match /counters/{counter} {", "match /posts/{post}/likes/{user} {"}, nil},
 	} {
 		routes := parsed(t, test.routes)
-		writers := make(map[*rollup.Route]string)
+		writers := make(map[*route.Route]string)
 		for _, r := range routes {
 			writers[r] = test.writer
 		}

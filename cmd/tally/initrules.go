@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Who writes the documents that a route counts or adds up.
@@ -19,7 +19,7 @@ const (
 
 // writerOf returns who most likely writes the documents of a route: below another document, such as
 // a post, there is mostly one for each user.
-func writerOf(r *rollup.Route) string {
+func writerOf(r *route.Route) string {
 	if len(r.Pattern()) > 2 {
 		return byOwner
 	}
@@ -45,7 +45,7 @@ const rulesHead = `rules_version = '2';
 
 // rulesFor returns security rules for the routes: Tally's own, with a block for each route that is
 // not the default one. writers says who writes the documents of a route.
-func rulesFor(routes rollup.Routes, writers map[*rollup.Route]string) string {
+func rulesFor(routes route.Routes, writers map[*route.Route]string) string {
 	head, rest, _ := strings.Cut(root.Rules, partCounters)
 	_, head, _ = strings.Cut(head, partService)
 	head = rulesHead + partService + head
@@ -54,7 +54,7 @@ func rulesFor(routes rollup.Routes, writers map[*rollup.Route]string) string {
 	shards := strings.TrimSuffix(rest, partEnd)
 	counters, lists, shards = partCounters+counters, partLists+lists, partShards+shards
 
-	isDefault := func(r *rollup.Route) bool { return r.String() == rollup.DefaultRoute }
+	isDefault := func(r *route.Route) bool { return r.String() == route.Default }
 	if !slices.ContainsFunc(routes, isDefault) {
 		counters = ""
 	}
@@ -79,15 +79,15 @@ const isUncounted = `
 
 // blocksFor returns a block of rules for the documents of each route, and one for those that hold
 // its totals.
-func blocksFor(routes rollup.Routes, writers map[*rollup.Route]string) string {
+func blocksFor(routes route.Routes, writers map[*route.Route]string) string {
 	var b strings.Builder
 	for _, r := range routes {
-		if r.String() != rollup.DefaultRoute {
+		if r.String() != route.Default {
 			fmt.Fprintf(&b, "    // %s\n%s\n", strings.ReplaceAll(r.String(), "\n", " "), sourceBlock(r, writers[r]))
 		}
 	}
 	for _, t := range routes.Templates() {
-		if t.Routes[0].String() != rollup.DefaultRoute {
+		if t.Routes[0].String() != route.Default {
 			b.WriteString(targetBlock(t) + "\n")
 		}
 	}
@@ -95,7 +95,7 @@ func blocksFor(routes rollup.Routes, writers map[*rollup.Route]string) string {
 }
 
 // sourceBlock returns the block for the documents of a route.
-func sourceBlock(r *rollup.Route, writer string) string {
+func sourceBlock(r *route.Route, writer string) string {
 	path, captures, ok := matchPath(r.Pattern())
 	if !ok {
 		return "    // To write: the rules of its documents, whose names need care.\n"
@@ -141,7 +141,7 @@ func sourceBlock(r *rollup.Route, writer string) string {
 }
 
 // targetBlock returns the block for the documents that hold the totals of a template.
-func targetBlock(t *rollup.Template) string {
+func targetBlock(t *route.Template) string {
 	path, captures, ok := matchPath(t.Segments())
 	if !ok {
 		return "    // To write: the rules of the documents with the totals, whose names need care.\n"
@@ -176,7 +176,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // matchPath returns a path as rules match it, and the names of its captures. It reports false if
 // rules do not take the names as they are.
-func matchPath(path rollup.Path) (match string, captures []string, ok bool) {
+func matchPath(path route.Path) (match string, captures []string, ok bool) {
 	var segments []string
 	for _, s := range path {
 		name := s.Name

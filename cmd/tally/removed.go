@@ -7,18 +7,19 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/sync/errgroup"
 )
 
 // removedTemplates returns the templates of routes that are gone. text has these routes. It is an
 // error if a route that runs still writes to documents of such a template.
-func removedTemplates(routes rollup.Routes, text string) ([]*rollup.Template, error) {
+func removedTemplates(routes route.Routes, text string) ([]*route.Template, error) {
 	if text == "" {
 		return nil, nil
 	}
-	removed, err := rollup.ParseRoutes(text)
+	removed, err := route.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("--removed: %w", err)
 	}
@@ -35,8 +36,8 @@ func removedTemplates(routes rollup.Routes, text string) ([]*rollup.Template, er
 }
 
 // share reports whether a document may be at both paths.
-func share(a, b rollup.Path) bool {
-	return slices.EqualFunc(a, b, func(s, t rollup.Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
+func share(a, b route.Path) bool {
+	return slices.EqualFunc(a, b, func(s, t route.Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
 }
 
 // removedPage is how many documents are read at once.
@@ -49,7 +50,7 @@ var errMeanwhile = errors.New("documents were written meanwhile, and keep their 
 // and the field tally that their routes left. Unless it is a dry run, withdraw takes these away,
 // and deletes a document of Tally's own that holds nothing else. It returns how many documents it
 // found, without those that somebody wrote meanwhile: they keep their totals.
-func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
+func withdraw(ctx context.Context, s *session, templates []*route.Template, dryRun bool, concurrency int) (int, error) {
 	done, refused := 0, 0
 	for _, template := range templates {
 		next := ""
@@ -58,7 +59,7 @@ func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dry
 			if err != nil {
 				return done, fmt.Errorf("finding the documents %s: %w", template, err)
 			}
-			isNone := func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() }
+			isNone := func(f rollup.FoundCounter) bool { return f.RollUp.Tally.AsOf.IsZero() }
 			left := slices.DeleteFunc(page.Found, isNone)
 
 			conflicts := 0
@@ -86,7 +87,7 @@ func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dry
 
 // remove takes away what Tally wrote into documents. It returns how many it left as they were,
 // because somebody had written them meanwhile.
-func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Found, concurrency int) (refused int, err error) {
+func remove(ctx context.Context, store *firestorestore.Store, found []rollup.FoundCounter, concurrency int) (refused int, err error) {
 	var conflicts atomic.Int64
 	var work errgroup.Group
 	work.SetLimit(concurrency)
@@ -107,7 +108,7 @@ func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Fou
 // allFormer returns the roll-up of a document that is to lose everything of Tally's. Store.Remove
 // takes away the template's totals and the former ones. So allFormer lists all other totals that
 // Tally ever kept there as former.
-func allFormer(f rollup.Found) rollup.RollUp {
+func allFormer(f rollup.FoundCounter) rollup.RollUp {
 	r, names := f.RollUp, f.Counter.Template.Totals()
 	r.Tally.Former = slices.DeleteFunc(slices.Concat(r.Tally.Former, r.Tally.Totals), func(name string) bool { return slices.Contains(names, name) })
 	slices.Sort(r.Tally.Former)

@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+	"github.com/firestore-tally/tally/internal/cloud/app"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 )
 
 // Functions that only BenchmarkRollUpOnWrite calls: Tally's with the default cadence, and one that
