@@ -126,7 +126,7 @@ func TestTour(t *testing.T) {
 
 		for name := range allowed {
 			onlyTests := strings.HasPrefix(name, "internal/test/") || strings.HasPrefix(name, "e2e") || strings.HasPrefix(name, "docs")
-			if name == "." || name == "clients/web" || onlyTests && !page.tests {
+			if name == "." || onlyTests && !page.tests {
 				continue
 			}
 			room := regexp.MustCompile(`\b` + regexp.QuoteMeta(path.Base(name)) + `\b`)

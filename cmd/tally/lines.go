@@ -91,8 +91,11 @@ func (l *lines) add(t time.Time, text string) {
 	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
 
-// logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes
-// it. A process may write other text, too, such as the reason of its crash.
+// leftOut is what the functions log about malformed values, for the app's own documents, too.
+const leftOut = "shards left out of the sum"
+
+// logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes it. A
+// process may write other text, too, such as the reason of its crash.
 func (l *lines) logged(line []byte) {
 	var record map[string]any
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -113,6 +116,13 @@ func (l *lines) logged(line []byte) {
 		return
 	}
 
+	named, has := record["shards"]
+	if message == leftOut && has { // they may be orders, which nobody calls shards
+		summed := l.summed(fmt.Sprint(record["counter"]))
+		message = summed + strings.TrimPrefix(leftOut, "shards")
+		delete(record, "shards")
+		record[summed] = named
+	}
 	text, about := worded(message, severity, record)
 	wanted := l.all || l.first(about)
 	if wanted {
