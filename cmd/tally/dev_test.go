@@ -94,7 +94,7 @@ func TestDev(t *testing.T) {
 	add := func(n int) {
 		t.Helper()
 		out.increment("(default)", "counters/likes/shards/0", "count", http.StatusOK)
-		out.await(fmt.Sprintf("rollups/likes  count %d  1 shards  as of ", n))
+		out.await(fmt.Sprintf("rollups/likes  count %d  1 shard  as of ", n))
 	}
 	add(1)
 	// The dashboard knows what the functions do. An audit may have written too.
@@ -182,18 +182,18 @@ func TestDevTakesChangedSettings(t *testing.T) {
 			out.await("Add 1 from here")
 			add := func(shard, field string) { t.Helper(); out.increment("(default)", shard, field, http.StatusOK) }
 			add("counters/likes/shards/0", "count")
-			out.await("  rollups/likes  count 1  1 shards")
+			out.await("  rollups/likes  count 1  1 shard")
 			add("pages/home/shards/0", "views")
 
 			settings("routes: |\n" + counters + "  pages/{page} -> x : views\n")
 			out.await("/tally.yaml:3:19: \"x\" names a collection")
 			add("counters/likes/shards/0", "count")
-			out.await("  rollups/likes  count 2  1 shards")
+			out.await("  rollups/likes  count 2  1 shard")
 			settings("# both\nroutes: |\n" + pages + counters)
 			out.await("tally.yaml changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date\n")
-			out.await("  page_totals/home  views 1  1 shards")
+			out.await("  page_totals/home  views 1  1 shard")
 			add("counters/likes/shards/0", "count")
-			out.await("  rollups/likes  count 3  1 shards")
+			out.await("  rollups/likes  count 3  1 shard")
 			add("pages/home/shards/1", "views")
 			out.await("  page_totals/home  views 2  2 shards")
 			out.readDashboard(func(read string) bool {
@@ -272,12 +272,12 @@ func TestDevRoutes(t *testing.T) {
 		"TALLY_ROUTES=posts/{p}/shards/{s} -> rollups/{p} : likes; counters/{c}/shards/{s} -> totals/{c} : count; pages/{p}/shards/{s} -> page_totals/{p} : views : every 1s"}, "--every=2s")
 	for n := 1; n <= 2; n++ {
 		out.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
-		out.await(fmt.Sprintf("  page_totals/home  views %d  1 shards  as of ", n))
+		out.await(fmt.Sprintf("  page_totals/home  views %d  1 shard  as of ", n))
 	}
 	out.increment("(default)", "counters/c/shards/0", "count", http.StatusOK)
-	out.await("  totals/c  count 1  1 shards  as of ")
+	out.await("  totals/c  count 1  1 shard  as of ")
 	out.increment("other", "counters/c/shards/0", "count", http.StatusOK)
-	out.await("  other: totals/c  count 1  1 shards  as of ")
+	out.await("  other: totals/c  count 1  1 shard  as of ")
 	events := regexp.MustCompile(`<dd id="events">[2-9]`)
 	if read := out.readDashboard(events.MatchString); events.FindString(read) != `<dd id="events">2` {
 		t.Errorf("there were more events than two: %s", read)
@@ -327,13 +327,13 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 			}
 
 			write("orders/1", order("a", 5))
-			out.await("  shops/a  orders 1  revenue 5  1 documents  as of ")
-			out.await("  users/ann  orders 1  1 documents  as of ")
+			out.await("  shops/a  orders 1  revenue 5  1 document  as of ")
+			out.await("  users/ann  orders 1  1 document  as of ")
 			write("orders/1", order("b", 5))
 			out.await("  shops/a  orders 0  revenue 0  0 documents  as of ")
-			out.await("  shops/b  orders 1  revenue 5  1 documents  as of ")
+			out.await("  shops/b  orders 1  revenue 5  1 document  as of ")
 			write("orders/1", order("b", 7))
-			out.await("  shops/b  orders 1  revenue 7  1 documents  as of ")
+			out.await("  shops/b  orders 1  revenue 7  1 document  as of ")
 			if _, err := client.Doc("orders/1").Delete(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -476,7 +476,7 @@ func TestDevInterruptedInTick(t *testing.T) {
 	out := c.follow(t)
 	out.await("Add 1 from here")
 	out.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
-	out.await("  page_totals/home  views 1  1 shards  as of ")
+	out.await("  page_totals/home  views 1  1 shard  as of ")
 
 	said := out.read.Len()
 	if err := syscall.Kill(-c.Process.Pid, syscall.SIGINT); err != nil {

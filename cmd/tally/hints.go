@@ -183,7 +183,7 @@ func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Tota
 // unsummed tells of a shard that has numbers, and none that its route sums.
 func (h *hints) unsummed(route *rollup.Route, path string, fields map[string]any) {
 	names, _, totals := numbers(fields)
-	if !hasShards(route) || names == nil || hasAny(fields, route.Fields()) {
+	if !route.HasShards() || names == nil || hasAny(fields, route.Fields()) {
 		return
 	}
 	first := h.first("fields", route, names)
