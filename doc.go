@@ -8,48 +8,59 @@
 //	app ◀──listen──── rollups/{c} ◀───────────── paced, one write per cadence ──────────┤
 //	                              Cloud Scheduler ──HTTP (OIDC)──▶ RollUpOnSchedule ───┘
 //
-// The functions are registered with the functions framework when the package is imported; nothing
-// else happens until a request comes.
+// The functions are registered with the functions framework when the package is imported. On Cloud
+// Run the configuration is read then, too. Nothing else happens until a request comes.
 //
-// The functions, from the bottom up:
+// # What is deployed
+//
+// The packages of the functions, from the bottom up:
 //
 //   - internal/document has the names of the documents and fields that Tally keeps, and encodes the
 //     map tally of a roll-up document. internal/value is what a total can be.
-//   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens,
-//     the audit. It imports only the standard library and those two.
-//   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore. The
-//     second one begins with what one must know of Firestore. internal/storetest is the suite that
-//     both pass.
-//   - internal/config reads what the functions take from their environment, and computes how much
-//     time and how many reads they have.
-//   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills;
-//     internal/telemetry records and exports metrics and spans.
-//   - internal/app is what both functions run. It wires the others together, logs, and decides how
-//     an event is answered.
+//   - rollup/route is the language of routes, which say which documents make which totals.
+//   - rollup is the engine: the roll-up, the coalescer that bounds how often it happens, and the
+//     audit. It imports only the standard library and the packages above.
+//   - internal/cloud/firestorestore is the engine's store on Firestore. It begins with what one
+//     must know of Firestore.
+//   - internal/cloud/config reads what the functions take from their environment, and computes how
+//     much time and how many reads they have.
+//   - internal/cloud/trigger decodes Firestore's events. internal/cloud/billing counts what
+//     Firestore bills. internal/cloud/telemetry records and exports metrics and spans.
+//   - internal/cloud/app is what both functions run. It wires the others together, logs, and
+//     decides how an event is answered.
 //
-// Beside them, shards is for Go servers: it creates, increments and reads counters. It does not
-// import rollup. The two agree only on the documents. clients/web does the same for browsers.
+// Package shards is for Go servers: it creates, increments and reads counters. It does not import
+// rollup. The two agree only on the documents. clients/web does the same for browsers.
 //
-// The command line:
+// # What serves the command line
 //
 //   - cmd/tally parses, calls and prints.
-//   - internal/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and indexes.
-//   - internal/deploy is what a deployment consists of, and the gcloud commands or the Terraform
-//     configuration that make it so; internal/doctor reads what is deployed and judges it.
-//   - internal/dashboard shows all counters live on a page; tally dev and tally dashboard serve it.
-//   - internal/migration takes over the counters of Firebase's firestore-counter extension.
-//   - internal/local runs all of it on one machine: emulator is Google's own Firestore emulator,
-//     eventrelay delivers its events as Eventarc does, framework runs a functions process, and
-//     freeport gives ports to all of them.
-//   - internal/trial tries the functions that are deployed in a project. There and on one machine,
-//     internal/lag tells how long after a write a listener sees a roll-up that covers it.
+//   - internal/tool/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and
+//     indexes.
+//   - internal/tool/deploy is what a deployment consists of, and makes it so. internal/tool/doctor
+//     reads what is deployed and judges it.
+//   - internal/tool/dashboard shows all counters live on a page. tally dev and tally dashboard
+//     serve it.
+//   - internal/tool/migration takes over the counters of Firebase's firestore-counter extension.
+//   - internal/tool/local runs all of it on one machine: emulator is Google's own Firestore
+//     emulator, eventrelay delivers its events as Eventarc does, framework runs a functions
+//     process, and freeport gives ports to all of them.
+//   - internal/tool/trial tries the functions that are deployed in a project. There and on one
+//     machine, internal/tool/lag tells how long after a write a listener sees a roll-up that covers
+//     it.
+//
+// # What only tests use
+//
+//   - internal/test/memstore is the engine's store in memory. internal/test/storetest is the suite
+//     that both stores pass.
+//   - internal/test/emulatortest gives each package's tests an emulator. Its command share gives
+//     many packages one.
+//   - internal/test/googletest stands in for Google's APIs of deployments.
+//   - internal/test/needs says what the tests need of a machine.
 //
 // The tests of one package are in it. Those that span packages are in e2e. There processes are
 // killed and frozen, and Firestore pauses, fails and is far away. e2e/apps runs the ways in which
-// apps keep counters, e2e/rules attacks the security rules, e2e/bench measures, e2e/googletest
-// stands in for Google's APIs of deployments. emulatortest gives each package's tests an emulator,
-// its command share gives many packages one, and internal/needs says what the tests need of a
-// machine.
+// apps keep counters, e2e/rules attacks the security rules, and e2e/bench measures.
 //
 // docs holds the pages, with tests that compare them with the code; docs/test runs what they show,
 // of which likes is the Go. The pages in docs/design say how the parts work together, and why it is

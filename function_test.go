@@ -19,13 +19,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/cloud/app"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/internal/local/framework"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
 )
 
 // The registered functions, end to end: Google's emulator makes the events, the relay delivers them
@@ -37,7 +37,14 @@ var project = fmt.Sprintf("demo-function-%d", os.Getpid())
 
 var server string // the address of the functions framework
 
+// onlyStarts is a variable of the processes of TestMisconfigured, which end once they have started.
+const onlyStarts = "TALLY_TEST_ONLY_STARTS"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(onlyStarts) != "" {
+		return
+	}
+
 	service = app.New(func() []string {
 		return []string{"GOOGLE_CLOUD_PROJECT=" + project, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other", firestorestore.EmulatorHost + "=" + os.Getenv(firestorestore.EmulatorHost)}
 	}, os.Stderr)
@@ -142,22 +149,25 @@ func TestRollUpOnSchedule(t *testing.T) {
 	wantRollUp(t, client, "visits", committed, 5)
 }
 
-// A process of Cloud Run whose configuration cannot be read ends at its start, and says why.
+// A function's process on Cloud Run whose configuration cannot be read ends at its start, and says
+// why. The command tally, which imports the functions, may run in any service.
 func TestMisconfigured(t *testing.T) {
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		name, service, routes string
-		status                int
+		name, service, target, routes string
+		status                        int
 	}{
-		{"Cloud Run, and routes that are wrong", "tally-on-write", "counters", 1},
-		{"Cloud Run", "tally-on-write", "", 0},
-		{"another place, where the first request says it", "", "counters", 0},
+		{"Cloud Run, and routes that are wrong", "tally-on-write", "RollUpOnWrite", "counters", 1},
+		{"Cloud Run", "tally-on-write", "RollUpOnWrite", "", 0},
+		{"another place, where the first request says it", "", "RollUpOnWrite", "counters", 0},
+		{"tally in a service of somebody's own", "ci-runner", "", "counters", 0},
 	} {
-		c := exec.CommandContext(t.Context(), executable, "-test.run=^$")
-		c.Env = append(os.Environ(), "K_SERVICE="+test.service, "TALLY_ROUTES="+test.routes, "GOOGLE_CLOUD_PROJECT="+project)
+		c := exec.CommandContext(t.Context(), executable)
+		c.Env = append(os.Environ(), onlyStarts+"=1", "K_SERVICE="+test.service, "FUNCTION_TARGET="+test.target,
+			"TALLY_ROUTES="+test.routes, "GOOGLE_CLOUD_PROJECT="+project)
 		out, err := c.CombinedOutput()
 		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
-	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/cloud/app"
 )
 
 // RollUpOnWrite is registered as an HTTP function, and takes the CloudEvent out of the request
@@ -14,16 +14,21 @@ import (
 // it (https://github.com/cloudevents/sdk-go/issues/1224). Tally holds events for seconds, so it
 // would soon meet that.
 //
-// On Cloud Run, which sets K_SERVICE, init also reads the configuration, and ends the process if
+// In a function's process on Cloud Run, init also reads the configuration, and ends the process if
 // that is wrong. The revision then never gets ready, and the one before keeps the traffic. It must
-// be init, because the main function is Google's: the buildpack writes it.
+// be init, because the main function is Google's: the buildpack writes it. This is the only init in
+// Tally that does more than register names.
 func init() {
 	functions.HTTP("RollUpOnWrite", RollUpOnWrite)
 	functions.HTTP("RollUpOnSchedule", RollUpOnSchedule)
 
-	if os.Getenv("K_SERVICE") == "" {
+	// Cloud Run sets the first variable in each of its services, and the buildpack the second one
+	// where a function is served. The command tally may run in a service of somebody's own.
+	deployed := os.Getenv("K_SERVICE") != "" && os.Getenv("FUNCTION_TARGET") != ""
+	if !deployed {
 		return
 	}
+
 	err := service.Configure()
 	if err != nil { // it is logged
 		os.Exit(1)

@@ -20,53 +20,52 @@ const module = "github.com/firestore-tally/tally"
 // down only. A package that is not listed may not exist.
 var allowed = map[string][]string{
 	// The functions.
-	".":                       {"internal/app"},
-	"internal/app":            {"internal/billing", "internal/config", "internal/document", "internal/firestorestore", "internal/telemetry", "internal/trigger", "rollup"},
-	"internal/telemetry":      {"internal/config", "rollup"},
-	"internal/firestorestore": {"internal/document", "internal/value", "rollup"},
-	"internal/trigger":        {"internal/document"},
-	"internal/billing":        {},
-	"internal/config":         {"rollup"},
-	"rollup":                  {"internal/document", "internal/value"},
-	"internal/value":          {},
-	"internal/document":       {},
+	".":                             {"internal/cloud/app"},
+	"internal/cloud/app":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
+	"internal/cloud/telemetry":      {"internal/cloud/config", "rollup"},
+	"internal/cloud/firestorestore": {"internal/document", "internal/value", "rollup", "rollup/route"},
+	"internal/cloud/trigger":        {"internal/document"},
+	"internal/cloud/billing":        {},
+	"internal/cloud/config":         {"rollup", "rollup/route"},
+	"rollup":                        {"internal/document", "internal/value", "rollup/route"},
+	"rollup/route":                  {"internal/document", "internal/value"},
+	"internal/value":                {},
+	"internal/document":             {},
 
 	// Go servers.
 	"shards": {"internal/document", "internal/value"},
 
 	// The command line.
-	"cmd/tally": {".", "clients/web", "internal/appfolder", "internal/billing", "internal/config", "internal/dashboard", "internal/deploy", "internal/doctor", "internal/document",
-		"internal/firestorestore", "internal/lag", "internal/local", "internal/local/emulator", "internal/local/freeport", "internal/migration", "internal/trial", "internal/value", "rollup", "shards"},
-	"clients/web":        {},
-	"internal/doctor":    {"internal/appfolder", "internal/config", "internal/deploy", "internal/document", "internal/local/emulator", "rollup"},
-	"internal/deploy":    {"internal/appfolder", "internal/billing", "internal/config", "internal/document", "rollup"},
-	"internal/migration": {"internal/billing", "internal/document", "internal/firestorestore", "internal/value", "rollup", "shards"},
-	"internal/dashboard": {"internal/billing", "internal/document", "internal/value", "rollup"},
-	"internal/appfolder": {},
-	"internal/lag":       {"shards"},
-	"internal/trial":     {"internal/appfolder", "internal/billing", "internal/config", "internal/deploy", "internal/document", "internal/firestorestore", "internal/lag", "rollup", "shards"},
+	"cmd/tally":               {".", "clients/web", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/dashboard", "internal/tool/deploy", "internal/tool/doctor", "internal/tool/lag", "internal/tool/local", "internal/tool/local/emulator", "internal/tool/local/freeport", "internal/tool/migration", "internal/tool/trial", "internal/value", "rollup", "rollup/route", "shards"},
+	"clients/web":             {},
+	"internal/tool/doctor":    {"internal/cloud/config", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "rollup/route"},
+	"internal/tool/deploy":    {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
+	"internal/tool/migration": {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
+	"internal/tool/dashboard": {"internal/cloud/billing", "internal/document", "internal/value", "rollup/route"},
+	"internal/tool/appfolder": {},
+	"internal/tool/lag":       {"shards"},
+	"internal/tool/trial":     {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/lag", "rollup/route", "shards"},
 
 	// What runs on one machine.
-	"internal/local": {"internal/billing", "internal/config", "internal/document", "internal/firestorestore", "internal/lag", "internal/local/emulator", "internal/local/eventrelay",
-		"internal/local/framework", "internal/local/freeport", "rollup", "shards"},
-	"internal/local/emulator":   {"internal/local/freeport"},
-	"internal/local/eventrelay": {"internal/document"},
-	"internal/local/framework":  {"internal/local/freeport"},
-	"internal/local/freeport":   {},
+	"internal/tool/local":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/lag", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "rollup/route", "shards"},
+	"internal/tool/local/emulator":   {"internal/tool/local/freeport"},
+	"internal/tool/local/eventrelay": {"internal/document"},
+	"internal/tool/local/framework":  {"internal/tool/local/freeport"},
+	"internal/tool/local/freeport":   {},
 
 	// Only tests and benchmarks.
-	"e2e":                                  {},
-	"e2e/apps":                             {},
-	"e2e/bench":                            {},
-	"e2e/googletest":                       {"internal/local/emulator/emulatortest", "internal/local/freeport"},
-	"e2e/rules":                            {},
-	"docs":                                 {},
-	"docs/test/likes":                      {"shards"},
-	"internal/local/emulator/emulatortest": {"internal/local/emulator", "internal/needs"},
-	"internal/local/emulator/emulatortest/share": {"internal/local/emulator", "internal/local/emulator/emulatortest"},
-	"internal/memstore":                          {"internal/document", "internal/value", "rollup"},
-	"internal/needs":                             {},
-	"internal/storetest":                         {"internal/document", "internal/value", "rollup"},
+	"docs":                             {},
+	"docs/test/likes":                  {"shards"},
+	"e2e":                              {},
+	"e2e/apps":                         {},
+	"e2e/bench":                        {},
+	"e2e/rules":                        {},
+	"internal/test/emulatortest":       {"internal/test/needs", "internal/tool/local/emulator"},
+	"internal/test/emulatortest/share": {"internal/test/emulatortest", "internal/tool/local/emulator"},
+	"internal/test/googletest":         {"internal/test/emulatortest", "internal/tool/local/freeport"},
+	"internal/test/memstore":           {"internal/document", "rollup", "rollup/route"},
+	"internal/test/needs":              {},
+	"internal/test/storetest":          {},
 }
 
 func TestImports(t *testing.T) {
@@ -137,7 +136,7 @@ func TestFunctionsStaySmall(t *testing.T) {
 	for path := range strings.Lines(string(deps)) {
 		path = strings.TrimSpace(path)
 		for _, heavy := range []string{"cloud.google.com/go/functions/apiv2", "cloud.google.com/go/scheduler", "cloud.google.com/go/firestore/apiv1/admin", "cloud.google.com/go/run", "cloud.google.com/go/eventarc",
-			"github.com/spf13/cobra", "github.com/firestore-tally/tally/internal/deploy", "github.com/firestore-tally/tally/internal/doctor"} {
+			"github.com/spf13/cobra", "github.com/firestore-tally/tally/internal/tool/deploy", "github.com/firestore-tally/tally/internal/tool/doctor"} {
 			if strings.HasPrefix(path, heavy) {
 				t.Errorf("the functions import %s", path)
 			}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 var (
@@ -159,7 +159,7 @@ func TestRoutes(t *testing.T) {
 
 		found += len(routes)
 		for _, r := range routes {
-			if _, err := rollup.ParseRoutes(r); err != nil {
+			if _, err := route.Parse(r); err != nil {
 				t.Errorf("%s: %v", page, err)
 			}
 		}

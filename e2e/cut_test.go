@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"golang.org/x/sys/unix"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )

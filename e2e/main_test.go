@@ -15,11 +15,11 @@ import (
 	"testing"
 
 	_ "github.com/firestore-tally/tally" // registers the functions
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/internal/local/framework"
-	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 )
 
 var (

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/framework"
-	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 )
 
 // A process is a functions process, or one after another in the same place, behind its own proxy.

@@ -17,10 +17,10 @@ import (
 	"testing"
 
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/internal/deploy"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -42,7 +42,7 @@ func TestUploadLeavesOutTheRest(t *testing.T) {
 	files := uploaded(t, clone)
 	dir := t.TempDir()
 	copyFiles(t, clone, append([]string{".gcloudignore"}, files...), dir)
-	folders := []string{".git", "cmd/tally", "deploy", ".terraform", "internal/doctor", "node_modules/firebase"}
+	folders := []string{".git", "cmd/tally", "deploy", ".terraform", "internal/tool/doctor", "node_modules/firebase"}
 	for _, file := range files {
 		folders = append(folders, path.Dir(file), path.Join(path.Dir(file), "testdata"))
 	}

@@ -18,10 +18,10 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -140,7 +140,7 @@ func (w *world) add(adjust func(*proxy), routes, binary string, env ...string) *
 // environ is the environment of a functions process that reaches Firestore at addr.
 func (w *world) environ(routes, addr string) []string {
 	return []string{
-		"FIRESTORE_EMULATOR_HOST=" + addr, "GOOGLE_CLOUD_PROJECT=" + w.project, "TALLY_ROUTES=" + cmp.Or(routes, rollup.DefaultRoute),
+		"FIRESTORE_EMULATOR_HOST=" + addr, "GOOGLE_CLOUD_PROJECT=" + w.project, "TALLY_ROUTES=" + cmp.Or(routes, route.Default),
 		"TALLY_CADENCE=" + cadence.String(), "TALLY_HOLD_LIMIT=" + holdLimit.String(), "TALLY_LOG_LEVEL=WARN",
 	}
 }
@@ -148,7 +148,7 @@ func (w *world) environ(routes, addr string) []string {
 // triggerAll has events come of every source of the routes.
 func (w *world) triggerAll(routes string) {
 	w.t.Helper()
-	all, err := rollup.ParseRoutes(cmp.Or(routes, rollup.DefaultRoute))
+	all, err := route.Parse(cmp.Or(routes, route.Default))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // AuditOptions configure an audit.
@@ -148,7 +150,7 @@ const (
 // read ends its walk; the other walks go on, and the next audit tries that page again. The error
 // joins the failures of pages and of the cursor, the reason why ctx ended, and how many counters
 // failed. The report is valid even with an error.
-func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
+func Audit(ctx context.Context, store AuditStore, routes route.Routes, o AuditOptions) (Report, error) {
 	a := &audit{
 		roller: newRoller(store, o.Options),
 		o:      o,
@@ -168,7 +170,7 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 		return a.report, err
 	}
 
-	byRollUps, byShards := routes.walks(store)
+	byRollUps, byShards := walksOf(routes, store)
 	a.walkAll(ctx, byRollUps, 0, rollUpsShare)
 	a.walkAll(ctx, byShards, len(byRollUps), 1)
 	a.doubts.Wait()
@@ -192,7 +194,7 @@ type audit struct {
 	roller
 	o      AuditOptions
 	store  AuditStore
-	routes Routes
+	routes route.Routes
 	began  time.Time
 	enough time.Time // no counter is begun after it; zero: no bound
 	slots  chan struct{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -145,7 +146,7 @@ func TestAuditsOverlapWithTheTrigger(t *testing.T) {
 		for i := range 500 {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, rollup.Concern{Counter: likes}); err != nil {
+				if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -257,7 +258,7 @@ func TestAuditOfBusyCounter(t *testing.T) {
 
 func TestAuditKeepsFirstErrorsAndAllRoutes(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : count; x/{c}/shards/{s} -> y/{c} : likes, views")
+		routes, err := route.Parse("counters/{c}/shards/{s} -> rollups/{c} : count; x/{c}/shards/{s} -> y/{c} : likes, views")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A groupStore answers as Firestore may answer a lone read of the roll-up: as of the last commit in
@@ -26,14 +27,14 @@ type groupStore struct {
 }
 
 // commit is a commit in the roll-ups' group.
-func (g *groupStore) commit(c rollup.Counter) time.Time {
+func (g *groupStore) commit(c route.Counter) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last, _ = g.Store.View(context.Background(), c)
 	return g.last.ReadTime()
 }
 
-func (g *groupStore) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (g *groupStore) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	time.Sleep(10 * time.Millisecond)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,7 +53,7 @@ type groupSnapshot struct {
 
 func (v groupSnapshot) RollUp() rollup.RollUp { return v.now.RollUp() }
 
-func (g *groupStore) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (g *groupStore) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	time.Sleep(10 * time.Millisecond)
 	if err := g.Store.Write(ctx, c, r); err != nil {
 		return err
@@ -164,7 +165,7 @@ func beltUnderNoise(t *testing.T, noise float64) {
 			time.Sleep(20 * time.Millisecond)
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), hold)
-				ending, err := c.Changed(ctx, rollup.Event{ID: fmt.Sprint(n), UpdateTime: at}, rollup.Concern{Counter: likes})
+				ending, err := c.Changed(ctx, rollup.Event{ID: fmt.Sprint(n), UpdateTime: at}, route.Concern{Counter: likes})
 				cancel()
 				if err == nil {
 					mu.Lock()

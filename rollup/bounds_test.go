@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -161,7 +162,7 @@ func TestAuditWithFewReads(t *testing.T) {
 				t.Fatalf("not complete after %d ticks", tick-1)
 			}
 			var pages atomic.Int64
-			store := hooked{AuditStore: traced{w.store, w}, page: func(by, *rollup.Template, string) error {
+			store := hooked{AuditStore: traced{w.store, w}, page: func(by, *route.Template, string) error {
 				pages.Add(1)
 				return nil
 			}}
@@ -272,7 +273,7 @@ func TestAuditOfOtherRoutes(t *testing.T) {
 		if report, err := w.audit(o); report.Complete || err != nil {
 			t.Fatalf("%+v, %v", report, err)
 		}
-		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : n; " + rollup.DefaultRoute)
+		routes, err := route.Parse("a/{a}/b/{b} -> c/{a} : n; " + route.Default)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,27 +303,27 @@ func (c *cutter) call() {
 	time.Sleep(300 * time.Millisecond)
 }
 
-func (c *cutter) View(ctx context.Context, counter rollup.Counter) (rollup.Snapshot, error) {
+func (c *cutter) View(ctx context.Context, counter route.Counter) (rollup.Snapshot, error) {
 	c.call()
 	return c.Store.View(ctx, counter)
 }
 
-func (c *cutter) Write(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
+func (c *cutter) Write(ctx context.Context, counter route.Counter, r rollup.RollUp) error {
 	c.call()
 	return c.Store.Write(ctx, counter, r)
 }
 
-func (c *cutter) Remove(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
+func (c *cutter) Remove(ctx context.Context, counter route.Counter, r rollup.RollUp) error {
 	c.call()
 	return c.Store.Remove(ctx, counter, r)
 }
 
-func (c *cutter) Sources(ctx context.Context, counter rollup.Counter) rollup.Snapshot {
+func (c *cutter) Sources(ctx context.Context, counter route.Counter) rollup.Snapshot {
 	c.call()
 	return c.Store.Sources(ctx, counter)
 }
 
-func (c *cutter) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (c *cutter) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	c.call()
 	return c.Store.Missing(ctx, r, from, limit)
 }

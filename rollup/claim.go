@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // took returns how long the last sum took, but at most Options.Timeout, which ends a sum.
@@ -22,7 +23,7 @@ const claimReads = 5
 // back-offs keep the instances apart.
 func (c *Coalescer) slow(l *look) bool {
 	reads := l.rollUp.Tally.NumShards
-	readsEach := slices.ContainsFunc(l.counter.Template.Routes, func(r *Route) bool { return r.Documents })
+	readsEach := slices.ContainsFunc(l.counter.Template.Routes, func(r *route.Route) bool { return r.Documents })
 	if !readsEach {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 var slowTable = flag.Bool("slow.table", false, "print what TestSlowSums measures as a table")
@@ -211,7 +212,7 @@ func TestAuditMeetsClaims(t *testing.T) {
 // A route that has each shard read bills each, so that a claim is worth it for few, too.
 func TestClaimOfDocuments(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		each := mustCounter(rollup.DefaultRoute+" : documents", "counters/likes/shards")
+		each := mustCounter(route.Default+" : documents", "counters/likes/shards")
 		w.putClaim(w.putSlow(5, time.Second))
 		began := time.Now()
 		w.acknowledged(w.deliverOf(hold, w.paced(cadence, 5, 0), each, rollup.Event{ID: "event"}))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Concurrency is how many events a process should serve at once. It is the most that Cloud Run
@@ -109,7 +111,7 @@ type entry struct {
 // that one and gets the same answer. If the copy's own time is up first, it fails alone.
 //
 // The looks and writes that an anchor waits for have the values of the anchor's context.
-func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...Concern) (Ending, error) {
+func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...route.Concern) (Ending, error) {
 	c.mu.Lock()
 	if first := c.deliveries[e.ID]; first != nil {
 		c.mu.Unlock()
@@ -145,7 +147,7 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...Concern) (
 // enter brings an event to a counter. If the event becomes the anchor of a generation, enter
 // returns the generation, and the event must be held for it. If the counter is done with the event,
 // enter returns nil. The mutex is held.
-func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending *Ending) (*counterState, *generation) {
+func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, ending *Ending) (*counterState, *generation) {
 	if concern.Unchanged && c.fresh(e.UpdateTime) {
 		return nil, nil
 	}

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // BenchmarkAbsorb is one event that finds a generation open: of many counters in turn, from many
@@ -19,9 +20,9 @@ import (
 func BenchmarkAbsorb(b *testing.B) {
 	for _, counters := range []int{1, 100, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("counters=%d", counters), func(b *testing.B) {
-			all := make([]rollup.Counter, counters)
+			all := make([]route.Counter, counters)
 			for i := range all {
-				all[i] = mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", i))
+				all[i] = mustCounter(route.Default, fmt.Sprintf("counters/%d/shards", i))
 			}
 			c := openGenerations(b, all)
 			for _, goroutines := range []int{1, 2, 4, 8, 16} {
@@ -31,7 +32,7 @@ func BenchmarkAbsorb(b *testing.B) {
 	}
 }
 
-func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []rollup.Counter, goroutines int) {
+func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []route.Counter, goroutines int) {
 	ids := make([]string, 1024)
 	for i := range ids {
 		ids[i] = eventID(i)
@@ -44,7 +45,7 @@ func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []rollup.Counte
 		work.Go(func() {
 			// 7919 is prime, so that each goroutine comes by every counter, and not in their order.
 			for i, n := g, g*len(counters)/goroutines; i < b.N; i, n = i+goroutines, (n+7919)%len(counters) {
-				if _, err := c.Changed(ctx, rollup.Event{ID: ids[i%len(ids)]}, rollup.Concern{Counter: counters[n]}); err != nil {
+				if _, err := c.Changed(ctx, rollup.Event{ID: ids[i%len(ids)]}, route.Concern{Counter: counters[n]}); err != nil {
 					b.Error(err)
 					return
 				}
@@ -59,7 +60,7 @@ func eventID(n int) string { return fmt.Sprintf("96bc57ab-f152-4422-8432-%012d",
 
 // openGenerations returns a coalescer that has a generation open of each counter, until the
 // benchmark ends.
-func openGenerations(b *testing.B, counters []rollup.Counter) *rollup.Coalescer {
+func openGenerations(b *testing.B, counters []route.Counter) *rollup.Coalescer {
 	store := &stuck{entered: make(chan struct{}), release: make(chan struct{})}
 	c := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	// The first anchors' generations close as the looks begin. Those anchors are not needed any
@@ -81,13 +82,13 @@ func openGenerations(b *testing.B, counters []rollup.Counter) *rollup.Coalescer 
 }
 
 // holdAnchors sends an event of each counter and returns when all are held, and how to let them go.
-func holdAnchors(b *testing.B, c *rollup.Coalescer, counters []rollup.Counter, id int) (release func()) {
+func holdAnchors(b *testing.B, c *rollup.Coalescer, counters []route.Counter, id int) (release func()) {
 	ctx, cancel := context.WithCancel(b.Context())
 	held := make(chan struct{})
 	var all sync.WaitGroup
 	for n, counter := range counters {
 		all.Go(func() {
-			_, _ = c.Changed(anchored{ctx, held}, rollup.Event{ID: eventID(id + n)}, rollup.Concern{Counter: counter})
+			_, _ = c.Changed(anchored{ctx, held}, rollup.Event{ID: eventID(id + n)}, route.Concern{Counter: counter})
 		})
 	}
 	for range counters {
@@ -116,7 +117,7 @@ type stuck struct {
 	entered, release chan struct{}
 }
 
-func (s *stuck) View(context.Context, rollup.Counter) (rollup.Snapshot, error) {
+func (s *stuck) View(context.Context, route.Counter) (rollup.Snapshot, error) {
 	s.entered <- struct{}{}
 	<-s.release
 	return nil, errors.New("released")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 func TestLoneEventIsRolledUpAtOnce(t *testing.T) {
@@ -30,7 +31,7 @@ func TestBurstIsRolledUpAtMostThrice(t *testing.T) {
 		for i := range 1000 {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, rollup.Concern{Counter: likes}); err != nil {
+				if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -241,8 +242,8 @@ func TestEarlierRollUpReleasesNothing(t *testing.T) {
 func TestIdleCounterIsForgotten(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		for i := range 100 {
-			counter := mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", i))
-			if _, err := c.Changed(w.t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: counter}); err != nil {
+			counter := mustCounter(route.Default, fmt.Sprintf("counters/%d/shards", i))
+			if _, err := c.Changed(w.t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: counter}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -279,7 +280,7 @@ func TestManyInstances(t *testing.T) {
 		for i := range seconds * perSecond {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := coalescers[i*7%instances].Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, rollup.Concern{Counter: likes}); err != nil {
+				if _, err := coalescers[i*7%instances].Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, route.Concern{Counter: likes}); err != nil {
 					t.Error(err)
 				}
 			})

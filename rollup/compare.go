@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // examine compares a counter with its shards, acts on that, and counts the outcome in the report.
@@ -132,7 +134,7 @@ func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, ri
 
 // try takes one look, and does what the look asks for. After an error the counter may be tried
 // again when the time due has passed.
-func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
+func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did action, l look, due time.Duration, err error) {
 	looking, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 

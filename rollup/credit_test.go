@@ -10,6 +10,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // paced returns an instance's coalescer of another pace than the world's.
@@ -420,7 +421,7 @@ func TestPacedUntil(t *testing.T) {
 // A tick paces a route by what it says, also when that is less than the cadence of events.
 func TestTickPacesByItsRoute(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes(rollup.DefaultRoute + " : every 1s")
+		routes, err := route.Parse(route.Default + " : every 1s")
 		if err != nil {
 			t.Fatal(err)
 		}

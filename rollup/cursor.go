@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // walkPage is how many counters are found at a time, at most. It bounds the memory of an audit.
@@ -14,16 +16,16 @@ const walkPage = 100
 // A walk goes through the counters of a template by their roll-ups, or through those of a route by
 // their shards.
 type walk struct {
-	template *Template
+	template *route.Template
 	what     string // that it goes through
 	find     func(ctx context.Context, from string, limit int) (Page, error)
 }
 
-// walks returns the walks of the roll-ups, one for each template, and the walks of the shards, one
-// for each route. The former find the counters whose roll-up has a tally, and the latter find the
-// others. So all of them together find each counter once.
-func (rs Routes) walks(store AuditStore) (byRollUps, byShards []walk) {
-	for _, t := range rs.Templates() {
+// walksOf returns the walks of the roll-ups, one for each template, and the walks of the shards,
+// one for each route. The former find the counters whose roll-up has a tally, and the latter find
+// the others. So all of them together find each counter once.
+func walksOf(routes route.Routes, store AuditStore) (byRollUps, byShards []walk) {
+	for _, t := range routes.Templates() {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
 			page, err := store.RollUps(ctx, t, from, limit)
 			page.Found = slices.DeleteFunc(page.Found, func(f Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
@@ -32,7 +34,7 @@ func (rs Routes) walks(store AuditStore) (byRollUps, byShards []walk) {
 		byRollUps = append(byRollUps, walk{t, "roll-ups of " + t.String(), find})
 	}
 
-	for _, r := range rs {
+	for _, r := range routes {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
 			return store.Missing(ctx, r, from, limit)
 		}
@@ -96,7 +98,7 @@ func (c *Cursor) completed(at time.Time) {
 
 // on returns the cursor from which to walk the routes. If c belongs to other routes, all walks
 // begin anew.
-func (c Cursor) on(routes Routes) Cursor {
+func (c Cursor) on(routes route.Routes) Cursor {
 	places := len(routes.Templates()) + len(routes)
 	if c.Routes != routes.String() || len(c.Places) != places {
 		return Cursor{

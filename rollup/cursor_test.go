@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
 // An audit that cannot find the counters of one route goes on with the others.
 func TestAuditGoesOnAfterARoute(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : n; " + rollup.DefaultRoute)
+		routes, err := route.Parse("a/{a}/b/{b} -> c/{a} : n; " + route.Default)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,10 +32,10 @@ func TestAuditGoesOnAfterARoute(t *testing.T) {
 
 type failingRoute struct {
 	*memstore.Store
-	route *rollup.Route
+	route *route.Route
 }
 
-func (s failingRoute) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s failingRoute) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	if r == s.route {
 		return rollup.Page{}, errors.New("no index")
 	}
@@ -47,7 +48,7 @@ func (s failingRoute) Missing(ctx context.Context, r *rollup.Route, from string,
 func TestFailedPageKeepsItsPlace(t *testing.T) {
 	const n = 250 // for each of three routes; a page holds 100
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute + "; x/{x}/y/{y} -> z/{x} : count")
+		routes, err := route.Parse("a/{a}/b/{b} -> c/{a} : count; " + route.Default + "; x/{x}/y/{y} -> z/{x} : count")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,7 @@ func TestFailedPageKeepsItsPlace(t *testing.T) {
 			w.store.Increment(fmt.Sprintf("counters/new%d/shards/0", i), "count", 1)
 		}
 		failing := true
-		store := hooked{AuditStore: traced{w.store, w}, page: func(_ by, r *rollup.Template, from string) error {
+		store := hooked{AuditStore: traced{w.store, w}, page: func(_ by, r *route.Template, from string) error {
 			if failing && r == routes[1].Template && from != "" {
 				return errors.New("no index")
 			}
@@ -98,12 +99,12 @@ func TestFailedPageKeepsItsPlace(t *testing.T) {
 // A route that is not walked to its end goes on before those that are done begin anew.
 func TestFailedPageAndTooLittleTime(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute)
+		routes, err := route.Parse("a/{a}/b/{b} -> c/{a} : count; " + route.Default)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := w.various(50)
-		store := hooked{AuditStore: traced{w.store, w}, page: func(_ by, r *rollup.Template, _ string) error {
+		store := hooked{AuditStore: traced{w.store, w}, page: func(_ by, r *route.Template, _ string) error {
 			if r == routes[0].Template {
 				return errors.New("no index")
 			}
@@ -158,12 +159,12 @@ func TestCycle(t *testing.T) {
 		w.rollUpElsewhere()
 		const tick = 10 * time.Minute
 		failing := false
-		store := hooked{AuditStore: w.store, page: func(by, *rollup.Template, string) error {
+		store := hooked{AuditStore: w.store, page: func(by, *route.Template, string) error {
 			if failing {
 				return errors.New("no index")
 			}
 			return nil
-		}, view: func(context.Context, rollup.Counter) error { time.Sleep(time.Second); return nil }}
+		}, view: func(context.Context, route.Counter) error { time.Sleep(time.Second); return nil }}
 		began := time.Now()
 		for i, test := range []struct {
 			fails bool
@@ -237,7 +238,7 @@ func TestAuditFromTheFirst(t *testing.T) {
 		w.various(20)
 		o := w.auditOptions()
 		o.FromFirst = true
-		for _, stored := range []rollup.Cursor{{}, {Routes: rollup.DefaultRoute, Places: []rollup.Place{{From: "rollups/9"}}}} {
+		for _, stored := range []rollup.Cursor{{}, {Routes: route.Default, Places: []rollup.Place{{From: "rollups/9"}}}} {
 			if stored.Routes != "" {
 				at, err := w.store.SaveCursor(w.t.Context(), rollup.Auditing, stored)
 				if err != nil {
@@ -263,7 +264,7 @@ func TestCutAuditIsNotComplete(t *testing.T) {
 		for i := range 3 {
 			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
 		}
-		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ rollup.Counter) error { return hang(ctx) }}
+		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ route.Counter) error { return hang(ctx) }}
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 		defer cancel()
 		report, err := rollup.Audit(ctx, store, likes.Template.Routes, w.auditOptions())
@@ -281,7 +282,7 @@ func TestCutDoubtIsNotDone(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.increment(1)
 		looks := 0
-		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ route.Counter) error {
 			if looks++; looks > 1 {
 				return hang(ctx)
 			}
@@ -318,7 +319,7 @@ func TestAuditRemembersSomeDifferences(t *testing.T) {
 // An audit that is killed while a difference waits leaves its walk, of several, before it.
 func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("a/{a}/s/{s} -> r/{a} : n\n" + rollup.DefaultRoute)
+		routes, err := route.Parse("a/{a}/s/{s} -> r/{a} : n\n" + route.Default)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,12 +353,12 @@ func TestCursorHoldsOnItsRoutes(t *testing.T) {
 		places []rollup.Place
 		want   int // counters compared, of ten
 	}{
-		"these":        {rollup.DefaultRoute, []rollup.Place{place, done}, 6},
+		"these":        {route.Default, []rollup.Place{place, done}, 6},
 		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place, done}, 10},
-		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place, done}, 10},
-		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, done, done, done}, 10},
-		"no place":     {rollup.DefaultRoute, nil, 10},
-		"a place more": {rollup.DefaultRoute, []rollup.Place{place, done, done}, 10},
+		"another way":  {route.Default + " : documents", []rollup.Place{place, done}, 10},
+		"more":         {route.Default + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, done, done, done}, 10},
+		"no place":     {route.Default, nil, 10},
+		"a place more": {route.Default, []rollup.Place{place, done, done}, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -381,7 +382,7 @@ func TestCursorHoldsOnItsRoutes(t *testing.T) {
 // it.
 func TestRoutesTakeTurns(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute)
+		routes, err := route.Parse("a/{a}/b/{b} -> c/{a} : count; " + route.Default)
 		if err != nil {
 			t.Fatal(err)
 		}

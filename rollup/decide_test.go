@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup/route"
 	"math"
 	"slices"
 	"testing"
@@ -15,8 +16,8 @@ var (
 	decideBy = mustRoute("counters/{c}/shards/{s} -> rollups/{c} : count : every 30s")
 )
 
-func mustRoute(text string) *Route {
-	routes, err := ParseRoutes(text)
+func mustRoute(text string) *route.Route {
+	routes, err := route.Parse(text)
 	if err != nil {
 		panic(err)
 	}
@@ -57,8 +58,8 @@ func (s state) with(f func(*state)) state {
 
 func (s state) look() *look {
 	l := &look{
-		counter: Counter{Template: decideBy.Template, RollUp: "rollups/c"}, readTime: looked,
-		totals: Totals{Values: map[string]value.Value{"count": s.sum}, Shards: []int64{s.numShards}},
+		counter: route.Counter{Template: decideBy.Template, RollUp: "rollups/c"}, readTime: looked,
+		totals: route.Totals{Values: map[string]value.Value{"count": s.sum}, Shards: []int64{s.numShards}},
 	}
 	if s.none {
 		return l

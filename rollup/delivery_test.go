@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A subscription is the way of events to instances as it is documented, which no emulator enforces:
@@ -352,7 +353,7 @@ func TestIndexedGroup(t *testing.T) {
 		t.Logf("limited: %v; lag p50 %v, p99 %v; %d deliveries failed", limited, s.lag(0.5), s.lag(0.99), s.failures)
 		return s
 	}
-	template := mustCounter(rollup.DefaultRoute, shardsOf(likes)).RollUp
+	template := mustCounter(route.Default, shardsOf(likes)).RollUp
 	group, _, _ := strings.Cut(template, "/")
 	const budget = 2 * time.Second
 	if p99 := serve(indexed(t, group, "tally")).lag(0.99); p99 > budget {

@@ -1,6 +1,6 @@
 // Package rollup is Tally's engine: it decides when and how a counter's shards become its roll-up
 // document. A Store acts for it, on Firestore or in memory. The package imports only the standard
-// library, the names of the documents and the type of their totals.
+// library, the language of routes, the names of the documents and the type of their totals.
 //
 // The pages in docs/design say why the engine is as it is, and docs/design/rules.md says what goes
 // wrong otherwise.
@@ -22,35 +22,10 @@
 // Firestore bills each document that is read. An aggregation query adds up an index on the server,
 // and bills one read for each 1,000 entries.
 //
-// # Routes
+// # Counters
 //
-// A Route says which documents make which totals, and where the roll-up goes that holds them.
-// Routes with one Template make one roll-up. The template says whether the roll-ups are Tally's own
-// documents or the app's, and whether events keep them or a schedule does. This package calls all
-// source documents shards, even if they are the likes of a post. It calls a counter whatever goes
-// into one roll-up.
-//
-// A Total is what an Aggregate makes of a field's values, or how many documents there are. Its
-// Conditions say which documents it takes. The path of a document says to which counter it belongs.
-// If the route has a field By, the text in that field says so instead. Then the document is in a
-// group, and moves to another group when the field changes. Routes of one pattern put a document
-// into several counters.
-//
-//	orders/1  {shop: "a", status: "paid", amount: 5}  ┐  orders/{order} by shop -> shops/{shop} :
-//	orders/2  {shop: "a", status: "new",  amount: 7}  ┤    count() as orders,
-//	orders/3  {shop: "b", status: "paid", amount: 9}  ┘    sum(amount) where status == "paid" as revenue : existing
-//	                │
-//	                ▼
-//	shops/a   {orders: 2, revenue: 5}
-//	shops/b   {orders: 1, revenue: 9}
-//
-// A route's totals are answered by Queries. Totals with the same field and the same conditions
-// share one. Maximum, Minimum, Latest and Earliest have queries of their own. Firestore needs
-// Indexes for them.
-//
-// ParseRoutes reads routes in four steps: a lexer makes tokens of the text, a parser makes nodes of
-// a route's tokens, the nodes are checked and become a Route, and all routes are checked together.
-// It refuses routes by which the functions could trigger themselves, or mix up totals.
+// Package route says which documents make which totals. This package calls all source documents
+// shards, even if they are the likes of a post. It calls a counter whatever goes into one roll-up.
 //
 // # One roll-up
 //

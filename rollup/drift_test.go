@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -67,7 +68,7 @@ func TestBusyCounterDoesNotDrift(t *testing.T) {
 				<-busy.C
 				w.increment(1)
 				all.Go(func() {
-					if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", n)}, rollup.Concern{Counter: likes}); err != nil {
+					if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", n)}, route.Concern{Counter: likes}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -10,12 +10,13 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
 // postRoutes keep two totals in documents of the app's own.
-var postRoutes = func() rollup.Routes {
-	routes, err := rollup.ParseRoutes("posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\nposts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing")
+var postRoutes = func() route.Routes {
+	routes, err := route.Parse("posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\nposts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing")
 	if err != nil {
 		panic(err)
 	}
@@ -32,7 +33,7 @@ func (w *world) like(user string) time.Time {
 
 // unchanged delivers an event of post 7 that may leave its totals as they were.
 func (w *world) unchanged(c *rollup.Coalescer, e rollup.Event, unchanged bool) *delivery {
-	return w.deliverConcerning(hold, c, e, rollup.Concern{Counter: post7, Unchanged: unchanged})
+	return w.deliverConcerning(hold, c, e, route.Concern{Counter: post7, Unchanged: unchanged})
 }
 
 // changed delivers an event of post 7.
@@ -216,7 +217,7 @@ func TestAuditOfExisting(t *testing.T) {
 // An audit makes the roll-up of a counter whose documents are all by its template's second route.
 func TestAuditOfTheSecondRoute(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("posts/{post}/likes/{user} -> totals/{post} : count() as likes\nposts/{post}/comments/{comment} -> totals/{post} : count() as comments")
+		routes, err := route.Parse("posts/{post}/likes/{user} -> totals/{post} : count() as likes\nposts/{post}/comments/{comment} -> totals/{post} : count() as comments")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +241,7 @@ func TestAuditOfTheSecondRoute(t *testing.T) {
 // A tick keeps what is there, and is not kept busy by what is not.
 func TestKeepOfExisting(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes(postRoutes[0].String() + " : every 10s\n" + postRoutes[1].String() + " : every 10s")
+		routes, err := route.Parse(postRoutes[0].String() + " : every 10s\n" + postRoutes[1].String() + " : every 10s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +277,7 @@ func TestPrune(t *testing.T) {
 		w.store.Put("posts/7", map[string]any{"title": "x"})
 		w.like("ann")
 		w.acknowledged(w.changed(c, rollup.Event{ID: "e"}))
-		fewer, err := rollup.ParseRoutes(postRoutes[0].String())
+		fewer, err := route.Parse(postRoutes[0].String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +331,7 @@ func TestAppSetsItsDocument(t *testing.T) {
 // late is kept within a minute.
 func TestKeepOfMissingGroups(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("visits/{visit} by page -> pages/{page} : count() as visits : existing : every 1s")
+		routes, err := route.Parse("visits/{visit} by page -> pages/{page} : count() as visits : existing : every 1s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +347,7 @@ func TestKeepOfMissingGroups(t *testing.T) {
 
 		var mu sync.Mutex
 		looks := make(map[string]int)
-		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c route.Counter) error {
 			mu.Lock()
 			defer mu.Unlock()
 			looks[c.RollUp]++

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // An audit explains a difference by the totals that differ, and by no others.
 func TestAuditExplains(t *testing.T) {
-	routes, err := rollup.ParseRoutes("posts/{post}/ratings/{user} -> posts/{post} : count() as n, stars, average(stars) as rating, maximum(stars) as best, latest(at) as last : existing")
+	routes, err := route.Parse("posts/{post}/ratings/{user} -> posts/{post} : count() as n, stars, average(stars) as rating, maximum(stars) as best, latest(at) as last : existing")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,7 @@
 package rollup
 
+import "github.com/firestore-tally/tally/rollup/route"
+
 // Active returns how many counters the coalescer remembers.
 func (c *Coalescer) Active() int {
 	c.mu.Lock()
@@ -8,7 +10,7 @@ func (c *Coalescer) Active() int {
 }
 
 // Absorbs reports whether an event of the counter would be absorbed now.
-func (c *Coalescer) Absorbs(counter Counter) bool {
+func (c *Coalescer) Absorbs(counter route.Counter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.counters[counter.RollUp]

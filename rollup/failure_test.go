@@ -11,8 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 func TestConflictProvesNothing(t *testing.T) {
@@ -63,7 +64,7 @@ func TestUnknownOutcome(t *testing.T) {
 				w.increment(1)
 				e = &delivery{done: make(chan struct{})}
 				go func() {
-					_, e.err = c.Changed(w.t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: likes})
+					_, e.err = c.Changed(w.t.Context(), rollup.Event{ID: "e"}, route.Concern{Counter: likes})
 					close(e.done)
 				}()
 				w.acknowledged(e)
@@ -125,7 +126,7 @@ type deadlineStore struct {
 	deadline *time.Time
 }
 
-func (s deadlineStore) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s deadlineStore) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	*s.deadline, _ = ctx.Deadline()
 	return s.traced.Write(ctx, c, r)
 }
@@ -210,7 +211,7 @@ func TestStoreThatNeverAnswersIsLeft(t *testing.T) {
 
 type silentStore struct{ *memstore.Store }
 
-func (silentStore) View(ctx context.Context, _ rollup.Counter) (rollup.Snapshot, error) {
+func (silentStore) View(ctx context.Context, _ route.Counter) (rollup.Snapshot, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -265,11 +266,11 @@ type failingSum struct {
 	err error
 }
 
-func (s failingSum) Sum(ctx context.Context) (rollup.Totals, error) {
-	return rollup.Totals{}, s.err
+func (s failingSum) Sum(ctx context.Context) (route.Totals, error) {
+	return route.Totals{}, s.err
 }
 
-func (s failingSums) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s failingSums) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	*s.n++
 	v, err := s.traced.View(ctx, c)
 	if *s.n <= 4 {
@@ -390,7 +391,7 @@ func TestHold(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_, err := c.Changed(context.Background(), rollup.Event{ID: "e1"}, rollup.Concern{Counter: likes})
+				_, err := c.Changed(context.Background(), rollup.Event{ID: "e1"}, route.Concern{Counter: likes})
 				if held := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || held != o.Hold {
 					t.Errorf("got %v after %v, want the deadline after %v", err, held, o.Hold)
 				}

@@ -13,8 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 var fairCounters = flag.Int("sim.counters", 4000, "the most counters that TestTickIsFair keeps")
@@ -60,7 +61,7 @@ func (w *crowded) readsSince(before int64) func() int64 {
 	return func() int64 { return w.reads.Load() - before }
 }
 
-func (w *crowded) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (w *crowded) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	w.visits.Add(1)
 	w.reads.Add(2)
 	if err := wait(ctx, time.Second*slots/perSecond); err != nil {
@@ -72,7 +73,7 @@ func (w *crowded) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, 
 	return w.Store.View(ctx, c)
 }
 
-func (w *crowded) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (w *crowded) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.Store.Write(ctx, c, r); err != nil {
@@ -86,13 +87,13 @@ func (w *crowded) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) 
 	return nil
 }
 
-func (w *crowded) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (w *crowded) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
 	p, err := w.Store.RollUps(ctx, t, from, limit)
 	w.reads.Add(int64(max(1, len(p.Found))))
 	return p, cmpErr(err, wait(ctx, 50*time.Millisecond))
 }
 
-func (w *crowded) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (w *crowded) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	p, err := w.Store.Missing(ctx, r, from, limit)
 	w.reads.Add(int64(max(1, 2*len(p.Found))))
 	return p, cmpErr(err, wait(ctx, 50*time.Millisecond*time.Duration(1+len(p.Found)/16)))

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A billed store is billed as Firestore is, and counts the reads that find counters apart.
@@ -33,15 +34,15 @@ func (s billed) page(p rollup.Page, err error) (rollup.Page, error) {
 	return p, err
 }
 
-func (s billed) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s billed) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
 	return s.page(s.Store.RollUps(ctx, t, from, limit))
 }
 
-func (s billed) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s billed) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	return s.page(s.Store.Missing(ctx, r, from, limit))
 }
 
-func (s billed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s billed) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	time.Sleep(20 * time.Millisecond)
 	s.all.Add(1)
 	v, err := s.Store.View(ctx, c)
@@ -53,7 +54,7 @@ type billedSum struct {
 	reads *atomic.Int64
 }
 
-func (v billedSum) Sum(ctx context.Context) (rollup.Totals, error) {
+func (v billedSum) Sum(ctx context.Context) (route.Totals, error) {
 	v.reads.Add(1)
 	return v.Snapshot.Sum(ctx)
 }
@@ -164,7 +165,7 @@ func TestFindsAtThePaceOfD(t *testing.T) {
 		t.Run(test.every.String(), func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
 				const n = 500
-				routes := mustRoutes(rollup.DefaultRoute + " : every " + test.every.String())
+				routes := mustRoutes(route.Default + " : every " + test.every.String())
 				for i := range n {
 					w.store.Put(fmt.Sprintf("counters/%03d/shards/0", i), map[string]any{"count": int64(1)})
 				}
@@ -235,7 +236,7 @@ func TestWalkBeganInTheFuture(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
 		place := rollup.Place{Done: true, Began: time.Now().Add(24 * time.Hour)}
-		c := rollup.Cursor{Routes: rollup.Routes(scheduled.Template.Routes).String(), Places: []rollup.Place{place, place}}
+		c := rollup.Cursor{Routes: route.Routes(scheduled.Template.Routes).String(), Places: []rollup.Place{place, place}}
 		if _, err := w.store.SaveCursor(w.t.Context(), rollup.Keeping, c); err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +264,7 @@ func TestNewCountersAreFoundWhereItStopped(t *testing.T) {
 			var from []string
 			seen := visits{takes: second}
 			store := seen.of(traced{w.store, w})
-			store.page = func(by by, _ *rollup.Template, at string) error {
+			store.page = func(by by, _ *route.Template, at string) error {
 				if by == byShards {
 					from = append(from, at)
 				}
@@ -293,7 +294,7 @@ func TestTemplatesTakeTurns(t *testing.T) {
 		}
 		var mu sync.Mutex
 		var order []string
-		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, t *rollup.Template, _ string) error {
+		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, t *route.Template, _ string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if by == byRollUp {
@@ -316,7 +317,7 @@ type endless struct {
 	pages atomic.Int64
 }
 
-func (s *endless) RollUps(_ context.Context, t *rollup.Template, _ string, limit int) (rollup.Page, error) {
+func (s *endless) RollUps(_ context.Context, t *route.Template, _ string, limit int) (rollup.Page, error) {
 	n := s.pages.Add(1)
 	p := rollup.Page{ReadTime: s.Now(), Next: "more"}
 	if n > 1100 {
@@ -419,7 +420,7 @@ func TestClassesShareTheSlots(t *testing.T) {
 		time.Sleep(every)
 
 		var now, most atomic.Int32
-		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ route.Counter) error {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			return wait(ctx, time.Second)
@@ -473,7 +474,7 @@ func TestPauseAfterAFailureIsDrawn(t *testing.T) {
 			seen := visits{}
 			store := seen.of(traced{w.store, w})
 			view := store.view
-			store.view = func(ctx context.Context, c rollup.Counter) error {
+			store.view = func(ctx context.Context, c route.Counter) error {
 				return errors.Join(view(ctx, c), errors.New("unavailable"))
 			}
 			o := w.keepOptions(1, time.Now().Add(time.Second))

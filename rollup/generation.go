@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // counterState is what one instance knows of a counter. It exists while the counter's prober runs,
 // and then until rememberedUntil. The Coalescer's mutex guards it.
 type counterState struct {
-	counter Counter
+	counter route.Counter
 	probing bool
 
 	open   *generation   // absorbs events; nil when none does

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // hang keeps a call until its context ends.
@@ -30,7 +31,7 @@ func (s hanging) hangs(ctx context.Context, what string) error {
 	return nil
 }
 
-func (s hanging) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s hanging) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	if err := s.hangs(ctx, "look"); err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func (s hanging) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, e
 	return hangingSum{v, s}, err
 }
 
-func (s hanging) Sources(ctx context.Context, c rollup.Counter) rollup.Snapshot {
+func (s hanging) Sources(ctx context.Context, c route.Counter) rollup.Snapshot {
 	return hangingSum{s.AuditStore.Sources(ctx, c), s}
 }
 
@@ -47,28 +48,28 @@ type hangingSum struct {
 	s hanging
 }
 
-func (v hangingSum) Sum(ctx context.Context) (rollup.Totals, error) {
+func (v hangingSum) Sum(ctx context.Context) (route.Totals, error) {
 	if err := v.s.hangs(ctx, "sum"); err != nil {
-		return rollup.Totals{}, err
+		return route.Totals{}, err
 	}
 	return v.Snapshot.Sum(ctx)
 }
 
-func (s hanging) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s hanging) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	if err := s.hangs(ctx, "write"); err != nil {
 		return err
 	}
 	return s.AuditStore.Write(ctx, c, r)
 }
 
-func (s hanging) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s hanging) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
 	if err := s.hangs(ctx, "page"); err != nil {
 		return rollup.Page{}, err
 	}
 	return s.AuditStore.RollUps(ctx, t, from, limit)
 }
 
-func (s hanging) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s hanging) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	if err := s.hangs(ctx, "page"); err != nil {
 		return rollup.Page{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -21,13 +22,13 @@ const (
 // A hooked store has calls fail, or notes them.
 type hooked struct {
 	rollup.AuditStore
-	view func(context.Context, rollup.Counter) error        // before a look
-	page func(by by, t *rollup.Template, from string) error // before a page
-	load func() error                                       // before the cursor is loaded
-	save func(rollup.Cursor) error                          // before it is saved
+	view func(context.Context, route.Counter) error        // before a look
+	page func(by by, t *route.Template, from string) error // before a page
+	load func() error                                      // before the cursor is loaded
+	save func(rollup.Cursor) error                         // before it is saved
 }
 
-func (s hooked) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s hooked) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	if s.view != nil {
 		if err := s.view(ctx, c); err != nil {
 			return nil, err
@@ -36,7 +37,7 @@ func (s hooked) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return s.AuditStore.View(ctx, c)
 }
 
-func (s hooked) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s hooked) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
 	if s.page != nil {
 		if err := s.page(byRollUp, t, from); err != nil {
 			return rollup.Page{}, err
@@ -45,7 +46,7 @@ func (s hooked) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	return s.AuditStore.RollUps(ctx, t, from, limit)
 }
 
-func (s hooked) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s hooked) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	if s.page != nil {
 		if err := s.page(byShards, r.Template, from); err != nil {
 			return rollup.Page{}, err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // KeepOptions configure Keep.
@@ -69,7 +71,7 @@ type KeepReport struct {
 // on with the others. If a page of counters cannot be read, the next call tries it again. A call
 // that is killed leaves a cursor from which the next one finds all that it had not visited. The
 // report is valid even with an error.
-func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (KeepReport, error) {
+func Keep(ctx context.Context, store AuditStore, routes route.Routes, o KeepOptions) (KeepReport, error) {
 	routes = routes.Scheduled()
 	k := &keeper{
 		roller: newRoller(store, o.Options),
@@ -120,7 +122,7 @@ type keeper struct {
 	roller
 	o       KeepOptions
 	store   AuditStore
-	routes  Routes
+	routes  route.Routes
 	began   time.Time
 	loaded  time.Time // when the cursor was loaded, by the local clock
 	read    time.Time // the same by Firestore's; zero: unknown
@@ -147,7 +149,7 @@ type keeper struct {
 
 // A kept is a counter that this call of Keep knows.
 type kept struct {
-	Counter
+	route.Counter
 	class     class
 	due       time.Time     // when it is to be visited, by the local clock
 	pushed    int           // breaks ties
@@ -177,7 +179,7 @@ func (k *keeper) load(ctx context.Context) {
 	k.cursor = cursor.on(k.routes)
 	k.loaded, k.read = time.Now(), k.cursor.ReadTime
 
-	byRollUps, byShards := k.routes.walks(k.store)
+	byRollUps, byShards := walksOf(k.routes, k.store)
 	found := &finder{class: classUnchanged, most: maxKept, share: rollUpsToFind}
 	for i, w := range byRollUps {
 		found.walks = append(found.walks, k.goOn(w, k.cursor.Places[i]))

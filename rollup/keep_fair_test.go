@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // idle puts counters into the store that have right roll-ups, which are young enough to stay.
@@ -40,7 +41,7 @@ type visits struct {
 }
 
 func (v *visits) of(store rollup.AuditStore) hooked {
-	return hooked{AuditStore: store, view: func(ctx context.Context, c rollup.Counter) error {
+	return hooked{AuditStore: store, view: func(ctx context.Context, c route.Counter) error {
 		name := strings.TrimPrefix(c.RollUp, "rollups/")
 		v.mu.Lock()
 		v.order = append(v.order, name)
@@ -77,7 +78,7 @@ func TestKeepBeginsWithWhatChanged(t *testing.T) {
 		began := time.Now()
 		var seen visits
 		store := seen.of(traced{w.store, w})
-		store.page = func(by, *rollup.Template, string) error { time.Sleep(hold / 2); return nil }
+		store.page = func(by, *route.Template, string) error { time.Sleep(hold / 2); return nil }
 		if report, err := w.keep(store, began.Add(every), nil); err != nil || report.RolledUp != 1 {
 			t.Errorf("%+v, %v", report, err)
 		}
@@ -288,7 +289,7 @@ func TestKeepOfWhatAlwaysFails(t *testing.T) {
 		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 2, RolledUp: 1, Unchanged: 1})
 		time.Sleep(every)
 		looks := 0
-		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c route.Counter) error {
 			if c.RollUp != "rollups/bad" {
 				return nil
 			}
@@ -318,7 +319,7 @@ func TestKeepSpreadsItsReads(t *testing.T) {
 		var found atomic.Int64
 		began := time.Now()
 		var late []float64
-		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, _ *rollup.Template, _ string) error {
+		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, _ *route.Template, _ string) error {
 			found.Add(100)
 			if by == byShards {
 				found.Add(100)
@@ -329,7 +330,7 @@ func TestKeepSpreadsItsReads(t *testing.T) {
 		visited := w.reads()
 		o.MaxReads, o.Reads = most, func() int64 { return visited() + found.Load() }
 		var mu sync.Mutex
-		store.view = func(context.Context, rollup.Counter) error {
+		store.view = func(context.Context, route.Counter) error {
 			mu.Lock()
 			defer mu.Unlock()
 			passed := time.Since(began).Seconds() / 100
@@ -358,7 +359,7 @@ func TestKeepSpreadsItsReads(t *testing.T) {
 // The report says how old the oldest roll-up was, by what its route says, and the log when that is
 // too old.
 func TestGreatestAge(t *testing.T) {
-	routes, err := rollup.ParseRoutes(scheduled.Template.Routes[0].String() + "\na/{a}/b/{b} -> c/{a} : count : every 1h")
+	routes, err := route.Parse(scheduled.Template.Routes[0].String() + "\na/{a}/b/{b} -> c/{a} : count : every 1h")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +420,7 @@ func TestKeepsCursor(t *testing.T) {
 		saved := 0
 		var loads, saves error
 		store := hooked{AuditStore: traced{w.store, w}, load: func() error { return loads }, save: func(rollup.Cursor) error { saved++; return saves },
-			view: func(_ context.Context, c rollup.Counter) error {
+			view: func(_ context.Context, c route.Counter) error {
 				w.store.Increment(shardsOf(c)+"/0", "count", 1)
 				return nil
 			}}
@@ -484,7 +485,7 @@ func TestKeepsFailedPageIsTriedAgain(t *testing.T) {
 		names := named("idle", 350)
 		w.idle(names...)
 		broken := true
-		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, _ *rollup.Template, from string) error {
+		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, _ *route.Template, from string) error {
 			if broken && by == byRollUp && from > "rollups/idle1" {
 				return errors.New("unavailable")
 			}
@@ -525,7 +526,7 @@ func TestKeepHoldsNoMore(t *testing.T) {
 		}
 		visited := make(map[string]bool)
 		var mu sync.Mutex
-		store := hooked{AuditStore: w.store, view: func(_ context.Context, c rollup.Counter) error {
+		store := hooked{AuditStore: w.store, view: func(_ context.Context, c route.Counter) error {
 			mu.Lock()
 			defer mu.Unlock()
 			visited[c.RollUp] = true
@@ -549,7 +550,7 @@ func TestKeepForgetsFailures(t *testing.T) {
 		w.idle("a")
 		var failed time.Time
 		looks := 0
-		store := hooked{AuditStore: traced{w.store, w}, view: func(context.Context, rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(context.Context, route.Counter) error {
 			if looks++; looks%2 == 1 {
 				failed = time.Now()
 				return errors.New("unavailable")

@@ -14,13 +14,14 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
 // every is how often the schedule rolls up scheduled, which is likes by another route.
 const every = 10 * time.Second
 
-var scheduled = mustCounter(rollup.DefaultRoute+" : every "+every.String(), shardsOf(likes))
+var scheduled = mustCounter(route.Default+" : every "+every.String(), shardsOf(likes))
 
 // Every counter is rolled up once in D until the tick's time is over. The tick lists them once.
 func TestKeepGoesRound(t *testing.T) {
@@ -43,7 +44,7 @@ func TestKeepGoesRound(t *testing.T) {
 			}
 		}()
 		var pages atomic.Int64
-		store := hooked{AuditStore: traced{w.store, w}, page: func(by, *rollup.Template, string) error { pages.Add(1); return nil }}
+		store := hooked{AuditStore: traced{w.store, w}, page: func(by, *route.Template, string) error { pages.Add(1); return nil }}
 		var wrote attempts
 		o := w.keepOptions(1, began.Add(35*time.Second))
 		o.Wrote = wrote.note
@@ -74,7 +75,7 @@ func TestKeepOfManyCounters(t *testing.T) {
 		}
 		var mu sync.Mutex
 		var now, most int
-		store := hooked{AuditStore: traced{w.store, w}, view: func(context.Context, rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(context.Context, route.Counter) error {
 			mu.Lock()
 			now++
 			most = max(most, now)
@@ -227,7 +228,7 @@ func TestKeepIsCutOff(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(w.t.Context())
 		began := time.Now()
 		time.AfterFunc(2500*time.Millisecond, func() { cancel(cut) })
-		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ route.Counter) error {
 			timer := time.NewTimer(time.Second)
 			defer timer.Stop()
 			select {
@@ -270,7 +271,7 @@ func TestKeepGoesOnAfterFailures(t *testing.T) {
 					w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
 				}
 				failed := 0
-				store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c rollup.Counter) error {
+				store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c route.Counter) error {
 					if c.RollUp == "rollups/1" && failed < test.failures {
 						failed++
 						return errors.New("unavailable")
@@ -304,7 +305,7 @@ func TestKeepReportIsSorted(t *testing.T) {
 		}
 		want.Counters, want.Failed, want.Unkept = 16, 8, 8
 
-		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c route.Counter) error {
 			if strings.HasPrefix(c.RollUp, "rollups/full-") {
 				return rollup.ErrUnkept
 			}
@@ -360,7 +361,7 @@ func TestKeepRecovers(t *testing.T) {
 		w.increment(1)
 		began := time.Now()
 		looks := 0
-		store := hooked{AuditStore: traced{w.store, w}, view: func(context.Context, rollup.Counter) error {
+		store := hooked{AuditStore: traced{w.store, w}, view: func(context.Context, route.Counter) error {
 			looks++
 			if time.Since(began) < time.Minute {
 				return errors.New("unavailable")
@@ -380,7 +381,7 @@ func TestKeepRecovers(t *testing.T) {
 
 // A page that cannot be read keeps a tick neither from what it has found nor from the other routes.
 func TestKeepGoesOnAfterAPage(t *testing.T) {
-	routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count : every 10s; " + scheduled.Template.Routes[0].String() + "; live/{l}/s/{s} -> live_totals/{l} : count")
+	routes, err := route.Parse("a/{a}/b/{b} -> c/{a} : count : every 10s; " + scheduled.Template.Routes[0].String() + "; live/{l}/s/{s} -> live_totals/{l} : count")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +397,7 @@ func TestKeepGoesOnAfterAPage(t *testing.T) {
 			w.store.Increment("a/new/b/0", "count", 1)
 			w.store.Increment("live/x/s/0", "count", 1)
 			w.increment(7)
-			store := hooked{AuditStore: traced{w.store, w}, page: func(by by, r *rollup.Template, from string) error {
+			store := hooked{AuditStore: traced{w.store, w}, page: func(by by, r *route.Template, from string) error {
 				if r == routes[0].Template && by == test.by && (from != "" || by == byShards) {
 					return errors.New("no index")
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Each counter has ten minutes of its own. That those of another are over says nothing about it.
@@ -15,13 +16,13 @@ func TestCountersAreLoggedApart(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		other, _ := likes.Template.Routes[0].Counter("counters/other/shards")
 		began := time.Now()
-		for _, counter := range []rollup.Counter{likes, other} {
+		for _, counter := range []route.Counter{likes, other} {
 			w.store.Put(shardsOf(counter)+"/0", map[string]any{"count": "x"})
 		}
 
 		for _, step := range []struct {
 			at      time.Duration
-			counter rollup.Counter
+			counter route.Counter
 			lines   int // in all
 		}{
 			{0, likes, 1},

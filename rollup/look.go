@@ -3,11 +3,13 @@ package rollup
 import (
 	"context"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
 type look struct {
-	counter  Counter
+	counter  route.Counter
 	eventID  string    // of the event that has waited longest for this look; empty if none waits
 	began    time.Time // local; the snapshot's instant is not earlier
 	received time.Time // local; when the roll-up document's state became known here
@@ -15,7 +17,7 @@ type look struct {
 	readTime time.Time // the snapshot's instant
 	rollUp   RollUp
 	asOf     time.Time     // the roll-up's as_of; zero if the roll-up counts as none
-	totals   Totals        // valid after sum
+	totals   route.Totals  // valid after sum
 	took     time.Duration // how long the sum took; valid after sum
 
 	magnitudes map[string]float64 // of the totals that weigh has asked for; see Snapshot.Magnitude
@@ -40,7 +42,7 @@ func (l *look) rerouted() bool {
 }
 
 // look opens a snapshot of c.
-func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, error) {
+func (r *roller) look(ctx context.Context, c route.Counter, eventID string) (look, error) {
 	l := look{counter: c, eventID: eventID, began: time.Now()}
 	err := r.call(ctx, "look", func(ctx context.Context) (err error) {
 		l.snapshot, err = r.store.View(ctx, c)
@@ -155,7 +157,7 @@ func (r *roller) tellContended(ctx context.Context, l *look) {
 }
 
 // tellUnkept logs why a counter is unkept, unless that was logged lately.
-func (r *roller) tellUnkept(ctx context.Context, c Counter, eventID string, err error) {
+func (r *roller) tellUnkept(ctx context.Context, c route.Counter, eventID string, err error) {
 	first := r.options.Logged.first("unkept", c.RollUp)
 	if !first {
 		return

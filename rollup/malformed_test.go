@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // However often a counter with malformed shards is visited, it is counted once. It is counted even
@@ -50,10 +51,10 @@ func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
 		w.store.Put("counters/other/shards/0", map[string]any{"count": nil})
 		other, _ := likes.Template.Routes[0].Counter("counters/other/shards")
 		events := 0
-		change := func(counter rollup.Counter) {
+		change := func(counter route.Counter) {
 			t.Helper()
 			events++
-			if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", events)}, rollup.Concern{Counter: counter}); err != nil {
+			if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", events)}, route.Concern{Counter: counter}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -112,7 +113,7 @@ func TestMalformedShardsAreNotNamed(t *testing.T) {
 // unnamed is a store that cannot name malformed shards.
 type unnamed struct{ traced }
 
-func (s unnamed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s unnamed) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	v, err := s.traced.View(ctx, c)
 	return unnamedSnapshot{v}, err
 }

@@ -23,8 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 )
 
 // A mutation is a change of the engine that breaks one of its rules. The test named must fail on
@@ -258,7 +258,7 @@ func TestSoftened(t *testing.T) {
 	softened := []mutation{{name: "nothing"}}
 	numbers := []int{-1}
 	for n, m := range mutations {
-		if !slices.Contains(rules, m.rule) || m.dir() != "." || filepath.Dir(m.file) != "." {
+		if !slices.Contains(rules, m.rule) || m.dir() != "." || !slices.Contains([]string{".", "route"}, filepath.Dir(m.file)) {
 			continue
 		}
 		if inFunction, err := all.add(n, m); err != nil || !inFunction {
@@ -417,7 +417,7 @@ func (b *mutants) build(ctx context.Context, dir, into string) error {
 	}
 
 	b.binary = filepath.Join(into, "mutants.test")
-	out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.binary, "-overlay="+file, "-vet=off", "-ldflags=-s -w", dir).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.binary, "-overlay="+file, "-vet=off", "-ldflags=-s -w", "./"+dir).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("go test -c %s: %w\n%s", dir, err, out)
 	}

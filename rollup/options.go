@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Options configure a Coalescer, Audit and Keep.
@@ -49,7 +51,7 @@ type Options struct {
 
 // An Attempt is one attempt to write a roll-up.
 type Attempt struct {
-	Counter   Counter
+	Counter   route.Counter
 	AsOf      time.Time // the snapshot's instant
 	Unchanged bool      // the roll-up had the same totals: only as_of is new
 	Err       error     // nil: written; ErrConflict: refused; any other: the outcome is unknown, or nothing was sent

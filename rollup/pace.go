@@ -1,6 +1,10 @@
 package rollup
 
-import "time"
+import (
+	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
+)
 
 // A pace says when a counter may be rolled up, by the generic cell rate algorithm (GCRA). Each
 // roll-up uses up one cadence of time. The roll-up document says in paced_until up to when time is
@@ -21,7 +25,7 @@ type pace struct {
 func (r *roller) livePace() pace { return pace{r.options.Cadence, max(r.options.Burst, 1)} }
 
 // paceOf returns the pace of what audits and the schedule roll up.
-func (r *roller) paceOf(t *Template) pace {
+func (r *roller) paceOf(t *route.Template) pace {
 	if t.Scheduled() {
 		return pace{t.Every, 1}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -23,9 +24,9 @@ import (
 // and the newest, if there is one, shares too.
 type revisions struct {
 	*cloud
-	old, new   rollup.Counter
-	each       []rollup.Counter // by revision, the old one first
-	instances  int              // of each
+	old, new   route.Counter
+	each       []route.Counter // by revision, the old one first
+	instances  int             // of each
 	random     *rand.Rand
 	deliveries sync.WaitGroup
 
@@ -113,7 +114,7 @@ func (r *revisions) event(revision int, field string) {
 }
 
 // by returns the roll-ups of a revision.
-func (r *revisions) by(c rollup.Counter) (of []revisionRollUp) {
+func (r *revisions) by(c route.Counter) (of []revisionRollUp) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.rollUps {
@@ -206,7 +207,7 @@ func TestRevisionsTakeTurns(t *testing.T) {
 }
 
 // fair checks that none of the revisions was without a roll-up for long between two times.
-func (r *revisions) fair(each []rollup.Counter, from, to time.Time) {
+func (r *revisions) fair(each []route.Counter, from, to time.Time) {
 	r.t.Helper()
 	for n, c := range each {
 		longest, last := time.Duration(0), from

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 var (
@@ -66,7 +67,7 @@ type cloud struct {
 }
 
 type cloudCounter struct {
-	rollup.Counter
+	route.Counter
 	shard   string
 	failing atomic.Bool // looks at it fail
 
@@ -90,7 +91,7 @@ type cloudInstance struct {
 func newCloud(t *testing.T, instances, counters, burst int) *cloud {
 	c := &cloud{t: t, burst: burst, cadence: cadence, call: 10 * time.Millisecond, byRollUp: make(map[string]*cloudCounter)}
 	for n := range counters {
-		counter := mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", n))
+		counter := mustCounter(route.Default, fmt.Sprintf("counters/%d/shards", n))
 		c.add(&cloudCounter{Counter: counter, shard: shardsOf(counter) + "/0"})
 	}
 	for range instances {
@@ -171,10 +172,10 @@ func (i *cloudInstance) deliver(counter *cloudCounter) {
 }
 
 // changed hands an event to the coalescer, and notes how long it is held.
-func (i *cloudInstance) changed(counter rollup.Counter, e rollup.Event) (rollup.Ending, error) {
+func (i *cloudInstance) changed(counter route.Counter, e rollup.Event) (rollup.Ending, error) {
 	i.hold(1)
 	defer i.hold(-1)
-	return i.coalescer.Changed(context.Background(), e, rollup.Concern{Counter: counter})
+	return i.coalescer.Changed(context.Background(), e, route.Concern{Counter: counter})
 }
 
 func (i *cloudInstance) hold(n int) {
@@ -201,7 +202,7 @@ func (i *cloudInstance) wait() {
 	time.Sleep(i.call + time.Duration(i.float()*float64(i.call)))
 }
 
-func (i *cloudInstance) View(ctx context.Context, counter rollup.Counter) (rollup.Snapshot, error) {
+func (i *cloudInstance) View(ctx context.Context, counter route.Counter) (rollup.Snapshot, error) {
 	i.wait()
 	i.looks.Add(1)
 	if i.byRollUp[counter.RollUp].failing.Load() {
@@ -217,7 +218,7 @@ type cloudSnapshot struct {
 	i *cloudInstance
 }
 
-func (v cloudSnapshot) Sum(ctx context.Context) (rollup.Totals, error) {
+func (v cloudSnapshot) Sum(ctx context.Context) (route.Totals, error) {
 	if takes := v.i.sumTakes; takes > 0 {
 		time.Sleep(time.Duration((0.75 + v.i.float()/2) * float64(takes)))
 	} else {
@@ -237,7 +238,7 @@ func (v cloudSnapshot) Claim(ctx context.Context) (rollup.Claim, error) {
 	return v.Snapshot.Claim(ctx)
 }
 
-func (i *cloudInstance) Claim(ctx context.Context, counter rollup.Counter, claim rollup.Claim) error {
+func (i *cloudInstance) Claim(ctx context.Context, counter route.Counter, claim rollup.Claim) error {
 	i.wait()
 	if err := i.store.Claim(ctx, counter, claim); err != nil {
 		i.claimsRefused.Add(1)
@@ -248,7 +249,7 @@ func (i *cloudInstance) Claim(ctx context.Context, counter rollup.Counter, claim
 }
 
 // WriteLocked is not called, because only instances write the roll-ups.
-func (i *cloudInstance) WriteLocked(_ context.Context, c rollup.Counter, _ rollup.RollUp, _ document.Tally) error {
+func (i *cloudInstance) WriteLocked(_ context.Context, c route.Counter, _ rollup.RollUp, _ document.Tally) error {
 	i.t.Errorf("%s was locked", c.RollUp)
 	return rollup.ErrConflict
 }
@@ -261,7 +262,7 @@ func (i *cloudInstance) SaveCursor(ctx context.Context, of rollup.Work, c rollup
 	return i.store.SaveCursor(ctx, of, c)
 }
 
-func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
+func (i *cloudInstance) Write(ctx context.Context, counter route.Counter, r rollup.RollUp) error {
 	i.wait()
 	if i.group != nil {
 		i.group.wait(ctx)

@@ -9,22 +9,23 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // shares is another counter than likes.
-var shares = mustCounter(rollup.DefaultRoute, "counters/shares/shards")
+var shares = mustCounter(route.Default, "counters/shares/shards")
 
 // both are the concerns of an event of both counters.
-var both = []rollup.Concern{{Counter: likes}, {Counter: shares}}
+var both = []route.Concern{{Counter: likes}, {Counter: shares}}
 
 // A detained store has the looks at some counters do something else first.
 type detained struct {
 	traced
-	counters []rollup.Counter
+	counters []route.Counter
 	first    func(context.Context) error
 }
 
-func (s detained) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s detained) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	if slices.Contains(s.counters, c) {
 		if err := s.first(ctx); err != nil {
 			return nil, err
@@ -34,13 +35,13 @@ func (s detained) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, 
 }
 
 // failing returns an instance whose looks at some counters fail.
-func (w *world) failing(err error, counters ...rollup.Counter) *rollup.Coalescer {
+func (w *world) failing(err error, counters ...route.Counter) *rollup.Coalescer {
 	return rollup.NewCoalescer(detained{traced{w.store, w}, counters, func(context.Context) error { return err }}, w.options(0))
 }
 
 // detaining returns an instance whose looks at some counters wait for release, or for the end of
 // their time.
-func (w *world) detaining(counters ...rollup.Counter) (i *rollup.Coalescer, release func()) {
+func (w *world) detaining(counters ...route.Counter) (i *rollup.Coalescer, release func()) {
 	released := make(chan struct{})
 	wait := func(ctx context.Context) error {
 		select {
@@ -54,12 +55,12 @@ func (w *world) detaining(counters ...rollup.Counter) (i *rollup.Coalescer, rele
 }
 
 // add commits an increment of a counter.
-func (w *world) add(c rollup.Counter) time.Time {
+func (w *world) add(c route.Counter) time.Time {
 	return w.store.Increment(shardsOf(c)+"/0", "count", 1)
 }
 
 // wantCount checks a counter's total.
-func (w *world) wantCount(c rollup.Counter, want int64) {
+func (w *world) wantCount(c route.Counter, want int64) {
 	w.t.Helper()
 	if got := w.store.Get(c.RollUp)["count"]; got != want {
 		w.t.Errorf("%s holds %v, want %d", c.RollUp, got, want)
@@ -69,7 +70,7 @@ func (w *world) wantCount(c rollup.Counter, want int64) {
 // An event of two counters is acknowledged when both are done with it, and is held for the slower
 // of them.
 func TestEventOfTwoCounters(t *testing.T) {
-	for _, slow := range []rollup.Counter{likes, shares} {
+	for _, slow := range []route.Counter{likes, shares} {
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {
 			c, release := w.detaining(slow)
 			w.add(likes)
@@ -124,7 +125,7 @@ func TestEventAbsorbedByOneCounter(t *testing.T) {
 }
 
 // endOf delivers an event of several counters, and returns how it ended.
-func (w *world) endOf(c *rollup.Coalescer, eventID string, concerns ...rollup.Concern) (rollup.Ending, error) {
+func (w *world) endOf(c *rollup.Coalescer, eventID string, concerns ...route.Concern) (rollup.Ending, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), hold)
 	defer cancel()
 	return c.Changed(ctx, rollup.Event{ID: eventID}, concerns...)
@@ -133,7 +134,7 @@ func (w *world) endOf(c *rollup.Coalescer, eventID string, concerns ...rollup.Co
 // An event fails if one of its counters was not rolled up in time, and closes its generations
 // first: nothing more is absorbed on its account.
 func TestEventFailsWithOneCounter(t *testing.T) {
-	for _, slow := range []rollup.Counter{likes, shares} {
+	for _, slow := range []route.Counter{likes, shares} {
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {
 			down := errors.New("unavailable")
 			c := w.failing(down, slow)
@@ -155,7 +156,7 @@ func TestEventFailsOnceAllHaveEnded(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c, release := w.detaining(likes, shares)
 		first := w.deliver(c, "first")
-		edit := w.deliverConcerning(2*time.Second, c, rollup.Event{ID: "edit"}, rollup.Concern{Counter: likes, Unchanged: true})
+		edit := w.deliverConcerning(2*time.Second, c, rollup.Event{ID: "edit"}, route.Concern{Counter: likes, Unchanged: true})
 		e := w.deliverConcerning(hold, c, rollup.Event{ID: "e"}, both...)
 		<-edit.done
 		time.Sleep(time.Nanosecond)
@@ -211,8 +212,8 @@ func TestCopyJoinsUntilAllCountersAreDone(t *testing.T) {
 func TestCopyOfOtherCountersJoins(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c, release := w.detaining(shares)
-		e := w.deliverConcerning(hold, c, rollup.Event{ID: "e"}, rollup.Concern{Counter: shares})
-		again := w.deliverConcerning(hold, c, rollup.Event{ID: "e"}, rollup.Concern{Counter: likes})
+		e := w.deliverConcerning(hold, c, rollup.Event{ID: "e"}, route.Concern{Counter: shares})
+		again := w.deliverConcerning(hold, c, rollup.Event{ID: "e"}, route.Concern{Counter: likes})
 		time.Sleep(cadence)
 		if !e.held() || !again.held() || c.Absorbs(likes) {
 			t.Error("the copy did not join")
@@ -292,7 +293,7 @@ func TestUnchangedForOneOfTwo(t *testing.T) {
 		w.called(1, 1, 1)
 
 		event := rollup.Event{ID: "e", UpdateTime: w.add(shares)}
-		w.acknowledged(w.deliverConcerning(hold, c, event, rollup.Concern{Counter: likes, Unchanged: true}, rollup.Concern{Counter: shares}))
+		w.acknowledged(w.deliverConcerning(hold, c, event, route.Concern{Counter: likes, Unchanged: true}, route.Concern{Counter: shares}))
 		w.called(1, 1, 1)
 		w.wantCount(shares, 1)
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A fault is what befalls a call of an instance's store.
@@ -37,7 +38,7 @@ type call struct {
 }
 
 // begin begins the instance's next call for a roll-up. The last fault that may befall it is worst.
-func (i *instance) begin(what string, counter rollup.Counter, worst fault) *call {
+func (i *instance) begin(what string, counter route.Counter, worst fault) *call {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.calls[counter.RollUp]++
@@ -106,7 +107,7 @@ func (c *call) stall(ctx context.Context, where string, usual time.Duration) err
 	return context.Cause(c.ctx)
 }
 
-func (i *instance) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (i *instance) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	call := i.begin("view", c, outlasts)
 	if err := call.there(ctx); err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (i *instance) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot,
 }
 
 // Sources is at another instant than the roll-up that was found before.
-func (i *instance) Sources(ctx context.Context, c rollup.Counter) rollup.Snapshot {
+func (i *instance) Sources(ctx context.Context, c route.Counter) rollup.Snapshot {
 	return &simulatedSources{Snapshot: nil, i: i, c: c}
 }
 
@@ -134,10 +135,10 @@ func (i *instance) Sources(ctx context.Context, c rollup.Counter) rollup.Snapsho
 type simulatedSources struct {
 	rollup.Snapshot
 	i *instance
-	c rollup.Counter
+	c route.Counter
 }
 
-func (v *simulatedSources) Sum(ctx context.Context) (totals rollup.Totals, err error) {
+func (v *simulatedSources) Sum(ctx context.Context) (totals route.Totals, err error) {
 	call := v.i.begin("sum of sources", v.c, outlasts)
 	if v.i.slow {
 		if err := call.stall(ctx, "slowly", v.i.chanceOf(0.9, call.name+" takes", 50*time.Millisecond, 3*time.Second)); err != nil {
@@ -157,10 +158,10 @@ func (v *simulatedSources) Sum(ctx context.Context) (totals rollup.Totals, err e
 type simulatedSnapshot struct {
 	rollup.Snapshot
 	i *instance
-	c rollup.Counter
+	c route.Counter
 }
 
-func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, err error) {
+func (v simulatedSnapshot) Sum(ctx context.Context) (totals route.Totals, err error) {
 	call := v.i.begin("sum", v.c, outlasts)
 	if v.i.slow {
 		if err := call.stall(ctx, "slowly", v.i.chanceOf(0.9, call.name+" takes", 50*time.Millisecond, 3*time.Second)); err != nil {
@@ -190,7 +191,7 @@ func (v simulatedSnapshot) Claim(ctx context.Context) (claim rollup.Claim, err e
 	return claim, call.back(ctx)
 }
 
-func (i *instance) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+func (i *instance) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) error {
 	return i.change(ctx, c, "claims", func(ctx context.Context, name string) error {
 		err := i.store.Claim(ctx, c, claim)
 		i.mu.Lock()
@@ -200,7 +201,7 @@ func (i *instance) Claim(ctx context.Context, c rollup.Counter, claim rollup.Cla
 	})
 }
 
-func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (i *instance) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
 		i.mu.Lock()
 		i.breach("%s sent a write %v after its snapshot", i.name, age)
@@ -211,7 +212,7 @@ func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp)
 	})
 }
 
-func (i *instance) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+func (i *instance) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
 	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
 		i.mu.Lock()
 		i.breach("%s sent a locked write %v after its snapshot", i.name, age)
@@ -233,12 +234,12 @@ func (i *instance) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.R
 	})
 }
 
-func (i *instance) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (i *instance) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	return i.change(ctx, c, "removal", func(ctx context.Context, name string) error { return i.remove(ctx, c, r, name) })
 }
 
 // change is a call that changes a roll-up document.
-func (i *instance) change(ctx context.Context, c rollup.Counter, what string, do func(ctx context.Context, name string) error) error {
+func (i *instance) change(ctx context.Context, c route.Counter, what string, do func(ctx context.Context, name string) error) error {
 	call := i.begin(what, c, faults-1)
 	if call.fault == landsLate || call.fault == crashLate {
 		i.actors.Go(func() {
@@ -262,7 +263,7 @@ func (i *instance) change(ctx context.Context, c rollup.Counter, what string, do
 
 // walks are nobody's counter: a walk's pages and the cursors. Those of different kinds are called
 // at once.
-func walks(what string) rollup.Counter { return rollup.Counter{RollUp: "walks, " + what} }
+func walks(what string) route.Counter { return route.Counter{RollUp: "walks, " + what} }
 
 func (i *instance) page(ctx context.Context, what string, page func() (rollup.Page, error)) (p rollup.Page, err error) {
 	call := i.begin(what, walks(what), outlasts)
@@ -275,11 +276,11 @@ func (i *instance) page(ctx context.Context, what string, page func() (rollup.Pa
 	return p, call.back(ctx)
 }
 
-func (i *instance) Missing(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (i *instance) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
 	return i.page(ctx, "page of shards", func() (rollup.Page, error) { return i.store.Missing(ctx, r, from, limit) })
 }
 
-func (i *instance) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (i *instance) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
 	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, t, from, limit) })
 }
 

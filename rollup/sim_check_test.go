@@ -11,15 +11,16 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // counter returns the truth about a counter.
-func (s *simulation) counter(c rollup.Counter) *simulatedCounter {
+func (s *simulation) counter(c route.Counter) *simulatedCounter {
 	return s.counters[slices.IndexFunc(s.counters, func(sc *simulatedCounter) bool { return sc.RollUp == c.RollUp })]
 }
 
 // remove removes a roll-up, and checks that it might be.
-func (s *simulation) remove(ctx context.Context, c rollup.Counter, r rollup.RollUp, name string) error {
+func (s *simulation) remove(ctx context.Context, c route.Counter, r rollup.RollUp, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counter := s.counter(c)
@@ -51,7 +52,7 @@ func (c *simulatedCounter) emptySince(t time.Time) bool {
 }
 
 // commit applies a write of a roll-up, and checks it against the truth.
-func (s *simulation) commit(c rollup.Counter, r rollup.RollUp, name string, write func() error) error {
+func (s *simulation) commit(c route.Counter, r rollup.RollUp, name string, write func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counter := s.counter(c)
@@ -271,7 +272,7 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 }
 
 // template is a counter's in the last revision.
-func (s *simulation) template(c *simulatedCounter) *rollup.Template {
+func (s *simulation) template(c *simulatedCounter) *route.Template {
 	counter, _ := counterOf(s.revisions[s.latest], c.RollUp)
 	return counter.Template
 }

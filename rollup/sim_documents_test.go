@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // layOut draws the routes of a run: one source or two, and roll-ups of Tally's own or in documents
@@ -38,7 +38,7 @@ func (s *simulation) layOut() {
 		if two {
 			text += "\ncounters/{counter}/likes/{user} -> " + rollUp + " : count()" + where + " as " + names[1] + options
 		}
-		routes, err := rollup.ParseRoutes(text)
+		routes, err := route.Parse(text)
 		if err != nil {
 			panic(err)
 		}

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // layOutGroups draws the routes of a run whose documents name their counters. A document is in up
@@ -28,7 +29,7 @@ func (s *simulation) layOutGroups() {
 			"orders/{order} by from -> shops/{from} : count() where paid == true as " + names[1],
 			"orders/{order} by buyer -> buyers/{buyer} : sum(amount) where paid == true as spent, count() as " + names[0],
 		}
-		parsed, err := rollup.ParseRoutes(strings.Join(lines[:routes], options+"\n") + options)
+		parsed, err := route.Parse(strings.Join(lines[:routes], options+"\n") + options)
 		if err != nil {
 			panic(err)
 		}
@@ -139,7 +140,7 @@ type contribution struct {
 
 // contributions returns what a document adds to a counter, by field By; nil if it does not belong
 // to it.
-func contributions(c rollup.Counter, fields map[string]any) map[document.Field]contribution {
+func contributions(c route.Counter, fields map[string]any) map[document.Field]contribution {
 	var all map[document.Field]contribution
 	_, id, _ := strings.Cut(c.RollUp, "/")
 	for _, r := range c.Template.Routes {
@@ -166,7 +167,7 @@ type groupTruth struct {
 }
 
 // groupsOf returns the truth about a counter's documents. The mutex is held.
-func (s *simulation) groupsOf(c rollup.Counter) map[document.Field]groupTruth {
+func (s *simulation) groupsOf(c route.Counter) map[document.Field]groupTruth {
 	if s.orders == nil {
 		return nil
 	}
@@ -200,7 +201,7 @@ func (g *groupTruth) add(fields map[string]any) {
 }
 
 // counted is how many documents a roll-up says a route counted.
-func (g groupTruth) counted(r *rollup.Route) int64 {
+func (g groupTruth) counted(r *route.Route) int64 {
 	if r.By == "from" {
 		return g.paid
 	}
@@ -208,7 +209,7 @@ func (g groupTruth) counted(r *rollup.Route) int64 {
 }
 
 // totals returns what a roll-up is to hold by a route.
-func (g groupTruth) totals(r *rollup.Route) map[string]value.Value {
+func (g groupTruth) totals(r *route.Route) map[string]value.Value {
 	var all []value.Value
 	switch r.By {
 	case "shop":
@@ -223,4 +224,26 @@ func (g groupTruth) totals(r *rollup.Route) map[string]value.Value {
 		totals[t.Name] = all[i]
 	}
 	return totals
+}
+
+// A written is a document at a path before and after a write; nil: there is none.
+type written struct {
+	path          string
+	before, after map[string]any
+}
+
+func (w written) Updated() bool { return w.before != nil && w.after != nil }
+
+func (w written) Changed(f document.Field) bool {
+	before, was := f.In(w.before)
+	after, is := f.In(w.after)
+	return was != is || !reflect.DeepEqual(before, after)
+}
+
+func (w written) Texts(f document.Field) (before, after string) {
+	value, _ := f.In(w.before)
+	before, _ = value.(string)
+	value, _ = f.In(w.after)
+	after, _ = value.(string)
+	return before, after
 }

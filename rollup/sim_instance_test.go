@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 func (s *simulation) auditSometime(name string) {
@@ -45,19 +46,19 @@ func (s *simulation) start(name string) *instance {
 }
 
 // counterOf is the counter as the instance's routes see it.
-func (i *instance) counterOf(c *simulatedCounter) rollup.Counter {
+func (i *instance) counterOf(c *simulatedCounter) route.Counter {
 	counter, _ := counterOf(i.routes, c.RollUp)
 	return counter
 }
 
 // counterOf returns the counter whose roll-up is at a path, as a revision sees it.
-func counterOf(routes rollup.Routes, rollUp string) (rollup.Counter, bool) {
+func counterOf(routes route.Routes, rollUp string) (route.Counter, bool) {
 	for _, t := range routes.Templates() {
 		if c, ok := t.Counter(rollUp); ok {
 			return c, true
 		}
 	}
-	return rollup.Counter{}, false
+	return route.Counter{}, false
 }
 
 // hash is that of the instance's routes to a counter.

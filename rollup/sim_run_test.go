@@ -15,9 +15,10 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A simulation runs coalescers of many instances against one database, in virtual time, and does to
@@ -27,14 +28,14 @@ type simulation struct {
 	weather weather
 	cadence time.Duration
 	burst   int
-	mixed   bool          // instances have other cadences and bursts, too
-	routes  rollup.Routes // of the first revision; all have the same sources and roll-ups
+	mixed   bool         // instances have other cadences and bursts, too
+	routes  route.Routes // of the first revision; all have the same sources and roll-ups
 	began   time.Time
 	store   memstore.Store
 	actors  sync.WaitGroup
 
 	mu          sync.Mutex
-	revisions   []rollup.Routes
+	revisions   []route.Routes
 	latest      int // of them
 	deployed    int // how many deployments there were
 	counters    []*simulatedCounter
@@ -112,7 +113,7 @@ func newWeather(seed uint64) weather {
 
 // A simulatedCounter is a counter and the truth about it.
 type simulatedCounter struct {
-	rollup.Counter
+	route.Counter
 	shards  map[int64]int64
 	likes   map[int64]bool       // and whether they meet the condition, if there is one
 	truth   []truth              // by commit
@@ -151,7 +152,7 @@ type truth struct {
 }
 
 // counted is how many documents were counted, of all sources of a template.
-func (t truth) counted(template *rollup.Template) int64 {
+func (t truth) counted(template *route.Template) int64 {
 	n := t.shardCount + t.likes
 	for _, r := range template.Routes {
 		n += t.groups[r.By].counted(r)
@@ -166,7 +167,7 @@ func (t truth) empty() bool {
 }
 
 // totals returns what a roll-up by a revision's routes is to hold then.
-func (t truth) totals(template *rollup.Template) map[string]value.Value {
+func (t truth) totals(template *route.Template) map[string]value.Value {
 	totals := make(map[string]value.Value)
 	for _, r := range template.Routes {
 		if r.By != "" {
@@ -223,14 +224,14 @@ func (m *message) changed(c *simulatedCounter) bool {
 }
 
 // concerns returns the counters that an event is about as an instance sees them.
-func (m *message) concerns(to *instance) []rollup.Concern {
+func (m *message) concerns(to *instance) []route.Concern {
 	if m.written != nil {
 		source, _ := to.routes.Source(m.written.path)
 		return source.Concerned(m.written)
 	}
-	var concerns []rollup.Concern
+	var concerns []route.Concern
 	for _, a := range m.about {
-		concerns = append(concerns, rollup.Concern{Counter: to.counterOf(a.simulatedCounter), Unchanged: a.same})
+		concerns = append(concerns, route.Concern{Counter: to.counterOf(a.simulatedCounter), Unchanged: a.same})
 	}
 	return concerns
 }
@@ -254,7 +255,7 @@ type instance struct {
 	name      string
 	cadence   time.Duration
 	burst     int
-	routes    rollup.Routes
+	routes    route.Routes
 	deployed  int // by which deployment
 	coalescer *rollup.Coalescer
 	ready     time.Time
@@ -274,7 +275,7 @@ var (
 
 func newSimulation(c *choices) *simulation {
 	routes := likes.Template.Routes
-	return &simulation{choices: c, cadence: cadence, burst: 1, routes: routes, revisions: []rollup.Routes{routes}, held: make(map[holder][]*simulatedDelivery)}
+	return &simulation{choices: c, cadence: cadence, burst: 1, routes: routes, revisions: []route.Routes{routes}, held: make(map[holder][]*simulatedDelivery)}
 }
 
 // simulate runs what the choices say. With kept it keeps the history.

@@ -3,7 +3,7 @@ package rollup_test
 import (
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // unkeptTime is when a simulated counter cannot be rolled up, by the database's clock.
@@ -32,7 +32,7 @@ func (s *simulation) startUnkept(c *simulatedCounter) {
 }
 
 // unsummed reports whether a counter's shards cannot be summed now.
-func (s *simulation) unsummed(c rollup.Counter) bool {
+func (s *simulation) unsummed(c route.Counter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counter := s.counter(c)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // An as_of later than the snapshot by the least there is counts as none: it must release nothing.
@@ -33,7 +34,7 @@ type skewedSnapshot struct {
 
 func (s skewedSnapshot) ReadTime() time.Time { return s.Snapshot.ReadTime().Add(s.by) }
 
-func (s skewed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s skewed) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	v, err := s.traced.View(ctx, c)
 	return skewedSnapshot{v, s.by}, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A RollUp is a roll-up document.
@@ -22,13 +23,13 @@ type RollUp struct {
 
 // RollUpOf returns the roll-up that a document with the fields holds. The fields are as the
 // Firestore SDK decodes them.
-func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
+func RollUpOf(t *route.Template, fields map[string]any, updateTime time.Time) RollUp {
 	r := RollUp{
 		Values:     make(map[string]value.Value),
 		Tally:      document.DecodeTally(fields[document.TallyField]),
 		UpdateTime: updateTime,
 	}
-	for _, name := range t.names {
+	for _, name := range t.Totals() {
 		field, there := fields[name]
 		v, ok := value.Of(field)
 		if there && ok {
@@ -67,24 +68,24 @@ type Store interface {
 	// View opens a read-only snapshot of the database, and reads the counter's roll-up document in
 	// it. The snapshot's instant lies between the call and the return. A snapshot takes no locks.
 	// Nobody needs to close it, because it expires.
-	View(ctx context.Context, c Counter) (Snapshot, error)
+	View(ctx context.Context, c route.Counter) (Snapshot, error)
 
 	// Write writes r's values and tally to c's roll-up document, and deletes the fields r.Gone. It
 	// leaves the other fields as they are. The precondition is that the document's update time is
 	// still r.UpdateTime, or if that is zero, that the document does not exist. Write returns
 	// ErrConflict if Firestore refuses, and ErrUnkept if no such document can be written.
-	Write(ctx context.Context, c Counter, r RollUp) error
+	Write(ctx context.Context, c route.Counter, r RollUp) error
 
 	// WriteLocked writes as Write does, on another precondition: c's roll-up document exists, and
 	// its tally is still seen. So r.UpdateTime has no meaning, and whoever writes other fields of
 	// the document does not have the write refused. The document is locked from when its tally is
 	// read to the write, and others who write it wait meanwhile.
-	WriteLocked(ctx context.Context, c Counter, r RollUp, seen document.Tally) error
+	WriteLocked(ctx context.Context, c route.Counter, r RollUp, seen document.Tally) error
 
 	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
 	// document is still claim.UpdateTime, or if that is zero, that the document does not exist.
 	// Claim returns ErrConflict if Firestore refuses.
-	Claim(ctx context.Context, c Counter, claim Claim) error
+	Claim(ctx context.Context, c route.Counter, claim Claim) error
 
 	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
 	// the zero Cursor.
@@ -107,7 +108,7 @@ type Snapshot interface {
 
 	// Sum totals the counter's documents as the template's routes say; see Aggregate. It returns
 	// ErrUnkept if waiting cannot help.
-	Sum(ctx context.Context) (Totals, error)
+	Sum(ctx context.Context) (route.Totals, error)
 
 	// Magnitude returns what the total of that name would be if all numbers were positive. The
 	// total must be a sum or an average of doubles, and Sum must have been called. Magnitude
@@ -131,7 +132,7 @@ type AuditStore interface {
 	// place "" is the beginning. The documents need not be roll-ups. Their order is the store's
 	// own, and does not change. Documents that come or go meanwhile may be missed. A page may hold
 	// fewer than limit, or none, although more follow. It takes one query.
-	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
+	RollUps(ctx context.Context, template *route.Template, from string, limit int) (Page, error)
 
 	// Missing returns counters without a roll-up in the same way. Those are the counters that have
 	// shards by the route, whether or not the shards' parent documents exist, and whose roll-up has
@@ -139,18 +140,18 @@ type AuditStore interface {
 	// because a walk of that route finds them. So the walks of all routes of a template find each
 	// counter once. Missing looks at up to limit counters, with or without a roll-up. Each takes a
 	// query, and the read of its roll-up.
-	Missing(ctx context.Context, route *Route, from string, limit int) (Page, error)
+	Missing(ctx context.Context, route *route.Route, from string, limit int) (Page, error)
 
 	// Sources returns a snapshot for the counter's documents only. Its RollUp and its Claim must
 	// not be used. It makes no call, so Sum opens the snapshot, and ReadTime is known only after
 	// that.
-	Sources(ctx context.Context, c Counter) Snapshot
+	Sources(ctx context.Context, c route.Counter) Snapshot
 
 	// Remove takes away the totals of c's roll-up document, including former ones, and tally. If
 	// nothing else is left, it deletes the document, unless that is the app's own. r is what the
 	// document held. The precondition is that of Write. Remove returns ErrConflict if Firestore
 	// refuses.
-	Remove(ctx context.Context, c Counter, r RollUp) error
+	Remove(ctx context.Context, c route.Counter, r RollUp) error
 }
 
 // A Work names a kind of work that goes on where it stopped. A store keeps one Cursor for each. On
@@ -178,7 +179,7 @@ type Page struct {
 
 // A Found is a counter that a walk found.
 type Found struct {
-	Counter
+	route.Counter
 	RollUp RollUp
 	Next   string // the place behind it; "" when it is the last
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // An event that changes no total costs nothing, for five seconds of the server's time after its
@@ -140,7 +141,7 @@ func TestUnchangedIsNoAnchor(t *testing.T) {
 			w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
 			limits := map[string]time.Duration{"edit": hold, "like": hold}
 			limits[first] = cadence / 2
-			edit := w.deliverConcerning(limits["edit"], c, rollup.Event{ID: "edit"}, rollup.Concern{Counter: post7, Unchanged: true})
+			edit := w.deliverConcerning(limits["edit"], c, rollup.Event{ID: "edit"}, route.Concern{Counter: post7, Unchanged: true})
 			like := w.deliverOf(limits["like"], c, post7, rollup.Event{ID: "like"})
 			absorbed := w.changed(c, rollup.Event{ID: "absorbed"})
 			if absorbed.held() {

@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // unkeptOf returns the Work whose cursor is the note that a counter was unkept. The note says
 // nothing but when it was saved.
-func unkeptOf(c Counter) Work { return Work("unkept-" + document.IDOf(c.RollUp)) }
+func unkeptOf(c route.Counter) Work { return Work("unkept-" + document.IDOf(c.RollUp)) }
 
 // noteUnkept notes for audits that the counter is unkept, before its events are acknowledged.
 // Without the note, an audit would call it drift what they leave behind. So an error is logged, and
 // changes nothing else. An unkept counter pauses, so it is noted once a minute at most.
-func (c *Coalescer) noteUnkept(ctx context.Context, counter Counter, eventID string) {
+func (c *Coalescer) noteUnkept(ctx context.Context, counter route.Counter, eventID string) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 
@@ -31,7 +32,7 @@ func (c *Coalescer) noteUnkept(ctx context.Context, counter Counter, eventID str
 // wasUnkept reports whether a counter was unkept after an instant. An instance acknowledges events
 // for up to a pause after its note. So a note that is older than the instant by less than that
 // counts, too.
-func (a *audit) wasUnkept(ctx context.Context, c Counter, since time.Time) bool {
+func (a *audit) wasUnkept(ctx context.Context, c route.Counter, since time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 

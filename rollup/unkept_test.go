@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // errFull is what a document without room for its totals answers.
@@ -31,7 +32,7 @@ func (w *world) refuse() (mended func()) {
 func (w *world) end(c *rollup.Coalescer, eventID string) (rollup.Ending, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), hold)
 	defer cancel()
-	return c.Changed(ctx, rollup.Event{ID: eventID}, rollup.Concern{Counter: likes})
+	return c.Changed(ctx, rollup.Event{ID: eventID}, route.Concern{Counter: likes})
 }
 
 // Waiting cannot mend an unkept counter, so its event is acknowledged, and says so.
@@ -161,7 +162,7 @@ type unsummed struct {
 	err error
 }
 
-func (s unsummed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s unsummed) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	v, err := s.traced.View(ctx, c)
 	return failingSum{v, s.err}, err
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // An Untold writes notes for audits. A note says that events came without their documents, because
@@ -19,12 +21,12 @@ type Untold struct {
 	store AuditStore
 
 	mu    sync.Mutex
-	noted map[*Template]time.Time // when the last note was sent, by the local clock
+	noted map[*route.Template]time.Time // when the last note was sent, by the local clock
 }
 
 // NewUntold returns an Untold that notes in the store.
 func NewUntold(store AuditStore) *Untold {
-	return &Untold{store: store, noted: make(map[*Template]time.Time)}
+	return &Untold{store: store, noted: make(map[*route.Template]time.Time)}
 }
 
 // untoldEvery is the least time between two writes of a template's note. Somebody may write large
@@ -33,20 +35,17 @@ const untoldEvery = time.Minute
 
 // Note notes that an event of the source came without its document. If it returns an error, the
 // event must be delivered again.
-func (u *Untold) Note(ctx context.Context, s Source) error {
-	for _, c := range s.covers {
-		if c.route.By == "" {
-			continue
-		}
-		err := u.note(ctx, c.route.Template)
+func (u *Untold) Note(ctx context.Context, s route.Source) error {
+	for _, t := range s.Grouped() {
+		err := u.note(ctx, t)
 		if err != nil {
-			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", s.path, err)
+			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", s.Path(), err)
 		}
 	}
 	return nil
 }
 
-func (u *Untold) note(ctx context.Context, t *Template) error {
+func (u *Untold) note(ctx context.Context, t *route.Template) error {
 	sent := time.Now()
 
 	u.mu.Lock()
@@ -73,13 +72,13 @@ func (u *Untold) note(ctx context.Context, t *Template) error {
 
 // untoldOf returns the Work whose cursor is a template's note. The note says nothing but when it
 // was saved.
-func untoldOf(t *Template) Work { return Work("untold-" + t.Hash()) }
+func untoldOf(t *route.Template) Work { return Work("untold-" + t.Hash()) }
 
 // untold reports whether events of the counter's template came without their documents since an
 // instant. A note is not written again within untoldEvery. So a note that is older than the instant
 // by less than that may stand for a later event.
-func (a *audit) untold(ctx context.Context, c Counter, since time.Time) bool {
-	byGroups := slices.ContainsFunc(c.Template.Routes, func(r *Route) bool { return r.By != "" })
+func (a *audit) untold(ctx context.Context, c route.Counter, since time.Time) bool {
+	byGroups := slices.ContainsFunc(c.Template.Routes, func(r *route.Route) bool { return r.By != "" })
 	if !byGroups {
 		return false
 	}

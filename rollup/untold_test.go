@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // byShop are routes with a group, beside others without.
@@ -16,8 +17,8 @@ var byShop = mustRoutes(`
 	orders/{order} by shop -> shops/{shop} : count() as orders : existing
 	posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing`)
 
-func mustRoutes(text string) rollup.Routes {
-	routes, err := rollup.ParseRoutes(text)
+func mustRoutes(text string) route.Routes {
+	routes, err := route.Parse(text)
 	if err != nil {
 		panic(err)
 	}
@@ -126,7 +127,7 @@ func TestUntoldOfSeveralRoutes(t *testing.T) {
 }
 
 // untoldOf returns the Work of the notes for a route's template.
-func untoldOf(r *rollup.Route) rollup.Work { return rollup.Work("untold-" + r.Template.Hash()) }
+func untoldOf(r *route.Route) rollup.Work { return rollup.Work("untold-" + r.Template.Hash()) }
 
 // note notes an event without its document.
 func (w *world) note(path string) {

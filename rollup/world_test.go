@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 const (
@@ -67,7 +68,7 @@ type traced struct {
 	w *world
 }
 
-func (s traced) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+func (s traced) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
 	n := s.w.looks.Add(1)
 	if s.w.beforeView != nil {
 		if err := s.w.beforeView(n); err != nil {
@@ -81,11 +82,11 @@ func (s traced) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return tracedSnapshot{v, s.w}, err
 }
 
-func (s traced) Sources(ctx context.Context, c rollup.Counter) rollup.Snapshot {
+func (s traced) Sources(ctx context.Context, c route.Counter) rollup.Snapshot {
 	return tracedSnapshot{s.Store.Sources(ctx, c), s.w}
 }
 
-func (s traced) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+func (s traced) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	n := s.w.writes.Add(1)
 	write := func() error { return s.Store.Write(ctx, c, r) }
 	if s.w.aroundWrite != nil {
@@ -94,7 +95,7 @@ func (s traced) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	return write()
 }
 
-func (s traced) WriteLocked(ctx context.Context, c rollup.Counter, r rollup.RollUp, seen document.Tally) error {
+func (s traced) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
 	s.w.locks.Add(1)
 	n := s.w.writes.Add(1)
 	write := func() error { return s.Store.WriteLocked(ctx, c, r, seen) }
@@ -109,11 +110,11 @@ type tracedSnapshot struct {
 	w *world
 }
 
-func (v tracedSnapshot) Sum(ctx context.Context) (rollup.Totals, error) {
+func (v tracedSnapshot) Sum(ctx context.Context) (route.Totals, error) {
 	n := v.w.sums.Add(1)
 	if v.w.beforeSum != nil {
 		if err := v.w.beforeSum(n); err != nil {
-			return rollup.Totals{}, err
+			return route.Totals{}, err
 		}
 	}
 	return v.Snapshot.Sum(ctx)
@@ -127,7 +128,7 @@ func (v tracedSnapshot) Claim(ctx context.Context) (claim rollup.Claim, err erro
 	return claim, err
 }
 
-func (s traced) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+func (s traced) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) error {
 	return s.w.claim(func() error { return s.Store.Claim(ctx, c, claim) })
 }
 
@@ -155,19 +156,19 @@ func (w *world) reads() func() int64 {
 	return func() int64 { return read() - before }
 }
 
-var likes = mustCounter(rollup.DefaultRoute, "counters/likes/shards")
+var likes = mustCounter(route.Default, "counters/likes/shards")
 
 // shardsOf is the path of the collection of shards that the counter's first route sums.
-func shardsOf(c rollup.Counter) string { return c.Template.Routes[0].Shards(c) }
+func shardsOf(c route.Counter) string { return c.Template.Routes[0].Shards(c) }
 
-func mustCounter(route, shards string) rollup.Counter {
-	routes, err := rollup.ParseRoutes(route)
+func mustCounter(r, shards string) route.Counter {
+	routes, err := route.Parse(r)
 	if err != nil {
 		panic(err)
 	}
 	c, _, ok := routes.Match(shards + "/0")
 	if !ok {
-		panic(shards + " is no collection of shards of " + route)
+		panic(shards + " is no collection of shards of " + r)
 	}
 	return c
 }
@@ -234,11 +235,11 @@ func (w *world) deliverEvent(d time.Duration, c *rollup.Coalescer, event rollup.
 	return w.deliverOf(d, c, likes, event)
 }
 
-func (w *world) deliverOf(d time.Duration, c *rollup.Coalescer, counter rollup.Counter, event rollup.Event) *delivery {
-	return w.deliverConcerning(d, c, event, rollup.Concern{Counter: counter})
+func (w *world) deliverOf(d time.Duration, c *rollup.Coalescer, counter route.Counter, event rollup.Event) *delivery {
+	return w.deliverConcerning(d, c, event, route.Concern{Counter: counter})
 }
 
-func (w *world) deliverConcerning(d time.Duration, c *rollup.Coalescer, event rollup.Event, concerns ...rollup.Concern) *delivery {
+func (w *world) deliverConcerning(d time.Duration, c *rollup.Coalescer, event rollup.Event, concerns ...route.Concern) *delivery {
 	e := &delivery{done: make(chan struct{})}
 	go func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), d)

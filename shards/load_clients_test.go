@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/shards"
 )
 
@@ -27,7 +28,7 @@ type load struct {
 	client    *firestore.Client
 	counter   *shards.Counter
 	coalescer *rollup.Coalescer
-	route     rollup.Counter
+	route     route.Counter
 	events    sync.WaitGroup // not acknowledged yet
 	clients   sync.WaitGroup
 	stop      chan struct{} // closed: clients and watchers end
@@ -83,7 +84,7 @@ func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+	routes, err := route.Parse(route.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func (l *load) event() {
 	id := fmt.Sprint(l.writes.Add(1))
 	l.events.Go(func() {
 		for {
-			_, err := l.coalescer.Changed(context.Background(), rollup.Event{ID: id}, rollup.Concern{Counter: l.route})
+			_, err := l.coalescer.Changed(context.Background(), rollup.Event{ID: id}, route.Concern{Counter: l.route})
 			if err == nil {
 				return
 			}

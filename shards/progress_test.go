@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 )
 
 // Each method that takes several commits says how far it is after each, and ends at its end.

@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -28,7 +29,7 @@ type audited struct {
 	rollup.Report
 	DryRun  bool           `json:"dry_run"`
 	Billed  billing.Counts `json:"billed"`
-	Dollars float64        `json:"dollars"` // list price
+	Dollars float64        `json:"dollars"` // list price in billing.PriceRegion
 	Seconds float64        `json:"seconds"`
 }
 
@@ -78,7 +79,7 @@ func (a auditing) run(ctx context.Context, s *session, meter *billing.Meter) err
 
 // check checks the flags, tells the user the routes, and returns the templates that --removed
 // names. It is an error if the flags do not go together, or if they ask for more than is allowed.
-func (a auditing) check(s *session) ([]*rollup.Template, error) {
+func (a auditing) check(s *session) ([]*route.Template, error) {
 	if a.concurrency < 1 || a.grace < 0 {
 		return nil, fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", a.concurrency, a.grace)
 	}
@@ -106,7 +107,7 @@ func (a auditing) options(s *session) rollup.AuditOptions {
 
 // withdraw takes away what routes that are gone have left in documents, or in a dry run only counts
 // it. It returns the audit's report and error with that added.
-func (a auditing) withdraw(ctx context.Context, s *session, gone []*rollup.Template, r rollup.Report, before error) (rollup.Report, error) {
+func (a auditing) withdraw(ctx context.Context, s *session, gone []*route.Template, r rollup.Report, before error) (rollup.Report, error) {
 	left, err := withdraw(ctx, s, gone, !a.repair, a.concurrency)
 	r.Counters += left
 	r.Outdated += left
@@ -161,7 +162,7 @@ func auditOptions(c config.Config, logs io.Writer) rollup.AuditOptions {
 
 // audit compares all roll-ups of the routes with their shards. In a dry run the error is
 // errDiffering if any differs.
-func audit(ctx context.Context, s *session, routes rollup.Routes, o rollup.AuditOptions) (rollup.Report, error) {
+func audit(ctx context.Context, s *session, routes route.Routes, o rollup.AuditOptions) (rollup.Report, error) {
 	defer s.stop()
 	var waiting sync.Once
 	o.Progress = func(r rollup.Report) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -28,7 +28,7 @@ func TestAudit(t *testing.T) {
 	c.oldRollUp("counters/gone/shards/0", 0, 0)
 	c.set("rollups/app", map[string]any{"title": "x"})
 	c.set("posts/7/counters/likes/shards/0", map[string]any{"count": "x"})
-	const routes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count"
+	const routes = route.Default + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count"
 	for _, step := range []struct {
 		args   []string
 		want   string // standard output
@@ -52,7 +52,7 @@ outdated   0
 malformed  0
 unkept     0
 
-billed  27 reads, 0 writes, 0 deletes: $0.0000 at list price
+billed  27 reads, 0 writes, 0 deletes: $0.0000 at list price in us-central1
 `, 1, []string{"drift: ", `counter=rollups/drifted differs="count 6 → 7"`, "orphaned: ", "missing: ", "--repair repairs them"}},
 		{[]string{"audit", "--grace", "0", "--json", "--repair", "--routes", routes},
 			`{"counters":6,"rolled_up":4,"unchanged":1,"removed":1,"differing":0,"failed":0,"unkept":0,"drift":0,"lapsed":0,"missing":2,"orphaned":1,"rerouted":0,"outdated":0,"malformed":1,"complete":true,` +
@@ -141,7 +141,7 @@ func TestAuditRemovesRoutes(t *testing.T) {
 	want("posts/8", map[string]any{"likes": int64(0)})
 
 	// The last one goes, and that of roll-ups of Tally's own.
-	t.Setenv("TALLY_ROUTES", rollup.DefaultRoute)
+	t.Setenv("TALLY_ROUTES", route.Default)
 	c.set("posts/7", map[string]any{document.TallyField: map[string]any{"former": []any{"hearts", "likes"}}, "hearts": 4})
 	removed := []string{"audit", "--grace", "0", "--prune", "--json", "--removed", likes + "; pages/{page}/shards/{shard} -> page_totals/{page} : views"}
 	many := c.client.BulkWriter(t.Context()) // more than a page, with documents of others among them
@@ -199,7 +199,7 @@ func TestAuditOfFullDocument(t *testing.T) {
 // Routes that nobody named are not those of the deployed functions: by the default route a counter
 // of another one has a roll-up and no shards, and repairing would set its total to 0.
 func TestAuditAssumesRoutes(t *testing.T) {
-	const route = "pages/{page}/shards/{shard} -> rollups/{page} : count"
+	const r = "pages/{page}/shards/{shard} -> rollups/{page} : count"
 	c := newConsole(t)
 	c.set("pages/p/shards/0", map[string]any{"count": 7})
 	repair := func(routes ...string) (status int, stdout, stderr string) {
@@ -220,25 +220,25 @@ func TestAuditAssumesRoutes(t *testing.T) {
 	}
 
 	t.Setenv("TALLY_ROUTES", "")
-	status, _, stderr := repair("--routes", route)
+	status, _, stderr := repair("--routes", r)
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
-	first(stderr, "routes, by --routes: "+route)
+	first(stderr, "routes, by --routes: "+r)
 	wantTotal(7)
 
 	// Named, but not those that made the roll-up.
-	status, stdout, stderr := repair("--routes", rollup.DefaultRoute)
+	status, stdout, stderr := repair("--routes", route.Default)
 	if status != 1 || !strings.Contains(stdout, "differing  1\n") || !strings.Contains(stderr, "left alone") {
 		t.Errorf("other routes: status %d, %s%s; want one that differs, and is left alone", status, stdout, stderr)
 	}
 	wantTotal(7)
 
-	t.Setenv("TALLY_ROUTES", route)
+	t.Setenv("TALLY_ROUTES", r)
 	c.set("pages/p/shards/0", map[string]any{"count": 8})
 	if status, _, stderr = repair(); status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
-	first(stderr, "routes, by TALLY_ROUTES: "+route)
+	first(stderr, "routes, by TALLY_ROUTES: "+r)
 	wantTotal(8)
 }

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -62,7 +63,7 @@ func (c *console) rollUpBy(routes, shard string) {
 	}
 	defer store.Close()
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if _, err := coalescer.Changed(c.t.Context(), rollup.Event{ID: "event"}, rollup.Concern{Counter: c.counter(routes, shard)}); err != nil {
+	if _, err := coalescer.Changed(c.t.Context(), rollup.Event{ID: "event"}, route.Concern{Counter: c.counter(routes, shard)}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -86,7 +87,7 @@ pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits
 shards/{shard} -> site/totals : Cnt`
 
 // counter returns the counter of a shard.
-func (c *console) counter(routes, shard string) rollup.Counter {
+func (c *console) counter(routes, shard string) route.Counter {
 	c.t.Helper()
 	counter, _, ok := c.routes(routes).Match(shard)
 	if !ok {
@@ -96,9 +97,9 @@ func (c *console) counter(routes, shard string) rollup.Counter {
 }
 
 // routes parses routes.
-func (c *console) routes(text string) rollup.Routes {
+func (c *console) routes(text string) route.Routes {
 	c.t.Helper()
-	routes, err := rollup.ParseRoutes(text)
+	routes, err := route.Parse(text)
 	if err != nil {
 		c.t.Fatal(err)
 	}

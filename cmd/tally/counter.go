@@ -9,21 +9,21 @@ import (
 
 	"github.com/agext/levenshtein"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A counter is a counter as an argument names it: as a whole, or by some of its sources.
 type counter struct {
-	rollup.Counter
-	sources []*rollup.Route // that the argument names; all of the template's if it names none
-	path    string          // what messages call it: the document above the sources, or else the roll-up
-	frozen  bool            // its document says so; session.existing sets it, and nothing else does
+	route.Counter
+	sources []*route.Route // that the argument names; all of the template's if it names none
+	path    string         // what messages call it: the document above the sources, or else the roll-up
+	frozen  bool           // its document says so; session.existing sets it, and nothing else does
 }
 
 // counterOf returns the counter that an argument names: a shard, the collection of the shards, the
 // roll-up, the document above the shards, or only the ids in the roll-up's path. It may not exist.
 // The error is errNoRoute if no route serves such a path, and none serves one that is like it.
-func counterOf(routes rollup.Routes, arg string) (counter, error) {
+func counterOf(routes route.Routes, arg string) (counter, error) {
 	if err := checkIDs(arg); err != nil { // with invalid bytes the SDK would try for ever
 		return counter{}, err
 	}
@@ -47,7 +47,7 @@ func counterOf(routes rollup.Routes, arg string) (counter, error) {
 }
 
 // ofShards returns the counter of a collection of shards, or of one of these.
-func ofShards(routes rollup.Routes, path string) (counter, bool) {
+func ofShards(routes route.Routes, path string) (counter, bool) {
 	for _, r := range routes {
 		for _, collection := range []string{path, above(path)} {
 			if c, ok := r.Counter(collection); ok {
@@ -59,7 +59,7 @@ func ofShards(routes rollup.Routes, path string) (counter, bool) {
 }
 
 // ofRollUp returns the counter of a roll-up.
-func ofRollUp(routes rollup.Routes, path string) (counter, bool) {
+func ofRollUp(routes route.Routes, path string) (counter, bool) {
 	for _, template := range routes.Templates() {
 		if c, ok := template.Counter(path); ok {
 			return newCounter(c, template.Routes...), true
@@ -70,9 +70,9 @@ func ofRollUp(routes rollup.Routes, path string) (counter, bool) {
 
 // ofDocumentAbove returns the counter whose sources are below a document. It is an error if there
 // are several such counters.
-func ofDocumentAbove(routes rollup.Routes, path string) (c counter, ok bool, err error) {
-	var found rollup.Counter
-	var sources []*rollup.Route
+func ofDocumentAbove(routes route.Routes, path string) (c counter, ok bool, err error) {
+	var found route.Counter
+	var sources []*route.Route
 	for _, r := range routes {
 		pattern := r.Pattern()
 		collection := pattern[len(pattern)-2].Name
@@ -105,7 +105,7 @@ func checkIDs(path string) error {
 // ofIDs returns the path of the roll-up that has the ids of an argument for its captures. If the
 // routes have several templates, only a bare id will do: it names the counter that tally create
 // would make.
-func ofIDs(routes rollup.Routes, arg string) (string, error) {
+func ofIDs(routes route.Routes, arg string) (string, error) {
 	ids := strings.Split(arg, "/")
 	templates := routes.Templates()
 	var paths, created []string
@@ -115,7 +115,7 @@ func ofIDs(routes rollup.Routes, arg string) (string, error) {
 			continue
 		}
 		paths = append(paths, path)
-		if !template.Existing && slices.ContainsFunc(template.Routes, (*rollup.Route).HasShards) {
+		if !template.Existing && slices.ContainsFunc(template.Routes, (*route.Route).HasShards) {
 			created = append(created, path)
 		}
 	}
@@ -134,7 +134,7 @@ func ofIDs(routes rollup.Routes, arg string) (string, error) {
 
 // withIDs returns a template's path with the ids in place of its captures. It reports false if
 // there are more or fewer ids than captures.
-func withIDs(template *rollup.Template, ids []string) (string, bool) {
+func withIDs(template *route.Template, ids []string) (string, bool) {
 	path := template.Segments()
 	next := 0
 	for i, s := range path {
@@ -144,7 +144,7 @@ func withIDs(template *rollup.Template, ids []string) (string, bool) {
 		if next == len(ids) {
 			return "", false
 		}
-		path[i] = rollup.Segment{Name: ids[next]}
+		path[i] = route.Segment{Name: ids[next]}
 		next++
 	}
 	return path.String(), next == len(ids)
@@ -156,7 +156,7 @@ var errNoRoute = errors.New("no route serves")
 // notServed returns the error for a path that names no counter. If a field of the document says
 // which counter it belongs to, the error says so. Else it names the nearest path, a route that
 // would serve this one, or the nearest route.
-func notServed(routes rollup.Routes, arg string, ids []string) error {
+func notServed(routes route.Routes, arg string, ids []string) error {
 	for _, r := range routes {
 		if r.By != "" && r.Covers(arg) {
 			return fmt.Errorf("the field %s of %s says which counter it belongs to: name that one, as in %s", r.By, arg, r.Template)
@@ -172,7 +172,7 @@ func notServed(routes rollup.Routes, arg string, ids []string) error {
 	if len(ids)%2 == 0 {
 		shard = arg + "/shards/shard"
 	}
-	fits, err := rollup.ParseRoutes(routeFor(shard, "count"))
+	fits, err := route.Parse(routeFor(shard, "count"))
 	if len(ids) > 1 && err == nil {
 		return fmt.Errorf("%w %s; this one would: %s", errNoRoute, arg, fits)
 	}
@@ -181,15 +181,15 @@ func notServed(routes rollup.Routes, arg string, ids []string) error {
 
 // nearestPath returns the path that is most like an argument, of those that routes serve with its
 // ids for their captures. It also returns the path's route, and its distance from the argument.
-func nearestPath(routes rollup.Routes, arg string, ids []string) (nearest *rollup.Route, meant string, distance int) {
+func nearestPath(routes route.Routes, arg string, ids []string) (nearest *route.Route, meant string, distance int) {
 	distance = math.MaxInt
 	for _, r := range routes {
 		pattern := r.Pattern()
 		document, collection := pattern[:len(pattern)-2], pattern[:len(pattern)-1]
-		for _, form := range []rollup.Path{document, collection, pattern, r.Template.Segments()} {
+		for _, form := range []route.Path{document, collection, pattern, r.Template.Segments()} {
 			for i, s := range form {
 				if s.Capture && i < len(ids) {
-					form[i] = rollup.Segment{Name: ids[i]}
+					form[i] = route.Segment{Name: ids[i]}
 				}
 			}
 			path := form.String()
@@ -203,9 +203,9 @@ func nearestPath(routes rollup.Routes, arg string, ids []string) (nearest *rollu
 }
 
 // newCounter returns the counter c, of which the sources are named.
-func newCounter(c rollup.Counter, sources ...*rollup.Route) counter {
+func newCounter(c route.Counter, sources ...*route.Route) counter {
 	path := above(sources[0].Shards(c))
-	elsewhere := func(r *rollup.Route) bool { return above(r.Shards(c)) != path }
+	elsewhere := func(r *route.Route) bool { return above(r.Shards(c)) != path }
 	if path == "" || slices.ContainsFunc(sources, elsewhere) {
 		path = c.RollUp
 	}
@@ -218,8 +218,8 @@ func above(collection string) string {
 }
 
 // source returns the one source that is named, for a command that changes its shards.
-func (c counter) source() (*rollup.Route, error) {
-	if !slices.ContainsFunc(c.sources, (*rollup.Route).HasShards) {
+func (c counter) source() (*route.Route, error) {
+	if !slices.ContainsFunc(c.sources, (*route.Route).HasShards) {
 		return nil, c.noShards(c.sources[0])
 	}
 	if len(c.sources) > 1 {
@@ -230,7 +230,7 @@ func (c counter) source() (*rollup.Route, error) {
 
 // noun returns what one of the documents is called that make the totals of a template: shard, or
 // document if some of them are the app's own.
-func noun(t *rollup.Template) string {
+func noun(t *route.Template) string {
 	for _, r := range t.Routes {
 		if !r.HasShards() {
 			return "document"
@@ -241,7 +241,7 @@ func noun(t *rollup.Template) string {
 
 // counted returns a cell that says how many documents made the totals of a counter of the template;
 // "" if their number tells nothing.
-func counted(t *rollup.Template, numShards int64) string {
+func counted(t *route.Template, numShards int64) string {
 	if !t.TellsNumber() {
 		return ""
 	}
@@ -257,15 +257,15 @@ func plural[N int | int64](n N, one string) string {
 }
 
 // noShards returns the error for a source that has no shards.
-func (c counter) noShards(r *rollup.Route) error {
+func (c counter) noShards(r *route.Route) error {
 	documents := "documents of " + r.Shards(c.Counter)
 	for _, condition := range r.Where(c.Counter) {
 		documents += " where " + condition.String()
 	}
-	if i := slices.IndexFunc(r.Totals, rollup.Total.All); i >= 0 {
+	if i := slices.IndexFunc(r.Totals, route.Total.All); i >= 0 {
 		return fmt.Errorf("%s counts documents: add or delete %s instead", r.Totals[i].Name, documents)
 	}
-	if i := slices.IndexFunc(r.Totals, rollup.Total.OfVotes); i >= 0 {
+	if i := slices.IndexFunc(r.Totals, route.Total.OfVotes); i >= 0 {
 		return fmt.Errorf("%s is the sum of votes: in %s each user writes one document", r.Totals[i].Name, r.Shards(c.Counter))
 	}
 
@@ -278,14 +278,14 @@ func (c counter) noShards(r *rollup.Route) error {
 
 // total returns the total of that name, or if the name is "", the only total. It also returns the
 // total's source, for a command that changes its shards.
-func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
+func (c counter) total(name string) (*route.Route, route.Total, error) {
 	var names []string
-	var found rollup.Total
+	var found route.Total
 	for _, r := range c.sources {
 		for _, total := range r.Totals {
 			names = append(names, total.Name)
 			if name == total.Name || name == "" {
-				c.sources, found = []*rollup.Route{r}, total
+				c.sources, found = []*route.Route{r}, total
 			}
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
 // What a user can get wrong about counters, and what the error says.
 func TestCounterMistakes(t *testing.T) {
-	t.Setenv("TALLY_ROUTES", rollup.DefaultRoute)
+	t.Setenv("TALLY_ROUTES", route.Default)
 	c := newConsole(t)
 	c.set("counters/likes", map[string]any{"num_shards": 3})
 	c.set("counters/visitors/shards/0", map[string]any{"count": 1})
@@ -154,11 +154,11 @@ func TestCounterHelp(t *testing.T) {
 			continue
 		}
 		for line := range strings.Lines(command.Example) {
-			routes := rollup.DefaultRoute
+			routes := route.Default
 			if named := regexp.MustCompile(`--routes '([^']*)'`).FindStringSubmatch(line); named != nil {
 				routes = named[1]
 			}
-			served, err := rollup.ParseRoutes(routes)
+			served, err := route.Parse(routes)
 			if err != nil {
 				t.Errorf("%s: %v", line, err)
 			}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -80,7 +80,7 @@ func createOncePerUser(ctx context.Context, s *session, arg string) error {
 
 // creatable returns the counter that an argument names, and its source. The counter need not exist.
 // But it is an error if the app has to create the counter's document, and has not done so.
-func creatable(ctx context.Context, s *session, arg string) (counter, *rollup.Route, error) {
+func creatable(ctx context.Context, s *session, arg string) (counter, *route.Route, error) {
 	c, err := s.counter(arg)
 	if err != nil {
 		return counter{}, nil, err
@@ -109,13 +109,13 @@ type growth struct {
 }
 
 // mayGrow asks before a counter gets many shards.
-func mayGrow(ctx context.Context, s *session, c counter, r *rollup.Route, g growth) error {
+func mayGrow(ctx context.Context, s *session, c counter, r *route.Route, g growth) error {
 	if g.n <= max(g.was, manyShards) {
 		return nil
 	}
 	reads := (g.n + indexEntriesPerRead - 1) / indexEntriesPerRead * len(r.Fields())
-	return s.confirm(ctx, "%s would get %d shards: %d writes, $%.4f at list price; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
-		c.path, g.n, g.cost.Writes, g.cost.Cost(), reads)
+	return s.confirm(ctx, "%s would get %d shards: %d writes, $%.4f at list price in %s; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
+		c.path, g.n, g.cost.Writes, g.cost.Cost(), billing.PriceRegion, reads)
 }
 
 func incrementCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,7 +17,7 @@ import (
 
 // A counter's life, as the commands tell it.
 func TestCounters(t *testing.T) {
-	t.Setenv("TALLY_ROUTES", rollup.DefaultRoute)
+	t.Setenv("TALLY_ROUTES", route.Default)
 	c := newConsole(t)
 	for i := range 3 {
 		c.set(fmt.Sprintf("posts/7/likes/%d", i), map[string]any{})

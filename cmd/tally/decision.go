@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A sayer says who stated the routes.
@@ -95,7 +95,7 @@ func decide(said stated, runs running, database string) decision {
 func notice(d decision, runs running) string {
 	switch {
 	case d.assumed:
-		return fmt.Sprintf("routes, assumed, for there is no %s here or above, and %s: %s", appfolder.FileName, runs.none(), rollup.DefaultRoute)
+		return fmt.Sprintf("routes, assumed, for there is no %s here or above, and %s: %s", appfolder.FileName, runs.none(), route.Default)
 	case runs.unread != nil:
 		return "tally: " + runs.none()
 	default:
@@ -153,4 +153,4 @@ func elsewhere(database string, runs running) error {
 }
 
 // spelt returns the routes as they are spelt, in the form that all have in common.
-func spelt(routes rollup.Routes) []string { return strings.Split(routes.String(), "\n") }
+func spelt(routes route.Routes) []string { return strings.Split(routes.String(), "\n") }

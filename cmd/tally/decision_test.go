@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Which routes a command works by, and what it may change by them.
 func TestDecide(t *testing.T) {
 	const pages = "pages/{page}/shards/{shard} -> rollups/{page} : count"
-	const defaults = rollup.DefaultRoute
+	const defaults = route.Default
 	const both = pages + "\n" + "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
 	configured := func(routes string, databases ...string) *config.Config {
 		if databases == nil {
@@ -133,7 +133,7 @@ func TestDecide(t *testing.T) {
 
 // What an argument names, by the routes alone.
 func TestCounterOf(t *testing.T) {
-	const some = rollup.DefaultRoute + `
+	const some = route.Default + `
 posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 posts/{post}/views/{shard} -> posts/{post} : n as views : existing
 orders/{order} by shop -> shops/{shop} : count() as orders : existing`
@@ -146,11 +146,11 @@ orders/{order} by shop -> shops/{shop} : count() as orders : existing`
 		err         string // in the error
 		noRoute     bool   // it is errNoRoute
 	}{
-		{rollup.DefaultRoute, "likes", "rollups/likes", "counters/likes", 1, "", false},
-		{rollup.DefaultRoute, "counters/likes", "rollups/likes", "counters/likes", 1, "", false},
-		{rollup.DefaultRoute, "counters/likes/shards", "rollups/likes", "counters/likes", 1, "", false},
-		{rollup.DefaultRoute, "counters/likes/shards/3", "rollups/likes", "counters/likes", 1, "", false},
-		{rollup.DefaultRoute, "rollups/likes", "rollups/likes", "counters/likes", 1, "", false},
+		{route.Default, "likes", "rollups/likes", "counters/likes", 1, "", false},
+		{route.Default, "counters/likes", "rollups/likes", "counters/likes", 1, "", false},
+		{route.Default, "counters/likes/shards", "rollups/likes", "counters/likes", 1, "", false},
+		{route.Default, "counters/likes/shards/3", "rollups/likes", "counters/likes", 1, "", false},
+		{route.Default, "rollups/likes", "rollups/likes", "counters/likes", 1, "", false},
 		{some, "likes", "rollups/likes", "counters/likes", 1, "", false}, // as create makes it
 		{some, "posts/7", "posts/7", "posts/7", 2, "", false},
 		{some, "posts/7/likes", "posts/7", "posts/7", 1, "", false},
@@ -163,12 +163,12 @@ orders/{order} by shop -> shops/{shop} : count() as orders : existing`
 		{elsewhere, "shops/s", "", "", 0, "shops/s has several counters: name the roll-up of one, such as shop_likes/s or shop_views/s", false},
 		{elsewhere, "s", "shop_views/s", "shops/s", 1, "", false}, // the likes are the app's own
 		{"a/{a}/b/{b} -> c/{a} : n; d/{d}/e/{e} -> f/{d} : n", "x", "", "", 0, `"x" may be c/x or f/x: name a path`, false},
-		{rollup.DefaultRoute, "counter/likes", "", "", 0, "did you mean counters/likes?", false},
-		{rollup.DefaultRoute, "posts/7/likes", "", "", 0, "no route serves posts/7/likes; this one would: posts/{post}/likes/{like} -> post_totals/{post}", true},
-		{rollup.DefaultRoute, "posts/7/counters/likes", "", "", 0, "no route serves posts/7/counters/likes; this one would: ", true},
-		{rollup.DefaultRoute, "counters//likes", "", "", 0, `"counters//likes" is not a path`, false},
-		{rollup.DefaultRoute, "a\xff", "", "", 0, "is not a path", false},
-		{rollup.DefaultRoute, strings.Repeat("x/", 1000) + "x", "", "", 0, "no route serves x/x/", true},
+		{route.Default, "counter/likes", "", "", 0, "did you mean counters/likes?", false},
+		{route.Default, "posts/7/likes", "", "", 0, "no route serves posts/7/likes; this one would: posts/{post}/likes/{like} -> post_totals/{post}", true},
+		{route.Default, "posts/7/counters/likes", "", "", 0, "no route serves posts/7/counters/likes; this one would: ", true},
+		{route.Default, "counters//likes", "", "", 0, `"counters//likes" is not a path`, false},
+		{route.Default, "a\xff", "", "", 0, "is not a path", false},
+		{route.Default, strings.Repeat("x/", 1000) + "x", "", "", 0, "no route serves x/x/", true},
 	} {
 		c, err := counterOf(parsed(t, test.routes), test.arg)
 		if c.RollUp != test.rollUp || c.path != test.path || len(c.sources) != test.sources {

@@ -8,9 +8,10 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -78,7 +79,7 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 type deleted struct {
 	Counters []listed       `json:"counters"` // that match, with what their shards add up to
 	Cost     billing.Counts `json:"cost"`     // of their deletion, without the freezing of votes
-	Dollars  float64        `json:"dollars"`  // list price of the cost
+	Dollars  float64        `json:"dollars"`  // list price of the cost in billing.PriceRegion
 	DryRun   bool           `json:"dry_run"`
 	Deleted  int64          `json:"deleted"` // counters
 	Shards   int64          `json:"shards"`  // of these
@@ -190,7 +191,7 @@ func sumAll(ctx context.Context, store rollup.Store, counters []rollup.Found) er
 }
 
 // sumOf returns a roll-up with the sums of a counter's shards.
-func sumOf(ctx context.Context, store rollup.Store, c rollup.Counter) (rollup.RollUp, error) {
+func sumOf(ctx context.Context, store rollup.Store, c route.Counter) (rollup.RollUp, error) {
 	snapshot, err := store.View(ctx, c)
 	if err != nil {
 		return rollup.RollUp{}, err

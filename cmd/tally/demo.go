@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/lag"
-	"github.com/firestore-tally/tally/internal/local"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -111,7 +111,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 
 	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
-	route := rollup.DefaultRoute
+	route := route.Default
 	if d.orders > 0 {
 		route = local.OrdersRoute
 	}

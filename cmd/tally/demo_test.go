@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/google/go-cmp/cmp"
 )
 

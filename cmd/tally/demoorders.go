@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/tool/local"
 )
 
 // runOrders runs the demo's load of orders and reports it.

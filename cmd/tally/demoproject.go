@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/doctor"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/trial"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/doctor"
+	"github.com/firestore-tally/tally/internal/tool/trial"
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2/google"
 )
@@ -247,7 +248,7 @@ func projectTable(r trial.Report) string {
 	fmt.Fprintf(w, "\nlag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms, each ± %.0f ms\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, r.Clock)
 	fmt.Fprintf(w, "billed here\t%d reads, %d writes, %d deletes\n", r.Billed.Reads, r.Billed.Writes, r.Billed.Deletes)
 	fmt.Fprintf(w, "billed there\tat least %d reads, %d writes, for %d roll-ups that were seen\n", r.Functions.Reads, r.Functions.Writes, r.RollUps)
-	fmt.Fprintf(w, "price of both\t$%.4f\n\n", r.Dollars)
+	fmt.Fprintf(w, "price of both\t$%.4f at list price in %s\n\n", r.Dollars, billing.PricedAs(r.Location))
 
 	for _, q := range r.Questions {
 		fmt.Fprintln(w, answer(q))

@@ -32,14 +32,14 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/lag"
-	"github.com/firestore-tally/tally/internal/local"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/trial"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/trial"
 	"github.com/google/go-cmp/cmp"
 	metricpb "google.golang.org/genproto/googleapis/api/metric"
 	"google.golang.org/genproto/googleapis/api/monitoredres"
@@ -71,9 +71,6 @@ func newDeployedDemo(t *testing.T) *deployedDemo {
 	c.want(0, "deploy", "--yes")
 
 	d := &deployedDemo{cloud: c}
-	for _, name := range d.Names("subscriptions") {
-		googletest.Change(d.Google, name, func(s *pubsubpb.Subscription) { s.ExpirationPolicy = new(pubsubpb.ExpirationPolicy) })
-	}
 	d.Entries = d.entries
 	d.start()
 	d.write(t)
@@ -304,11 +301,10 @@ func deletes(commit *firestorepb.CommitRequest) bool {
 
 var errDenied = status.Error(codes.PermissionDenied, "Missing or insufficient permissions.")
 
-// relayed stands between the relay and the functions. An event that cannot be sent as headers,
-// because an id in it ends in a space, is given to push, with what sends the last event again that
-// came for the id without the space. The function that relayed returns ends that, once all events
-// are acknowledged.
-func (d *deployedDemo) relayed(t *testing.T, push func(w http.ResponseWriter, again func() int)) (end func()) {
+// between stands between the relay and the functions. It gives each request to serve, with what
+// sends the request on and returns the status of the answer. The function that between returns ends
+// that, once all events are acknowledged.
+func (d *deployedDemo) between(t *testing.T, serve func(w http.ResponseWriter, r *http.Request, send func() int)) (end func()) {
 	t.Helper()
 	functions := d.stack.Process(0).URL("RollUpOnWrite")
 	forward := func(r *http.Request, body []byte) int {
@@ -326,13 +322,28 @@ func (d *deployedDemo) relayed(t *testing.T, push func(w http.ResponseWriter, ag
 		return response.StatusCode
 	}
 
-	var again atomic.Pointer[func() int]
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
-		send := func() int { return forward(r, body) }
+		serve(w, r, func() int { return forward(r, body) })
+	}))
+	d.stack.Relay.SetTargets([]string{proxy.URL})
+	return func() {
+		d.stack.Relay.SetTargets([]string{functions})
+		d.forget(t)
+		proxy.Close()
+	}
+}
+
+// relayed gives an event that cannot be sent as headers, because an id in it ends in a space, to
+// push, with what sends the last event again that came for the id without the space. The function
+// that relayed returns ends that.
+func (d *deployedDemo) relayed(t *testing.T, push func(w http.ResponseWriter, again func() int)) (end func()) {
+	t.Helper()
+	var again atomic.Pointer[func() int]
+	return d.between(t, func(w http.ResponseWriter, r *http.Request, send func() int) {
 		switch {
 		case r.Header.Get("Content-Type") == "application/json":
 			push(w, *again.Load())
@@ -341,13 +352,7 @@ func (d *deployedDemo) relayed(t *testing.T, push func(w http.ResponseWriter, ag
 			again.Store(&send)
 		}
 		w.WriteHeader(send())
-	}))
-	d.stack.Relay.SetTargets([]string{proxy.URL})
-	return func() {
-		d.stack.Relay.SetTargets([]string{functions})
-		d.forget(t)
-		proxy.Close()
-	}
+	})
 }
 
 // audit has RollUpOnSchedule called.
@@ -371,6 +376,7 @@ func TestDemoOnProject(t *testing.T) {
 		run  func(*deployedDemo, *testing.T)
 	}{
 		{"exact", (*deployedDemo).exact},
+		{"a trigger that is too new", (*deployedDemo).tooNew},
 		{"asks first", (*deployedDemo).asksFirst},
 		{"records an event", (*deployedDemo).records},
 		{"production says no", (*deployedDemo).saysNo},
@@ -404,7 +410,7 @@ func (d *deployedDemo) exact(t *testing.T) {
 		`(?m)^lag +p50 [1-9]\d* ms, p99 [1-9]\d* ms, at most [1-9]\d* ms, each ± \d+ ms$`,
 		`(?m)^billed here +[1-9]\d* reads, [1-9]\d* writes, [1-9]\d* deletes$`,
 		`(?m)^billed there +at least [1-9]\d* reads, [1-9]\d* writes, for [1-9]\d* roll-ups that were seen$`,
-		`(?m)^price of both +\$0\.00\d\d$`,
+		`(?m)^price of both +\$0\.00\d\d at list price in nam5$`,
 		`(?m)^are the times in roll-ups exempt .* no index of increment_tokens\.expire_at, rollups\.tally, posts\.tally; a query of rollups by tally\.as_of is refused; seen: no index of them; the query is refused$`,
 		`(?m)^are retries on\? .* seen: none at 2 triggers$`,
 		`(?m)^do the subscriptions wait .* at least \d+ s for an answer, and no expiry; seen: \d+ s, no expiry$`,
@@ -421,6 +427,29 @@ func (d *deployedDemo) exact(t *testing.T) {
 	said, spent := dollars(t, r.logs, "costs at most"), dollars(t, r.out, "price of both")
 	if said < spent {
 		t.Errorf("it cost $%v, and $%v at most were announced:\n%s%s", spent, said, r.logs, r.out)
+	}
+}
+
+// A trigger that was made just now delivers nothing of what was written before it works. So the
+// demo writes again.
+func (d *deployedDemo) tooNew(t *testing.T) {
+	var came sync.Map // collections of which an event came
+	defer d.between(t, func(w http.ResponseWriter, r *http.Request, send func() int) {
+		_, working := came.LoadOrStore(path.Dir(r.Header.Get("Ce-Document")), true)
+		if working {
+			w.WriteHeader(send())
+		}
+	})()
+
+	r := d.demo(t.Context(), faults{}, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=5s")
+	report := r.report(t)
+	if len(report.Parts) != 2 || !report.Exact || report.Error != "" {
+		t.Fatalf("status %d:\n%s%s", r.status, r.logs, r.out)
+	}
+	for _, p := range report.Parts {
+		if p.Written < 4 {
+			t.Errorf("%+v, want two first writes and two more", p)
+		}
 	}
 }
 
@@ -450,7 +479,7 @@ func (d *deployedDemo) asksFirst(t *testing.T) {
 		t.Errorf("status %d:\n%s%s", r.status, r.logs, r.out)
 	}
 	for _, want := range []string{"In project my-project, database (default) in nam5", "counters/tally-demo-", "posts/tally-demo-", "150 writes at 5 a second",
-		"Triggers of the app's own on these collections see the documents, too.", "ten minutes,\nso the demo waits for the first roll-ups until "} {
+		"Triggers of the app's own on these collections see the documents, too.", "ten minutes,\nso the demo waits for the first roll-ups until ", "By list price in nam5 it costs at most $0.00"} {
 		if !strings.Contains(r.logs, want) {
 			t.Errorf("it does not say %s:\n%s", want, r.logs)
 		}

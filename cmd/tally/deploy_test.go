@@ -25,7 +25,7 @@ import (
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
-	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"google.golang.org/genproto/googleapis/cloud/location"

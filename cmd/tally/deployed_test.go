@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"cloud.google.com/go/iam/apiv1/iampb"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )

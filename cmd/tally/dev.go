@@ -17,9 +17,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
 )

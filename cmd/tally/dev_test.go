@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/framework"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // startDev starts tally dev with further variables and flags, at ports that are free, and returns
@@ -174,7 +174,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			settings := func(text string) { write(t, filepath.Join(dir, "tally.yaml"), []byte(text)) }
-			counters, pages := "  "+rollup.DefaultRoute+"\n", "  pages/{page}/shards/{shard} -> page_totals/{page} : views\n"
+			counters, pages := "  "+route.Default+"\n", "  pages/{page}/shards/{shard} -> page_totals/{page} : views\n"
 			settings("routes: |\n" + counters)
 			c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard-port=0", "--every=1h", "--instances=1", "--project", emulatortest.Project(t))
 			c.Dir, c.Env = dir, append(c.Env, test.env...)
@@ -296,7 +296,7 @@ func TestDevRoutes(t *testing.T) {
 // of tally dev's own, whose events hold them, and on another, whose listener knows what they were.
 func TestDevGroups(t *testing.T) {
 	t.Parallel()
-	routes := "TALLY_ROUTES=" + rollup.DefaultRoute + `
+	routes := "TALLY_ROUTES=" + route.Default + `
 orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing
 orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing`
 	for _, test := range []struct {

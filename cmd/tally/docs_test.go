@@ -21,9 +21,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
-	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/goccy/go-yaml"
 )
 
@@ -35,7 +35,7 @@ var notRun = []struct{ start, why string }{
 	{"go run golang.org/x/vuln", "govulncheck asks the internet"},
 	{"(cd clients/web && npm audit", "it asks the internet"},
 	{"(cd docs/test && npm audit", "it asks the internet"},
-	{"(cd internal/dashboard/test && npm audit", "it asks the internet"},
+	{"(cd internal/tool/dashboard/test && npm audit", "it asks the internet"},
 	{"npm ci", "the web client's own tests in a clone, which .ci/run runs"},
 	{"npm run", "likewise"},
 	{"npm test", "likewise"},
@@ -46,9 +46,9 @@ var notRun = []struct{ start, why string }{
 	{"curl -X PATCH", "it writes to Google's own Firestore"},
 }
 
-// refused are the commands, by how they begin, that e2e/googletest cannot answer, or refuses
-// because what they make is there. The real gcloud takes them: for a command or a flag that it does
-// not know, its exit status is 2.
+// refused are the commands, by how they begin, that internal/test/googletest cannot answer, or
+// refuses because what they make is there. The real gcloud takes them: for a command or a flag that
+// it does not know, its exit status is 2.
 var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud logging metrics create"}
 
 // unawaited are the commands, by how they begin, that only the next of them need. They run one

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/doctor"
+	"github.com/firestore-tally/tally/internal/tool/doctor"
 	"github.com/spf13/cobra"
 )
 

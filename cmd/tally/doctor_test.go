@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/doctor"
+	"github.com/firestore-tally/tally/internal/tool/doctor"
 )
 
 // tally doctor --explain needs no project, and leaves no check out.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A draft is a route in the making. Example documents, such as posts/7, describe it.
@@ -30,7 +30,7 @@ func newDraft(path string) draft {
 	d := draft{source: strings.Split(path, "/"), group: none, creator: byTally}
 	d.totals, d.target = "count", d.beside()
 	if !d.ofShards() {
-		d.totals = "count() as " + rollup.Quote(d.source[len(d.source)-2])
+		d.totals = "count() as " + route.Quote(d.source[len(d.source)-2])
 	}
 	above := d.above()
 	if !d.ofShards() && above != "" {
@@ -43,7 +43,7 @@ func newDraft(path string) draft {
 // that Tally creates.
 func routeFor(path, field string) string {
 	d := newDraft(path)
-	d.totals, d.target = rollup.Quote(field), d.beside()
+	d.totals, d.target = route.Quote(field), d.beside()
 	return d.String()
 }
 
@@ -91,7 +91,7 @@ func (d draft) String() string {
 	captures := strings.Split(pattern, "/")
 	template := strings.Split(d.target, "/")
 	for i, id := range template {
-		template[i] = rollup.Quote(id)
+		template[i] = route.Quote(id)
 		same := d.indexOf(id)
 		if i%2 == 1 && same > 0 { // an id, and not the name of a collection
 			template[i] = captures[same]
@@ -125,7 +125,7 @@ func isRoute(answer string) bool { return strings.Contains(answer, "->") }
 // checkSource checks the path of a document, or a whole route.
 func checkSource(answer string) error {
 	if isRoute(answer) {
-		_, err := rollup.ParseRoutes(answer)
+		_, err := route.Parse(answer)
 		return err
 	}
 	if err := checkDocument(answer); err != nil {
@@ -149,7 +149,7 @@ func checkDocument(path string) error {
 // check checks that the draft is one route, and that the text of its totals adds no route and no
 // option.
 func (d draft) check() error {
-	routes, err := rollup.ParseRoutes(d.String())
+	routes, err := route.Parse(d.String())
 	if err != nil {
 		return err
 	}

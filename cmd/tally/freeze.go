@@ -6,7 +6,7 @@ import (
 	"path"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -45,7 +45,7 @@ func setFrozen(ctx context.Context, s *session, arg string, frozen bool) error {
 
 // freezable returns the counter that an argument names, and its source. It is an error if the
 // counter has no document that can say that it is frozen.
-func freezable(ctx context.Context, s *session, arg string) (counter, *rollup.Route, error) {
+func freezable(ctx context.Context, s *session, arg string) (counter, *route.Route, error) {
 	c, err := s.existing(ctx, arg)
 	if err != nil {
 		return counter{}, nil, err

@@ -2,7 +2,7 @@ package main
 
 import (
 	_ "github.com/firestore-tally/tally" // registers the functions
-	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/spf13/cobra"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -54,7 +54,7 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 
 // lacking tells of sources that have shards, but none that has a field which the route sums. The
 // route may name the wrong field.
-func lacking(ctx context.Context, client *firestore.Client, c counter, sum rollup.Totals) (notes cells, err error) {
+func lacking(ctx context.Context, client *firestore.Client, c counter, sum route.Totals) (notes cells, err error) {
 	for i, r := range c.Template.Routes {
 		if r.Counts() || sum.Shards[i] > 0 {
 			continue

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/deploy"
-	"github.com/firestore-tally/tally/internal/local"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // greeting says what runs, and how to use it.
@@ -78,8 +78,8 @@ initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
 // addOne returns a shell command that creates a counter of the first route with shards, and adds 1
 // to it. The counter's ids are the names of the route's captures. It returns "" if no route has
 // shards.
-func addOne(routes rollup.Routes, database string) string {
-	i := slices.IndexFunc(routes, (*rollup.Route).HasShards)
+func addOne(routes route.Routes, database string) string {
+	i := slices.IndexFunc(routes, (*route.Route).HasShards)
 	if i < 0 {
 		return ""
 	}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
-const groupRoutes = rollup.DefaultRoute + `
+const groupRoutes = route.Default + `
 orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest, latest(at) as last : existing
 posts/{post}/votes/{user} -> posts/{post} : on as votes : existing
 posts/{post}/ratings/{user} -> posts/{post} : average(stars) as rating : existing

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
@@ -24,7 +24,7 @@ import (
 
 // hints say once, in a sentence, what a newcomer gets wrong.
 type hints struct {
-	routes rollup.Routes
+	routes route.Routes
 	file   string   // name of that of the security rules
 	rules  []string // its lines
 	say    func(format string, args ...any)
@@ -42,7 +42,7 @@ func (h *hints) first(about ...any) bool {
 func (h *hints) indexes() {
 	var need []string
 	for _, r := range h.routes {
-		if len(rollup.Routes{r}.Indexes()) > 0 {
+		if len(route.Routes{r}.Indexes()) > 0 {
 			need = append(need, r.String())
 		}
 	}
@@ -85,7 +85,7 @@ func (h *hints) uncovered(path string, fields map[string]any) {
 
 // ungrouped tells of a document that belongs to no counter of a route, because the field that
 // should name its counter does not.
-func (h *hints) ungrouped(route *rollup.Route, path string, fields map[string]any) {
+func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
 	if route.By == "" {
 		return
 	}
@@ -119,7 +119,7 @@ func whyUngrouped(by document.Field, held any, has bool) string {
 
 // unseen tells of a field whose value a minimum, maximum, earliest or latest leaves out, because it
 // is of another kind. For sums and averages the functions warn.
-func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) {
+func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 	for _, q := range route.Queries() {
 		held, has := q.Field.In(fields)
 		if q.Best == "" || !has || held == nil {
@@ -170,10 +170,10 @@ func (h *hints) homeless(path string, fields map[string]any, exists func(path st
 
 // numbers returns the names of the fields that hold numbers, how a route spells them, and the
 // totals that are their sums.
-func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Total) {
+func numbers(fields map[string]any) (names, spelt []string, totals []route.Total) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := value.Number(fields[name]); ok {
-			total := rollup.Total{Aggregate: rollup.Sum, Field: document.FieldOf(name), Name: name}
+			total := route.Total{Aggregate: route.Sum, Field: document.FieldOf(name), Name: name}
 			names, spelt, totals = append(names, name), append(spelt, total.String()), append(totals, total)
 		}
 	}
@@ -181,27 +181,27 @@ func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Tota
 }
 
 // unsummed tells of a shard that has numbers, and none that its route sums.
-func (h *hints) unsummed(route *rollup.Route, path string, fields map[string]any) {
+func (h *hints) unsummed(summing *route.Route, path string, fields map[string]any) {
 	names, _, totals := numbers(fields)
-	if !route.HasShards() || names == nil || hasAny(fields, route.Fields()) {
+	if !summing.HasShards() || names == nil || hasAny(fields, summing.Fields()) {
 		return
 	}
-	first := h.first("fields", route, names)
+	first := h.first("fields", summing, names)
 	if !first {
 		return
 	}
 
-	fitting := *route
+	fitting := *summing
 	fitting.Totals = totals
-	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *rollup.Route) bool { return r == route })
-	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(names, ", "), either(route.Fields())),
+	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *route.Route) bool { return r == summing })
+	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(names, ", "), either(summing.Fields())),
 		"to sum it, the route is", fitting.String(), others)
 }
 
 // suggest says something, and suggests a route if it may join the others.
-func (h *hints) suggest(text, why, route string, others rollup.Routes) {
-	if _, err := rollup.ParseRoutes(others.String() + "\n" + route); err == nil {
-		text += "; " + why + " " + route
+func (h *hints) suggest(text, why, r string, others route.Routes) {
+	if _, err := route.Parse(others.String() + "\n" + r); err == nil {
+		text += "; " + why + " " + r
 	}
 	h.say("%s", shown(text))
 }
@@ -300,10 +300,10 @@ func generalized(path string) (pattern, template string) {
 	ids := strings.Split(path, "/")
 	var sources, rollUps []string
 	for i := 0; i < len(ids); i += 2 {
-		collection, one := rollup.Quote(ids[i]), strings.TrimSuffix(ids[i], "s")
-		capture := "{" + rollup.Quote(one) + "}"
+		collection, one := route.Quote(ids[i]), strings.TrimSuffix(ids[i], "s")
+		capture := "{" + route.Quote(one) + "}"
 		if slices.Contains(sources, capture) {
-			capture = "{" + rollup.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
+			capture = "{" + route.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
 		}
 		sources = append(sources, collection, capture)
 
@@ -311,7 +311,7 @@ func generalized(path string) (pattern, template string) {
 		case len(ids) == 2:
 			rollUps = []string{"totals", collection}
 		case i == 0:
-			rollUps = []string{rollup.Quote(one + "_totals"), capture}
+			rollUps = []string{route.Quote(one + "_totals"), capture}
 		case i < len(ids)-2:
 			rollUps = append(rollUps, collection, capture)
 		}

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
-func parsed(t *testing.T, text string) rollup.Routes {
+func parsed(t *testing.T, text string) route.Routes {
 	t.Helper()
-	routes, err := rollup.ParseRoutes(text)
+	routes, err := route.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func parsed(t *testing.T, text string) rollup.Routes {
 func TestHints(t *testing.T) {
 	var said []string
 	h := hints{file: "my.rules", rules: strings.Split("rules_version = '2';\n  allow write: if false;\n", "\n"), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
-	h.routes = parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
+	h.routes = parsed(t, route.Default+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
 	for _, doc := range []struct {
 		path   string
 		fields map[string]any
@@ -147,7 +147,7 @@ func TestHintsOfIndexes(t *testing.T) {
 
 func TestAddOne(t *testing.T) {
 	for _, test := range []struct{ routes, database, want string }{
-		{rollup.DefaultRoute, "(default)", "TALLY create counters/my-counter &&\n  TALLY increment counters/my-counter"},
+		{route.Default, "(default)", "TALLY create counters/my-counter &&\n  TALLY increment counters/my-counter"},
 		{"a/{b}/c/{d} -> a/{b} : count() : existing", "(default)", ""},
 		{"a/{b}/c/{d} -> a/{b} : count() : existing; a/{`e f`}/`it's`/{d} -> t/{`e f`} : n, m", "other",
 			`TALLY create 'a/my-e f/it'\''s' --database other &&` + "\n  " + `TALLY increment 'a/my-e f/it'\''s' --database other --total n`},

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/deploy"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +25,7 @@ func indexesCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		parsed, err := rollup.ParseRoutes(cmp.Or(routes, named(folder)["TALLY_ROUTES"], rollup.DefaultRoute))
+		parsed, err := route.Parse(cmp.Or(routes, named(folder)["TALLY_ROUTES"], route.Default))
 		if err != nil {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 	"os"
 	"text/template"
 
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -27,7 +27,7 @@ func initCommand() *cobra.Command {
 	var a answers
 	c := newCommand("init")
 	f := c.Flags()
-	f.StringVar(&a.routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
+	f.StringVar(&a.routes, "routes", route.Default, "routes, separated by semicolons")
 	f.StringVar(&a.alertEmail, "alert-email", "", "address that alerts are mailed to")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		_, err := os.Stat(appfolder.FileName)
@@ -79,7 +79,7 @@ func (a *answers) write() error {
 			return fmt.Errorf("--alert-email: %w", err)
 		}
 	}
-	routes, err := rollup.ParseRoutes(a.routes)
+	routes, err := route.Parse(a.routes)
 	if err != nil {
 		return err
 	}

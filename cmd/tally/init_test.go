@@ -8,19 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 func TestRouteFor(t *testing.T) {
 	for _, test := range []struct{ path, field, want string }{
-		{"counters/likes/shards/3", "count", rollup.DefaultRoute},
+		{"counters/likes/shards/3", "count", route.Default},
 		{"counters/likes/shards/3", "Count", "counters/{counter}/shards/{shard} -> rollups/{counter} : Count"},
 		{"posts/7/shards/0", "likes", "posts/{post}/shards/{shard} -> post_totals/{post} : likes"},
 		{"my orders/1/`by`/2", "the amount", "`my orders`/{`my order`}/`\\`by\\``/{`\\`by\\``} -> `my order_totals`/{`my order`} : `the amount`"},
 		{"orders/1", "amount", "orders/{order} -> totals/orders : amount"},
 	} {
 		got := routeFor(test.path, test.field)
-		if _, err := rollup.ParseRoutes(got); got != test.want || err != nil {
+		if _, err := route.Parse(got); got != test.want || err != nil {
 			t.Errorf("routeFor(%q, %q) = %q, %v; want %q", test.path, test.field, got, err, test.want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestQuestions(t *testing.T) {
 		answers    []string
 		says       []string
 	}{
-		{"the default", rollup.DefaultRoute, []string{"", "", ""}, nil},
+		{"the default", route.Default, []string{"", "", ""}, nil},
 		{"a route", "a/{b} -> totals/c : n", []string{"a/{b} -> totals/c : n"}, nil},
 		{"likes", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing", []string{"posts/7/likes/ann", "", ""}, nil},
 		{"names in backticks", "`my orders`/{`my order`}/`and`/{`and`} -> `my orders`/{`my order`} : count() as `and` : existing",
@@ -51,7 +51,7 @@ func TestQuestions(t *testing.T) {
 			[]string{"posts/7/comments/a", "count() as n, latest(at) as last", "stats/7", "tally"}, nil},
 		{"two levels", "a/{a}/b/{b}/c/{c} -> d/{b}/e/{a} : count() as c", []string{"a/1/b/2/c/3", "", "d/2/e/1", ""}, nil},
 
-		{"no document", rollup.DefaultRoute, []string{"likes", "posts/7/likes", "a//b/c", "counters/x -> y : z", "", "", ""},
+		{"no document", route.Default, []string{"likes", "posts/7/likes", "a//b/c", "counters/x -> y : z", "", "", ""},
 			[]string{`"likes" is a collection`, `"posts/7/likes" is a collection`, `"a//b/c" has an empty id`, "names a collection"}},
 		{"no total", "orders/{order} -> totals/orders : average(stars) as rating",
 			[]string{"orders/1", "avg(stars)", "average(stars)", "count() : existing", "count : every 5s", "n : documents", "n; a/{b} -> c/d : n", "average(stars) as rating", ""},
@@ -70,7 +70,7 @@ func TestQuestions(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, &said)
 			}
-			if _, err := rollup.ParseRoutes(got); got != test.want || err != nil {
+			if _, err := route.Parse(got); got != test.want || err != nil {
 				t.Errorf("got %s, %v\nwant %s\n%s", got, err, test.want, &said)
 			}
 			rest := said.String()

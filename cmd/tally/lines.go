@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // clock is how times are shown.
@@ -24,7 +24,7 @@ type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
 	mu     sync.Mutex
-	routes rollup.Routes // of the functions
+	routes route.Routes // of the functions
 	out    io.Writer
 	lately map[string]time.Time // warnings, and when they were printed
 }
@@ -52,7 +52,7 @@ func (l *lines) first(warning string) bool {
 }
 
 // follow notes the routes of the functions whose lines come from now on.
-func (l *lines) follow(routes rollup.Routes) {
+func (l *lines) follow(routes route.Routes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.routes = routes
@@ -92,8 +92,8 @@ func (l *lines) add(t time.Time, text string) {
 	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
 
-// logged prints a line that a functions process logged. Most are JSON, as internal/app writes it. A
-// process may write other text, too, such as the reason of its crash.
+// logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes
+// it. A process may write other text, too, such as the reason of its crash.
 func (l *lines) logged(line []byte) {
 	var record map[string]any
 	d := json.NewDecoder(bytes.NewReader(line))

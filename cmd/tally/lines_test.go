@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -47,7 +47,7 @@ func TestLines(t *testing.T) {
 		var out bytes.Buffer
 		var early bytes.Buffer
 		l := &lines{out: &early}
-		l.follow(parsed(t, rollup.DefaultRoute+"; orders/{order} by shop -> shops/{shop} : count() as orders : existing"))
+		l.follow(parsed(t, route.Default+"; orders/{order} by shop -> shops/{shop} : count() as orders : existing"))
 		log := func(line string) { l.logged([]byte(line)) }
 		log(rolledUpLine("(default)", "rollups/early", 1))
 		l.turnTo(&out, "Hello.\n")

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -79,7 +80,7 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 }
 
 // cells returns the roll-up as cells of a table. Its counter is of the template.
-func (r *rollUp) cells(of *rollup.Template) cells {
+func (r *rollUp) cells(of *route.Template) cells {
 	age := time.Duration(r.AgeMS * float64(time.Millisecond)).Round(time.Millisecond)
 	return cells(fmt.Sprintf("%s%s\tas of %s\t%v old", shown(r.Totals.String()), counted(of, r.NumShards), stamp(r.AsOf), age))
 }
@@ -141,7 +142,7 @@ func list(ctx context.Context, s *session, after string, limit int) error {
 
 // rollUpsBehind returns up to limit roll-ups of the templates, and whether there are more. It
 // begins behind the counter from, or with the first roll-up if from is the zero Counter.
-func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates []*rollup.Template, from rollup.Counter, limit int) (found []rollup.Found, more bool, err error) {
+func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates []*route.Template, from route.Counter, limit int) (found []rollup.Found, more bool, err error) {
 	first := max(0, slices.Index(templates, from.Template)) // 0 if from is the zero Counter
 
 	for _, template := range templates[first:] {
@@ -166,7 +167,7 @@ func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates [
 }
 
 // listedOf returns the counters of roll-ups as ls lists them.
-func listedOf(routes rollup.Routes, found []rollup.Found) []listed {
+func listedOf(routes route.Routes, found []rollup.Found) []listed {
 	counters := make([]listed, len(found))
 	for i, f := range found {
 		counters[i] = listed{nameOf(routes, f.Counter), rollUpOf(f.RollUp, time.Time{})}
@@ -191,7 +192,7 @@ func tableOf(found []rollup.Found, counters []listed) cells {
 }
 
 // headingOf returns the heading above the counters of a template.
-func headingOf(t *rollup.Template) string {
+func headingOf(t *route.Template) string {
 	heading := "COUNTER\t" + escape(strings.Join(t.Totals(), "\t"), "\t")
 	if t.TellsNumber() {
 		heading += "\t" + strings.ToUpper(noun(t)) + "S"
@@ -224,7 +225,7 @@ func lineOf(name string, f rollup.Found) string {
 
 // nameOf returns an argument that names the counter: the document above its shards, or the roll-up
 // if that document has other counters, too.
-func nameOf(routes rollup.Routes, c rollup.Counter) string {
+func nameOf(routes route.Routes, c route.Counter) string {
 	path := newCounter(c, c.Template.Routes...).path
 	named, err := counterOf(routes, path)
 	if err != nil || named.Counter != c {

@@ -9,7 +9,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/agext/levenshtein"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/api/iterator"
 )
 
@@ -36,7 +36,7 @@ func exists(ctx context.Context, client *firestore.Client, c counter) (frozen bo
 }
 
 // documents returns the query for a counter's documents of a source.
-func documents(client *firestore.Client, c counter, r *rollup.Route) firestore.Query {
+func documents(client *firestore.Client, c counter, r *route.Route) firestore.Query {
 	q := client.Collection(r.Shards(c.Counter)).Query
 	for _, condition := range r.Where(c.Counter) {
 		q = q.WherePath(condition.Field.Names(), "==", condition.Value)

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 

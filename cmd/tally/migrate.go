@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/migration"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/tool/migration"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -46,7 +46,7 @@ type migrated struct {
 	Moved     totals                 `json:"moved"`    // by field: what clients added meanwhile
 	RollUps   *rollup.Report         `json:"roll_ups"` // null: there were none to compare
 	Billed    billing.Counts         `json:"billed"`
-	Dollars   float64                `json:"dollars"` // list price
+	Dollars   float64                `json:"dollars"` // list price in billing.PriceRegion
 	Seconds   float64                `json:"seconds"`
 }
 
@@ -268,6 +268,8 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 	return err
 }
 
+// price says what operations cost. Nothing here knows the database's location, so it names the one
+// of the price.
 func price(c billing.Counts) string {
-	return fmt.Sprintf("%d reads, %d writes, %d deletes: $%.4f at list price", c.Reads, c.Writes, c.Deletes, c.Cost())
+	return fmt.Sprintf("%d reads, %d writes, %d deletes: $%.4f at list price in %s", c.Reads, c.Writes, c.Deletes, c.Cost(), billing.PriceRegion)
 }

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/migration"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/migration"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -67,7 +67,7 @@ func TestMigrateExtension(t *testing.T) {
 	const found = `documents  2, with something left to do for 2
 to fold    4 shards, 1 of them partial sums
 to carry   likes 10, visits 1007
-to bill    about 28 reads, 10 writes, 4 deletes: $0.0000 at list price, without the roll-ups that follow
+to bill    about 28 reads, 10 writes, 4 deletes: $0.0000 at list price in us-central1, without the roll-ups that follow
 extension  left no sign of when it ran
 `
 	const asked = `

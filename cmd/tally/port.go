@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

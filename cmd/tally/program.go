@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/spf13/cobra"
 )
 

@@ -7,8 +7,8 @@ import (
 	"os"
 	"regexp"
 
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
 )
 
 // projectID matches the id of a project. Some ids begin with a domain

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/shards"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"

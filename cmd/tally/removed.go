@@ -7,18 +7,19 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/sync/errgroup"
 )
 
 // removedTemplates returns the templates of routes that are gone. text has these routes. It is an
 // error if a route that runs still writes to documents of such a template.
-func removedTemplates(routes rollup.Routes, text string) ([]*rollup.Template, error) {
+func removedTemplates(routes route.Routes, text string) ([]*route.Template, error) {
 	if text == "" {
 		return nil, nil
 	}
-	removed, err := rollup.ParseRoutes(text)
+	removed, err := route.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("--removed: %w", err)
 	}
@@ -35,8 +36,8 @@ func removedTemplates(routes rollup.Routes, text string) ([]*rollup.Template, er
 }
 
 // share reports whether a document may be at both paths.
-func share(a, b rollup.Path) bool {
-	return slices.EqualFunc(a, b, func(s, t rollup.Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
+func share(a, b route.Path) bool {
+	return slices.EqualFunc(a, b, func(s, t route.Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
 }
 
 // removedPage is how many documents are read at once.
@@ -49,7 +50,7 @@ var errMeanwhile = errors.New("documents were written meanwhile, and keep their 
 // and the field tally that their routes left. Unless it is a dry run, withdraw takes these away,
 // and deletes a document of Tally's own that holds nothing else. It returns how many documents it
 // found, without those that somebody wrote meanwhile: they keep their totals.
-func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
+func withdraw(ctx context.Context, s *session, templates []*route.Template, dryRun bool, concurrency int) (int, error) {
 	done, refused := 0, 0
 	for _, template := range templates {
 		next := ""

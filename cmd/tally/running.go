@@ -7,10 +7,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/config"
-	"github.com/firestore-tally/tally/internal/deploy"
-	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 )
 
 // statedBy returns the configuration of the functions that the command is told: by its flag of

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2/google"
@@ -200,7 +200,7 @@ func (s *session) existing(ctx context.Context, arg string) (counter, error) {
 // existingSource returns the counter that an argument names, and the source whose shards the
 // command changes. It is an error if the counter does not exist, or the argument names several
 // sources.
-func (s *session) existingSource(ctx context.Context, arg string) (counter, *rollup.Route, error) {
+func (s *session) existingSource(ctx context.Context, arg string) (counter, *route.Route, error) {
 	c, err := s.existing(ctx, arg)
 	if err != nil {
 		return counter{}, nil, err
@@ -222,7 +222,7 @@ func (s *session) existingTotal(ctx context.Context, arg, name string) (counter,
 
 // shards returns package shards' view of a source of the counter. A document above the source says
 // how many shards there are. If there is no such document, there are n.
-func (s *session) shards(c counter, r *rollup.Route, field document.Field, n int, opts ...shards.Option) *shards.Counter {
+func (s *session) shards(c counter, r *route.Route, field document.Field, n int, opts ...shards.Option) *shards.Counter {
 	collection := r.Shards(c.Counter)
 	doc := above(collection)
 	opts = append([]shards.Option{shards.Collection(collection), shards.Field(strings.Join(field.Names(), ".")), shards.Progress(s.report)}, opts...)

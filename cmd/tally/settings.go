@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/caarlos0/env/v11"
-	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/spf13/pflag"
 )
 

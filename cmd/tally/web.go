@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/clients/web"
-	"github.com/firestore-tally/tally/internal/local"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 )
 
@@ -55,7 +55,7 @@ func examplePage(ctx context.Context, s *local.Stack) (http.Handler, error) {
 }
 
 // checkExample returns an error unless the routes roll up the counters of the example page.
-func checkExample(routes rollup.Routes) error {
+func checkExample(routes route.Routes) error {
 	for _, counter := range []string{exampleLikes, exampleVote} {
 		if err := checkRoute(routes, counter); err != nil {
 			return err
@@ -66,17 +66,17 @@ func checkExample(routes rollup.Routes) error {
 
 // checkRoute returns an error unless the routes roll the counter up to where the web client reads
 // it.
-func checkRoute(routes rollup.Routes, counter string) error {
-	c, route, ok := routes.Match(counter + "/shards/0")
+func checkRoute(routes route.Routes, counter string) error {
+	c, r, ok := routes.Match(counter + "/shards/0")
 	_, id, _ := strings.Cut(counter, "/")
-	if !ok || c.RollUp != "rollups/"+id || !slices.ContainsFunc(route.Totals, isCount) {
-		return fmt.Errorf("TALLY_ROUTES: no route rolls up the example page's %s; leave the variable unset, or add the route %s", counter, rollup.DefaultRoute)
+	if !ok || c.RollUp != "rollups/"+id || !slices.ContainsFunc(r.Totals, isCount) {
+		return fmt.Errorf("TALLY_ROUTES: no route rolls up the example page's %s; leave the variable unset, or add the route %s", counter, route.Default)
 	}
 	return nil
 }
 
 // isCount reports whether the total is the sum of the field count, as in DefaultRoute.
-func isCount(t rollup.Total) bool { return t.String() == "count" }
+func isCount(t route.Total) bool { return t.String() == "count" }
 
 // pageConfig returns the page's configuration in JSON: where Firestore is, and the paths of the
 // page's counters.

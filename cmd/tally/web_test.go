@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/google/go-cmp/cmp"
 )
 

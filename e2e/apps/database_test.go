@@ -15,15 +15,15 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
-	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/cloud/app"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/internal/local/framework"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/grpc"
@@ -38,7 +38,7 @@ import (
 // the query parameter "project" chooses the one that serves it.
 
 // routes are those of most functions here.
-const routes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
+const routes = route.Default + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
 
 var (
 	logs   buffer // of every function in this process
@@ -229,7 +229,7 @@ func (w *database) wantAcknowledged() {
 // tallyOf returns the tally of a roll-up of no shards that the routes made.
 func tallyOf(t *testing.T, routes, path string, asOf time.Time) map[string]any {
 	t.Helper()
-	all, err := rollup.ParseRoutes(routes)
+	all, err := route.Parse(routes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,13 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
-	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,7 +45,7 @@ const (
 
 func registerEvery() {
 	functions.HTTP(everyTick, newProcesses("TALLY_ROUTES="+everyRoutes, "TALLY_SCHEDULE_PERIOD="+everyPeriod.String()).OnSchedule)
-	for write, route := range map[string]string{switchLive: rollup.DefaultRoute, switchEvery: rollup.DefaultRoute + " : every 1s"} {
+	for write, route := range map[string]string{switchLive: route.Default, switchEvery: route.Default + " : every 1s"} {
 		p := newProcesses("TALLY_ROUTES="+route, "TALLY_CADENCE=200ms", "TALLY_SCHEDULE_PERIOD=2s", "CLOUD_RUN_TIMEOUT_SECONDS=20")
 		functions.HTTP(write, p.OnWrite)
 		functions.HTTP(write+"Tick", p.OnSchedule)

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/cloud/app"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 )

@@ -11,8 +11,8 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 var junkCounters = flag.Int("junk", 500, "how many counters somebody makes up in TestEveryAmongJunk")
@@ -23,7 +23,7 @@ const junkTick = "JunkTick"
 const junkPeriod = 20 * time.Second
 
 func registerJunk() {
-	functions.HTTP(junkTick, newProcesses("TALLY_ROUTES="+rollup.DefaultRoute+" : every 1s", "TALLY_SCHEDULE_PERIOD="+junkPeriod.String()).OnSchedule)
+	functions.HTTP(junkTick, newProcesses("TALLY_ROUTES="+route.Default+" : every 1s", "TALLY_SCHEDULE_PERIOD="+junkPeriod.String()).OnSchedule)
 }
 
 // TestEveryAmongJunk keeps a counter that is incremented all the time, while somebody who is signed
@@ -86,7 +86,7 @@ func TestEveryAmongJunk(t *testing.T) {
 
 	// Earlier ticks have rolled most of them up.
 	bulk := client.BulkWriter(ctx)
-	old := tallyOf(t, rollup.DefaultRoute+" : every 1s", "rollups/m", time.Now().Add(-time.Minute))
+	old := tallyOf(t, route.Default+" : every 1s", "rollups/m", time.Now().Add(-time.Minute))
 	for n := range *junkCounters {
 		if n%3 == 0 {
 			continue

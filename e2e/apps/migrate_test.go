@@ -12,13 +12,13 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/internal/migration"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/migration"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/google/go-cmp/cmp"
 )
@@ -73,7 +73,7 @@ func migrateExtension(ctx context.Context, client *firestore.Client, progress fu
 }
 
 func migrateExtensionBy(ctx context.Context, client *firestore.Client, text string, progress func(done int)) (before, after *migration.Plan, err error) {
-	routes, err := rollup.ParseRoutes(text)
+	routes, err := route.Parse(text)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -304,7 +304,7 @@ func TestMigrateManyDocuments(t *testing.T) {
 		}
 		return all
 	}
-	routes, err := rollup.ParseRoutes(strings.Join(migratedRoutes, ";"))
+	routes, err := route.Parse(strings.Join(migratedRoutes, ";"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/cloud/app"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -176,7 +177,7 @@ func TestScheduleBillsAll(t *testing.T) {
 		w.set(fmt.Sprintf("counters/%d/shards/0", i), map[string]any{"count": i})
 		w.set(fmt.Sprintf("daily/%d/shards/0", i), map[string]any{"count": i})
 	}
-	a := newProcesses("TALLY_ROUTES=" + rollup.DefaultRoute + "; daily/{c}/shards/{s} -> daily_rollups/{c} : count : every 24h").of(project)
+	a := newProcesses("TALLY_ROUTES=" + route.Default + "; daily/{c}/shards/{s} -> daily_rollups/{c} : count : every 24h").of(project)
 
 	answer := httptest.NewRecorder()
 	a.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/", nil))

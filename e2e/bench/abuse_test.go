@@ -16,12 +16,12 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/app"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -145,7 +145,7 @@ func BenchmarkAbuse(b *testing.B) {
 }
 
 // abusedRoutes are the default route and that of the recipe for posts.
-const abusedRoutes = rollup.DefaultRoute + `
+const abusedRoutes = route.Default + `
 posts/{post}/likes/{user} -> posts/{post} : on as likes : existing
 posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing`
 

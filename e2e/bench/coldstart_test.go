@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/internal/local/freeport"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 )
 
 // BenchmarkWays increments one counter for 10 s, with each way to aggregate. Then it waits up to 60

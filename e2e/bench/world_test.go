@@ -14,15 +14,15 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
-	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/local/emulator"
-	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/local/eventrelay"
-	"github.com/firestore-tally/tally/internal/local/framework"
-	"github.com/firestore-tally/tally/internal/trigger"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/cloud/app"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/trigger"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
@@ -193,7 +193,7 @@ func (w *world) settle() {
 
 // keep has the schedule keep the counter, every second, until it is stopped.
 func (w *world) keep() (stop func()) {
-	routes.Store(w.project, rollup.DefaultRoute+" : every 1s")
+	routes.Store(w.project, route.Default+" : every 1s")
 	ctx, cancel := context.WithCancel(w.b.Context())
 
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, serve()+"/"+every+"?project="+w.project, nil)

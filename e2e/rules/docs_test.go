@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -31,7 +31,7 @@ func TestDocsRoutes(t *testing.T) {
 		t.Errorf("%d routes, want 1", len(routes))
 	}
 	for _, m := range routes {
-		if _, err := rollup.ParseRoutes(m[1]); err != nil {
+		if _, err := route.Parse(m[1]); err != nil {
 			t.Error(err)
 		}
 	}

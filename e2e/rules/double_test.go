@@ -9,8 +9,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -19,8 +20,8 @@ import (
 // Where an app's rules let that through, no audit takes it for drift.
 func TestDoubleNumShards(t *testing.T) {
 	t.Parallel()
-	const route = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
-	routes, err := rollup.ParseRoutes(route)
+	const r = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	routes, err := route.Parse(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,195 @@
+// Package app is what both functions run. It reads the configuration, decodes an event or a call of
+// the schedule, has the engine do the work on the right database, and decides how to answer.
+//
+// An HTTP answer is all that Eventarc and Cloud Scheduler learn. Eventarc takes 2xx as an
+// acknowledgement: the event never comes again. After any other answer, or none, the event comes
+// again for up to a day. Cloud Run gives an instance little or no processor time while it serves no
+// request. So whatever must happen happens before the answer.
+//
+//	app.go       the two functions, and what they set up on first use
+//	event.go     the way of an event
+//	outcome.go   what an event ends in
+//	schedule.go  the way of a call of the schedule
+//	database.go  the databases, each opened when it is first needed
+//	end.go       the end of the process
+//	log.go       lines for Cloud Logging
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/telemetry"
+	"github.com/firestore-tally/tally/internal/cloud/trigger"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+	"google.golang.org/grpc"
+)
+
+// An App serves Tally's functions. Nothing is read before [App.Configure] or the first request, and
+// nothing opened or dialed before the first request. It may be used by many goroutines at once.
+type App struct {
+	environ func() []string
+	logs    io.Writer
+	dial    []grpc.DialOption
+
+	setup func() (*service, error)
+}
+
+// New returns an App that logs to logs. The variables that environ returns configure it, each as
+// "name=value". The dial options are for the connections to Firestore.
+func New(environ func() []string, logs io.Writer, dial ...grpc.DialOption) *App {
+	a := &App{environ: environ, logs: logs, dial: dial}
+	a.setup = sync.OnceValues(a.load)
+	return a
+}
+
+// A service is a configured App.
+type service struct {
+	config    config.Config
+	logger    *slog.Logger
+	telemetry *telemetry.Telemetry // nil: off
+	open      func(ctx context.Context, id string) (documentStore, error)
+
+	dropped atomic.Int64 // events that no retry could help
+	lags    lagSampler
+	echoed  atomic.Int64 // when echo logged last, in nanoseconds since 1970; 0: never
+	memory  *semaphore.Weighted
+	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
+
+	opening   singleflight.Group
+	databases sync.Map // *database by id, of those that are open
+}
+
+// maxUnderstood is how many bytes of events an instance reads and decodes at once. A function has
+// 512 MiB, and Eventarc sends events of up to 512 KB. Decoded, an event of many small fields takes
+// sixteen times its size.
+const maxUnderstood = trigger.MaxBody
+
+// load makes the service from the environment. It is called once: the environment does not change,
+// so a wrong configuration stays wrong.
+func (a *App) load() (*service, error) {
+	loaded, err := config.Load(env.ToMap(a.environ()))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	logger := NewLogger(a.logs, loaded.LogLevel, loaded.Project)
+
+	meter, err := newMeter(loaded.UsageFile)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: TALLY_USAGE_FILE: %w", err)
+	}
+	dial := append(slices.Clone(a.dial), meter.DialOptions()...)
+	open := func(ctx context.Context, id string) (documentStore, error) {
+		return firestorestore.Open(ctx, loaded.EmulatorHost, loaded.Project, id, logger, dial...)
+	}
+
+	recorder, err := startTelemetry(loaded, meter, logger)
+	if err != nil { // counters go on without it
+		logger.Error("no telemetry", "error", err)
+	}
+
+	s := &service{config: loaded, logger: logger, telemetry: recorder, open: open}
+	s.memory = semaphore.NewWeighted(maxUnderstood)
+	s.endGracefully()
+	logger.Info("configured", "routes", loaded.Routes.String(), "cadence", loaded.Cadence.String(),
+		"burst", loaded.Burst, "hold_limit", loaded.HoldLimit.String())
+	return s, nil
+}
+
+// newMeter returns a meter of what Firestore bills to this process. The meter also writes its
+// counts to the file, unless the name is empty.
+func newMeter(file string) (*billing.Meter, error) {
+	if file == "" {
+		return billing.NewMeter(nil), nil
+	}
+
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	return billing.NewMeter(billing.Mirror(f)), nil
+}
+
+// startTelemetry starts the telemetry that the configuration asks for. It returns nil if telemetry
+// is off.
+func startTelemetry(c config.Config, meter *billing.Meter, logger *slog.Logger) (*telemetry.Telemetry, error) {
+	interval := time.Duration(c.TelemetryInterval) * time.Millisecond
+	billed := func() (reads, writes, deletes int64) {
+		counts := meter.Counts()
+		return counts.Reads, counts.Writes, counts.Deletes
+	}
+	return telemetry.Start(c.Telemetry, c.Project, interval, billed, logger)
+}
+
+// Configure reads the configuration before the first request. It logs the error that it returns.
+func (a *App) Configure() error {
+	_, err := a.setup()
+	if err != nil {
+		NewLogger(a.logs, slog.LevelInfo, "").Error("misconfigured", "error", err)
+	}
+	return err
+}
+
+// OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event
+// is done with, 400 when the request is no event, and 500 when the event must be delivered again.
+func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
+	ctx := telemetry.Traced(r.Context(), r.Header)
+	s, err := a.setup()
+	if err != nil {
+		event, _ := trigger.FromRequest(r) // as far as it can be read
+		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", event.ID, "error", err)
+		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
+		return
+	}
+
+	s.ending.RLock()
+	defer s.ending.RUnlock()
+	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end once the lock is free
+
+	s.serve(ctx, w, r)
+}
+
+// OnSchedule serves a request of Cloud Scheduler. In each database it rolls up the counters of the
+// routes that say "every", and audits the others. With the query parameter dry_run=true it only
+// reports. It answers a scheduleReport as JSON. The status is 500 when anything failed, so that
+// Scheduler calls again.
+func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
+	text := cmp.Or(r.URL.Query().Get("dry_run"), "false")
+	dryRun, err := strconv.ParseBool(text)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("dry_run=%q: want true or false", text), http.StatusBadRequest)
+		return
+	}
+
+	ctx := telemetry.Traced(r.Context(), r.Header)
+	var report scheduleReport
+	s, err := a.setup()
+	if err != nil {
+		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured", "error", err)
+		report.Errors = []string{err.Error()}
+	} else {
+		report = s.onSchedule(ctx, dryRun)
+	}
+
+	w.Header().Set("Content-Type", "application/json")
+	if len(report.Errors) > 0 {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	_ = json.NewEncoder(w).Encode(report) // the caller may be gone
+}

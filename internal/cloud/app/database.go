@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// A documentStore is what the functions need of a database.
+type documentStore interface {
+	rollup.AuditStore
+
+	// Fields returns some fields of the document at a path, in maps that are nested as in the
+	// document.
+	Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error)
+}
+
+// A database is one that is open.
+type database struct {
+	store     documentStore
+	logger    *slog.Logger
+	logged    *rollup.Logged // shared by events and ticks
+	coalescer *rollup.Coalescer
+	untold    *rollup.Untold
+}
+
+// database returns the database with an id, and opens it on first use. It waits for the hold limit
+// at most. Calls for other databases do not wait meanwhile. If opening fails, the next call tries
+// again.
+func (s *service) database(ctx context.Context, id string) (*database, error) {
+	if d, ok := s.databases.Load(id); ok {
+		return d.(*database), nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
+	defer cancel()
+	opened := s.opening.DoChan(id, func() (any, error) { return s.openDatabase(ctx, id) })
+
+	select {
+	case r := <-opened:
+		d, _ := r.Val.(*database)
+		return d, r.Err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("database %s is not open yet: %w", id, context.Cause(ctx))
+	}
+}
+
+// openDatabase opens a database, unless another call has just done so. ctx is of the request that
+// needs the database first. The database stays open when that request ends.
+func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
+	if d, ok := s.databases.Load(id); ok {
+		return d, nil
+	}
+
+	store, err := s.open(context.WithoutCancel(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+
+	logger := s.logger.With("database", id)
+	logged := rollup.NewLogged()
+	coalescer := rollup.NewCoalescer(store, s.options(logger, logged))
+	d := &database{store, logger, logged, coalescer, rollup.NewUntold(store)}
+	s.databases.Store(id, d)
+	return d, nil
+}
+
+// options returns the options of the work for which events wait.
+func (s *service) options(logger *slog.Logger, logged *rollup.Logged) rollup.Options {
+	return rollup.Options{
+		Cadence: s.config.Cadence,
+		Burst:   s.config.Burst,
+		Timeout: s.config.HoldLimit / 2, // an event outlives one call that never answers
+		Hold:    s.config.HoldLimit,
+		Logger:  logger,
+		Logged:  logged,
+		Wrote:   s.telemetry.Wrote,
+		Calling: s.telemetry.Calling(true, firestorestore.Class),
+	}
+}

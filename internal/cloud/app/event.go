@@ -1,0 +1,260 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/telemetry"
+	"github.com/firestore-tally/tally/internal/cloud/trigger"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A delivery is one delivery of an event, and what became of it. A field is zero if the delivery
+// ended before the step that sets it.
+type delivery struct {
+	began    time.Time
+	event    trigger.Event  // without its data: very many may be held
+	change   trigger.Change // without its documents, once the concerns are known
+	concerns []route.Concern
+	ending   rollup.Ending
+	err      error
+	outcome  outcome
+}
+
+// counters names the counters that the event is about, for the log.
+func (d *delivery) counters() string {
+	names := make([]string, len(d.concerns))
+	for i, c := range d.concerns {
+		names[i] = c.RollUp
+	}
+	return strings.Join(names, ", ")
+}
+
+// serve takes an event from its request to the answer.
+func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	ctx, span := s.telemetry.Start(ctx, "event")
+	d := &delivery{began: time.Now()}
+
+	d.err = s.rollUp(ctx, r, d)
+	d.outcome = classify(d.ending, d.err)
+
+	s.record(ctx, span, d)
+	s.answer(ctx, w, d)
+}
+
+// rollUp has the engine roll up the counters that the event in a request is about. It returns when
+// they are done with the event. On its way it fills in the delivery.
+func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) error {
+	understanding, cancel := context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
+	defer cancel()
+	known, err := s.understand(understanding, r, d)
+	if err != nil || len(d.concerns) == 0 { // it belonged to no counter before, and does not now
+		return err
+	}
+	if !known { // reading its groups took a part of the time for which it may be held
+		ctx = understanding
+	}
+
+	database, err := s.database(ctx, d.change.Database)
+	if err != nil {
+		return err
+	}
+	event := rollup.Event{ID: d.change.ID, UpdateTime: d.change.UpdateTime}
+	d.ending, err = database.coalescer.Changed(ctx, event, d.concerns...)
+	return err
+}
+
+// understand reads and decodes the event, and finds out which counters it is about. Until then the
+// event takes the memory of its documents, so large events may have to wait for one another here.
+// It reports whether the event held its documents.
+func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) (known bool, err error) {
+	size := sizeOf(r)
+	err = s.memory.Acquire(ctx, size)
+	if err != nil {
+		return false, fmt.Errorf("waiting for memory for an event of %d bytes: %w", size, context.Cause(ctx))
+	}
+	defer s.memory.Release(size)
+
+	err = d.receive(r)
+	if err != nil {
+		return false, err
+	}
+	s.echo(ctx, r, d)
+
+	source, err := s.source(d.change)
+	if err != nil {
+		return false, err
+	}
+	known = d.change.Known()
+	d.concerns, err = s.concerned(ctx, d.change, source)
+	d.change = d.change.Forget()
+	return known, err
+}
+
+// sizeOf returns how many bytes of memory count for the event in a request.
+func sizeOf(r *http.Request) int64 {
+	if r.ContentLength < 0 { // unknown
+		return trigger.MaxBody
+	}
+	return min(r.ContentLength, trigger.MaxBody)
+}
+
+// receive reads the event from the request, and decodes the change that it tells of. After an error
+// the delivery has what could be read, for the log.
+func (d *delivery) receive(r *http.Request) error {
+	event, err := trigger.FromRequest(r)
+	if err == nil {
+		d.change, err = trigger.Decode(event)
+	}
+
+	event.Data = nil
+	d.event = event
+	return err
+}
+
+// recorded matches the documents whose events tally demo --record wants to see.
+var recorded = regexp.MustCompile(`(^|/)tally-demo-[a-z0-9]+-record/`)
+
+// echoPause is the shortest time between two lines of echo. Any client may write such documents,
+// and a line is billed.
+const echoPause = time.Minute
+
+// echo logs how an event of a document for tally demo --record came: the headers that say what it
+// is, and its size. It logs no other header, and nothing of the document.
+func (s *service) echo(ctx context.Context, r *http.Request, d *delivery) {
+	last := s.echoed.Load()
+	pausing := last != 0 && d.began.Sub(time.Unix(0, last)) < echoPause
+	if pausing || !recorded.MatchString(d.change.Path()) || !s.echoed.CompareAndSwap(last, d.began.UnixNano()) {
+		return
+	}
+
+	headers := make(map[string]string)
+	for name, values := range r.Header {
+		if strings.HasPrefix(name, "Ce-") || slices.Contains([]string{"Content-Type", "Content-Length", "User-Agent", "Traceparent"}, name) {
+			headers[name] = strings.Join(values, ", ")
+		}
+	}
+	s.logger.InfoContext(ctx, "event of a demo", "event_id", d.event.ID, "query", r.URL.RawQuery, "headers", headers,
+		"bytes", r.ContentLength, "committed", d.change.Committed, "received", d.began)
+}
+
+// source returns the document that changed. It returns an error if its database is not served here,
+// or if no route covers it.
+func (s *service) source(change trigger.Change) (route.Source, error) {
+	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
+		return route.Source{}, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
+	}
+
+	source, ok := s.config.Routes.Source(change.Path())
+	if !ok {
+		return route.Source{}, fmt.Errorf("%s: %w", change.Path(), errNoRoute)
+	}
+	return source, nil
+}
+
+// concerned returns the counters that a change of a source document is about.
+func (s *service) concerned(ctx context.Context, change trigger.Change, source route.Source) ([]route.Concern, error) {
+	by := source.Groups()
+	if change.Known() || len(by) == 0 {
+		return source.Concerned(change), nil
+	}
+
+	now, err := s.readGroups(ctx, change, source, by)
+	if err != nil {
+		return nil, err
+	}
+	return source.Concerned(now), nil
+}
+
+// readGroups reads which groups a document is in now, because the document was too large for its
+// event. Nothing tells which groups the document has left. The audit will correct their totals, so
+// readGroups first writes a note for it: such a difference is no drift.
+func (s *service) readGroups(ctx context.Context, change trigger.Change, source route.Source, by []document.Field) (asRead, error) {
+	database, err := s.database(ctx, change.Database)
+	if err != nil {
+		return asRead{}, err
+	}
+
+	reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
+	defer cancel()
+	err = database.untold.Note(reading, source)
+	if err != nil {
+		return asRead{}, err
+	}
+	fields, err := database.store.Fields(reading, change.Path(), by)
+	return asRead{change, fields}, err
+}
+
+// asRead is a change whose event does not hold the document. Only the document's present fields are
+// known, because they were read.
+type asRead struct {
+	trigger.Change
+	fields map[string]any
+}
+
+// Texts implements rollup.Written.
+func (c asRead) Texts(f document.Field) (before, after string) {
+	value, _ := f.In(c.fields)
+	after, _ = value.(string)
+	return "", after
+}
+
+// record notes how an event ended, logs a sample of lags, and warns if the roll-up came late. It
+// exports telemetry if that is due. An absorbed event does not, so that its answer never waits for
+// an export; a later event or a call of the schedule exports what it recorded.
+func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
+	held := time.Duration(-1)
+	if d.ending.Held {
+		held = time.Since(d.began)
+	}
+
+	if d.outcome == covered && !d.change.Committed.IsZero() {
+		lag := d.ending.AsOf.Sub(d.change.Committed)
+		s.telemetry.Lag(ctx, lag)
+		s.sampleLag(ctx, d, lag)
+		if lag > s.config.Grace() {
+			s.logger.WarnContext(ctx, "rolled up late", "event_id", d.change.ID, "counter", d.counters(), "lag_seconds", lag.Seconds())
+		}
+	}
+
+	s.telemetry.Event(ctx, string(d.outcome), held)
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("tally.outcome", string(d.outcome)),
+			attribute.String("tally.counter", d.counters()), attribute.String("tally.event_id", d.change.ID))
+	}
+	telemetry.End(span, d.err)
+
+	if d.outcome != absorbed {
+		s.telemetry.Flush(ctx)
+	}
+}
+
+// answer answers an event's delivery as its outcome asks, and logs a failure.
+func (s *service) answer(ctx context.Context, w http.ResponseWriter, d *delivery) {
+	if d.err == nil {
+		w.Header().Set("Content-Length", "0") // so that the flushed answer is whole
+		return
+	}
+
+	logger := s.logger.With("event_id", d.event.ID, "counter", d.counters(), "subject", d.event.Subject, "error", d.err)
+	switch d.outcome {
+	case refused:
+		logger.WarnContext(ctx, "request refused")
+		http.Error(w, d.err.Error(), http.StatusBadRequest)
+	case dropped:
+		w.Header().Set("Content-Length", "0")
+		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", d.event.Source, "dropped", s.dropped.Add(1))
+	default:
+		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
+		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
+	}
+}

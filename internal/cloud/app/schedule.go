@@ -1,0 +1,210 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/telemetry"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// A scheduleReport is RollUpOnSchedule's answer.
+type scheduleReport struct {
+	DryRun    bool                       `json:"dry_run"`
+	Databases map[string]*databaseReport `json:"databases"`
+	Seconds   float64                    `json:"seconds"`
+	Errors    []string                   `json:"errors,omitempty"`
+}
+
+// A databaseReport says what the call did and found in one database, and what that cost.
+type databaseReport struct {
+	rollup.Report
+
+	// Every says what became of the routes that say "every". Null if there are none. It is null in
+	// a dry run, too, because its audit compares their counters like all others.
+	Every *rollup.KeepReport `json:"every"`
+
+	Billed billing.Counts `json:"billed"`
+
+	// CycleSeconds is how long the last walk of all counters took, over all the calls that it
+	// needed. Null until audits have come to the last counter twice.
+	CycleSeconds *float64 `json:"cycle_seconds"`
+
+	// DollarsPerDay is what a day of calls like this one costs at list price, if they follow each
+	// other as closely as this call followed the one before. Null on the first call.
+	DollarsPerDay *float64 `json:"dollars_per_day"`
+}
+
+// A tick is one call of RollUpOnSchedule.
+type tick struct {
+	*service
+	end     time.Time     // nothing begins after it
+	reserve time.Duration // how long what has begun may go on; see config.Config.TickTime
+
+	mu     sync.Mutex
+	report scheduleReport
+	failed error // joins all errors
+}
+
+// onSchedule keeps the counters whose routes say "every", audits the others, and reports both. A
+// dry run audits all, and writes nothing.
+func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
+	ctx, span := s.telemetry.Start(ctx, "tick")
+	began := time.Now()
+
+	t := s.newTick(began, dryRun)
+
+	var keeping sync.WaitGroup
+	scheduled := s.config.Routes.Scheduled()
+	if len(scheduled) > 0 && !dryRun {
+		for _, id := range s.config.Databases {
+			keeping.Go(func() { t.keep(ctx, id, scheduled) })
+		}
+	}
+	t.auditAll(ctx)
+	keeping.Wait()
+
+	t.finish(ctx)
+	t.report.Seconds = time.Since(began).Seconds()
+	s.logger.InfoContext(ctx, "audited", "report", t.report)
+
+	if !dryRun {
+		s.telemetry.Tick(ctx, t.failed == nil)
+	}
+	telemetry.End(span, t.failed)
+	s.telemetry.FlushNow(ctx)
+	return t.report
+}
+
+// newTick returns a tick that began at a time.
+func (s *service) newTick(began time.Time, dryRun bool) *tick {
+	work, reserve := s.config.TickTime()
+	t := &tick{
+		service: s,
+		end:     began.Add(work),
+		reserve: reserve,
+		report:  scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)},
+	}
+	for _, id := range s.config.Databases {
+		t.report.Databases[id] = new(databaseReport)
+	}
+	return t
+}
+
+// auditAll audits the databases one after the other. The time that is left is shared equally among
+// the databases that are left.
+func (t *tick) auditAll(ctx context.Context) {
+	for i, id := range t.config.Databases {
+		left := len(t.config.Databases) - i
+		until := time.Now().Add(time.Until(t.end) / time.Duration(left))
+		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
+	}
+}
+
+// keep keeps a database's counters of the scheduled routes until the tick's end.
+func (t *tick) keep(ctx context.Context, id string, scheduled route.Routes) {
+	t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
+		report, err := rollup.Keep(ctx, d.store, scheduled, t.keepOptions(ctx, d))
+		r.Every = &report
+		return err
+	})
+}
+
+// finish prices the databases' reports, and records them in the metrics.
+func (t *tick) finish(ctx context.Context) {
+	age := -1.0
+	for _, r := range t.report.Databases {
+		r.price()
+		if !t.report.DryRun {
+			t.telemetry.Audited(ctx, r.Report)
+		}
+		if r.Every != nil {
+			age = max(age, r.Every.GreatestAge)
+		}
+	}
+
+	if age >= 0 {
+		t.telemetry.Kept(ctx, age)
+	}
+}
+
+// inDatabase has a function work in one database, and reports what it cost. After a failure the
+// tick goes on with the other databases.
+func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
+	r := t.report.Databases[id]
+	meter := billing.NewMeter(nil)
+
+	d, err := t.database(ctx, id)
+	if err == nil {
+		err = work(billing.Context(ctx, meter), d, r)
+	}
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.Billed = r.Billed.Add(meter.Counts())
+	if err != nil {
+		t.logger.ErrorContext(ctx, "tick failed", "database", id, "error", err)
+		err = fmt.Errorf("database %s: %w", id, err)
+		t.failed = errors.Join(t.failed, err)
+		t.report.Errors = append(t.report.Errors, err.Error())
+	}
+}
+
+// options returns the options of the tick's work, for which no event waits.
+func (t *tick) options(d *database) rollup.AuditOptions {
+	o := t.config.AuditOptions(d.logger)
+	o.Logged = d.logged
+	o.Timeout = t.reserve
+	o.Wrote = t.telemetry.Wrote
+	o.Calling = t.telemetry.Calling(false, firestorestore.Class) // a tick makes too many calls for spans
+	return o
+}
+
+// keepOptions returns the options of keeping the routes that say "every".
+func (t *tick) keepOptions(ctx context.Context, d *database) rollup.KeepOptions {
+	meter := billing.FromContext(ctx)
+	o := t.options(d)
+	return rollup.KeepOptions{
+		Options:     o.Options,
+		Concurrency: o.Concurrency,
+		Until:       t.end,
+		MaxReads:    t.config.KeepReads,
+		Reads:       func() int64 { return meter.Counts().Reads },
+	}
+}
+
+// audit audits a database until a time. It audits the routes that events keep, and in a dry run all
+// routes.
+func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until time.Time) (err error) {
+	meter := billing.FromContext(ctx)
+	routes := t.config.Routes
+	if !t.report.DryRun {
+		routes = routes.Live()
+	}
+
+	o := t.options(d)
+	o.Until = until
+	o.MaxReads, o.Reads = t.config.AuditReads, func() int64 { return meter.Counts().Reads }
+	o.DryRun = t.report.DryRun
+
+	r.Report, err = rollup.Audit(ctx, d.store, routes, o)
+	return err
+}
+
+// price fills in the cycle and the price, which follow from the other fields.
+func (r *databaseReport) price() {
+	if r.Cycle > 0 {
+		r.CycleSeconds = new(r.Cycle.Seconds())
+	}
+
+	if r.Since > 0 {
+		const day = 24 * time.Hour
+		r.DollarsPerDay = new(r.Billed.Cost() * day.Seconds() / r.Since.Seconds())
+	}
+}

@@ -1,0 +1,549 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/trigger"
+	"github.com/firestore-tally/tally/internal/test/memstore"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// What the app makes of the engine: its time limits, its databases, its ticks. The stores are in
+// memory, and the time is synctest's.
+
+// Firestore never answers. The event fails when it was held for the hold limit, although its
+// request has more time, and the log says so.
+func TestHoldLimit(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+		defer cancel()
+		w.stores["(default)"].view = func(ctx context.Context, _ route.Counter, _ int) error { return hang(ctx) }
+		status, after := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0").WithContext(ctx))
+		if status != http.StatusInternalServerError || after != 8*time.Second {
+			w.t.Errorf("status %d after %v, want 500 after the hold limit of 8 s", status, after)
+		}
+	})
+	if lines := w.log.lines("event not acknowledged", `"event_id":"e1"`, `"counter":"rollups/c"`); len(lines) != 1 {
+		t.Errorf("got %d lines of the event, want 1:\n%s", len(lines), &w.log)
+	}
+}
+
+// Large events are read and decoded one after another, because together they would not fit into the
+// memory of an instance.
+func TestLargeEventsWait(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		large := func(id string) (*http.Request, *io.PipeWriter) {
+			body, writer := io.Pipe()
+			r := event(w.t, id, project, "(default)", "counters/c/shards/0")
+			r.Body, r.ContentLength = body, trigger.MaxBody
+			return r, writer
+		}
+		read := func(writer *io.PipeWriter) (isRead func() bool) {
+			var done atomic.Bool
+			go func() {
+				_, _ = writer.Write([]byte{1}) // until somebody reads it
+				done.Store(true)
+			}()
+			return done.Load
+		}
+
+		first, firstBody := large("first")
+		second, secondBody := large("second")
+		var all sync.WaitGroup
+		firstRead, secondRead := read(firstBody), read(secondBody)
+		all.Go(func() { w.deliver(first) })
+		synctest.Wait()
+		all.Go(func() { w.deliver(second) })
+		synctest.Wait()
+		if !firstRead() || secondRead() {
+			w.t.Errorf("the first is read: %v, the second: %v; want the first alone", firstRead(), secondRead())
+		}
+
+		_ = firstBody.Close()
+		synctest.Wait()
+		if !secondRead() {
+			w.t.Error("the second is not read when the first is decoded")
+		}
+		_ = secondBody.Close()
+		all.Wait()
+	})
+}
+
+// An event that waits for memory fails when it was held for the hold limit.
+func TestLargeEventIsNotHeldForever(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		body, writer := io.Pipe()
+		stuck := event(w.t, "stuck", project, "(default)", "counters/c/shards/0")
+		stuck.Body, stuck.ContentLength = body, trigger.MaxBody
+		var all sync.WaitGroup
+		all.Go(func() { w.deliver(stuck) })
+		synctest.Wait()
+
+		status, after := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0"))
+		if status != http.StatusInternalServerError || after != 8*time.Second {
+			w.t.Errorf("status %d after %v, want 500 after the hold limit of 8 s", status, after)
+		}
+		_ = writer.Close()
+		all.Wait()
+	})
+}
+
+// An event that changes no total costs no call once its database was looked at: of a route, the
+// fields that it sums say so.
+func TestEditsCostNothing(t *testing.T) {
+	w := newWorld(t, "TALLY_DATABASES=(default),other", "TALLY_ROUTES=posts/{p}/comments/{c} -> posts/{p} : count() as comments : existing; posts/{p}/ratings/{u} -> posts/{p} : stars : existing")
+	w.run(func() {
+		text := func(text string) map[string]*firestoredata.Value {
+			return map[string]*firestoredata.Value{"text": {ValueType: &firestoredata.Value_StringValue{StringValue: text}}}
+		}
+		stars := func(stars int64) map[string]*firestoredata.Value {
+			return map[string]*firestoredata.Value{"stars": {ValueType: &firestoredata.Value_IntegerValue{IntegerValue: stars}}}
+		}
+		for i, step := range []struct {
+			database, path string
+			old, value     map[string]*firestoredata.Value // old nil: created
+			large          bool                            // the event comes without its documents
+			looks          int
+		}{
+			{"(default)", "posts/7/comments/1", nil, text("a"), false, 1},
+			{"(default)", "posts/7/comments/1", text("a"), text("b"), false, 0},
+			{"(default)", "posts/7/comments/ann ", text("a"), text("b"), false, 0}, // pushed
+			{"(default)", "posts/7/ratings/ann", stars(1), stars(2), false, 1},
+			{"(default)", "posts/7/ratings/ann", text("a"), text("b"), false, 0},
+			{"(default)", "posts/7/comments/1", text("a"), text("b"), true, 1}, // nobody knows what changed
+			{"(default)", "posts/7/ratings/ann ", text("a"), text("b"), true, 1},
+			{"other", "posts/7/comments/1", text("a"), text("b"), false, 1}, // nobody knows what time it is there
+		} {
+			s := w.stores[step.database]
+			name := "projects/" + project + "/databases/" + step.database + "/documents/" + step.path
+			doc := &firestoredata.Document{Name: name, Fields: step.value, UpdateTime: timestamppb.New(s.Now())}
+			var old *firestoredata.Document
+			if step.old != nil {
+				old = &firestoredata.Document{Name: name, Fields: step.old}
+			}
+			e, err := eventrelay.NewEvent(fmt.Sprint("e", i), time.Now(), old, doc)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if step.large {
+				e.Body = nil
+			}
+			looks := len(s.looks)
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK || len(s.looks) != looks+step.looks {
+				w.t.Errorf("event %d: status %d and %d looks, want 200 and %d", i, status, len(s.looks)-looks, step.looks)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
+}
+
+// How an event of a document for tally demo --record came is logged, at most once a minute, without
+// the sender's credentials.
+func TestEcho(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		for i, step := range []struct {
+			path  string
+			pause time.Duration
+			lines int // by now
+		}{
+			{"counters/c/shards/0", 0, 0},
+			{"counters/tally-demo-x4kq2mzc/shards/0", 0, 0},
+			{"counters/tally-demo-x4kq2mzc-record/shards/0", 0, 1},
+			{"counters/tally-demo-aaaa-record/shards/0", 59 * time.Second, 1},
+			{"counters/tally-demo-x4kq2mzc-record/shards/1", time.Second, 2},
+		} {
+			time.Sleep(step.pause)
+			r := event(w.t, fmt.Sprint("e", i), project, "(default)", step.path)
+			r.Header.Set("Authorization", "Bearer secret")
+			if status, _ := w.deliver(r); status != http.StatusOK {
+				w.t.Errorf("%s: status %d", step.path, status)
+			}
+			if lines := w.log.lines(`"event of a demo"`); len(lines) != step.lines {
+				w.t.Errorf("%s: %d lines, want %d: %s", step.path, len(lines), step.lines, lines)
+			}
+		}
+	})
+
+	want := []string{`"event_id":"e2"`, `"Ce-Document":"counters/tally-demo-x4kq2mzc-record/shards/0"`, `"Content-Type":"application/protobuf"`, `"bytes":`}
+	if lines := w.log.lines(want...); len(lines) != 1 || strings.Contains(w.log.String(), "secret") {
+		t.Errorf("%d lines have %s:\n%s", len(lines), want, w.log.String())
+	}
+}
+
+// A database that does not open holds an event for no longer.
+func TestHoldLimitOfOpening(t *testing.T) {
+	w := newWorld(t)
+	s, _ := w.setup()
+	w.run(func() {
+		opening, cancel := context.WithCancel(context.Background())
+		s.open = func(context.Context, string) (documentStore, error) { return nil, hang(opening) }
+		if status, after := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0")); status != 500 || after != 8*time.Second {
+			w.t.Errorf("status %d after %v, want 500 after 8 s", status, after)
+		}
+		cancel()
+	})
+}
+
+// One call that never answers leaves an event the time for another.
+func TestEventOutlivesOneCall(t *testing.T) {
+	first := func(ctx context.Context, n int) error {
+		if n == 1 {
+			return hang(ctx)
+		}
+		return nil
+	}
+	for name, fail := range map[string]func(*store){
+		"look": func(s *store) {
+			s.view = func(ctx context.Context, _ route.Counter, n int) error { return first(ctx, n) }
+		},
+		"write": func(s *store) { s.write = first },
+	} {
+		w := newWorld(t)
+		s := w.stores["(default)"]
+		fail(s)
+		w.run(func() {
+			s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
+			status, after := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0"))
+			if status != http.StatusOK || after < 4*time.Second || after > 5*time.Second {
+				w.t.Errorf("%s: status %d after %v, want 200 soon after half of the hold limit", name, status, after)
+			}
+			s.wantCount("rollups/c", 3)
+		})
+	}
+}
+
+// A database that takes long to open keeps neither its own callers longer than they can wait, nor
+// those of another. A failed open is not remembered, and nothing is opened twice.
+func TestSlowOpen(t *testing.T) {
+	w := newWorld(t)
+	s, _ := w.setup()
+	opened, calls := make(chan error), 0
+	s.open = func(ctx context.Context, id string) (documentStore, error) {
+		if id == "slow" {
+			calls++
+			if err := <-opened; err != nil {
+				return nil, err
+			}
+		}
+		return new(memstore.Store), ctx.Err() // the first caller's context has ended
+	}
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.database(impatient, "slow"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the context's error", err)
+	}
+	if d, err := s.database(t.Context(), "quick"); d == nil || err != nil {
+		t.Errorf("got %v, %v while another database is being opened", d, err)
+	}
+	go func() {
+		opened <- errors.New("refused")
+		opened <- nil
+	}()
+	_, _ = s.database(impatient, "late") // opens it, and may go away before that is done
+	if d, err := s.database(t.Context(), "late"); d == nil || err != nil {
+		t.Errorf("got %v, %v of a database whose first caller went away", d, err)
+	}
+	refused := 0
+	var first *database
+	for first == nil {
+		d, err := s.database(t.Context(), "slow")
+		if first = d; err != nil {
+			refused++
+		}
+	}
+	if again, err := s.database(t.Context(), "slow"); again != first || err != nil || calls != 2 || refused > 1 {
+		t.Errorf("opened %d times, refused %d times: %v", calls, refused, err)
+	}
+}
+
+// A function serves its own project and the databases that it is configured for. Whatever else
+// comes is logged with its id, counted and acknowledged: a retry cannot help.
+func TestUnserved(t *testing.T) {
+	w := newWorld(t, "TALLY_DATABASES=(default),other")
+	w.run(func() {
+		for i, of := range []struct{ project, database string }{{"another", "(default)"}, {project, "third"}, {"another", "other"}} {
+			id := fmt.Sprint("unserved-", i)
+			if status, _ := w.deliver(event(w.t, id, of.project, of.database, "counters/c/shards/0")); status != http.StatusOK {
+				w.t.Errorf("%+v: status %d, want 200", of, status)
+			}
+			lines := w.log.lines(`"severity":"ERROR"`, `"event_id":"`+id+`"`, fmt.Sprintf(`"dropped":%d`, i+1), of.project, of.database, "TALLY_DATABASES")
+			if len(lines) != 1 {
+				w.t.Errorf("%+v: got %d lines, want 1:\n%s", of, len(lines), &w.log)
+			}
+		}
+		if n := w.opened.Load(); n != 0 {
+			w.t.Errorf("%d databases were opened", n)
+		}
+		for database, s := range w.stores {
+			s.Put("counters/c/shards/0", map[string]any{"count": int64(len(database))})
+			if status, _ := w.deliver(event(w.t, "e", project, database, "counters/c/shards/0")); status != http.StatusOK {
+				w.t.Errorf("%s: status %d", database, status)
+			}
+			s.wantCount("rollups/c", int64(len(database)))
+		}
+	})
+}
+
+// An endless reader counts what is read of it.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += int64(len(p))
+	return len(p), nil
+}
+
+// What no header can carry comes as Pub/Sub's message, and an event that would be too large without
+// its documents. Both are rolled up like any other.
+func TestOddEvents(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		s := w.stores["(default)"]
+		for i, id := range []string{"0", "ann ", "a\nb", "\x00", `" "`, "größe "} {
+			for _, large := range []bool{false, true} {
+				counter := fmt.Sprint(id, large)
+				path := "counters/" + counter + "/shards/" + id
+				s.Put(path, map[string]any{"count": int64(i)})
+				e, err := eventrelay.NewEvent(path, time.Now(), nil, &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/" + path})
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				if large {
+					e.Body = nil
+				}
+				if status, after := w.deliver(request(w.t, e)); status != http.StatusOK || after > time.Second {
+					w.t.Errorf("%q, large %v: status %d after %v, want 200 at once", id, large, status, after)
+				}
+				s.wantCount("rollups/"+counter, int64(i))
+			}
+		}
+	})
+	if strings.Contains(w.log.String(), `"severity":"WARNING"`) || strings.Contains(w.log.String(), `"severity":"ERROR"`) {
+		t.Errorf("the log has\n%s", &w.log)
+	}
+}
+
+// A roll-up that comes later than one that failed once, and was delivered again, is warned of: an
+// alert reads that line.
+func TestLateRollUp(t *testing.T) {
+	w := newWorld(t)
+	s, _ := w.setup()
+	w.run(func() {
+		for id, lag := range map[string]time.Duration{"in-time": s.config.Grace() - time.Second, "late": s.config.Grace() + time.Second} {
+			doc := &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/counters/" + id + "/shards/0"}
+			e, err := eventrelay.NewEvent(id, w.stores["(default)"].Now().Add(-lag), nil, doc)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK {
+				w.t.Errorf("%s: status %d", id, status)
+			}
+		}
+	})
+	lines := w.log.lines(`"severity":"WARNING"`, "rolled up late")
+	if len(lines) != 1 || !strings.Contains(lines[0], `"event_id":"late","counter":"rollups/late"`) {
+		t.Errorf("got %s, want one line, of the late event", lines)
+	}
+}
+
+// An instance logs the lag of one covered event in ten seconds, with its number as a number: a
+// metric of the logs reads it.
+func TestSampledLag(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		for i := range 21 { // one a second: those of the seconds 0, 10 and 20 are due
+			e := w.changed(fmt.Sprint("e", i), fmt.Sprintf("counters/%d/shards/0", i), nil, fields{"count": 1})
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK {
+				w.t.Errorf("event %d: status %d", i, status)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+
+	var sampled []string
+	for _, line := range w.log.lines("lag sampled") {
+		var l struct {
+			Severity   string
+			EventID    string  `json:"event_id"`
+			Counter    string  `json:"counter"`
+			LagSeconds float64 `json:"lag_seconds"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Severity != "INFO" || l.LagSeconds < 0 || l.LagSeconds > 60 {
+			t.Errorf("%v: %s", err, line)
+		}
+		sampled = append(sampled, l.EventID+" "+l.Counter)
+	}
+	if d := cmp.Diff([]string{"e0 rollups/0", "e10 rollups/10", "e20 rollups/20"}, sampled); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A body that is larger than any event's is not read to its end, and its event is dropped.
+func TestLargeBody(t *testing.T) {
+	w := newWorld(t)
+	for _, length := range []int64{-1, 1 << 40} {
+		id, body := fmt.Sprint("large", length), new(endless)
+		r := event(t, id, project, "(default)", "counters/c/shards/0")
+		r.Body, r.ContentLength = io.NopCloser(body), length
+		if status, _ := w.deliver(r); status != http.StatusOK {
+			t.Errorf("length %d: status %d, want 200", length, status)
+		}
+		if body.read > 5<<20 {
+			t.Errorf("length %d: %d bytes were read, want hardly more than 4 MiB", length, body.read)
+		}
+		if lines := w.log.lines(`"severity":"ERROR"`, `"event_id":"`+id+`"`, "larger than 4194304 bytes"); len(lines) != 1 {
+			t.Errorf("length %d: got %d lines, want 1:\n%s", length, len(lines), &w.log)
+		}
+	}
+}
+
+// length returns the head of a field of a protocol buffer that holds a beginning and more bytes,
+// and that beginning.
+func length(number protowire.Number, beginning []byte, more int) []byte {
+	head := protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.BytesType), uint64(len(beginning)+more))
+	return append(head, beginning...)
+}
+
+// What is kept of a held event is its id, times and path: not the body nor the documents in it, of
+// which very many would be held at once.
+func TestHeldEventsKeepNoBodies(t *testing.T) {
+	const events, size = 64, 256 << 10
+	w := newWorld(t)
+	looked := make(chan struct{}, events)
+	answer := make(chan struct{})
+	w.stores["(default)"].view = func(context.Context, route.Counter, int) error {
+		looked <- struct{}{}
+		<-answer
+		return nil
+	}
+	functions := httptest.NewServer(http.HandlerFunc(w.OnWrite))
+	defer functions.Close()
+	client := functions.Client()
+	padding := bytes.Repeat([]byte("x"), size) // all events share it
+	send := func(i int) error {
+		name := fmt.Sprintf("projects/%s/databases/(default)/documents/counters/c%d/shards/0", project, i)
+		text := length(17, nil, size) // a string
+		field := append(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "text"), length(2, text, size)...)
+		document := append(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name), length(2, field, size)...)
+		head := length(1, document, size) // the event's value
+		r, err := http.NewRequest(http.MethodPost, functions.URL, io.MultiReader(bytes.NewReader(head), bytes.NewReader(padding)))
+		if err != nil {
+			return err
+		}
+		r.ContentLength = int64(len(head) + size)
+		r.Header = event(t, fmt.Sprint("e", i), project, "(default)", "counters/c/shards/0").Header
+		res, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %s", res.Status)
+		}
+		return nil
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what pools held
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	var all sync.WaitGroup
+	for i := range events {
+		all.Go(func() {
+			if err := send(i); err != nil {
+				t.Errorf("event %d: %v", i, err)
+			}
+		})
+	}
+	for range events {
+		<-looked
+	}
+	grown := int64(heap()) - int64(before)
+	close(answer)
+	all.Wait()
+	t.Logf("%d held events with bodies of %d KiB in all take %d KiB", events, events*size>>10, grown>>10)
+	if grown > events*size/4 {
+		t.Errorf("%d held events take %d KiB, and their bodies have %d KiB", events, grown>>10, events*size>>10)
+	}
+}
+
+// Roll-ups follow each other at once as often as the burst says, and then by the cadence.
+func TestBurstAndCadence(t *testing.T) {
+	w := newWorld(t, "TALLY_CADENCE=500ms", "TALLY_BURST=3")
+	s := w.stores["(default)"]
+	w.run(func() {
+		began := time.Now()
+		var got []time.Duration
+		for i := range 5 {
+			s.Increment("counters/c/shards/0", "count", 1)
+			if status, _ := w.deliver(event(w.t, fmt.Sprint("e", i), project, "(default)", "counters/c/shards/0")); status != 200 {
+				w.t.Errorf("status %d", status)
+			}
+		}
+		for _, c := range s.wrote {
+			got = append(got, c.at.Sub(began).Round(10*time.Millisecond))
+		}
+		if d := cmp.Diff([]time.Duration{0, 0, 0, 500 * time.Millisecond, time.Second}, got); d != "" {
+			w.t.Errorf("roll-ups (-want +got):\n%s", d)
+		}
+	})
+}
+
+// A flushed answer notes whether the process could have ended before it was sent.
+type flushed struct {
+	http.ResponseWriter
+	s             *service
+	sent, tooLate bool
+}
+
+func (f *flushed) Flush() {
+	f.sent = true
+	if f.s.ending.TryLock() {
+		f.tooLate = true
+		f.s.ending.Unlock()
+	}
+}
+
+// An event's answer is sent before SIGTERM may end the process: the server sends it only after the
+// function has returned. The answer has a length, so that all of it is sent.
+func TestAnswerIsSentBeforeTheEnd(t *testing.T) {
+	w := newWorld(t)
+	s, _ := w.setup()
+	w.run(func() {
+		for _, database := range []string{"(default)", "unserved"} {
+			answer := &flushed{ResponseWriter: httptest.NewRecorder(), s: s}
+			w.OnWrite(answer, event(w.t, "e", project, database, "counters/c/shards/0"))
+			if !answer.sent || answer.tooLate {
+				w.t.Errorf("%s: sent %v, too late %v", database, answer.sent, answer.tooLate)
+			}
+			if length := answer.Header().Get("Content-Length"); length != "0" {
+				w.t.Errorf("%s: the answer's length is %q, want 0", database, length)
+			}
+		}
+	})
+}

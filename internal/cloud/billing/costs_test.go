@@ -1,0 +1,402 @@
+package billing_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/test/memstore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+const day = 24 * 60 * 60 // seconds
+
+var location = flag.String("location", "", "print the tables of costs for a database in this location, such as eur3")
+
+// A load is increments of one counter, all day long.
+type load struct {
+	location   string  // of the database
+	increments float64 // a second
+	shards     float64
+	instances  float64 // of a function that serves them
+}
+
+// loads returns those of the tables: one write a second to a shard, with some room; one instance to
+// some 5,000 events/s.
+func loads(location string) []load {
+	return []load{{location, 1, 10, 1}, {location, 100, 200, 1}, {location, 10_000, 20_000, 2}}
+}
+
+// What an instance costs that is busy all day: of RollUpOnWrite and RollUpOnSchedule, as tally
+// deploy sets them, and of other functions. Billed by instance, it costs as much when it is not
+// busy.
+const (
+	onWriteInstance    = day * billing.OnWriteSecond
+	onScheduleInstance = day * billing.OnScheduleSecond
+	byInstance         = day * billing.OnWriteSecondByInstance
+	otherInstance      = day * (billing.VCPUSecond + billing.GiBSecond/4)
+)
+
+// operations is what so many reads, writes and deletes a second cost in a day.
+func (l load) operations(reads, writes, deletes float64) float64 {
+	perDay := func(n float64) int64 { return int64(math.Round(n * day)) }
+	return billing.Counts{Reads: perDay(reads), Writes: perDay(writes), Deletes: perDay(deletes)}.CostIn(l.location)
+}
+
+// events is what it costs a day to bring the increments to a function.
+func (l load) events() float64 { return l.increments * day * (billing.Request + billing.Event) }
+
+// logged is what it costs a day to bring them and to keep Cloud Run's entry about each request.
+func (l load) logged() float64 { return l.events() + l.increments*day*billing.LogEntry }
+
+// eventsByInstance is what it costs a day to bring them to instances that are billed for all of
+// their time.
+func (l load) eventsByInstance() float64 { return l.increments * day * billing.Event }
+
+// loggedByInstance is likewise, with the entries.
+func (l load) loggedByInstance() float64 {
+	return l.eventsByInstance() + l.increments*day*billing.LogEntry
+}
+
+// sum is how many reads an aggregation of the shards bills.
+func (l load) sum() float64 { return math.Ceil(l.shards / 1000) }
+
+// A way keeps a total of the counter. Its costs are US dollars a day; "no" if the way does not work
+// at that load.
+type way struct {
+	name       string
+	operations func(load) (dollars float64, ok bool)
+	events     func(load) float64 // US dollars a day; nil: it needs none
+	busy       func(load) float64 // instances, all day
+	instance   float64            // US dollars a day of one that is busy
+	updates    func(load) float64 // of the total a second, as a listener sees them; nil: as the way before
+}
+
+// A pattern is what the engine does at a load, with the default cadence of 1 s and burst of 5, when
+// increments come at random, independently of each other. TestEngine has the engine do it.
+type pattern struct {
+	rollUps float64 // a second
+	busy    float64 // share of the time that an instance is busy: while an event is held, rounded up
+}
+
+func (l load) engine() pattern {
+	switch l.increments {
+	case 1:
+		return pattern{0.913, 0.175}
+	case 100:
+		return pattern{1, 1}
+	}
+	return pattern{1, 1} // one roll-up a cadence, and always an event that is held
+}
+
+// What a roll-up costs whose sum is claimed, because it takes long and bills 5 reads or more. go
+// test ./rollup -run SlowSums measures it.
+const (
+	claimedSums   = 1.05 // some are made twice
+	claimedReads  = 2.5  // of an instance: its looks and the claims that it reads
+	claimedWrites = 2    // the roll-up and the claim
+)
+
+func live(l load) (dollars float64, ok bool) {
+	e := l.engine()
+	if l.sum() >= 5 { // as so many shards take long
+		return l.operations(e.rollUps*(claimedSums*l.sum()+l.instances*claimedReads), e.rollUps*claimedWrites, 0), true
+	}
+	return l.operations(e.rollUps*(1+l.sum())+l.instances-1, e.rollUps, 0), true
+}
+
+// liveBusy is how many instances are busy, all day.
+func liveBusy(l load) float64 { return l.instances * l.engine().busy }
+
+var ways = []way{
+	{
+		name:       "Tally, live",
+		operations: live,
+		events:     load.events,
+		busy:       liveBusy,
+		instance:   onWriteInstance,
+		updates:    func(l load) float64 { return l.engine().rollUps },
+	},
+	{
+		name:       "with `request_logs: all`",
+		operations: live,
+		events:     load.logged,
+		busy:       liveBusy,
+		instance:   onWriteInstance,
+	},
+	{
+		name:       "Tally, live, billed by instance",
+		operations: live,
+		events:     load.eventsByInstance,
+		busy:       func(l load) float64 { return l.instances },
+		instance:   byInstance,
+	},
+	{
+		name:       "with `request_logs: all`",
+		operations: live,
+		events:     load.loggedByInstance,
+		busy:       func(l load) float64 { return l.instances },
+		instance:   byInstance,
+	},
+	{
+		// The schedule's function is busy all day; its calls and its job are cents.
+		name: "Tally, `every 1s`",
+		operations: func(l load) (float64, bool) {
+			changed := 1 - math.Exp(-l.increments) // share of the seconds in which something did
+			return l.operations(1+l.sum(), changed, 0), true
+		},
+		busy:     func(load) float64 { return 1 },
+		instance: onScheduleInstance,
+		updates:  func(l load) float64 { return 1 - math.Exp(-l.increments) },
+	},
+	{
+		// The function waits for the next minute, and is billed for it.
+		name: "Tally, `every 1m`",
+		operations: func(l load) (float64, bool) {
+			return l.operations((1+l.sum())/60, 1.0/60, 0), true
+		},
+		busy:     func(load) float64 { return 1 },
+		instance: onScheduleInstance,
+		updates:  func(load) float64 { return 1.0 / 60 },
+	},
+	{
+		name: "own trigger that sums the shards",
+		operations: func(l load) (float64, bool) {
+			// Its total takes about one write a second:
+			// https://firebase.google.com/docs/firestore/best-practices.
+			return l.operations(l.increments*l.shards, l.increments, 0), l.increments <= 1
+		},
+		events:   load.logged,
+		busy:     func(l load) float64 { return min(l.instances, l.increments*billing.RoundedUp) },
+		instance: otherInstance,
+		updates:  func(l load) float64 { return l.increments },
+	},
+	{
+		name: "firestore-counter extension",
+		operations: func(l load) (float64, bool) {
+			// Measured on the emulator, version 0.2.15, one counter; at 300/s of 100 clients it
+			// collapsed.
+			switch {
+			case l.increments <= 10:
+				return l.operations(5*l.increments, 2*l.increments, l.increments), true
+			case l.increments <= 100:
+				return l.operations(3.9*l.increments, 1.2*l.increments, l.increments), true
+			}
+			return 0, false
+		},
+		events:   load.events,
+		busy:     func(l load) float64 { return l.instances }, // an event holds a listener open for a minute
+		instance: otherInstance,
+		updates:  func(l load) float64 { return min(l.increments, 43) },
+	},
+	{
+		name:       "no function: readers sum the shards",
+		operations: func(load) (float64, bool) { return 0, true },
+		updates:    func(l load) float64 { return l.increments },
+	},
+}
+
+// The engine does what load.engine says.
+func TestEngine(t *testing.T) {
+	routes, err := route.Parse(route.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	likes, _, ok := routes.Match("counters/likes/shards/0")
+	if !ok {
+		t.Fatal("no counter")
+	}
+	for _, l := range loads("us-central1")[:2] {
+		t.Run(fmt.Sprint(l.increments), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &counting{Store: new(memstore.Store)}
+				c := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Burst: 5, Timeout: 8 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+				random := rand.New(rand.NewPCG(1, 2))
+				var mu sync.Mutex
+				var held int
+				var since, busy time.Duration // of the instance
+				start := time.Now()
+				change := func(by int) {
+					mu.Lock()
+					defer mu.Unlock()
+					if held == 0 {
+						since = time.Since(start)
+					}
+					if held += by; held == 0 {
+						spell := time.Since(start) - since
+						const unit = time.Duration(billing.RoundedUp * float64(time.Second))
+						busy += max(unit, (spell+unit-1)/unit*unit)
+					}
+				}
+				var wg sync.WaitGroup
+				for i := range 20_000 {
+					time.Sleep(time.Duration(random.ExpFloat64() / l.increments * float64(time.Second)))
+					wg.Go(func() {
+						change(1)
+						defer change(-1)
+						if _, err := c.Changed(t.Context(), rollup.Event{ID: fmt.Sprint(i)}, route.Concern{Counter: likes}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				took := time.Since(start)
+				time.Sleep(time.Minute) // for the coalescer to end
+				for _, c := range []struct {
+					what      string
+					got, want float64
+				}{
+					{"roll-ups a second", float64(store.writes.Load()) / took.Seconds(), l.engine().rollUps},
+					{"share of the time that an instance is busy", min(1, busy.Seconds()/took.Seconds()), l.engine().busy},
+				} {
+					if math.Abs(c.got/c.want-1) > 0.05 {
+						t.Errorf("%s: %.4f, want %.4f", c.what, c.got, c.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// counting counts the roll-ups.
+type counting struct {
+	*memstore.Store
+	writes atomic.Int64
+}
+
+// View takes as long as the three calls of a roll-up take a function near its database.
+func (s *counting) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
+	time.Sleep(50 * time.Millisecond)
+	return s.Store.View(ctx, c)
+}
+
+func (s *counting) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
+	s.writes.Add(1)
+	return s.Store.Write(ctx, c, r)
+}
+
+// The tables of docs/performance.md are what the prices and the ways give.
+func TestCosts(t *testing.T) {
+	if *location != "" {
+		fmt.Printf("In %s:\n\n%s\n%s\n", *location, keeping(*location), watching(*location))
+	}
+	page, err := os.ReadFile("../../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{keeping("us-central1"), keeping("nam5"), watching("us-central1")} {
+		if !strings.Contains(string(page), "\n\n"+table+"\n") {
+			t.Errorf("docs/performance.md does not hold this table:\n%s", table)
+		}
+	}
+}
+
+// keeping returns the table of what it costs to keep a total in a database of the location.
+func keeping(location string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| one counter in %s, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n", location)
+	row := func(name string, cost func(load) string) {
+		fmt.Fprintf(&b, "| %s |", name)
+		for _, l := range loads(location) {
+			fmt.Fprintf(&b, " %s |", cost(l))
+		}
+		b.WriteString("\n")
+	}
+	row("the increments themselves", func(l load) string { return dollars(l.operations(0, l.increments, 0)) })
+	row("their reads by the security rules", func(l load) string { return dollars(l.operations(l.increments, 0, 0)) })
+	for _, w := range ways {
+		row(w.name, func(l load) string {
+			switch _, ok := w.operations(l); {
+			case w.busy == nil:
+				return "nothing"
+			case !ok:
+				return "does not keep up"
+			}
+			return dollars(w.total(l))
+		})
+	}
+	return b.String()
+}
+
+func (w way) eventsOf(l load) float64 {
+	if w.events == nil {
+		return 0
+	}
+	return w.events(l)
+}
+
+// total is what the way costs a day.
+func (w way) total(l load) float64 {
+	o, _ := w.operations(l)
+	return o + w.eventsOf(l) + w.busy(l)*w.instance
+}
+
+// At each load the cheapest way with a total that is a second old at most is one of Tally's.
+func TestTallyIsTheCheapest(t *testing.T) {
+	for _, l := range append(loads("us-central1"), loads("nam5")...) {
+		tally, other := math.Inf(1), math.Inf(1)
+		for _, w := range ways {
+			if _, ok := w.operations(l); !ok || w.busy == nil || w.name == "Tally, `every 1m`" {
+				continue
+			}
+			if strings.HasPrefix(w.name, "Tally") {
+				tally = min(tally, w.total(l))
+			} else {
+				other = min(other, w.total(l))
+			}
+		}
+		if tally > other {
+			t.Errorf("at %v increments/s in %s Tally costs %s, another way %s", l.increments, l.location, dollars(tally), dollars(other))
+		}
+	}
+}
+
+// watching returns the table of what a listener costs.
+func watching(location string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| one listener in %s, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n", location)
+	for _, w := range ways {
+		if w.updates == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "| %s |", w.name)
+		for _, l := range loads(location) {
+			if _, ok := w.operations(l); !ok {
+				b.WriteString(" |")
+				continue
+			}
+			fmt.Fprintf(&b, " %s |", dollars(l.operations(w.updates(l), 0, 0)))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// dollars writes an amount with two digits that count, or as whole dollars.
+func dollars(d float64) string {
+	switch {
+	case d == 0:
+		return "$0"
+	case d < 0.1:
+		return fmt.Sprintf("$%.4f", d)
+	case d < 100:
+		return fmt.Sprintf("$%.2f", d)
+	}
+	whole := fmt.Sprintf("%.0f", d)
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return "$" + whole
+}

@@ -1,0 +1,85 @@
+package billing_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// The table of docs/recipes.md is what the prices and the page's routes give.
+func TestRecipes(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	million := func(c billing.Counts) billing.Counts {
+		return billing.Counts{Reads: c.Reads * 1e6, Writes: c.Writes * 1e6, Deletes: c.Deletes * 1e6}
+	}
+	var b strings.Builder
+	b.WriteString("| a change | it and its rules | its roll-up | a million that come alone |\n| --- | --- | --- | --- |\n")
+	for _, change := range []struct {
+		name, recipe string
+		bills        billing.Counts // with what rules read
+		counters     int64
+	}{
+		{"a like, a comment", "Likes and comments in a post", billing.Counts{Writes: 1}, 1},
+		{"an approval of a comment", "Approved comments, and the latest", billing.Counts{Writes: 1}, 1},
+		{"an order of a shop", "Orders and revenue of a shop", billing.Counts{Reads: 1, Writes: 1}, 1},
+		{"a round of a player", "Leaderboard", billing.Counts{Writes: 1}, 1},
+		{"a score", "Best score, and its reset", billing.Counts{Writes: 1}, 1},
+		{"an increment of a day and an hour", "Totals per day and per hour", billing.Counts{Reads: 2, Writes: 2}, 2},
+		{"a rating", "Shops by average rating", billing.Counts{Writes: 1}, 1},
+		{"a reaction of one of three kinds", "Reactions, and polls", billing.Counts{Writes: 1}, 1},
+		{"a message, or that it is read", "Unread messages", billing.Counts{Writes: 1}, 1},
+		{"a tag of a story", "Posts by tag", billing.Counts{Reads: 2, Writes: 1}, 1},
+		{"a visitor", "Unique visitors", billing.Counts{Writes: 1}, 1},
+		{"a plain increment", "Totals per day and per hour", billing.Counts{Reads: 1, Writes: 1}, 1},
+		{"an increment that counts once", "Totals per day and per hour", billing.Counts{Reads: 2, Writes: 2, Deletes: 1}, 1},
+	} {
+		r := regexp.MustCompile("(?s)\n## " + change.recipe + "\n.*?\n```\n(.*?)```").FindStringSubmatch(page)
+		if r == nil {
+			t.Fatalf("no route under %q", change.recipe)
+		}
+		routes, err := route.Parse(r[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := int64(1) // of the roll-up itself
+		for _, r := range routes[0].Template.Routes {
+			reads += int64(len(r.Queries()))
+		}
+		rollUp := billing.Counts{Reads: change.counters * reads, Writes: change.counters}
+		// The events of a change come together, and keep an instance busy for the least time that is
+		// billed.
+		events := float64(change.counters)*(billing.Request+billing.Event) + billing.RoundedUp*billing.OnWriteSecond
+		fmt.Fprintf(&b, "| %s | %s | %s | %s + %s |\n", change.name, counted(change.bills), counted(rollUp),
+			dollars(million(change.bills).Cost()), dollars(million(rollUp).Cost()+1e6*events))
+	}
+	if !strings.Contains(page, "\n\n"+b.String()) {
+		t.Errorf("docs/recipes.md does not hold this table:\n%s", &b)
+	}
+}
+
+// counted says what is billed, such as "2 reads, 1 write".
+func counted(c billing.Counts) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{c.Reads, "read"}, {c.Writes, "write"}, {c.Deletes, "delete"}} {
+		switch p.n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+p.what)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %ss", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

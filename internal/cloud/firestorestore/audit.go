@@ -1,0 +1,320 @@
+package firestorestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// pageTime is how long a page of counters makes further queries. If queries are slow, the page
+	// ends before its caller's deadline, and what it has found is not lost. It matters where each
+	// query takes long: an emulator may go through thousands of documents for one.
+	pageTime = 10 * time.Second
+
+	// queriesAtOnce is how many queries are made at once: enough to hide Firestore's latency.
+	queriesAtOnce = 8
+)
+
+// Counters returns up to limit counters that have shards by the route, from a place on. The place
+// "" is the beginning. Counters that come or go meanwhile may be missed. A page may hold fewer than
+// limit, or none, although more follow.
+//
+// Each query finds one document: the first behind the shards of the counter that was found last. So
+// a counter bills about one read, however many shards it has. Some queries find a document that
+// belongs to no counter: of another collection with the same name, or with a string that is no
+// group. A page makes at most 2*limit queries, so many such documents make a page short.
+func (s *Store) Counters(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
+	return s.counters(ctx, route, from, limit, time.Now().Add(pageTime))
+}
+
+// counters is Counters. It makes one query at least, and none that would begin later than a time.
+func (s *Store) counters(ctx context.Context, route *route.Route, from string, limit int, until time.Time) (rollup.Page, error) {
+	lane := s.lane(route)
+	page := rollup.Page{Next: from}
+	for len(page.Found) < limit && page.Reads < int64(2*limit) {
+		docs, err := lane.query(page.Next).Limit(1).Documents(ctx).GetAll()
+		if err != nil {
+			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
+		}
+		page.Reads++
+		if len(docs) == 0 {
+			page.Next = ""
+			break
+		}
+
+		c, ok, behind := lane.counter(docs[0])
+		page.Next = behind
+		if ok {
+			page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
+		}
+		if page.Next == "" || time.Now().After(until) {
+			break
+		}
+	}
+	return page, nil
+}
+
+// Missing implements rollup.AuditStore. A counter bills the read that finds it, and that of its
+// roll-up. One without a roll-up bills another read for each earlier route of its template.
+func (s *Store) Missing(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
+	page, err := s.Counters(ctx, route, from, limit)
+	if err != nil || len(page.Found) == 0 {
+		return page, err
+	}
+	err = s.readRollUps(ctx, route.Template, &page)
+	if err != nil {
+		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", route.Template, err)
+	}
+	page.Found = slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return !f.RollUp.Tally.AsOf.IsZero() })
+
+	routes := route.Template.Routes
+	for _, earlier := range routes[:slices.Index(routes, route)] {
+		err = s.leaveOut(ctx, earlier, &page)
+		if err != nil {
+			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", earlier, err)
+		}
+	}
+	return page, nil
+}
+
+// readRollUps reads the roll-up documents of a page's counters, in one call.
+func (s *Store) readRollUps(ctx context.Context, t *route.Template, page *rollup.Page) error {
+	req := &firestorepb.BatchGetDocumentsRequest{
+		Database:            s.database,
+		Mask:                new(firestorepb.DocumentMask),
+		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
+	}
+	for _, field := range rollUpFields(t) {
+		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
+	}
+	found := make(map[string]*rollup.Found)
+	for i, f := range page.Found {
+		name := s.database + "/documents/" + f.Counter.RollUp
+		req.Documents = append(req.Documents, name)
+		found[name] = &page.Found[i]
+	}
+
+	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
+	if err != nil {
+		return err
+	}
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if answer.Result == nil {
+			continue
+		}
+
+		page.Reads++
+		page.ReadTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)
+		d := answer.GetFound()
+		if d != nil {
+			found[d.Name].RollUp = rollup.RollUpOf(t, decodeFields(d.Fields), d.UpdateTime.AsTime())
+		}
+	}
+}
+
+// leaveOut leaves out of a page the counters that have shards by a route.
+func (s *Store) leaveOut(ctx context.Context, r *route.Route, page *rollup.Page) error {
+	has := make([]bool, len(page.Found)) // each goroutine writes its own element
+	asking, all := errgroup.WithContext(ctx)
+	asking.SetLimit(queriesAtOnce)
+	for i, f := range page.Found {
+		if r.By != "" {
+			_, group := r.Grouped(r.Group(f.Counter))
+			if !group { // no document can hold it, and Firestore refuses to look for it
+				continue
+			}
+		}
+		page.Reads++
+		asking.Go(func() error {
+			of := &snapshot{store: s, counter: f.Counter}
+			docs, err := of.documents(r).Select().Limit(1).Documents(all).GetAll()
+			has[i] = len(docs) > 0
+			return err
+		})
+	}
+	err := asking.Wait()
+	if err != nil {
+		return err
+	}
+
+	var left []rollup.Found
+	for i, f := range page.Found {
+		if !has[i] {
+			left = append(left, f)
+		}
+	}
+	page.Found = left
+	return nil
+}
+
+// RollUps implements rollup.AuditStore. It bills one read for each document that its query finds:
+// those at paths of the template, and those between them in other collections of the same name.
+func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
+	template := t.Segments()
+	if lastCapture(template) < 0 { // one roll-up
+		c, _ := t.Counter(t.String())
+		v, err := s.View(ctx, c)
+		if err != nil {
+			return rollup.Page{}, err
+		}
+		page := rollup.Page{ReadTime: v.ReadTime(), Reads: 1}
+		if v.RollUp().Exists() {
+			page.Found = []rollup.Found{{Counter: c, RollUp: v.RollUp()}}
+		}
+		return page, nil
+	}
+
+	docs, err := s.group(template, from).Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
+	if err != nil {
+		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
+	}
+
+	page := rollup.Page{Reads: int64(max(1, len(docs)))}
+	if len(docs) > 0 {
+		page.ReadTime = docs[0].ReadTime.Truncate(time.Microsecond)
+	}
+	for _, doc := range docs {
+		page.Next = Path(doc.Ref)
+		c, ok := t.Counter(page.Next)
+		if ok {
+			r := rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)
+			page.Found = append(page.Found, rollup.Found{Counter: c, RollUp: r, Next: page.Next})
+		}
+	}
+
+	if len(docs) < limit {
+		page.Next = ""
+	}
+	return page, nil
+}
+
+// group returns a query for the documents behind the path from; "" is the beginning. It finds all
+// documents whose paths match the segments, which must hold a capture. It also finds documents of
+// other collections that have the same name and lie between. It needs only the index of names.
+func (s *Store) group(segments route.Path, from string) firestore.Query {
+	capture := slices.IndexFunc(segments, func(s route.Segment) bool { return s.Capture })
+	first := segments[:capture].String()
+
+	query := s.client.CollectionGroup(segments[len(segments)-2].Name).
+		OrderBy(firestore.DocumentID, firestore.Asc).
+		EndBefore(s.client.Doc(first + "\x00/" + firstID))
+
+	if from == "" {
+		return query.StartAt(s.client.Doc(first + "/" + firstID))
+	}
+	return query.StartAfter(s.client.Doc(from))
+}
+
+// Remove implements rollup.AuditStore. It bills one read beside the delete or write.
+func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) error {
+	ref := s.client.Doc(c.RollUp)
+	doc, err := ref.Get(ctx)
+	if err != nil {
+		return outcome(err, "removing", c.RollUp)
+	}
+
+	others := doc.Data()
+	var updates []firestore.Update
+	for _, field := range append(rollUpFields(c.Template), r.Tally.Former...) {
+		delete(others, field)
+		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
+	}
+
+	// If the document has changed since r was read, Firestore refuses this, and nothing is removed.
+	unchanged := firestore.LastUpdateTime(r.UpdateTime)
+	if len(others) > 0 || c.Template.Existing {
+		_, err = ref.Update(ctx, updates, unchanged)
+	} else {
+		_, err = ref.Delete(ctx, unchanged)
+	}
+	return outcome(err, "removing", c.RollUp)
+}
+
+// firstID sorts before every id.
+//
+// Firestore orders paths segment by segment. Numeric ids, such as __id7__, come first, in the order
+// of their numbers. They stem from imports from Datastore. The other ids follow in the order of
+// their bytes. So the id that comes right after "likes" would be "likes\x00".
+//
+// A query may begin or end at an id that does not exist. It may even be one that cannot exist, such
+// as firstID.
+const firstID = "__id-9223372036854775808__"
+
+// behind returns the place behind all documents of one counter. The ids are those of a path, and
+// the last capture of the segments says which of them is the counter's. For the segments
+// counters/{counter}/shards that is
+//
+//	counters/likes/shards/0   →  counters/likes\x00
+//	counters/__id7__/shards/0 →  counters/__id7__/shards\x00/__id-9223372036854775808__
+//
+// An id with a zero byte appended comes right after the id and all that lies below it. Two kinds of
+// ids cannot have that byte: a numeric id would turn into an ordinary one, which sorts elsewhere,
+// and an id of the greatest length would become too long. For those the byte goes to the name of
+// the collection below, and the place lies behind that collection.
+func behind(segments route.Path, ids []string) string {
+	i := lastCapture(segments)
+	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
+		return strings.Join(ids[:i+2], "/") + "\x00/" + firstID
+	}
+	return strings.Join(ids[:i+1], "/") + "\x00"
+}
+
+// next returns where to go on after a document whose path does not match the segments. A query for
+// a collection group finds such documents in other collections of the same name. next returns the
+// first place behind the path at which a matching path may come. For the segments
+// counters/{counter}/shards/{shard} that is
+//
+//	counters/likes/drafts/x/shards/0  →  counters/likes/shards/__id-9223372036854775808__
+//	counters/likes/zzz/x/shards/0     →  counters/likes\x00
+//	counters/likes/shards/0/shards/1  →  counters/likes/shards/0\x00
+//
+// The first path is in the collection drafts, which comes before shards, so the shards of likes are
+// still to come. The second is in zzz, which comes behind shards, so they are over. The third lies
+// below a document that matches.
+func next(segments route.Path, path string) string {
+	ids := strings.Split(path, "/")
+	for i, s := range segments {
+		if i < len(ids) && (s.Capture || s.Name == ids[i]) {
+			continue
+		}
+
+		if i < len(ids) && ids[i] > s.Name {
+			return behind(segments[:i], ids)
+		}
+		start := append(slices.Clone(ids[:i]), s.Name)
+		if i%2 == 0 {
+			start = append(start, firstID)
+		}
+		return strings.Join(start, "/")
+	}
+	return behind(segments, ids) // it lies below a document that matches
+}
+
+// lastCapture returns the index of the last capture. It is -1 if there is none.
+func lastCapture(segments route.Path) int {
+	for i, segment := range slices.Backward(segments) {
+		if segment.Capture {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,14 @@
+package firestorestore
+
+import (
+	"context"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// CountersUntil is Counters that makes no further query after a time.
+func (s *Store) CountersUntil(ctx context.Context, route *route.Route, from string, limit int, until time.Time) (rollup.Page, error) {
+	return s.counters(ctx, route, from, limit, until)
+}

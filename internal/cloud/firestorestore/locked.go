@@ -1,0 +1,134 @@
+package firestorestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// WriteLocked implements rollup.Store by one attempt of a read-write transaction. The SDK would
+// repeat the transaction by itself, and its clean-up does not end with the context.
+//
+// The transaction locks the document when it reads the tally. It begins before that, by a call of
+// its own, so that its lock can be given up even if the read is not answered.
+func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
+	write, err := s.writeOf(c, r)
+	if err != nil {
+		return err
+	}
+
+	begun, err := s.api.BeginTransaction(s.routed(ctx), &firestorepb.BeginTransactionRequest{
+		Database: s.database,
+		Options: &firestorepb.TransactionOptions{
+			Mode: &firestorepb.TransactionOptions_ReadWrite_{ReadWrite: new(firestorepb.TransactionOptions_ReadWrite)},
+		},
+	})
+	if err != nil {
+		return outcome(err, "locking", c.RollUp)
+	}
+
+	err = s.commitIf(ctx, begun.Transaction, c, write, seen)
+	if err != nil {
+		go s.rollBack(ctx, begun.Transaction)
+	}
+	return err
+}
+
+// commitIf commits a write in a transaction, if the tally of the roll-up is the one that was seen.
+func (s *Store) commitIf(ctx context.Context, transaction []byte, c route.Counter, write *firestorepb.Write, seen document.Tally) error {
+	tally, err := s.tallyIn(ctx, transaction, c)
+	if err != nil {
+		return outcome(err, "locking", c.RollUp)
+	}
+	if !tally.Equal(seen) {
+		return rollup.ErrConflict
+	}
+
+	_, err = s.api.Commit(s.routed(ctx), &firestorepb.CommitRequest{
+		Database:    s.database,
+		Writes:      []*firestorepb.Write{write},
+		Transaction: transaction,
+	})
+	return unkept(outcome(err, "writing", c.RollUp))
+}
+
+// tallyIn reads the tally of a roll-up in a transaction. It returns the zero Tally if there is
+// none, or no document.
+func (s *Store) tallyIn(ctx context.Context, transaction []byte, c route.Counter) (document.Tally, error) {
+	stream, err := s.api.BatchGetDocuments(s.routed(ctx), &firestorepb.BatchGetDocumentsRequest{
+		Database:            s.database,
+		Documents:           []string{s.database + "/documents/" + c.RollUp},
+		Mask:                &firestorepb.DocumentMask{FieldPaths: []string{document.TallyField}},
+		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: transaction},
+	})
+	if err != nil {
+		return document.Tally{}, err
+	}
+
+	var tally document.Tally
+	read := false
+	for {
+		answer, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF) && !read:
+			return tally, errors.New("answered without the document")
+		case errors.Is(err, io.EOF):
+			return tally, nil
+		case err != nil:
+			return tally, err
+		}
+
+		if answer.Result == nil {
+			continue
+		}
+		read = true
+		fields := decodeFields(answer.GetFound().GetFields())
+		tally = document.DecodeTally(fields[document.TallyField])
+	}
+}
+
+// writeOf returns the write of a roll-up to a document that exists. The mask has the fields that it
+// writes, and those that it takes away.
+func (s *Store) writeOf(c route.Counter, r rollup.RollUp) (*firestorepb.Write, error) {
+	fields, err := encodeFields(written(r))
+	if err != nil {
+		return nil, fmt.Errorf("firestore: writing %s: %w", c.RollUp, err)
+	}
+
+	var mask []string
+	for name := range fields {
+		mask = append(mask, string(document.FieldOf(name)))
+	}
+	for _, name := range r.Gone {
+		if fields[name] == nil {
+			mask = append(mask, string(document.FieldOf(name)))
+		}
+	}
+
+	return &firestorepb.Write{
+		Operation: &firestorepb.Write_Update{
+			Update: &firestorepb.Document{Name: s.database + "/documents/" + c.RollUp, Fields: fields},
+		},
+		UpdateMask:      &firestorepb.DocumentMask{FieldPaths: mask},
+		CurrentDocument: &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: true}},
+	}, nil
+}
+
+// rollBackLimit is how long the end of a lock may take. Firestore ends a lock itself once its
+// transaction has expired, which takes a minute.
+const rollBackLimit = 5 * time.Second
+
+// rollBack gives up a transaction's lock. It goes on when ctx has ended. Its error changes nothing:
+// the transaction may have ended already, and expires in any case.
+func (s *Store) rollBack(ctx context.Context, transaction []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollBackLimit)
+	defer cancel()
+	_ = s.api.Rollback(s.routed(ctx), &firestorepb.RollbackRequest{Database: s.database, Transaction: transaction})
+}

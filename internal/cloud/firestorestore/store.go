@@ -1,0 +1,283 @@
+// Package firestorestore is the rollup.AuditStore on Cloud Firestore.
+//
+// # What one must know of Firestore
+//
+// A document is a map of typed fields at a path: ids of collections and of documents by turns, such
+// as counters/likes/shards/0. Documents of a collection can exist although the document above them
+// does not. A collection group is all collections of one id, wherever they are.
+//
+// Every write has a commit time, and a document has the update time of its last one. A write may
+// have a precondition: that the document does not exist, or that it still has a certain update
+// time. If that does not hold, Firestore refuses the write. Nothing else protects a roll-up from
+// other instances, with one exception: a transaction that may write locks what it reads.
+//
+// A read-only transaction sees the database at one instant, its read time, and takes no locks. It
+// begins with its first read. All reads with its id see what was committed at or before that
+// instant, and nothing later.
+//
+// A query goes along an index, in the order of the index. It can begin and end anywhere in it. The
+// index of names holds all documents of a collection group in the order of their paths. So the next
+// document behind a place is one query and one billed read, whatever lies before it. Firestore
+// makes the indexes of names and of single fields itself. Somebody has to create those of several
+// fields. A query whose index is missing fails. A field that a document lacks, or that is exempt
+// from indexing, is in no index.
+//
+// An aggregation query answers COUNT, SUM or AVG from the index, and bills one read for each 1,000
+// entries. SUM and AVG pass over values that are no numbers.
+//
+// # What is stored
+//
+// Roll-up documents are as package document draws them. Tally leaves the other fields of a document
+// alone, so a template may name a document that the app writes, too. If the field of a total is
+// missing, there is no such total. If tally.as_of has another type than a timestamp, there is no
+// roll-up. So fields can be added later.
+//
+//	rollup_audit/cursor         where the next audit goes on; see SaveCursor
+//	rollup_audit/keep           where the next call of rollup.Keep goes on
+//	rollup_audit/untold-{hash}  when events last came without their documents; see rollup.Untold
+//	rollup_audit/unkept-{hash}  when a counter's events were last acknowledged as unkept
+//	rollup_claims/{hash}        who sums a counter whose sums take long; see document.Claim
+//
+// # The files
+//
+// store.go opens snapshots and writes, locked.go writes in a lock, and sum.go sums in a snapshot.
+// audit.go and lane.go walk all counters, and cursor.go keeps where a walk goes on.
+// fields.go reads single fields, value.go decodes and encodes values, and client.go opens the
+// connection.
+package firestorestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	vkit "cloud.google.com/go/firestore/apiv1"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// A Store is one Firestore database. It may be used by many goroutines at once.
+//
+// For looks and sums it calls Firestore's API without the SDK. The SDK begins a transaction with a
+// call of its own. It ends the transaction with another call, which goes on even when its context
+// has ended. A Store begins a transaction with its first read, and does not end it: a read-only
+// transaction takes no locks, and expires.
+type Store struct {
+	client   *firestore.Client
+	api      *vkit.Client
+	database string // its resource name
+	routing  string // the parameters by which calls are routed to it
+	logger   *slog.Logger
+
+	remedies sync.Map // remedies for missing indexes that the log has named
+}
+
+// Client returns Firestore's SDK on the same connection.
+func (s *Store) Client() *firestore.Client { return s.client }
+
+// Close closes the connection.
+func (s *Store) Close() error { return s.client.Close() }
+
+// View implements rollup.Store in one call, which reads the roll-up document inside the
+// transaction. A read outside could be served at a time before the shards' commits, and the sum
+// would miss them.
+func (s *Store) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
+	v := &snapshot{store: s, counter: c}
+	if err := s.begin(ctx, v); err != nil {
+		return nil, fmt.Errorf("firestore: reading %s: %w", c.RollUp, err)
+	}
+	return v, nil
+}
+
+// Sources implements rollup.AuditStore. The first aggregation begins the transaction. If Sum reads
+// documents one by one before that, it begins the transaction as View does, which bills one more
+// read.
+func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
+	return &snapshot{store: s, counter: c}
+}
+
+// begin reads the roll-up document. The read begins the snapshot's transaction.
+func (s *Store) begin(ctx context.Context, v *snapshot) error {
+	req := &firestorepb.BatchGetDocumentsRequest{
+		Database:            s.database,
+		Documents:           []string{s.database + "/documents/" + v.counter.RollUp},
+		Mask:                new(firestorepb.DocumentMask),
+		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
+	}
+	for _, field := range rollUpFields(v.counter.Template) {
+		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
+	}
+
+	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
+	if err != nil {
+		return err
+	}
+
+	for {
+		answer, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF) && (v.readTime.IsZero() || len(v.transaction) == 0):
+			return errors.New("answered without the document or the transaction")
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+
+		if len(answer.Transaction) > 0 {
+			v.transaction = answer.Transaction
+		}
+		if answer.Result == nil || answer.ReadTime == nil {
+			continue
+		}
+
+		v.readTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)
+		if d := answer.GetFound(); d != nil {
+			v.rollUp = rollup.RollUpOf(v.counter.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())
+		}
+	}
+}
+
+// readOnly are the options of a transaction that takes no locks.
+func readOnly() *firestorepb.TransactionOptions {
+	return &firestorepb.TransactionOptions{
+		Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: new(firestorepb.TransactionOptions_ReadOnly)},
+	}
+}
+
+// routed returns ctx with the headers by which Firestore routes a call of a transaction. The SDK
+// sends them itself. Without the headers that name the database, production refuses calls to any
+// database but (default).
+func (s *Store) routed(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx,
+		"google-cloud-resource-prefix", s.database,
+		"x-goog-request-params", s.routing,
+		"x-goog-is-transaction", "true")
+}
+
+// rollUpFields are the fields of a roll-up document that Tally reads and writes.
+func rollUpFields(t *route.Template) []string { return append(t.Totals(), document.TallyField) }
+
+// Write implements rollup.Store.
+func (s *Store) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
+	fields := make(map[string]any)
+	for _, name := range r.Gone {
+		fields[name] = firestore.Delete
+	}
+	maps.Copy(fields, written(r))
+
+	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
+	return unkept(err)
+}
+
+// written returns the fields that a roll-up writes.
+func written(r rollup.RollUp) map[string]any {
+	fields := make(map[string]any)
+	for name, v := range r.Values {
+		fields[name] = v.Firestore()
+	}
+	fields[document.TallyField] = r.Tally.Encode()
+	return fields
+}
+
+// Claim implements rollup.Store.
+func (s *Store) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) error {
+	_, err := s.put(ctx, document.ClaimPath(c.RollUp), claim.Encode(c.RollUp), claim.UpdateTime)
+	return err
+}
+
+// expired are the beginnings of what Firestore says of a transaction that has expired, or that it
+// does not know. A text about a document begins otherwise, whatever the document's path is.
+var expired = []string{
+	"The referenced transaction has expired", // https://github.com/googleapis/google-cloud-php/issues/5396
+	"Invalid transaction",                    // https://github.com/googleapis/repo-automation-bots/issues/4481
+	"Transaction is invalid or closed",       // the emulator
+}
+
+// unkept marks an error of a counter's own query or write as rollup.ErrUnkept if Firestore calls
+// the request invalid. A write to a document that is full is an example. Firestore also calls a
+// request invalid if its transaction has expired. unkept does not mark that error, because a new
+// transaction mends it (https://github.com/googleapis/nodejs-firestore/pull/1347).
+func unkept(err error) error {
+	if status.Code(err) != codes.InvalidArgument {
+		return err
+	}
+
+	said := message(err)
+	for _, beginning := range expired {
+		if strings.HasPrefix(said, beginning) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", rollup.ErrUnkept, err)
+}
+
+// message returns what Firestore itself said, without what was wrapped around it.
+func message(err error) string {
+	answer, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err)
+	if !ok {
+		return ""
+	}
+	return answer.GRPCStatus().Message()
+}
+
+// put sets fields of a document, and leaves its other fields as they are. The precondition is that
+// the document's update time is still updateTime. If updateTime is zero, it is that the document
+// does not exist.
+func (s *Store) put(ctx context.Context, path string, fields map[string]any, updateTime time.Time) (time.Time, error) {
+	doc := s.client.Doc(path)
+	var updates []firestore.Update
+	for field, v := range fields {
+		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: v})
+	}
+
+	var result *firestore.WriteResult
+	var err error
+	if updateTime.IsZero() {
+		result, err = doc.Create(ctx, fields)
+	} else {
+		result, err = doc.Update(ctx, updates, firestore.LastUpdateTime(updateTime))
+	}
+	if err != nil {
+		return time.Time{}, outcome(err, "writing", path)
+	}
+	return result.UpdateTime, nil
+}
+
+// outcome translates the error of a write with a precondition for the engine. It returns
+// rollup.ErrConflict if Firestore refused the write.
+func outcome(err error, doing, path string) error {
+	switch status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.FailedPrecondition, codes.AlreadyExists, codes.NotFound, codes.Aborted:
+		return fmt.Errorf("%w: %w", rollup.ErrConflict, err)
+	default:
+		return fmt.Errorf("firestore: %s %s: %w", doing, path, err)
+	}
+}
+
+// Class returns the name of the gRPC status code of a Store's error, such as "Unavailable". There
+// are few of them, so metrics can have it as an attribute.
+func Class(err error) string {
+	code := status.Code(err)
+	if code == codes.Unknown {
+		code = status.FromContextError(err).Code()
+	}
+	return code.String()
+}

@@ -1,0 +1,355 @@
+// Package googletest stands in for Google's APIs in tests: over gRPC, as Go's clients call them,
+// and over REST, as gcloud does.
+//
+// The APIs have one form in common (https://google.aip.dev). Everything is a resource with a full
+// name, such as projects/p/locations/l/functions/f, and most methods are standard: Get, List,
+// Create, Update, Delete. Methods that take long return an operation, which clients ask until it is
+// done. So one store of protobuf messages by their full names serves them all:
+//
+//   - google.go is the test's side: it makes, reads and changes resources, and has calls fail.
+//   - standard.go serves the standard methods, by the descriptors of the services.
+//   - rest.go turns a request over REST into the message of its method, by the paths that
+//     google.api.http gives. It refuses a request that does not fit the message. restonly.go has
+//     the methods of which Go has no messages.
+//   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
+//     it makes beside, and what it refuses. indexes.go, places.go, delivery.go, sinks.go and
+//     traffic.go have the longer parts of it.
+//   - recording.go plays a project that tally deploy --record has recorded.
+//   - gcloud.go runs the machine's own gcloud against it.
+package googletest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"cloud.google.com/go/resourcemanager/apiv3/resourcemanagerpb"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
+	"google.golang.org/api/option"
+	"google.golang.org/genproto/googleapis/cloud/location"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+)
+
+// Number is the number of each project.
+const Number = "123456789"
+
+// alwaysOn are the APIs that need not be enabled.
+var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
+
+// apis are the APIs that gcloud calls, by the names in its configuration.
+var apis = []string{"artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
+	"monitoring", "pubsub", "run", "serviceusage"}
+
+// Google is Google with one project.
+type Google struct {
+	// Rules decides a case of a test of security rules. A release names the database for which
+	// rules are in force, such as "cloud.firestore/orders". The result is nil if there is no such
+	// release. Rules may wait, which delays no other call.
+	Rules func(release string, c RulesCase) *RulesResult
+
+	// RulesText is the text of these rules.
+	RulesText string
+
+	// Build, unless nil, says why a function cannot be built, by the error of a gRPC status. It
+	// must not call methods of the Google.
+	Build func(*functionspb.Function) error
+
+	// Series are the time series that ListTimeSeries finds.
+	Series []*monitoringpb.TimeSeries
+
+	// Entries returns the log entries, as JSON, that a filter finds; nil: there are none.
+	Entries func(filter string) []json.RawMessage
+
+	// NoBilling says that the project has no billing account that is open.
+	NoBilling bool
+
+	// Unreachable are the locations that do not answer when a List asks all locations.
+	Unreachable []string
+
+	// Closed are the locations that the project may not use: each call about one is refused.
+	Closed []string
+
+	// Builds is how many Lists of indexes it takes until a new composite index is ready. Below 0 it
+	// is never ready.
+	Builds int
+
+	// CPUs is the quota of Cloud Run in each region, 0 if there is none.
+	CPUs int
+
+	t       testing.TB
+	project string
+	grpc    string // address
+	rest    *url.URL
+
+	mu        sync.Mutex
+	resources map[string]proto.Message // by full name
+	policies  map[string]*iampb.Policy // by full name of the resource
+	agents    map[string]bool          // service accounts of Google's, by email
+	failures  []*failure
+	uploaded  []byte // source of a function
+	last      int    // the last number that next returned
+}
+
+// A failure makes calls fail.
+type failure struct {
+	api, method string
+	err         error
+	times       int
+}
+
+// Start starts Google with the project. The project has a Firestore database, and what Google gives
+// to every project. Google ends with the test.
+func Start(t testing.TB, project string) *Google {
+	t.Helper()
+	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
+
+	name := "projects/" + project
+	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
+	for _, id := range []string{"us-central1", "europe-west1", "me-central2"} {
+		g.resources[name+"/locations/"+id] = &location.Location{Name: name + "/locations/" + id, LocationId: id}
+	}
+	g.Enable("firestore.googleapis.com")
+	g.Put(name+"/databases/(default)", &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
+		DatabaseEdition: adminpb.Database_STANDARD})
+	g.resources[name+"/sinks/_Default"] = defaultSink(project)
+
+	g.listenGRPC()
+	g.listenREST()
+	return g
+}
+
+// listenGRPC serves the APIs over gRPC until the test ends.
+func (g *Google) listenGRPC() {
+	g.t.Helper()
+	listener, err := net.Listen("tcp", freeport.HostPort(0))
+	check(g.t, err)
+	g.grpc = listener.Addr().String()
+
+	server := grpc.NewServer(grpc.UnknownServiceHandler(g.serveGRPC))
+	go func() { _ = server.Serve(listener) }()
+	g.t.Cleanup(server.Stop)
+}
+
+// listenREST serves the APIs over REST until the test ends.
+func (g *Google) listenREST() {
+	g.t.Helper()
+	mux := http.NewServeMux()
+	g.handleRESTOnly(mux)
+	mux.HandleFunc("/", g.serveREST)
+	server := httptest.NewServer(mux)
+	g.t.Cleanup(server.Close)
+
+	address, err := url.Parse(server.URL)
+	check(g.t, err)
+	g.rest = address
+}
+
+// GRPC returns the options with which Google's clients call this Google over gRPC. The clients send
+// the names of Google's servers, by which this Google knows which API is called.
+func (g *Google) GRPC() []option.ClientOption {
+	return []option.ClientOption{
+		option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
+		})),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+	}
+}
+
+// REST returns the options with which Google's clients call it over REST.
+func (g *Google) REST() []option.ClientOption {
+	return []option.ClientOption{option.WithHTTPClient(g.client())}
+}
+
+// client returns a client whose requests come here, also those over https. It keeps no connection
+// open, because a test in virtual time would wait for it.
+func (g *Google) client() *http.Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", g.rest.Host)
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DialTLSContext: dial, DisableKeepAlives: true}}
+}
+
+// Environ returns the test's environment with the variables by which gcloud works on this Google.
+// gcloud takes it for its proxy, and asks over http. https is refused, and with it the internet.
+func (g *Google) Environ() []string {
+	dir := g.t.TempDir()
+	token := filepath.Join(dir, "token")
+	check(g.t, os.WriteFile(token, []byte("token"), 0o600))
+
+	isGoogles := func(v string) bool { return strings.HasPrefix(v, "CLOUDSDK_") || strings.HasPrefix(v, "GOOGLE_") }
+	env := slices.DeleteFunc(os.Environ(), isGoogles)
+	env = append(env,
+		"CLOUDSDK_CONFIG="+dir,
+		"CLOUDSDK_AUTH_ACCESS_TOKEN_FILE="+token,
+		"CLOUDSDK_CORE_ACCOUNT=me@example.com",
+		"CLOUDSDK_CORE_DISABLE_PROMPTS=1",
+		"CLOUDSDK_CORE_CHECK_GCE_METADATA=false",
+		"CLOUDSDK_CORE_DISABLE_USAGE_REPORTING=true",
+		"CLOUDSDK_CORE_SURVEY_DISABLE_PROMPTS=true",
+		"CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK=true",
+		"CLOUDSDK_PROXY_TYPE=http",
+		"CLOUDSDK_PROXY_ADDRESS="+g.rest.Hostname(),
+		"CLOUDSDK_PROXY_PORT="+g.rest.Port(),
+		environ+"="+g.grpc+" "+g.rest.String(),
+	)
+
+	for _, api := range apis {
+		env = append(env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_"+strings.ToUpper(api)+"=http://"+api+".googleapis.com/")
+	}
+	return env
+}
+
+// environ is the variable that tells a child process the addresses of a Google; see Started.
+const environ = "GOOGLETEST"
+
+// Started returns the Google whose Environ this process has, nil if it has none. Only GRPC and REST
+// work on it.
+func Started() *Google {
+	addr, rest, _ := strings.Cut(os.Getenv(environ), " ")
+	u, err := url.Parse(rest)
+	if addr == "" || err != nil {
+		return nil
+	}
+	return &Google{grpc: addr, rest: u}
+}
+
+// Get returns a copy of the resource of a full name, such as projects/p/locations/l/functions/f;
+// nil if there is none.
+func (g *Google) Get(name string) proto.Message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	m, ok := g.resources[g.key(name)]
+	if !ok {
+		return nil
+	}
+	return proto.Clone(m)
+}
+
+// Names returns the full names of the resources of a collection, such as "functions", in order.
+func (g *Google) Names(collection string) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	var names []string
+	for name := range g.resources {
+		if path.Base(path.Dir(name)) == collection {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Put makes a resource as if somebody had created or updated it. The resource gets the name, and
+// the fields that its API fills in.
+func (g *Google) Put(name string, m proto.Message) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.put(g.key(name), proto.Clone(m))
+}
+
+// Change changes a resource in place. It must be there, and be a T.
+func Change[T proto.Message](g *Google, name string, change func(T)) {
+	g.t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m, ok := g.resources[g.key(name)].(T)
+	if !ok {
+		g.t.Fatalf("%s is %T", name, g.resources[g.key(name)])
+	}
+	change(m)
+}
+
+// Delete deletes a resource, its policy, and the resources that its API made for it.
+func (g *Google) Delete(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.remove(g.key(name))
+}
+
+// Policy returns a copy of the IAM policy of a resource.
+func (g *Google) Policy(resource string) *iampb.Policy {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return proto.CloneOf(cmp.Or(g.policies[g.key(resource)], &iampb.Policy{}))
+}
+
+// SetPolicy sets the IAM policy of a resource.
+func (g *Google) SetPolicy(resource string, p *iampb.Policy) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.policies[g.key(resource)] = proto.CloneOf(p)
+}
+
+// Enable enables APIs, such as run.googleapis.com.
+func (g *Google) Enable(apis ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.enable(apis)
+}
+
+// Fail makes calls of a method, such as CreateTrigger, fail with a gRPC status: so many times, or
+// always if times is negative. If the method is "", it is any of the API. Such a call does nothing.
+func (g *Google) Fail(api, method string, err error, times int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failures = append(g.failures, &failure{api, method, err, times})
+}
+
+// Snapshot returns a function that puts everything back as it is now, and ends all failures.
+func (g *Google) Snapshot() (restore func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	resources, policies, agents, last := cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
+		g.failures, g.Build = nil, nil
+		g.Unreachable, g.Closed, g.CPUs, g.Builds = nil, nil, 0, 0
+	}
+}
+
+func cloned[M proto.Message](of map[string]M) map[string]M {
+	all := make(map[string]M)
+	for name, m := range of {
+		all[name] = proto.CloneOf(m)
+	}
+	return all
+}
+
+// projectOf is the project in a name, by its number or a wildcard.
+var projectOf = regexp.MustCompile(`^projects/(` + Number + `|-)(/|$)`)
+
+// key returns the name under which a resource is kept: with the project's id, also if the name has
+// the project's number or a wildcard.
+func (g *Google) key(name string) string {
+	return projectOf.ReplaceAllString(name, "projects/"+g.project+"$2")
+}
+
+// next returns a number that was not given before.
+func (g *Google) next() int {
+	g.last++
+	return g.last
+}

@@ -1,0 +1,554 @@
+// Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same
+// suite as the store on Firestore, internal/test/storetest.
+//
+// It behaves as Firestore does where the engine depends on that. Commits have times of one clock,
+// and each is later than the commits and snapshots before it. A snapshot never changes. A write may
+// have the precondition that a document is still as it was read. A query may need an index that is
+// missing.
+package memstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// A Store is a database in memory. Its zero value is an empty one. It may be used by many
+// goroutines at once.
+//
+// Its commit times come from Now. Where needed they are moved forward, so that each commit is later
+// than the commits and snapshots before it, as in Firestore.
+type Store struct {
+	// Skew is by how much the database's clock is ahead of time.Now. It must not change.
+	Skew time.Duration
+
+	// Indexed reports whether a composite index exists. Nil means that all exist. It must not
+	// change, and many goroutines may call it at once.
+	Indexed func(route.Index) bool
+
+	mu          sync.Mutex
+	last        time.Time                    // of the latest commit or snapshot
+	collections map[string]map[string]stored // by path of the collection and document id
+	documents   []string                     // paths of all documents, sorted
+	counters    map[*route.Route][]string    // for Missing: paths of the roll-ups, sorted; some counters may be gone
+	cursors     map[rollup.Work]rollup.Cursor
+}
+
+// A stored is a document.
+type stored struct {
+	fields     map[string]any // a write replaces the map and never changes it, so a snapshot may keep it
+	updateTime time.Time
+}
+
+// clone returns a copy of the fields. It is never nil.
+func (d stored) clone() map[string]any {
+	fields := make(map[string]any)
+	maps.Copy(fields, d.fields)
+	return fields
+}
+
+// View implements rollup.Store.
+func (s *Store) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look()
+	v := s.sources(c)
+	v.rollUp, v.claim = s.rollUp(c), s.claim(c)
+	return v, nil
+}
+
+// Sources implements rollup.AuditStore. The snapshot shows the database at the time of the call.
+func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look()
+	return s.sources(c)
+}
+
+// look notes that a snapshot is made now. All later commits get later times.
+func (s *Store) look() {
+	now := s.Now().Truncate(time.Microsecond)
+	if now.After(s.last) {
+		s.last = now
+	}
+}
+
+// sources returns a snapshot without the roll-up document.
+func (s *Store) sources(c route.Counter) *snapshot {
+	v := &snapshot{counter: c, readTime: s.last, indexed: s.Indexed}
+	for _, r := range c.Template.Routes {
+		collection := r.Shards(c)
+		var shards []route.Shard
+		for id, d := range s.collections[collection] {
+			if route.HoldAll(r.Where(c), d.fields) {
+				shards = append(shards, route.Shard{Path: collection + "/" + id, Fields: d.fields})
+			}
+		}
+
+		slices.SortFunc(shards, func(a, b route.Shard) int { return strings.Compare(a.Path, b.Path) })
+		v.shards = append(v.shards, shards)
+	}
+	return v
+}
+
+// rollUp reads c's roll-up document.
+func (s *Store) rollUp(c route.Counter) rollup.RollUp {
+	d := s.get(c.RollUp)
+	return rollup.RollUpOf(c.Template, d.fields, d.updateTime)
+}
+
+// claim reads c's claim.
+func (s *Store) claim(c route.Counter) rollup.Claim {
+	d := s.get(document.ClaimPath(c.RollUp))
+	return rollup.Claim{Claim: document.DecodeClaim(d.fields), UpdateTime: d.updateTime}
+}
+
+// A snapshot implements rollup.Snapshot.
+type snapshot struct {
+	counter  route.Counter
+	indexed  func(route.Index) bool
+	readTime time.Time
+	rollUp   rollup.RollUp
+	claim    rollup.Claim
+	shards   [][]route.Shard // by route
+}
+
+func (v *snapshot) ReadTime() time.Time   { return v.readTime }
+func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
+
+func (v *snapshot) Sum(ctx context.Context) (route.Totals, error) {
+	for n, r := range v.counter.Template.Routes {
+		lacking := v.lacking(r)
+		if len(lacking) > 0 && len(v.shards[n]) > rollup.MaxUnindexed {
+			return route.Totals{}, rollup.TooManyUnindexed(r, v.counter, lacking)
+		}
+	}
+	totals, _ := v.sum()
+	return totals, ctx.Err()
+}
+
+// lacking returns the composite indexes that are missing, and without which Firestore would refuse
+// a query of the route. A query needs one if it aggregates or sorts by one field, and tests others
+// for equality. That field comes last in the index.
+func (v *snapshot) lacking(r *route.Route) []route.Index {
+	if v.indexed == nil || r.Documents {
+		return nil
+	}
+
+	var lacking []route.Index
+	for _, q := range r.Queries() {
+		var equal []document.Field
+		for _, c := range slices.Concat(q.Where, r.Where(v.counter)) {
+			if c.Field != q.Field {
+				equal = append(equal, c.Field)
+			}
+		}
+		if q.Field == "" || len(equal) == 0 {
+			continue
+		}
+
+		slices.Sort(equal)
+		pattern := r.Pattern()
+		needed := route.Index{Collection: pattern[len(pattern)-2].Name}
+		for _, f := range equal {
+			needed.Fields = append(needed.Fields, route.IndexField{Field: f})
+		}
+		descending := q.Best == route.Maximum || q.Best == route.Latest
+		needed.Fields = append(needed.Fields, route.IndexField{Field: q.Field, Descending: descending})
+		if !v.indexed(needed) {
+			lacking = append(lacking, needed)
+		}
+	}
+	return lacking
+}
+
+func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
+	for n, route := range v.counter.Template.Routes {
+		exact := route.Documents || len(v.lacking(route)) > 0 // documents were read one by one
+		for _, query := range route.Queries() {
+			for _, total := range query.Totals {
+				if total.Name == name && !exact {
+					return query.Magnitude(total, v.shards[n]), ctx.Err()
+				}
+			}
+		}
+	}
+	return 0, ctx.Err()
+}
+
+func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
+	_, malformed := v.sum()
+	slices.Sort(malformed)
+	return malformed[:min(len(malformed), most)], ctx.Err()
+}
+
+func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) { return v.claim, ctx.Err() }
+
+// sum returns the totals, and what MalformedShard says of each malformed value.
+func (v *snapshot) sum() (route.Totals, []string) {
+	var parts []route.Totals
+	var malformed []string
+	for i, r := range v.counter.Template.Routes {
+		part := r.Total(v.shards[i])
+		parts = append(parts, part.Totals)
+		malformed = append(malformed, part.Malformed...)
+	}
+	return route.JoinTotals(parts), malformed
+}
+
+// Write implements rollup.Store.
+func (s *Store) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.get(c.RollUp)
+	if !d.updateTime.Equal(r.UpdateTime) {
+		return rollup.ErrConflict
+	}
+	s.write(c, d, r)
+	return nil
+}
+
+// WriteLocked implements rollup.Store.
+func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.get(c.RollUp)
+	if d.updateTime.IsZero() || !document.DecodeTally(d.fields[document.TallyField]).Equal(seen) {
+		return rollup.ErrConflict
+	}
+	s.write(c, d, r)
+	return nil
+}
+
+// write writes a roll-up over what its document holds.
+func (s *Store) write(c route.Counter, d stored, r rollup.RollUp) {
+	fields := d.clone()
+	for _, name := range r.Gone {
+		delete(fields, name)
+	}
+	for name, v := range r.Values {
+		fields[name] = v.Firestore()
+	}
+	fields[document.TallyField] = r.Tally.Encode()
+	s.put(c.RollUp, fields)
+}
+
+// Claim implements rollup.Store.
+func (s *Store) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := document.ClaimPath(c.RollUp)
+	if !s.get(path).updateTime.Equal(claim.UpdateTime) {
+		return rollup.ErrConflict
+	}
+	s.put(path, claim.Encode(c.RollUp))
+	return nil
+}
+
+// RollUps implements rollup.AuditStore. A place is the path of the last document that was looked
+// at. As on Firestore, that may be one of another collection of the same name.
+func (s *Store) RollUps(ctx context.Context, template *route.Template, from string, limit int) (rollup.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	segments := template.Segments()
+	name := segments[len(segments)-2].Name
+	var p rollup.Page
+	for _, path := range s.documents[after(s.documents, from):] {
+		collection, _ := split(path)
+		if collection[strings.LastIndexByte(collection, '/')+1:] != name {
+			continue
+		}
+		if p.Reads == int64(limit) { // at least one more follows
+			break
+		}
+
+		p.Reads++
+		p.Next = path
+		c, ok := template.Counter(path)
+		if ok {
+			p.Found = append(p.Found, rollup.Found{Counter: c, RollUp: s.rollUp(c), Next: path})
+		}
+	}
+	if p.Reads < int64(limit) {
+		p.Next = ""
+	}
+
+	s.look()
+	p.ReadTime, p.Reads = s.last, max(1, p.Reads)
+	return p, ctx.Err()
+}
+
+// Missing implements rollup.AuditStore. A place is the path of the roll-up of the last counter that
+// was looked at.
+func (s *Store) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	routes := r.Template.Routes
+	earlier := routes[:slices.Index(routes, r)]
+	counters := s.countersOf(r)
+	counters = counters[after(counters, from):]
+
+	p := rollup.Page{Reads: 1}
+	for _, path := range counters[:min(limit, len(counters))] {
+		c, _ := r.Template.Counter(path)
+		if !s.has(r, c) {
+			continue
+		}
+
+		p.Reads += 2
+		r := s.rollUp(c)
+		others := slices.ContainsFunc(earlier, func(r *route.Route) bool { return s.has(r, c) })
+		if r.Tally.AsOf.IsZero() && !others {
+			p.Found = append(p.Found, rollup.Found{Counter: c, RollUp: r, Next: path})
+		}
+	}
+	if len(counters) > limit {
+		p.Next = counters[limit-1]
+	}
+
+	s.look()
+	p.ReadTime = s.last
+	return p, ctx.Err()
+}
+
+// after returns the index of the first of the sorted paths that comes after a path.
+func after(paths []string, path string) int {
+	i, found := slices.BinarySearch(paths, path)
+	if found {
+		i++
+	}
+	return i
+}
+
+// countersOf returns the paths of the roll-ups of a route's counters, sorted. The first call for a
+// route looks at all documents. After that, put notes the new ones.
+func (s *Store) countersOf(r *route.Route) []string {
+	counters, known := s.counters[r]
+	if known {
+		return counters
+	}
+
+	if s.counters == nil {
+		s.counters = make(map[*route.Route][]string)
+	}
+	s.counters[r] = nil
+	for _, path := range s.documents {
+		s.note(r, path)
+	}
+	return s.counters[r]
+}
+
+// has reports whether the counter has documents by the route.
+func (s *Store) has(r *route.Route, c route.Counter) bool {
+	documents := s.collections[r.Shards(c)]
+	if r.By == "" {
+		return len(documents) > 0
+	}
+	for _, d := range documents {
+		if route.HoldAll(r.Where(c), d.fields) {
+			return true
+		}
+	}
+	return false
+}
+
+// note adds the counter to which the document at path belongs to those that Missing knows.
+func (s *Store) note(route *route.Route, path string) {
+	collection, id := split(path)
+	c, ok := route.Counter(collection)
+	pattern := route.Pattern()
+	if route.By != "" && pattern[:len(pattern)-1].String() == collection {
+		group, _ := route.By.In(s.collections[collection][id].fields)
+		text, _ := group.(string)
+		c, ok = route.Grouped(text)
+	}
+	if ok {
+		s.counters[route] = insert(s.counters[route], c.RollUp)
+	}
+}
+
+// insert returns the sorted paths with one more, unless they have it.
+func insert(paths []string, path string) []string {
+	i, is := slices.BinarySearch(paths, path)
+	if is {
+		return paths
+	}
+	return slices.Insert(paths, i, path)
+}
+
+// Remove implements rollup.AuditStore.
+func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.get(c.RollUp)
+	if d.updateTime.IsZero() || !d.updateTime.Equal(r.UpdateTime) {
+		return rollup.ErrConflict
+	}
+
+	fields := d.clone()
+	for _, field := range slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField}) {
+		delete(fields, field)
+	}
+	if len(fields) > 0 || c.Template.Existing {
+		s.put(c.RollUp, fields)
+	} else {
+		s.remove(c.RollUp)
+	}
+	return nil
+}
+
+// Fields returns all fields of the document at path, also those that were not asked for. It returns
+// nil if there is no document.
+func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (map[string]any, error) {
+	return s.Get(path), ctx.Err()
+}
+
+// LoadCursor implements rollup.AuditStore.
+func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look()
+	c := s.cursors[of]
+	c.Places, c.Changed, c.Quiet = slices.Clone(c.Places), slices.Clone(c.Changed), slices.Clone(c.Quiet)
+	c.ReadTime = s.last
+	return c, ctx.Err()
+}
+
+// SaveCursor implements rollup.AuditStore.
+func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.cursors[of].UpdateTime.Equal(c.UpdateTime) {
+		return time.Time{}, rollup.ErrConflict
+	}
+
+	if s.cursors == nil {
+		s.cursors = make(map[rollup.Work]rollup.Cursor)
+	}
+	c.UpdateTime = s.commit()
+	s.cursors[of] = c
+	return c.UpdateTime, nil
+}
+
+// Now returns the time by the database's clock.
+func (s *Store) Now() time.Time { return time.Now().Add(s.Skew) }
+
+// Put sets the document at path to the fields and returns its commit time.
+func (s *Store) Put(path string, fields map[string]any) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(path, maps.Clone(fields))
+}
+
+// Increment adds n to a field of the document at path, and returns the commit time. If the document
+// or the field is missing, it creates it.
+func (s *Store) Increment(path, field string, n int64) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fields := s.get(path).clone()
+	old, _ := fields[field].(int64)
+	fields[field] = old + n
+	return s.put(path, fields)
+}
+
+// Delete deletes the document at path, if there is one, and returns the commit time.
+func (s *Store) Delete(path string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.remove(path)
+}
+
+// Get returns the fields of the document at path. It returns nil if there is no document.
+func (s *Store) Get(path string) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.get(path).fields)
+}
+
+// get returns the document at path; the zero value if there is none.
+func (s *Store) get(path string) stored {
+	collection, id := split(path)
+	return s.collections[collection][id]
+}
+
+// put sets the document at path, and returns its commit time.
+func (s *Store) put(path string, fields map[string]any) time.Time {
+	collection, id := split(path)
+	if s.collections == nil {
+		s.collections = make(map[string]map[string]stored)
+	}
+	if s.collections[collection] == nil {
+		s.collections[collection] = make(map[string]stored)
+	}
+
+	t := s.commit()
+	s.collections[collection][id] = stored{fields, t}
+	s.documents = insert(s.documents, path)
+	for route := range s.counters {
+		s.note(route, path)
+	}
+	return t
+}
+
+// remove deletes the document at path, if there is one, and returns the commit time.
+func (s *Store) remove(path string) time.Time {
+	collection, id := split(path)
+	delete(s.collections[collection], id)
+	if len(s.collections[collection]) == 0 {
+		delete(s.collections, collection)
+	}
+
+	i, found := slices.BinarySearch(s.documents, path)
+	if found {
+		s.documents = slices.Delete(s.documents, i, i+1)
+	}
+	return s.commit()
+}
+
+// commit returns the next commit time.
+func (s *Store) commit() time.Time {
+	t := s.Now().Truncate(time.Microsecond)
+	if !t.After(s.last) {
+		t = s.last.Add(time.Microsecond)
+	}
+	s.last = t
+	return t
+}
+
+// split returns the path of a document's collection, and its id.
+func split(path string) (collection, id string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:i], path[i+1:]
+}

@@ -1,0 +1,85 @@
+// Package storetest is the suite that every rollup.AuditStore passes, and runs it on each of them.
+package storetest
+
+import (
+	"log/slog"
+	"maps"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/memstore"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
+
+func TestMemory(t *testing.T) { run(t, 500, openMemory) }
+
+func openMemory(*testing.T) backend {
+	var s memstore.Store
+	return backend{
+		AuditStore: &s,
+		Put:        func(_ *testing.T, path string, fields map[string]any) time.Time { return s.Put(path, int64s(fields)) },
+		Delete:     func(_ *testing.T, path string) { s.Delete(path) },
+		Get:        func(_ *testing.T, path string) map[string]any { return s.Get(path) },
+	}
+}
+
+// int64s returns fields with every int as the int64 that Firestore would give back.
+func int64s(fields map[string]any) map[string]any {
+	fields = maps.Clone(fields)
+	for field, v := range fields {
+		switch v := v.(type) {
+		case int:
+			fields[field] = int64(v)
+		case map[string]any:
+			fields[field] = int64s(v)
+		}
+	}
+	return fields
+}
+
+func TestFirestore(t *testing.T) { run(t, 8, openFirestore) }
+
+func openFirestore(t *testing.T) backend {
+	project := emulatortest.Project(t)
+	client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return backend{
+		AuditStore: store,
+		Put: func(t *testing.T, path string, fields map[string]any) time.Time {
+			t.Helper()
+			result, err := client.Doc(path).Set(t.Context(), fields)
+			if err != nil {
+				t.Fatalf("writing %s: %v", path, err)
+			}
+			return result.UpdateTime
+		},
+		Delete: func(t *testing.T, path string) {
+			t.Helper()
+			if _, err := client.Doc(path).Delete(t.Context()); err != nil {
+				t.Fatalf("deleting %s: %v", path, err)
+			}
+		},
+		Get: func(t *testing.T, path string) map[string]any {
+			t.Helper()
+			doc, err := client.Doc(path).Get(t.Context())
+			if status.Code(err) == codes.NotFound {
+				return nil
+			}
+			if err != nil {
+				t.Fatalf("reading %s: %v", path, err)
+			}
+			return doc.Data()
+		},
+	}
+}

@@ -1,0 +1,335 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/test/memstore"
+	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+)
+
+// A totalled counter is documents, by path, and what they make by routes.
+type totalled struct {
+	name    string
+	routes  string
+	counter string
+	docs    map[string]map[string]any
+	want    map[string]value.Value
+	shards  []int64
+
+	malformed int64
+	some      bool
+}
+
+// list returns a document in the collection c/x/s for each value of a field.
+func list(field string, values ...any) map[string]map[string]any {
+	docs := make(map[string]map[string]any)
+	for i, v := range values {
+		docs[fmt.Sprintf("c/x/s/%d", i)] = map[string]any{field: v}
+	}
+	return docs
+}
+
+const (
+	onPost = "c/{c}/s/{s} -> r/{c} : "
+	onShop = "orders/{order} by shop -> shops/{shop} : "
+)
+
+var (
+	noon = someTime
+	late = someTime.Add(time.Microsecond)
+)
+
+var totalledCounters = []totalled{
+	{name: "each aggregate", routes: onPost + "count() as n, sum(v) as total, average(v) as mean, maximum(v) as most, minimum(v) as least, latest(at) as last, earliest(at) as first", counter: "r/x",
+		docs: map[string]map[string]any{"c/x/s/0": {"v": 3, "at": noon}, "c/x/s/1": {"v": 0.5, "at": late}, "c/x/s/2": {}, "c/x/t/3": {"v": 100}, "c/y/s/0": {"v": 100, "at": late.Add(time.Hour)}},
+		want: map[string]value.Value{"n": value.Int(3), "total": value.Double(3.5), "mean": value.Double(1.75), "most": value.Int(3), "least": value.Double(0.5), "last": value.Timestamp(late), "first": value.Timestamp(noon)}, shards: []int64{3}},
+	{name: "each aggregate of nothing", routes: onPost + "count() as n, sum(v) as total, average(v) as mean, maximum(v) as most, minimum(v) as least, latest(v) as last, earliest(v) as first", counter: "r/x",
+		want: map[string]value.Value{"n": value.Int(0), "total": value.Int(0), "mean": value.Null, "most": value.Null, "least": value.Null, "last": value.Null, "first": value.Null}, shards: []int64{0}},
+	{name: "each aggregate with a condition", routes: onPost + `count() where on == true as n, sum(v) where on == true as total, average(v) where on == true as mean, maximum(v) where on == true as most,
+			minimum(v) where on == true as least, latest(at) where on == true as last, earliest(at) where on == true as first`, counter: "r/x",
+		docs: map[string]map[string]any{"c/x/s/0": {"on": true, "v": 3, "at": noon}, "c/x/s/1": {"on": true, "v": 5, "at": late}, "c/x/s/2": {"on": false, "v": 100, "at": late.Add(1e9)}, "c/x/s/3": {"v": -100, "at": noon.Add(-1e9)}},
+		want: map[string]value.Value{"n": value.Int(2), "total": value.Int(8), "mean": value.Double(4), "most": value.Int(5), "least": value.Int(3), "last": value.Timestamp(late), "first": value.Timestamp(noon)}, shards: []int64{2}},
+	{name: "values of other kinds", routes: onPost + "average(v) as mean, maximum(v) as most, minimum(v) as least, latest(v) as last, earliest(v) as first", counter: "r/x",
+		docs: list("v", 7, math.NaN(), math.Inf(1), math.Inf(-1), "zzz", nil, true, noon, []any{9}, map[string]any{"v": 9}, []byte("x"), -7.5),
+		want: map[string]value.Value{"mean": value.Double(-0.25), "most": value.Int(7), "least": value.Double(-7.5), "last": value.Timestamp(noon), "first": value.Timestamp(noon)}, shards: []int64{12}, malformed: 10},
+	{name: "values of other kinds alone", routes: onPost + "average(v) as mean, maximum(v) as most, minimum(v) as least, latest(v) as last", counter: "r/x",
+		docs: list("v", math.NaN(), math.Inf(1), math.Inf(-1), "zzz", nil, false),
+		want: map[string]value.Value{"mean": value.Null, "most": value.Null, "least": value.Null, "last": value.Null}, shards: []int64{6}, malformed: 6},
+	{name: "bests alone", routes: onPost + "maximum(v) as most", counter: "r/x", docs: list("v", 7, 9, "x"), want: map[string]value.Value{"most": value.Int(9)}, shards: []int64{1}},
+	{name: "large integers beside doubles", routes: onPost + "maximum(v) as most, minimum(v) as least", counter: "r/x", docs: list("v", 1<<53+1, float64(1<<53), -1<<53-1, -float64(1<<53)),
+		want: map[string]value.Value{"most": value.Int(1<<53 + 1), "least": value.Int(-1<<53 - 1)}, shards: []int64{1}},
+	{name: "the largest numbers", routes: onPost + "maximum(v) as most, minimum(v) as least", counter: "r/x", docs: list("v", math.MaxInt64, -math.MaxFloat64, math.MinInt64, math.MaxFloat64),
+		want: map[string]value.Value{"most": value.Double(math.MaxFloat64), "least": value.Double(-math.MaxFloat64)}, shards: []int64{1}},
+	{name: "the largest integers", routes: onPost + "maximum(v) as most, minimum(v) as least", counter: "r/x", docs: list("v", math.MaxInt64-1, math.MaxInt64, math.MinInt64+1, math.MinInt64),
+		want: map[string]value.Value{"most": value.Int(math.MaxInt64), "least": value.Int(math.MinInt64)}, shards: []int64{1}},
+	{name: "an integer that equals a double", routes: onPost + "maximum(v) as most, minimum(v) as least", counter: "r/x", docs: list("v", 5, 5.0, 2.0, 2),
+		want: map[string]value.Value{"most": value.Double(5), "least": value.Double(2)}, shards: []int64{1}}, // of the last and the first document by their names
+	{name: "times before 1970 and beside others", routes: onPost + "latest(v) as last, earliest(v) as first", counter: "r/x",
+		docs: list("v", time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC), "x", 9),
+		want: map[string]value.Value{"last": value.Timestamp(time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)), "first": value.Timestamp(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))}, shards: []int64{1}},
+	{name: "an average that overflows integers", routes: onPost + "average(v) as mean", counter: "r/x", docs: list("v", math.MaxInt64, math.MaxInt64), want: map[string]value.Value{"mean": value.Double(1 << 63)}, shards: []int64{2}},
+	{name: "an average of 0", routes: onPost + "average(v) as mean, sum(v) as total", counter: "r/x", docs: list("v", -2, 2, "x"), want: map[string]value.Value{"mean": value.Double(0), "total": value.Int(0)}, shards: []int64{3}, malformed: 1},
+
+	{name: "a condition for each kind", routes: onPost + `count() where v == "a" as text, count() where v == 2 as two, count() where v == 2.5 as half, count() where v == true as yes,
+			count() where v == false as no, count() where v == null as nothing, count() where v == "" as empty, count() where v == 0 as zero, count() where v == "2" as digits`, counter: "r/x",
+		docs: list("v", "a", "A", "a ", 2, 2.0, 2.5, true, false, nil, "", 0, 0.0, math.Copysign(0, -1), math.NaN(), "2", []any{2}, map[string]any{}, "null", "true"),
+		want: map[string]value.Value{"text": value.Int(1), "two": value.Int(2), "half": value.Int(1), "yes": value.Int(1), "no": value.Int(1), "nothing": value.Int(1),
+			"empty": value.Int(1), "zero": value.Int(3), "digits": value.Int(1)}, shards: []int64{3}},
+	{name: "null where the field is missing", routes: onPost + `count() where v == null as nothing`, counter: "r/x", docs: map[string]map[string]any{"c/x/s/0": {}, "c/x/s/1": {"v": nil}, "c/x/s/2": {"v": 0}},
+		want: map[string]value.Value{"nothing": value.Int(1)}, shards: []int64{1}},
+	{name: "large numbers in conditions", routes: onPost + `count() where v == 9007199254740993 as odd, count() where v == 9007199254740992.0 as even, count() where v == 9223372036854775807 as most`, counter: "r/x",
+		docs: list("v", 1<<53+1, 1<<53, float64(1<<53), math.MaxInt64, float64(1<<63)), want: map[string]value.Value{"odd": value.Int(1), "even": value.Int(2), "most": value.Int(1)}, shards: []int64{2}},
+	{name: "two conditions", routes: onPost + `count() where a == 1 and b == "x" as n, sum(v) where b == "x" and a == 1 as total`, counter: "r/x",
+		docs: map[string]map[string]any{"c/x/s/0": {"a": 1, "b": "x", "v": 2}, "c/x/s/1": {"a": 1, "b": "y", "v": 4}, "c/x/s/2": {"a": 2, "b": "x", "v": 8}, "c/x/s/3": {"a": 1.0, "b": "x", "v": 16}, "c/x/s/4": {"a": 1, "b": "x"}},
+		want: map[string]value.Value{"n": value.Int(3), "total": value.Int(18)}, shards: []int64{3}},
+	{name: "fields in maps, with odd names", routes: onPost + "sum(m.v) as total, maximum(m.`a b`.c) where `x-y`.`1` == true as most, count() where m.`größe` == \"é😀\" as n", counter: "r/x",
+		docs: map[string]map[string]any{
+			"c/x/s/0": {"m": map[string]any{"v": 2, "größe": "é😀", "a b": map[string]any{"c": 5}}, "x-y": map[string]any{"1": true}, "m.v": 100},
+			"c/x/s/1": {"m": map[string]any{"v": 3, "a b": map[string]any{"c": 50}}, "x-y": map[string]any{"1": false}},
+			"c/x/s/2": {"m": "v"}, "c/x/s/3": {"m.v": 100}},
+		want: map[string]value.Value{"total": value.Int(5), "most": value.Int(5), "n": value.Int(1)}, shards: []int64{2}},
+	{name: "nothing meets the conditions", routes: onPost + "count() where on == true as n, sum(v) where on == 1 as total", counter: "r/x", docs: list("v", 1, 2),
+		want: map[string]value.Value{"n": value.Int(0), "total": value.Int(0)}, shards: []int64{0}, some: true},
+	{name: "conditions, and no documents", routes: onPost + "count() where on == true as n", counter: "r/x", docs: map[string]map[string]any{"c/y/s/0": {"on": true}},
+		want: map[string]value.Value{"n": value.Int(0)}, shards: []int64{0}},
+	{name: "a malformed value that a condition leaves out", routes: onPost + "sum(v) where on == true as total", counter: "r/x",
+		docs: map[string]map[string]any{"c/x/s/0": {"on": true, "v": 1}, "c/x/s/1": {"on": false, "v": "x"}, "c/x/s/2": {"on": true, "v": "y"}},
+		want: map[string]value.Value{"total": value.Int(1)}, shards: []int64{2}, malformed: 1},
+
+	{name: "a group", routes: onShop + `count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest, average(amount) as mean, latest(at) where status == "paid" as last : existing`, counter: "shops/a",
+		docs: map[string]map[string]any{
+			"orders/0": {"shop": "a", "status": "paid", "amount": 5, "at": noon}, "orders/1": {"shop": "a", "status": "open", "amount": 8.5, "at": late}, "orders/2": {"shop": "b", "status": "paid", "amount": 100, "at": late},
+			"orders/3": {"shop": []any{"a"}, "amount": 100}, "orders/4": {"amount": 100}, "orders/5": {"shop": "a "}, "orders/6": {"shop": "A", "amount": 100}, "other/7": {"shop": "a", "amount": 100}, "shops/a/orders/8": {"shop": "a", "amount": 100}},
+		want: map[string]value.Value{"orders": value.Int(2), "revenue": value.Int(5), "largest": value.Double(8.5), "mean": value.Double(6.75), "last": value.Timestamp(noon)}, shards: []int64{2}},
+	{name: "a group in a map", routes: "orders/{order} by customer.id -> users/{customer.id} : count() as orders, sum(customer.paid) as paid : existing", counter: "users/ann",
+		docs: map[string]map[string]any{"orders/0": {"customer": map[string]any{"id": "ann", "paid": 3}}, "orders/1": {"customer": map[string]any{"id": "ben", "paid": 100}}, "orders/2": {"customer": "ann"}, "orders/3": {"customer.id": "ann"}},
+		want: map[string]value.Value{"orders": value.Int(1), "paid": value.Int(3)}, shards: []int64{1}},
+	{name: "a group of the longest name", routes: onShop + "count() as orders, sum(amount) as revenue : existing", counter: "shops/" + longest,
+		docs: map[string]map[string]any{"orders/0": {"shop": longest, "amount": 1}, "orders/1": {"shop": longest[:1498], "amount": 100}, "orders/2": {"shop": longest + "x", "amount": 100}},
+		want: map[string]value.Value{"orders": value.Int(1), "revenue": value.Int(1)}, shards: []int64{1}},
+	{name: "a group with an odd name", routes: onShop + "count() as orders : existing", counter: "shops/größe \n`x`é😀",
+		docs: map[string]map[string]any{"orders/0": {"shop": "größe \n`x`é😀"}, "orders/1": {"shop": "größe"}}, want: map[string]value.Value{"orders": value.Int(1)}, shards: []int64{1}},
+	{name: "two groups and a plain route", routes: `
+			orders/{order} by seller -> users/{seller} : count() as sold, sum(amount) as earned : existing
+			orders/{order} by buyer -> users/{buyer} : count() as bought, sum(amount) where status == "paid" as spent : existing
+			users/{user}/ratings/{rater} -> users/{user} : average(stars) as rating : existing`, counter: "users/ann",
+		docs: map[string]map[string]any{
+			"orders/0": {"seller": "ann", "buyer": "ben", "amount": 5, "status": "paid"}, "orders/1": {"seller": "ben", "buyer": "ann", "amount": 7, "status": "open"},
+			"orders/2": {"seller": "ann", "buyer": "ann", "amount": 2, "status": "paid"}, "users/ann/ratings/0": {"stars": 4}, "users/ann/ratings/1": {"stars": 5}, "users/ben/ratings/0": {"stars": 1}},
+		want:   map[string]value.Value{"sold": value.Int(2), "earned": value.Int(7), "bought": value.Int(2), "spent": value.Int(2), "rating": value.Double(4.5)},
+		shards: []int64{2, 2, 2}},
+}
+
+// longest is the longest string that a query may ask for.
+var longest = strings.Repeat("x", route.LongestGroup)
+
+func (c totalled) run(t *testing.T, b backend) {
+	routes, err := route.Parse(c.routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter, ok := routes[0].Template.Counter(c.counter)
+	if !ok {
+		t.Fatalf("%s is no counter", c.counter)
+	}
+	for path, fields := range c.docs {
+		b.Put(t, path, fields)
+	}
+
+	want := route.Totals{Values: c.want, Shards: c.shards, Malformed: c.malformed, Some: c.some}
+	got := look(t, b, counter)
+	if d := diff(want, got.totals); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if len(got.malformed) != int(c.malformed) {
+		t.Errorf("%d malformed values are named, want %d: %q", len(got.malformed), c.malformed, got.malformed)
+	}
+	if d := diff(want, totalsOf(counter, c.docs)); d != "" {
+		t.Errorf("read one by one (-want +got):\n%s", d)
+	}
+}
+
+// totalsOf returns what Route.Total makes of documents that were read one by one.
+func totalsOf(c route.Counter, docs map[string]map[string]any) route.Totals {
+	var parts []route.Totals
+	for _, r := range c.Template.Routes {
+		var shards []route.Shard
+		for _, path := range slices.Sorted(maps.Keys(docs)) {
+			fields := int64s(docs[path])
+			collection := path[:strings.LastIndexByte(path, '/')]
+			foreign := func(c route.Condition) bool { return !c.Holds(fields) }
+			if collection == r.Shards(c) && !slices.ContainsFunc(r.Where(c), foreign) {
+				shards = append(shards, route.Shard{Path: path, Fields: fields})
+			}
+		}
+		parts = append(parts, r.Total(shards).Totals)
+	}
+	return route.JoinTotals(parts)
+}
+
+// testMagnitudes: of an average, of a sum with conditions, and of a group's, a magnitude is of the
+// documents that the total is of.
+func testMagnitudes(t *testing.T, b backend) {
+	routes, err := route.Parse(onShop + "sum(v) as all, sum(v) where on == true as some, average(v) as mean, average(v) where on == true as part : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := routes[0].Template.Counter("shops/a")
+	for i, doc := range []map[string]any{
+		{"shop": "a", "on": true, "v": 1.5}, {"shop": "a", "on": true, "v": -2.5}, {"shop": "a", "on": false, "v": -8}, {"shop": "a", "v": "x"}, {"shop": "b", "on": true, "v": 100.0},
+	} {
+		b.Put(t, fmt.Sprintf("orders/%d", i), doc)
+	}
+	s := open(t, b, c)
+	sumOf(t, s)
+	for name, want := range map[string]float64{"all": 12, "some": 4, "mean": 4, "part": 2} {
+		if got, err := s.Magnitude(t.Context(), name); err != nil || got != want {
+			t.Errorf("%s: got %v, %v; want %v", name, got, err, want)
+		}
+	}
+}
+
+// In memory, a query whose composite index lacks is refused as Firestore refuses it: up to 1,000
+// documents are read one by one, and more are unkept, with the index named.
+func TestMissingIndexInMemory(t *testing.T) {
+	routes, err := route.Parse(onShop + `count() where status == "paid" as paid, sum(amount) where status == "paid" as revenue, maximum(amount) as largest : existing`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := routes[0].Template.Counter("shops/a")
+	var missing string
+	s := memstore.Store{Indexed: func(x route.Index) bool { return x.String() != missing }}
+	for i := range rollup.MaxUnindexed {
+		s.Put(fmt.Sprintf("orders/%d", i), map[string]any{"shop": "a", "status": "paid", "amount": 0.5})
+	}
+	s.Put("orders/b", map[string]any{"shop": "b", "amount": int64(9)})
+
+	for _, missing = range []string{"orders (shop ASC, status ASC, amount ASC)", "orders (shop ASC, amount DESC)"} {
+		v, err := s.View(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		totals, err := v.Sum(t.Context())
+		if err != nil || totals.Values["revenue"] != value.Double(500) || totals.Values["paid"] != value.Int(1000) || totals.Values["largest"] != value.Double(0.5) {
+			t.Errorf("without %s: %+v, %v", missing, totals, err)
+		}
+		if exact, err := v.Magnitude(t.Context(), "revenue"); err != nil || exact != 0 {
+			t.Errorf("without %s: a magnitude of %v, %v", missing, exact, err)
+		}
+
+		s.Put("orders/more", map[string]any{"shop": "a"})
+		v, err = s.View(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Sum(t.Context()); !errors.Is(err, rollup.ErrUnkept) || !strings.Contains(err.Error(), missing) {
+			t.Errorf("without %s: %v of too many documents", missing, err)
+		}
+		s.Delete("orders/more")
+	}
+	missing = ""
+	s.Put("orders/more", map[string]any{"shop": "a"})
+	v, err := s.View(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Sum(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Random documents make the same totals by random routes in both stores, and read one by one.
+func TestStoresAgree(t *testing.T) {
+	stores := map[string]backend{"memory": openMemory(t), "Firestore": openFirestore(t)}
+	seed := uint64(time.Now().UnixNano())
+	if fixed := os.Getenv("STORES_SEED"); fixed != "" {
+		var err error
+		if seed, err = strconv.ParseUint(fixed, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	random := rand.New(rand.NewPCG(seed, 0))
+	for round := range 100 {
+		collection := fmt.Sprintf("docs%d", round)
+		mustRoute, docs := randomRoute(random, collection), randomDocuments(random, collection)
+		routes, err := route.Parse(mustRoute)
+		if err != nil {
+			t.Fatalf("STORES_SEED=%d: %v", seed, err)
+		}
+		c, _ := routes[0].Template.Counter("totals/all")
+		want := totalsOf(c, docs)
+		for name, b := range stores {
+			for path, fields := range docs {
+				b.Put(t, path, fields)
+			}
+			if d := cmp.Diff(want, look(t, b, c).totals, cmp.Comparer(rounded)); d != "" {
+				t.Fatalf("STORES_SEED=%d: %s of %v\n%s (-want +got):\n%s", seed, mustRoute, docs, name, d)
+			}
+		}
+	}
+}
+
+// rounded reports whether values are the same, but for what rounding makes of a sum of doubles.
+func rounded(a, b value.Value) bool {
+	if !a.IsDouble() || !b.IsDouble() {
+		return a == b
+	}
+	return math.Abs(a.Float64()-b.Float64()) <= 1e-12*math.Abs(a.Float64())
+}
+
+// pick returns one of a list.
+func pick[T any](random *rand.Rand, list ...T) T { return list[random.IntN(len(list))] }
+
+// randomRoute returns a route of a collection of which totals/all is a counter.
+func randomRoute(random *rand.Rand, collection string) string {
+	fields := []string{"a", "b", "m.c", "m.`d e`"}
+	var totals []string
+	for i := range 1 + random.IntN(4) {
+		aggregate := pick(random, route.Sum, route.Count, route.Average, route.Maximum, route.Minimum, route.Latest, route.Earliest)
+		of, tested := pick(random, fields...), pick(random, fields...)
+		if aggregate == route.Count {
+			of = ""
+		}
+		total := fmt.Sprintf("%s(%s)", aggregate, of)
+		if tested != of && random.IntN(2) == 0 {
+			total += fmt.Sprintf(" where %s == %s", tested, pick(random, `"a"`, `""`, "0", "1", "2", "2.0", "0.5", "-3", "true", "false", "null"))
+		}
+		totals = append(totals, fmt.Sprintf("%s as t%d", total, i))
+	}
+	source := pick(random, "/{d} -> totals/all : ", "/{d} by g -> totals/{g} : ")
+	return collection + source + strings.Join(totals, ", ") + " : existing"
+}
+
+// randomDocuments returns up to six documents by their paths.
+func randomDocuments(random *rand.Rand, collection string) map[string]map[string]any {
+	values := []any{0, 1, 2, -3, 1<<53 + 1, float64(1 << 53), 0.5, 2.0, -1.5, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), "a", "", "2", true, false, nil, noon, late, []any{int64(1)}}
+	docs := make(map[string]map[string]any)
+	for i := range random.IntN(7) {
+		fields, inner := make(map[string]any), make(map[string]any)
+		fields["m"], fields["g"] = inner, pick[any](random, "all", "all", "other", 1, nil)
+		for _, at := range []struct {
+			in   map[string]any
+			name string
+		}{{fields, "a"}, {fields, "b"}, {inner, "c"}, {inner, "d e"}} {
+			if random.IntN(4) > 0 {
+				at.in[at.name] = pick(random, values...)
+			}
+		}
+		docs[fmt.Sprintf("%s/%d", collection, i)] = fields
+	}
+	return docs
+}

@@ -1,0 +1,170 @@
+package appfolder
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// write writes files into a new folder, of which it returns the path.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func nearest(t *testing.T, dir string) *Folder {
+	t.Helper()
+	f, err := Find(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFind(t *testing.T) {
+	dir := write(t, map[string]string{
+		"tally.yaml":      "# all of it\nroutes: |\n  # likes\n  a/{a}/b/{b} -> a/{a} : count() as b\n    : existing\n\n  c/{c}/d/{d} -> e/{c} : f\ncadence: 500ms\ndatabases: [(default), orders]\nregion: us-east1\nbilling: instance\nalert_email: me@example.com\nenv:\n  TALLY_BURST: 3\n",
+		"firebase.json":   "{\n  // two databases\n  \"firestore\": [" + `{"rules": "a.rules", "indexes": "x/i.json"}, {"database": "orders", "rules": "/o.rules"}]}`,
+		".firebaserc":     `{"projects": {"default": "shop", "staging": "shop-staging"}}`,
+		"web/src/main.js": "",
+	})
+	f := nearest(t, filepath.Join(dir, "web", "src"))
+	want := &Folder{File: filepath.Join(dir, "tally.yaml"), Elsewhere: true, Firebase: filepath.Join(dir, "firebase.json"), Settings: Settings{
+		Routes:  "# likes\na/{a}/b/{b} -> a/{a} : count() as b\n  : existing\n\nc/{c}/d/{d} -> e/{c} : f\n",
+		Cadence: "500ms", Databases: []string{"(default)", "orders"}, Region: "us-east1", Billing: "instance", AlertEmail: "me@example.com", Env: map[string]string{"TALLY_BURST": "3"},
+	}}
+	if d := cmp.Diff(want, f, cmpopts.IgnoreUnexported(Folder{})); d != "" {
+		t.Errorf("Find (-want +got):\n%s", d)
+	}
+	if project, err := f.Project(); project != "shop" || err != nil {
+		t.Errorf("Project: %q, %v", project, err)
+	}
+	variables := map[string]string{
+		"TALLY_ROUTES":  "# likes\na/{a}/b/{b} -> a/{a} : count() as b\n  : existing\n\nc/{c}/d/{d} -> e/{c} : f\n",
+		"TALLY_CADENCE": "500ms", "TALLY_DATABASES": "(default),orders", "TALLY_BURST": "3",
+	}
+	if d := cmp.Diff(variables, f.Variables()); d != "" {
+		t.Errorf("Variables (-want +got):\n%s", d)
+	}
+	for id, want := range map[string]Database{
+		"(default)": {Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "x", "i.json")},
+		"orders":    {ID: "orders", Rules: filepath.Join(dir, "o.rules")},
+		"other":     {},
+	} {
+		if d, err := f.Database(id); err != nil || d != want {
+			t.Errorf("Database(%q) = %+v, %v; want %+v", id, d, err, want)
+		}
+	}
+}
+
+func TestNothingFound(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"an empty folder":          nil,
+		"an empty file":            {"tally.yaml": ""},
+		"firebase.json of hosting": {"firebase.json": `{"hosting": {}}`},
+	} {
+		f := nearest(t, write(t, files))
+		d, err := f.Database("(default)")
+		project, _ := f.Project()
+		if len(f.Variables()) > 0 || project != "" || d != (Database{}) || err != nil {
+			t.Errorf("%s: %+v, %+v, %v; want nothing", name, f, d, err)
+		}
+	}
+}
+
+func TestEmulator(t *testing.T) {
+	const place = "firebase.json: emulators."
+	for _, test := range []struct {
+		file, name string
+		want       Address
+		err        string
+	}{
+		{`{"emulators": {"firestore": {"port": 9150}, "singleProjectMode": true}}`, "firestore", Address{"127.0.0.1", 9150}, ""},
+		{`{"emulators": {"firestore": {"port": 9150}}}`, "auth", Address{"127.0.0.1", 0}, ""},
+		{`{"emulators": {"auth": {"host": "localhost", "port": 9199}}}`, "auth", Address{"127.0.0.1", 9199}, ""},
+		{`{"emulators": {"firestore": {"host": "0.0.0.0"}}}`, "firestore", Address{"127.0.0.1", 0}, ""},
+		{`{"emulators": {"firestore": {"host": "::1", "port": 1}}}`, "firestore", Address{"::1", 1}, ""},
+		{`{"emulators": {"auth": {"host": "a\u001b[2J", "port": 1}}}`, "auth", Address{}, place + "auth.host: \"a\\x1b[2J\" is no host"},
+		{`{"emulators": {"firestore": {"host": "127.1.2.3", "port": 1}}}`, "firestore", Address{"127.1.2.3", 1}, ""},
+		{`{"hosting": {}}`, "firestore", Address{"127.0.0.1", 0}, ""},
+		{`{"emulators": {"firestore": {"port": "9150"}}}`, "firestore", Address{}, place + "firestore: json: cannot unmarshal string"},
+		{`{"emulators": {"firestore": {"port": 65536}}}`, "firestore", Address{}, place + "firestore.port: 65536: want a port up to 65535"},
+		{`{`, "firestore", Address{}, "firebase.json: "},
+	} {
+		f := nearest(t, write(t, map[string]string{"firebase.json": test.file}))
+		got, err := f.Emulator(test.name)
+		switch {
+		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+			t.Errorf("%s: %v; want %q in it", test.file, err, test.err)
+		case test.err == "" && (got != test.want || err != nil || !got.Loopback()):
+			t.Errorf("%s: %s: %+v, %v; want %+v", test.file, test.name, got, err, test.want)
+		}
+	}
+}
+
+// A name may mean any machine, whatever it begins with.
+func TestEmulatorElsewhere(t *testing.T) {
+	for _, host := range []string{"10.0.0.5", "192.0.2.1", "firestore", "localhost.example.com", "127.0.0.1.example.com", "fe80::1%eth0", "169.254.169.254"} {
+		f := nearest(t, write(t, map[string]string{"firebase.json": `{"emulators": {"firestore": {"host": "` + host + `"}}}`}))
+		at, err := f.Emulator("firestore")
+		if err != nil || at.Host != host || at.Loopback() {
+			t.Errorf("%s: %v, loopback %t, %v", host, at, at.Loopback(), err)
+		}
+	}
+}
+
+// What cannot be read is named, and a route without a place of its own gets a hint.
+func TestMistakes(t *testing.T) {
+	for text, files := range map[string]map[string]string{
+		`write "routes: |"`: {"tally.yaml": "routes: a/{a} -> b/{a} : c"},
+		`tally.yaml:1:1: there is no key "route"; the keys are routes, cadence, `: {"tally.yaml": "route: x"},
+	} {
+		if _, err := Find(write(t, files), ""); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: %v; want %q in it", files, err, text)
+		}
+	}
+	f := nearest(t, write(t, map[string]string{"firebase.json": `{"firestore": 1}`, ".firebaserc": "{"}))
+	if _, err := f.Project(); err == nil || !strings.Contains(err.Error(), ".firebaserc: ") {
+		t.Errorf(".firebaserc: %v; want an error that names it", err)
+	}
+	if _, err := f.Database("(default)"); err == nil || !strings.Contains(err.Error(), "firebase.json: firestore: ") {
+		t.Errorf("firestore: 1: %v; want an error that names it", err)
+	}
+}
+
+// docs/config.md has a row of two columns for each key of tally.yaml, and no other.
+func TestSettingsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
+		want = append(want, f.Tag.Get("yaml"))
+	}
+	_, section, _ := strings.Cut(string(page), "\n## tally.yaml\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		if key, ok := strings.CutPrefix(line, "| `"); ok {
+			got = append(got, key[:strings.Index(key, "`")])
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("docs/config.md (-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,172 @@
+package deploy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+const (
+	day     = 24 * time.Hour
+	month   = 30 * day
+	million = 1e6
+
+	// auditReads is about how many reads the audit of one counter bills (docs/performance.md).
+	auditReads = 3
+
+	// auditTick is about how long a call of RollUpOnSchedule works if it finds nothing to do.
+	auditTick = time.Second
+
+	// crowd is an example of a busy counter: so many changes a second, which share roll-ups.
+	crowd = 100
+)
+
+// Costs are list prices in US dollars, without free quotas. Firestore's are those of Location,
+// which is a multi-region if one of the databases is in one, because these are dearer. Only Audits
+// and WorstDay go by the location of each database. All other prices are those of us-central1.
+type Costs struct {
+	Location string   // of Firestore's prices
+	Unknown  []string // locations of databases whose prices are not known; those of us-central1 or nam5 stand for them
+
+	Rest    float64 // a month in which nothing changes, but for audits' reads
+	Audit   float64 // a month of the audits of one counter
+	Audits  float64 // a month of all audits, at most
+	Alone   Range   // a million changes, each long after the one before
+	Crowded Range   // a million changes of one counter that come at 100 a second
+	Every   []Kept  // of the routes that the schedule keeps, one for each period
+
+	// WorstDay is a day on which all instances are busy all the time, and each call of
+	// RollUpOnSchedule reads and writes as much as it may. Events, requests and their roll-ups are
+	// extra: only the clients bound them.
+	WorstDay float64
+}
+
+// A Range is of prices of live routes, which differ in the number of their queries. It is zero if
+// there is no live route.
+type Range struct{ Least, Most float64 }
+
+// add widens the range.
+func (r *Range) add(price float64) {
+	if *r == (Range{}) {
+		r.Least = price
+	}
+	r.Least, r.Most = min(r.Least, price), max(r.Most, price)
+}
+
+// A Kept is the price, at most, of a month of 1,000 counters that the schedule keeps.
+type Kept struct {
+	Every    time.Duration
+	Thousand float64
+}
+
+// Costs returns what the deployment costs.
+func (d *Description) Costs() Costs {
+	c := Costs{Location: billing.PricedAs(d.Databases[0].Location)}
+	for _, database := range d.Databases {
+		as := billing.PricedAs(database.Location)
+		if billing.MultiRegion(as) {
+			c.Location = as
+		}
+		if as != database.Location && !slices.Contains(c.Unknown, database.Location) {
+			c.Unknown = append(c.Unknown, database.Location)
+		}
+	}
+
+	ticks := int64(month / config.SchedulePeriod)
+	c.Audit = billing.Counts{Reads: ticks * auditReads}.CostIn(c.Location)
+	for _, database := range d.Databases {
+		c.Audits += billing.Counts{Reads: ticks * d.Config.AuditReads}.CostIn(database.Location)
+	}
+
+	busy := time.Duration(ticks) * auditTick
+	for _, t := range templates(d.Config.Routes) {
+		queries := int64(0)
+		for _, r := range t.Routes {
+			queries += int64(len(r.Queries()))
+		}
+		if !t.Scheduled() {
+			c.Alone.add(d.changes(c.Location, queries, 1, billing.RoundedUp))
+			c.Crowded.add(d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd))
+			continue
+		}
+
+		if t.Every < config.SchedulePeriod {
+			busy = month
+		}
+		c.keep(t.Every, queries, ticks*d.Config.KeepReads)
+	}
+	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond
+	c.WorstDay = d.worstDay()
+	return c
+}
+
+// worstDay returns Costs.WorstDay. A visit of a counter that the schedule keeps reads twice at
+// least, and writes once at most.
+func (d *Description) worstDay() float64 {
+	second := billing.OnWriteSecond
+	if d.Billing == ByInstance {
+		second = billing.OnWriteSecondByInstance
+	}
+	price := day.Seconds() * (float64(d.MaxInstances)*second + billing.OnScheduleSecond)
+
+	ticks := int64(day / config.SchedulePeriod)
+	for _, database := range d.Databases {
+		// A counter that an audit repairs takes its three reads, and a write.
+		bound := billing.Counts{Reads: d.Config.AuditReads, Writes: d.Config.AuditReads / auditReads}
+		if len(d.Config.Routes.Scheduled()) > 0 {
+			bound = bound.Add(billing.Counts{Reads: d.Config.KeepReads, Writes: d.Config.KeepReads / 2})
+		}
+		price += float64(ticks) * bound.CostIn(database.Location)
+	}
+	return price
+}
+
+// changes returns the price of a million changes. Each change makes so many roll-ups, on average,
+// and keeps an instance busy for so many seconds; each roll-up makes so many queries. A query is
+// taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes that say
+// documents cost more.
+func (d *Description) changes(location string, queries int64, rollUps, busy float64) float64 {
+	n := int64(million * rollUps)
+	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
+
+	event := billing.Event
+	if d.Billing == ByRequest {
+		event += billing.Request + busy*billing.OnWriteSecond
+	}
+	if d.RequestLogs == AllRequests {
+		event += billing.LogEntry
+	}
+	return operations + million*event
+}
+
+// keep adds the price of the counters of a template that the schedule keeps. most is how many reads
+// a month it may spend on them. Of several templates with one period, Every has the dearest.
+func (c *Costs) keep(every time.Duration, queries, most int64) {
+	reads := 1 + queries // of a visit
+	visits := min(1000*int64(month/every), most/reads)
+	price := billing.Counts{Reads: visits * reads, Writes: visits}.CostIn(c.Location)
+
+	for i := range c.Every {
+		if c.Every[i].Every == every {
+			c.Every[i].Thousand = max(c.Every[i].Thousand, price)
+			return
+		}
+	}
+	c.Every = append(c.Every, Kept{every, price})
+}
+
+// templates returns the templates of the routes, each once.
+func templates(routes route.Routes) []*route.Template {
+	var all []*route.Template
+	seen := make(map[*route.Template]bool)
+	for _, r := range routes {
+		if !seen[r.Template] {
+			seen[r.Template] = true
+			all = append(all, r.Template)
+		}
+	}
+	return all
+}

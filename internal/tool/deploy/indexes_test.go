@@ -1,0 +1,232 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/oauth2"
+)
+
+const orderRoutes = `orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, sum(amount) where status == "paid" as revenue : existing`
+
+// An index of Firestore's serves a query whatever the orders of the fields that are equal.
+func TestIndexKey(t *testing.T) {
+	const want = "g/indexes/shop, status, amount DESC"
+	asc := func(path string) string { return `{"fieldPath": "` + path + `", "order": "ASCENDING"}` }
+	desc := func(path string) string { return `{"fieldPath": "` + path + `", "order": "DESCENDING"}` }
+	for _, test := range []struct {
+		name, index string
+		serves      bool
+	}{
+		{"the same", asc("shop") + "," + asc("status") + "," + desc("amount"), true},
+		{"with the name", asc("shop") + "," + asc("status") + "," + desc("amount") + "," + desc("__name__"), true},
+		{"others first", desc("status") + "," + asc("shop") + "," + desc("amount"), true},
+		{"in a file of another time", asc("shop") + "," + asc("status") + `,{"fieldPath": "amount", "mode": "DESCENDING"}`, true},
+		{"the other way round", asc("shop") + "," + asc("status") + "," + asc("amount"), false},
+		{"the name the other way round", asc("shop") + "," + asc("status") + "," + desc("amount") + "," + asc("__name__"), false},
+		{"in the middle", asc("shop") + "," + desc("amount") + "," + asc("status"), false},
+		{"too few", asc("shop") + "," + desc("amount"), false},
+		{"too many", asc("shop") + "," + asc("status") + "," + desc("amount") + "," + desc("at"), false},
+		{"a list", `{"fieldPath": "shop", "arrayConfig": "CONTAINS"},` + asc("status") + "," + desc("amount"), false},
+		{"nothing", "", false},
+	} {
+		var o Object
+		if err := json.Unmarshal([]byte(`{"name": "g/indexes/7", "queryScope": "COLLECTION", "fields": [`+test.index+`]}`), &o); err != nil {
+			t.Fatal(err)
+		}
+		if got := Index.key(o) == want; got != test.serves {
+			t.Errorf("%s: %q serves %q: %v, want %v", test.name, Index.key(o), want, got, test.serves)
+		}
+		for path, value := range map[string]string{"queryScope": "COLLECTION_GROUP", "apiScope": "DATASTORE_MODE_API", "density": "DENSE"} {
+			before := o[path]
+			if o[path] = value; Index.key(o) != "" {
+				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, Index.key(o))
+			}
+			o[path] = before
+			if before == nil {
+				delete(o, path)
+			}
+		}
+	}
+}
+
+// What tally indexes prints lacks nothing. What a file lacks is said as the file has it.
+func TestCheckIndexesFile(t *testing.T) {
+	routes, err := route.Parse(orderRoutes + "; posts/{post}/likes/{user} -> posts/{post} : on as likes : existing; a/{a}/hot/{n} -> b/{a} : n : documents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs := NewIndexesFile(routes)
+	change := func(change func(f *IndexesFile)) string {
+		f := IndexesFile{append([]IndexConfig(nil), needs.Indexes...), append([]FieldConfig(nil), needs.FieldOverrides...)}
+		change(&f)
+		text, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	exempts := func(group, path string, indexes ...any) string {
+		return change(func(f *IndexesFile) {
+			f.FieldOverrides = append(f.FieldOverrides, FieldConfig{CollectionGroup: group, Path: path, Indexes: indexes})
+		})
+	}
+	order := func(order string) any { return map[string]string{"order": order, "queryScope": "COLLECTION"} }
+	const lost = "FILE, or the next firebase deploy of indexes wants to delete them:\n"
+	const taken = "take out of fieldOverrides of FILE what exempts "
+
+	for _, test := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"all", change(func(*IndexesFile) {}), nil},
+		{"an index too few", change(func(f *IndexesFile) { f.Indexes = f.Indexes[1:] }), []string{
+			"add to indexes of " + lost + `  {"collectionGroup":"orders","queryScope":"COLLECTION","fields":[{"fieldPath":"shop","order":"ASCENDING"},{"fieldPath":"amount","order":"DESCENDING"}]}`,
+		}},
+		{"a field too few", change(func(f *IndexesFile) { f.FieldOverrides = f.FieldOverrides[1:] }), []string{
+			"add to fieldOverrides of " + lost + `  {"collectionGroup":"increment_tokens","fieldPath":"expire_at","ttl":true,"indexes":[]}`,
+		}},
+		{"a group that is exempt", exempts("orders", "shop"), []string{taken + "orders.shop: queries need the indexes that Firestore makes by itself"}},
+		{"in one order alone, the other", exempts("likes", "on", order("DESCENDING")), []string{taken + "likes.on: queries need the indexes that Firestore makes by itself"}},
+		{"in the one order that a sum needs", exempts("likes", "on", order("ASCENDING")), nil},
+		{"all fields that say nothing of their own", exempts("likes", "*"), []string{taken + "likes.on: queries need the indexes that Firestore makes by itself"}},
+		{"a field that only an index of several has", exempts("orders", "amount"), nil},
+	} {
+		file := filepath.Join(t.TempDir(), "firestore.indexes.json")
+		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := CheckIndexesFile(file, routes)
+		for i := range problems {
+			problems[i] = strings.ReplaceAll(problems[i], file, "FILE")
+		}
+		if d := cmp.Diff(test.want, problems); d != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", test.name, err, d)
+		}
+	}
+
+	if _, err := CheckIndexesFile("nowhere.json", routes); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of no file: %v", err)
+	}
+}
+
+// Routes of one pattern share a trigger.
+func TestTriggerOfAPattern(t *testing.T) {
+	d, err := Describe(options(t, orderRoutes+"; orders/{o} by customer.id -> customers/{customer.id} : count() as orders : existing"), newState("p"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	triggers := make(map[string]int)
+	for _, r := range d.Resources {
+		if r.Kind() == Trigger {
+			triggers[r.Name()]++
+		}
+	}
+	want := map[string]int{"projects/p/locations/nam5/triggers/tally-orders-964b9b": 1, "projects/p/locations/europe-west1/triggers/tally-orders-orders-152d65": 1}
+	if d := cmp.Diff(want, triggers); d != "" {
+		t.Errorf("triggers (-want +got):\n%s", d)
+	}
+}
+
+// A wait ends when nothing can come of it any more: the build failed, somebody deleted the index,
+// it cannot be read, or the user has had enough.
+func TestWaitForIndexes(t *testing.T) {
+	const name = "projects/p/databases/(default)/collectionGroups/orders/indexes/7"
+	routes := `orders/{order} by shop -> shops/{shop} : sum(amount) as revenue : existing`
+	enough := errors.New("enough")
+
+	for _, test := range []struct {
+		name    string
+		state   adminpb.Index_State
+		patient bool
+		want    string
+	}{
+		{"ready", adminpb.Index_READY, true, ""},
+		{"broken", adminpb.Index_NEEDS_REPAIR, true, "index orders (shop ASC, amount ASC) in (default): its build failed; run tally deploy again: it makes the index anew"},
+		{"gone", adminpb.Index_STATE_UNSPECIFIED, true, "index orders (shop ASC, amount ASC) in (default): not there; run tally deploy again: it makes the index anew"},
+		{"never", adminpb.Index_CREATING, false, "enough"},
+	} {
+		g := googletest.Start(t, "p")
+		g.Builds = -1
+		if test.state != adminpb.Index_STATE_UNSPECIFIED {
+			order := &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_ASCENDING}
+			g.Put(name, &adminpb.Index{QueryScope: adminpb.Index_COLLECTION, State: test.state, Fields: []*adminpb.Index_IndexField{
+				{FieldPath: "shop", ValueMode: order}, {FieldPath: "amount", ValueMode: order}, {FieldPath: "__name__", ValueMode: order},
+			}})
+		}
+		have, err := Read(t.Context(), "p", g.REST()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options(t, routes)
+		o.Databases = o.Databases[:1]
+		d, err := Describe(o, have, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var progress strings.Builder
+		said := writer(func(text []byte) {
+			progress.Write(text)
+			cancel(enough)
+		})
+		wait := &readiness{d, d.Databases[0], have}
+		err = wait.Until(ctx, said)
+		cancel(nil)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+		if got, want := progress.String(), "  orders (shop ASC, amount ASC) in (default): being built\n"; !test.patient && got != want {
+			t.Errorf("%s: said %q, want %q", test.name, got, want)
+		}
+	}
+}
+
+// A writer calls itself with what is written.
+type writer func([]byte)
+
+func (w writer) Write(text []byte) (int, error) {
+	w(text)
+	return len(text), nil
+}
+
+// A wait may be longer than a token of gcloud's is good for: then gcloud is called again.
+func TestTokensOfGcloud(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		tokens := gcloudTokens(func() ([]byte, error) {
+			calls++
+			return fmt.Appendf(nil, "token-%d\n", calls), nil
+		})
+		source := oauth2.ReuseTokenSource(nil, tokens)
+		for _, want := range []string{"token-1", "token-1", "token-2"} {
+			token, err := source.Token()
+			if err != nil || token.AccessToken != want {
+				t.Errorf("after %d calls the token is %v, %v, want %s", calls, token, err, want)
+			}
+			time.Sleep(tokenTime * 2 / 3)
+		}
+	})
+
+	failed := errors.New("failed")
+	if _, err := gcloudTokens(func() ([]byte, error) { return nil, failed }).Token(); !errors.Is(err, failed) {
+		t.Errorf("where gcloud fails: %v", err)
+	}
+}

@@ -1,0 +1,325 @@
+package deploy
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/logging/apiv2/loggingpb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+const playbooks = "../../../docs/playbooks"
+
+// fits reads a definition as Google's own type, which must know all that it holds.
+func fits(t *testing.T, name string, o Object, m proto.Message) {
+	t.Helper()
+	if err := protojson.Unmarshal([]byte(o.text()), m); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// definitions are the dashboard, the alerts, the playbooks and the page on metrics, by their names.
+func definitions(t *testing.T) map[string]string {
+	t.Helper()
+	pages := slices.DeleteFunc(files(t, "../../../docs/*.md"), func(page string) bool { return !strings.Contains(text(t, page), "`tally.audited`") })
+	if len(pages) != 1 {
+		t.Fatalf("the metrics are on %v, want one page", pages)
+	}
+	all := map[string]string{"dashboard": dashboard().text()}
+	for _, a := range allAlerts(DefaultMaxInstances) {
+		all[a.name] = a.policy().text()
+	}
+	for _, file := range append(pages, files(t, playbooks+"/*.md")...) {
+		all[file] = text(t, file)
+	}
+	for name, content := range all {
+		all[name] = strings.ReplaceAll(content, `\"`, `"`)
+	}
+	return all
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// files returns the files that match; there must be some.
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s: no files, %v", pattern, err)
+	}
+	return found
+}
+
+// name is a file's, without its extension.
+func name(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
+
+// literals returns the string literals of the code in a folder, tests excepted.
+func literals(t *testing.T, folders ...string) (found []string) {
+	t.Helper()
+	for _, folder := range folders {
+		for _, file := range files(t, folder+"/*.go") {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+					value, err := strconv.Unquote(l.Value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					found = append(found, value)
+				}
+				return true
+			})
+		}
+	}
+	return found
+}
+
+func TestAlerts(t *testing.T) {
+	displayed := make(map[string]string)
+	for _, a := range allAlerts(DefaultMaxInstances) {
+		var policy monitoringpb.AlertPolicy
+		fits(t, a.name, a.policy(), &policy)
+		if other := displayed[policy.DisplayName]; other != "" || policy.DisplayName == "" {
+			t.Errorf("%s: its displayName %q is that of %s", a.name, policy.DisplayName, other)
+		}
+		displayed[policy.DisplayName] = a.name
+		if _, err := os.Stat(filepath.Join(playbooks, a.name+".md")); err != nil {
+			t.Errorf("%s has no playbook: %v", a.name, err)
+		}
+		if (a.filter == "") == (a.query == "") || (a.lasting == "") != (a.query == "") {
+			t.Errorf("%s: want a filter, or a query and how long it lasts", a.name)
+		}
+		if a.filter != "" {
+			checkFilter(t, a.name, a.filter)
+			checkServices(t, a.name, a.filter)
+		}
+	}
+	for _, file := range files(t, playbooks+"/*.md") {
+		if name(file) == "abuse" {
+			continue // it begins with a bill, a budget's mail or a user's
+		}
+		if !slices.ContainsFunc(allAlerts(DefaultMaxInstances), func(a alert) bool { return a.name == name(file) }) {
+			t.Errorf("%s is of no alert", file)
+		}
+	}
+}
+
+func TestLogMetrics(t *testing.T) {
+	for _, m := range logMetrics {
+		checkFilter(t, m.name, m.filter)
+		checkServices(t, m.name, m.filter)
+	}
+
+	checkFilter(t, lagMetric.name(), lagMetric.Get("filter"))
+	checkServices(t, lagMetric.name(), lagMetric.Get("filter"))
+	fits(t, lagMetric.name(), lagMetric, new(loggingpb.LogMetric))
+	key := strings.TrimSuffix(strings.TrimPrefix(lagMetric.Get("valueExtractor"), "EXTRACT(jsonPayload."), ")")
+	if !slices.Contains(literals(t, "../../cloud/app"), key) {
+		t.Errorf("no line has the field %s", key)
+	}
+}
+
+// checkServices checks that the filter is of the functions' lines alone.
+func checkServices(t *testing.T, name, filter string) {
+	t.Helper()
+	if !strings.Contains(filter, `resource.labels.service_name=("tally-on-write" OR "tally-on-schedule")`) {
+		t.Errorf("%s: the filter %s names no service", name, filter)
+	}
+}
+
+var (
+	quoted      = regexp.MustCompile(`"([^"]*)"`)
+	messages    = regexp.MustCompile(`jsonPayload\.message=(\([^)]*\)|"[^"]*")`)
+	reportField = regexp.MustCompile(`jsonPayload\.report\.(\w+)`)
+)
+
+// checkFilter checks that the code logs what the filter looks for.
+func checkFilter(t *testing.T, file, filter string) {
+	t.Helper()
+	logged := literals(t, "../../cloud/app", "../../../rollup")
+	found := messages.FindAllStringSubmatch(filter, -1)
+	if len(found) == 0 {
+		t.Errorf("%s: the filter %s names no message", file, filter)
+	}
+	for _, m := range found {
+		for _, q := range quoted.FindAllStringSubmatch(m[1], -1) {
+			if !slices.Contains(logged, q[1]) {
+				t.Errorf("%s: nothing logs %q", file, q[1])
+			}
+		}
+	}
+	for _, f := range reportField.FindAllStringSubmatch(filter, -1) {
+		tag := regexp.MustCompile(`^json:"` + f[1] + `[",]`)
+		if !slices.ContainsFunc(logged, tag.MatchString) {
+			t.Errorf("%s: a report has no field %s", file, f[1])
+		}
+	}
+}
+
+func TestDashboard(t *testing.T) {
+	var board dashboardpb.Dashboard
+	fits(t, "dashboard", dashboard(), &board)
+	mosaic := board.GetMosaicLayout()
+	type cell struct{ x, y int32 }
+	taken := make(map[cell]string)
+	for _, tile := range mosaic.GetTiles() {
+		title := tile.Widget.GetTitle()
+		if tile.XPos+tile.Width > mosaic.Columns {
+			t.Errorf("%s is wider than the dashboard", title)
+		}
+		for x := tile.XPos; x < tile.XPos+tile.Width; x++ {
+			for y := tile.YPos; y < tile.YPos+tile.Height; y++ {
+				if other := taken[cell{x, y}]; other != "" {
+					t.Fatalf("%s lies over %s", title, other)
+				}
+				taken[cell{x, y}] = title
+			}
+		}
+	}
+}
+
+// pushMetrics are Pub/Sub's metrics that are read, with their labels and the subscription's own, as
+// https://docs.cloud.google.com/monitoring/api/metrics_gcp_p_z#gcp-pubsub lists them.
+var pushMetrics = map[string][]string{
+	"push_request_count":           {"subscription_id", "response_class", "response_code", "delivery_type"},
+	"push_request_latencies_sum":   {"subscription_id", "response_code", "delivery_type"}, // microseconds
+	"push_request_latencies_count": {"subscription_id", "response_code", "delivery_type"},
+	"oldest_unacked_message_age":   {"subscription_id"}, // seconds
+}
+
+// What is read of Pub/Sub is there, and is of Tally's triggers alone.
+func TestPushMetrics(t *testing.T) {
+	var (
+		selector = regexp.MustCompile(`pubsub_googleapis_com:subscription_(\w+)(?:\{([^}]*)\})?`)
+		matcher  = regexp.MustCompile(`(\w+)(?:=~?|!=|!~)"([^"]*)"`)
+		class    = []string{"ack", "deadline_exceeded", "internal", "invalid", "remote_server_4xx", "remote_server_5xx", "unreachable"}
+		// Eventarc names a subscription eventarc-LOCATION-TRIGGER-sub-NUMBER.
+		subscriptions = map[string]bool{
+			"eventarc-us-central1-tally-counters-shards-78fea5-sub-123":              true,
+			"eventarc-northamerica-northeast1-tally-posts-likes-orders-0a1b2c-sub-4": true,
+			"eventarc-nam5-tally-counters-shards-78fea5-sub-123":                     true,
+			"eventarc-us-central1-orders-tally-counters-sub-123":                     false,
+			"eventarc-us-central1-tallyho-sub-123":                                   false,
+			"tally-counters-shards-78fea5":                                           false,
+		}
+	)
+	used := make(map[string]bool)
+	for file, content := range definitions(t) {
+		for _, m := range selector.FindAllStringSubmatch(content, -1) {
+			labels := pushMetrics[m[1]]
+			if used[m[1]] = true; labels == nil {
+				t.Errorf("%s: Pub/Sub has no %s", file, m[1])
+			}
+			ours := strings.HasSuffix(file, ".md") // a person sees whose they are
+			for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
+				switch {
+				case !slices.Contains(labels, l[1]):
+					t.Errorf("%s: %s has no label %s", file, m[1], l[1])
+				case l[1] == "response_class" && !slices.Contains(class, l[2]):
+					t.Errorf("%s: there is no response_class %s", file, l[2])
+				case l[1] == "subscription_id":
+					ours = true
+					for subscription, want := range subscriptions {
+						if got := regexp.MustCompile("^(?:" + l[2] + ")$").MatchString(subscription); got != want {
+							t.Errorf("%s: %s matches %s: %t", file, l[2], subscription, got)
+						}
+					}
+				}
+			}
+			if !ours {
+				t.Errorf("%s: %s is of all subscriptions", file, m[0])
+			}
+		}
+	}
+	if len(used) != len(pushMetrics) {
+		t.Errorf("only %v are used", used)
+	}
+}
+
+// Each metric that the dashboard, an alert, a playbook or the page on them names is one of the
+// code's, or is defined here; and so are the attributes by which the dashboard groups.
+func TestMetricsExist(t *testing.T) {
+	code := literals(t, "../../cloud/telemetry")
+	var defined []string
+	for _, m := range logMetrics {
+		defined = append(defined, m.name)
+	}
+	defined = append(defined, lagMetric.name())
+	var (
+		ofCode   = regexp.MustCompile("[\"`](tally\\.[a-z_.]+)[\"`]")
+		ofLogs   = regexp.MustCompile("(?:logging_googleapis_com:user_|user/|`)(tally_[a-z_]+)")
+		grouping = regexp.MustCompile(`by \(([^)]*)\)`)
+	)
+	used := make(map[string]bool)
+	for file, content := range definitions(t) {
+		for _, m := range ofCode.FindAllStringSubmatch(content, -1) {
+			if used[m[1]] = true; m[1] != "tally.yaml" && !slices.Contains(code, m[1]) {
+				t.Errorf("%s: no code records %s", file, m[1])
+			}
+		}
+		for _, m := range ofLogs.FindAllStringSubmatch(content, -1) {
+			name := strings.TrimSuffix(m[1], "_bucket") // of a distribution
+			if used[name] = true; !slices.Contains(defined, name) {
+				t.Errorf("%s: no metric of logs is called %s", file, m[1])
+			}
+		}
+		for _, m := range grouping.FindAllStringSubmatch(content, -1) {
+			for attribute := range strings.SplitSeq(m[1], ",") {
+				attribute = strings.Trim(attribute, `" `)
+				known := attribute == "le" || slices.Contains(code, attribute) // le is a histogram's
+				if !known && !slices.Contains(pushMetrics["push_request_count"], attribute) {
+					t.Errorf("%s: no metric has the attribute %s", file, attribute)
+				}
+			}
+		}
+	}
+	for _, m := range defined {
+		if !used[m] {
+			t.Errorf("nothing reads %s", m)
+		}
+	}
+	if len(used) < len(defined)+5 {
+		t.Errorf("only %v are used", used)
+	}
+}
+
+// The log lines and commands of the playbooks are there too.
+func TestPlaybooks(t *testing.T) {
+	for _, file := range files(t, playbooks+"/*.md") {
+		content := text(t, file)
+		for line := range strings.Lines(content) {
+			if strings.Contains(line, "jsonPayload") {
+				checkFilter(t, file, line)
+			}
+		}
+		for _, section := range []string{"## Look", "## Mend", "## When it is harmless"} {
+			if !strings.Contains(content, "\n"+section+"\n") {
+				t.Errorf("%s has no section %q", file, section)
+			}
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package deploy
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/google/go-cmp/cmp"
+)
+
+const likes = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
+
+// priced returns a description of the routes in a database of the location.
+func priced(t *testing.T, routes, location string, change func(*Options)) *Description {
+	t.Helper()
+	o := options(t, routes)
+	o.Databases = []Database{{"(default)", location}}
+	if change != nil {
+		change(&o)
+	}
+	d, err := Describe(o, newState("p"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Costs are as docs/performance.md has them, whose tables internal/cloud/billing computes by
+// itself.
+func TestCosts(t *testing.T) {
+	byInstance := func(o *Options) { o.Billing = ByInstance }
+	logged := func(o *Options) { o.RequestLogs = AllRequests }
+	for _, test := range []struct {
+		name, routes, location string
+		change                 func(*Options)
+		want                   string // at rest, 1,000 counters, all audits; alone; crowded
+	}{
+		{"a region", likes, "us-central1", nil, "0.14 3.89 64.80 $4.50 $0.74 []"},
+		{"a multi-region", likes, "nam5", nil, "0.14 7.78 129.60 $6.00 $0.76 []"},
+		{"with log entries", likes, "us-central1", logged, "0.14 3.89 64.80 $5.13 $1.37 []"},
+		{"by instance", likes, "us-central1", byInstance, "0.14 3.89 64.80 $1.57 $0.09 []"},
+		{"by instance with log entries", likes, "eur3", func(o *Options) { byInstance(o); logged(o) }, "0.14 7.78 129.60 $3.70 $0.73 []"},
+		{"routes of one and two totals", likes + "; a/{a}/b/{b} -> c/{a} : x, y", "us-central1", nil, "0.14 3.89 64.80 $4.50 to $4.80 $0.74 []"},
+		{"two databases, one in a multi-region", likes, "us-central1",
+			func(o *Options) { o.Databases = append(o.Databases, Database{"orders", "eur3"}) }, "0.14 7.78 194.40 $6.00 $0.76 []"},
+		{"the schedule alone", likes + " : every 1m", "us-central1", nil, "24.06 3.89 64.80 $0.00 $0.00 [{1m0s 64.8}]"},
+		{"the schedule, as often as it can", likes + " : every 1s", "us-central1", nil, "24.06 3.89 64.80 $0.00 $0.00 [{1s 972}]"},
+		{"the schedule, seldom", likes + " : every 10m", "us-central1", nil, "0.14 3.89 64.80 $0.00 $0.00 [{10m0s 6.48}]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := priced(t, test.routes, test.location, test.change).Costs()
+			got := fmt.Sprintf("%.2f %.2f %.2f %v %v %v", c.Rest, 1000*c.Audit, c.Audits, c.Alone, c.Crowded, c.Every)
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+
+	references := 0 // to metrics, by each of which Google is to charge for alerts
+	for _, a := range allAlerts(DefaultMaxInstances) {
+		references += strings.Count(a.query, "_googleapis_com:")
+	}
+	page, err := os.ReadFile("../../../docs/deploy.md")
+	if err != nil || !strings.Contains(string(page), fmt.Sprintf("%d metric references", references)) {
+		t.Errorf("docs/deploy.md does not say that alerts have %d metric references: %v", references, err)
+	}
+
+	page, err = os.ReadFile("../../../docs/recipes.md")
+	if err != nil || !strings.Contains(string(page), "Tally costs $0.74 a million") {
+		t.Errorf("docs/recipes.md does not say what a region's crowded changes cost: %v", err)
+	}
+}
+
+// The worst day is of instances at their limit, and of a busy schedule whose 144 calls are at their
+// bounds.
+func TestWorstDay(t *testing.T) {
+	const (
+		requests = 86400 * (10*0.00002525 + 0.333*0.000024 + 0.00000125)
+		instance = 86400 * (10*0.000019 + 0.333*0.000024 + 0.00000125)
+		audits   = 144 * (50_000*0.03 + 50_000/3*0.09) / 100_000
+		kept     = 144 * (300_000*0.03 + 150_000*0.09) / 100_000
+	)
+	for _, test := range []struct {
+		name, routes, location string
+		change                 func(*Options)
+		want                   float64
+	}{
+		{"a region", likes, "us-central1", nil, requests + audits},
+		{"a multi-region", likes, "eur3", nil, requests + 2*audits},
+		{"by instance", likes, "us-central1", func(o *Options) { o.Billing = ByInstance }, instance + audits},
+		{"one instance less", likes, "us-central1", func(o *Options) { o.MaxInstances-- }, requests - 86400*0.00002525 + audits},
+		{"a schedule that keeps", likes + "; a/{a}/b/{b} -> c/{a} : x : every 1m", "us-central1", nil, requests + audits + kept},
+		{"two databases", likes, "us-central1", func(o *Options) { o.Databases = append(o.Databases, Database{"orders", "eur3"}) }, requests + 3*audits},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := priced(t, test.routes, test.location, test.change).Costs().WorstDay
+			if math.Abs(got-test.want) > 0.005 {
+				t.Errorf("$%.2f, want $%.2f", got, test.want)
+			}
+		})
+	}
+}
+
+// Prices say of which location they are.
+func TestPricesSayWhere(t *testing.T) {
+	for databases, want := range map[string]string{
+		"us-central1":              "us-central1's;",
+		"nam5":                     "Firestore's of nam5, others of us-central1;",
+		"europe-west1":             "us-central1's for europe-west1; others cost up to twice as much;",
+		"nam7":                     "nam5's for nam7; others cost up to twice as much;",
+		"us-central1,eur3":         "Firestore's of eur3, others of us-central1;",
+		"nam5,asia-east1":          "Firestore's of nam5, us-central1's for asia-east1; others cost up to twice as much;",
+		"asia-east1,nam7,us-east1": "us-central1's and nam5's for asia-east1, nam7, us-east1; others cost up to twice as much;",
+	} {
+		d := priced(t, likes, "us-central1", func(o *Options) {
+			o.Databases = nil
+			for i, location := range strings.Split(databases, ",") {
+				o.Databases = append(o.Databases, Database{fmt.Sprint("database-", i), location})
+			}
+		})
+		lines := d.prices()
+		if got := lines[len(lines)-1][1]; !strings.Contains(got, "without free quotas, "+want) {
+			t.Errorf("%s: %s\nwant %s", databases, got, want)
+		}
+	}
+}
+
+// The line about who may do what covers all roles of Tally's accounts.
+func TestWho(t *testing.T) {
+	d := priced(t, likes, "nam5", func(o *Options) { o.Env = map[string]string{"TALLY_TELEMETRY": "gcp"} })
+	covered := []string{
+		"tally-functions roles/datastore.user", "tally-functions roles/telemetry.writer",
+		"tally-trigger roles/eventarc.eventReceiver", "tally-trigger roles/run.invoker",
+		"tally-scheduler roles/run.invoker",
+		"tally-build roles/logging.logWriter", "tally-build roles/storage.objectViewer", "tally-build roles/artifactregistry.writer",
+	}
+	for _, g := range d.Grants {
+		if agent(g.Member) == "" && !slices.Contains(covered, short(g.Member)+" "+g.Role) {
+			t.Errorf("%s gets %s, and %q does not say so", short(g.Member), g.Role, d.who())
+		}
+	}
+	if !strings.Contains(d.who(), "(default), and telemetry;") {
+		t.Errorf("no telemetry: %s", d.who())
+	}
+}
+
+// However much there is, it is ten lines or so.
+func TestOpeningIsShort(t *testing.T) {
+	var routes []string
+	var databases []Database
+	for i := range 200 {
+		routes = append(routes, fmt.Sprintf("a%d/{a}/s/{s} -> r%[1]d/{a} : x%[1]d, y : every %ds", i, 1+i%2))
+		databases = append(databases, Database{fmt.Sprint("database-", i), "us-central1"})
+	}
+	routes = append(routes, likes)
+	d := priced(t, strings.Join(routes, "; "), "us-central1", func(o *Options) { o.Databases = databases })
+	unseen, _ := NewProject("p", nil, "")
+	text := d.Opening(d.Mend(unseen), "me@example.com", "somewhere", false)
+
+	if n := strings.Count(text, "\n"); n > 15 {
+		t.Errorf("%d lines:\n%s", n, text)
+	}
+	for _, part := range []string{"and 198 more", "database database-2 in us-central1, and 197 more", "  source    somewhere\n", "  every 2s "} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+	if strings.Contains(d.Opening(d.Mend(unseen), "", "", true), "security rules") {
+		t.Error("the rules are deployed, and are said to stay")
+	}
+}
+
+// Of many steps only those are shown unasked that take something away.
+func TestShown(t *testing.T) {
+	var p Plan
+	for i := range many {
+		p.add(Step{Does: Create, Of: Metric, Title: fmt.Sprint("create metric ", i), Command: gcloud("x"), Reasons: []string{"because"}})
+	}
+	if got := strings.Count(p.Shown(false), "create metric"); got != many {
+		t.Errorf("%d steps are shown of %d", got, many)
+	}
+
+	p.add(Step{Does: Delete, Of: Job, Title: "delete job tally", Command: gcloud("scheduler"), Reasons: []string{"it is elsewhere"}})
+	want := "  delete job tally\n      it is elsewhere\n  --verbose shows all 13 steps with their commands, --dry-run prints them as a script\n"
+	if d := cmp.Diff(want, p.Shown(false)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	verbose := p.Shown(true)
+	if strings.Count(verbose, "$ gcloud") != many+1 || strings.Contains(verbose, "--verbose") {
+		t.Errorf("verbose:\n%s", verbose)
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{config.SchedulePeriod: "10m", 10 * time.Second: "10s", time.Hour: "1h",
+		90 * time.Second: "1m30s", 100 * time.Millisecond: "100ms", 70 * time.Minute: "1h10m"} {
+		if got := brief(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package deploy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/cloud/config"
+)
+
+// Options are the user's decisions.
+type Options struct {
+	Project    string            // id
+	Region     string            // where the functions run; empty: near the first database
+	Databases  []Database        // at least one
+	Config     config.Config     // what the functions take from their environment
+	Env        map[string]string // variables that somebody set; those of Config win
+	Billing    string            // of RollUpOnWrite's instances: ByRequest or ByInstance
+	AlertEmail string            // where alerts are mailed to; empty: nowhere
+
+	// RequestLogs is which of Cloud Run's entries about RollUpOnWrite's requests are kept:
+	// FailedRequests, also if it is empty, or AllRequests.
+	RequestLogs string
+
+	MaxInstances int // of RollUpOnWrite; at least 1
+
+	Version string // of the functions' source; empty: none is known
+}
+
+// DefaultMaxInstances are enough to hold 10,000 events at once. Each instance has a processor, and
+// a region's quota may be as small as 10 processors for all services of a project:
+// https://cloud.google.com/run/docs/configuring/max-instances-limits
+const DefaultMaxInstances = 10
+
+// Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
+const (
+	ByRequest  = "request"  // the time in which they serve, and each request
+	ByInstance = "instance" // all of their time, at a lower rate, and no request
+)
+
+// region returns the region of the functions.
+func (o *Options) region() string {
+	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
+}
+
+// check returns why the options cannot be deployed.
+func (o *Options) check() error {
+	if err := o.Config.CheckHoldLimit(config.OnWriteTimeout); err != nil {
+		return err
+	}
+	if o.Billing != ByRequest && o.Billing != ByInstance {
+		return fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
+	}
+	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {
+		return fmt.Errorf("request_logs: %q: want %s or %s", o.RequestLogs, FailedRequests, AllRequests)
+	}
+	for _, r := range o.Config.Routes.Live() {
+		for _, s := range r.Pattern() {
+			// https://cloud.google.com/eventarc/docs/path-patterns
+			if !s.Capture && strings.Contains(s.Name, "*") {
+				return fmt.Errorf("route %v: a trigger takes the * in %s for any text, and would send events of other collections; let the route say every, or rename the collection", r, s.Name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package deploy
+
+import (
+	"path"
+	"slices"
+
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// Undeploy returns the steps that delete the resources that Deploy's steps made, except indexes.
+// It deletes no document, no rule and no database, and leaves fields, APIs and service agents as
+// they are. It does not change the state.
+func Undeploy(have *State) (Plan, error) {
+	var p Plan
+
+	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
+	if others {
+		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
+	}
+
+	routes, err := route.Parse(have.Env()["TALLY_ROUTES"])
+	if err == nil && len(routes.Indexes()) > 0 {
+		p.note("the indexes that the routes needed stay, because queries of your app may use them: gcloud firestore indexes composite list shows them")
+	}
+
+	for _, k := range []Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
+		if u := have.Unread[k]; u != nil {
+			return Plan{}, u
+		}
+
+		for _, o := range have.have[k] {
+			mine := made(o) || unmarked(k, o) && !others
+			if !mine {
+				continue
+			}
+
+			if k == Account {
+				p.takeRoles(have, o)
+			}
+			p.remove(have.Project, k, o)
+		}
+	}
+
+	p.Notes = append(p.Notes, have.Unreached()...)
+	return p, nil
+}
+
+// takeRoles takes the project's roles from an account, because a policy keeps the roles of an
+// account that is gone. Roles on other resources go with those.
+func (p *Plan) takeRoles(have *State, account Object) {
+	member := "serviceAccount:" + path.Base(account.name())
+	for _, g := range have.given {
+		if g.On == Project && g.Member == member {
+			p.take(have.Project, g)
+		}
+	}
+}

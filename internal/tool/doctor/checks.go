@@ -1,0 +1,306 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+)
+
+// A Check is one thing that exactness or the price rests on.
+type Check struct {
+	Name    string `json:"name"`
+	Claim   string `json:"claim"`    // holds if all is well
+	RestsOn string `json:"rests_on"` // why the claim matters
+
+	// Mends lists the ways to mend it, with semicolons between them. A way is the beginning of a
+	// command, or words where no command does it. If several commands of gcloud have the same
+	// beginning, their last words stand in parentheses after it.
+	Mends string `json:"-"`
+
+	needs   need
+	examine func(*examination, context.Context)
+}
+
+// A need is what must be known before a check can be made. Each includes those before it.
+type need int
+
+const (
+	theFolder      need = iota // what is on this machine
+	theProject                 // what can be read of the project
+	theVariables               // valid variables of a function
+	theDescription             // all that tally deploy would deploy
+)
+
+// Names of checks that several places use.
+const (
+	localEmulator   = "emulator"
+	rulesRollUps    = "rules-rollups"
+	rulesReadable   = "rules-readable"
+	rulesIncrements = "rules-increments"
+	rulesShards     = "rules-shards"
+	rulesOwn        = "rules-own"
+)
+
+// mendRules is how all checks of rules are mended.
+const mendRules = "take the rules of firestore.rules into the project's own; firebase deploy --only=firestore:rules"
+
+// Checks are all checks, in the order in which they are best mended. docs/operations.md lists them.
+var Checks = []Check{
+	{
+		Name:    "tally-yaml",
+		Claim:   "tally.yaml can be read, and tally deploy takes its settings",
+		RestsOn: "Every command reads it, and none works while it is wrong.",
+		Mends:   "edit tally.yaml",
+		needs:   theFolder,
+		examine: (*examination).tallyYAML,
+	},
+	{
+		Name:    "rules-file",
+		Claim:   "the rules that firebase.json names have a block for each collection of the routes",
+		RestsOn: "What no rule allows is refused: clients could neither count nor read totals.",
+		Mends:   "take the rules of firestore.rules into the file",
+		needs:   theFolder,
+		examine: (*examination).rulesFile,
+	},
+	{
+		Name:    "indexes-file",
+		Claim:   "the indexes that firebase.json names have those that Tally needs",
+		RestsOn: "The next firebase deploy of indexes offers to delete what its file does not have.",
+		Mends:   "add the lines to fieldOverrides of the file",
+		needs:   theFolder,
+		examine: (*examination).indexesFile,
+	},
+	{
+		Name:  localEmulator,
+		Claim: "tally dev can start Google's emulator, and one that the environment names answers",
+		RestsOn: "tally dev needs Java. While FIRESTORE_EMULATOR_HOST is set, commands and SDKs go to " +
+			"the emulator that it names. (Checked only where no project is.)",
+		Mends:   "install Java; unset FIRESTORE_EMULATOR_HOST",
+		needs:   theFolder,
+		examine: (*examination).emulator,
+	},
+	{
+		Name:    "project",
+		Claim:   "the project can be read",
+		RestsOn: "All that follows is in the project.",
+		Mends:   "gcloud auth login; --project",
+		needs:   theFolder,
+		examine: (*examination).project,
+	},
+	{
+		Name:    "payment",
+		Claim:   "the project's billing is on",
+		RestsOn: "Without billing no function runs, and events are lost after a day.",
+		Mends:   "gcloud billing projects link",
+		needs:   theProject,
+		examine: (*examination).payment,
+	},
+	{
+		Name:  "configuration",
+		Claim: "the functions exist, and their variables are valid",
+		RestsOn: "Without RollUpOnWrite no roll-up follows a write. Without RollUpOnSchedule nothing " +
+			"repairs what events missed. A function refuses every request while a variable is " +
+			"wrong.",
+		Mends:   "edit tally.yaml; tally deploy",
+		needs:   theProject,
+		examine: (*examination).configuration,
+	},
+	{
+		Name:    "databases",
+		Claim:   "the databases in TALLY_DATABASES exist, in native mode and the Standard edition",
+		RestsOn: "Other databases send no events, or read every document for a sum.",
+		Mends:   "edit tally.yaml; tally deploy",
+		needs:   theVariables,
+		examine: (*examination).databases,
+	},
+	{
+		Name:    "apis",
+		Claim:   "the APIs are enabled",
+		RestsOn: "An API that is not enabled refuses every call.",
+		Mends:   "gcloud services enable",
+		needs:   theDescription,
+		examine: settings(deploy.API),
+	},
+	{
+		Name:  "access",
+		Claim: "each identity may do its work, and nobody else may call the functions",
+		RestsOn: "Without its roles no event arrives, or every event fails. Each call of " +
+			"RollUpOnSchedule is billed for an audit, and events that strangers send cost " +
+			"roll-ups.",
+		Mends: "gcloud beta services identity create; " +
+			"gcloud iam service-accounts (create, update, add-iam-policy-binding, remove-iam-policy-binding); " +
+			"gcloud projects (add-iam-policy-binding, remove-iam-policy-binding); " +
+			"gcloud artifacts repositories (create, set-cleanup-policies, add-iam-policy-binding, remove-iam-policy-binding); " +
+			"gcloud run services (update, add-iam-policy-binding, remove-iam-policy-binding)",
+		needs:   theDescription,
+		examine: settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Cleanup, deploy.Service),
+	},
+	{
+		Name:  "functions",
+		Claim: "each function is active, and set as tally deploy sets it",
+		RestsOn: "An instance can absorb an event only into one that it holds itself, so it must " +
+			"serve many at once. Functions with different routes, cadences or limits drop each " +
+			"other's events, or report drift where there is none. Another size or billing costs " +
+			"more.",
+		Mends:   "tally deploy",
+		needs:   theDescription,
+		examine: (*examination).functions,
+	},
+	{
+		Name:  "triggers",
+		Claim: "each source of a live route has one trigger in each database",
+		RestsOn: "Only the audit rolls up writes that no trigger matches. An event that fails must be " +
+			"delivered again, because it stands for others. An event that is held beyond the " +
+			"acknowledgement deadline is delivered twice. A subscription that may expire is gone " +
+			"after 31 days without an event. A database that was made again has triggers that " +
+			"deliver nothing.",
+		Mends: "gcloud eventarc triggers (create, update, delete); " +
+			"gcloud pubsub subscriptions (update)",
+		needs:   theDescription,
+		examine: (*examination).triggers,
+	},
+	{
+		Name:  "deliveries",
+		Claim: "RollUpOnWrite acknowledges the events, and none waits for long",
+		RestsOn: "An event that fails stands for others, and Pub/Sub slows down all that share its " +
+			"trigger. After a day it is lost.",
+		Mends: "gcloud functions logs read; edit tally.yaml; tally deploy; " +
+			"docs/playbooks/deliveries-failing.md",
+		needs:   theDescription,
+		examine: (*examination).deliveries,
+	},
+	{
+		Name:  "schedule",
+		Claim: "one job of Cloud Scheduler calls RollUpOnSchedule",
+		RestsOn: "The schedule audits, and keeps the routes that say every. A job that gives up " +
+			"before the function does calls it again while it is still at work.",
+		Mends:   "gcloud scheduler jobs (create http, update http)",
+		needs:   theDescription,
+		examine: settings(deploy.Job),
+	},
+	{
+		Name:  "indexes",
+		Claim: "the composite indexes that the routes need are there, and ready",
+		RestsOn: "Without its index a sum reads up to 1,000 documents one by one. Above that the " +
+			"counter is unkept: its roll-up stands still.",
+		Mends:   "gcloud firestore indexes composite (create, delete); tally deploy",
+		needs:   theDescription,
+		examine: (*examination).indexes,
+	},
+	{
+		Name:  "fields",
+		Claim: "fields that sums go by are indexed, times are not, and increment tokens expire",
+		RestsOn: "A sum without an index reads every shard. An indexed field whose values only grow, " +
+			"such as the times in tally, limits its collection group to about 500 writes a " +
+			"second. Tokens that never expire are stored, and billed, for ever.",
+		Mends:   "gcloud firestore indexes fields (update); gcloud firestore fields ttls (update)",
+		needs:   theDescription,
+		examine: settings(deploy.Field, deploy.TTL),
+	},
+	{
+		Name:    "alerts",
+		Claim:   "alerts, metrics and the dashboard are as tally deploy makes them",
+		RestsOn: "Alerts report what nobody is looking at.",
+		Mends: "gcloud logging metrics (create, update); " +
+			"gcloud alpha monitoring policies (create, update); " +
+			"gcloud monitoring dashboards (create, update); " +
+			"gcloud beta monitoring channels (create)",
+		needs:   theDescription,
+		examine: settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel),
+	},
+	{
+		Name:  "request-logs",
+		Claim: "log entries about requests that succeeded are kept only if somebody wants them",
+		RestsOn: "Cloud Run's entry about a request costs about as much as the rest of an event. " +
+			"Nothing reads those of requests that succeeded.",
+		Mends:   "gcloud logging sinks (update)",
+		needs:   theDescription,
+		examine: settings(deploy.Exclusion),
+	},
+	{
+		Name:    "surplus",
+		Claim:   "nothing else calls the functions, and no other region has them",
+		RestsOn: "A second function or a second caller is billed a second time.",
+		Mends: "gcloud eventarc triggers delete; gcloud scheduler jobs delete; " +
+			"gcloud functions delete; gcloud artifacts repositories delete",
+		needs:   theDescription,
+		examine: (*examination).nothingElse,
+	},
+	{
+		Name:    "last-tick",
+		Claim:   "the job is enabled, and its last call was recent and succeeded",
+		RestsOn: "Only a call that succeeded shows that all parts work together.",
+		Mends:   "gcloud scheduler jobs resume; gcloud scheduler jobs run; gcloud functions logs read",
+		needs:   theDescription,
+		examine: (*examination).lastTick,
+	},
+	{
+		Name:  "drift",
+		Claim: "no audit of the last day found a roll-up that lacked a change",
+		RestsOn: "A healthy system has no drift. The audit repaired it, but events are lost or come " +
+			"very late.",
+		Mends:   "edit tally.yaml; tally deploy; docs/playbooks/drift.md",
+		needs:   theDescription,
+		examine: (*examination).drift,
+	},
+	{
+		Name:  "late",
+		Claim: "no roll-up of the last day came later than an event that fails once may take",
+		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or " +
+			"Firestore.",
+		Mends:   "docs/playbooks/lag.md",
+		needs:   theDescription,
+		examine: (*examination).late,
+	},
+	{
+		Name:    "billing",
+		Claim:   "RollUpOnWrite's instances are billed in the cheaper way for their traffic",
+		RestsOn: "Billing by request charges each request; billing by instance charges idle time.",
+		Mends:   "edit tally.yaml; tally deploy",
+		needs:   theDescription,
+		examine: (*examination).billing,
+	},
+	{
+		Name:  rulesIncrements,
+		Claim: "signed-in clients can increment a shard",
+		RestsOn: "A refused increment counts nothing, and makes no event. An app whose servers count " +
+			"leaves this check out: --skip rules-increments.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+	{
+		Name:  rulesRollUps,
+		Claim: "clients cannot write roll-ups",
+		RestsOn: "A roll-up that a client wrote is wrong until the next write of a shard or the next " +
+			"audit.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+	{
+		Name:    rulesReadable,
+		Claim:   "clients can read roll-ups",
+		RestsOn: "Apps read totals there, and listen to them.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+	{
+		Name:    rulesShards,
+		Claim:   "clients cannot delete shards",
+		RestsOn: "A deleted shard takes its part of the total with it.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+	{
+		Name:  rulesOwn,
+		Claim: "clients can neither read nor write what Tally keeps for itself",
+		RestsOn: "A client that changes the audit's cursor delays repairs. One that deletes an " +
+			"increment token lets an increment count twice.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+}

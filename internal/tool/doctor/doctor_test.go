@@ -1,0 +1,370 @@
+package doctor
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"cloud.google.com/go/logging/apiv2/loggingpb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/run/apiv2/runpb"
+	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
+	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/google/go-cmp/cmp"
+	metricpb "google.golang.org/genproto/googleapis/api/metric"
+	"google.golang.org/genproto/googleapis/api/monitoredres"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+var update = flag.Bool("update", false, "write testdata")
+
+// What deploy describes is what doctor wants.
+func TestSound(t *testing.T) {
+	names, findings, err := examined(t.Context(), sound(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[Verdict]string{}, names); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if got, want := len(findings), len(Checks)-1; got != want { // the emulator's is only made without a project
+		t.Errorf("%d findings, want %d", got, want)
+	}
+}
+
+// broken are sound deployments with one thing wrong that is no setting, and the checks that find
+// it: the first names what it is, which is in testdata/broken.txt, and the others what follows from
+// it. With no checks nothing is wrong. Settings are in cmd/tally's tests.
+var broken = []struct {
+	name   string
+	checks string
+	break_ func(*googletest.Google)
+}{
+	{"the billing is off", "payment", func(g *googletest.Google) { g.NoBilling = true }},
+	{"retries are off", "triggers", changeTrigger(func(t *eventarcpb.Trigger) {
+		t.RetryPolicy = &eventarcpb.Trigger_RetryPolicy{MaxAttempts: 1}
+	})},
+	{"a database was deleted and made again", "triggers", func(g *googletest.Google) {
+		googletest.Change(g, ordersIs, func(d *adminpb.Database) { d.CreateTime = timestamppb.New(time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)) })
+	}},
+	{"a dead-letter topic", "triggers", changeSubscription(func(s *pubsubpb.Subscription) {
+		s.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: "projects/my-project/topics/dead", MaxDeliveryAttempts: 5}
+	})},
+	{"pushes go elsewhere", "triggers", changeSubscription(func(s *pubsubpb.Subscription) {
+		s.PushConfig.PushEndpoint = "https://other-abc123-uc.a.run.app/events"
+	})},
+	{"a subscription that pushes no more", "triggers", changeSubscription(func(s *pubsubpb.Subscription) { s.PushConfig = nil })},
+	{"a subscription whose topic is gone", "triggers", changeSubscription(func(s *pubsubpb.Subscription) { s.Topic = "_deleted-topic_" })},
+	{"a subscription that is gone", "triggers", func(g *googletest.Google) { g.Delete(subscription(g)) }},
+	{"a service that has other addresses, too", "", func(g *googletest.Google) {
+		googletest.Change(g, serviceIs, func(s *runpb.Service) { s.Urls = []string{"https://tally-on-write-123456789.us-central1.run.app"} })
+		changeSubscription(func(s *pubsubpb.Subscription) {
+			s.PushConfig.PushEndpoint = "https://tally-on-write-123456789.us-central1.run.app?__GCP_CloudEventsMode=CE_PUBSUB_BINDING"
+		})(g)
+	}},
+	{"no instance is free", "deliveries", func(g *googletest.Google) {
+		pushed(g, "ack", "200", 40)
+		pushed(g, "remote_server_4xx", "429", 58)
+		pushed(g, "remote_server_5xx", "500", 2)
+	}},
+	{"RollUpOnWrite fails", "deliveries", func(g *googletest.Google) {
+		pushed(g, "remote_server_5xx", "500", 12)
+		pushed(g, "deadline_exceeded", "deadline_exceeded", 1)
+	}},
+	{"the trigger may not call", "deliveries", func(g *googletest.Google) { pushed(g, "remote_server_4xx", "403", 3) }},
+	{"two of some pushes fail", "", func(g *googletest.Google) { pushed(g, "remote_server_5xx", "503", 2) }},
+	{"one in a thousand pushes fails", "", func(g *googletest.Google) {
+		pushed(g, "ack", "200", 9990)
+		pushed(g, "remote_server_5xx", "503", 10)
+	}},
+	{"pushes of other subscriptions fail", "", func(g *googletest.Google) {
+		pushed(g, "remote_server_5xx", "500", 12)
+		for _, s := range g.Series {
+			s.Resource.Labels["subscription_id"] = "eventarc-nam5-other-sub-1"
+		}
+	}},
+	{"a backlog that grows", "deliveries", func(g *googletest.Google) {
+		pushed(g, "ack", "200", 40)
+		queue(g, oldest, 2520)
+		queue(g, waiting, 310, 12)
+	}},
+	{"a backlog that shrinks", "deliveries", func(g *googletest.Google) {
+		queue(g, oldest, 1201)
+		queue(g, waiting, 12, 310)
+	}},
+	{"an event that failed once", "", func(g *googletest.Google) {
+		queue(g, oldest, 600)
+		queue(g, waiting, 1, 0)
+	}},
+	{"no function", "configuration", func(g *googletest.Google) { g.Delete(onWriteIs); g.Delete(scheduleIs) }},
+	{"no RollUpOnSchedule", "configuration access functions schedule", func(g *googletest.Google) { g.Delete(scheduleIs) }},
+	{"a variable of a function", "configuration functions", func(g *googletest.Google) {
+		setEnv(g, onWriteIs, "TALLY_CADENCE", "30s")
+	}},
+	{"variables of both", "configuration", func(g *googletest.Google) {
+		setEnv(g, onWriteIs, "TALLY_BURST", "many")
+		setEnv(g, scheduleIs, "TALLY_BURST", "0")
+		setEnv(g, scheduleIs, "TALLY_ROUTES", "counters")
+	}},
+	{"a hold limit that is the function's timeout", "configuration", func(g *googletest.Google) {
+		setEnv(g, onWriteIs, "TALLY_HOLD_LIMIT", "60s")
+		setEnv(g, scheduleIs, "TALLY_HOLD_LIMIT", "60s")
+	}},
+	{"a database that is gone", "databases access functions surplus", func(g *googletest.Google) { g.Delete(ordersIs) }},
+	{"a database in Datastore mode", "databases access functions surplus", func(g *googletest.Google) {
+		googletest.Change(g, ordersIs, func(d *adminpb.Database) { d.Type = adminpb.Database_DATASTORE_MODE })
+	}},
+	{"a database of the Enterprise edition", "databases access functions surplus", func(g *googletest.Google) {
+		googletest.Change(g, ordersIs, func(d *adminpb.Database) { d.DatabaseEdition = adminpb.Database_ENTERPRISE })
+	}},
+	{"no database", "databases", func(g *googletest.Google) {
+		g.Delete(ordersIs)
+		g.Delete("projects/my-project/databases/(default)")
+	}},
+	{"a function that everybody may call", "access", func(g *googletest.Google) {
+		grant(g, serviceIs, &iampb.Binding{Role: "roles/run.invoker", Members: []string{"allUsers"}})
+	}},
+	{"log entries about all requests", "request-logs", func(g *googletest.Google) {
+		googletest.Change(g, "projects/my-project/sinks/_Default", func(s *loggingpb.LogSink) { s.Exclusions = nil })
+	}},
+	{"a second job", "surplus", func(g *googletest.Google) {
+		j := g.Get(jobIs).(*schedulerpb.Job)
+		j.GetHttpTarget().Uri += "?dry_run=true"
+		g.Put("projects/my-project/locations/europe-west1/jobs/yesterday", j)
+	}},
+	{"a trigger twice", "surplus", func(g *googletest.Google) { copyTrigger(g, "counters/{c}/shards/{s}") }},
+	{"a trigger of no route", "surplus", func(g *googletest.Google) { copyTrigger(g, "likes/{like}/shards/{shard}") }},
+	{"a trigger of a route that the schedule keeps", "surplus", func(g *googletest.Google) { copyTrigger(g, "pages/{page}/shards/{shard}") }},
+	{"a function in another region", "surplus", func(g *googletest.Google) {
+		name := "projects/my-project/locations/europe-west1/functions/tally-on-write"
+		g.Put(name, g.Get(onWriteIs))
+		googletest.Change(g, name, func(f *functionspb.Function) { f.UpdateTime = timestamppb.New(f.UpdateTime.AsTime().Add(-time.Hour)) })
+	}},
+	{"a paused job", "last-tick", changeJob(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })},
+	{"no call yet", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = nil })},
+	{"a call that failed", "last-tick", changeJob(func(j *schedulerpb.Job) {
+		j.LastAttemptTime = timestamppb.New(readAt.Add(-time.Minute))
+		j.Status = &status.Status{Code: int32(codes.Internal), Message: "URL_ERROR"}
+	})},
+	{"an old call", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.New(readAt.Add(-24 * time.Hour)) })},
+	{"drift", "drift", func(g *googletest.Google) { measure(g, drifted, 2, 1) }},
+	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, cameLate, 7) }},
+	{"traffic for which instances are cheaper", "billing", func(g *googletest.Google) {
+		measure(g, requests, 9e6, 1e6)
+		measure(g, billable, day.Seconds())
+		measure(g, instances, 1)
+	}},
+	{"traffic for which requests are cheaper", "billing", func(g *googletest.Google) {
+		googletest.Change(g, serviceIs, func(s *runpb.Service) { s.Template.Containers[0].Resources.CpuIdle = false })
+		measure(g, requests, 5000)
+		measure(g, billable, 600)
+		measure(g, instances, 0.5)
+	}},
+	{"rules that refuse increments", rulesIncrements, func(g *googletest.Google) {
+		g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+			return &googletest.RulesResult{Allow: c.Request.Method == "get" && shipped(c).Allow}
+		}
+	}},
+	{"no rules", rulesIncrements + " " + rulesReadable, func(g *googletest.Google) { g.Rules = nil }},
+	{"rules that let users write roll-ups", rulesRollUps, allow(func(c googletest.RulesCase) bool {
+		return strings.Contains(c.Request.Path, "/rollups/")
+	})},
+	{"rules that hide the roll-ups of a database", rulesReadable, func(g *googletest.Google) {
+		g.Rules = func(release string, c googletest.RulesCase) *googletest.RulesResult {
+			if release == "cloud.firestore/orders" && c.Request.Method == "get" {
+				return new(googletest.RulesResult)
+			}
+			return shipped(c)
+		}
+	}},
+	{"rules that let clients delete shards", rulesShards, allow(func(c googletest.RulesCase) bool {
+		return c.Request.Method == "delete" && strings.HasSuffix(c.Request.Path, "/shards/0")
+	})},
+	{"rules that show the audit's cursor", rulesOwn, allow(func(c googletest.RulesCase) bool {
+		return c.Request.Method == "get" && strings.Contains(c.Request.Path, "/rollup_audit/")
+	})},
+}
+
+func changeTrigger(change func(*eventarcpb.Trigger)) func(*googletest.Google) {
+	return func(g *googletest.Google) { googletest.Change(g, triggerIs, change) }
+}
+
+// subscription returns the name of that of the counters' trigger.
+func subscription(g *googletest.Google) string {
+	return g.Get(triggerIs).(*eventarcpb.Trigger).GetTransport().GetPubsub().GetSubscription()
+}
+
+func changeSubscription(change func(*pubsubpb.Subscription)) func(*googletest.Google) {
+	return func(g *googletest.Google) { googletest.Change(g, subscription(g), change) }
+}
+
+// queue has a metric of the subscription of the counters' trigger measured, its newest point first.
+func queue(g *googletest.Google, name string, values ...float64) {
+	s := &monitoringpb.TimeSeries{
+		Metric:   &metricpb.Metric{Type: name},
+		Resource: &monitoredres.MonitoredResource{Labels: map[string]string{"subscription_id": path.Base(subscription(g))}},
+	}
+	for _, v := range values {
+		s.Points = append(s.Points, &monitoringpb.Point{Value: &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: v}}})
+	}
+	g.Series = append(g.Series, s)
+}
+
+// pushed has pushes to RollUpOnWrite end in that way.
+func pushed(g *googletest.Google, class, code string, n float64) {
+	queue(g, pushes, n)
+	g.Series[len(g.Series)-1].Metric.Labels = map[string]string{"response_class": class, "response_code": code}
+}
+
+func setEnv(g *googletest.Google, function, name, value string) {
+	googletest.Change(g, function, func(f *functionspb.Function) { f.ServiceConfig.EnvironmentVariables[name] = value })
+}
+
+func changeJob(change func(*schedulerpb.Job)) func(*googletest.Google) {
+	return func(g *googletest.Google) { googletest.Change(g, jobIs, change) }
+}
+
+// copyTrigger adds a trigger like the one of counters, of other documents.
+func copyTrigger(g *googletest.Google, documents string) {
+	c := g.Get(triggerIs).(*eventarcpb.Trigger)
+	for _, f := range c.EventFilters {
+		if f.Attribute == "document" {
+			f.Value = documents
+		}
+	}
+	g.Put(triggerIs+"-copy", c)
+}
+
+// measure has a metric of RollUpOnWrite measured, once for each series.
+func measure(g *googletest.Google, name string, values ...float64) {
+	for _, v := range values {
+		g.Series = append(g.Series, &monitoringpb.TimeSeries{
+			Metric:   &metricpb.Metric{Type: name},
+			Resource: &monitoredres.MonitoredResource{Labels: map[string]string{"service_name": deploy.OnWriteName}},
+			Points:   []*monitoringpb.Point{{Value: &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: v}}}},
+		})
+	}
+}
+
+// allow has the rules allow what they are shipped with, and more.
+func allow(more func(googletest.RulesCase) bool) func(*googletest.Google) {
+	return func(g *googletest.Google) {
+		g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+			if more(c) {
+				return &googletest.RulesResult{Allow: true}
+			}
+			return shipped(c)
+		}
+	}
+}
+
+func TestBroken(t *testing.T) {
+	var said strings.Builder
+	for _, test := range broken {
+		t.Run(test.name, func(t *testing.T) {
+			g := sound(t)
+			test.break_(g)
+			names, findings, err := examined(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names[Wrong]; got != test.checks || names[Unknown] != "" {
+				t.Errorf("got wrong %s, unknown %s, want wrong %s", got, names[Unknown], test.checks)
+			}
+			checkExplained(t, findings)
+			first, _, _ := strings.Cut(test.checks, " ")
+			if first == "" {
+				return
+			}
+			var b bytes.Buffer
+			if err := Print(&b, []Finding{findings[first]}); err != nil {
+				t.Fatal(err)
+			}
+			// The claim and why it matters are in testdata/explain.txt.
+			_, problems, _ := strings.Cut(b.String(), "\n    ")
+			problems, _, _ = strings.Cut(problems, "\n    why: ")
+			said.WriteString("== " + test.name + "\n    " + problems + "\n")
+		})
+	}
+	golden(t, "testdata/broken.txt", said.String())
+}
+
+// Nine databases share a call of RollUpOnSchedule, which is too short for their audits to tell
+// drift.
+func TestDriftThatNobodyTells(t *testing.T) {
+	names, findings, err := examined(t.Context(), sound(t, "base-3", "base-4", "base-5", "base-6", "base-7", "base-8", "base-9"))
+	if err != nil || names[Wrong] != "drift" {
+		t.Fatalf("wrong are %q, %v, want drift", names[Wrong], err)
+	}
+	if got := findings["drift"].Problems[0].Text; !strings.HasPrefix(got, "audits cannot report drift: 9 databases share") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The explanation names the commands that mend a deployment of which only the functions are left.
+func TestExplained(t *testing.T) {
+	g := sound(t)
+	for _, of := range []string{"triggers", "jobs", "serviceAccounts", "metrics", "alertPolicies", "dashboards", "fields", "services"} {
+		for _, name := range g.Names(of) {
+			if g.SetPolicy(name, nil); of != "services" || strings.HasSuffix(name, "firebaserules.googleapis.com") {
+				g.Delete(name)
+			}
+		}
+	}
+	g.SetPolicy("projects/"+project, nil)
+	names, findings, err := examined(t.Context(), g)
+	if want := "apis access triggers schedule fields alerts"; err != nil || names[Wrong] != want {
+		t.Errorf("wrong are %s, %v, want %s", names[Wrong], err, want)
+	}
+	checkExplained(t, findings)
+}
+
+// checkExplained checks that the explanation of each check names the commands that mend what it
+// found.
+func checkExplained(t *testing.T, findings map[string]Finding) {
+	t.Helper()
+	for _, f := range findings {
+		for _, p := range f.Problems {
+			for _, command := range p.Remedy {
+				if p.Verdict == Wrong && !slices.ContainsFunc(strings.Split(f.Mends, "; "), func(remedy string) bool {
+					group, verbs, _ := strings.Cut(strings.TrimSuffix(remedy, ")"), " (")
+					return slices.ContainsFunc(strings.Split(verbs, ", "), func(verb string) bool {
+						return strings.HasPrefix(strings.Join(command.Args, " "), strings.TrimSpace(group+" "+verb))
+					})
+				}) {
+					t.Errorf("the explanation of %s does not name %s", f.Name, command)
+				}
+			}
+		}
+	}
+}
+
+// golden compares with a file that -update writes.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", name, d)
+	}
+}

@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/google/go-cmp/cmp"
+)
+
+// groupRoutes are those of sound, and one that needs an index.
+const groupRoutes = "counters/{counter}/shards/{shard} -> rollups/{counter} : count;" +
+	"posts/{post}/hot/{n} -> posts/{post}/sums/hot : likes : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s;" +
+	`orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing`
+
+// needIndexes deploys groupRoutes, without their indexes.
+func needIndexes(g *googletest.Google) {
+	for _, function := range []string{onWriteIs, scheduleIs} {
+		setEnv(g, function, "TALLY_ROUTES", groupRoutes)
+	}
+}
+
+// index puts the index of groupRoutes into a database.
+func index(g *googletest.Google, database string, state adminpb.Index_State) {
+	field := func(path string, order adminpb.Index_IndexField_Order) *adminpb.Index_IndexField {
+		return &adminpb.Index_IndexField{FieldPath: path, ValueMode: &adminpb.Index_IndexField_Order_{Order: order}}
+	}
+	g.Put("projects/"+project+"/databases/"+database+"/collectionGroups/orders/indexes/7", &adminpb.Index{
+		QueryScope: adminpb.Index_COLLECTION, State: state, Fields: []*adminpb.Index_IndexField{
+			field("shop", adminpb.Index_IndexField_ASCENDING), field("at", adminpb.Index_IndexField_DESCENDING), field("__name__", adminpb.Index_IndexField_DESCENDING),
+		},
+	})
+}
+
+// Each database has its indexes, which may be there or not, and ready or not.
+func TestIndexes(t *testing.T) {
+	const here = "index orders (shop ASC, at DESC) in "
+	create := func(database string) string {
+		return "gcloud firestore indexes composite create --database=" + database + " --project=my-project --collection-group=orders " +
+			"--query-scope=collection --field-config=field-path=shop,order=ascending --field-config=field-path=at,order=descending --async"
+	}
+	for _, test := range []struct {
+		name     string
+		orders   adminpb.Index_State // of the index in the database orders
+		problems []string
+		remedies []string
+	}{
+		{"ready", adminpb.Index_READY, nil, nil},
+		{"missing", adminpb.Index_STATE_UNSPECIFIED, []string{"create " + here + "orders"}, []string{create("orders")}},
+		{"being built", adminpb.Index_CREATING, []string{here + "orders: being built"}, []string{"tally deploy --project=my-project --wait"}},
+		{
+			"broken", adminpb.Index_NEEDS_REPAIR,
+			[]string{"delete " + here + "orders: its build failed, and it never becomes ready", "create " + here + "orders"},
+			[]string{"gcloud firestore indexes composite delete 7 --database=orders --project=my-project", create("orders")},
+		},
+	} {
+		g := sound(t)
+		needIndexes(g)
+		index(g, "(default)", adminpb.Index_READY)
+		if test.orders != adminpb.Index_STATE_UNSPECIFIED {
+			index(g, "orders", test.orders)
+		}
+
+		_, findings, err := examined(t.Context(), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problems, remedies []string
+		for _, p := range findings["indexes"].Problems {
+			problems = append(problems, p.Text)
+			remedies = append(remedies, p.Remedy[0].String())
+		}
+		if d := cmp.Diff([][]string{test.problems, test.remedies}, [][]string{problems, remedies}); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
+		checkExplained(t, map[string]Finding{"indexes": findings["indexes"]})
+	}
+}
+
+// A time that only grows is noted where its documents are written faster than its index may take,
+// whatever other triggers do.
+func TestGrowingTimes(t *testing.T) {
+	const trigger = "projects/" + project + "/locations/nam5/triggers/tally-orders-964b9b"
+	const hour = 3600
+	for _, test := range []struct {
+		name  string
+		hours []float64 // events in each, the newest first
+		other bool      // of the counters' trigger
+		note  string
+	}{
+		{"often", []float64{0, 300 * hour, 100 * hour}, false, "the documents of orders/{order} in (default) were written up to 300 times a second"},
+		{"seldom", []float64{200 * hour, 200 * hour}, false, ""},
+		{"others often", []float64{300 * hour}, true, ""},
+	} {
+		g := sound(t)
+		needIndexes(g)
+		c := g.Get(triggerIs).(*eventarcpb.Trigger)
+		c.Transport = nil
+		g.Put(trigger, c)
+		queue(g, pushes, test.hours...)
+		if !test.other {
+			id := g.Get(trigger).(*eventarcpb.Trigger).GetTransport().GetPubsub().GetSubscription()
+			g.Series[0].Resource.Labels["subscription_id"] = id[strings.LastIndexByte(id, '/')+1:]
+		}
+
+		_, findings, err := examined(t.Context(), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(findings["indexes"].Notes, "\n")
+		if test.note == "" && notes != "" || !strings.HasPrefix(notes, test.note) {
+			t.Errorf("%s: noted %q, want %q", test.name, notes, test.note)
+		}
+	}
+}

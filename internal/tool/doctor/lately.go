@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+)
+
+// lastTick finds that the job does not call RollUpOnSchedule, or that its last call failed.
+func (e *examination) lastTick(context.Context) {
+	known := e.read(deploy.Job)
+	if !known {
+		return
+	}
+
+	name := e.described.Job()
+	job := e.Have.Find(deploy.Job, name)
+	if job == nil {
+		e.idle("there is no job")
+		return
+	}
+
+	run := []deploy.Command{deploy.Job.Command(e.Have.Project, "run", name)}
+	resume := []deploy.Command{deploy.Job.Command(e.Have.Project, "resume", name)}
+	logs := []deploy.Command{e.logs(deploy.OnScheduleName, "error")}
+
+	last, _ := time.Parse(time.RFC3339, job.Get("lastAttemptTime")) // zero if there was none
+	age := e.AsOf.Sub(last).Round(time.Second)
+	code := job.Get("status.code")
+
+	switch {
+	case job.Get("state") != "ENABLED":
+		e.wrong(resume, "the job is %s", job.Get("state"))
+	case last.IsZero():
+		e.wrong(run, "the job has not called yet")
+	case code != "" && code != "0":
+		e.wrong(logs, "the last call, %v ago, failed: %s", age, strings.TrimSpace(code+" "+job.Get("status.message")))
+	case age > deploy.LongestSilence:
+		e.wrong(run, "the last call was %v ago", age)
+	}
+}
+
+// drift finds that audits repaired a roll-up within the last day. It also finds that audits cannot
+// tell, because the configuration leaves them too little time.
+func (e *examination) drift(ctx context.Context) {
+	if err := e.config.CheckGrace(); err != nil {
+		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
+	}
+	e.wantNone(ctx, drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
+}
+
+// late finds that roll-ups of the last day came late.
+func (e *examination) late(ctx context.Context) {
+	e.wantNone(ctx, cameLate, "%.0f roll-ups came late: docs/playbooks/lag.md")
+}
+
+// wantNone finds that a metric of the last day is not 0. format gets the sum.
+func (e *examination) wantNone(ctx context.Context, metric, format string) {
+	sum := e.measure(ctx, metric)
+	if sum > 0 {
+		e.wrong(nil, format, sum)
+	}
+}

@@ -1,0 +1,132 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+)
+
+// project says why the project was not read.
+func (e *examination) project(context.Context) {
+	if e.unread == nil {
+		return
+	}
+	u := new(deploy.Unread)
+	if !errors.As(e.unread, &u) {
+		u = &deploy.Unread{What: "the project", Why: e.unread.Error()}
+	}
+	e.unknown(u)
+}
+
+// tallyYAML checks the settings of tally.yaml as tally deploy does. It needs no project: a made-up
+// one will do.
+func (e *examination) tallyYAML(context.Context) {
+	if e.unfit != nil {
+		e.wrong(nil, "%v", e.unfit)
+		return
+	}
+	if e.folder.File == "" {
+		e.note("there is no %s here or above: the settings are those that are deployed, or the defaults", appfolder.FileName)
+		return
+	}
+
+	config, err := e.local()
+	for _, problem := range problems(err) {
+		e.wrong(nil, "%s", problem)
+	}
+	if err != nil {
+		return
+	}
+
+	have, _ := deploy.NewProject(someID, config.Databases, "nam5")
+	if _, err := deploy.Want(e.folder, have, config, nil); err != nil {
+		e.wrong(nil, "%s: %v", e.folder.File, err)
+	}
+}
+
+// local returns what the functions take from tally.yaml.
+func (e *examination) local() (config.Config, error) {
+	env := e.folder.Variables()
+	env["GOOGLE_CLOUD_PROJECT"] = someID
+	config, err := config.Load(env)
+	return config, e.folder.Explain(err, env)
+}
+
+// rulesFile checks that the rules that firebase.json names hold Tally's part.
+func (e *examination) rulesFile(context.Context) {
+	e.eachDatabase("rules", func(config config.Config, d appfolder.Database) (string, error) {
+		if d.Rules == "" {
+			return "", nil
+		}
+		return d.Rules, deploy.CheckRules(d, config.Routes)
+	})
+}
+
+// indexesFile checks that the file of indexes that firebase.json names holds those of Tally.
+func (e *examination) indexesFile(context.Context) {
+	e.eachDatabase("indexes", func(config config.Config, d appfolder.Database) (string, error) {
+		if d.Indexes == "" {
+			return "", nil
+		}
+		problems, err := deploy.CheckIndexesFile(d.Indexes, config.Routes)
+		if err == nil && len(problems) > 0 {
+			err = errors.New(strings.Join(problems, "\n"))
+		}
+		return d.Indexes, err
+	})
+}
+
+// eachDatabase checks a file of each database. The check returns the path of the file, "" if
+// firebase.json names none.
+func (e *examination) eachDatabase(what string, check func(config.Config, appfolder.Database) (string, error)) {
+	if e.folder == nil {
+		e.idle(appfolder.FileName + " cannot be used")
+		return
+	}
+	config, err := e.local()
+	if err != nil {
+		e.idle(appfolder.FileName + " cannot be used")
+		return
+	}
+	if e.folder.Firebase == "" {
+		e.note("there is no firebase.json here or above")
+		return
+	}
+
+	for _, id := range config.Databases {
+		d, err := e.folder.Database(id)
+		file := ""
+		if err == nil {
+			file, err = check(config, d)
+		}
+		switch {
+		case err != nil:
+			e.wrong(nil, "%v", err)
+		case file == "":
+			e.note("%s names no %s for database %s", e.folder.Firebase, what, id)
+		}
+	}
+}
+
+// emulatorHost is the variable that points commands and SDKs at an emulator.
+const emulatorHost = "FIRESTORE_EMULATOR_HOST"
+
+// emulator checks what tally dev needs, and the emulator that the environment names.
+func (e *examination) emulator(ctx context.Context) {
+	if err := emulator.CheckJava(ctx); err != nil {
+		e.wrong(nil, "%v", err)
+	}
+	host := os.Getenv(emulatorHost)
+	if host == "" {
+		return
+	}
+	if err := emulator.Check(ctx, host); err != nil {
+		e.wrong([]deploy.Command{{Args: []string{"unset", emulatorHost}}}, "%s=%s: %v. Commands and SDKs go there: start it, or unset the variable", emulatorHost, host, err)
+	}
+}

@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
+)
+
+// Files of an app in which all is well.
+const (
+	someYAML     = "routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n"
+	someFirebase = `{"firestore": {"rules": "firestore.rules", "indexes": "firestore.indexes.json"}}`
+	someRules    = "match /counters/{counter} { match /shards/{shard} {} } match /rollups/{counter} {}"
+)
+
+// local are apps of which the project cannot be read, and what is said of them. What stands below
+// no check is in a note.
+var local = []struct {
+	name  string
+	files map[string]string
+	wrong string // names of checks
+	says  string // a line
+}{
+	{"all is well", nil, "", ""},
+	{"no files", map[string]string{"tally.yaml": "", "firebase.json": ""}, "", "there is no tally.yaml here or above: the settings are those that are deployed, or the defaults"},
+	{"no firebase.json", map[string]string{"firebase.json": ""}, "", "there is no firebase.json here or above"},
+	{"no files of firebase.json", map[string]string{"firebase.json": "{}"}, "", "firebase.json names no rules for database (default)"},
+	{"a route that is none", map[string]string{"tally.yaml": "routes: counters\n"}, "tally-yaml", "tally.yaml:1:17: want <source pattern>"},
+	{"a cadence that is none", map[string]string{"tally.yaml": someYAML + "cadence: often\n"}, "tally-yaml", `tally.yaml:3:1: cadence="often": `},
+	{"a billing that is none", map[string]string{"tally.yaml": someYAML + "billing: never\n"}, "tally-yaml", `billing: "never": want request or instance`},
+	{"a hold limit that no function has", map[string]string{"tally.yaml": someYAML + "env:\n  TALLY_HOLD_LIMIT: 60s\n"}, "tally-yaml", "TALLY_HOLD_LIMIT"},
+	{"a key that is none", map[string]string{"tally.yaml": "route: counters\n"}, "tally-yaml", `tally.yaml:1:1: there is no key "route"`},
+	{"rules without Tally's", map[string]string{"firestore.rules": "match /posts/{post} {}"}, "rules-file", "firestore.rules has no match for /counters/, of the route"},
+	{"rules that are not there", map[string]string{"firestore.rules": ""}, "rules-file", "firestore.rules: no such file"},
+	{"a firebase.json that is none", map[string]string{"firebase.json": "{"}, "rules-file indexes-file", "firebase.json: "},
+	{"indexes without Tally's", map[string]string{"firestore.indexes.json": "{}"}, "indexes-file", `{"collectionGroup":"rollups","fieldPath":"tally"`},
+}
+
+func TestLocal(t *testing.T) {
+	indexes := file(t, "../../../firestore.indexes.json")
+	for _, test := range local {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			files := map[string]string{"tally.yaml": someYAML, "firebase.json": someFirebase, "firestore.rules": someRules, "firestore.indexes.json": indexes}
+			for name, content := range files {
+				if other, is := test.files[name]; is {
+					content = other
+				}
+				if content == "" {
+					continue
+				}
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			folder, unfit := appfolder.Find(dir, "")
+			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "nobody is signed in", Remedy: []deploy.Command{{Args: []string{"gcloud", "auth", "login"}}}})
+			findings := d.Examine(t.Context(), []string{localEmulator})
+			var wrong []string
+			for _, f := range findings {
+				switch {
+				case f.Verdict == Wrong:
+					wrong = append(wrong, f.Name)
+				case f.Name == "project" && f.Verdict != Unknown, f.needs >= theProject && f.Verdict != Idle:
+					t.Errorf("%s is %s, and there is no project", f.Name, f.Verdict)
+				}
+			}
+			if got := strings.Join(wrong, " "); got != test.wrong {
+				t.Errorf("wrong are %q, want %q", got, test.wrong)
+			}
+			if said := printed(t, findings); !strings.Contains(said, strings.Join(strings.Fields(test.says), " ")) {
+				t.Errorf("it does not say %s:\n%s", test.says, said)
+			}
+		})
+	}
+}
+
+// printed returns what Print writes, on one line.
+func printed(t *testing.T, findings []Finding) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Print(&b, findings); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// What could not be looked at is said on one line, with the reason and the remedy.
+func TestNotLookedAt(t *testing.T) {
+	d := Local(&appfolder.Folder{}, nil, errors.New("name the project"))
+	said := printed(t, d.Examine(t.Context(), []string{localEmulator}))
+	for _, want := range []string{
+		"? project the project can be read the project: name the project - payment, configuration, databases,",
+		"rules-own not checked: the project was not read 3 well, 0 wrong, ",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %s:\n%s", want, said)
+		}
+	}
+}
+
+// The emulator that the environment names is asked whether it answers, and Java whether it runs.
+func TestEmulator(t *testing.T) {
+	examine := func() string {
+		d := Local(&appfolder.Folder{}, nil, errors.New("name the project"))
+		return printed(t, d.Examine(t.Context(), []string{"tally-yaml", "rules-file", "indexes-file", "project"}))
+	}
+
+	java := "#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n" // which a machine may lack
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "java"), []byte(java), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("JAVA_HOME", "")
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv(emulatorHost, "")
+	if said := examine(); !strings.HasPrefix(said, "✓ emulator") {
+		t.Errorf("without an emulator it says %s", said)
+	}
+
+	t.Setenv(emulatorHost, silentAddr(t))
+	if said := examine(); !strings.Contains(said, "no Firestore emulator answers there. Commands and SDKs go there: start it, or unset the variable unset FIRESTORE_EMULATOR_HOST") {
+		t.Errorf("with an emulator that is gone it says %s", said)
+	}
+
+	t.Setenv(emulatorHost, "")
+	t.Setenv("PATH", t.TempDir())
+	if said := examine(); !strings.Contains(said, "no Java: install Java") {
+		t.Errorf("without Java it says %s", said)
+	}
+}
+
+// silentAddr returns an address at which nobody listens until the test ends.
+func silentAddr(t *testing.T) string {
+	t.Helper()
+	port, release, err := freeport.Hold(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}

@@ -1,0 +1,83 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+)
+
+// Metrics of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
+const (
+	drifted   = "logging.googleapis.com/user/tally_drift"
+	cameLate  = "logging.googleapis.com/user/tally_events_late"
+	requests  = "run.googleapis.com/request_count"
+	billable  = "run.googleapis.com/container/billable_instance_time"
+	instances = "run.googleapis.com/container/instance_count"
+	pushes    = "pubsub.googleapis.com/subscription/push_request_count"
+	waiting   = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+	oldest    = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
+)
+
+const day = 24 * time.Hour
+
+// A question asks for the time series of a metric.
+type question struct {
+	metric  string
+	where   string        // a further filter of Cloud Monitoring's; empty: none
+	aligner string        // how the values in the time of a point become the point
+	within  time.Duration // how long ago the first point begins
+	each    time.Duration // the time of one point
+}
+
+// ask returns the series. If they cannot be read, it notes that and returns none.
+func (e *examination) ask(ctx context.Context, q question) []deploy.Object {
+	filter := fmt.Sprintf("metric.type = %q", q.metric)
+	if q.where != "" {
+		filter += " AND " + q.where
+	}
+	query := url.Values{
+		"filter":                       {filter},
+		"interval.startTime":           {e.AsOf.Add(-q.within).Format(time.RFC3339Nano)},
+		"interval.endTime":             {e.AsOf.Format(time.RFC3339Nano)},
+		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", q.each.Seconds())},
+		"aggregation.perSeriesAligner": {q.aligner},
+	}
+
+	all, err := e.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+e.Have.Project+"/timeSeries?"+query.Encode())
+	if err != nil && !deploy.NotFound(err) { // NotFound: there is no such metric yet
+		e.unknown(deploy.ReadError(deploy.MonitoringAPI, e.Have.Project, "the metric "+q.metric, err))
+		return nil
+	}
+	return all
+}
+
+// point returns the nth point of a series, from the newest, 0 if there is none.
+func point(series deploy.Object, n int) float64 {
+	value := fmt.Sprintf("points.%d.value.", n)
+	number, _ := strconv.ParseFloat(cmp.Or(series.Get(value+"doubleValue"), series.Get(value+"int64Value")), 64)
+	return number
+}
+
+// measure returns what a metric's series add up to over the last day. Of the number of instances it
+// adds up the means. Of Cloud Run's metrics it takes the series of RollUpOnWrite. If the series
+// cannot be read, it notes that and returns 0.
+func (e *examination) measure(ctx context.Context, metric string) (sum float64) {
+	q := question{metric: metric, aligner: "ALIGN_SUM", within: day, each: day}
+	if strings.HasPrefix(metric, "run.") {
+		q.where = fmt.Sprintf("resource.labels.service_name = %q", deploy.OnWriteName)
+	}
+	if metric == instances {
+		q.aligner = "ALIGN_MEAN"
+	}
+
+	for _, series := range e.ask(ctx, q) {
+		sum += point(series, 0)
+	}
+	return sum
+}

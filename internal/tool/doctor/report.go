@@ -1,0 +1,156 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/mitchellh/go-wordwrap"
+)
+
+// Count returns how many findings have each verdict.
+func Count(findings []Finding) map[Verdict]int {
+	counts := map[Verdict]int{Well: 0, Wrong: 0, Unknown: 0, Idle: 0}
+	for _, f := range findings {
+		counts[f.Verdict]++
+	}
+	return counts
+}
+
+// marks begin a check's line.
+var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-"}
+
+// width is how wide lines are, unless a word is wider. Commands that do not fit are continued by a
+// backslash, so that they can be copied as they are.
+const width = 100
+
+// Print writes the findings for a reader: a line for each check, and the commands that mend it
+// below. Checks that were not made for one reason share a line.
+func Print(w io.Writer, findings []Finding) error {
+	name := 0
+	for _, f := range findings {
+		name = max(name, len(f.Name))
+	}
+
+	var b strings.Builder
+	told := make(map[string]bool) // why checks were not made
+	for i, f := range findings {
+		if f.Verdict == Idle && told[f.Why] {
+			continue
+		}
+		told[f.Why] = true
+		title, claim := fmt.Sprintf("%s %-*s  ", marks[f.Verdict], name, f.Name), f.Claim
+		if all := alike(findings[i:]); len(all) > 1 {
+			title, claim = marks[f.Verdict]+" ", strings.Join(all, ", ")
+		}
+		wrap(&b, title, claim)
+		f.print(&b)
+	}
+
+	c := Count(findings)
+	fmt.Fprintf(&b, "\n%d well, %d wrong, %d could not be checked", c[Well], c[Wrong], c[Unknown]+c[Idle])
+	_, err := fmt.Fprintln(w, b.String())
+	return err
+}
+
+// alike returns the names of the checks that were not made for the same reason as the first one.
+func alike(findings []Finding) (names []string) {
+	for _, f := range findings {
+		if f.Verdict == Idle && findings[0].Verdict == Idle && f.Why == findings[0].Why {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// indent begins the lines below a check's line.
+const indent = "    "
+
+// print writes what was found below the check's line.
+func (f *Finding) print(b *strings.Builder) {
+	if f.Verdict == Idle {
+		wrap(b, indent, "not checked: "+f.Why)
+	}
+
+	for i, p := range f.Problems {
+		first := indent
+		if f.Verdict == Wrong && p.Verdict == Unknown {
+			first += "? " // unlike the other problems, it is not known to be wrong
+		}
+		wrap(b, first, p.Text)
+
+		if i < len(f.Problems)-1 && sameRemedy(p, f.Problems[i+1]) {
+			continue // the next problem prints it
+		}
+		for _, c := range p.Remedy {
+			line := c.String()
+			if utf8.RuneCountInString(line)+len(indent)+4 > width {
+				line = strings.ReplaceAll(c.Lines(), "\n", "\n"+indent)
+			}
+			fmt.Fprintf(b, "%s  %s\n", indent, line)
+		}
+	}
+
+	for _, note := range f.Notes {
+		wrap(b, indent+"note: ", note)
+	}
+	if f.Verdict == Wrong {
+		wrap(b, indent+"why: ", f.RestsOn)
+	}
+}
+
+// sameRemedy reports whether the same commands mend both problems.
+func sameRemedy(p, q Problem) bool {
+	return slices.EqualFunc(p.Remedy, q.Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() })
+}
+
+// Explain writes each check for a reader: what it claims, why that matters and what mends it. The
+// permissions that all checks take follow.
+func Explain(w io.Writer) error {
+	var b strings.Builder
+	for i := range Checks {
+		c := &Checks[i]
+		wrap(&b, c.Name+": ", c.Claim)
+		wrap(&b, "    why:   ", c.RestsOn)
+		wrap(&b, "    mends: ", c.Mends)
+	}
+	b.WriteString("\nAll of it takes these permissions, which only read:\n")
+	for _, a := range deploy.Sources {
+		wrap(&b, "    ", a.String())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// wrap writes the text, broken between words into lines of the width. The first line begins with
+// first, and the others with as many blanks. Indented lines of the text stay as they are.
+func wrap(b *strings.Builder, first, text string) {
+	rest := strings.Repeat(" ", utf8.RuneCountInString(first))
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, " ") { // an indented line may point at a place in the line above
+			lines[i] = wordwrap.WrapString(line, width-uint(len(rest)))
+		}
+	}
+	b.WriteString(first + strings.ReplaceAll(strings.Join(lines, "\n"), "\n", "\n"+rest) + "\n")
+}
+
+// A report is the findings in JSON.
+type report struct {
+	Project string          `json:"project"`
+	Well    bool            `json:"well"` // all findings are
+	Counts  map[Verdict]int `json:"counts"`
+	Checks  []Finding       `json:"checks"`
+}
+
+// PrintJSON writes the findings as one JSON object.
+func PrintJSON(w io.Writer, project string, findings []Finding) error {
+	counts := Count(findings)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(report{project, counts[Well] == len(findings), counts, append([]Finding{}, findings...)})
+}

@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/google/go-cmp/cmp"
+)
+
+// findings are of each verdict.
+var findings = []Finding{
+	{Check: &Check{Name: "a", Claim: "the first is as it is to be, which takes so many words to say that they do not fit on one line"}, Verdict: Well},
+	{Check: &Check{Name: "second", Claim: "the second is", RestsOn: "All that is said of it here, which does not fit on a line, either, as it is too long for that."}, Verdict: Wrong,
+		Problems: []Problem{
+			{Wrong, "count: 1, want 2", nil},
+			{Wrong, "size: 3, want 4", []deploy.Command{
+				{Args: []string{"gcloud", "things", "update", "second", "--description=of many words", "--count=2", "--size=4", "--project=my-project"}},
+			}},
+			{Unknown, "the color: nobody saw it", nil},
+		}},
+	{Check: &Check{Name: "third", Claim: "the third is"}, Verdict: Unknown, Problems: []Problem{{Unknown, "the third: it hides", []deploy.Command{{Args: []string{"gcloud", "seek"}}}}}},
+	{Check: &Check{Name: "fourth", Claim: "the fourth is"}, Verdict: Idle, Why: "there is no fourth"},
+}
+
+func TestPrint(t *testing.T) {
+	const want = `
+✓ a       the first is as it is to be, which takes so many words to say that they do not fit on one
+          line
+✗ second  the second is
+    count: 1, want 2
+    size: 3, want 4
+      gcloud things update second \
+        --description='of many words' \
+        --count=2 \
+        --size=4 \
+        --project=my-project
+    ? the color: nobody saw it
+    why: All that is said of it here, which does not fit on a line, either, as it is too long for
+         that.
+? third   the third is
+    the third: it hides
+      gcloud seek
+- fourth  the fourth is
+    not checked: there is no fourth
+
+1 well, 1 wrong, 2 could not be checked
+`
+	var b bytes.Buffer
+	if err := Print(&b, findings); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want[1:], b.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestPrintJSON(t *testing.T) {
+	const want = `{"project":"my-project","well":false,"counts":{"idle":1,"unknown":1,"well":0,"wrong":0},"checks":[` +
+		`{"name":"third","claim":"the third is","rests_on":"","verdict":"unknown","problems":[{"verdict":"unknown","text":"the third: it hides","remedy":["gcloud seek"]}]},` +
+		`{"name":"fourth","claim":"the fourth is","rests_on":"","verdict":"idle","why":"there is no fourth"}]}` + "\n"
+	var b bytes.Buffer
+	if err := PrintJSON(&b, "my-project", findings[2:]); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, b.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	b.Reset()
+	if err := PrintJSON(&b, "my-project", findings[:1]); err != nil || !strings.Contains(b.String(), `"well":true,`) {
+		t.Errorf("got %s, %v", b.String(), err)
+	}
+}
+
+// What is skipped is not among the findings.
+func TestSkip(t *testing.T) {
+	d := Local(nil, errors.New("tally.yaml: broken"), errors.New("no project"))
+	findings := d.Examine(t.Context(), []string{"tally-yaml", "drift"})
+	if got, want := len(findings), len(Checks)-2; got != want || findings[0].Name != "rules-file" {
+		t.Errorf("%d findings, the first %s; want %d", got, findings[0].Name, want)
+	}
+}
+
+// Each check is explained in full, and examines something. TestBroken, and tests of cmd/tally,
+// check that the explanation has all remedies.
+func TestExplain(t *testing.T) {
+	names := make(map[string]bool)
+	for _, c := range Checks {
+		if c.examine == nil || c.Name == "" || c.Claim == "" || c.RestsOn == "" || c.Mends == "" {
+			t.Errorf("%q is not explained in full, or examines nothing", c.Name)
+		}
+		if names[c.Name] {
+			t.Errorf("there are two checks %s", c.Name)
+		}
+		names[c.Name] = true
+	}
+
+	var b bytes.Buffer
+	if err := Explain(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/explain.txt", b.String())
+}
+
+// docs/operations.md lists the checks:
+//
+//	go test ./internal/tool/doctor -run TestChecksPage -update
+func TestChecksPage(t *testing.T) {
+	const page, heading, head = "../../../docs/operations.md", "### Checks\n", "| check | all is well if |\n| --- | --- |\n"
+	text := file(t, page)
+	above, below, ok := strings.Cut(text, head)
+	if !ok || !strings.Contains(above, heading) {
+		t.Fatalf("%s has no table of checks", page)
+	}
+	for strings.HasPrefix(below, "|") {
+		_, below, _ = strings.Cut(below, "\n")
+	}
+
+	var rows strings.Builder
+	for _, c := range Checks {
+		fmt.Fprintf(&rows, "| `%s` | %s |\n", c.Name, c.Claim)
+	}
+	golden(t, page, above+head+rows.String()+below)
+}

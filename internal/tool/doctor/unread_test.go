@@ -1,0 +1,286 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/api/option"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+var denied = status.Error(codes.PermissionDenied, "The caller does not have permission")
+
+// refuse has calls of the API's method refused, or all of the API's.
+func refuse(api, method string) func(*googletest.Google) {
+	return func(g *googletest.Google) { g.Fail(api+".googleapis.com", method, denied, -1) }
+}
+
+const mayDo = "gcloud projects add-iam-policy-binding my-project --member=user:YOU --role=roles/"
+
+// unread are sound deployments of which something cannot be read, the checks that are unknown for
+// it and those that are wrong, and the remedy that the first of the unknown names.
+var unread = []struct {
+	name           string
+	unknown, wrong string
+	says, remedy   string
+	break_         func(*googletest.Google)
+}{
+	{"accounts", "access", "", "the service accounts: the account needs iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy: The caller does not have permission",
+		mayDo + "iam.securityReviewer --condition=None", refuse("iam", "")},
+	{"repositories", "access surplus", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
+		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
+	{"policies of services", "access billing", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
+		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
+	{"triggers", "triggers deliveries surplus", "", "the triggers: the account needs eventarc.triggers.list, eventarc.locations.list: The caller does not have permission",
+		mayDo + "eventarc.viewer --condition=None", refuse("eventarc", "")},
+	{"subscriptions", "triggers", "", "the subscriptions: the account needs pubsub.subscriptions.list: The caller does not have permission",
+		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
+	{"jobs", "schedule surplus last-tick", "", "the jobs: the account needs cloudscheduler.locations.list, cloudscheduler.jobs.list: The caller does not have permission",
+		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "ListJobs")},
+	{"fields", "fields", "", "the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission",
+		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
+	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list, logging.sinks.get: The caller does not have permission",
+		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogMetrics")},
+	{"the sink of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.sinks.get: The caller does not have permission",
+		mayDo + "logging.viewer --condition=None", refuse("logging", "GetSink")},
+	{"time series", "deliveries drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
+		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
+		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
+	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test: The caller does not have permission",
+		mayDo + "firebaserules.viewer --condition=None", refuse("firebaserules", "TestRuleset")},
+	{"an API that is not enabled", "rules-increments rules-rollups rules-readable rules-shards rules-own", "apis", "the rules of database (default): the API firebaserules.googleapis.com is not enabled",
+		"gcloud services enable firebaserules.googleapis.com --project=my-project",
+		func(g *googletest.Google) { g.Delete("projects/my-project/services/firebaserules.googleapis.com") }},
+	{"credentials without a quota project", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the credentials name no project for the API's quota",
+		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
+			g.Fail("firebaserules.googleapis.com", "", status.Error(codes.PermissionDenied, "The firebaserules.googleapis.com API requires a quota project, which is not set by default."), -1)
+		}},
+	{"an API that asks for a quota project", "schedule surplus last-tick", "", "the jobs: the credentials name no project for the API's quota",
+		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
+			// As Google says it: the API is disabled in the project of gcloud itself.
+			s := status.New(codes.PermissionDenied, "The cloudscheduler.googleapis.com API requires a quota project, which is not set by default.")
+			s, err := s.WithDetails(&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com"})
+			if err != nil {
+				panic(err) // not reached: it is no OK
+			}
+			g.Fail("cloudscheduler.googleapis.com", "", s.Err(), -1)
+		}},
+	{"billing", "payment", "", "the project's billing: the account needs resourcemanager.projects.get: The caller does not have permission",
+		mayDo + "iam.securityReviewer --condition=None", refuse("cloudbilling", "")},
+	{"increments that depend on other documents", rulesIncrements, "", "the rules of database (default): other documents decide, and a trial has none: " +
+		"create counters/{counter}/shards/{shard} by count; update counters/{counter}/shards/{shard} by count", "", func(g *googletest.Google) {
+		g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+			says := shipped(c)
+			if says.Gets != "" && strings.Contains(c.Request.Path, "/counters/") {
+				says.Gets = "/databases/(default)/documents/users/" + someID
+			}
+			return says
+		}
+	}},
+	{"rules that ask for other documents", rulesRollUps, "", "the rules of database (default): other documents decide, and a trial has none: update rollups/{counter}; update posts/{post}/sums/hot; update pages/{page}/sums/all",
+		"", func(g *googletest.Google) {
+			g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+				says := shipped(c)
+				says.Asks = c.Request.Method == "update" && (strings.Contains(c.Request.Path, "/rollups/") || strings.Contains(c.Request.Path, "/sums/"))
+				return says
+			}
+		}},
+}
+
+func TestUnread(t *testing.T) {
+	for _, test := range unread {
+		t.Run(test.name, func(t *testing.T) {
+			g := sound(t)
+			test.break_(g)
+			names, findings, err := examined(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[Verdict]string{Unknown: test.unknown}
+			if test.wrong != "" {
+				want[Wrong] = test.wrong
+			}
+			if d := cmp.Diff(want, names); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+			for _, f := range findings {
+				for i, p := range f.Problems {
+					if slices.ContainsFunc(f.Problems[:i], func(other Problem) bool { return other.Text == p.Text }) {
+						t.Errorf("%s says twice: %s", f.Name, p.Text)
+					}
+				}
+			}
+			first, _, _ := strings.Cut(test.unknown, " ")
+			said, remedy := findings[first].Problems[0].Text, ""
+			for _, c := range findings[first].Problems[0].Remedy {
+				remedy += c.String()
+			}
+			if said != test.says || remedy != test.remedy {
+				t.Errorf("%s:\n got %s\nwant %s\n got %s\nwant %s", first, said, test.says, remedy, test.remedy)
+			}
+		})
+	}
+}
+
+// Without the project, its APIs, its databases and the functions nothing can be said.
+func TestNothingRead(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		want   string
+		break_ func(*googletest.Google)
+	}{
+		{"the project", "the project could not be read: the account needs resourcemanager.projects.get, resourcemanager.projects.getIamPolicy: The caller does not have permission\n" +
+			mayDo + "iam.securityReviewer --condition=None", refuse("cloudresourcemanager", "")},
+		{"no such project", "the project could not be read: there is no project my-project, or the account may not see it\ngcloud projects list",
+			func(g *googletest.Google) { g.Delete("projects/my-project") }},
+		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth login",
+			func(g *googletest.Google) {
+				g.Fail("serviceusage.googleapis.com", "", status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), -1)
+			}},
+		{"databases", "the databases and their fields could not be read: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission\n" +
+			mayDo + "datastore.viewer --condition=None", refuse("firestore", "")},
+		{"billing that is off", "the functions could not be read: the billing of project my-project is off: This API method requires billing to be enabled.\n" +
+			"gcloud billing projects link my-project --billing-account=ACCOUNT", func(g *googletest.Google) {
+			s := status.New(codes.PermissionDenied, "This API method requires billing to be enabled.")
+			s, err := s.WithDetails(&errdetails.ErrorInfo{Reason: "BILLING_DISABLED", Domain: "googleapis.com"})
+			if err != nil {
+				panic(err) // not reached: it is no OK
+			}
+			g.Fail("cloudfunctions.googleapis.com", "", s.Err(), -1)
+		}},
+		{"functions", "the functions could not be read: the account needs cloudfunctions.functions.list, cloudfunctions.locations.list: The caller does not have permission\n" +
+			mayDo + "cloudfunctions.viewer --condition=None", refuse("cloudfunctions", "")},
+	} {
+		g := sound(t)
+		test.break_(g)
+		if _, _, err := examined(t.Context(), g); err == nil || err.Error() != test.want {
+			t.Errorf("%s:\n got %v\nwant %s", test.name, err, test.want)
+		}
+	}
+}
+
+// A region that does not answer matters if something of Tally's may be there.
+func TestUnreachableRegion(t *testing.T) {
+	for region, want := range map[string]string{
+		"asia-east1":  "",
+		"us-central1": "the functions in us-central1 could not be read: the region did not answer",
+		"nam5":        "the triggers in nam5 could not be read: the region did not answer",
+	} {
+		g := sound(t)
+		g.Unreachable = []string{region}
+		got := ""
+		d, err := Read(t.Context(), project, &appfolder.Folder{}, g.REST()...)
+		if err != nil { // the functions are needed for everything else
+			got = err.Error()
+		} else if u := d.Have.Unread[deploy.Trigger]; u != nil {
+			got = u.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", region, got, want)
+		}
+
+		_, err = deploy.Deployed(t.Context(), project, g.REST()...)
+		if there := region == "us-central1"; there != (err != nil) {
+			t.Errorf("%s: the deployed variables: %v", region, err)
+		}
+	}
+}
+
+// A region that is closed to the project is noted where it matters least.
+func TestClosedRegion(t *testing.T) {
+	g := sound(t)
+	g.Closed = []string{"me-central2"}
+	names, findings, err := examined(t.Context(), g)
+	if d := cmp.Diff(map[Verdict]string{}, names); d != "" || err != nil {
+		t.Errorf("(-want +got):\n%s%v", d, err)
+	}
+	if notes := findings["surplus"].Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "the jobs in me-central2 could not be read, and nothing of Tally's is known to be there: ") {
+		t.Errorf("notes: %q", notes)
+	}
+}
+
+// What answers late is unknown, and what answers is examined.
+func TestLate(t *testing.T) {
+	g := sound(t)
+	g.Rules = func(string, googletest.RulesCase) *googletest.RulesResult {
+		<-t.Context().Done() // which is before the server is stopped
+		return nil
+	}
+	patiently(t, func(ctx context.Context) error {
+		names, findings, err := examined(ctx, g)
+		if err != nil {
+			return err
+		}
+		if d := cmp.Diff(map[Verdict]string{Unknown: "rules-increments rules-rollups rules-readable rules-shards rules-own"}, names); d != "" {
+			return fmt.Errorf("(-want +got):\n%s", d)
+		}
+		if got, want := findings[rulesOwn].Problems[0].Text, "the rules of database (default): firebaserules.googleapis.com did not answer in time; --timeout gives it longer"; got != want {
+			return fmt.Errorf("got %s, want %s", got, want)
+		}
+		return nil
+	})
+}
+
+// Nobody listens, or nobody answers.
+func TestUnreachable(t *testing.T) {
+	port, release, err := freeport.Hold(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	for _, test := range []struct {
+		ctx        context.Context
+		addr, want string
+	}{
+		{t.Context(), fmt.Sprintf("127.0.0.1:%d", port), "cloudresourcemanager.googleapis.com cannot be reached: dial tcp "},
+		{soon, silent.Addr().String(), "cloudresourcemanager.googleapis.com did not answer in time; --timeout gives it longer"},
+	} {
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", test.addr)
+		}
+		client := &http.Client{Transport: &http.Transport{DialTLSContext: dial}}
+		_, err := Read(test.ctx, project, &appfolder.Folder{}, option.WithHTTPClient(client))
+		if err == nil || !strings.HasPrefix(err.Error(), "the project could not be read: "+test.want) {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+}
+
+// patiently calls try with more and more time until it succeeds. Try uses all of its time, because
+// it asks somebody who never answers; what does answer may take long on a machine with other work
+// to do.
+func patiently(t *testing.T, try func(context.Context) error) {
+	t.Helper()
+	const most = time.Minute
+	for within := time.Second; ; within *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		err := try(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if within > most {
+			t.Fatal(err)
+		}
+	}
+}

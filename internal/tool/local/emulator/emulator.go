@@ -1,0 +1,287 @@
+// Package emulator finds, starts and stops Google's own Firestore emulator.
+//
+// The emulator is a Java program in one jar file. It speaks Firestore's protocol, so an SDK uses it
+// like the cloud once FIRESTORE_EMULATOR_HOST names its address. It keeps its documents in memory
+// and starts empty. It takes any project id, and each has databases of its own. So parallel tests
+// share an emulator and take a project each; see package emulatortest. It enforces none of
+// Firestore's limits on rates, and asks for no indexes.
+//
+// [Start] runs a jar that is on the machine already: the Google Cloud CLI's, the Firebase CLI's or
+// one that [Download] fetched. The emulator is a child process that cannot outlive its parent,
+// however the parent dies (process_unix.go).
+//
+// Some calls only the emulator has, and no SDK offers them. [RegisterTrigger] has it post an event
+// for each write, which in the cloud is Eventarc's part. [SetRules] puts security rules in force.
+// [Emulator.Refusals] tells which requests of clients the rules refused.
+package emulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
+)
+
+const (
+	// startTimeout bounds the wait for the first answer. A start takes 0.7 s on two idle cores, and
+	// some ten seconds on a busy machine. An emulator that cannot start mostly ends at once.
+	startTimeout = 3 * time.Minute
+
+	// pollEvery is how often a starting emulator is asked whether it is ready.
+	pollEvery = 20 * time.Millisecond
+
+	// portAttempts is how many free ports Start tries. Where freeport cannot hold one, another
+	// program may take it before Java listens on it.
+	portAttempts = 3
+
+	// mainClass is the entry point. Not every jar's manifest names it.
+	mainClass = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
+)
+
+// javaOptions suit an emulator, which lives for seconds or minutes. Java's optimizing compiler and
+// its parallel collector would cost more than they save: a start and 30 writes took 4.1 s of CPU
+// time with them, and 2.5 s without. The language is English because diagnose reads messages.
+var javaOptions = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en"}
+
+// Options says which emulator to start. The zero value starts one on a free port, without rules and
+// without events.
+type Options struct {
+	// Port is the TCP port on 127.0.0.1; 0 takes a free one.
+	Port int
+
+	// Rules is the path of a security rules file. Without one everybody may do everything.
+	Rules string
+
+	// Functions is the host:port to which the emulator posts document events, once a trigger is
+	// registered. Empty: events go nowhere.
+	Functions string
+
+	// Project is the one that requests should name. Empty: any.
+	Project string
+
+	// OtherProject, if not nil, is called once with each project that a request names and that is not
+	// Project, up to ten of them. Calls do not overlap.
+	OtherProject func(project string)
+
+	// Fetch is called when there is no emulator on the machine, and returns the path of one;
+	// [Download] is the usual content. Nil: Start returns an error instead.
+	Fetch func(ctx context.Context) (jar string, err error)
+}
+
+// An Emulator is a running emulator, from [Start] until it is stopped or ends by itself. Its
+// methods may be called from any goroutine.
+type Emulator struct {
+	addr    string
+	feed    string // address of the feed of clients' requests; "": it has none
+	process *process
+	jar     string // its path
+	java    javaRuntime
+}
+
+// Start starts an emulator and returns when it answers. That takes about a second and at most three
+// minutes, Fetch not counted. The caller stops it. If the caller's process dies first, even by
+// SIGKILL, the emulator ends with it (on Unix only, see process_other.go). Cancelling ctx ends the
+// start, but not an emulator that was returned.
+//
+// Every error says what to do about it, and holds the last lines that the emulator printed, if it
+// printed any.
+func Start(ctx context.Context, o Options) (*Emulator, error) {
+	rules, err := readRules(o.Rules)
+	if err != nil {
+		return nil, err
+	}
+	java, err := findJava(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jar, err := findJar(ctx, o.Fetch)
+	if err != nil {
+		return nil, err
+	}
+
+	for attempt := 1; ; attempt++ {
+		e, err := launch(ctx, java, jar, o, rules)
+		anotherPort := errors.Is(err, errPortInUse) && o.Port == 0
+		if !anotherPort || attempt == portAttempts {
+			return e, err
+		}
+	}
+}
+
+// readRules returns the rules in a file; "" if the path is.
+func readRules(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+
+	rules, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("emulator: rules file: %w", err)
+	}
+	return string(rules), nil
+}
+
+// Addr returns host and port as FIRESTORE_EMULATOR_HOST wants them: "127.0.0.1:port".
+func (e *Emulator) Addr() string { return e.addr }
+
+// Program returns the path of the jar, and the version and path of the Java that runs it.
+func (e *Emulator) Program() string {
+	return fmt.Sprintf("%s, by Java %d of %s", e.jar, e.java.version, e.java.path)
+}
+
+// Pid returns the process id of the emulator's guard (process_unix.go), which leads a process group
+// with the emulator in it. On systems without a guard it returns that of the emulator.
+func (e *Emulator) Pid() int { return e.process.pid }
+
+// Done returns a channel that is closed when the emulator has ended, by Stop or by itself, and its
+// output is written.
+func (e *Emulator) Done() <-chan struct{} { return e.process.done }
+
+// Stop ends the emulator, with all its documents, and returns when it is gone. It returns nil if
+// the emulator ran until then, else an error that says how the emulator ended by itself. Calling it
+// again changes nothing and returns the same.
+func (e *Emulator) Stop() error { return e.process.stop() }
+
+// launch starts Java once and waits until it serves the rules. If it returns an error, it has ended
+// the process.
+func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules string) (*Emulator, error) {
+	port := o.Port
+	if port == 0 {
+		held, release, err := freeport.Hold(0)
+		if err != nil {
+			return nil, fmt.Errorf("emulator: %w", err)
+		}
+		defer release()
+		port = held
+	}
+
+	hears := io.Discard
+	if o.OtherProject != nil {
+		hears = &projectWatch{tell: o.OtherProject}
+	}
+	p, err := startProcess(hears, java.path, arguments(jar, port, o)...)
+	if err != nil {
+		return nil, fmt.Errorf("emulator: start %s: %w", java.path, err)
+	}
+
+	addr := freeport.HostPort(port)
+	err = prepare(ctx, p, addr, o.Rules, rules)
+	if err != nil {
+		exit := p.stop()
+		if exit != nil {
+			err = fmt.Errorf("%w\nit ended before it was ready: %w", diagnose(p.output.String(), java, jar, port), exit)
+		}
+		return nil, fmt.Errorf("emulator: %w%s", err, p.output.quote())
+	}
+
+	feed := feedAddress.FindString(p.output.String())
+	return &Emulator{addr: addr, feed: feed, process: p, jar: jar, java: java}, nil
+}
+
+// arguments returns the arguments with which Java runs the jar.
+func arguments(jar string, port int, o Options) []string {
+	emulator := []string{"-cp", jar, mainClass, "--host=" + freeport.Loopback, "--port=" + strconv.Itoa(port)}
+	if o.Rules != "" {
+		emulator = append(emulator, "--rules="+o.Rules)
+	}
+	if o.Functions != "" {
+		emulator = append(emulator, "--functions_emulator="+o.Functions)
+	}
+	if o.Project != "" {
+		emulator = append(emulator, "--single_project_mode=true", "--project_id="+o.Project)
+	}
+	return slices.Concat(javaOptions, emulator)
+}
+
+// prepare returns nil when the emulator of process p answers at addr, and its rules compile. file
+// is the path of the rules.
+func prepare(ctx context.Context, p *process, addr, file, rules string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer from %s within %v", addr, startTimeout))
+	defer cancel()
+
+	err := awaitReady(ctx, p, addr)
+	if err != nil || file == "" {
+		return err
+	}
+
+	// By itself the emulator compiles the rules when the first request comes. If they are wrong, it
+	// refuses all requests. This call compiles them now. It puts them in force for one project only.
+	err = SetRules(ctx, addr, checkProject, rules)
+	if err != nil {
+		return fmt.Errorf("rules file %s: %w", file, err)
+	}
+	return nil
+}
+
+// awaitReady returns nil when p answers at addr as an emulator does, or an error when p or ctx
+// ends.
+//
+// Another emulator may have taken the port and answer there. So p must have printed the variable
+// with its address that SDKs need.
+func awaitReady(ctx context.Context, p *process, addr string) error {
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+
+	for {
+		select {
+		case <-p.done:
+			return p.exit
+		case <-ctx.Done():
+			return fmt.Errorf("not started: %w", context.Cause(ctx))
+		case <-poll.C:
+			printed := strings.Fields(p.output.String())
+			if slices.Contains(printed, "FIRESTORE_EMULATOR_HOST="+addr) && Check(ctx, addr) == nil {
+				return nil
+			}
+		}
+	}
+}
+
+// errPortInUse says that the emulator's port is taken. If Options leave the port open, Start tries
+// another.
+var errPortInUse = errors.New("is in use")
+
+var classVersion = regexp.MustCompile(`class file version (\d+)`)
+
+// diagnose returns why an emulator ended before it was ready, with the remedy, as far as its output
+// tells.
+func diagnose(output string, java javaRuntime, jar string, port int) error {
+	switch {
+	case strings.Contains(strings.ToLower(output), "address already in use"):
+		return fmt.Errorf("port %d %w: stop what listens there or choose another port", port, errPortInUse)
+
+	case strings.Contains(output, "UnsupportedClassVersionError"):
+		needed := javaOfClass(output)
+		return fmt.Errorf("%s needs Java %d, but %s is Java %d: %s",
+			jar, needed, java.path, java.version, installJava(needed))
+
+	case strings.Contains(output, "Could not find or load main class"):
+		return fmt.Errorf("%s is not a Firestore emulator; remove it, or set "+pathVariable+" to the path of one", jar)
+
+	case strings.Contains(output, "compiling rules"):
+		return errors.New("the rules file does not compile: correct it where the output says")
+	}
+	return errors.New("not started")
+}
+
+// javaOfClass returns the version of Java that the emulator's classes need, as the output of an
+// older Java tells it; supportedJava if the output does not tell.
+func javaOfClass(output string) int {
+	m := classVersion.FindStringSubmatch(output)
+	if m == nil {
+		return supportedJava
+	}
+	major, err := strconv.Atoi(m[1])
+	if err != nil {
+		return supportedJava
+	}
+	return javaOf(major)
+}

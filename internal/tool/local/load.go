@@ -1,0 +1,305 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/googleapis/gax-go/v2"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+)
+
+// A Load increments new counters on a stack. It begins with lone increments: each comes to a
+// counter that was idle for so long that the functions have forgotten it. All other increments
+// follow at a rate.
+type Load struct {
+	Counters   int
+	Shards     int     // of each counter
+	Increments int     // in all, each by 1
+	Clients    int     // that increment at once
+	Rate       float64 // increments a second, but for the lone ones
+	Kill       bool    // kill -9 one functions process in the middle, and start another
+
+	Stage    func(name string) // is called when a stage of the load begins
+	Progress func(done int)    // is called with the number of increments made; calls may overlap
+}
+
+// loneRounds is how many lone increments each counter gets, if there are enough increments.
+const loneRounds = 3
+
+// Lone returns how many of the increments are lone ones.
+func (l Load) Lone() int { return l.Counters * min(loneRounds, l.Increments/l.Counters) }
+
+// A Result says what became of a load. tally demo --help explains its JSON form.
+type Result struct {
+	Increments   int              `json:"increments"`
+	Acknowledged int64            `json:"acknowledged"`
+	InDoubt      int64            `json:"in_doubt"`
+	Expected     map[string]int64 `json:"expected"`
+	RolledUp     map[string]int64 `json:"rolled_up"`
+	Exact        bool             `json:"exact"`
+
+	Lag      lag.Lag `json:"lag_ms"`
+	QuietLag lag.Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero if there were none
+
+	Events      int   `json:"events"`
+	Redelivered int   `json:"redelivered"`
+	RollUps     int64 `json:"rollup_writes"`
+	Reads       int64 `json:"reads"`
+
+	Seen            int     `json:"rollups_seen"`
+	WritesPerSecond int     `json:"writes_per_counter_per_second_max"` // of those seen
+	Seconds         float64 `json:"seconds"`
+
+	Wrong map[string]bool `json:"-"` // counters whose roll-up is not what it must be
+}
+
+// A running is a load on a stack.
+type running struct {
+	Load
+	stack    *Stack
+	counters []*Counter
+	made     atomic.Int64 // increments
+}
+
+// A usage counts what a stack has done until a moment.
+type usage struct {
+	at     time.Time
+	events eventrelay.Stats
+	billed billing.Counts
+}
+
+// Run creates the counters, increments them, waits until their roll-ups cover every increment, and
+// compares the roll-ups with the increments that were acknowledged. If ctx ends early, the error
+// says what Run was waiting for.
+func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+
+	r := &running{Load: l, stack: s}
+	result, err := r.run(ctx, stop)
+	if err != nil {
+		events := s.Relay.Stats()
+		return Result{}, fmt.Errorf("%w; %d of %d increments were made, and %d of %d events are acknowledged",
+			err, r.made.Load(), l.Increments, events.Acknowledged, events.Events)
+	}
+	return result, nil
+}
+
+// run goes through the stages of the load. It has fail called if a listener fails.
+func (r *running) run(ctx context.Context, fail func(error)) (Result, error) {
+	r.Stage("creating counters")
+	created, err := r.create(ctx, fail)
+	if err != nil {
+		return Result{}, err
+	}
+
+	r.Stage("lone increments on idle counters")
+	err = r.alone(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+
+	r.Stage("increments from all clients")
+	began := time.Now()
+	err = r.together(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+
+	r.Stage("waiting for the last roll-ups")
+	end, err := r.settle(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.result(created, began, end), nil
+}
+
+// limit is how long one step may take, even on a slow machine.
+func (r *running) limit() time.Duration { return 10*r.stack.Config.Cadence + 2*time.Minute }
+
+// late is the error of a step that takes longer than limit.
+func (r *running) late() error { return fmt.Errorf("not done after %v", r.limit()) }
+
+// limited returns a context for one step.
+func (r *running) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, r.limit(), r.late())
+}
+
+// create creates the counters, and waits until the functions are done with that.
+func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
+	digits := len(strconv.Itoa(r.Counters)) // the same for all, so that ids sort by their number
+	for n := range r.Counters {
+		c, err := r.createOne(ctx, fail, fmt.Sprintf("demo-%0*d", digits, n+1))
+		if err != nil {
+			return usage{}, cmp.Or(context.Cause(ctx), err)
+		}
+		r.counters = append(r.counters, c)
+	}
+	return r.settle(ctx)
+}
+
+// createOne creates a counter. A timer bounds the step. A limited context would not do: it would
+// end the counter's listener, which lives on.
+func (r *running) createOne(ctx context.Context, fail func(error), id string) (*Counter, error) {
+	late := time.AfterFunc(r.limit(), func() { fail(r.late()) })
+	defer late.Stop()
+
+	c, err := NewCounter(ctx, fail, r.stack.Clients[0], id)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Create(ctx, r.Shards)
+}
+
+// settle waits until the roll-ups cover every increment and every event is acknowledged. It returns
+// what the stack has done until then.
+func (r *running) settle(ctx context.Context) (usage, error) {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+
+	for _, c := range r.counters {
+		err := c.awaitAll(ctx)
+		if err != nil {
+			return usage{}, err
+		}
+	}
+
+	err := r.stack.Relay.Wait(ctx)
+	if err != nil {
+		return usage{}, cmp.Or(context.Cause(ctx), err)
+	}
+
+	billed, err := r.stack.Billed()
+	return usage{time.Now(), r.stack.Relay.Stats(), billed}, err
+}
+
+// alone makes the lone increments, one at a time. The functions forget a counter about a cadence
+// after its last roll-up. A counter that has rested for two and a half is idle, on a slow machine
+// too.
+func (r *running) alone(ctx context.Context) error {
+	idle := r.stack.Config.Cadence * 5 / 2
+	for n := range r.Lone() {
+		c := r.counters[n%len(r.counters)]
+		err := gax.Sleep(ctx, time.Until(c.History().last().Seen.Add(idle)))
+		if err != nil {
+			return context.Cause(ctx)
+		}
+
+		err = r.increment(ctx, c)
+		if err != nil {
+			return err
+		}
+		err = r.await(ctx, c)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until a counter's roll-up covers every increment.
+func (r *running) await(ctx context.Context, c *Counter) error {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+	return c.awaitAll(ctx)
+}
+
+// together makes the other increments at the rate.
+func (r *running) together(ctx context.Context) error {
+	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
+	restart, up := errgroup.WithContext(ctx)
+	clients, working := errgroup.WithContext(up)
+	clients.SetLimit(r.Clients)
+
+	others := r.Increments - r.Lone()
+	for turn := range others {
+		if r.Kill && turn == others/2 {
+			r.stack.kill(up, restart, 0)
+		}
+
+		err := limiter.Wait(working)
+		if err != nil {
+			return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx), err)
+		}
+		clients.Go(func() error { return r.increment(working, r.counters[turn%len(r.counters)]) })
+	}
+	return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx))
+}
+
+// kill ends the n-th functions process as kill -9 does, and has the group start another.
+func (s *Stack) kill(ctx context.Context, restart *errgroup.Group, n int) {
+	killed := s.Process(n)
+	killed.Kill()
+	s.Say("killed functions process %d; starting another", killed.Pid)
+	restart.Go(func() error { return s.Restart(ctx, n) })
+}
+
+// increment makes one increment.
+func (r *running) increment(ctx context.Context, c *Counter) error {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+
+	err := c.Add(ctx)
+	if err != nil {
+		return err
+	}
+	r.Progress(int(r.made.Add(1)))
+	return nil
+}
+
+// result compares what was acknowledged with what was rolled up. It leaves out what the stack did
+// to create the counters.
+func (r *running) result(created usage, began time.Time, end usage) Result {
+	result := Result{
+		Increments:  r.Increments,
+		Expected:    make(map[string]int64),
+		RolledUp:    make(map[string]int64),
+		Wrong:       make(map[string]bool),
+		Events:      end.events.Events - created.events.Events,
+		Redelivered: end.redelivered() - created.redelivered(),
+		RollUps:     end.billed.Writes - created.billed.Writes,
+		Reads:       end.billed.Reads - created.billed.Reads,
+	}
+
+	var quiet, lags []time.Duration
+	for _, c := range r.counters {
+		h := c.History()
+		result.compare(c.ID, h)
+		quiet = append(quiet, h.lags(began)...)
+		lags = append(lags, h.lags(end.at)...)
+		result.Seconds = max(result.Seconds, h.last().Seen.Sub(began).Seconds())
+
+		since := slices.DeleteFunc(h.RollUps, func(r lag.RollUp) bool { return r.Seen.Before(created.at) })
+		result.Seen += len(since)
+		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, since))
+	}
+
+	result.Exact = len(result.Wrong) == 0
+	result.Lag, result.QuietLag = lag.Of(lags), lag.Of(quiet)
+	return result
+}
+
+// redelivered returns how many deliveries repeated an event.
+func (u usage) redelivered() int { return u.events.Redelivered + u.events.Duplicated }
+
+// compare adds a counter to the result. An increment in doubt may be in the total or not.
+func (r *Result) compare(id string, h History) {
+	acknowledged, inDoubt := int64(len(h.Acknowledged)), int64(h.InDoubt)
+	r.Acknowledged += acknowledged
+	r.InDoubt += inDoubt
+
+	total, isInteger := h.last().Total.Int64()
+	r.Expected[id], r.RolledUp[id] = acknowledged, total
+	if !isInteger || total < acknowledged || total > acknowledged+inDoubt {
+		r.Wrong[id] = true
+	}
+}

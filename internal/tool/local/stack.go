@@ -1,0 +1,393 @@
+// Package local runs Tally on one machine, in place of Google's cloud, for tally dev, tally demo
+// and tests.
+//
+// In the cloud, Firestore tells Eventarc of each write, Eventarc sends events to the functions, and
+// Cloud Scheduler calls one of them. On one machine each of these has a stand-in:
+//
+//	internal/tool/local/emulator     Google's own Firestore emulator, for Firestore
+//	internal/tool/local/eventrelay   delivers the emulator's events, for Eventarc
+//	internal/tool/local/framework    serves the functions in a process, for Cloud Run
+//	internal/tool/local/freeport     the ports of all these servers
+//	internal/tool/local              runs them together, and calls the schedule
+//
+// This package, from the bottom up:
+//
+//   - A [Process] (process.go) is one functions process. It runs [Serve], and ends with its parent.
+//   - A [Stack] (stack.go) runs the emulator, the relay of its events and the processes. An
+//     emulator that somebody else runs posts no events to the relay, so the stack makes them from
+//     what listeners see (events.go).
+//   - A [Counter] (counter.go) is incremented and listened to. It remembers what the listener sees.
+//   - A [Load] (load.go) increments counters on a stack and says whether their roll-ups are exact.
+//     An [Orders] (orders.go) does the same with orders, for totals of groups.
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
+	"github.com/googleapis/gax-go/v2"
+)
+
+// Options say what to run.
+type Options struct {
+	Environment map[string]string // of the functions processes
+	Config      config.Config     // as Environment says it; EmulatorHost names an emulator that somebody else runs
+
+	// Command returns the command of a functions process, which calls Serve with the port.
+	Command func(port int) *exec.Cmd
+
+	Processes     int
+	FunctionsPort int    // of the first process; the others have the ports after it. 0: each has any
+	FirestorePort int    // 0: any
+	Rules         string // path of the file of security rules; "": Start writes RulesText to a file
+	RulesText     string
+	Fetch         func(context.Context) (jar string, err error) // as in emulator.Options
+	OtherProject  func(project string)                          // as in emulator.Options
+	Faults        eventrelay.Faults
+
+	// Log is called with each line that a functions process logs, and Say with a message about
+	// anything else that happens. Calls may overlap.
+	Log func(line []byte)
+	Say func(format string, args ...any)
+}
+
+// A Stack is everything that Tally needs, running on this machine.
+type Stack struct {
+	Options
+	Addr     string              // of the emulator
+	Emulator *emulator.Emulator  // nil if it is somebody else's
+	Clients  []*firestore.Client // one for each database of Config, in its order; past the rules
+	Relay    *eventrelay.Relay
+
+	// RelayAddr is where the relay takes the emulator's events. It answers for as long as the stack
+	// runs.
+	RelayAddr string
+
+	dir     string   // temporary
+	closers []func() // each ends something that was started, in the order of starting
+	lasting int      // how many of the closers, the first ones, a change of configuration does not call
+
+	triggers map[string]emulator.Trigger // that the emulator has, by name
+
+	mu        sync.Mutex
+	processes []*Process
+}
+
+// Start starts a stack. The caller stops it. If Start returns an error, it has stopped what it had
+// started.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	s := &Stack{Options: o}
+	err := s.start(ctx)
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// start starts the relay and the emulator, which every configuration uses, and then everything
+// else.
+func (s *Stack) start(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "tally-")
+	if err != nil {
+		return err
+	}
+	s.dir = dir
+	s.onStop(func() { _ = os.RemoveAll(dir) })
+
+	err = s.startRelay()
+	if err != nil {
+		return err
+	}
+
+	s.Addr = s.Config.EmulatorHost
+	if s.Addr == "" {
+		err := s.startEmulator(ctx)
+		if err != nil {
+			return err
+		}
+	}
+
+	s.lasting = len(s.closers)
+	return s.begin(ctx)
+}
+
+// startRelay starts the relay, and serves it at RelayAddr.
+func (s *Stack) startRelay() error {
+	s.Relay = eventrelay.New(eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline()})
+	s.onStop(s.Relay.Close)
+
+	l, err := net.Listen("tcp", freeport.HostPort(0))
+	if err != nil {
+		return err
+	}
+	s.RelayAddr = l.Addr().String()
+
+	server := &http.Server{Handler: s.Relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	go func() { _ = server.Serve(l) }() // until Close
+	s.onStop(func() { _ = server.Close() })
+	return nil
+}
+
+// startEmulator starts an emulator that posts its events to the relay.
+func (s *Stack) startEmulator(ctx context.Context) error {
+	if s.Rules == "" {
+		s.Rules = filepath.Join(s.dir, "firestore.rules")
+		err := os.WriteFile(s.Rules, []byte(s.RulesText), 0o600)
+		if err != nil {
+			return err
+		}
+	}
+
+	e, err := emulator.Start(ctx, emulator.Options{
+		Port: s.FirestorePort, Rules: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
+		Project: s.Config.Project, OtherProject: s.OtherProject,
+	})
+	if err != nil {
+		return err
+	}
+	s.onStop(func() { _ = e.Stop() })
+
+	s.Emulator, s.Addr = e, e.Addr()
+	return nil
+}
+
+// begin starts what depends on the configuration: clients, functions processes and events.
+func (s *Stack) begin(ctx context.Context) error {
+	s.Clients = nil
+	for _, database := range s.Config.Databases {
+		client, err := firestorestore.Dial(ctx, s.Addr, s.Config.Project, database)
+		if err != nil {
+			return err
+		}
+		s.onStop(func() { _ = client.Close() })
+		s.Clients = append(s.Clients, client)
+	}
+
+	s.mu.Lock()
+	s.processes = make([]*Process, s.Processes)
+	s.mu.Unlock()
+	for n := range s.Processes {
+		err := s.Restart(ctx, n)
+		if err != nil {
+			return err
+		}
+		s.onStop(func() { s.Process(n).Kill() })
+	}
+
+	if s.Emulator == nil {
+		return s.listenForEvents(ctx)
+	}
+	return s.registerTriggers(ctx)
+}
+
+// Reconfigure ends the functions processes and starts them with another configuration, of the same
+// project. The emulator keeps its documents, and the relay its undelivered events. If somebody else
+// runs the emulator, writes during the change may make no event; an audit finds them. Nothing else
+// may use the stack until Reconfigure returns. After an error the stack is of no use, and the
+// caller stops it.
+func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, config config.Config) error {
+	s.stop(s.lasting)
+
+	config.EmulatorHost = s.Config.EmulatorHost
+	s.Environment, s.Config = environment, config
+	return s.begin(ctx)
+}
+
+// onStop has f called when the stack stops. The last f is called first.
+func (s *Stack) onStop(f func()) { s.closers = append(s.closers, f) }
+
+// Stop ends whatever was started, in reverse order.
+func (s *Stack) Stop() { s.stop(0) }
+
+// stop ends what was started, in reverse order, but for the first n.
+func (s *Stack) stop(n int) {
+	for _, f := range slices.Backward(s.closers[n:]) {
+		f()
+	}
+	s.closers = s.closers[:n]
+}
+
+// WhileUp returns a context that ends with ctx. It also ends when the emulator that the stack
+// started ends by itself. Its cause then says how that happened.
+func (s *Stack) WhileUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := func() { cancel(nil) }
+	if s.Emulator == nil {
+		return ctx, stop
+	}
+
+	go func() {
+		select {
+		case <-s.Emulator.Done():
+			cancel(fmt.Errorf("the Firestore emulator ended by itself: %w", s.Emulator.Stop()))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop
+}
+
+// Process returns the n-th functions process.
+func (s *Stack) Process(n int) *Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.processes[n]
+}
+
+// Restart starts the n-th functions process, in place of one that has ended.
+func (s *Stack) Restart(ctx context.Context, n int) error {
+	port := s.FunctionsPort
+	if port != 0 {
+		port += n
+	}
+
+	output := framework.NewListener()
+	cmd := s.Command(port)
+	cmd.Env = append(cmd.Env, s.environment()...)
+	cmd.Stdout, cmd.Stderr = output, &lineWriter{line: s.Log}
+	p, err := StartProcess(ctx, cmd, output.Port())
+	if err != nil {
+		return fmt.Errorf("functions process %d: %w", n+1, err)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.processes[n] = p
+	s.Relay.SetTargets(s.targets())
+	return nil
+}
+
+// environment returns the variables of a new functions process, beside its parent's.
+func (s *Stack) environment() []string {
+	var variables []string
+	for name, value := range s.Environment {
+		variables = append(variables, name+"="+value)
+	}
+
+	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process alone; see Billed
+	variables = append(variables, firestorestore.EmulatorHost+"="+s.Addr, "TALLY_USAGE_FILE="+usage)
+
+	// With these two set, a process would serve one function only, and flush its logs with empty
+	// lines.
+	return append(variables, "FUNCTION_TARGET=", "K_SERVICE=")
+}
+
+// targets returns where RollUpOnWrite is served now. The caller holds the mutex.
+func (s *Stack) targets() []string {
+	var targets []string
+	for _, p := range s.processes {
+		if p != nil { // nil: it is still to be started
+			targets = append(targets, p.URL("RollUpOnWrite"))
+		}
+	}
+	return targets
+}
+
+// Billed returns the operations that Firestore billed to all functions processes, also to those
+// that have ended. A process that got no request has no file.
+func (s *Stack) Billed() (billing.Counts, error) {
+	files, err := filepath.Glob(filepath.Join(s.dir, "usage-*"))
+	if err != nil {
+		return billing.Counts{}, err
+	}
+
+	var sum billing.Counts
+	for _, file := range files {
+		c, err := billing.ReadFile(file)
+		if err != nil {
+			return billing.Counts{}, err
+		}
+		sum = sum.Add(c)
+	}
+	return sum, nil
+}
+
+// restartPause is the time before a functions process that has ended is started again. A process
+// that cannot live is started again and again; the pause keeps that from taking all of the machine.
+const restartPause = time.Second
+
+// Keep keeps the functions going until ctx ends. It starts a functions process again whenever one
+// ends by itself. It calls RollUpOnSchedule again and again, as Cloud Scheduler would. The first
+// call comes at once if now is true or a route says "every", else after the first pause.
+//
+// When ctx has ended, Keep ends the processes before it waits for the last call. So no process logs
+// that its caller went away.
+func (s *Stack) Keep(ctx context.Context, every time.Duration, now bool) {
+	var keepers, calls sync.WaitGroup
+	for n := range s.Processes {
+		keepers.Go(func() { s.keep(ctx, n) })
+	}
+	calls.Go(func() { s.keepCalling(ctx, every, now) })
+
+	keepers.Wait()
+	for n := range s.Processes {
+		s.Process(n).Kill()
+	}
+	calls.Wait()
+}
+
+// keepCalling calls RollUpOnSchedule again and again until ctx ends.
+func (s *Stack) keepCalling(ctx context.Context, every time.Duration, now bool) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+
+	if now || len(s.Config.Routes.Scheduled()) > 0 {
+		s.call(ctx)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.call(ctx)
+		}
+	}
+}
+
+// call calls RollUpOnSchedule. The call ends by itself, or with its process, but not with ctx.
+func (s *Stack) call(ctx context.Context) {
+	err := s.Process(0).callSchedule(context.WithoutCancel(ctx))
+	if err != nil && ctx.Err() == nil {
+		s.Say("RollUpOnSchedule failed: %v", err)
+	}
+}
+
+// keep starts the n-th functions process again whenever it ends by itself.
+func (s *Stack) keep(ctx context.Context, n int) {
+	for {
+		p := s.Process(n)
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.Ended:
+		}
+
+		s.Say("functions process at port %d ended (%v); starting another", p.Port, p.reason)
+		err := gax.Sleep(ctx, restartPause)
+		if err != nil {
+			return
+		}
+		err = s.Restart(ctx, n)
+		if err != nil {
+			s.Say("%v", err)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package trial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/firestore-tally/tally/shards"
+)
+
+// A part is one counter of a trial, whose documents are below an id of the trial's own. Its writes
+// may be noted by many goroutines.
+type part struct {
+	kind       string
+	route      *route.Route
+	counter    route.Counter
+	collection string         // path of its documents' collection
+	total      string         // name of the total that is compared
+	field      document.Field // that a write adds 1 to; "": the documents are counted
+
+	watch  *lag.Watch      // nil until run.begin
+	shards *shards.Counter // that writes increment; nil: each write is a document more
+
+	documents atomic.Int64 // how many run.write has written
+
+	mu      sync.Mutex
+	commits []time.Time // of the acknowledged writes
+	inDoubt int         // increments that may have been applied: the answer was lost
+}
+
+// newPart returns the counter of a route whose captures are all the id.
+func newPart(kind string, r *route.Route, id string) (*part, error) {
+	path := collectionOf(r)
+	for i, segment := range path {
+		if segment.Capture {
+			path[i] = route.Segment{Name: id}
+		}
+	}
+
+	p := &part{kind: kind, route: r, collection: path.String()}
+	counter, covered := r.Counter(p.collection)
+	if !covered {
+		return nil, fmt.Errorf("the route %s makes no counter of %s", r, p.collection)
+	}
+	p.counter = counter
+
+	i := slices.IndexFunc(r.Totals, route.Total.All)
+	if i >= 0 {
+		p.total = r.Totals[i].Name
+		return p, nil
+	}
+	p.total, p.field = r.Totals[0].Name, r.Totals[0].Field
+	return p, nil
+}
+
+// fields returns what a document of the part holds that adds 1 to the total.
+func (p *part) fields() map[string]any {
+	if p.field == "" {
+		return map[string]any{}
+	}
+	return map[string]any{p.field.Names()[0]: 1} // a plain route sums top-level fields
+}
+
+// live reports whether events keep the part's roll-up. Otherwise the schedule does.
+func (p *part) live() bool { return !p.counter.Template.Scheduled() }
+
+// queries returns how many queries a roll-up of the part takes.
+func (p *part) queries() (n int64) {
+	for _, r := range p.counter.Template.Routes {
+		n += int64(len(r.Queries()))
+	}
+	return n
+}
+
+// acknowledged notes a write that was committed at a time.
+func (p *part) acknowledged(committed time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.commits = append(p.commits, committed)
+}
+
+// doubted notes an increment that may have been applied.
+func (p *part) doubted() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inDoubt++
+}
+
+// written returns when each acknowledged write was committed, and how many increments are in doubt.
+func (p *part) written() (commits []time.Time, inDoubt int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.commits), p.inDoubt
+}
+
+// tried reports whether the functions may have been told of a write.
+func (p *part) tried() bool {
+	commits, inDoubt := p.written()
+	return len(commits) > 0 || inDoubt > 0
+}
+
+// last returns when the last acknowledged write was committed; zero if there is none.
+func (p *part) last() time.Time {
+	commits, _ := p.written()
+	if len(commits) == 0 {
+		return time.Time{}
+	}
+	return slices.MaxFunc(commits, time.Time.Compare)
+}
+
+// above returns the path of the document that a collection is in, "" for a collection at the root.
+func above(collection string) string {
+	return collection[:max(0, strings.LastIndexByte(collection, '/'))]
+}

@@ -1,0 +1,107 @@
+package trial
+
+import (
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/tool/lag"
+)
+
+// A Report is the result of a trial. tally demo --help explains its JSON form.
+type Report struct {
+	Project   string         `json:"project"`
+	Database  string         `json:"database"`
+	Location  string         `json:"location"`
+	ID        string         `json:"id"`
+	Error     string         `json:"error,omitempty"` // why the trial ended early
+	Parts     []PartResult   `json:"parts"`
+	Skipped   []Skipped      `json:"skipped,omitempty"`
+	Exact     bool           `json:"exact"`
+	Lag       lag.Lag        `json:"lag_ms"`
+	Clock     float64        `json:"clock_error_ms"` // of each lag, either way
+	RollUps   int            `json:"rollups_seen"`
+	Billed    billing.Counts `json:"billed"`             // of this machine
+	Functions billing.Counts `json:"functions_at_least"` // by the roll-ups that were seen
+	Dollars   float64        `json:"dollars"`            // of both, by the list price of Firestore's operations in billing.PricedAs(Location)
+	Questions []Question     `json:"questions"`
+	Event     *Recorded      `json:"event,omitempty"`
+	Left      []string       `json:"left,omitempty"` // paths of documents that may still be there
+}
+
+// A Recorded says how an event came to RollUpOnWrite, as that logged it. It holds nothing of the
+// document but its name.
+type Recorded struct {
+	Query     string            `json:"query"` // of the request's address
+	Headers   map[string]string `json:"headers"`
+	Bytes     int64             `json:"bytes"` // of the body
+	Committed time.Time         `json:"committed"`
+	Received  time.Time         `json:"received"`
+}
+
+// A PartResult is what became of a part.
+type PartResult struct {
+	Kind     string `json:"kind"`
+	Route    string `json:"route"`
+	RollUp   string `json:"roll_up"`
+	Total    string `json:"total"`
+	Written  int    `json:"written"`
+	InDoubt  int    `json:"in_doubt"`
+	RolledUp int64  `json:"rolled_up"`
+	Exact    bool   `json:"exact"`
+}
+
+// compare compares each total with the writes that were acknowledged. The lags are of the writes
+// behind the first ones, of which started says how many each part has.
+func (r *run) compare(report *Report, started []int) {
+	var lags []time.Duration
+	ahead, doubt := r.clock.ahead()
+	report.Exact = true
+	for i, p := range r.parts {
+		result := p.result()
+		report.Parts = append(report.Parts, result)
+		report.Exact = report.Exact && result.Exact
+
+		seen := p.watch.Seen()
+		report.RollUps += len(seen)
+		report.Functions = report.Functions.Add(p.billed(len(seen)))
+
+		commits, _ := p.written()
+		for _, committed := range commits[started[i]:] {
+			covering, covered := lag.Covering(seen, committed)
+			if covered {
+				lags = append(lags, covering.Seen.Sub(committed)+ahead)
+			}
+		}
+	}
+	report.Lag, report.Clock = lag.Of(lags), float64(doubt.Microseconds())/1000
+}
+
+// result compares the part's total with its writes. An increment in doubt may be in it or not.
+func (p *part) result() PartResult {
+	commits, inDoubt := p.written()
+	last, _ := p.watch.Last()
+	total, isInteger := last.Total.Int64()
+	return PartResult{
+		Kind: p.kind, Route: p.route.String(), RollUp: p.counter.RollUp, Total: p.total,
+		Written: len(commits), InDoubt: inDoubt, RolledUp: total,
+		Exact: isInteger && total >= int64(len(commits)) && total <= int64(len(commits)+inDoubt),
+	}
+}
+
+// billed returns what so many roll-ups of the part bill the functions, at least: the read that
+// begins each, its queries, and its write.
+func (p *part) billed(rollUps int) billing.Counts {
+	n := int64(rollUps)
+	return billing.Counts{Reads: n * (1 + p.queries()), Writes: n}
+}
+
+// bill notes what this machine was billed. A listener is billed for each version that it sees.
+func (r *run) bill(report *Report) {
+	report.Billed = r.meter.Counts()
+	for _, p := range r.begun {
+		if p.watch != nil {
+			report.Billed.Reads += int64(len(p.watch.Seen()))
+		}
+	}
+	report.Dollars = report.Billed.Add(report.Functions).CostIn(r.Database.Location)
+}

@@ -1,0 +1,317 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/shards"
+	"github.com/googleapis/gax-go/v2"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ErrSilent is the error of a trial whose writes no roll-up came to cover.
+var ErrSilent = errors.New("the deployed functions brought nothing up to date")
+
+// A run is a trial at work.
+type run struct {
+	*Trial
+	store  *firestorestore.Store
+	client *firestore.Client
+	meter  *billing.Meter
+	begun  []*part // also those of the questions
+	traces traces
+	clock  clock
+	made   atomic.Int64 // writes of the load
+
+	// listening lives until the run ends, also after an interrupt: the deletion needs it.
+	listening context.Context //nolint:containedctx // a run is one call
+	fail      func(error)     // ends the trial, because a listener failed
+}
+
+// Run makes the trial, and deletes all that it made: also after an error, and when ctx ends. The
+// report tells what was found until then. An error that is ErrSilent means that the functions did
+// not answer.
+func (t *Trial) Run(ctx context.Context) (Report, error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+
+	r := &run{Trial: t, meter: billing.NewMeter(nil), listening: listening, fail: fail}
+	report := Report{Project: t.Project, Database: t.Database.ID, Location: t.Database.Location, ID: t.ID, Skipped: t.Skipped}
+
+	var err error
+	dial := slices.Concat(r.meter.DialOptions(), t.Dial)
+	r.store, err = firestorestore.Open(listening, t.Address, t.Project, t.Database.ID, slog.New(slog.DiscardHandler), dial...)
+	if err != nil {
+		return report, err
+	}
+	defer r.store.Close()
+	r.client = r.store.Client()
+
+	err = r.try(ctx, &report)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // an interrupted call fails in many ways
+	}
+
+	r.Stage("deleting what the demo made")
+	left, unclean := r.clean(listening)
+	report.Left = left
+	r.bill(&report)
+	return report, errors.Join(err, unclean)
+}
+
+// try writes, waits, compares and asks.
+func (r *run) try(ctx context.Context, report *Report) error {
+	r.Stage("waiting for the first roll-ups")
+	for _, p := range r.parts {
+		err := r.first(ctx, p)
+		if err != nil {
+			return err
+		}
+	}
+	started := r.commits()
+
+	r.Stage("writing")
+	err := r.load(ctx)
+	if err != nil {
+		return err
+	}
+
+	r.Stage("waiting for the last roll-ups")
+	for _, p := range r.parts {
+		err := r.covered(ctx, p)
+		if err != nil {
+			return err
+		}
+	}
+	r.compare(report, started)
+
+	r.Stage("asking")
+	report.Questions = r.ask(ctx)
+
+	if r.Record {
+		r.Stage("recording an event")
+		report.Event, err = r.record(ctx)
+	}
+	return err
+}
+
+// first begins the part, and waits until a roll-up covers its first writes. The functions may have
+// to start for them, so their lags do not count.
+func (r *run) first(ctx context.Context, p *part) error {
+	if p.field != "" {
+		r.spread(p)
+	}
+
+	err := r.begin(ctx, p)
+	if err != nil {
+		return err
+	}
+	return r.rouse(ctx, p, r.patience(p, time.Now()), func(ctx context.Context) error {
+		err := r.write(ctx, p)
+		if err == nil && p.last().IsZero() {
+			return fmt.Errorf("nobody knows whether the first increment of %s was applied; run the demo again", p.collection)
+		}
+		return err
+	})
+}
+
+// rouse makes a write, and waits for a roll-up that covers it. It writes again whenever that takes
+// longer than usual, because a new trigger may deliver nothing of what was written before it
+// works. The error is ErrSilent if no roll-up came within the patience.
+func (r *run) rouse(ctx context.Context, p *part, patience time.Duration, write func(context.Context) error) error {
+	ctx, cancel := silentAfter(ctx, patience)
+	defer cancel()
+
+	for {
+		err := write(ctx)
+		if err != nil {
+			return err
+		}
+
+		err = r.covered(ctx, p)
+		if !errors.Is(err, ErrSilent) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// spread has the part's writes increment shards.
+func (r *run) spread(p *part) {
+	for shard := range r.Shards {
+		r.traces.note(fmt.Sprintf("%s/%d", p.collection, shard))
+	}
+	p.shards = shards.New(r.client, above(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
+		shards.RollUpAt(p.counter.RollUp), shards.NumShards(r.Shards))
+}
+
+// commits returns how many writes of each part were acknowledged.
+func (r *run) commits() (n []int) {
+	for _, p := range r.parts {
+		commits, _ := p.written()
+		n = append(n, len(commits))
+	}
+	return n
+}
+
+// begin makes the document that the part's totals are kept in, if that is the app's to make, and
+// listens to it.
+func (r *run) begin(ctx context.Context, p *part) error {
+	r.begun = append(r.begun, p)
+	if p.counter.Template.Existing {
+		err := r.create(ctx, p.counter.RollUp)
+		if err != nil {
+			return err
+		}
+	}
+
+	var err error
+	p.watch, err = lag.Listen(r.listening, r.fail, r.client, p.counter.RollUp, p.total)
+	return err
+}
+
+// create creates an empty document, unless it is there: two parts may keep their totals in one.
+func (r *run) create(ctx context.Context, path string) error {
+	r.traces.note(path)
+	_, err := r.persist(ctx, func(ctx context.Context) (time.Time, error) {
+		_, err := r.client.Doc(path).Create(ctx, map[string]any{})
+		if err != nil && status.Code(err) != codes.AlreadyExists {
+			return time.Time{}, fmt.Errorf("writing %s: %w", path, err)
+		}
+		return time.Time{}, nil
+	})
+	return err
+}
+
+// load makes the writes at the rate, of each part in turn.
+func (r *run) load(ctx context.Context) error {
+	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
+	clients, working := errgroup.WithContext(ctx)
+	clients.SetLimit(r.Clients)
+
+	for turn := range r.Increments {
+		err := limiter.Wait(working)
+		if err != nil {
+			return errors.Join(clients.Wait(), context.Cause(ctx))
+		}
+		clients.Go(func() error { return r.turn(working, turn) })
+	}
+	return clients.Wait()
+}
+
+// turn makes one write of the load.
+func (r *run) turn(ctx context.Context, turn int) error {
+	err := r.write(ctx, r.parts[turn%len(r.parts)])
+	if err != nil {
+		return err
+	}
+	r.Progress(int(r.made.Add(1)))
+	return nil
+}
+
+// write makes a write of the part: an increment by 1 of any shard, or a document more.
+func (r *run) write(ctx context.Context, p *part) error {
+	if p.shards == nil {
+		return r.put(ctx, p, fmt.Sprintf("tally-demo-%d", p.documents.Add(1)))
+	}
+
+	sent := time.Now()
+	committed, err := r.persist(ctx, func(ctx context.Context) (time.Time, error) {
+		committed, err := p.shards.Increment(ctx, 1)
+		if !errors.Is(err, shards.ErrInDoubt) || status.Code(err) == codes.PermissionDenied {
+			return committed, err
+		}
+
+		p.doubted()
+		if ctx.Err() != nil {
+			return time.Time{}, err
+		}
+		return time.Time{}, nil // to repeat it could count it twice
+	})
+	if err == nil && !committed.IsZero() {
+		r.note(p, sent, committed)
+	}
+	return err
+}
+
+// put writes a document of the part, whose id is new, so that it adds 1 to the total. It may be
+// sent twice: it is the same document.
+func (r *run) put(ctx context.Context, p *part, id string) error {
+	path := p.collection + "/" + id
+	r.traces.note(path)
+
+	sent := time.Now()
+	committed, err := r.persist(ctx, func(ctx context.Context) (time.Time, error) {
+		result, err := r.client.Doc(path).Set(ctx, p.fields())
+		if err != nil {
+			return time.Time{}, fmt.Errorf("writing %s: %w", path, err)
+		}
+		return result.UpdateTime, nil
+	})
+	if err == nil {
+		r.note(p, sent, committed)
+	}
+	return err
+}
+
+// note notes an acknowledged write of the part.
+func (r *run) note(p *part, sent, committed time.Time) {
+	r.clock.saw(sent, committed, time.Now())
+	p.acknowledged(committed)
+}
+
+// retryPause is the time between a write that failed and the next try.
+const retryPause = 200 * time.Millisecond
+
+// persist makes a write, again while it fails for a reason that may pass, for as long as the
+// timeout allows. It returns when the write was committed.
+func (r *run) persist(ctx context.Context, write func(context.Context) (time.Time, error)) (committed time.Time, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no write succeeded within %v", r.Timeout))
+	defer cancel()
+
+	for {
+		committed, err = write(ctx)
+		if err == nil {
+			return committed, nil
+		}
+		if ctx.Err() == nil && !passing(err) {
+			return time.Time{}, err
+		}
+
+		stopped := gax.Sleep(ctx, retryPause)
+		if stopped != nil {
+			return time.Time{}, fmt.Errorf("%w: %v", context.Cause(ctx), err) //nolint:errorlint // the cause matters, and the text
+		}
+	}
+}
+
+// passing reports whether a write that failed with the error may succeed later.
+func passing(err error) bool {
+	return slices.Contains([]codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal}, status.Code(err))
+}
+
+// covered waits until a roll-up is seen that covers every acknowledged write of the part. If that
+// takes too long, the error is ErrSilent.
+func (r *run) covered(ctx context.Context, p *part) error {
+	ctx, cancel := silentAfter(ctx, r.limit(p))
+	defer cancel()
+	return p.watch.Await(ctx, p.last())
+}
+
+// silentAfter returns a context that ends after a time with ErrSilent as its cause.
+func silentAfter(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w within %v", ErrSilent, limit))
+}

@@ -1,0 +1,214 @@
+// Package trial tries the functions that are deployed in a project. It writes documents under an id
+// of its own, listens to the roll-ups that the functions make of them, and compares. Then it asks
+// the project what no emulator can answer. At the end it deletes all that it made.
+//
+// By the routes that README has, a trial with the id tally-demo-x4kq2mzc has these documents:
+//
+//	counters/tally-demo-x4kq2mzc/shards/7             count: 12
+//	rollups/tally-demo-x4kq2mzc                       count: 75, tally: {…}, which the functions make
+//	posts/tally-demo-x4kq2mzc                         likes: 75, tally: {…}, which they keep
+//	posts/tally-demo-x4kq2mzc/likes/tally-demo-31
+//	counters/tally-demo-x4kq2mzc-space /shards/0      count: 1, for a question: both ids end in a space
+//
+// From the bottom up:
+//
+//   - A [Deployment] (deployed.go) is what is deployed.
+//   - A shape (shape.go) is a kind of counters that is looked for among the deployed routes, and a
+//     part (part.go) is one counter that was made of it.
+//   - A [Trial] is what is to be written: where, and at which price.
+//   - The run (run.go) writes and waits. The clock (clock.go) compares the times of two machines.
+//     The traces (traces.go) are the documents to delete.
+//   - A [Question] (questions.go) is answered from the project's settings (settings.go), by
+//     Firestore (instant.go, index.go), by an event (spaces.go), by the security rules (rules.go)
+//     and by the functions' log (logs.go).
+//   - A [Report] (report.go) is the result.
+package trial
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"google.golang.org/grpc"
+)
+
+// Options say how a trial is made.
+type Options struct {
+	Increments int           // in all, of all counters
+	Rate       float64       // of them, a second
+	Clients    int           // that write at once
+	Shards     int           // of a counter
+	Timeout    time.Duration // how long the functions may take for a roll-up
+	Record     bool          // see Report.Event
+
+	Address string // host:port of a Firestore on this machine; "": Google's
+	Dial    []grpc.DialOption
+}
+
+// A Trial is one that is to be made. New makes it.
+type Trial struct {
+	*Deployment
+	Options
+	ID      string    // in the paths of its documents
+	Skipped []Skipped // what no route lets it try
+
+	// Stage is called when a stage of the trial begins, and Progress with the number of writes made;
+	// calls of Progress may overlap.
+	Stage    func(name string)
+	Progress func(done int)
+
+	parts []*part
+}
+
+// New returns a trial of a deployment. Nothing is written yet. It is an error if no deployed route
+// makes a counter of the trial's own possible.
+func New(d *Deployment, o Options) (*Trial, error) {
+	t := &Trial{
+		Deployment: d, Options: o, ID: "tally-demo-" + strings.ToLower(rand.Text()[:8]),
+		Stage: func(string) {}, Progress: func(int) {},
+	}
+	for _, s := range shapes {
+		r := s.find(d.Config.Routes)
+		if r == nil {
+			t.Skipped = append(t.Skipped, Skipped{s.kind, s.would})
+			continue
+		}
+
+		p, err := newPart(s.kind, r, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		t.parts = append(t.parts, p)
+	}
+
+	if len(t.parts) == 0 {
+		return nil, t.impossible()
+	}
+	return t, nil
+}
+
+// impossible is the error of a trial that can try nothing.
+func (t *Trial) impossible() error {
+	problems := []error{errors.New("the demo can try none of the deployed routes; it can try one such as")}
+	for _, s := range t.Skipped {
+		problems = append(problems, errors.New("  "+s.Would))
+	}
+	return errors.Join(problems...)
+}
+
+// usually is how long a roll-up of the part takes at most where all is well: until the next one is
+// due.
+func (t *Trial) usually(p *part) time.Duration { return t.Config.Cadence + p.counter.Template.Every }
+
+// limit is how long a roll-up of the part may take until it covers a write.
+func (t *Trial) limit(p *part) time.Duration { return t.Timeout + t.usually(p) }
+
+// patience returns how long the first roll-up of the part may take from a time on. A deployment
+// that is new may still begin to work.
+func (t *Trial) patience(p *part, now time.Time) time.Duration {
+	_, made := t.youngest()
+	return max(t.limit(p), made.Add(settling).Sub(now)+t.usually(p))
+}
+
+// waits says what the first roll-ups may wait for at a time; "" if the deployment is not new.
+func (t *Trial) waits(now time.Time) string {
+	name, made := t.youngest()
+	until := made.Add(settling)
+	if !until.After(now) {
+		return ""
+	}
+	return fmt.Sprintf("%s is %v old. New triggers and roles, and what they refused meanwhile, can take ten minutes,\nso the demo waits for the first roll-ups until %s UTC at least, and writes again meanwhile.\n",
+		name, now.Sub(made).Round(time.Second), until.UTC().Format(time.TimeOnly))
+}
+
+// Takes returns about how long the trial takes if the functions answer.
+func (t *Trial) Takes() time.Duration {
+	const rest = 30 * time.Second // the questions, the deletion
+	takes := time.Duration(float64(t.Increments)/t.Rate*float64(time.Second)) + rest
+	for _, p := range t.parts {
+		takes += 2 * t.usually(p) // the first roll-up and the last
+	}
+	return takes
+}
+
+// Dollars returns what the trial costs at most, by the list prices that price names and without
+// free quotas: as if the functions rolled up each write and each deletion by itself.
+func (t *Trial) Dollars() float64 {
+	const extra = 20 // documents that are no increments: of the questions, roll-ups
+	const polls = 300
+
+	var queries int64
+	documents := int64(t.Increments + t.Shards + extra)
+	for _, p := range t.parts {
+		queries = max(queries, p.queries())
+		documents += int64(t.patience(p, time.Now()) / t.limit(p)) // see run.rouse
+	}
+
+	rollUps := 2 * documents
+	counts := billing.Counts{
+		Reads:   rollUps*(2+queries) + documents + polls, // of each roll-up, one is the listener's; of each document, whether it is gone
+		Writes:  documents + rollUps,
+		Deletes: documents,
+	}
+	functions := float64(rollUps)*(billing.Request+billing.Event) + t.Takes().Seconds()*billing.OnWriteSecond
+	return counts.CostIn(t.Database.Location) + functions
+}
+
+// String says what the trial will write and where, how long it takes and what it costs.
+func (t *Trial) String() string {
+	w := new(strings.Builder)
+	fmt.Fprintf(w, "In project %s, database %s in %s, the demo\n", t.Project, t.Database.ID, t.Database.Location)
+	for _, p := range t.parts {
+		fmt.Fprintf(w, "  writes documents of %s, and listens to %s of %s\n", p.collection, p.total, p.counter.RollUp)
+	}
+	for _, s := range t.Skipped {
+		fmt.Fprintf(w, "  skips %s: no deployed route is like %s\n", s.Kind, s.Would)
+	}
+	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too. The schedule's job is run once, which is billed like each of its calls.\n")
+	fmt.Fprint(w, t.waits(time.Now()))
+	fmt.Fprintf(w, "%d writes at %v a second take about %v. The demo deletes all that it made.\n%s\n",
+		t.Increments, t.Rate, t.Takes().Round(time.Second), t.price())
+	return w.String()
+}
+
+// price says what the trial costs at most, and of which location the price is.
+func (t *Trial) price() string {
+	location := t.Database.Location
+	priced := billing.PricedAs(location)
+	text := fmt.Sprintf("By list price in %s it costs at most $%.4f", priced, t.Dollars())
+	if priced != location {
+		text += fmt.Sprintf(", and up to twice as much in %s", location)
+	}
+	return text + "."
+}
+
+// Delete returns the commands that delete the documents at the paths, and whatever is below the
+// trial's own ids in them.
+func (t *Trial) Delete(paths []string) (commands []deploy.Command) {
+	var roots []string
+	for _, path := range paths {
+		root := t.root(path)
+		if !slices.Contains(roots, root) {
+			roots = append(roots, root)
+		}
+	}
+
+	for _, root := range roots {
+		commands = append(commands, deploy.Command{Args: []string{
+			"firebase", "firestore:delete", "--recursive", "--force", "--project=" + t.Project, "--database=" + t.Database.ID, root,
+		}})
+	}
+	return commands
+}
+
+// root returns the part of a document's path up to the first id that is the trial's own.
+func (t *Trial) root(path string) string {
+	segments := strings.Split(path, "/")
+	own := func(segment string) bool { return strings.HasPrefix(segment, t.ID) }
+	return strings.Join(segments[:slices.IndexFunc(segments, own)+1], "/")
+}

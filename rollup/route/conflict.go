@@ -1,0 +1,139 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// own are the paths of documents that Tally keeps for itself.
+var own = []Path{
+	{{Name: document.AuditCollection}, {Name: "id", Capture: true}},
+	{{Name: document.ClaimsCollection}, {Name: "id", Capture: true}},
+}
+
+// problems are the first things that are wrong with routes, and how many more there are.
+type problems struct {
+	first []error
+	more  int
+}
+
+// maxProblems is how many problems an error tells. Nobody reads more at once.
+const maxProblems = 10
+
+func (p *problems) keep(err error) {
+	if len(p.first) == maxProblems {
+		p.more++
+		return
+	}
+	p.first = append(p.first, err)
+}
+
+// add adds a problem of a route. It formats the text only if the error will tell it.
+func (p *problems) add(r *Route, format string, args ...any) {
+	if len(p.first) == maxProblems {
+		p.more++
+		return
+	}
+	p.keep(fmt.Errorf("route %q: "+format, append([]any{r}, args...)...))
+}
+
+// join returns one error for all problems. It returns nil if there are none.
+func (p *problems) join() error {
+	all := p.first
+	if p.more > 0 {
+		all = append(all, fmt.Errorf("and %d more", p.more))
+	}
+	return errors.Join(all...)
+}
+
+// conflicts adds a problem for whatever makes the routes unsafe together.
+func (rs Routes) conflicts(p *problems) {
+	for i, r := range rs {
+		for _, other := range rs[:i] {
+			if overlap(r.pattern, other.pattern) {
+				r.overlaps(other, p)
+			}
+			if r.Template.spelt != other.Template.spelt && overlap(r.template, other.template) {
+				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each roll-ups of its own", other)
+			}
+		}
+
+		for _, other := range rs {
+			r.conflict(other, p)
+		}
+
+		for _, path := range own {
+			if overlap(path, r.pattern) {
+				p.add(r, "the source matches %s, which Tally writes itself; every roll-up would trigger another, without end", path)
+			}
+			if overlap(path, r.template) {
+				p.add(r, "the roll-up %s is where Tally keeps %s; choose another path", r.template, path)
+			}
+		}
+	}
+
+	for _, t := range rs.Templates() {
+		seen := make(map[string]*Route)
+		for _, r := range t.Routes {
+			for _, total := range r.Totals {
+				if other := seen[total.Name]; other != nil {
+					p.add(r, "its total %q and that of route %q have one name in one roll-up; name one of them otherwise with \"as\"", total.Name, other)
+				}
+				seen[total.Name] = r
+			}
+		}
+	}
+}
+
+// overlaps adds a problem for whatever makes r unsafe beside another route, if one document can be
+// a source of both. Routes with the same pattern share a trigger, or have none, so each event comes
+// once.
+func (r *Route) overlaps(other *Route, p *problems) {
+	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
+	if !slices.EqualFunc(r.pattern, other.pattern, same) {
+		p.add(r, "its source and that of route %q could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart", other)
+		return
+	}
+
+	if r.Template.Every != other.Template.Every {
+		p.add(r, "it and route %q have one source; say the same \"every\" in both", other)
+	}
+	if r.Template.spelt == other.Template.spelt && r.By == other.By {
+		p.add(r, "it and route %q make one roll-up of one source; put all totals into one of them", other)
+	}
+}
+
+// conflict adds a problem for whatever makes r's roll-ups unsafe beside the sources of a route.
+// That route may be r itself.
+func (r *Route) conflict(other *Route, p *problems) {
+	if overlap(r.template, other.pattern) {
+		p.add(r, "the roll-up %s matches the source %s; writing it would trigger another roll-up, without end",
+			r.template, other.pattern)
+	}
+
+	for n := 2; n < len(other.pattern); n += 2 {
+		if !r.Template.Existing && overlap(r.template, other.pattern[:n]) {
+			p.add(r, "the roll-up %s is a document above the source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path",
+				r.template, other.pattern)
+		}
+	}
+	if !overlap(r.template, other.pattern[:len(other.pattern)-2]) {
+		return
+	}
+
+	for _, t := range r.Totals {
+		if slices.Contains(document.CounterFields, t.Name) {
+			p.add(r, "the total %q has the name of a field by which the counter's own document %s tells clients and rules about its shards; name it otherwise with \"as\"",
+				t.Name, r.template)
+		}
+	}
+}
+
+// overlap reports whether a and b could name the same document. Each two segments must be equal, or
+// one of them a capture.
+func overlap(a, b Path) bool {
+	return slices.EqualFunc(a, b, func(s, t Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
+}

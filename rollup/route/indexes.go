@@ -1,0 +1,126 @@
+package route
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// An Index is one of Firestore's indexes. It is defined for all collections with one id, and each
+// of them has its own. Firestore calls that the scope COLLECTION. A query of one collection uses
+// it.
+type Index struct {
+	Collection string // the id
+	Fields     []IndexField
+}
+
+// An IndexField is a field of an index, with the order of its values there.
+type IndexField struct {
+	Field      document.Field
+	Descending bool
+}
+
+// String returns the index as people read it, such as "orders (shop ASC, amount DESC)".
+func (x Index) String() string { return x.Collection + " (" + join(x.Fields, ", ") + ")" }
+
+// String returns the field and its order, such as "amount DESC".
+func (f IndexField) String() string {
+	if f.Descending {
+		return string(f.Field) + " DESC"
+	}
+	return string(f.Field) + " ASC"
+}
+
+// Compare orders indexes by their collections, then by their fields.
+func (x Index) Compare(other Index) int {
+	return cmp.Or(
+		cmp.Compare(x.Collection, other.Collection),
+		slices.CompareFunc(x.Fields, other.Fields, func(a, b IndexField) int { return cmp.Compare(a.String(), b.String()) }),
+	)
+}
+
+// Indexes returns the composite indexes that the routes' queries need, each once and in one order.
+// Firestore makes none of them by itself. The last field of each is the one whose values a query
+// adds up or sorts by. The fields before it are those that conditions and the group test for
+// equality, in the order of their names. For those it makes no difference whether they are
+// ascending.
+func (rs Routes) Indexes() []Index {
+	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) == 1 })
+}
+
+// FieldIndexes returns the indexes of one field that the routes' queries need, each once and in one
+// order. Firestore makes them by itself, unless the field is exempt from indexing.
+func (rs Routes) FieldIndexes() []Index {
+	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) > 1 })
+}
+
+// indexes returns all indexes that the routes' queries need.
+func (rs Routes) indexes() []Index {
+	var all []Index
+	for _, r := range rs {
+		if r.Documents { // its documents are read by the index of names
+			continue
+		}
+
+		if r.By != "" { // audits walk from group to group
+			all = append(all, r.GroupIndex())
+		}
+		for _, q := range r.queries {
+			all = append(all, r.IndexesOf(q)...)
+		}
+	}
+
+	slices.SortFunc(all, Index.Compare)
+	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
+}
+
+// IndexesOf returns the indexes that a query of the route needs.
+func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern[len(r.pattern)-2].Name, r.By) }
+
+// Remedy says what to do when one of the indexes is missing. They are those that one of the route's
+// queries needs.
+func (r *Route) Remedy(indexes []Index) string {
+	remedy := "create the index " + join(indexes, " and ")
+	if r.Plain() {
+		remedy += ", or add \": documents\" to the route to have each document read, which bills one read a document"
+	}
+	return remedy
+}
+
+// GroupIndex returns the index of the field By, by which the documents of a group are found. The
+// route must have By.
+func (r *Route) GroupIndex() Index {
+	return Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}}
+}
+
+// indexes returns the indexes that the query needs. If it counts documents, Firestore merges the
+// indexes of the single fields that are tested. If it aggregates a field, one index has all fields.
+// The queries that tell malformed values from others go along the same index.
+func (q Query) indexes(collection string, by document.Field) []Index {
+	var equal []document.Field
+	for _, c := range q.Where {
+		equal = append(equal, c.Field)
+	}
+	if by != "" {
+		equal = append(equal, by)
+	}
+	slices.Sort(equal)
+	equal = slices.Compact(equal)
+
+	if q.Field == "" {
+		var single []Index
+		for _, f := range equal {
+			single = append(single, Index{collection, []IndexField{{Field: f}}})
+		}
+		return single
+	}
+
+	var fields []IndexField
+	for _, f := range equal {
+		if f != q.Field {
+			fields = append(fields, IndexField{Field: f})
+		}
+	}
+	return []Index{{collection, append(fields, IndexField{q.Field, q.Best.Descending()})}}
+}

@@ -1,0 +1,491 @@
+package route_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+)
+
+// A mistake is shown with its place, and with the word that was perhaps meant.
+func TestMistakesArePlaced(t *testing.T) {
+	for _, test := range []struct{ name, routes, want string }{
+		{"a function", "posts/{post}/likes/{user} -> posts/{post} : cout() as likes : existing", `
+cout() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?
+  posts/{post}/likes/{user} -> posts/{post} : cout() as likes : existing
+                                              ^`},
+		{"a function of a field", "a/{a}/s/{s} -> r/{a} : summ(n) as n", `
+summ() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean sum()?
+  a/{a}/s/{s} -> r/{a} : summ(n) as n
+                         ^`},
+		{"a function like none", "a/{a}/s/{s} -> r/{a} : first(n) as n", `
+first() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean earliest()?
+  a/{a}/s/{s} -> r/{a} : first(n) as n
+                         ^`},
+		{"an option", "a/{a}/s/{s} -> a/{a} : n : exists", `
+unknown option exists; want documents, existing, or every and a duration such as 10s; did you mean existing?
+  a/{a}/s/{s} -> a/{a} : n : exists
+                             ^`},
+		{"an arrow", "a/{a}/s/{s} => r/{a} : n", `
+want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}/shards/{shard} -> rollups/{counter} : count; did you mean ->?
+  a/{a}/s/{s} => r/{a} : n
+              ^`},
+		{"AS", "a/{a}/s/{s} -> r/{a} : n AS m", `
+want a comma, a colon or the route's end; did you mean as?
+  a/{a}/s/{s} -> r/{a} : n AS m
+                           ^`},
+		{"a capture", "posts/{post}/likes/{user} -> totals/{pots} : count()", `
+the roll-up path uses {pots}, which the source pattern does not capture; did you mean {post}?
+  posts/{post}/likes/{user} -> totals/{pots} : count()
+                                      ^`},
+		{"the end", "a/{a}/s/{s}", `
+want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}/shards/{shard} -> rollups/{counter} : count
+  a/{a}/s/{s}
+             ^`},
+		{"of several routes on a line", "a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r2/{b} : sun(n) as n; c/{c}/s/{s} -> r3/{c} : n", `
+sun() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean sum()?
+  a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r2/{b} : sun(n) as n; c/{c}/s/{s} -> r3/{c} : n
+                                                    ^`},
+		{"of a route on several lines", "a/{a}/s/{s} -> r/{a}\n  : n,\n\tcoumt() as m\nb/{b}/s/{s} -> q/{b} : n", `
+coumt() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?
+  coumt() as m
+  ^`},
+		{"a route that is indented by mistake", "a/{a}/s/{s} -> r/{a} : n\n  b/{b}/s/{s} -> q/{b} : n", `
+want a comma, a colon or the route's end; the line is indented, so it continues the route above
+  b/{b}/s/{s} -> q/{b} : n
+  ^`},
+		{"behind a semicolon on an indented line", "a/{a}/s/{s} -> r/{a} : n\n  ; -> q/x : n", `
+segment 1 is empty
+  ; -> q/x : n
+    ^`},
+		{"behind letters and a tab", "gro\u0308ße/{g}/s/{s} ->\tr/{g} : 大小, x.y", "\n" +
+			"x.y has no name; write x.y as y\n" +
+			"  gro\u0308ße/{g}/s/{s} -> r/{g} : 大小, x.y\n" +
+			"                             \u3000\u3000  ^"},
+		{"a name with a space, as it was spelt", "a/{a}/s/{s} -> r/{a} : n, the rest of it as rest", "\n" +
+			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `the rest of it`\n" +
+			"  a/{a}/s/{s} -> r/{a} : n, the rest of it as rest\n" +
+			"                                ^"},
+		{"a name with an odd character", "a/{a}/s/{s} -> r/{a} : $n", "\n" +
+			"want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; a name with a space or another odd character stands in backticks: `$n`\n" +
+			"  a/{a}/s/{s} -> r/{a} : $n\n" +
+			"                         ^"},
+		{"a collection with a space", "my posts/{p} -> r/all : count()", "\n" +
+			"want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}/shards/{shard} -> rollups/{counter} : count; a name with a space or another odd character stands in backticks: `my posts`\n" +
+			"  my posts/{p} -> r/all : count()\n" +
+			"     ^"},
+		{"a capture with a space", "a/{my a}/s/{s} -> r/{my a} : n", "\n" +
+			"a capture stands for one whole segment, as {counter}; a name with a space or another odd character stands in backticks: `my a`\n" +
+			"  a/{my a}/s/{s} -> r/{my a} : n\n" +
+			"        ^"},
+		{"a long name with spaces", "a/{a}/s/{s} -> r/{a} : n, x" + strings.Repeat(" x", 50), "\n" +
+			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks\n" +
+			"  a/{a}/s/{s} -> r/{a} : n, x" + strings.Repeat(" x", 50) + "\n" +
+			"                              ^"},
+		{"a name with quotes in it", "a/{a}/s/{s} -> r/{a} : the so \"called\" n", "\n" +
+			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `the so \"called\" n`\n" +
+			"  a/{a}/s/{s} -> r/{a} : the so \"called\" n\n" +
+			"                             ^"},
+		{"a name with a space on a line that continues a route", "a/{a}/s/{s} -> r/{a} : n,\n  m k", "\n" +
+			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `m k`\n" +
+			"  m k\n" +
+			"    ^"},
+		{"a collection in quotes, behind a semicolon on an indented line", "a/{a}/s/{s} -> r/{a} : n\n  ; \"b\"/{b} -> q/{b} : n", "\n" +
+			"want a collection, a document's id or a capture such as {counter}\n" +
+			"  ; \"b\"/{b} -> q/{b} : n\n" +
+			"    ^"},
+		{"a capture of many segments", "a/{a=**}/s/{s} -> r/{a} : n", "\n" +
+			"a capture stands for one whole segment, as {counter}\n" +
+			"  a/{a=**}/s/{s} -> r/{a} : n\n" +
+			"      ^"},
+		{"a capture of some documents", "a/{a=x}/s/{s} -> r/{a} : n", "\n" +
+			"a capture stands for one whole segment, as {counter}\n" +
+			"  a/{a=x}/s/{s} -> r/{a} : n\n" +
+			"      ^"},
+		{"a capture with a star", "a/{a*}/s/{s} -> r/{a} : n", "\n" +
+			"a capture stands for one whole segment, as {counter}\n" +
+			"  a/{a*}/s/{s} -> r/{a} : n\n" +
+			"      ^"},
+		{"a word of routes", "a/{a}/by/{s} -> r/{a} : n", "\n" +
+			"by is a word of routes; as a name it stands in backticks: `by`\n" +
+			"  a/{a}/by/{s} -> r/{a} : n\n" +
+			"        ^"},
+		{"a name that does not end", "a/{a}/s/{s} -> r/{a} : `n as m; b/{b}/s/{s} -> q/{b} : n", "\n" +
+			"the name that begins here does not end on its line; a ` is missing\n" +
+			"  a/{a}/s/{s} -> r/{a} : `n as m; b/{b}/s/{s} -> q/{b} : n\n" +
+			"                         ^"},
+		{"a name with another escape", "a/{a}/s/{s} -> r/{a} : `a\\n`", "\n" +
+			"in backticks a \\ stands only before a ` or another \\\n" +
+			"  a/{a}/s/{s} -> r/{a} : `a\\n`\n" +
+			"                         ^"},
+		{"a text where none can be", `a/{a}/s/{s} -> r/{a} : "n"`, "\n" +
+			"want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field\n" +
+			"  a/{a}/s/{s} -> r/{a} : \"n\"\n" +
+			"                         ^"},
+		{"a comment behind a route", "a/{a}/s/{s} -> r/{a} : n # old", `
+want a comma, a colon or the route's end; a comment stands on a line of its own
+  a/{a}/s/{s} -> r/{a} : n # old
+                           ^`},
+		{"a sum without a name", "a/{a}/s/{s} -> r/{a} : sum(amount)", `
+sum(amount) has no name; write sum(amount) as amount
+  a/{a}/s/{s} -> r/{a} : sum(amount)
+                         ^`},
+		{"a count of a field", "a/{a}/s/{s} -> r/{a} : count(n) as m", `
+count() is of documents, not of a field; want )
+  a/{a}/s/{s} -> r/{a} : count(n) as m
+                               ^`},
+		{"a sum of nothing", "a/{a}/s/{s} -> r/{a} : sum() as m", `
+want a field, as in sum(amount)
+  a/{a}/s/{s} -> r/{a} : sum() as m
+                             ^`},
+		{"a group below a parent", "shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing", "\n" +
+			"a group is of one collection; the pattern of a route with \"by\" captures the document only, not {shop}\n" +
+			"  shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing\n" +
+			"        ^"},
+		{"a group called as the document", "orders/{shop} by shop -> shops/{shop} : count() as orders : existing", "\n" +
+			"the pattern's capture has the name of the group, {shop}; give it another name\n" +
+			"  orders/{shop} by shop -> shops/{shop} : count() as orders : existing\n" +
+			"         ^"},
+		{"a group that may make roll-ups up", "orders/{order} by shop -> shops/{shop} : count() as orders", "\n" +
+			"a route with \"by\" says existing, or whoever writes a source could make up roll-ups without end; the app makes the documents shops/{shop} itself\n" +
+			"  orders/{order} by shop -> shops/{shop} : count() as orders\n" +
+			"                    ^"},
+		{"a group that the template lacks", "orders/{order} by shop -> all/orders : count() as orders : existing", "\n" +
+			"the roll-up path does not use the group {shop}; all groups would share one roll-up\n" +
+			"  orders/{order} by shop -> all/orders : count() as orders : existing\n" +
+			"                            ^"},
+		{"a template of another group", "orders/{order} by customer.id -> users/{customer} : count() as orders : existing", "\n" +
+			"the roll-up path uses {customer}, which is not the group; did you mean {customer.id}?\n" +
+			"  orders/{order} by customer.id -> users/{customer} : count() as orders : existing\n" +
+			"                                         ^"},
+		{"a group by nothing", "orders/{order} by -> shops/{shop} : count()", "\n" +
+			"want the field by which documents belong to counters, as in orders/{order} by shop\n" +
+			"  orders/{order} by -> shops/{shop} : count()\n" +
+			"                    ^"},
+		{"a field with a gap", "a/{a}/s/{s} -> r/{a} : sum(a..b) as n", "\n" +
+			"a field's name is empty\n" +
+			"  a/{a}/s/{s} -> r/{a} : sum(a..b) as n\n" +
+			"                             ^"},
+		{"a field without a dot", "a/{a}/s/{s} -> r/{a} : sum(a`b`) as n", "\n" +
+			"a dot is missing between the names of a field's path, as in customer.id\n" +
+			"  a/{a}/s/{s} -> r/{a} : sum(a`b`) as n\n" +
+			"                              ^"},
+		{"an average without a name", "a/{a}/s/{s} -> r/{a} : average(stars)", "\n" +
+			"average(stars) has no name; write average(stars) as stars\n" +
+			"  a/{a}/s/{s} -> r/{a} : average(stars)\n" +
+			"                         ^"},
+		{"a filtered count without a name", "a/{a}/s/{s} -> r/{a} : count() where ok == true", "\n" +
+			"count() where ok == true has no name; write count() where ok == true as count\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where ok == true\n" +
+			"                         ^"},
+		{"a filtered field without a name", "a/{a}/s/{s} -> r/{a} : n where ok == true", "\n" +
+			"sum(n) where ok == true has no name; write sum(n) where ok == true as n\n" +
+			"  a/{a}/s/{s} -> r/{a} : n where ok == true\n" +
+			"                         ^"},
+		{"a total in a map", "a/{a}/s/{s} -> r/{a} : n as m.n", "\n" +
+			"m.n is in a map; a total is a top-level field\n" +
+			"  a/{a}/s/{s} -> r/{a} : n as m.n\n" +
+			"                              ^"},
+		{"another comparison", "a/{a}/s/{s} -> r/{a} : count() where n > 3 as m", "\n" +
+			"a condition is that a field equals a value; want ==\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > 3 as m\n" +
+			"                                         ^"},
+		{"one equals sign", "a/{a}/s/{s} -> r/{a} : count() where n = 3 as m", "\n" +
+			"a condition is that a field equals a value; want ==\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n = 3 as m\n" +
+			"                                         ^"},
+		{"another condition", "a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m", "\n" +
+			"want a comma, a colon or the route's end\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m\n" +
+			"                                              ^"},
+		{"a value without quotes", "a/{a}/s/{s} -> r/{a} : count() where n == paid as m", "\n" +
+			"paid: want a value as JSON has it: a text in quotes, a number, true, false or null\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == paid as m\n" +
+			"                                            ^"},
+		{"a value that is missing", "a/{a}/s/{s} -> r/{a} : count() where n == as m", "\n" +
+			"want a value as JSON has it: a text in quotes, a number, true, false or null\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == as m\n" +
+			"                                            ^"},
+		{"a text that is not JSON's", "a/{a}/s/{s} -> r/{a} : count() where n == \"\\q\" as m", "\n" +
+			"this is no text as JSON has it: invalid character 'q' in string escape code\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == \"\\q\" as m\n" +
+			"                                            ^"},
+		{"an integer that is too large", "a/{a}/s/{s} -> r/{a} : count() where n == 9223372036854775808 as m", "\n" +
+			"9223372036854775808 is beyond the largest integer that Firestore holds\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == 9223372036854775808 as m\n" +
+			"                                            ^"},
+		{"a double that is too large", "a/{a}/s/{s} -> r/{a} : count() where n == 1e999 as m", "\n" +
+			"1e999 is beyond the largest number that Firestore holds\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == 1e999 as m\n" +
+			"                                            ^"},
+		{"a field that is tested twice", "a/{a}/s/{s} -> r/{a} : count() where n == 3 and n == 4 as m", "\n" +
+			"n is tested twice\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == 3 and n == 4 as m\n" +
+			"                                                  ^"},
+		{"a field that is tested and aggregated", "a/{a}/s/{s} -> r/{a} : maximum(n) where n == 3 as m", "\n" +
+			"n is tested and aggregated; all its values would be the same\n" +
+			"  a/{a}/s/{s} -> r/{a} : maximum(n) where n == 3 as m\n" +
+			"                                          ^"},
+		{"the group as a condition", "orders/{order} by shop -> shops/{shop} : count() where shop == \"7\" as orders : existing", "\n" +
+			"shop is the group, so each counter tests it already\n" +
+			"  orders/{order} by shop -> shops/{shop} : count() where shop == \"7\" as orders : existing\n" +
+			"                                                         ^"},
+		{"the group as a condition, in a map", "orders/{order} by shop.id -> shops/{shop.id} : count() where shop.id == \"7\" as orders : existing", "\n" +
+			"shop.id is the group, so each counter tests it already\n" +
+			"  orders/{order} by shop.id -> shops/{shop.id} : count() where shop.id == \"7\" as orders : existing\n" +
+			"                                                               ^"},
+		{"a short form", "a/{a}/s/{s} -> r/{a} : avg(n) as m", "\n" +
+			"avg() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean average()?\n" +
+			"  a/{a}/s/{s} -> r/{a} : avg(n) as m\n" +
+			"                         ^"},
+		{"a word nearby", "a/{a}/s/{s} -> r/{a} : count() were n == 3 as m", "\n" +
+			"want a comma, a colon or the route's end; did you mean where?\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() were n == 3 as m\n" +
+			"                                 ^"},
+		{"an option without its colon", "a/{a}/s/{s} -> r/{a} : count() as m existing", "\n" +
+			"want a comma, a colon or the route's end; an option stands behind a colon: \": existing\"\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() as m existing\n" +
+			"                                      ^"},
+		{"a duration's option without its colon", "a/{a}/s/{s} -> r/{a} : n every 10s", "\n" +
+			"want a comma, a colon or the route's end; an option stands behind a colon: \": every\"\n" +
+			"  a/{a}/s/{s} -> r/{a} : n every 10s\n" +
+			"                           ^"},
+		{"a second option without its colon", "a/{a}/s/{s} -> r/{a} : n : existing every 10s", "\n" +
+			"want a colon or the route's end; an option stands behind a colon: \": every\"\n" +
+			"  a/{a}/s/{s} -> r/{a} : n : existing every 10s\n" +
+			"                                      ^"},
+		{"what a terminal would obey", "a/{a}/s/{s} -> r/{a} : n \x1b[2J\u202e", "\n" +
+			"a control character stands here; take it out\n" +
+			"  a/{a}/s/{s} -> r/{a} : n \ufffd[2J\ufffd\n" +
+			"                           ^"},
+		{"a name that does not print", "a/{a}/s/{s} -> r/{a} : n \u202em", "\n" +
+			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks\n" +
+			"  a/{a}/s/{s} -> r/{a} : n \ufffdm\n" +
+			"                           ^"},
+		{"a long line", "a/{a}/s/{s} -> r/{a} : " + strings.Repeat("n, ", 50) + "coumt()" + strings.Repeat(", n", 50), "\n" +
+			"coumt() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?\n" +
+			"  …" + strings.Repeat(" n,", 33) + " coumt()" + strings.Repeat(", n", 31) + "…\n" +
+			"   " + strings.Repeat(" ", 100) + "^"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := route.Parse(test.routes)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if d := cmp.Diff(strings.TrimPrefix(test.want, "\n"), err.Error()); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// A conflict is told of the later route, and names the earlier one.
+func TestConflictsNameRoutes(t *testing.T) {
+	for _, test := range []struct {
+		routes []string
+		want   string // 0, 1 and 2 in angle brackets are the routes
+	}{
+		{[]string{"a/{a}/s/{s} -> r/{a} : n", "b/{b} -> r/x : n"},
+			`route <1>: its roll-ups and those of route <0> could be one document; spell both alike, or give each roll-ups of its own`},
+		{[]string{"a/{a} -> q/x : n", "rollup_audit/{s} -> r/x : n"},
+			`route <1>: the source matches rollup_audit/{id}, which Tally writes itself; every roll-up would trigger another, without end`},
+		{[]string{"a/{a} -> q/x : n", "b/{b} -> rollup_audit/x : n"},
+			`route <1>: the roll-up rollup_audit/x is where Tally keeps rollup_audit/{id}; choose another path`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m", "c/{c} -> r/x : m"},
+			`route <2>: its total "m" and that of route <1> have one name in one roll-up; name one of them otherwise with "as"`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : n", "c/{c} -> r/x : n"},
+			`route <1>: its total "n" and that of route <0> have one name in one roll-up; name one of them otherwise with "as"
+route <2>: its total "n" and that of route <1> have one name in one roll-up; name one of them otherwise with "as"`},
+		{[]string{"a/{a}/s/{s} -> r/{a} : n", "a/x/s/{s} -> q/x : n"},
+			`route <1>: its source and that of route <0> could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart`},
+		{[]string{"a/{a} -> r/x : n", "a/{b} -> q/x : n : every 10s"},
+			`route <1>: it and route <0> have one source; say the same "every" in both`},
+		{[]string{"a/{a} -> r/x : n", "a/{b} -> r/x : m"},
+			`route <1>: it and route <0> make one roll-up of one source; put all totals into one of them`},
+		{[]string{"a/{a} -> b/x : n", "b/{b} -> r/x : n"},
+			`route <0>: the roll-up b/x matches the source b/{b}; writing it would trigger another roll-up, without end`},
+		{[]string{"a/{a} -> b/x : n", "b/{b}/s/{s} -> r/{b} : n"},
+			`route <0>: the roll-up b/x is a document above the source b/{b}/s/{s}, and Tally would create and remove it; add the option existing if the app writes it, or choose another path`},
+		{[]string{"a/{a} -> b/x : frozen : existing", "b/{b}/s/{s} -> r/{b} : n"},
+			`route <0>: the total "frozen" has the name of a field by which the counter's own document b/x tells clients and rules about its shards; name it otherwise with "as"`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : every 10s"},
+			`route <1>: it and route <0> make one roll-up; say the same "every" in both`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : existing"},
+			`route <1>: it and route <0> make one roll-up; say "existing" in both, or in neither`},
+	} {
+		want := test.want
+		for i, r := range test.routes {
+			want = strings.ReplaceAll(want, fmt.Sprintf("<%d>", i), fmt.Sprintf("%q", r))
+		}
+		_, err := route.Parse(strings.Join(test.routes, "\n"))
+		if d := cmp.Diff(want, fmt.Sprint(err)); d != "" {
+			t.Errorf("%q (-want +got):\n%s", test.routes, d)
+		}
+	}
+}
+
+// Every route has one spelling, by which it is stored and shown.
+func TestSpelling(t *testing.T) {
+	for text, want := range map[string]string{
+		"a / { a } /s/{s}->r/{a}:n,sum( k )as m :every 90s:documents":  "a/{a}/s/{s} -> r/{a} : n, k as m : documents : every 1m30s",
+		"a/{a}/s/{s} -> r/{a} : sum(n) as n, sum(m) as k":              "a/{a}/s/{s} -> r/{a} : n, m as k",
+		"a/{a}/s/{s}\u00a0->\u2003r/{a} :\tn":                          "a/{a}/s/{s} -> r/{a} : n",
+		"a/{a}/s/{s}->r/{a}:n":                                         "a/{a}/s/{s} -> r/{a} : n",
+		"a-b/{a}/s/{s}->r-/{a}:n-1":                                    "a-b/{a}/s/{s} -> r-/{a} : n-1",
+		"`a`/{`a`}/s/{s} -> r/{a} : `n` as `m`":                        "a/{a}/s/{s} -> r/{a} : n as m",
+		"`a; b -> c : d, e`/{`{`}/s/{s} -> r/{`{`} : n":                "",
+		"`my a`/{`my a`}/s/{s} -> r/{`my a`} : `the rest` as `a rest`": "`my a`/{`my a`}/s/{s} -> r/{`my a`} : `the rest` as `a rest`",
+		"`a; b -> c : d, \" e`/{s} -> r/x : `x; y -> z : 1, 2`":        "`a; b -> c : d, \" e`/{s} -> r/x : `x; y -> z : 1, 2`",
+		"`by`/{s} -> `where`/`and` : `as` as `as`, as2, By":            "`by`/{s} -> `where`/`and` : `as`, as2, By",
+		"`a\\`b\\\\`/{s} -> r/x : n":                                   "`a\\`b\\\\`/{s} -> r/x : n",
+		"example.com/{s} -> v1.0/größe_1 : n+1":                        "example.com/{s} -> v1.0/größe_1 : n+1",
+		"s/{s} -> r/x : `sum`, `count`, sum as count2":                 "s/{s} -> r/x : sum, count, sum as count2",
+		"s/{s} -> r/x : count() as count : existing : every 60s":       "s/{s} -> r/x : count() : existing : every 1m0s",
+
+		"o/{o}by shop->s/{ shop }:average( a.b )as n,latest(at)as l:existing":            "o/{o} by shop -> s/{shop} : average(a.b) as n, latest(at) as l : existing",
+		"o/{o} by `a b`.c.`by` -> s/{a b.c.by} : count() : existing":                     "",
+		"o/{o} by `a b`.c.`by` -> s/{`a b`.c.`by`} : count() : existing":                 "o/{o} by `a b`.c.`by` -> s/{`a b.c.by`} : count() : existing",
+		"o/{o} by c.id -> s/{`c.id`}/t/{c.id} : count() : existing":                      "o/{o} by c.id -> s/{c.id}/t/{c.id} : count() : existing",
+		"s/{s} -> r/x : count()where b==\"; -> : , \\\" \u00e9\"and a.x==2.0 as n":       `s/{s} -> r/x : count() where a.x == 2 and b == "; -> : , \" é" as n`,
+		"s/{s} -> r/x : sum(n) where a == null and b == false as n, n where c==1e3 as m": "s/{s} -> r/x : sum(n) where a == null and b == false as n, sum(n) where c == 1000 as m",
+		"s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m":          "s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m",
+		"s/{s} -> r/x : n where a == 1E3 and b == 0.30000000000000004 as n":              "s/{s} -> r/x : sum(n) where a == 1000 and b == 0.30000000000000004 as n",
+		"s/{s} -> r/x : earliest(at) as at, sum(a.b) as c":                               "s/{s} -> r/x : earliest(at) as at, a.b as c",
+		"s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == -0 as n":          "s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == 0 as n",
+	} {
+		routes, err := route.Parse(text)
+		if want == "" {
+			if err == nil {
+				t.Errorf("%s: taken for %s", text, routes)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := routes.String(); got != want {
+			t.Errorf("%s: spelt %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A line that is indented deeper than the one its route begins on continues it. Comments and blank
+// lines are nothing.
+func TestLines(t *testing.T) {
+	const want = "a/{a}/s/{s} -> r/{a} : n, m : existing\nb/{b}/s/{s} -> q/{b} : n\nc/{c}/s/{s} -> p/{c} : n"
+	for name, text := range map[string]string{
+		"one to a line":              want,
+		"semicolons":                 ";" + strings.ReplaceAll(want, "\n", ";; ") + ";",
+		"CRLF":                       strings.ReplaceAll(want, "\n", "\r\n\r\n") + "\r\n",
+		"continued":                  "a/{a}/s/{s}\n -> r/{a}\n : n,\n m : existing\nb/{b}/s/{s} -> q/{b}\n\t\t: n\nc/{c}/s/{s} -> p/{c} : n",
+		"all indented":               "\n\t\ta/{a}/s/{s} -> r/{a} : n, m\n\t\t\t: existing\n\t\tb/{b}/s/{s} -> q/{b} : n\n\tc/{c}/s/{s} -> p/{c} : n\n",
+		"indented by wide spaces":    strings.ReplaceAll("\u3000"+strings.ReplaceAll(want, "\n", "\n\u3000"), " : n, m", "\n  : n, m"),
+		"comments between":           "# a\na/{a}/s/{s} -> r/{a} :\n# b; c -> d\n\n  # `\n  n, m : existing\n#\nb/{b}/s/{s} -> q/{b} : n\n# c\nc/{c}/s/{s} -> p/{c} : n\n# end",
+		"indented behind semicolons": "a/{a}/s/{s} -> r/{a} : n, m : existing;\n  b/{b}/s/{s} -> q/{b} : n; c/{c}/s/{s} ->\n    p/{c} : n",
+	} {
+		routes, err := route.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if d := cmp.Diff(want, routes.String()); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// Roll-ups hold the hashes of their templates: these are of routes that were served before.
+func TestHashesStay(t *testing.T) {
+	for text, want := range map[string]string{
+		route.Default: "1cb6e516cd88dac1",
+		"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing":                 "ed4190813fa0649c",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : sum(views) as seen, count(), likes : every 10s":      "a59e036550a0d0ee",
+		"`my posts`/{`my post`}/s/{s} -> r/{`my post`} : `the rest` as rest, größe, count() as n": "354bcab6348ff3cb",
+		"a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : m":                                      "b09b309c205cac54",
+	} {
+		routes, err := route.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := routes[0].Template.Hash(); got != want {
+			t.Errorf("%s: hash %s, want %s", text, got, want)
+		}
+	}
+}
+
+// There is a bound of what is read, and of what is told.
+func TestBounds(t *testing.T) {
+	routes := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "a%d/{a} -> r/%d : n\n", i, i)
+		}
+		return b.String()
+	}
+	if all, err := route.Parse(routes(500)); len(all) != 500 || err != nil {
+		t.Errorf("500 routes: %d, %v", len(all), err)
+	}
+	for text, want := range map[string]string{
+		routes(501):                             "there are 501 routes; want at most 500",
+		strings.Repeat("\n", 131073):            "the routes have 131073 bytes; want at most 131072",
+		strings.Repeat("a\n", 11):               "\nand 1 more",
+		strings.Repeat("a/{a} -> r/x : n\n", 5): "\nand 4 more", // 10 pairs share a source, 4 neighbors a name
+	} {
+		if _, err := route.Parse(text); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%.20q…: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Whatever the text is, it is read at once, and an error has a size that a log takes.
+func TestMuchText(t *testing.T) {
+	const most = 128 << 10
+	// filled returns as many parts as fit between begin and end.
+	filled := func(begin string, part func(n int) string, end string) string {
+		var b strings.Builder
+		b.WriteString(begin)
+		for n := 0; b.Len()+len(part(n))+len(end) <= most; n++ {
+			b.WriteString(part(n))
+		}
+		return b.String() + end
+	}
+	all := func(text string) string { return filled("", func(int) string { return text }, "") }
+	totals := func(text string) string {
+		return filled("a/{a}/s/{s} -> r/{a} : ", func(int) string { return text }, "n")
+	}
+	for name, text := range map[string]string{
+		"too much":          strings.Repeat(" ", most+1),
+		"routes":            all("a/{a}->b/c:d;"),
+		"mistaken routes":   all("a/{a}->b/c:d(;"),
+		"alike":             strings.Repeat("a/{a}->b/c:d;", 500),
+		"lines":             all("a\n"),
+		"on one line":       all("a;"),
+		"slashes":           all("/"),
+		"segments":          all("a/{a}/"),
+		"captures":          filled("", func(n int) string { return fmt.Sprintf("a/{a%d}/", n) }, "x/{x} -> r/{y} : n"),
+		"totals":            totals("n, "),
+		"different totals":  filled("a/{a}/s/{s} -> r/{a} : ", func(n int) string { return fmt.Sprintf("n%d, ", n) }, "n0"),
+		"options":           totals("n : existing "),
+		"a word":            all("a"),
+		"an odd word":       all("§"),
+		"empty names":       all("`"),
+		"names without end": all("`a\n"),
+		"backslashes":       filled("`", func(int) string { return "\\" }, ""),
+		"texts":             all(`"\""`),
+		"sums":              totals("sum("),
+		"words":             all("a "),
+		"continued lines":   filled("a", func(int) string { return "\n b" }, ""),
+		"arrows":            all("->"),
+		"hyphens":           all("-"),
+		"no UTF-8":          all("\xff"),
+		"control":           all("\x00"),
+		"deep templates": filled("", func(n int) string {
+			return fmt.Sprintf("x/%d/{x}/y/{y} -> %s : n;", n, strings.Repeat("a/b/", 50)+"{x}/c")
+		}, ""),
+	} {
+		_, err := route.Parse(text)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		} else if n := len(err.Error()); n > 2*most {
+			t.Errorf("%s: an error of %d bytes", name, n)
+		}
+	}
+}

@@ -1,0 +1,460 @@
+package route_test
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMatch(t *testing.T) {
+	routes, err := route.Parse(`
+		counters/{counter}/shards/{shard}           -> rollups/{counter} : count
+		posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views
+		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
+		posts/{p}/ratings/{user} -> posts/{p} : count(), sum(stars) as stars, ` + "`the rest`" + ` as rest : existing
+		samples/php/distributedCounters/{shard}     -> php_rollups/total : Cnt : every 10m : documents; shards/{shard} -> rollups_of/shards : count
+	`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path   string
+		rollUp string // "" means no match
+		shards string
+		fields string
+		option string
+	}{
+		{"counters/likes/shards/0", "rollups/likes", "counters/likes/shards", "count", ""},
+		{"counters/größe 三/shards/٣", "rollups/größe 三", "counters/größe 三/shards", "count", ""},
+		{"counters/{counter}/shards/{shard}", "rollups/{counter}", "counters/{counter}/shards", "count", ""},
+		{"posts/7/likes/ann", "posts/7", "posts/7/likes", "count() as likes", "existing"},
+		{"posts/7/ratings/ann", "posts/7", "posts/7/ratings", "count(), stars, `the rest` as rest", "existing"},
+		{"posts/p/counters/c/shards/9", "posts/p/rollups/c", "posts/p/counters/c/shards", "likes, views", ""},
+		{"samples/php/distributedCounters/3", "php_rollups/total", "samples/php/distributedCounters", "Cnt", "documents every 10m0s"},
+		{"shards/x", "rollups_of/shards", "shards", "count", ""},
+		{path: "counters/likes"},
+		{path: "counters/likes/shards"},
+		{path: "counters/likes/shards/"},
+		{path: "counters//shards/0"},
+		{path: "counters/likes/shards/0/more/1"},
+		{path: "counters/likes/Shards/0"},
+		{path: "rollups/likes"},
+		{path: "/counters/likes/shards/0"},
+		{path: ""},
+		{path: "/"},
+	} {
+		c, r, ok := routes.Match(test.path)
+		if ok != (test.rollUp != "") {
+			t.Errorf("Match(%q): matched %v", test.path, ok)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		option := ""
+		if r.Documents {
+			option = "documents every " + c.Template.Every.String()
+		}
+		if c.Template.Existing {
+			option = "existing"
+		}
+		var totals []string
+		for _, total := range r.Totals {
+			totals = append(totals, total.String())
+		}
+		got := []string{c.RollUp, r.Shards(c), strings.Join(totals, ", "), option}
+		if d := cmp.Diff([]string{test.rollUp, test.shards, test.fields, test.option}, got); d != "" {
+			t.Errorf("Match(%q) (-want +got):\n%s", test.path, d)
+		}
+		if back, ok := c.Template.Counter(c.RollUp); !ok || back != c {
+			t.Errorf("Counter(%q) = %+v, %v; want the counter", c.RollUp, back, ok)
+		}
+		if _, ok := c.Template.Counter(c.RollUp + "/more/1"); ok {
+			t.Errorf("Counter matched a longer path")
+		}
+	}
+}
+
+func TestRefusedRoutes(t *testing.T) {
+	const base = "counters/{c}/shards/{s} -> rollups/{c} : count"
+	for _, test := range []struct {
+		name   string
+		routes string
+		want   string // part of the message
+	}{
+		{"nothing", " \n ; ", "no route given"},
+		{"no arrow", "counters/{c}/shards/{s}", "want <source pattern> -> "},
+		{"no fields", "counters/{c}/shards/{s} -> rollups/{c}", "want <source pattern> -> "},
+		{"unknown option", base + " : documents : more", "unknown option more; want documents, existing, or every"},
+		{"option twice", base + " : documents : every 1s : documents", "the option documents is given twice"},
+		{"empty option", base + " : ", "an option is missing; want documents"},
+		{"a text that no query takes", base + `, count() where x == "` + strings.Repeat("é", 750) + `" as n`, "this text has 1500 bytes; no query takes more than 1499"},
+		{"a text that is half a character", base + `, count() where x == "a\ud800" as n`, "this text is not valid UTF-8"},
+		{"a text that is no text", base + ", count() where x == \"a\xff\" as n", "this text is not valid UTF-8"},
+		{"option with a word too many", base + " : documents now", "want a colon or the route's end"},
+		{"every without a duration", base + " : every", "want a duration such as 10s"},
+		{"every of no duration", base + " : every day", "every day: want a duration of at least 1s"},
+		{"every too often", base + " : every 999ms", "every 999ms: want a duration of at least 1s"},
+		{"pattern of a collection", "counters/{c}/shards -> rollups/{c} : count", "names a collection"},
+		{"template of a collection", "counters/{c}/shards/{s} -> rollups/{c}/x : count", "names a collection"},
+		{"empty segment", "counters//shards/{s} -> rollups/x : count", "segment 2 is empty"},
+		{"reserved id", "counters/__c__/shards/{s} -> rollups/x : count", "reserves names"},
+		{"dot", "counters/./shards/{s} -> rollups/x : count", "does not allow"},
+		{"long id", "counters/" + strings.Repeat("x", 1501) + "/shards/{s} -> rollups/x : count", "longer than 1500 bytes"},
+		{"not UTF-8", "counters/\xff/shards/{s} -> rollups/x : count", "not valid UTF-8"},
+		{"part of a segment", "counters/c{c}/shards/{s} -> rollups/{c} : count", "one whole segment"},
+		{"many segments", "counters/{c=**}/shards/{s} -> rollups/{c} : count", "one whole segment"},
+		{"captured collection", "{all}/{c}/shards/{s} -> rollups/{all}/of/{c} : count", "only document ids"},
+		{"captured twice", "counters/{c}/of/{c}/shards/{s} -> rollups/{c} : count", "captures {c} twice"},
+		{"literal shard", "counters/{c}/shards/0 -> rollups/{c} : count", "must capture the document"},
+		{"the shard's capture used", "counters/{c}/shards/{s} -> rollups/{c}/of/{s} : count", "uses the last capture {s}"},
+		{"a capture not used", "a/{a}/b/{b}/shards/{s} -> rollups/{b} : count", "does not use {a}"},
+		{"an unknown capture", "counters/{c}/shards/{s} -> rollups/{x} : count", "uses {x}, which"},
+		{"tally", "counters/{c}/shards/{s} -> rollups/{c} : count, tally", `the total "tally" has the name of a field that Tally itself writes`},
+		{"field twice", "counters/{c}/shards/{s} -> rollups/{c} : count, count", `the total "count" is named twice`},
+		{"empty field", "counters/{c}/shards/{s} -> rollups/{c} : count, ", "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"},
+		{"empty name of a field", "counters/{c}/shards/{s} -> rollups/{c} : ``", "a field's name is empty"},
+		{"empty name", "counters/{c}/shards/{s} -> rollups/{c} : count() as ``", "a field's name is empty"},
+		{"empty segment in backticks", "counters/``/shards/{s} -> rollups/x : count", "segment 2 is empty"},
+		{"slash in a segment", "`counters/x`/{s} -> rollups/x : count", "holds a slash"},
+		{"braces in a literal", "`{counters}`/{s} -> rollups/x : count", "a literal segment has no braces"},
+		{"control character in a name", "counters/`a\tb`/shards/{s} -> rollups/x : count", "a name has no control characters"},
+		{"a path deeper than Firestore's", strings.Repeat("a/b/", 100) + "s/{s} -> rollups/x : count", "the path has 202 segments; Firestore's limit is 200"},
+		{"nested field in backticks", "counters/{c}/shards/{s} -> rollups/{c} : `stats.likes`", "without any of . `"},
+		{"nested field", "counters/{c}/shards/{s} -> rollups/{c} : stats.likes", "write stats.likes as likes"},
+		{"templates that may meet", base + "\nx/y/shards/{s} -> rollups/y : n", "could be one document; spell both alike, or give each roll-ups of its own"},
+		{"templates with one capture twice", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/{c} : m", "could be one document; spell both alike"},
+		{"templates of which one has a literal", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/x : m", "could be one document; spell both alike"},
+		{"one total of two routes", base + "\nx/{x}/shards/{s} -> rollups/{x} : n as count", `its total "count" and that of route "` + base + `" have one name in one roll-up`},
+		{"count() twice", "posts/{p}/likes/{u} -> totals/{p} : count()\nposts/{p}/comments/{c} -> totals/{p} : count()", `its total "count" and that of route`},
+		{"two names alike", "a/{a}/s/{s} -> r/{a} : x as n, y as n", `the total "n" is named twice`},
+		{"one template, every and live", base + " : every 10s\nx/{x}/shards/{s} -> rollups/{x} : n", `say the same "every" in both`},
+		{"one template, every of two lengths", base + " : every 10s\nx/{x}/shards/{s} -> rollups/{x} : n : every 11s", `say the same "every" in both`},
+		{"one template, existing and not", base + "\nx/{x}/shards/{s} -> rollups/{x} : n : existing", `say "existing" in both, or in neither`},
+		{"tally by as", "counters/{c}/shards/{s} -> rollups/{c} : count() as tally", `the total "tally" has the name of a field that Tally itself writes to the roll-up; name it otherwise with "as"`},
+		{"a name that is a path", base + " as a.b", "top-level field"},
+		{"a field with parentheses", "counters/{c}/shards/{s} -> rollups/{c} : `sum(count)`", "without any of"},
+		{"as nothing", "counters/{c}/shards/{s} -> rollups/{c} : count() as", "want a name"},
+		{"as nothing, behind a field", "counters/{c}/shards/{s} -> rollups/{c} : stars as", "want a name"},
+		{"nothing as a name", "counters/{c}/shards/{s} -> rollups/{c} : as likes", "as is a word of routes; as a name it stands in backticks: `as`"},
+		{"as two words", "counters/{c}/shards/{s} -> rollups/{c} : stars as all stars", "a name with a space or another odd character stands in backticks: `all stars`"},
+		{"AS", "counters/{c}/shards/{s} -> rollups/{c} : stars AS n", "did you mean as?"},
+		{"count() of read documents", "counters/{c}/shards/{s} -> rollups/{c} : count() : documents", "leave the option documents out"},
+		{"existing twice", base + " : existing : existing", "the option existing is given twice"},
+		{"num_shards of a counter", "counters/{c}/shards/{s} -> counters/{c} : count() as num_shards : existing", `the total "num_shards" has the name of a field by which the counter's own document counters/{c}`},
+		{"numShards of another's counter", base + "\nx/{x}/y/{y} -> counters/{x} : numShards : existing", `the total "numShards" has the name of a field by which the counter's own document`},
+		{"once_per_user of a counter", "counters/{c}/shards/{s} -> counters/{c} : once_per_user : existing", `the total "once_per_user" has the name`},
+		{"frozen of a counter", "counters/{c}/shards/{s} -> counters/{c} : frozen : existing", `the total "frozen" has the name`},
+		{"an ancestor of its own source", "posts/{p}/likes/{u} -> posts/{p} : count()", "is a document above the source posts/{p}/likes/{u}, and Tally would create and remove it; add the option existing"},
+		{"an ancestor two levels above", "a/{a}/b/x/c/{c} -> r/{a} : n\nb/{b}/s/{s} -> a/{b} : m", "the roll-up a/{b} is a document above the source a/{a}/b/x/c/{c}"},
+		{"an ancestor of many", "a/{a}/b/{b}/c/{c}/d/{d} -> r/{a}/of/{b}/in/{c} : n\nx/{x}/y/{y}/s/{s} -> a/{x}/b/{y} : m", "the roll-up a/{x}/b/{y} is a document above the source a/{a}/b/{b}/c/{c}/d/{d}"},
+		{"an existing document that is a source", "posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing\nposts/{p} -> stats/posts : count()", "matches the source posts/{p}; writing it would trigger another roll-up"},
+		{"template is a shard", "counters/{c}/shards/{s} -> counters/{c}/shards/total : count", "matches the source"},
+		{"template is another's shard", base + "\nx/{x}/shards/{s} -> counters/all/shards/{x} : n", "matches the source"},
+		{"captured collection of roll-ups", "counters/{c}/shards/{s} -> totals/of/{c}/total : count", "the roll-up path captures a collection's name, {c}"},
+		{"the audit's path is a shard", "rollup_audit/{s} -> rollups/audit : count", "which Tally writes itself"},
+		{"a claim's path is a shard", "rollup_claims/{s} -> rollups/audit : count", "which Tally writes itself"},
+		{"roll-up on a claim's path", "counters/{c}/shards/{s} -> rollup_claims/{c} : count", "where Tally keeps"},
+		{"roll-up on the audit's path", "counters/x/shards/{s} -> rollup_audit/cursor : count", "where Tally keeps"},
+		{"roll-up on the counter document", "counters/{c}/shards/{s} -> counters/{c} : count", "is a document above the source"},
+		{"roll-up on another's counter document", base + "\nx/{x}/shards/{s} -> counters/{x} : n", "is a document above the source counters/{c}/shards/{s}"},
+		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "spell both patterns alike"},
+		{"one source, every and live", base + "\ncounters/{x}/shards/{y} -> others/{x} : count : every 10s", `have one source; say the same "every" in both`},
+		{"one source and one roll-up", base + "\ncounters/{x}/shards/{y} -> rollups/{x} : n", "make one roll-up of one source; put all totals into one of them"},
+		{"one group twice", "o/{o} by a -> s/{a} : count() : existing\no/{p} by a -> s/{a} : n : existing", "make one roll-up of one source"},
+		{"a group that makes paths too long", "o/{o} by s -> a/{s}/b/{s}/c/{s}/d/{s}/e/{s} : count() : existing", "with a group of 1499 bytes this path has 7509; Firestore's limit is 6144"},
+		{"a document of its own group", "staff/{s} by boss -> staff/{boss} : count() as reports : existing", "matches the source"},
+		{"read documents with conditions", "s/{s} -> r/x : sum(n) where a == 1 as n : documents", "documents is for plain sums of all documents"},
+		{"read documents with a maximum", "s/{s} -> r/x : maximum(n) as n : documents", "documents is for plain sums of all documents"},
+		{"read documents of a group", "s/{s} by g -> r/{g} : n : documents : existing", "documents is for plain sums of all documents"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := route.Parse(test.routes)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}
+
+// "as" stands between spaces of any kind, and as a name in backticks.
+func TestAs(t *testing.T) {
+	for text, want := range map[string]route.Total{
+		"count()":                  {Aggregate: route.Count, Name: "count"},
+		"count":                    {Aggregate: route.Sum, Field: document.FieldOf("count"), Name: "count"},
+		"`as`":                     {Aggregate: route.Sum, Field: document.FieldOf("as"), Name: "as"},
+		"`a as b` as c":            {Aggregate: route.Sum, Field: document.FieldOf("a as b"), Name: "c"},
+		"`as` as `as`":             {Aggregate: route.Sum, Field: document.FieldOf("as"), Name: "as"},
+		"stars as `as`":            {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "as"},
+		"stars as AS":              {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "AS"},
+		"stars  as  n":             {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"stars\tas\tn":             {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"stars as\n\tn":            {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"count()\u00a0as\u00a0n":   {Aggregate: route.Count, Name: "n"},
+		" `the  rest`as\u2003n ":   {Aggregate: route.Sum, Field: document.FieldOf("the  rest"), Name: "n"},
+		"sum(stars) as n":          {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"sum( `the  rest` )as n":   {Aggregate: route.Sum, Field: document.FieldOf("the  rest"), Name: "n"},
+		"stars as stars":           {Aggregate: route.Sum, Field: document.FieldOf("stars"), Name: "stars"},
+		"größe as 大きさ":             {Aggregate: route.Sum, Field: document.FieldOf("größe"), Name: "大きさ"},
+		"count() as count, x as n": {Aggregate: route.Count, Name: "count"},
+		"`count` as n":             {Aggregate: route.Sum, Field: document.FieldOf("count"), Name: "n"},
+	} {
+		routes, err := route.Parse("s/{s} -> r/x : " + text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		} else if got := routes[0].Totals[0]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is taken for %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// Every problem is reported at once, each by its route.
+func TestAllProblemsAreReported(t *testing.T) {
+	_, err := route.Parse("a/{a}/s/{s} -> r/x : n\nb -> c : n\nc/{c}/s/{s} -> r/{c} : tally")
+	for _, want := range []string{"does not use {a}; ", "\n  a/{a}/s/{s} -> r/x : n\n    ^\n", "names a collection; ", "\n  b -> c : n\n  ^\n", "the name of a field that Tally itself writes", "\n  c/{c}/s/{s} -> r/{c} : tally\n"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want also %q", err, want)
+		}
+	}
+}
+
+// The hash is of what makes the totals, not of names of captures, order of fields or options.
+func TestHash(t *testing.T) {
+	hash := func(text string) string {
+		t.Helper()
+		routes, err := route.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return routes[0].Template.Hash()
+	}
+	base := hash("a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views")
+	for _, same := range []string{
+		"a/{x}/b/{y}/s/{z} -> r/{y}/of/{x} : likes, views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : views, likes : every 10s : documents",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : views as views, likes : existing",
+	} {
+		if hash(same) != base {
+			t.Errorf("%s: another hash", same)
+		}
+	}
+	seen := map[string]string{base: "the base"}
+	for _, other := range []string{
+		"a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : likes, views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views, x",
+		"a/{a}/b/{b}/t/{s} -> r/{b}/of/{a} : likes, views",
+		"a/{a}/b/x/s/{s} -> r/x/of/{a} : likes, views",
+		"a/{a}/b/{b}/s/{s} -> q/{b}/of/{a} : likes, views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views as seen",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, seen as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, count() as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, average(views) as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views where ok == true as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views where ok == false as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views where ok == true and kind == 1 as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views where ok == true and kind == 2 as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes as views, views as likes",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes\na/{a}/c/{b}/s/{s} -> r/{b}/of/{a} : views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes\na/{a}/c/{b}/s/{s} -> r/{a}/of/{b} : views",
+		"s/{s} by shop -> r/{shop} : likes, views : existing",
+		"s/{s} by home -> r/{home} : likes, views : existing",
+	} {
+		if text, ok := seen[hash(other)]; ok {
+			t.Errorf("%s has the hash of %s", other, text)
+		}
+		seen[hash(other)] = other
+	}
+}
+
+// Routes whose templates are equal but for the names of captures share one, whose hash is the same
+// in whatever order they come.
+func TestTemplate(t *testing.T) {
+	const likes, comments, other = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "posts/{p}/comments/{c} -> posts/{p} : count() as comments, words : existing",
+		"x/{x}/y/{y} -> posts/{x}/of/{x} : n"
+	parse := func(text ...string) route.Routes {
+		t.Helper()
+		routes, err := route.Parse(strings.Join(text, "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return routes
+	}
+	one, back := parse(likes, other, comments), parse(comments, likes)
+	if one[0].Template != one[2].Template || one[0].Template == one[1].Template || len(one.Templates()) != 2 || one[0].Template.Hash() != back[0].Template.Hash() ||
+		one[0].Template.Hash() == parse(likes)[0].Template.Hash() {
+		t.Errorf("%v are of the templates %v", one, one.Templates())
+	}
+	if got, want := one[0].Template.Totals(), []string{"comments", "likes", "words"}; !slices.Equal(got, want) {
+		t.Errorf("totals %v, want %v", got, want)
+	}
+	c, _ := one[0].Template.Counter("posts/7")
+	if got := one[0].Shards(c) + " " + one[2].Shards(c); got != "posts/7/likes posts/7/comments" {
+		t.Errorf("posts/7 has the sources %s", got)
+	}
+	for _, bad := range []string{"posts/7/of/8", "posts/7/of", "posts/7/by/7"} {
+		if c, ok := one[1].Template.Counter(bad); ok {
+			t.Errorf("%s is taken for %v", bad, c)
+		}
+	}
+}
+
+func TestRoutesAtTheEdge(t *testing.T) {
+	for name, test := range map[string]struct{ routes, want string }{
+		"earlier template is a later shard": {"x/{x}/shards/{s} -> counters/all/shards/{x} : n\ncounters/{c}/shards/{s} -> rollups/{c} : count", "matches the source"},
+		"a literal does not use a capture":  {"counters/{c}/shards/{s} -> rollups/c : count", "does not use {c}"},
+		"two dots":                          {"counters/../shards/{s} -> rollups/x : count", "does not allow"},
+		"half a capture":                    {"counters/{c/shards/{s} -> rollups/x : count", "one whole segment"},
+		"the other half":                    {"counters/c}/shards/{s} -> rollups/x : count", "one whole segment"},
+		"no capture's name":                 {"counters/{}/shards/{s} -> rollups/x : count", "one whole segment"},
+		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : `a/b`", "want a name without"},
+		"conflicts beside a parse error":    {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
+	} {
+		if _, err := route.Parse(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
+		}
+	}
+	for _, ok := range []string{
+		"counters/{c}/shards/{s} -> s/{c} : count",
+		"counters/" + strings.Repeat("x", 1500) + "/shards/{s} -> rollups/x : count",
+		"counters/__/shards/{s} -> rollups/___ : count",
+		"counters/{c}/shards/{s} -> rollups/{c} : count : documents",
+		"a/{a} -> r/all : count()",
+		"a/{a}/s/{s} -> r/{a} : `as` as of, `the as` as n, count() as m, count : existing : every 1m0s",
+		"a/`b; c -> d : e, \"f\"`/s/{`my s`} -> `r\\``/`by` : n",
+		"counters/{c}/shards/{s} -> counters/{c} : count : existing",
+	} {
+		r, err := route.Parse(ok)
+		if err != nil || r[0].String() != ok {
+			t.Errorf("%v, printed %v", err, r)
+		}
+	}
+	r, _ := route.Parse("a/{a}/s/{s} -> r/{a}/of/{a} : n")
+	for _, path := range []string{"r/1/of/2", "q/1/of/1", "r/1/by/1"} {
+		if c, ok := r[0].Template.Counter(path); ok {
+			t.Errorf("%s is taken for a roll-up of %v", path, c)
+		}
+	}
+}
+
+// One document may be in several counters: by routes of one pattern, which share a trigger.
+func TestRoutesOfOnePattern(t *testing.T) {
+	routes, err := route.Parse(`
+		orders/{order} by shop -> shops/{shop} : count() as orders : existing
+		orders/{o} by buyer.id -> users/{buyer.id} : count() as bought : existing
+		orders/{o} by seller -> users/{seller} : count() as sold : existing
+		orders/{o} -> totals/orders : count()
+		orders/{o} -> totals/amounts : count() as n, sum(amount) where kind == "x" and paid == true as paid`)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	before := map[string]any{"shop": "a", "buyer": map[string]any{"id": "ann"}, "seller": "bob", "note": "x", "kind": "x", "paid": true, "amount": int64(5)}
+	changed := func(field string, value any) map[string]any {
+		after := maps.Clone(before)
+		after[field] = value
+		return after
+	}
+	moved := changed("shop", "b")
+	moved["seller"] = "ann"
+	strange := map[string]any{"shop": int64(7), "buyer": "ann", "seller": "no/id", "kind": "x", "paid": true, "amount": int64(5)}
+
+	all := []string{"shops/a", "users/ann", "users/bob", "totals/orders", "totals/amounts"}
+	some := []string{"shops/a: unchanged", "users/ann: unchanged", "users/bob: unchanged", "totals/orders: unchanged", "totals/amounts"}
+	for _, test := range []struct {
+		name          string
+		before, after map[string]any
+		want          []string
+	}{
+		{"created", nil, before, all},
+		{"deleted", before, nil, all},
+		{"moved", before, moved, []string{"shops/a", "shops/b", "users/ann", "users/bob", "totals/orders: unchanged", "totals/amounts: unchanged"}},
+		{"unchanged", before, changed("note", "y"), []string{"shops/a: unchanged", "users/ann: unchanged", "users/bob: unchanged", "totals/orders: unchanged", "totals/amounts: unchanged"}},
+		{"another amount", before, changed("amount", int64(6)), some},
+		{"another by the first condition", before, changed("kind", "y"), some},
+		{"another by the second condition", before, changed("paid", false), some},
+		{"in no group", nil, strange, []string{"totals/orders", "totals/amounts"}},
+		{"in no group any more", before, strange, []string{"shops/a", "users/ann", "users/bob", "totals/orders: unchanged", "totals/amounts: unchanged"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			source, covered := routes.Source("orders/1")
+			if !covered {
+				t.Error("no route covers it")
+			}
+			var got []string
+			for _, c := range source.Concerned(written{"orders/1", test.before, test.after}) {
+				name := c.RollUp
+				if c.Unchanged {
+					name += ": unchanged"
+				}
+				got = append(got, name)
+			}
+			if d := cmp.Diff(test.want, got); d != "" {
+				t.Errorf("concerns (-want +got):\n%s", d)
+			}
+		})
+	}
+
+	if d := cmp.Diff([]document.Field{"shop", "buyer.id", "seller"}, routes.Groups("orders/1")); d != "" {
+		t.Errorf("fields of groups (-want +got):\n%s", d)
+	}
+	if _, covered := routes.Source("shops/a"); covered || routes.Groups("shops/a") != nil {
+		t.Error("a roll-up is covered")
+	}
+}
+
+// A written is a document at a path before and after a write; nil: there is none.
+type written struct {
+	path          string
+	before, after map[string]any
+}
+
+func (w written) Updated() bool { return w.before != nil && w.after != nil }
+
+func (w written) Changed(f document.Field) bool {
+	before, was := f.In(w.before)
+	after, is := f.In(w.after)
+	return was != is || !reflect.DeepEqual(before, after)
+}
+
+func (w written) Texts(f document.Field) (before, after string) {
+	value, _ := f.In(w.before)
+	before, _ = value.(string)
+	value, _ = f.In(w.after)
+	after, _ = value.(string)
+	return before, after
+}
+
+// A group is a document's id that Firestore can query.
+func TestGrouped(t *testing.T) {
+	routes, err := route.Parse("orders/{order} by shop -> shops/{shop}/totals/{shop} : count() : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for group, want := range map[string]string{
+		"7":                       "shops/7/totals/7",
+		"größe":                   "shops/größe/totals/größe",
+		" ":                       "shops/ /totals/ ",
+		"":                        "",
+		".":                       "",
+		"a/b":                     "",
+		"__a__":                   "",
+		"\xff":                    "",
+		strings.Repeat("x", 1500): "",
+		strings.Repeat("x", 1499): "shops/" + strings.Repeat("x", 1499) + "/totals/" + strings.Repeat("x", 1499),
+	} {
+		c, ok := routes[0].Grouped(group)
+		if ok != (want != "") || c.RollUp != want {
+			t.Errorf("%q: got %q, %v", group, c.RollUp, ok)
+		}
+		if ok && routes[0].Group(c) != group {
+			t.Errorf("%q: its counter is of the group %q", group, routes[0].Group(c))
+		}
+	}
+}

@@ -1,0 +1,446 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// Nodes hold what a route says, with the place in the text of each part.
+type (
+	routeNode struct {
+		pattern, template pathNode
+		by                fieldNode
+		totals            []totalNode
+		options           []optionNode
+	}
+
+	pathNode []segmentNode
+
+	segmentNode struct {
+		Segment
+		at int
+	}
+
+	// A fieldNode without names means that there is no field.
+	fieldNode struct {
+		names []string
+		at    int
+	}
+
+	totalNode struct {
+		function token // of kind end: the total is a bare field
+		field    fieldNode
+		where    []conditionNode
+		name     token // of kind end: there is no "as"
+		at       int
+	}
+
+	conditionNode struct {
+		field fieldNode
+		value token
+	}
+
+	optionNode struct{ name, duration token }
+)
+
+// A parser reads one route from tokens.
+type parser struct {
+	source
+	tokens []token // those that are left; the last is the route's end
+	bare   token   // the token that was just read, if it is a name without backticks
+}
+
+// These say what is wanted where something else stands.
+const (
+	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + Default
+	wantTotal   = "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"
+	wantOption  = "want documents, existing, or every and a duration such as 10s"
+	wantCapture = "a capture stands for one whole segment, as {counter}"
+)
+
+// route reads
+//
+//	pattern ["by" field] "->" template ":" total {"," total} {":" option}
+func (p *parser) route() (n routeNode, err error) {
+	n.pattern, err = p.path()
+	if err != nil {
+		return n, err
+	}
+	if p.accept("by") {
+		n.by, err = p.field("want the field by which documents belong to counters, as in orders/{order} by shop")
+		if err != nil {
+			return n, err
+		}
+	}
+
+	if !p.accept(arrow) {
+		return n, p.unexpected(wantRoute, arrow, "by")
+	}
+	n.template, err = p.path()
+	if err != nil {
+		return n, err
+	}
+
+	if !p.accept(":") {
+		return n, p.unexpected(wantRoute)
+	}
+	n.totals, err = list(p, ",", p.total)
+	if err != nil {
+		return n, err
+	}
+
+	for p.accept(":") {
+		option, err := p.option()
+		if err != nil {
+			return n, err
+		}
+		n.options = append(n.options, option)
+	}
+
+	if p.tokens[0].kind == end {
+		return n, nil
+	}
+	if n.options != nil {
+		return n, p.unended("want a colon or the route's end")
+	}
+	return n, p.unended("want a comma, a colon or the route's end", n.totals[len(n.totals)-1].next()...)
+}
+
+// list reads one or more elements with a separator between them.
+func list[T any](p *parser, separator string, element func() (T, error)) ([]T, error) {
+	var all []T
+	for {
+		e, err := element()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+
+		if !p.accept(separator) {
+			return all, nil
+		}
+	}
+}
+
+// unended says what is wanted where a route neither ends nor goes on as it may. One of the words
+// may have been meant. If the next token is the name of an option, the colon before it is missing.
+func (p *parser) unended(want string, words ...string) error {
+	t := p.tokens[0]
+	if t.kind == word && slices.Contains(options, t.text) {
+		return p.wrong("%s; an option stands behind a colon: \": %s\"", want, t.text)
+	}
+	return p.unexpected(want, words...)
+}
+
+// next returns the words that may come next in a total, after what was read of it.
+func (n totalNode) next() []string {
+	switch {
+	case n.name.kind != end:
+		return nil
+	case n.where != nil:
+		return []string{"and", "as"}
+	default:
+		return []string{"where", "as"}
+	}
+}
+
+// path reads
+//
+//	segment {"/" segment}
+func (p *parser) path() (pathNode, error) {
+	var path pathNode
+	for {
+		if p.sees("/") || p.sees(arrow) || p.sees(":") || p.tokens[0].kind == end {
+			return nil, p.wrong("segment %d is empty", len(path)+1)
+		}
+		segment, err := p.segment()
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, segment)
+
+		if !p.accept("/") {
+			break
+		}
+	}
+
+	if p.sees("{") || p.sees("}") {
+		return nil, p.wrong(wantCapture)
+	}
+	return path, nil
+}
+
+// segment reads
+//
+//	name | "{" name "}"
+func (p *parser) segment() (segmentNode, error) {
+	n := segmentNode{at: p.tokens[0].from}
+	n.Capture = p.accept("{")
+	want := "want a collection, a document's id or a capture such as {counter}"
+	if n.Capture {
+		want = wantCapture
+	}
+
+	name, err := p.segmentName(n.Capture, want)
+	if err != nil {
+		return n, err
+	}
+	n.Name = name
+	if n.Capture && strings.ContainsAny(p.tokens[0].text, "=*") {
+		return n, p.wrong(wantCapture)
+	}
+	if n.Capture && !p.accept("}") {
+		return n, p.unexpected(wantCapture)
+	}
+	return n, nil
+}
+
+// segmentName reads a literal segment, or the name of a capture, which may be a field's path.
+func (p *parser) segmentName(capture bool, want string) (string, error) {
+	if !capture {
+		t, err := p.name(want)
+		return t.text, err
+	}
+	f, err := p.field(want)
+	return strings.Join(f.names, "."), err
+}
+
+// total reads
+//
+//	aggregate ["where" condition {"and" condition}] ["as" name]
+func (p *parser) total() (n totalNode, err error) {
+	n.at = p.tokens[0].from
+	err = p.aggregate(&n)
+	if err != nil {
+		return n, err
+	}
+
+	if p.accept("where") {
+		n.where, err = list(p, "and", p.condition)
+		if err != nil {
+			return n, err
+		}
+	}
+
+	if p.accept("as") {
+		n.name, err = p.name("want a name")
+	}
+	return n, err
+}
+
+// aggregate reads
+//
+//	field | "count" "(" ")" | function "(" field ")"
+func (p *parser) aggregate(n *totalNode) (err error) {
+	if p.tokens[0].kind != word || !p.tokens[1].is("(") {
+		n.field, err = p.field(wantTotal)
+		return err
+	}
+
+	n.function = p.next()
+	name := n.function.text
+	p.next()
+	if name == string(Count) {
+		if !p.accept(")") {
+			return p.unexpected("count() is of documents, not of a field; want )")
+		}
+		return nil
+	}
+	if !slices.Contains(functions, Aggregate(name)) {
+		return p.mistake(n.function.from, "%s() is no total; %s%s", name, wantTotal, meantFunction(name))
+	}
+
+	n.field, err = p.field(fmt.Sprintf("want a field, as in %s(amount)", name))
+	if err == nil && !p.accept(")") {
+		err = p.unexpected("want )")
+	}
+	return err
+}
+
+// functions are the aggregates of a field.
+var functions = []Aggregate{Sum, Average, Maximum, Minimum, Latest, Earliest}
+
+// meantFunction asks whether another function was meant. The name may be misspelt, or a usual short
+// form.
+func meantFunction(name string) string {
+	short := map[string]Aggregate{"avg": Average, "mean": Average, "max": Maximum, "min": Minimum, "last": Latest, "newest": Latest, "first": Earliest, "oldest": Earliest, "total": Sum}
+	if long, ok := short[strings.ToLower(name)]; ok {
+		name = string(long)
+	}
+	spelt := []string{"count()"}
+	for _, f := range functions {
+		spelt = append(spelt, string(f)+"()")
+	}
+	return meant(name+"()", spelt...)
+}
+
+// condition reads
+//
+//	field "==" value
+func (p *parser) condition() (n conditionNode, err error) {
+	n.field, err = p.field("want a condition, as in approved == true")
+	if err != nil {
+		return n, err
+	}
+	if !p.accept(isEqual) {
+		return n, p.wrong("a condition is that a field equals a value; want ==")
+	}
+
+	value := p.tokens[0]
+	if value.kind == broken {
+		return n, p.wrong("%s", value.text)
+	}
+	if value.kind != inQuotes && (value.kind != word || !value.named()) {
+		return n, p.wrong(wantValue)
+	}
+	n.value = p.next()
+	return n, nil
+}
+
+const wantValue = `want a value as JSON has it: a text in quotes, a number, true, false or null`
+
+// field reads the path of a field: names with dots between them, and no spaces.
+func (p *parser) field(want string) (fieldNode, error) {
+	n := fieldNode{at: p.tokens[0].from}
+	var path string
+	for {
+		t, err := p.name(want)
+		if err != nil {
+			return n, err
+		}
+
+		part := t.text
+		if t.kind == backticked {
+			part = string(document.FieldOf(t.text))
+		}
+		if path != "" && !strings.HasSuffix(path, ".") && !strings.HasPrefix(part, ".") {
+			return n, p.mistake(t.from, "a dot is missing between the names of a field's path, as in customer.id")
+		}
+		path += part
+
+		next := p.tokens[0]
+		goesOn := next.from == t.to && (next.kind == word || next.kind == backticked) && next.named()
+		if !goesOn {
+			n.names = document.Field(path).Names()
+			return n, nil
+		}
+	}
+}
+
+// options are the names of the options.
+var options = []string{"documents", "existing", "every"}
+
+// option reads
+//
+//	"documents" | "existing" | "every" duration
+func (p *parser) option() (n optionNode, err error) {
+	if p.tokens[0].kind != word {
+		return n, p.unexpected("an option is missing; " + wantOption)
+	}
+	n.name = p.next()
+	switch n.name.text {
+	case "documents", "existing":
+		return n, nil
+
+	case "every":
+		if p.tokens[0].kind != word {
+			return n, p.unexpected("want a duration such as 10s or 5m")
+		}
+		n.duration = p.next()
+		return n, nil
+	}
+	return n, p.mistake(n.name.from, "unknown option %s; %s%s", n.name.text, wantOption, meant(n.name.text, options...))
+}
+
+// name reads a name. If there is none, its error says what is wanted.
+func (p *parser) name(want string) (token, error) {
+	t := p.tokens[0]
+	if t.kind == word && slices.Contains(reserved, t.text) {
+		return t, p.wrong("%s is a word of routes; as a name it stands in backticks: %s", t.text, Quote(t.text))
+	}
+	if t.kind != word && t.kind != backticked {
+		return t, p.unexpected(want)
+	}
+	if strings.ContainsFunc(t.text, unicode.IsControl) {
+		return t, p.wrong("a name has no control characters")
+	}
+	p.next()
+	if t.kind == word {
+		p.bare = t
+	}
+	return t, nil
+}
+
+// sees reports whether the next token is the symbol or the bare word text.
+func (p *parser) sees(text string) bool { return p.tokens[0].is(text) }
+
+// accept reads the next token if it is the symbol or the bare word text, and reports whether it is.
+// It stands in conditions, so that a function reads like the grammar above it.
+func (p *parser) accept(text string) bool {
+	if !p.sees(text) {
+		return false
+	}
+	p.next()
+	return true
+}
+
+// next reads the next token, which must not be the end of the route.
+func (p *parser) next() token {
+	t := p.tokens[0]
+	p.tokens, p.bare = p.tokens[1:], token{}
+	return t
+}
+
+// wrong returns an error that says what is wrong with the next token.
+func (p *parser) wrong(format string, args ...any) error {
+	return p.mistake(p.tokens[0].from, format, args...)
+}
+
+// unexpected says what is wanted in place of the next token. One of the words may have been meant.
+func (p *parser) unexpected(want string, words ...string) error {
+	t := p.tokens[0]
+	if t.kind == broken {
+		return p.wrong("%s", t.text)
+	}
+	if t.continues {
+		return p.wrong("%s; the line is indented, so it continues the route above", want)
+	}
+	if t.kind != word && t.kind != odd {
+		return p.wrong("%s", want)
+	}
+
+	did := meant(t.text, words...)
+	if did != "" {
+		return p.wrong("%s%s", want, did)
+	}
+	if t.text[0] == '#' {
+		return p.wrong("%s; a comment stands on a line of its own", want)
+	}
+	if t.kind == odd || p.bare.kind == word && t.named() {
+		return p.wrong("%s; a name with a space or another odd character stands in backticks%s", want, p.inBackticks())
+	}
+	return p.wrong("%s", want)
+}
+
+// inBackticks returns ": " and the name that should stand in backticks. The next token is a part of
+// that name. If the name is long or does not print, it returns nothing.
+func (p *parser) inBackticks() string {
+	const longest = 100 // bytes
+	from, to := p.tokens[0].from, 0
+	if p.bare.kind == word {
+		from = p.bare.from
+	}
+	for i := 0; p.tokens[i].named(); i++ {
+		to = p.tokens[i].to
+	}
+
+	name := string(p.source[from:to])
+	if len(name) > longest || name != visible(name) {
+		return ""
+	}
+	return ": " + Quote(name)
+}

@@ -1,0 +1,92 @@
+package route
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Template says where roll-ups are. Each roll-up has the totals of all of the template's routes,
+// summed in one snapshot and written in one write. A Template is immutable.
+type Template struct {
+	Routes []*Route // the routes that name it, in their order
+
+	// Every is how often the schedule rolls the counters up. Zero: events have them rolled up,
+	// live.
+	Every time.Duration
+
+	// Existing says that the documents are the app's own. Tally updates the totals in those that
+	// exist, and never creates or removes one.
+	Existing bool
+
+	segments Path     // as the first route spells it
+	spelt    string   // the segments without the names of their captures
+	names    []string // of the totals, sorted
+	hash     string
+}
+
+// A Counter is one counter of a database: a roll-up document, and the documents that are summed for
+// it. Counters can be compared with ==.
+type Counter struct {
+	Template *Template
+	RollUp   string // path of the roll-up document below the database's root, such as "rollups/likes"
+}
+
+// Hash returns a text that differs between templates that make different totals. It is a hash of
+// the sources, the roll-up path and the totals. The options and the names of the captures make no
+// difference.
+func (t *Template) Hash() string { return t.hash }
+
+// Scheduled reports whether the routes say "every", so that the schedule keeps the roll-ups. Events
+// keep all others.
+func (t *Template) Scheduled() bool { return t.Every > 0 }
+
+// Segments returns the segments of the roll-ups' paths.
+func (t *Template) Segments() Path { return slices.Clone(t.segments) }
+
+// Totals returns the names of the totals, sorted.
+func (t *Template) Totals() []string { return slices.Clone(t.names) }
+
+// String returns the path of the roll-ups, with captures in braces.
+func (t *Template) String() string { return t.segments.String() }
+
+// Counter returns the counter whose roll-up document is at path (below the database's root), if the
+// template gives it.
+func (t *Template) Counter(path string) (Counter, bool) {
+	same, ok := t.segments.translate(path, t.segments)
+	return Counter{Template: t, RollUp: path}, ok && same == path // if a capture comes twice, both ids must be the same
+}
+
+// seal computes the names of the totals and the hash, which follow from the routes.
+func (t *Template) seal() {
+	var sources []string
+	for _, r := range t.Routes {
+		for _, total := range r.Totals {
+			sources = append(sources, fmt.Sprintf("%s %q %s\n", spell(r.pattern, r.template), r.By, total.identity()))
+			t.names = append(t.names, total.Name)
+		}
+	}
+
+	slices.Sort(sources)
+	slices.Sort(t.names)
+
+	sum := sha256.Sum256([]byte(t.spelt + "\n" + strings.Join(sources, "")))
+	t.hash = hex.EncodeToString(sum[:8])
+}
+
+// spell returns the text of segments in which each capture is named by its position in a template.
+// The last capture of a pattern is not in the template. It is named -1.
+func spell(segments, template Path) string {
+	var b strings.Builder
+	for _, s := range segments {
+		if s.Capture {
+			fmt.Fprintf(&b, "/{%d}", slices.Index(template, s))
+		} else {
+			fmt.Fprintf(&b, "/%q", s.Name)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,123 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// An Aggregate is a way to make one total of the values of many documents. The names are those of
+// Firestore's aggregations, and of what apps ask for beside them.
+type Aggregate string
+
+// The aggregates. Each but Count sees only values of its kind, which are finite numbers or
+// timestamps. Without such values Sum is 0, and without documents Count is 0. The others are null
+// then.
+const (
+	Sum      Aggregate = "sum"
+	Count    Aggregate = "count"    // of documents, not of values
+	Average  Aggregate = "average"  // the sum divided by how many numbers there are, as a double
+	Maximum  Aggregate = "maximum"  // of numbers; an integer stays an integer
+	Minimum  Aggregate = "minimum"  // likewise
+	Latest   Aggregate = "latest"   // of timestamps
+	Earliest Aggregate = "earliest" // of timestamps
+)
+
+// A Total is one value that a route keeps.
+type Total struct {
+	Aggregate Aggregate
+	Field     document.Field // the field whose values are aggregated; "" for Count
+	Where     []Condition    // the conditions that the documents meet, sorted by their fields; each field comes once
+	Name      string         // the name of the total in the roll-up
+}
+
+// countName is the name of a count() without "as".
+const countName = "count"
+
+// All reports whether the total counts all documents.
+func (t Total) All() bool { return t.Aggregate == Count && len(t.Where) == 0 }
+
+// String returns the total as a route spells it.
+func (t Total) String() string {
+	if t.unnamed() {
+		return t.aggregated()
+	}
+	return t.aggregated() + " as " + Quote(t.Name)
+}
+
+// aggregated returns the total as a route spells it, without its name.
+func (t Total) aggregated() string {
+	spelt := string(t.Aggregate) + "(" + quoteField(t.Field) + ")"
+	if t.Aggregate == Sum && len(t.Where) == 0 {
+		spelt = quoteField(t.Field)
+	}
+	if len(t.Where) > 0 {
+		spelt += " where " + join(t.Where, " and ")
+	}
+	return spelt
+}
+
+// identity returns a text that tells the total apart from other totals of the same documents.
+func (t Total) identity() string {
+	return fmt.Sprintf("%s(%q) where %s as %q", t.Aggregate, t.Field, join(t.Where, " and "), t.Name)
+}
+
+// unnamed reports whether the route can spell the total without "as", because it would have the
+// same name.
+func (t Total) unnamed() bool {
+	if t.All() {
+		return t.Name == countName
+	}
+	return t.Aggregate == Sum && len(t.Where) == 0 && t.Field == document.FieldOf(t.Name)
+}
+
+// best reports whether one document decides the total: the first in the order of the field.
+func (a Aggregate) best() bool {
+	return slices.Contains([]Aggregate{Maximum, Minimum, Latest, Earliest}, a)
+}
+
+// Descending reports whether the greatest values come first in that order.
+func (a Aggregate) Descending() bool { return a == Maximum || a == Latest }
+
+// OfTimes reports whether the aggregate is of timestamps.
+func (a Aggregate) OfTimes() bool { return a == Latest || a == Earliest }
+
+// A Query is a query for the documents of a route. It answers one or more totals.
+type Query struct {
+	Field document.Field // the field that is aggregated; "": the documents are counted
+	Where []Condition    // the conditions of the totals; a route with By adds that of the group
+
+	// Best is Maximum, Minimum, Latest or Earliest if the query finds the one document that decides
+	// such a total. It is "" if the query is an aggregation, for Sum, Average and Count.
+	Best Aggregate
+
+	Totals []Total // the totals that it answers
+}
+
+// queries returns the queries that answer the totals, in their order. Totals with the same field
+// and the same conditions share a query. Each kind of Best has queries of its own.
+func queries(totals []Total) []Query {
+	var all []Query
+	for _, t := range totals {
+		q := Query{Field: t.Field, Where: t.Where}
+		if t.Aggregate.best() {
+			q.Best = t.Aggregate
+		}
+		same := func(other Query) bool {
+			return other.Field == q.Field && other.Best == q.Best && slices.Equal(other.Where, q.Where)
+		}
+		i := slices.IndexFunc(all, same)
+		if i < 0 {
+			i, all = len(all), append(all, q)
+		}
+		all[i].Totals = append(all[i].Totals, t)
+	}
+	return all
+}
+
+// sortConditions sorts conditions by their fields.
+func sortConditions(conditions []Condition) {
+	slices.SortFunc(conditions, func(a, b Condition) int { return strings.Compare(string(a.Field), string(b.Field)) })
+}
