@@ -343,6 +343,9 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 			write("orders/2", order("c", 1))
 			out.await("orders/2 belongs to shops/c, and there is no such document: its totals come once the app has created it\n")
 			out.readDashboard(func(read string) bool { return strings.Contains(read, `<dd id="events">`+test.events+"<") })
+
+			write("orders/3", map[string]any{"shop": client.Doc("shops/a"), "customer": map[string]any{"id": "ann"}})
+			out.await("orders/3 belongs to no counter of orders/{order} by shop -> shops/{shop} : count() as orders, amount as revenue : existing: its shop is a reference, not a string: let it hold the document's id\n")
 			out.interrupt()
 		})
 	}
