@@ -100,7 +100,7 @@ initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
 // to it. The counter's ids are the names of the route's captures. It returns "" if no route has
 // shards.
 func addOne(routes route.Routes, database string) string {
-	i := slices.IndexFunc(routes, hasShards)
+	i := slices.IndexFunc(routes, (*route.Route).HasShards)
 	if i < 0 {
 		return ""
 	}

@@ -76,8 +76,8 @@ func (a *answers) ask(ctx context.Context, q questions, said func(flag string) b
 	return err
 }
 
-// write writes tally.yaml. If the folder belongs to no Firebase project, it also writes a firebase.json
-// and the security rules that this names. It returns the names of what it wrote.
+// write writes tally.yaml. If the folder belongs to no Firebase project, it also writes a
+// firebase.json and the security rules that this names. It returns the names of what it wrote.
 func (a *answers) write() (wrote []string, err error) {
 	if a.alertEmail != "" {
 		err := appfolder.CheckEmail(a.alertEmail)
@@ -222,7 +222,7 @@ func (q questions) routes(ctx context.Context) (routes string, writers map[strin
 
 // writer asks who writes the documents of a route, for their security rules.
 func (q questions) writer(ctx context.Context, r *route.Route) (string, error) {
-	if hasShards(r) || slices.ContainsFunc(r.Totals, isOfVotes) {
+	if r.HasShards() || slices.ContainsFunc(r.Totals, route.Total.OfVotes) {
 		return byOwner, nil // their own rules are known
 	}
 	fmt.Fprintf(q.out, `Who writes %s?

@@ -38,9 +38,10 @@ const (
 // rulesHead begins the rules that tally init writes.
 const rulesHead = `rules_version = '2';
 
-// Who may write what is counted, and read the totals. They do not bind servers and Tally's functions.
-// To change: https://github.com/firestore-tally/tally/blob/main/docs/recipes.md has rules for likes,
-// orders, ratings and more. firebase deploy puts these in place of the rules that your project has.
+// Who may write what is counted, and read the totals. They do not bind servers and Tally's
+// functions. To change: https://github.com/firestore-tally/tally/blob/main/docs/recipes.md has
+// rules for likes, orders, ratings and more. firebase deploy puts these in place of the rules that
+// your project has.
 `
 
 // rulesFor returns security rules for the routes: Tally's own, with a block for each route that is
@@ -108,9 +109,9 @@ func sourceBlock(r *route.Route, writer string) string {
 	}
 	own := " && request.auth.uid == " + id
 	fields := r.Fields()
-	isVote := slices.ContainsFunc(r.Totals, isOfVotes)
+	isVote := slices.ContainsFunc(r.Totals, route.Total.OfVotes)
 	switch {
-	case hasShards(r) && len(fields) == 1 && fields[0].Simple():
+	case r.HasShards() && len(fields) == 1 && fields[0].Simple():
 		field := quoted(string(fields[0]))
 		return block(path,
 			"allow get: if true;",
@@ -118,7 +119,7 @@ func sourceBlock(r *route.Route, writer string) string {
 			"// 10 is the number of shards.",
 			"allow create, update: if mayWrite()"+ids+" && holdsOnly(["+field+"])",
 			"  && isShard("+id+", 10) && adds("+field+");")
-	case hasShards(r):
+	case r.HasShards():
 		return "    // To write: the rules of its shards, each for one of their fields.\n"
 	case isVote:
 		return block(path,
