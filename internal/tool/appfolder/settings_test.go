@@ -18,7 +18,7 @@ func TestMistakenValues(t *testing.T) {
 		{"env:\n  TALLY_${x}: 1", "t.yaml:2:3: env.TALLY_${x}: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
 		{"dev:\n  firestore: 8080", "t.yaml:2:3: dev.firestore: there is no such port: want one of firestore_port, functions_port, dashboard_port"},
 		{"dev:\n  dashboard_port: 65536", "t.yaml:2:3: dev.dashboard_port: 65536: want a port up to 65535, or 0 for any that is free"},
-		{"dev:\n  dashboard_port: high", "t.yaml:2:13: dev.dashboard_port: want a whole number"},
+		{"dev:\n  dashboard_port: high", "t.yaml:2:19: dev.dashboard_port: want a whole number"},
 		{"env:\n  TALLY_USAGE_FILE: /home/me/.profile", "t.yaml:2:3: env.TALLY_USAGE_FILE: tally dev names that file itself: take the line out"},
 		{"env:\n  TALLY_LOG_LEVEL: \"a\\0b\"", "t.yaml:2:3: env.TALLY_LOG_LEVEL: \"a\\x00b\" holds a control character: take it out"},
 		{"routes: \"a\\0b\"", "t.yaml:1:1: routes: \"a\\x00b\" holds a control character: take it out"},
