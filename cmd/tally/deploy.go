@@ -290,8 +290,8 @@ func (d *deployment) plan(ctx context.Context, described *deploy.Description, fl
 	return plan, err
 }
 
-// prepareUpload returns in words which source the plan uploads; "" if it uploads none. If that would
-// replace a newer one, the plan gets a note that says so.
+// prepareUpload returns in words which source the plan uploads; "" if it uploads none. If that
+// would replace a newer one, the plan gets a note that says so.
 func (d *deployment) prepareUpload(plan *deploy.Plan, upload *deploy.Upload) (source string) {
 	if !plan.Uploads() {
 		return ""

@@ -26,6 +26,7 @@ import (
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"google.golang.org/genproto/googleapis/cloud/location"
@@ -56,8 +57,9 @@ var update = flag.Bool("update", false, "write testdata/deploy anew")
 //   - "signed out": from then on there are no credentials;
 //   - "rules of RELEASE", and holds the rules that are in force for a database;
 //   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do
-//     not answer, from then on; or "lacking API LOCATION…", those that an API does not have; or "cpus N", the quota of Cloud Run, or "builds N", how often a new
-//     index is looked at before it is ready;
+//     not answer, from then on; or "lacking API LOCATION…", those that an API does not have; or
+//     "cpus N", the quota of Cloud Run, or "builds N", how often a new index is looked at before it
+//     is ready;
 //   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build
 //     FUNCTION TIMES" is of builds.
 func TestDeploy(t *testing.T) {
@@ -294,35 +296,45 @@ func (p *player) fail(words []string, text string) {
 	}
 }
 
-// A new project's plan needs no credentials, and no other program.
+// The plan and the manifest of a new project need no credentials, and no other program.
 func TestDeployNew(t *testing.T) {
-	folder := abs(t, "testdata/deploy")
-	for name, args := range map[string][]string{
-		"new.txt":  {"--dry-run"},
-		"new.yaml": {"--manifest"},
-	} {
-		file := filepath.Join(folder, name)
-		clone := leastClone(t)
-		write(t, "tally.yaml", []byte("env: {OTEL_EXPORTER_OTLP_HEADERS: s3cret}\nalert_email: me@example.com"))
+	file := abs(t, "testdata/deploy/new.txt")
+	clone := leastClone(t)
+	write(t, "tally.yaml", []byte("env: {OTEL_EXPORTER_OTLP_HEADERS: s3cret}\nalert_email: me@example.com"))
+	t.Setenv("PATH", "")
+	call := func(flag string) string {
+		t.Helper()
 		var out strings.Builder
-		t.Setenv("PATH", "")
-		args = append([]string{"deploy", "--new", "--location", "nam5", "--project", "my-project", "--source", clone}, args...)
+		args := []string{"deploy", "--new", "--location", "nam5", "--project", "my-project", "--source", clone, flag}
 		if status := run(t.Context(), args, &out, &out); status != 0 {
-			t.Fatalf("exit status %d: %s", status, &out)
+			t.Fatalf("%s: exit status %d: %s", flag, status, &out)
 		}
-		printed := strings.ReplaceAll(out.String(), clone, "CLONE")
-		if *update {
-			write(t, file, []byte(printed))
+		if strings.Contains(out.String(), "s3cret") {
+			t.Errorf("%s prints a secret", flag)
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), printed); d != "" {
-			t.Errorf("%s (-want +got):\n%s", file, d)
-		}
-		if strings.Contains(printed, "s3cret") {
-			t.Errorf("%s has a secret", file)
+		return strings.ReplaceAll(out.String(), clone, "CLONE")
+	}
+
+	plan := call("--dry-run")
+	if *update {
+		write(t, file, []byte(plan))
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), plan); d != "" {
+		t.Errorf("new.txt (-want +got):\n%s", d)
+	}
+
+	manifest := call("--manifest")
+	var resources []struct{ Kind, Name string }
+	if err := yaml.Unmarshal([]byte(manifest), &resources); err != nil || len(resources) < 50 {
+		t.Errorf("%d resources, %v", len(resources), err)
+	}
+	for _, want := range []string{"# An instance can absorb an event only into one that it holds itself.\n      maxInstanceRequestConcurrency: 1000\n", `uri: "${function projects/my-project/locations/us-central1/functions/tally-on-schedule serviceConfig.uri}"`} {
+		if !strings.Contains(manifest, want) {
+			t.Errorf("the manifest lacks %q:\n%s", want, manifest)
 		}
 	}
 }

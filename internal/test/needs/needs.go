@@ -41,7 +41,6 @@ func Missing(ctx context.Context, find Emulator, all bool) string {
 	tests := absent(
 		tool{"Java 21", "openjdk-21-jdk-headless", "openjdk@21", "https://adoptium.net; set JAVA_HOME if it is not on PATH", java},
 		tool{"Firestore emulator", "", "", "go run ./cmd/tally demo downloads it, once", jar},
-		tool{"Google Cloud CLI", "", "", "https://cloud.google.com/sdk/docs/install, with gcloud components install alpha beta", gcloud(ctx)},
 	)
 	more := absent(
 		tool{"Pub/Sub emulator", "", "", "gcloud components install pubsub-emulator, or Google's package google-cloud-cli-pubsub-emulator", pubsub(ctx)},
@@ -109,19 +108,6 @@ func install(b *strings.Builder, system, command string, tools []tool, packageOf
 	if len(packages) > 0 {
 		fmt.Fprintf(b, "  %-22s%s %s\n", system, command, strings.Join(packages, " "))
 	}
-}
-
-// gcloud returns an error unless the Google Cloud CLI runs and has the components whose commands
-// tally deploy uses.
-func gcloud(ctx context.Context) error {
-	out, err := output(ctx, "gcloud", "version", "--format=value(alpha,beta)")
-	if err != nil {
-		return err
-	}
-	if len(strings.Fields(out)) < 2 {
-		return errors.New("gcloud lacks its components alpha and beta")
-	}
-	return nil
 }
 
 // pubsub returns an error unless the Google Cloud CLI has its Pub/Sub emulator, which .ci/nightly

@@ -128,8 +128,8 @@ func (p *Plan) hold(d *Description, have *State, wait bool) {
 	p.Steps = append(begin, rest...)
 }
 
-// ReadIndexes reads the indexes of the databases once more, and the progress of those that are being
-// built.
+// ReadIndexes reads the indexes of the databases once more, and the progress of those that are
+// being built.
 func (s *State) ReadIndexes(ctx context.Context, databases []Database) error {
 	s.mu.Lock()
 	delete(s.have, Index)

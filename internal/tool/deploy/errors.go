@@ -176,8 +176,8 @@ const (
 	perimeter   = "A perimeter of VPC Service Controls keeps this call out, and a role does not help: ask your organization's administrators, who find the reason by the identifier above."
 )
 
-// noCredentials matches the messages that there are no credentials, or that they are too old. Google
-// says invalid_rapt if an organization wants people to sign in once more.
+// noCredentials matches the messages that there are no credentials, or that they are too old.
+// Google says invalid_rapt if an organization wants people to sign in once more.
 var noCredentials = regexp.MustCompile(`default credentials|invalid_rapt|invalid_grant|cannot fetch token|[Rr]eauthentication`)
 
 // signedOut reports whether a call failed because of its credentials.

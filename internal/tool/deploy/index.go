@@ -94,8 +94,8 @@ func indexFieldsOf(x route.Index) []IndexFieldConfig {
 	return all
 }
 
-// indexLabel returns an index as people tell it from others, such as "orders (shop ASC, amount DESC)
-// in (default)".
+// indexLabel returns an index as people tell it from others, such as "orders (shop ASC, amount
+// DESC) in (default)".
 func indexLabel(name string, fields any) string {
 	data, _ := fields.([]any)
 	of, _ := indexFields(data)

@@ -95,8 +95,8 @@ func (r *Resource) shown() Object {
 	return body
 }
 
-// access adds the step that gives the roles on a resource that are missing. It takes away roles that
-// are given to everybody, and wanted roles that are given on another condition.
+// access adds the step that gives the roles on a resource that are missing. It takes away roles
+// that are given to everybody, and wanted roles that are given on another condition.
 func (p *Plan) access(r *Resource, have *State) {
 	if len(r.Grants) == 0 {
 		return
@@ -136,8 +136,8 @@ func taken(g Grant) string {
 	return fmt.Sprintf("%s from %s (condition: %s)", g.Role, short(g.Member), orNone(g.If))
 }
 
-// whyAnew returns why the resource that the project has must be deleted and made once more, although
-// its settings may be right; nil if it may stay.
+// whyAnew returns why the resource that the project has must be deleted and made once more,
+// although its settings may be right; nil if it may stay.
 func (d *Description) whyAnew(r *Resource, h Object, have *State) (reasons []string) {
 	switch {
 	case h == nil:

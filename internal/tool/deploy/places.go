@@ -158,9 +158,9 @@ func (s *State) lacks(k *Kind, location string) bool {
 }
 
 // checkRegion refuses a region that Cloud Functions or Cloud Scheduler does not have, and a
-// database in a region that Eventarc does not have. While an API is not enabled, its regions are not
-// known; then lookAtRegions has the plan ask.
-// Eventarc is not asked for multi-regions: nobody has seen how its list names them.
+// database in a region that Eventarc does not have. While an API is not enabled, its regions are
+// not known; then lookAtRegions has the plan ask. Eventarc is not asked for multi-regions: nobody
+// has seen how its list names them.
 func (d *Description) checkRegion(have *State) error {
 	for _, database := range d.Databases {
 		live := len(d.Config.Routes.Live()) > 0 && !billing.MultiRegion(database.Location)
@@ -191,9 +191,9 @@ func (d *Description) checkRegion(have *State) error {
 	return fmt.Errorf("%s has no %s; write another region into tally.yaml, of %s:\n  region: %s", d.region(), lacking, strings.Join(near, ", "), near[0])
 }
 
-// lookAtRegions adds a step that asks Cloud Functions, Eventarc and Cloud Scheduler whether they are
-// where the plan needs them, if this is not known because their APIs are not enabled yet. The step
-// comes right after the APIs: before anything is created.
+// lookAtRegions adds a step that asks Cloud Functions, Eventarc and Cloud Scheduler whether they
+// are where the plan needs them, if this is not known because their APIs are not enabled yet. The
+// step comes right after the APIs: before anything is created.
 func (p *Plan) lookAtRegions(d *Description, have *State) {
 	asked := func(k *Kind) bool { return !p.creates(k) || len(have.regions[k]) > 0 }
 	if asked(Function) && asked(Trigger) && asked(Job) {
