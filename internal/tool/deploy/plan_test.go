@@ -1,11 +1,13 @@
 package deploy
 
 import (
+	"fmt"
 	"path"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
@@ -139,13 +141,13 @@ func TestOrder(t *testing.T) {
 	for _, s := range p.Steps {
 		switch {
 		case s.Does == Pause:
-			got = append(got, s.Title)
+			got = append(got, fmt.Sprint("wait ", time.Duration(s.wait.(pause))))
 		case s.Of == Function, s.Of == Trigger, s.Of == Job:
 			got = append(got, string(s.Does)+" "+path.Base(s.Name))
 		}
 	}
 	want := []string{
-		"delete tally-old-1a2b3c", "wait 10 minutes, until events that failed have been delivered again",
+		"delete tally-old-1a2b3c", "wait 10m0s",
 		"update tally-on-write", "create tally-on-schedule",
 		"delete tally-counters-shards-78fea5", "create tally-counters-shards-78fea5", "create tally-orders-964b9b",
 		"create tally-orders-counters-shards-188118", "create tally-orders-orders-152d65",
