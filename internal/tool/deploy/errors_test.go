@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -19,8 +18,6 @@ import (
 // refusal is how an API refuses over REST.
 func refusal(code int, state, text string, details ...string) error {
 	body := fmt.Sprintf(`{"error": {"code": %d, "status": %q, "message": %q, "details": [%s]}}`, code, state, text, strings.Join(details, ","))
-	response := &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: http.NoBody}
-	_ = response
 	e := &googleapi.Error{Code: code, Message: text, Body: body}
 	parsed, ok := apierror.FromError(e)
 	if ok {

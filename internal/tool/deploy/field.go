@@ -121,8 +121,3 @@ func (s *State) readField(ctx context.Context, name string) {
 	s.add(Field, nil, f)
 	s.add(TTL, nil, f)
 }
-
-// Exempt reports whether a field that was read has no index of its own.
-func (o Object) Exempt() bool {
-	return o != nil && o.at([]string{"indexConfig", "indexes", "0"}) == nil
-}

@@ -31,7 +31,8 @@ func unmarked(k *Kind, o Object) bool {
 	case Dashboard:
 		return dashboardKey(o) == "Tally"
 	case Metric:
-		return strings.Contains(monitoringText, `/metrics/`+path.Base(o.name())+`"`)
+		name := path.Base(o.name())
+		return strings.Contains(monitoringText, `"metric" (list . "`+name+`"`) || strings.Contains(monitoringText, `/metrics/`+name+`"`)
 	}
 	return false
 }

@@ -228,6 +228,8 @@ func (m *manifest) write() (string, error) {
 		"account":    func(id string) string { return toJSON("serviceAccount:" + email(m.Project, id)) },
 		"agent":      func(api string) string { return toJSON("serviceAccount:" + serviceAgent(api, m.Number)) },
 		"ref":        func(noun, name, field string) string { return toJSON(ref{noun, name, field}.String()) },
+		"list":       func(elements ...any) []any { return elements },
+		"words":      func(name string) string { return strings.ReplaceAll(name, "-", " ") },
 		"logged":     logged,
 		"increased":  increased,
 		"pushed":     pushed,

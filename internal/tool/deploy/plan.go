@@ -43,10 +43,6 @@ func (p *Plan) Uploads() bool {
 	})
 }
 
-// Prepend inserts the steps of a plan that is to be done first. Only the steps that enable APIs
-// stay before it.
-func (p *Plan) Prepend(first Plan) { p.afterAPIs(first.Steps...) }
-
 // afterAPIs inserts steps behind those that enable APIs, which everything else needs.
 func (p *Plan) afterAPIs(steps ...Step) {
 	behind := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Of != API })

@@ -219,7 +219,7 @@ func (r *Resource) update(have Object, changes []Change) request {
 	address := k.address(r.at(have))
 	if k.whole || k.put {
 		body, _ := merged(nil, have, r.Want).(Object)
-		asObject(body["template"]).drop("revision") // Cloud Run makes a new one
+		delete(asObject(body["template"]), "revision") // Cloud Run makes a new one
 		verb := "PATCH"
 		if k.put {
 			verb = "PUT"
@@ -282,6 +282,3 @@ func (r *Resource) at(have Object) string {
 	}
 	return r.Name
 }
-
-// drop deletes a field.
-func (o Object) drop(name string) { delete(o, name) }
