@@ -31,8 +31,10 @@ func orNone(s string) string {
 	if s == "" {
 		return "none"
 	}
-	return readable(s)
+	return s
 }
+
+const notShown = "(not shown)" // stands for a secret
 
 // entries are fields that hold entries of several owners by their names. A mask cannot name an
 // entry, so an update gives all of them, also those of others.
@@ -110,9 +112,9 @@ func differInList(at []string, want []any, have any) []Change {
 
 func change(at []string, from, to string) Change {
 	if secret(at[len(at)-1]) {
-		from, to = "", ""
+		from, to = notShown, notShown
 	}
-	return Change{Field: strings.Join(at, "."), From: from, To: to, at: at}
+	return Change{Field: strings.Join(at, "."), From: readable(from), To: readable(to), at: at}
 }
 
 // counted returns how many elements a list has, in words.

@@ -219,11 +219,16 @@ func failed(project string, err error) error {
 	if err == nil {
 		return nil
 	}
+	c, k := code(err), knownError(err)
+	if c == codes.Unknown && k == nil { // no API said it
+		return err
+	}
+
 	text := message(err)
-	if c := code(err); c != codes.Unknown {
+	if c != codes.Unknown {
 		text = c.String() + ": " + text
 	}
-	if k := knownError(err); k != nil && k.remedy != "" {
+	if k != nil && k.remedy != "" {
 		text += "\n\n" + k.advice(project, err)
 	}
 	return &failure{text, err}

@@ -127,7 +127,7 @@ func (m *manifest) Variables() map[string]any {
 	all := make(map[string]any)
 	for name, value := range m.env() {
 		if m.hidden && secret(name) {
-			value = "(not shown)"
+			value = notShown
 		}
 		all[name] = value
 	}

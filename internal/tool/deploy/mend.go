@@ -62,7 +62,7 @@ func (p *Plan) mend(d *Description, r *Resource, have *State) {
 		h = nil
 	}
 
-	step := Step{Of: r.Kind, Name: r.Name, Why: r.Why(""), resource: r}
+	step := Step{Of: r.Kind, Name: readable(r.Name), Why: r.Why(""), resource: r}
 	title := " " + r.Kind.Noun + " " + r.label()
 	switch {
 	case h == nil:
@@ -89,10 +89,31 @@ func (r *Resource) shown() Object {
 	variables, _ := asObject(body["serviceConfig"])["environmentVariables"].(Object)
 	for name := range variables {
 		if secret(name) {
-			variables[name] = "(not shown)"
+			variables[name] = notShown
 		}
 	}
-	return body
+	return inWords(body).(Object)
+}
+
+// inWords replaces the refs in a value by words.
+func inWords(v any) any {
+	switch v := v.(type) {
+	case string:
+		return readable(v)
+	case []any:
+		all := make([]any, 0, len(v))
+		for _, element := range v {
+			all = append(all, inWords(element))
+		}
+		return all
+	case Object:
+		all := make(Object, len(v))
+		for name, value := range v {
+			all[name] = inWords(value)
+		}
+		return all
+	}
+	return v
 }
 
 // access adds the step that gives the roles on a resource that are missing. It takes away roles

@@ -125,6 +125,9 @@ func TestSecrets(t *testing.T) {
 	for _, have := range []*State{newState("p"), deployed} {
 		p := d.Mend(have)
 		told := manifest + p.Shown(true) + toJSON(p)
+		if strings.Contains(told, `\u0000`) || strings.Contains(told, refMark) {
+			t.Errorf("a mark of a ref is in\n%s", told)
+		}
 		functions := 0
 		for _, s := range p.Steps {
 			told += s.String()
