@@ -45,7 +45,7 @@ func (g *groupStore) View(ctx context.Context, c route.Counter) (rollup.Snapshot
 	return groupSnapshot{g.last, now}, nil
 }
 
-// A groupSnapshot is a snapshot but for the roll-up, which is of another, later one.
+// A groupSnapshot is a snapshot whose roll-up is from another, later snapshot.
 type groupSnapshot struct {
 	rollup.Snapshot
 	now rollup.Snapshot

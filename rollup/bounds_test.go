@@ -262,7 +262,7 @@ func TestAuditsOverlap(t *testing.T) {
 	})
 }
 
-// On other routes an audit begins anew.
+// On other routes an audit starts over.
 func TestAuditOfOtherRoutes(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.various(50)

@@ -161,7 +161,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// One's own claim is no reason to wait: after a sum that failed, the next begins at once.
+// An instance does not wait for its own claim: after a sum that failed, the next begins at once.
 func TestOwnClaim(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := w.paced(cadence, 5, 0.5)
@@ -195,7 +195,7 @@ func TestTookIsKept(t *testing.T) {
 	})
 }
 
-// An audit's walks take a claim for nobody's counter and nobody's roll-up.
+// An audit's walks take a claim neither for a counter nor for a roll-up.
 func TestAuditMeetsClaims(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.putClaim(w.putSlow(5000, time.Second))
@@ -222,8 +222,8 @@ func TestClaimOfDocuments(t *testing.T) {
 	})
 }
 
-// Waiting for another's claim is no failure. After it, a look that fails is the first in a row, and
-// no pause follows it.
+// Waiting for another's claim is not a failure. A look that fails after the wait is the first in a
+// row, and no pause follows it.
 func TestClaimEndsFailures(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := w.paced(cadence, 5, 0.5)

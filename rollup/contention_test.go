@@ -240,7 +240,7 @@ func TestLockedWriteIsNotSentLate(t *testing.T) {
 }
 
 // A client whose writes leave the tally as it is, by the equality of security rules, may turn its
-// integers into doubles and back. That is no other tally.
+// integers into doubles and back. The tally is still the same.
 func TestTallyOfDoublesIsTheSame(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.store.Put("posts/7", map[string]any{})

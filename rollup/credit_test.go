@@ -43,8 +43,8 @@ func (w *world) putRollUpOf(routes string, age time.Duration, pacedUntil time.Du
 	time.Sleep(time.Millisecond)
 }
 
-// While there is credit, one's own roll-up or none is no reason to wait. Another's is, until it is
-// a tenth and up to a quarter more of a cadence old.
+// While there is credit, an instance waits neither for its own roll-up nor for a missing one. It
+// waits after another's roll-up, until that is a tenth and up to a quarter more of a cadence old.
 func TestCredit(t *testing.T) {
 	const ms = time.Millisecond
 	for _, test := range []struct {
@@ -248,7 +248,7 @@ func TestBurst(t *testing.T) {
 		if !slices.Equal(waited, want) {
 			t.Errorf("they waited %v, want %v", waited, want)
 		}
-		w.called(8, 8, 8) // nobody looks while it cannot be rolled up
+		w.called(8, 8, 8) // no one looks while it cannot be rolled up
 	})
 }
 
@@ -373,7 +373,7 @@ func TestRefusedByAnotherRollUp(t *testing.T) {
 	})
 }
 
-// paced_until is what says how much credit is left. Where another pace, or nobody, has written it,
+// paced_until says how much credit is left. Where another pace has written it, or it is missing,
 // one roll-up a cadence is left, and what was used up stays so.
 func TestPacedUntil(t *testing.T) {
 	const ms = time.Millisecond

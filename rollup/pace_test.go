@@ -38,7 +38,7 @@ func (l load) serveSlow(t *testing.T, instances, burst int, sumTakes time.Durati
 	synctest.Test(t, func(t *testing.T) {
 		c = newCloud(t, instances, 1, burst)
 		c.back, c.sumTakes = 5*time.Millisecond, sumTakes
-		if sumTakes > 0 { // it has been rolled up before: nobody knows how long the first sum takes
+		if sumTakes > 0 { // it has been rolled up before: how long the first sum takes is unknown
 			c.send(rand.New(rand.NewPCG(1, 1)), c.counters[0])
 			time.Sleep(time.Minute)
 			c.forget()
