@@ -58,7 +58,7 @@ type Document struct {
 	Totals   []Total // one for each of its route's fields
 	Shards   int     // how many documents are in _counter_shards_
 	Fold     int     // how many of these Run folds into numbered shards
-	Partials int     // how many of those that it folds are partial sums
+	Partials int     // how many of the folded ones are partial sums
 
 	route     *route.Route
 	rollUp    string // path of the roll-up
@@ -84,8 +84,8 @@ func (d *Document) Done() bool {
 	return d.Fold == 0 && !slices.ContainsFunc(d.Totals, func(t Total) bool { return t.Left.Float64() != 0 })
 }
 
-// An Uncounted is a kind of amounts that the extension adds to a document and that no route counts.
-// They stay where they are.
+// An Uncounted is one kind of amount that the extension adds to a document and that no route
+// counts. They stay where they are.
 type Uncounted struct {
 	What    string `json:"what"`    // the reason in words
 	Shards  int    `json:"shards"`  // how many shards hold such an amount; 0: the document does
@@ -294,7 +294,7 @@ func (s *scan) foundDocument(route *route.Route, found *firestore.DocumentSnapsh
 		t := &d.Totals[i]
 		number, ok := value.Number(found.Data()[t.Field])
 		switch {
-		case !ok: // it is no number, and the extension adds nothing to it either
+		case !ok: // it is not a number, and the extension adds nothing to it either
 		case tally.Covers(t.Field):
 			t.held, t.rollUp = true, true
 		case number.Finite():
