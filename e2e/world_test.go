@@ -161,7 +161,7 @@ func (w *world) triggerAll(routes string) {
 	}
 }
 
-// trigger has events come of the documents that a pattern matches, in place of those that the
+// trigger has events come of the documents that a pattern matches, in place of the events that the
 // trigger of that name had before.
 func (w *world) trigger(name, pattern string) {
 	w.t.Helper()
@@ -335,7 +335,8 @@ func (w *world) during(scenario func()) {
 	w.settle()
 }
 
-// increment increments the counter once. What Firestore refused for sure is sent again.
+// increment increments the counter once. An increment that Firestore refused for sure is sent
+// again.
 func (c *counter) increment(ctx context.Context, amount int64) error {
 	for {
 		sent := time.Now()

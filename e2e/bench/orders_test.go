@@ -163,7 +163,7 @@ func (w *market) listen() {
 	}()
 }
 
-// change creates the n-th order, or changes one, beside whatever is still in flight.
+// change creates the n-th order, or changes one, while other changes may be in flight.
 func (w *market) change(n int, create bool, random *rand.Rand) {
 	order := n
 	if !create {
