@@ -206,8 +206,8 @@ func (w *world) want(path string, want map[string]any) {
 	}
 }
 
-// A post is one of an app's. Its changes follow each other, so that it is known what they do, but
-// for the edits of one that is kept.
+// A post is one of an app's posts. Its changes follow each other, so that their effects are known,
+// except for the edits of a post that is kept.
 type post struct {
 	*firestore.DocumentRef
 	kept  bool // never deleted

@@ -315,7 +315,7 @@ var recipes = map[string]blockTest{
 			{"that has expired", "at > request.time + duration.value(1, 'd')", ann, writes(set(tokens+"new", expiring(-time.Hour)), add(free+"0", 1))},
 			{"that expires within a day", "at > request.time + duration.value(1, 'd')", ann, writes(set(tokens+"new", expiring(23*time.Hour)), add(free+"0", 1))},
 			{"that stays for 61 days", "at < request.time + duration.value(60, 'd')", ann, writes(set(tokens+"new", expiring(61*24*time.Hour)), add(free+"0", 1))},
-			{"that stays for ever", "at < request.time + duration.value(60, 'd')", ann,
+			{"that stays forever", "at < request.time + duration.value(60, 'd')", ann,
 				writes(set(tokens+"new", fields{"shard": "0", "expire_at": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}), add(free+"0", 1))},
 			{"that holds text", "request.resource.data.keys().hasOnly(['shard', 'expire_at'])", ann,
 				writes(merge(tokens+"new", fields{"shard": "0", "expire_at": expiring(time.Hour * 48)["expire_at"], "x": "y"}, "shard", "expire_at", "x"), add(free+"0", 1))},

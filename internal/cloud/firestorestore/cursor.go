@@ -94,7 +94,7 @@ func (s storedCursor) cursor() rollup.Cursor {
 }
 
 // LoadCursor implements rollup.AuditStore. It is safe to delete the document at any time. The work
-// then begins anew.
+// then starts over.
 func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
 	path := cursorPath(of)
 	doc, err := s.client.Doc(path).Get(ctx)
