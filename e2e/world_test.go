@@ -298,8 +298,8 @@ func (w *world) incremented() []*counter {
 	return now
 }
 
-// moveOn has the load leave a counter, which it increments once more, and take up the next. What is
-// lost of a counter that is left is not made good by later events.
+// moveOn has the load leave a counter, which it increments once more, and take up the next. Later
+// events do not make up for a loss in a counter that is left.
 func (w *world) moveOn() {
 	w.t.Helper()
 	if err := w.incremented()[0].increment(w.ctx, 1); err != nil {

@@ -328,8 +328,8 @@ func TestAuditEndsWhileItWaits(t *testing.T) {
 	})
 }
 
-// Nothing is expected of events of a route that says "every": its differences have no grace. They
-// are repaired at the pace of D.
+// A route that says "every" expects no events, so its differences have no grace. They are repaired
+// at the pace of D.
 func TestAuditOfScheduledRoute(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)

@@ -68,8 +68,8 @@ func (g *groupStore) setRight(right bool) {
 	g.right = right
 }
 
-// No generation is covered by a snapshot from before a change whose event it holds, be that the
-// anchor's or one that was absorbed. Nothing is written from it, and the log says so.
+// No generation is covered by a snapshot from before a change whose event it holds, whether the
+// event is the anchor or was absorbed. Nothing is written from it, and the log says so.
 func TestSnapshotFromBeforeTheChange(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -78,8 +78,8 @@ func (w *world) putClaim(over time.Time) {
 	w.store.Put(document.ClaimPath(likes.RollUp), document.Claim{By: "another", Over: over}.Encode(likes.RollUp))
 }
 
-// Who finds a claim waits for as long as a sum takes, and then until the claim is over. Whatever
-// the claim is, it costs no more than that.
+// An instance that finds a claim waits for as long as a sum takes, and then until the claim is
+// over. No claim costs more than that.
 func TestClaims(t *testing.T) {
 	const (
 		took    = time.Second
@@ -137,7 +137,7 @@ func TestClaims(t *testing.T) {
 				return claim()
 			}
 		}, 0, 1, 2},
-		{"another's, after a sum that took for ever", 1 << 62, func(w *world, asOf time.Time) { w.putClaim(asOf) }, hold + backOff, 1, 3},
+		{"another's, after a sum that took forever", 1 << 62, func(w *world, asOf time.Time) { w.putClaim(asOf) }, hold + backOff, 1, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {

@@ -92,8 +92,8 @@ func TestCredit(t *testing.T) {
 	}
 }
 
-// Where several revisions are at work, that goes first whose roll-up is the oldest, and of it the
-// instance that wrote that.
+// If several revisions are at work, the revision whose roll-up is the oldest goes first, by the
+// instance that wrote that roll-up.
 func TestTurns(t *testing.T) {
 	const (
 		ms     = time.Millisecond
@@ -252,7 +252,8 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// What is drawn for another's roll-up holds for all looks at it, and another is drawn for the next.
+// The back-off drawn for another's roll-up holds for all looks at it, and a new one is drawn for
+// the next roll-up.
 func TestBackOffIsDrawnOnce(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		var draws atomic.Int32

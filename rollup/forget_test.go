@@ -50,7 +50,7 @@ func TestYoungerRollUpIsRemembered(t *testing.T) {
 
 // What an instance remembered longer, because other revisions were at work, is not taken from the
 // counter that it has learned of again since.
-func TestForgottenCounterIsKnownAnew(t *testing.T) {
+func TestForgottenCounterIsKnownAgain(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := w.paced(cadence, 5, 0)
 		began := time.Now()
@@ -91,7 +91,7 @@ func failing(w *world, looks, sums []int32) (at func(n int) time.Duration) {
 }
 
 // The pauses start over after anything that shows that Firestore answers and the counter goes on.
-func TestFailuresBeginAnew(t *testing.T) {
+func TestFailuresStartOver(t *testing.T) {
 	const ms = time.Millisecond
 	t.Run("by a good look that must wait", func(t *testing.T) {
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {

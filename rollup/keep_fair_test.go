@@ -138,7 +138,7 @@ func TestKeepGoesOnWhereItStopped(t *testing.T) {
 					t.Errorf("counters were visited %d to %d times, want %d to %d", least, most, test.least, test.most)
 				}
 
-				// One with time for all comes round to those before its place.
+				// A call with time for all comes round to the counters before its place.
 				time.Sleep(every)
 				o.Until = time.Now().Add(every)
 				if report, err := rollup.Keep(w.t.Context(), traced{w.store, w}, scheduled.Template.Routes, o); err != nil || report.Counters != n {
@@ -396,7 +396,7 @@ func TestGreatestAge(t *testing.T) {
 	}
 }
 
-// What was found and is left is as old as what was visited.
+// A counter that was found and is left counts as much for the age as a visited one.
 func TestGreatestAgeOfWhatIsLeft(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.idle(named("idle", 150)...) // more than a page
@@ -413,8 +413,8 @@ func TestGreatestAgeOfWhatIsLeft(t *testing.T) {
 }
 
 // The cursor of one hot counter is saved once in a call: when its walks have begun again. A call
-// that cannot load or save it keeps all the same, and says so; one whose cursor another has saved
-// leaves saving to that.
+// that cannot load or save it keeps all the same, and says so; a call whose cursor another has
+// saved leaves saving to the other.
 func TestKeepsCursor(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		saved := 0

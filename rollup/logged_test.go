@@ -62,7 +62,7 @@ func TestManyAreLoggedOnce(t *testing.T) {
 
 // However many counters somebody makes up, they take no more memory, and never keep another one
 // from being logged, whether it is met before them or after them.
-func TestJunkSilencesNobody(t *testing.T) {
+func TestJunkSilencesNoOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged := rollup.NewLogged()
 		for n := range 2 {

@@ -182,7 +182,7 @@ var mutations = []mutation{
 `,
 		`	if len(l.lines) == maxLogged {
 		return false
-`, "TestJunkSilencesNobody"},
+`, "TestJunkSilencesNoOne"},
 	{"few-reads", "however many shards are read for want of an index", "../internal/cloud/firestorestore/sum.go",
 		`if len(shards) > rollup.MaxUnindexed {`,
 		`if len(shards) > rollup.MaxUnindexed+1 {`, "TestMissingIndexOfManyShards"},
@@ -623,7 +623,7 @@ var mutations = []mutation{
 		`false {`, "TestKeepsCursorHasRoomForSome"},
 	{"bounded", "what was logged is remembered without bound", "logged.go",
 		`if len(l.lines) == maxLogged {`,
-		`if false {`, "TestJunkSilencesNobody"},
+		`if false {`, "TestJunkSilencesNoOne"},
 	{"unkept-apart", "the log of a tick's unkept counter says nothing", "keep.go",
 		`		k.tellUnkept(ctx, e.Counter, "", v.err)
 `,
@@ -828,20 +828,20 @@ var mutations = []mutation{
 		` {`, "TestYoungerRollUpIsRemembered"},
 	{"remembered", "a counter is forgotten that is known again", "prober.go",
 		`if !s.probing && c.counters[s.counter.RollUp] == s && `,
-		`if !s.probing && `, "TestForgottenCounterIsKnownAnew"},
+		`if !s.probing && `, "TestForgottenCounterIsKnownAgain"},
 	{"pauses", "a missing document does not end a row of failures", "prober.go",
 		`s.failures, s.unkept, s.refused = 0, 0, false`,
-		`s.unkept = 0`, "TestFailuresBeginAnew"},
+		`s.unkept = 0`, "TestFailuresStartOver"},
 	{"pauses", "a good look does not end a row of failures", "prober.go",
 		`		s.failures = 0
 		return false, nil`,
-		`		return false, nil`, "TestFailuresBeginAnew"},
+		`		return false, nil`, "TestFailuresStartOver"},
 	{"pauses", "another's roll-up does not end a row of failures", "prober.go",
 		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0`,
-		`s.seen, s.draw, s.unkept = l.asOf, c.options.Random(), 0`, "TestFailuresBeginAnew"},
+		`s.seen, s.draw, s.unkept = l.asOf, c.options.Random(), 0`, "TestFailuresStartOver"},
 	{"pauses", "one's own roll-up does not end a row of failures", "prober.go",
 		`s.failures, s.unkept = 0, 0`,
-		`s.unkept = 0`, "TestFailuresBeginAnew"},
+		`s.unkept = 0`, "TestFailuresStartOver"},
 
 	{"belt", "a snapshot from before the change covers", "prober.go",
 		`if g.latest.After(l.readTime) {`,

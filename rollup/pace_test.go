@@ -24,7 +24,7 @@ const (
 	pulseQuiet  = 20 * time.Second
 )
 
-// serve has instances serve one counter under a load. What it returns is the same in every run.
+// serve has instances serve one counter under a load. The result is the same in every run.
 func (l load) serve(t *testing.T, instances, burst int) (c *cloud) {
 	c = l.serveSlow(t, instances, burst, 0)
 	if n := c.notCovered.Load(); n > 0 {
@@ -84,8 +84,8 @@ func (c *cloud) busyPerSecond(d time.Duration) float64 {
 	return busy.Seconds() / d.Seconds()
 }
 
-// TestPace holds a burst of 5 to its budgets, most of them against none, under one load. That no
-// more roll-ups than the pace allows are written in any window is checked with each write.
+// TestPace holds a burst of 5 to its budgets under one load, most of them relative to no burst.
+// That no more roll-ups than the pace allows are written in any window is checked with each write.
 func TestPace(t *testing.T) {
 	for _, test := range []struct {
 		instances int

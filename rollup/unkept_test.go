@@ -101,7 +101,7 @@ func TestUnkeptForAnHour(t *testing.T) {
 }
 
 // An event that comes while the look is out that finds the counter unkept is done with, too, like
-// those that come in the pause. Another look for it would find the same.
+// the events that come in the pause. Another look for it would find the same.
 func TestUnkeptEndsWhatIsOpen(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.refuse()

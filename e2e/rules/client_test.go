@@ -265,7 +265,8 @@ func set(path string, f fields) *firestorepb.Write {
 	return &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: path, Fields: f.proto()}}}
 }
 
-// merge writes the fields named, deletes those of them that have no value, and leaves all others.
+// merge writes the named fields, deletes the named fields that have no value, and leaves all
+// others.
 func merge(path string, f fields, names ...string) *firestorepb.Write {
 	w := set(path, f)
 	w.UpdateMask = &firestorepb.DocumentMask{FieldPaths: names}

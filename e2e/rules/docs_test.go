@@ -24,7 +24,7 @@ func docsPage(t *testing.T, name string) string {
 	return string(page)
 }
 
-// The routes in the page's text are routes; recipes.test.mjs runs those that stand alone.
+// The routes in the page's text are routes; recipes.test.mjs runs the routes that stand alone.
 func TestDocsRoutes(t *testing.T) {
 	routes := regexp.MustCompile("`([^`\n]+ -> [^`\n]+)`").FindAllStringSubmatch(docsPage(t, "recipes.md"), -1)
 	if len(routes) != 1 {

@@ -107,8 +107,8 @@ func TestNotACloudEvent(t *testing.T) {
 	}
 }
 
-// A CloudEvent that is malformed stays so: it is acknowledged, and logged under its id. What does
-// not arrive whole is not.
+// A CloudEvent that is malformed stays so: it is acknowledged, and logged under its id. A request
+// that does not arrive whole is not acknowledged.
 func TestMalformedEvent(t *testing.T) {
 	for _, test := range []struct {
 		name   string

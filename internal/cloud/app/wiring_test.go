@@ -279,8 +279,8 @@ func TestSlowOpen(t *testing.T) {
 	}
 }
 
-// A function serves its own project and the databases that it is configured for. Whatever else
-// comes is logged with its id, counted and acknowledged: a retry cannot help.
+// A function serves its own project and the databases that it is configured for. Any other event is
+// logged with its id, counted and acknowledged: a retry cannot help.
 func TestUnserved(t *testing.T) {
 	w := newWorld(t, "TALLY_DATABASES=(default),other")
 	w.run(func() {

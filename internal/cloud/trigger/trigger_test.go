@@ -110,7 +110,7 @@ func decode(t *testing.T, form form, data *update) trigger.Change {
 }
 
 // An update leaves a field unchanged if the field's old and new values are equal, and the event's
-// mask does not name it. What the event does not tell is taken for a change.
+// mask does not name it. If the event does not show a field, it counts as changed.
 func TestChanged(t *testing.T) {
 	ann, bob := mapOf("id", text("ann")), mapOf("id", text("bob"))
 	longer := mapOf("id", text("ann"), "city", text("x"))
