@@ -172,7 +172,7 @@ func scanName(line string) (token, int) {
 		if c == '\\' {
 			i++
 			if i == len(line) || line[i] != '`' && line[i] != '\\' {
-				return token{kind: broken, text: "in backticks a \\ stands only before a ` or another \\"}, len(line)
+				return token{kind: broken, text: "in backticks a \\ is only allowed before a ` or another \\"}, len(line)
 			}
 		}
 		name.WriteByte(line[i])

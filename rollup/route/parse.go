@@ -140,7 +140,7 @@ func (text source) path(nodes pathNode) (Path, error) {
 			return nil, text.mistake(n.at, "%s", wantCapture)
 		}
 		if strings.ContainsAny(n.Name, "{}") {
-			return nil, text.mistake(n.at, "%q: a literal segment has no braces", n.Name)
+			return nil, text.mistake(n.at, "%q: a literal segment cannot have braces", n.Name)
 		}
 		if err := document.CheckID(n.Name); err != nil {
 			return nil, text.mistake(n.at, "segment %d %v", i+1, err)
@@ -514,10 +514,10 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 		switch name {
 		case "documents":
 			if r.Counts() {
-				return text.mistake(o.name.from, "count() needs no index and bills one read for each 1,000 documents; leave the option documents out")
+				return text.mistake(o.name.from, "count() needs no index and bills one read for each 1,000 documents; remove the option documents")
 			}
 			if !r.Plain() {
-				return text.mistake(o.name.from, "documents is for plain sums of all documents; leave the option out")
+				return text.mistake(o.name.from, "documents is for plain sums of all documents; remove the option")
 			}
 			r.Documents = true
 		case "existing":

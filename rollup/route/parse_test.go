@@ -65,31 +65,31 @@ segment 1 is empty
 			"  gro\u0308ße/{g}/s/{s} -> r/{g} : 大小, x.y\n" +
 			"                             \u3000\u3000  ^"},
 		{"a name with a space, as it was written", "a/{a}/s/{s} -> r/{a} : n, the rest of it as rest", "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `the rest of it`\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks: `the rest of it`\n" +
 			"  a/{a}/s/{s} -> r/{a} : n, the rest of it as rest\n" +
 			"                                ^"},
 		{"a name with an odd character", "a/{a}/s/{s} -> r/{a} : $n", "\n" +
-			"want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; a name with a space or another odd character stands in backticks: `$n`\n" +
+			"want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; put a name with a space or another special character in backticks: `$n`\n" +
 			"  a/{a}/s/{s} -> r/{a} : $n\n" +
 			"                         ^"},
 		{"a collection with a space", "my posts/{p} -> r/all : count()", "\n" +
-			"want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}/shards/{shard} -> rollups/{counter} : count; a name with a space or another odd character stands in backticks: `my posts`\n" +
+			"want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}/shards/{shard} -> rollups/{counter} : count; put a name with a space or another special character in backticks: `my posts`\n" +
 			"  my posts/{p} -> r/all : count()\n" +
 			"     ^"},
 		{"a capture with a space", "a/{my a}/s/{s} -> r/{my a} : n", "\n" +
-			"a capture stands for one whole segment, as {counter}; a name with a space or another odd character stands in backticks: `my a`\n" +
+			"a capture stands for one whole segment, as {counter}; put a name with a space or another special character in backticks: `my a`\n" +
 			"  a/{my a}/s/{s} -> r/{my a} : n\n" +
 			"        ^"},
 		{"a long name with spaces", "a/{a}/s/{s} -> r/{a} : n, x" + strings.Repeat(" x", 50), "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks\n" +
 			"  a/{a}/s/{s} -> r/{a} : n, x" + strings.Repeat(" x", 50) + "\n" +
 			"                              ^"},
 		{"a name with quotes in it", "a/{a}/s/{s} -> r/{a} : the so \"called\" n", "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `the so \"called\" n`\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks: `the so \"called\" n`\n" +
 			"  a/{a}/s/{s} -> r/{a} : the so \"called\" n\n" +
 			"                             ^"},
 		{"a name with a space on a line that continues a route", "a/{a}/s/{s} -> r/{a} : n,\n  m k", "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `m k`\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks: `m k`\n" +
 			"  m k\n" +
 			"    ^"},
 		{"a collection in quotes, behind a semicolon on an indented line", "a/{a}/s/{s} -> r/{a} : n\n  ; \"b\"/{b} -> q/{b} : n", "\n" +
@@ -109,7 +109,7 @@ segment 1 is empty
 			"  a/{a*}/s/{s} -> r/{a} : n\n" +
 			"      ^"},
 		{"a word of routes", "a/{a}/by/{s} -> r/{a} : n", "\n" +
-			"by is a word of routes; as a name it stands in backticks: `by`\n" +
+			"by is a reserved word; put it in backticks to use it as a name: `by`\n" +
 			"  a/{a}/by/{s} -> r/{a} : n\n" +
 			"        ^"},
 		{"a name that does not end", "a/{a}/s/{s} -> r/{a} : `n as m; b/{b}/s/{s} -> q/{b} : n", "\n" +
@@ -117,7 +117,7 @@ segment 1 is empty
 			"  a/{a}/s/{s} -> r/{a} : `n as m; b/{b}/s/{s} -> q/{b} : n\n" +
 			"                         ^"},
 		{"a name with another escape", "a/{a}/s/{s} -> r/{a} : `a\\n`", "\n" +
-			"in backticks a \\ stands only before a ` or another \\\n" +
+			"in backticks a \\ is only allowed before a ` or another \\\n" +
 			"  a/{a}/s/{s} -> r/{a} : `a\\n`\n" +
 			"                         ^"},
 		{"a text where none can be", `a/{a}/s/{s} -> r/{a} : "n"`, "\n" +
@@ -125,7 +125,7 @@ segment 1 is empty
 			"  a/{a}/s/{s} -> r/{a} : \"n\"\n" +
 			"                         ^"},
 		{"a comment behind a route", "a/{a}/s/{s} -> r/{a} : n # old", `
-want a comma, a colon or the route's end; a comment stands on a line of its own
+want a comma, a colon or the route's end; put a comment on its own line
   a/{a}/s/{s} -> r/{a} : n # old
                            ^`},
 		{"a sum without a name", "a/{a}/s/{s} -> r/{a} : sum(amount)", `
@@ -245,15 +245,15 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : count() were n == 3 as m\n" +
 			"                                 ^"},
 		{"an option without its colon", "a/{a}/s/{s} -> r/{a} : count() as m existing", "\n" +
-			"want a comma, a colon or the route's end; an option stands behind a colon: \": existing\"\n" +
+			"want a comma, a colon or the route's end; an option follows a colon: \": existing\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() as m existing\n" +
 			"                                      ^"},
 		{"a duration's option without its colon", "a/{a}/s/{s} -> r/{a} : n every 10s", "\n" +
-			"want a comma, a colon or the route's end; an option stands behind a colon: \": every\"\n" +
+			"want a comma, a colon or the route's end; an option follows a colon: \": every\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : n every 10s\n" +
 			"                           ^"},
 		{"a second option without its colon", "a/{a}/s/{s} -> r/{a} : n : existing every 10s", "\n" +
-			"want a colon or the route's end; an option stands behind a colon: \": every\"\n" +
+			"want a colon or the route's end; an option follows a colon: \": every\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : n : existing every 10s\n" +
 			"                                      ^"},
 		{"what a terminal would obey", "a/{a}/s/{s} -> r/{a} : n \x1b[2J\u202e", "\n" +
@@ -261,7 +261,7 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : n \ufffd[2J\ufffd\n" +
 			"                           ^"},
 		{"a name that does not print", "a/{a}/s/{s} -> r/{a} : n \u202em", "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks\n" +
 			"  a/{a}/s/{s} -> r/{a} : n \ufffdm\n" +
 			"                           ^"},
 		{"a long line", "a/{a}/s/{s} -> r/{a} : " + strings.Repeat("n, ", 50) + "coumt()" + strings.Repeat(", n", 50), "\n" +
@@ -301,7 +301,7 @@ route <2>: its total "n" and that of route <1> have one name in one roll-up; ren
 		{[]string{"a/{a}/s/{s} -> r/{a} : n", "a/x/s/{s} -> q/x : n"},
 			`route <1>: its source and that of route <0> could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart`},
 		{[]string{"a/{a} -> r/x : n", "a/{b} -> q/x : n : every 10s"},
-			`route <1>: it and route <0> have one source; say the same "every" in both`},
+			`route <1>: it and route <0> have the same source; say the same "every" in both`},
 		{[]string{"a/{a} -> r/x : n", "a/{b} -> r/x : m"},
 			`route <1>: it and route <0> make one roll-up of one source; put all totals into one of them`},
 		{[]string{"a/{a} -> b/x : n", "b/{b} -> r/x : n"},

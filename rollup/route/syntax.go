@@ -132,7 +132,7 @@ func list[T any](p *parser, separator string, element func() (T, error)) ([]T, e
 func (p *parser) unended(want string, words ...string) error {
 	t := p.tokens[0]
 	if t.kind == word && slices.Contains(options, t.text) {
-		return p.wrong("%s; an option stands behind a colon: \": %s\"", want, t.text)
+		return p.wrong("%s; an option follows a colon: \": %s\"", want, t.text)
 	}
 	return p.unexpected(want, words...)
 }
@@ -361,13 +361,13 @@ func (p *parser) option() (n optionNode, err error) {
 func (p *parser) name(want string) (token, error) {
 	t := p.tokens[0]
 	if t.kind == word && slices.Contains(reserved, t.text) {
-		return t, p.wrong("%s is a word of routes; as a name it stands in backticks: %s", t.text, Quote(t.text))
+		return t, p.wrong("%s is a reserved word; put it in backticks to use it as a name: %s", t.text, Quote(t.text))
 	}
 	if t.kind != word && t.kind != backticked {
 		return t, p.unexpected(want)
 	}
 	if strings.ContainsFunc(t.text, unicode.IsControl) {
-		return t, p.wrong("a name has no control characters")
+		return t, p.wrong("a name cannot have control characters")
 	}
 	p.next()
 	if t.kind == word {
@@ -420,10 +420,10 @@ func (p *parser) unexpected(want string, words ...string) error {
 		return p.wrong("%s%s", want, did)
 	}
 	if t.text[0] == '#' {
-		return p.wrong("%s; a comment stands on a line of its own", want)
+		return p.wrong("%s; put a comment on its own line", want)
 	}
 	if t.kind == odd || p.bare.kind == word && t.named() {
-		return p.wrong("%s; a name with a space or another odd character stands in backticks%s", want, p.inBackticks())
+		return p.wrong("%s; put a name with a space or another special character in backticks%s", want, p.inBackticks())
 	}
 	return p.wrong("%s", want)
 }

@@ -193,7 +193,7 @@ func (c *Comparison) checkDone(d *Document) {
 
 	for _, t := range d.Totals {
 		if t.Left.Float64() != 0 {
-			c.differ(d, "%s is more by %v than what was carried from it", t.Field, t.Left)
+			c.differ(d, "%s is %v more than was carried from it", t.Field, t.Left)
 		}
 	}
 }

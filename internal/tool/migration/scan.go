@@ -201,8 +201,8 @@ func (s *scan) checkRollUps() error {
 
 		rolledUp := slices.ContainsFunc(d.Totals, func(t Total) bool { return t.rollUp })
 		if rolledUp && s.carried == 0 {
-			return fmt.Errorf("migration: Tally's functions make roll-ups of %s itself already, and nothing was carried over yet: "+
-				"what the extension had counted there is lost; take that route away, restore the documents from a backup, and begin again", d.Path)
+			return fmt.Errorf("migration: Tally's functions have already written roll-ups to %s, and nothing was carried over: "+
+				"the extension's totals there are lost; remove that route, restore the documents from a backup, and start again", d.Path)
 		}
 	}
 	return nil
@@ -392,7 +392,7 @@ func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot) {
 		case i < 0:
 			s.leave(fmt.Sprintf("the route of %s names no field %s", generic(d.Path+"/"+shardsCollection), name), d.Path, shard.Ref.ID, amountsOf{name: added})
 		case holds.partial && !holds.whole:
-			s.leave(fmt.Sprintf("partial sums that hold more than numbers hold some of %s", name), d.Path, shard.Ref.ID, amountsOf{name: added})
+			s.leave(fmt.Sprintf("some of %s is in partial sums that do not hold only numbers", name), d.Path, shard.Ref.ID, amountsOf{name: added})
 		default:
 			d.Totals[i].shards.Add(total)
 		}
