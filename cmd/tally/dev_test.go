@@ -176,8 +176,8 @@ func TestDevOfFirebaseProject(t *testing.T) {
 }
 
 // A second tally dev says first that one runs, even while that one is still starting and whatever
-// ports are named. The ports are those of tally.yaml. Once the first is gone, however it went, there
-// is place for another. In a shell that names an emulator that is gone, one is started there.
+// ports are named. The ports are those of tally.yaml. Once the first is gone, however it went,
+// there is place for another. In a shell that names an emulator that is gone, one is started there.
 func TestDevRunsOnce(t *testing.T) {
 	t.Parallel()
 	port := freePorts(t, 3)
@@ -286,9 +286,9 @@ func TestDevTakesChangedSettings(t *testing.T) {
 	}
 }
 
-// With --data the documents of all databases outlast tally dev. After an import, an audit brings the
-// totals up to date at once, because imports make no events. A tally dev that is killed leaves the
-// folder as it was.
+// With --data the documents of all databases outlast tally dev. After an import, an audit brings
+// the totals up to date at once, because imports make no events. A tally dev that is killed leaves
+// the folder as it was.
 func TestDevKeepsData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -408,9 +408,9 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 	}
 }
 
-// Security rules that change while tally dev runs are put in force. So are those that a firebase.json
-// names that appears. A mistake is told once, in its place, and changes nothing. A refusal quotes
-// the rules that made it.
+// Security rules that change while tally dev runs are put in force. So are those that a
+// firebase.json names that appears. A mistake is told once, in its place, and changes nothing. A
+// refusal quotes the rules that made it.
 func TestDevTakesChangedRules(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

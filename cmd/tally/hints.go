@@ -212,8 +212,8 @@ func counterIn(r *route.Route, path string, fields map[string]any) (counter rout
 	return r.Grouped(group)
 }
 
-// left tells of a document with totals that Tally made, and that no route keeps up to date. It tells
-// this once for all documents of a pattern.
+// left tells of a document with totals that Tally made, and that no route keeps up to date. It
+// tells this once for all documents of a pattern.
 func (h *hints) left(path string, fields map[string]any) {
 	made, _ := fields[document.TallyField].(map[string]any)
 	_, isRollUp := made["as_of"].(time.Time)

@@ -76,8 +76,8 @@ func (a *answers) ask(ctx context.Context, q questions, said func(flag string) b
 	return err
 }
 
-// write writes tally.yaml. If the folder belongs to no Firebase project, it also writes a firebase.json
-// and the security rules that this names. It returns the names of what it wrote.
+// write writes tally.yaml. If the folder belongs to no Firebase project, it also writes a
+// firebase.json and the security rules that this names. It returns the names of what it wrote.
 func (a *answers) write() (wrote []string, err error) {
 	if a.alertEmail != "" {
 		err := appfolder.CheckEmail(a.alertEmail)

@@ -38,9 +38,10 @@ const (
 // rulesHead begins the rules that tally init writes.
 const rulesHead = `rules_version = '2';
 
-// Who may write what is counted, and read the totals. They do not bind servers and Tally's functions.
-// To change: https://github.com/firestore-tally/tally/blob/main/docs/recipes.md has rules for likes,
-// orders, ratings and more. firebase deploy puts these in place of the rules that your project has.
+// Who may write what is counted, and read the totals. They do not bind servers and Tally's
+// functions. To change: https://github.com/firestore-tally/tally/blob/main/docs/recipes.md has
+// rules for likes, orders, ratings and more. firebase deploy puts these in place of the rules that
+// your project has.
 `
 
 // rulesFor returns security rules for the routes: Tally's own, with a block for each route that is

@@ -94,8 +94,8 @@ func (l *lines) add(t time.Time, text string) {
 // leftOut is what the functions log about malformed values, for the app's own documents, too.
 const leftOut = "shards left out of the sum"
 
-// logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes it. A
-// process may write other text, too, such as the reason of its crash.
+// logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes
+// it. A process may write other text, too, such as the reason of its crash.
 func (l *lines) logged(line []byte) {
 	var record map[string]any
 	d := json.NewDecoder(bytes.NewReader(line))

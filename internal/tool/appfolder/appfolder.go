@@ -10,9 +10,8 @@
 // those of a route.
 //
 // From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
-// json.go says what is
-// wrong in the Firebase CLI's; reader.go reads the parsed YAML and notes where each key is; settings.go checks the values;
-// schema.go describes them to editors.
+// json.go says what is wrong in the Firebase CLI's; reader.go reads the parsed YAML and notes where
+// each key is; settings.go checks the values; schema.go describes them to editors.
 package appfolder
 
 import (

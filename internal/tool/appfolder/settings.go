@@ -30,7 +30,8 @@ type Settings struct {
 	Dev          map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag; 0: any that is free."`
 }
 
-// devPorts are the keys that dev may have: the flags of tally dev that name ports, with underscores.
+// devPorts are the keys that dev may have: the flags of tally dev that name ports, with
+// underscores.
 var devPorts = []string{"firestore_port", "functions_port", "dashboard_port", "web_port"}
 
 const highestPort = 65535

@@ -16,8 +16,8 @@ import (
 // exportTimeout bounds the export of a database. 100,000 small documents take some seconds.
 const exportTimeout = 5 * time.Minute
 
-// exportName returns the name of a database's export in the folder of Options.Data. The Firebase CLI
-// gives that of the default database the same name, so what it exports can be imported here.
+// exportName returns the name of a database's export in the folder of Options.Data. The Firebase
+// CLI gives that of the default database the same name, so what it exports can be imported here.
 func exportName(database string) string {
 	if database == firestore.DefaultDatabaseID {
 		return "firestore_export"

@@ -83,8 +83,9 @@ func SetRules(ctx context.Context, addr, project, content string) error {
 	return fmt.Errorf("emulator: set rules of project %s: %w", project, err)
 }
 
-// Export writes all documents of a database into a new folder: folder/name, where the folder exists.
-// It has the form of Firestore's own exports. Its overview is the file that ExportFile names.
+// Export writes all documents of a database into a new folder: folder/name, where the folder
+// exists. It has the form of Firestore's own exports. Its overview is the file that ExportFile
+// names.
 func Export(ctx context.Context, addr, project, database, folder, name string) error {
 	body := map[string]string{"database": databaseName(project, database), "export_directory": folder, "export_name": name}
 	_, err := call(ctx, http.MethodPost, addr, projectPath(project)+":export", body)

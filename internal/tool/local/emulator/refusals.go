@@ -76,7 +76,8 @@ const doubtFor = time.Second / 2
 //
 // So a write that was refused without the document, and an error, are doubts: the next trial
 // decides, or its absence. For example, a set of a new document that only "allow create" allows is
-// allowed as a create, refused as an update, and then allowed with the document, which is not there.
+// allowed as a create, refused as an update, and then allowed with the document, which is not
+// there.
 type judge struct {
 	addr     string // of the emulator
 	settling sync.WaitGroup
