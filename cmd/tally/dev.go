@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,8 +45,6 @@ func devCommand() *cobra.Command {
 	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which is joined if one serves it (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
 	f.StringVar(&d.stack.Data, "data", "", "folder that keeps all documents: what it has is imported at the start, and Ctrl-C exports into it (default: Ctrl-C forgets them)")
-	f.BoolVar(&d.example.on, "web", false, "serve the example page of the web client")
-	d.example.define(c, "web-port", 8090, "the example page")
 	f.BoolVar(&d.dashboard.on, "dashboard", true, "serve the live dashboard")
 	d.dashboard.define(c, "dashboard-port", dashboardPort, "the dashboard")
 	f.DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
@@ -61,16 +57,16 @@ const authPort = 9099
 
 // A dev is one run of the dev command.
 type dev struct {
-	stack              stackFlags
-	project            string
-	file               string         // tally.yaml; "": there is none
-	ports              map[string]int // that it names
-	leave              func()         // makes place for another tally dev; see takePlace
-	auth               string         // URL of the emulator of Authentication; it need not run
-	every              time.Duration
-	example, dashboard page
-	out, logs          io.Writer
-	hints              hints
+	stack     stackFlags
+	project   string
+	file      string         // tally.yaml; "": there is none
+	ports     map[string]int // that it names
+	leave     func()         // makes place for another tally dev; see takePlace
+	auth      string         // URL of the emulator of Authentication; it need not run
+	every     time.Duration
+	dashboard page
+	out, logs io.Writer
+	hints     hints
 
 	// The settings of a changed tally.yaml, which serveAnew takes. Before a change they are empty.
 	environment map[string]string
@@ -95,8 +91,8 @@ func (d *dev) run(ctx context.Context) error {
 	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables); err != nil { // roll-ups are DEBUG
 		return err
 	}
-	defer d.closePages()
-	if err := d.openPages((*page).open); err != nil {
+	defer d.dashboard.close()
+	if err := d.dashboard.open(); err != nil {
 		return err
 	}
 	if err := d.openData(); err != nil {
@@ -154,24 +150,6 @@ func (d *dev) read(folder *appfolder.Folder) error {
 	return nil
 }
 
-// openPages calls open for each page that is wanted.
-func (d *dev) openPages(open func(*page) error) error {
-	for _, p := range []*page{&d.example, &d.dashboard} {
-		if !p.on {
-			continue
-		}
-		if err := open(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *dev) closePages() {
-	d.example.close()
-	d.dashboard.close()
-}
-
 // usePorts takes the ports of tally.yaml that no flag names.
 func (d *dev) usePorts() error {
 	flags := d.stack.flags
@@ -224,7 +202,7 @@ func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
 		return err
 	}
-	if err := d.openPages((*page).reopen); err != nil {
+	if err := d.dashboard.reopen(); err != nil {
 		return err
 	}
 	return d.serve(ctx, s, true)
@@ -250,7 +228,7 @@ func (d *dev) tellLeft(former, routes route.Routes) {
 	d.stack.lines.print("%s", shown(why+"no route keeps the totals in "+strings.Join(left, ", ")+" any more: they stay as they are"))
 }
 
-// serve runs the pages, the schedule and the hints of a stack. It returns nil when tally.yaml
+// serve runs the dashboard, the schedule and the hints of a stack. It returns nil when tally.yaml
 // changes, and an error when ctx ends. again says that the stack ran before, with other settings.
 func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	if err := noteDev(ctx, s.Addr, d.project, noted(s)); err != nil {
@@ -261,13 +239,6 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	defer work.Wait()
 	defer cancel()
 
-	if d.example.on {
-		server, err := serveExample(ctx, &d.example, s)
-		if err != nil {
-			return fmt.Errorf("--web: %w", err)
-		}
-		defer server.Close()
-	}
 	if again {
 		d.stack.lines.print("%s changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
 	} else {
@@ -293,18 +264,6 @@ func noted(s *local.Stack) map[string]string {
 		}
 	}
 	return variables
-}
-
-// serveExample serves the example page until the server is closed.
-func serveExample(ctx context.Context, p *page, s *local.Stack) (*http.Server, error) {
-	handler, err := examplePage(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: quiet}
-	go func() { _ = server.Serve(p.listener) }() // until Close
-	return server, nil
 }
 
 // runDashboard serves the dashboard until ctx ends.
@@ -458,11 +417,6 @@ func (d *dev) look(folder *appfolder.Folder, s *local.Stack) (changed bool, err 
 	}
 	if config.AckDeadline() != s.Config.AckDeadline() {
 		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
-	}
-	if d.example.on {
-		if err := checkExample(config.Routes); err != nil {
-			return false, fmt.Errorf("--web: %w", err)
-		}
 	}
 
 	d.file, d.environment, d.config = folder.File, environment, config

@@ -59,9 +59,6 @@ func (d *dev) parts(s *local.Stack) string {
 		fmt.Fprintf(&b, "  settings    %s\n", d.file)
 	}
 
-	if d.example.on {
-		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
-	}
 	if d.dashboard.on {
 		fmt.Fprintf(&b, "  dashboard   %s/\n", d.dashboard.url())
 	}
@@ -103,7 +100,7 @@ initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
 // to it. The counter's ids are the names of the route's captures. It returns "" if no route has
 // shards.
 func addOne(routes route.Routes, database string) string {
-	i := slices.IndexFunc(routes, hasShards)
+	i := slices.IndexFunc(routes, (*route.Route).HasShards)
 	if i < 0 {
 		return ""
 	}

@@ -26,7 +26,7 @@ import (
 type hints struct {
 	routes route.Routes
 	say    func(format string, args ...any)
-	said   sync.Map // keys: what was said
+	said   sync.Map // keys: what was said; values: when, of what is said again
 
 	written chan written // documents to look at
 
@@ -48,6 +48,18 @@ func (h *hints) follow(rules appRules) {
 func (h *hints) first(about ...any) bool {
 	_, said := h.said.LoadOrStore(fmt.Sprintln(about...), nil)
 	return !said
+}
+
+// firstThisHour reports whether it was not called with this in the last hour, and notes that it was
+// now.
+func (h *hints) firstThisHour(about ...any) bool {
+	key, now := fmt.Sprintln(about...), time.Now()
+	last, said := h.said.Load(key)
+	if said && now.Sub(last.(time.Time)) < time.Hour {
+		return false
+	}
+	h.said.Store(key, now)
+	return true
 }
 
 // indexes tells which routes need indexes on a project. The emulator asks for none.
@@ -96,37 +108,18 @@ func (h *hints) uncovered(path string, fields map[string]any) {
 }
 
 // ungrouped tells of a document that belongs to no counter of a route, because the field that
-// should name its counter does not.
+// should name its counter does not. It tells each reason once an hour.
 func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
-	if route.By == "" {
-		return
-	}
-	held, has := route.By.In(fields)
-	text, isText := held.(string)
-	_, grouped := route.Grouped(text)
-	if isText && grouped {
-		return
+	kind, text := "", ""
+	if held, has := route.By.In(fields); has {
+		kind = value.KindOf(held)
+		text, _ = held.(string)
 	}
 
-	first := h.first("ungrouped", route, has, isText)
-	if first {
-		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, whyUngrouped(route.By, held, has))))
+	u, ok := route.Ungrouped(kind, text)
+	if ok && h.firstThisHour("ungrouped", route, u.Reason) {
+		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, u.Why)))
 	}
-}
-
-// whyUngrouped says why the value of a field names no counter. has tells whether there is one.
-func whyUngrouped(by document.Field, held any, has bool) string {
-	if !has {
-		return fmt.Sprintf("it has no field %s", by)
-	}
-	text, isText := held.(string)
-	if !isText {
-		return fmt.Sprintf("its %s is %s, not a string", by, value.KindOf(held))
-	}
-	if err := document.CheckID(text); err != nil {
-		return fmt.Sprintf("its %s %v", by, err)
-	}
-	return fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", by)
 }
 
 // unseen tells of a field whose value a minimum, maximum, earliest or latest leaves out, because it
@@ -244,7 +237,7 @@ func numbers(fields map[string]any) (names, spelt []string, totals []route.Total
 // unsummed tells of a shard that has numbers, and none that its route sums.
 func (h *hints) unsummed(summing *route.Route, path string, fields map[string]any) {
 	names, _, totals := numbers(fields)
-	if !hasShards(summing) || names == nil || hasAny(fields, summing.Fields()) {
+	if !summing.HasShards() || names == nil || hasAny(fields, summing.Fields()) {
 		return
 	}
 	first := h.first("fields", summing, names)

@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
@@ -84,6 +87,30 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// Each reason why documents belong to no counter is told once an hour, also after another reason.
+func TestHintsOfGroupsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders : existing`)
+		for range 3 {
+			for i, shop := range []any{int64(7), new(firestore.DocumentRef), "a/b", "c/d"} {
+				h.document(fmt.Sprint("orders/", i), map[string]any{"shop": shop})
+			}
+			time.Sleep(45 * time.Minute)
+		}
+		const of = " belongs to no counter of orders/{order} by shop -> shops/{shop} : count() as orders : existing: its shop is "
+		once := []string{
+			"orders/0" + of + "a number, not a string",
+			"orders/1" + of + "a reference, not a string: let it hold the document's id",
+			"orders/2" + of + `"a/b", which holds a slash`,
+		}
+		if diff := cmp.Diff(slices.Concat(once, once), said); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A document that no total of its route sees as its author meant it.
 func TestHintsOfGroups(t *testing.T) {
 	var said []string
@@ -122,7 +149,9 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		"orders/1 belongs to no counter of " + byShop + ": it has no field shop",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is a number, not a string",
 		"orders/1 belongs to no counter of orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing: it has no field customer.id",
+		"orders/1 belongs to no counter of " + byShop + ": its shop is null, not a string",
 		"orders/1 belongs to no counter of " + byShop + `: its shop is "a/b\n", which holds a slash`,
+		"orders/1 belongs to no counter of " + byShop + ": its shop is longer than 1,499 bytes, which no query takes",
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
 		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",

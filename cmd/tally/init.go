@@ -222,7 +222,7 @@ func (q questions) routes(ctx context.Context) (routes string, writers map[strin
 
 // writer asks who writes the documents of a route, for their security rules.
 func (q questions) writer(ctx context.Context, r *route.Route) (string, error) {
-	if hasShards(r) || slices.ContainsFunc(r.Totals, isOfVotes) {
+	if r.HasShards() || slices.ContainsFunc(r.Totals, route.Total.OfVotes) {
 		return byOwner, nil // their own rules are known
 	}
 	fmt.Fprintf(q.out, `Who writes %s?

@@ -109,9 +109,9 @@ func sourceBlock(r *route.Route, writer string) string {
 	}
 	own := " && request.auth.uid == " + id
 	fields := r.Fields()
-	isVote := slices.ContainsFunc(r.Totals, isOfVotes)
+	isVote := slices.ContainsFunc(r.Totals, route.Total.OfVotes)
 	switch {
-	case hasShards(r) && len(fields) == 1 && fields[0].Simple():
+	case r.HasShards() && len(fields) == 1 && fields[0].Simple():
 		field := quoted(string(fields[0]))
 		return block(path,
 			"allow get: if true;",
@@ -119,7 +119,7 @@ func sourceBlock(r *route.Route, writer string) string {
 			"// 10 is the number of shards.",
 			"allow create, update: if mayWrite()"+ids+" && holdsOnly(["+field+"])",
 			"  && isShard("+id+", 10) && adds("+field+");")
-	case hasShards(r):
+	case r.HasShards():
 		return "    // To write: the rules of its shards, each for one of their fields.\n"
 	case isVote:
 		return block(path,

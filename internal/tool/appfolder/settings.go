@@ -32,7 +32,7 @@ type Settings struct {
 
 // devPorts are the keys that dev may have: the flags of tally dev that name ports, with
 // underscores.
-var devPorts = []string{"firestore_port", "functions_port", "dashboard_port", "web_port"}
+var devPorts = []string{"firestore_port", "functions_port", "dashboard_port"}
 
 const highestPort = 65535
 
