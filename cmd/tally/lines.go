@@ -144,8 +144,8 @@ func worded(message, severity string, record map[string]any) (text, about string
 	return text, about
 }
 
-// rolledUp returns the text about a roll-up that a functions process has written or removed. counted
-// says how many documents made its totals.
+// rolledUp returns the text about a roll-up that a functions process has written or removed.
+// counted says how many documents made its totals.
 func rolledUp(message, counted string, record map[string]any) string {
 	text := fmt.Sprint(record["counter"])
 	if database := fmt.Sprint(record["database"]); database != "(default)" {
