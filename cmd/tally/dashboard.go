@@ -17,7 +17,7 @@ const dashboardPort = 8091
 
 func dashboardCommand() *cobra.Command {
 	board := dashboard.New()
-	var p page
+	p := page{on: true}
 	c := newCommand("dashboard")
 	p.define(c, "port", dashboardPort, "the page")
 	return databaseCommand{access: reads, endless: true, dial: board.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {

@@ -70,6 +70,18 @@ func (l *lines) counted(rollUp string, numShards int64) string {
 	return "" // routes that were changed a moment ago made it
 }
 
+// summed returns the word for the documents that make the totals of a roll-up.
+func (l *lines) summed(rollUp string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, template := range l.routes.Templates() {
+		if _, ok := template.Counter(rollUp); ok {
+			return noun(template) + "s"
+		}
+	}
+	return "documents"
+}
+
 // turnTo has everything from now on printed to another output, the text first.
 func (l *lines) turnTo(out io.Writer, text string) {
 	l.mu.Lock()
@@ -91,6 +103,9 @@ func (l *lines) add(t time.Time, text string) {
 	defer l.mu.Unlock()
 	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
+
+// leftOut is what the functions log about malformed values, for the app's own documents, too.
+const leftOut = "shards left out of the sum"
 
 // logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes
 // it. A process may write other text, too, such as the reason of its crash.
@@ -114,6 +129,13 @@ func (l *lines) logged(line []byte) {
 		return
 	}
 
+	named, has := record["shards"]
+	if message == leftOut && has { // they may be orders, which nobody calls shards
+		summed := l.summed(fmt.Sprint(record["counter"]))
+		message = summed + strings.TrimPrefix(leftOut, "shards")
+		delete(record, "shards")
+		record[summed] = named
+	}
 	text, about := worded(message, severity, record)
 	wanted := l.all || l.first(about)
 	if wanted {
