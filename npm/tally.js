@@ -26,17 +26,11 @@ const child = spawn(find(), process.argv.slice(2), {
   stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
 });
 
-// The program ends when this pipe does: also when this process is killed. A terminal sends signals to
-// both processes, others send them to this one alone. So the first signal ends the pipe, which is the
-// same to the program as its own signal, and the second one is passed on.
+// The program ends when this pipe does, also when this process is killed. No signal is passed on: a
+// terminal sends one to both processes, and the second one would end the program at once.
 const lifeline = child.stdio[3];
 lifeline.on('error', () => {}); // the program has ended
-for (const signal of ['SIGINT', 'SIGHUP', 'SIGTERM']) {
-  process.on(signal, () => {
-    if (lifeline.destroyed) child.kill(signal);
-    lifeline.destroy();
-  });
-}
+for (const signal of ['SIGINT', 'SIGHUP', 'SIGTERM']) process.on(signal, () => lifeline.destroy());
 
 child.on('error', (error) => {
   console.error(`tally: ${error.message}`);
