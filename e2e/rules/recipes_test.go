@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -324,6 +325,72 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"whether it is there": get(tokens + "new")},
 		secrets: map[string]func(*database, user) error{"all": query("counters/free", "tokens", 1)},
 	},
+	"Counters that clients create": {
+		seed: map[string]fields{
+			"counters/old": {"num_shards": 12}, "counters/old/shards/0": {"count": 5}, "counters/bad ": {"num_shards": 10},
+			"counters/camel": {"numShards": 12}, "counters/untold": {"title": "untold"},
+			"counters/votes": {"once_per_user": true}, "counters/frozen": {"frozen": true},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"the number": writes(set("counters/new", fields{"num_shards": 10})),
+			"the number as Android and iOS call it, then each shard": writes(
+				set("counters/new", fields{"numShards": 12}), zero("new", 0), zero("new", 1), zero("new", 11)),
+			"100 shards":                         writes(set("counters/new", fields{"num_shards": 100}), zero("new", 99)),
+			"a shard of a counter of the server": writes(zero("old", 11), zero("camel", 11), zero("untold", 9)),
+			"a shard that is incremented then":   writes(zero("old", 1), update(add("counters/old/shards/1", 1))),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && isId(counter) && saysShards(request.resource.data)", nobody, writes(set("counters/new", fields{"num_shards": 10}))},
+			{"an id that no header carries", "isId(counter)", ann, writes(set("counters/new ", fields{"num_shards": 10}))},
+			{"1 shard", "n >= 10", ann, writes(set("counters/new", fields{"num_shards": 1}))},
+			{"9 shards", "n >= 10", ann, writes(set("counters/new", fields{"numShards": 9}))},
+			{"no shards", "n >= 10", ann, writes(set("counters/new", fields{"num_shards": -1}))},
+			{"101 shards", "n <= 100", ann, writes(set("counters/new", fields{"num_shards": 101}))},
+			{"any number of shards", "n <= 100", ann, writes(set("counters/new", fields{"numShards": math.MaxInt64}))},
+			{"10.0 shards", "n is int", ann, writes(set("counters/new", fields{"num_shards": 10.0}))},
+			{"text for a number", "saysShards(request.resource.data)", ann, writes(set("counters/new", fields{"num_shards": "10"}))},
+			{"no number", "saysShards(request.resource.data)", ann, writes(set("counters/new", nil))},
+			{"once per user", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "once_per_user": true}))},
+			{"once per user alone", "saysShards(request.resource.data)", ann, writes(set("counters/new", fields{"once_per_user": true}))},
+			{"frozen", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "frozen": true}))},
+			{"two numbers", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "numShards": 100000}))},
+			{"text", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "x": strings.Repeat("x", 100_000)}))},
+			{"a counter with an increment of 2", "", ann, writes(set("counters/new", fields{"num_shards": 10}), add("counters/new/shards/0", 2))},
+			// A counter that exists.
+			{"again", "", ann, writes(set("counters/old", fields{"num_shards": 12}))},
+			{"with another number", "", ann, writes(set("counters/old", fields{"num_shards": 100}))},
+			{"change the number", "", ann, writes(merge("counters/old", fields{"num_shards": 100}, "num_shards"))},
+			{"give it a number", "", ann, writes(merge("counters/untold", fields{"num_shards": 100}, "num_shards"))},
+			{"end its votes", "", ann, writes(set("counters/votes", fields{"num_shards": 10}))},
+			{"unfreeze it", "", ann, writes(set("counters/frozen", fields{"num_shards": 10}))},
+			{"delete it, and again", "", ann, writes(remove("counters/old"), set("counters/old", fields{"num_shards": 10}))},
+
+			{"a shard as nobody", "mayWrite() && isId(counter) && isZero(request.resource.data) && isMissingShard(counter, shard)", nobody, writes(zero("old", 1))},
+			{"a shard of an id that no header carries", "isId(counter)", ann, writes(zero("bad ", 1))},
+			{"a shard with 2", "data.count == 0", ann, writes(set("counters/old/shards/1", fields{"count": 2}))},
+			{"a shard with -1", "data.count == 0", ann, writes(set("counters/old/shards/1", fields{"count": -1}))},
+			{"a shard with 0 and 2", "data.count == 0", ann, writes(zero("old", 1), add("counters/old/shards/1", 2))},
+			{"a shard with 0.0", "data.count is int", ann, writes(set("counters/old/shards/1", fields{"count": 0.0}))},
+			{"a shard with text", "isZero(request.resource.data)", ann, writes(set("counters/old/shards/1", fields{"count": "0"}))},
+			{"a shard without a number", "isZero(request.resource.data)", ann, writes(set("counters/old/shards/1", nil))},
+			{"a shard with another field", "data.keys().hasOnly(['count'])", ann, writes(set("counters/old/shards/1", fields{"count": 0, "x": "y"}))},
+			{"shard N", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann, writes(zero("old", 12))},
+			{"shard N of a new counter", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann,
+				writes(set("counters/new", fields{"num_shards": 11}), zero("new", 11))},
+			{"shard 10 of a counter that does not say its shards", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann, writes(zero("untold", 10))},
+			{"shard 00", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann, writes(set("counters/old/shards/00", fields{"count": 0}))},
+			{"a shard of a counter that is not", "isMissingShard(counter, shard)", ann, writes(zero("none", 0))},
+			{"a shard of a frozen counter", "data.get('frozen', false) == false", ann, writes(zero("frozen", 0))},
+			{"a shard among votes", "data.get('once_per_user', false) == false", ann, writes(zero("votes", 0))},
+			{"another's vote", "isMissingShard(counter, shard)", ann, writes(set(votes+"bob", fields{"count": 0}))},
+			{"a shard to 0", "", ann, writes(zero("old", 0))},
+			{"a shard to 0, and 1", "", ann, writes(zero("old", 0), add("counters/old/shards/0", 1))},
+			{"delete a shard, and 0", "", ann, writes(remove("counters/old/shards/0"), zero("old", 0))},
+			{"the total", "", ann, writes(set("rollups/new", fields{"count": 0}))},
+		},
+		reads:   map[string]func(*database, user) error{"the number": get("counters/old")},
+		secrets: map[string]func(*database, user) error{"all counters": query("", "counters", 0)},
+	},
 }
 
 // Each block of docs/recipes.md is tested: here, in TestBlocks, in TestChanges or in TestRequests.
@@ -368,6 +435,22 @@ func TestRecipes(t *testing.T) {
 		d.setRules(withBlocks(t, rules, code["Posts by tag"]))
 		d.judges(ann, map[string][]*firestorepb.Write{"19": tags[:19]}, map[string][]*firestorepb.Write{"20": tags})
 	})
+	t.Run("counters as Firebase's sample for Web creates them", func(t *testing.T) {
+		t.Parallel()
+		d := newDatabase(t, seed)
+		create := func(counter string, numShards int) []*firestorepb.Write {
+			ws := writes(set("counters/"+counter, fields{"num_shards": numShards}))
+			for i := range numShards {
+				ws = append(ws, zero(counter, i))
+			}
+			return ws
+		}
+		sample := map[string][]*firestorepb.Write{"10 shards": create("new", 10), "100 shards": create("new", 100)}
+
+		d.judges(ann, nil, sample) // by the shipped rules
+		d.setRules(beside(t, rules, code["Counters that clients create"]))
+		d.judges(ann, sample, map[string][]*firestorepb.Write{"again": create("free", 10), "101 shards": create("new", 101)})
+	})
 	t.Run("tokens with their increments", func(t *testing.T) {
 		t.Parallel()
 		d := newDatabase(t, seed)
@@ -405,6 +488,11 @@ func await(id string, by user, text string) *firestorepb.Write {
 // approved lists approved comments.
 func approved(limit int32) func(*database, user) error {
 	return list{parent: "articles/p", collection: "comments", limit: limit, where: "approved"}.query
+}
+
+// zero writes a shard as one who creates the counter does.
+func zero(counter string, shard int) *firestorepb.Write {
+	return set(fmt.Sprintf("counters/%s/shards/%d", counter, shard), fields{"count": 0})
 }
 
 func order(shop any, buyer user, amount any) *firestorepb.Write {
