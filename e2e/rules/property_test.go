@@ -34,7 +34,7 @@ func TestAnyCommits(t *testing.T) {
 	})
 	t.Run("counters that clients create", func(t *testing.T) {
 		t.Parallel()
-		anyCommits(t, beside(t, firestoreRules(t), docsCode(t, "recipes.md")["Counters that clients create"][0]), true)
+		anyCommits(t, withBlocks(t, firestoreRules(t), docsCode(t, "recipes.md")["Counters that clients create"][0]), true)
 	})
 }
 
@@ -142,8 +142,8 @@ func allowed(before, after map[string]fields, u user, amounts map[string]int, cr
 	return nil
 }
 
-// created tells whether a new document is what clients may create: a counter of 10 to 100 shards, or
-// a shard of a counter with 0.
+// created tells whether a new document is what clients may create: a counter of 10 to 100 shards,
+// or a shard of a counter with 0.
 func created(after map[string]fields, path []string) bool {
 	counter := after[strings.Join(path[:2], "/")]
 	n, ok := counter["num_shards"].(int)

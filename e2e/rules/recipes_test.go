@@ -340,7 +340,7 @@ var recipes = map[string]blockTest{
 			"a shard that is incremented then":   writes(zero("old", 1), update(add("counters/old/shards/1", 1))),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(counter) && saysShards(request.resource.data)", nobody, writes(set("counters/new", fields{"num_shards": 10}))},
+			{"signed out", "mayWrite() && isId(counter) && saysShards(request.resource.data)", signedOut, writes(set("counters/new", fields{"num_shards": 10}))},
 			{"an id that no header carries", "isId(counter)", ann, writes(set("counters/new ", fields{"num_shards": 10}))},
 			{"1 shard", "n >= 10", ann, writes(set("counters/new", fields{"num_shards": 1}))},
 			{"9 shards", "n >= 10", ann, writes(set("counters/new", fields{"numShards": 9}))},
@@ -365,7 +365,7 @@ var recipes = map[string]blockTest{
 			{"unfreeze it", "", ann, writes(set("counters/frozen", fields{"num_shards": 10}))},
 			{"delete it, and again", "", ann, writes(remove("counters/old"), set("counters/old", fields{"num_shards": 10}))},
 
-			{"a shard as nobody", "mayWrite() && isId(counter) && isZero(request.resource.data) && isMissingShard(counter, shard)", nobody, writes(zero("old", 1))},
+			{"a shard, signed out", "mayWrite() && isId(counter) && isZero(request.resource.data) && isMissingShard(counter, shard)", signedOut, writes(zero("old", 1))},
 			{"a shard of an id that no header carries", "isId(counter)", ann, writes(zero("bad ", 1))},
 			{"a shard with 2", "data.count == 0", ann, writes(set("counters/old/shards/1", fields{"count": 2}))},
 			{"a shard with -1", "data.count == 0", ann, writes(set("counters/old/shards/1", fields{"count": -1}))},
@@ -448,7 +448,7 @@ func TestRecipes(t *testing.T) {
 		sample := map[string][]*firestorepb.Write{"10 shards": create("new", 10), "100 shards": create("new", 100)}
 
 		d.judges(ann, nil, sample) // by the shipped rules
-		d.setRules(beside(t, rules, code["Counters that clients create"]))
+		d.setRules(withBlocks(t, rules, code["Counters that clients create"]))
 		d.judges(ann, sample, map[string][]*firestorepb.Write{"again": create("free", 10), "101 shards": create("new", 101)})
 	})
 	t.Run("tokens with their increments", func(t *testing.T) {
