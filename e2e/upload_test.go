@@ -50,7 +50,7 @@ func TestUploadLeavesOutTheRest(t *testing.T) {
 		}
 	}
 	if d := cmp.Diff(files, uploaded(t, dir)); d != "" {
-		t.Errorf("uploaded (-without +with what lies beside):\n%s", d)
+		t.Errorf("uploaded (-without +with other files):\n%s", d)
 	}
 }
 
