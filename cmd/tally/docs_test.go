@@ -43,6 +43,7 @@ var notRun = []struct{ start, why string }{
 	{"npm test", "likewise"},
 	{"firebase firestore:delete", "the Firebase CLI is not here"},
 	{"gcloud", "it asks Google's own APIs"},
+	{"tally deploy --project my-project --rules", "the reader's rules lack Tally's part; testdata/deploy/app.txtar has it run"},
 	{"tally demo --project", "it needs functions at work; TestDemoOnProject runs it"},
 	{"gcloud config set", "it would change the settings of whoever runs the tests"},
 	{"curl -X PATCH", "it writes to Google's own Firestore"},
