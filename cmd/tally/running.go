@@ -29,7 +29,7 @@ func statedBy(flag string, folder *appfolder.Folder, project string) (stated, er
 	}
 
 	var err error
-	said.config, err = load(variables, folder, project)
+	said.config, err = loadConfig(variables, folder, project)
 	return said, err
 }
 
@@ -58,7 +58,7 @@ func askFunctions(ctx context.Context, project string, folder *appfolder.Folder)
 		return runs, nil
 	}
 
-	loaded, err := load(variables, folder, project)
+	loaded, err := loadConfig(variables, folder, project)
 	if err != nil {
 		return runs, fmt.Errorf("%s: %w", runs.of, err)
 	}
@@ -66,8 +66,8 @@ func askFunctions(ctx context.Context, project string, folder *appfolder.Folder)
 	return runs, nil
 }
 
-// load returns the configuration that the variables of a project's functions say.
-func load(variables map[string]string, folder *appfolder.Folder, project string) (config.Config, error) {
+// loadConfig returns the configuration that the variables of a project's functions say.
+func loadConfig(variables map[string]string, folder *appfolder.Folder, project string) (config.Config, error) {
 	variables = maps.Clone(variables)
 	variables["GOOGLE_CLOUD_PROJECT"] = project
 	loaded, err := config.Load(variables)
