@@ -3,7 +3,6 @@ package trial
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -75,9 +74,4 @@ func (p *part) queries() (n int64) {
 func (p *part) tried() bool {
 	writes, inDoubt := p.Writes()
 	return len(writes) > 0 || inDoubt > 0
-}
-
-// above returns the path of the document that a collection is in, "" for a collection at the root.
-func above(collection string) string {
-	return collection[:max(0, strings.LastIndexByte(collection, '/'))]
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -150,7 +151,7 @@ func (r *run) spread(p *part) {
 	for shard := range r.Shards {
 		r.traces.note(fmt.Sprintf("%s/%d", p.collection, shard))
 	}
-	p.shards = shards.New(r.client, above(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
+	p.shards = shards.New(r.client, path.Dir(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
 		shards.RollUpAt(p.counter.RollUp), shards.NumShards(r.Shards))
 }
 
