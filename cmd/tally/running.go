@@ -17,15 +17,15 @@ import (
 // routes, by the environment, or by tally.yaml.
 func statedBy(flag string, folder *appfolder.Folder, project string) (stated, error) {
 	variables := named(folder)
-	said := stated{by: nobody}
+	var said stated
 	switch {
 	case flag != "":
 		variables["TALLY_ROUTES"] = flag
-		said = stated{by: theUser, from: "by --routes"}
+		said = stated{from: "by --routes", forThis: true}
 	case os.Getenv("TALLY_ROUTES") != "":
-		said = stated{by: theUser, from: "by TALLY_ROUTES"}
+		said = stated{from: "by TALLY_ROUTES", forThis: true}
 	case folder.File != "":
-		said = stated{by: theFile, from: "by " + folder.File}
+		said = stated{from: "by " + folder.File}
 	}
 
 	var err error
