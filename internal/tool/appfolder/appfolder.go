@@ -10,7 +10,7 @@
 // those of a route.
 //
 // From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
-// reader.go reads the parsed YAML and notes where each key is; settings.go checks the values;
+// yaml.go reads YAML and notes where each key is; settings.go checks the values;
 // schema.go describes them to editors.
 package appfolder
 
@@ -141,7 +141,7 @@ func (f *Folder) Variables() map[string]string {
 	maps.Copy(variables, f.Settings.Env)
 
 	ofKeys := map[string]string{
-		"routes":    f.Settings.Routes,
+		"routes":    string(f.Settings.Routes),
 		"cadence":   f.Settings.Cadence,
 		"databases": strings.Join(f.Settings.Databases, ","),
 	}
