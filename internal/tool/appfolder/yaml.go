@@ -31,6 +31,7 @@ func (p place) in(file string) string {
 type places struct {
 	keys   map[string]place // such as "region" and "env.TALLY_BURST"
 	routes []place          // of each line of Settings.Routes
+	halves []string         // keys whose value has a fraction, where a whole number stands
 }
 
 // decode reads a parsed tally.yaml.
@@ -50,7 +51,7 @@ func decode(file, text string, parsed *ast.File) (s Settings, p places, err erro
 	}
 
 	p.note(bodies[0], "", strings.Split(text, "\n"))
-	err = p.unknown(file)
+	err = p.mistakes(file)
 	if err != nil {
 		return s, p, err
 	}
@@ -61,25 +62,29 @@ func decode(file, text string, parsed *ast.File) (s Settings, p places, err erro
 	return s, p, nil
 }
 
-// unknown returns an error that names the keys that tally.yaml may not have.
-func (p *places) unknown(file string) error {
+// mistakes returns an error that names the keys that tally.yaml may not have, and the numbers that
+// the YAML package would round.
+func (p *places) mistakes(file string) error {
 	var known []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
 		known = append(known, f.Tag.Get("yaml"))
 	}
 
-	var unknown []error
+	var wrong []error
 	for _, key := range p.inOrder() {
 		outer, _, _ := strings.Cut(key, ".")
 		switch {
 		case slices.Contains(known, outer):
 		case strings.Contains(key, "->"):
-			unknown = append(unknown, fmt.Errorf("%sa route is not indented: %s", p.keys[key].in(file), writeRoutes))
+			wrong = append(wrong, fmt.Errorf("%sa route is not indented: %s", p.keys[key].in(file), writeRoutes))
 		default:
-			unknown = append(unknown, fmt.Errorf("%sthere is no key %q; the keys are %s", p.keys[key].in(file), key, strings.Join(known, ", ")))
+			wrong = append(wrong, fmt.Errorf("%sthere is no key %q; the keys are %s", p.keys[key].in(file), key, strings.Join(known, ", ")))
 		}
 	}
-	return FirstOf(unknown)
+	for _, key := range p.halves {
+		wrong = append(wrong, fmt.Errorf("%s%s: want a whole number", p.keys[key].in(file), key))
+	}
+	return FirstOf(wrong)
 }
 
 // inOrder returns the keys in the order of the file.
@@ -91,7 +96,7 @@ func (p *places) inOrder() []string {
 }
 
 // note notes where the keys of a map are, and the routes. above is "" for the outermost map, else
-// "env.".
+// such as "env.".
 func (p *places) note(n ast.Node, above string, lines []string) {
 	m, ok := n.(ast.MapNode)
 	if !ok {
@@ -100,9 +105,14 @@ func (p *places) note(n ast.Node, above string, lines []string) {
 	for i := m.MapRange(); i.Next(); {
 		key := above + i.Key().GetToken().Value
 		p.keys[key] = placeOf(i.Key().GetToken())
+		_, isFraction := i.Value().(*ast.FloatNode)
+		if isFraction && (key == "max_instances" || above == "dev.") {
+			p.halves = append(p.halves, key)
+		}
+
 		switch key {
-		case "env":
-			p.note(i.Value(), "env.", lines)
+		case "env", "dev":
+			p.note(i.Value(), key+".", lines)
 		case "routes":
 			p.noteRoutes(i.Value(), lines)
 		}
@@ -174,8 +184,8 @@ func routeNodes(n ast.Node) []ast.Node {
 // writeRoutes is the remedy for routes that YAML does not take for text, because of their colons.
 const writeRoutes = `write "routes: |" on a line, and each route on a line of its own below, indented`
 
-// wanted says what the fields of Settings hold, by what YAML's errors call it.
-var wanted = map[string]string{
+// contents says what the fields of Settings hold, by what YAML's errors call it.
+var contents = map[string]string{
 	"mapping": "keys and values", "map": "keys and values", "struct": "keys and values",
 	"sequence": "a list, such as [(default), orders]", "slice": "a list, such as [(default), orders]",
 	"int": "a whole number", "string": "text",
@@ -199,8 +209,8 @@ func explained(file string, err error) error {
 	if unexpected, is := errors.AsType[*yaml.UnexpectedNodeTypeError](err); is {
 		kind = strings.ToLower(unexpected.Expected.YAMLName())
 	}
-	if wanted[kind] != "" {
-		message = "want " + wanted[kind]
+	if contents[kind] != "" {
+		message = "want " + contents[kind]
 	}
 
 	_, excerpt, _ := strings.Cut(problem.FormatError(false, true), "\n")
