@@ -58,8 +58,8 @@ func (d *decision) limit(most access, why string, args ...any) {
 // shards of a counter, and set its roll-up to 0. By other routes that are named for this command it
 // only reads, and so it does in a database that the functions do not serve.
 //
-// Where none run, or nobody knows, the command works by the stated routes. To replace a total they
-// have to be named: for this command, or by tally.yaml if certainly no functions run.
+// Where none run, or that is not known, the command works by the stated routes. To replace a total
+// they have to be named: for this command, or by tally.yaml if certainly no functions run.
 //
 // database is the one that a flag names; "": the first of the functions' databases.
 func decide(said stated, runs running, database string) decision {
@@ -84,7 +84,7 @@ func decide(said stated, runs running, database string) decision {
 	return d
 }
 
-// withoutFunctions decides what a command may do where no functions run, or nobody knows.
+// withoutFunctions decides what a command may do where no functions run, or that is not known.
 func (d *decision) withoutFunctions(said stated, runs running) {
 	none := cmp.Or(runs.unread, errors.New("no functions run for project "+runs.project))
 	if runs.unread != nil {

@@ -1,6 +1,6 @@
-// Package needs lists what go test ./... runs beside Go and this machine lacks. The list has all of
-// it at once, and says how to install each. A Go test that misses a program fails with the list.
-// .ci/machine lists what .ci/run and .ci/nightly need beyond that.
+// Package needs lists what go test ./... runs in addition to Go and this machine lacks. The list
+// has all of it at once, and says how to install each. A Go test that misses a program fails with
+// the list. .ci/machine lists what .ci/run and .ci/nightly need beyond that.
 package needs
 
 import (

@@ -22,7 +22,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// A machine with nothing is told of everything, at once, and how to install it.
+// On a machine with nothing, the list has everything, at once, and how to install it.
 func TestNothing(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"JAVA_HOME", "CLOUDSDK_ROOT_DIR", "FIREBASE_EMULATORS_PATH", "FIRESTORE_EMULATOR_BINARY_PATH"} {
