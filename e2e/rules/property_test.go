@@ -142,8 +142,8 @@ func allowed(before, after map[string]fields, u user, amounts map[string]int, cr
 	return nil
 }
 
-// created tells whether a new document is what clients may create: a counter of 10 to 100 shards, or
-// a shard of a counter with 0.
+// created tells whether a new document is what clients may create: a counter of 10 to 100 shards,
+// or a shard of a counter with 0.
 func created(after map[string]fields, path []string) bool {
 	counter := after[strings.Join(path[:2], "/")]
 	n, ok := counter["num_shards"].(int)
