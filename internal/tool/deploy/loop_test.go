@@ -494,3 +494,26 @@ func TestPolicyOfOthers(t *testing.T) {
 		t.Errorf("the etag was not sent: %s", p.Etag)
 	}
 }
+
+// A build that resets how instances are billed is followed by a change back, without another plan.
+func TestBillingAfterABuild(t *testing.T) {
+	d := newProject(t)
+	d.options.Billing = ByInstance
+	d.deploy()
+	const here = "projects/my-project/locations/us-central1/"
+	d.google.Set(here+"functions/tally-on-write", []string{"serviceConfig", "timeoutSeconds"}, 7)
+	said, err := d.tryDeploy(func(_ context.Context, r *Run) {
+		r.State.client.Transport = &faulty{r.State.client.Transport, func(r *http.Request, _ *http.Response) error {
+			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/functions/tally-on-write") {
+				googletest.Change(d.google, here+"services/tally-on-write", func(s *runpb.Service) { s.Template.Containers[0].Resources.CpuIdle = true })
+			}
+			return nil
+		}}
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if s := d.google.Get(here + "services/tally-on-write").(*runpb.Service); s.Template.Containers[0].Resources.CpuIdle {
+		t.Errorf("it is billed by request:\n%s", said)
+	}
+}
