@@ -327,7 +327,7 @@ for (const [name, id, write, document] of [
 }
 
 test('Node.js, a trigger of one event that comes twice', async (t) => {
-  const { count } = await imported(block('Where it counts what leaves no documents', 'js', '', migration));
+  const { count } = await imported(block('If it counts something that leaves no documents', 'js', '', migration));
   const db = server(t);
   for (const event of ['a', 'b', 'a']) await count(db, 'p', event);
   const shards = await db.collection('posts/p/shards').get();

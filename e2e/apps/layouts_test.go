@@ -18,7 +18,7 @@ import (
 
 // A layout is a way in which a sample of Firebase's documentation writes counters
 // (https://firebase.google.com/docs/firestore/solutions/counters), written here as that sample
-// does, by the Go SDK. docs/test writes those of Web, Python and Java with their own SDKs.
+// does, by the Go SDK. docs/test writes the layouts of Web, Python and Java with their own SDKs.
 type layout struct {
 	sample string
 	route  string

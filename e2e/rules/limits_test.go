@@ -83,8 +83,11 @@ func TestRequests(t *testing.T) {
 	code := docsCode(t, "recipes.md")
 	likes, comments, tokens := code["Likes"][0], code["Likes and comments in a post"][1], code["Increments that count once"][1]
 	created := code["Counters that clients create"][0]
-	ofRooms := "isId(counter) && exists(/databases/$(database)/documents/rooms/$(counter)) && saysShards"
-	boundCreated := replaced(t, created, "isId(counter) && saysShards", ofRooms)
+	ofRoom := "&& exists(/databases/$(database)/documents/rooms/$(counter))"
+	if !strings.Contains(docsPage(t, "recipes.md"), "`"+ofRoom+"`") {
+		t.Errorf("not on the page: %s", ofRoom)
+	}
+	boundCreated := replaced(t, created, "isId(counter) && saysShards", "isId(counter) "+ofRoom+" && saysShards")
 	existing := code["What one request can do"][0]
 	boundLikes := replaced(t, likes, "isId(post)", "isId(post) "+existing)
 	counters := "isId(counter) "
@@ -124,14 +127,14 @@ func TestRequests(t *testing.T) {
 		most       int
 		refused    int // writes that are too many; 0: the batch is full before
 	}{
-		{"likes", "likes", beside(t, firestoreRules(t), likes), 500, 0},
-		{"comments", "comments", beside(t, firestoreRules(t), comments), 500, 0},
-		{"tokens", "tokens", beside(t, firestoreRules(t), tokens), 500, 0},
-		{"likes of posts that exist", "likes", beside(t, firestoreRules(t), boundLikes), 20, 21},
+		{"likes", "likes", withBlocks(t, firestoreRules(t), likes), 500, 0},
+		{"comments", "comments", withBlocks(t, firestoreRules(t), comments), 500, 0},
+		{"tokens", "tokens", withBlocks(t, firestoreRules(t), tokens), 500, 0},
+		{"likes of posts that exist", "likes", withBlocks(t, firestoreRules(t), boundLikes), 20, 21},
 		{"counters that exist", "increments", boundCounters, 10, 11},
-		{"new counters", "new counters", beside(t, firestoreRules(t), created), 500, 0},
-		{"new counters of rooms", "new counters", beside(t, firestoreRules(t), boundCreated), 20, 21},
-		{"shards of counters that exist", "zeros", beside(t, firestoreRules(t), created), 10, 11},
+		{"new counters", "new counters", withBlocks(t, firestoreRules(t), created), 500, 0},
+		{"new counters of rooms", "new counters", withBlocks(t, firestoreRules(t), boundCreated), 20, 21},
+		{"shards of counters that exist", "zeros", withBlocks(t, firestoreRules(t), created), 10, 11},
 		{"a counter that exists", "a counter's increments", boundCounters, 10, 11},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -156,7 +159,7 @@ func TestRequests(t *testing.T) {
 	t.Run("a post that is not there", func(t *testing.T) {
 		t.Parallel()
 		d := newDatabase(t, documents)
-		d.setRules(beside(t, firestoreRules(t), boundLikes))
+		d.setRules(withBlocks(t, firestoreRules(t), boundLikes))
 		d.judges(ann,
 			map[string][]*firestorepb.Write{"a post": writes(one("likes")(0))},
 			map[string][]*firestorepb.Write{"no post": writes(one("likes")(99)), "one of two": writes(one("likes")(0), one("likes")(99))})

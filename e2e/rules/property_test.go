@@ -24,8 +24,8 @@ var (
 
 // Whatever users commit, honest or not, the accepted commits move a counter's total by what they
 // are allowed to and by nothing else: each shard up by 1, or, once per user, the user's own shard
-// to 0 or 1. What an accepted commit did is told by a model of Firestore, which at the end must
-// agree with Firestore itself.
+// to 0 or 1. A model of Firestore says what an accepted commit did, and which at the end must agree
+// with Firestore itself.
 func TestAnyCommits(t *testing.T) {
 	t.Parallel()
 	t.Run("firestore.rules", func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAnyCommits(t *testing.T) {
 	})
 	t.Run("counters that clients create", func(t *testing.T) {
 		t.Parallel()
-		anyCommits(t, beside(t, firestoreRules(t), docsCode(t, "recipes.md")["Counters that clients create"][0]), true)
+		anyCommits(t, withBlocks(t, firestoreRules(t), docsCode(t, "recipes.md")["Counters that clients create"][0]), true)
 	})
 }
 
@@ -133,7 +133,7 @@ func allowed(before, after map[string]fields, u user, amounts map[string]int, cr
 			n = 10
 		}
 		if id, err := strconv.Atoi(parts[3]); err != nil || id < 0 || id >= n || strconv.Itoa(id) != parts[3] {
-			return fmt.Errorf("%s is none of %d shards", path, n)
+			return fmt.Errorf("%s is not one of %d shards", path, n)
 		}
 		if count-was != 1 {
 			return fmt.Errorf("%s moved by %d", path, count-was)
@@ -276,7 +276,7 @@ func (g *generator) commit() (u user, ws []*firestorepb.Write, good bool) {
 		ws = g.twist(u, ws)
 	}
 	if g.rand.IntN(10) == 0 {
-		u = pick(g, append(users, nobody)...)
+		u = pick(g, append(users, signedOut)...)
 	}
 	return u, ws, false
 }

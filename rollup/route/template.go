@@ -18,8 +18,8 @@ type Template struct {
 	// live.
 	Every time.Duration
 
-	// Existing says that the documents are the app's own. Tally updates the totals in those that
-	// exist, and never creates or removes one.
+	// Existing says that the documents are the app's own. Tally updates the totals in the documents
+	// that exist, and never creates or removes one.
 	Existing bool
 
 	segments  Path     // as the first route spells it
