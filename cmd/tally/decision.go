@@ -77,7 +77,7 @@ func decide(said stated, runs running, database string) decision {
 	d.database = cmp.Or(database, d.config.Databases[0])
 	switch {
 	case other:
-		d.limit(reads, "the routes %s are only for reading, because those of %s are others:\n%s", said.from, runs.of, runs.config.Routes)
+		d.limit(reads, "the routes %s are only for reading, because those of %s differ:\n%s", said.from, runs.of, runs.config.Routes)
 	case !slices.Contains(runs.config.Databases, d.database):
 		d.limit(reads, "the databases of %s are %s, not %s", runs.of, strings.Join(runs.config.Databases, ", "), d.database)
 	}

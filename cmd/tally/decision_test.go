@@ -72,7 +72,7 @@ func TestDecide(t *testing.T) {
 		{"a flag that says what runs", ofFlag, runs(configured(pages)), "", want{routes: pages, from: "of the deployed functions", most: changes}},
 		{"a flag that says another is meant for reading", ofFlag, runs(configured(defaults)), "", want{
 			routes: pages, from: "by --routes", most: reads,
-			refusal: "nothing was changed: the routes by --routes are only for reading, because those of the deployed functions are others:\n" + defaults,
+			refusal: "nothing was changed: the routes by --routes are only for reading, because those of the deployed functions differ:\n" + defaults,
 		}},
 
 		{"the first of the databases", assumed, runs(configured(pages, "orders", "(default)")), "", want{

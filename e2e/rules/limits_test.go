@@ -83,8 +83,11 @@ func TestRequests(t *testing.T) {
 	code := docsCode(t, "recipes.md")
 	likes, comments, tokens := code["Likes"][0], code["Likes and comments in a post"][1], code["Increments that count once"][1]
 	created := code["Counters that clients create"][0]
-	ofRooms := "isId(counter) && exists(/databases/$(database)/documents/rooms/$(counter)) && saysShards"
-	boundCreated := replaced(t, created, "isId(counter) && saysShards", ofRooms)
+	ofRoom := "&& exists(/databases/$(database)/documents/rooms/$(counter))"
+	if !strings.Contains(docsPage(t, "recipes.md"), "`"+ofRoom+"`") {
+		t.Errorf("not on the page: %s", ofRoom)
+	}
+	boundCreated := replaced(t, created, "isId(counter) && saysShards", "isId(counter) "+ofRoom+" && saysShards")
 	existing := code["What one request can do"][0]
 	boundLikes := replaced(t, likes, "isId(post)", "isId(post) "+existing)
 	counters := "isId(counter) "
