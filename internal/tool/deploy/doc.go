@@ -9,7 +9,7 @@
 //	Deploy        lists the steps from the State to the Description: a Plan
 //	Run.Do        does the steps through Google's APIs
 //
-// Want and Deploy are pure: they call nobody, and change nothing that they are given. tally doctor
+// Want and Deploy are pure: they call no API, and change nothing that they are given. tally doctor
 // asks Want, and two parts of Deploy, Mend and Surplus; it shows their steps as findings.
 //
 // One loop makes all resources (apply.go). It reads a resource as it is now, compares it with what

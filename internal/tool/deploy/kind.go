@@ -32,7 +32,7 @@ type Kind struct {
 	// tidy brings a resource that was read into the form in which the manifest has it.
 	tidy func(Object)
 
-	// absent is a resource as it first appears, if nobody has to make it; nil: it has to be made.
+	// absent is a resource as it first appears, if it needs no making; nil: it has to be made.
 	absent Object
 
 	// outputs are fields that are compared and never sent.
@@ -41,7 +41,7 @@ type Kind struct {
 	// fixed are fields that the API cannot change, so the resource is made once more.
 	fixed []string
 
-	// begun says that nobody waits until a change of the resource has ended.
+	// begun says that a change of the resource is only begun, and not waited for.
 	begun bool
 }
 

@@ -52,7 +52,7 @@ type manifest struct {
 	Functions   []manifestFunction
 	Triggers    []manifestTrigger
 	ScheduleURI string // in JSON
-	Channel     string // in JSON; empty: alerts are mailed to nobody
+	Channel     string // in JSON; empty: no alert is mailed
 
 	hidden bool // secrets are left out
 }

@@ -79,7 +79,7 @@ func short(member string) string {
 }
 
 // A ref names a field of another resource, whose value the server makes up. It stands in texts of
-// the manifest until the resource is there. It begins with a character that nobody can type.
+// the manifest until the resource is there. It begins with a character that no user can type.
 type ref struct{ noun, name, field string }
 
 const refMark = "\x00"
