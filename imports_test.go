@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"e2e/rules":                        {},
 	"internal/test/emulatortest":       {"internal/test/needs", "internal/tool/local/emulator"},
 	"internal/test/emulatortest/share": {"internal/test/emulatortest", "internal/tool/local/emulator"},
-	"internal/test/googletest":         {"internal/test/emulatortest", "internal/tool/local/freeport"},
+	"internal/test/googletest":         {"internal/tool/local/freeport"},
 	"internal/test/memstore":           {"internal/document", "rollup", "rollup/route"},
 	"internal/test/needs":              {},
 	"internal/test/storetest":          {},
