@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	// The functions.
 	".":                             {"internal/cloud/app"},
 	"internal/cloud/app":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
+	"internal/cloud/alarm":          {"rollup"},
 	"internal/cloud/telemetry":      {"internal/cloud/config", "rollup"},
 	"internal/cloud/firestorestore": {"internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},
