@@ -45,8 +45,9 @@
 //     serve it.
 //   - internal/tool/migration takes over the counters of Firebase's firestore-counter extension.
 //   - internal/tool/local runs all of it on one machine: emulator is Google's own Firestore
-//     emulator, eventrelay delivers its events as Eventarc does, framework runs a functions
-//     process, and freeport gives ports to all of them.
+//     emulator, eventrelay delivers its events as Eventarc does, taskqueue makes calls at their
+//     time as Cloud Tasks does, framework runs a functions process, and freeport gives ports to
+//     all of them.
 //   - internal/tool/trial tries the functions that are deployed in a project. There and on one
 //     machine, internal/tool/lag tells how long after a write a listener sees a roll-up that covers
 //     it.

@@ -48,9 +48,10 @@ var allowed = map[string][]string{
 	"internal/tool/trial":     {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/lag", "rollup/route", "shards"},
 
 	// What runs on one machine.
-	"internal/tool/local":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/lag", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "rollup/route", "shards"},
+	"internal/tool/local":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/lag", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "internal/tool/local/taskqueue", "rollup/route", "shards"},
 	"internal/tool/local/emulator":   {"internal/tool/local/freeport"},
 	"internal/tool/local/eventrelay": {"internal/document"},
+	"internal/tool/local/taskqueue":  {"internal/tool/local/eventrelay"},
 	"internal/tool/local/framework":  {"internal/tool/local/freeport"},
 	"internal/tool/local/freeport":   {},
 
