@@ -273,7 +273,7 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 
 // template is a counter's in the last revision.
 func (s *simulation) template(c *simulatedCounter) *route.Template {
-	counter, _ := counterOf(s.revisions[s.latest], c.RollUp)
+	counter, _ := s.revisions[s.latest].Counter(c.RollUp)
 	return counter.Template
 }
 

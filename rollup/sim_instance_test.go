@@ -47,18 +47,8 @@ func (s *simulation) start(name string) *instance {
 
 // counterOf is the counter as the instance's routes see it.
 func (i *instance) counterOf(c *simulatedCounter) route.Counter {
-	counter, _ := counterOf(i.routes, c.RollUp)
+	counter, _ := i.routes.Counter(c.RollUp)
 	return counter
-}
-
-// counterOf returns the counter whose roll-up is at a path, as a revision sees it.
-func counterOf(routes route.Routes, rollUp string) (route.Counter, bool) {
-	for _, t := range routes.Templates() {
-		if c, ok := t.Counter(rollUp); ok {
-			return c, true
-		}
-	}
-	return route.Counter{}, false
 }
 
 // hash is that of the instance's routes to a counter.

@@ -134,7 +134,7 @@ func (s *simulation) newCounter(id string) *simulatedCounter {
 
 // counterAt returns the counter of a roll-up.
 func (s *simulation) counterAt(rollUp string) *simulatedCounter {
-	c, ok := counterOf(s.routes, rollUp)
+	c, ok := s.routes.Counter(rollUp)
 	if !ok {
 		panic(rollUp + " is no roll-up")
 	}
