@@ -96,7 +96,7 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 			return actionLeave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 
-		stopped := sleep(ctx, max(due, a.pause(try-1)))
+		stopped := sleep(ctx, max(due, a.pause(try-1, f.Template)))
 		if stopped != nil {
 			err = stopped
 		}
@@ -171,7 +171,7 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 	}
 
 	// Most likely the trigger is about to roll up the same change.
-	due = p.due(&l) + a.options.Cadence/10
+	due = p.due(&l) + a.cadence(c.Template)/10
 	if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
 		return actionTell, l, 0, nil
 	}

@@ -12,7 +12,7 @@ import (
 type Options struct {
 	// Cadence is how much time one roll-up of a counter uses up, by Firestore's clock. It keeps the
 	// roll-up document within the rate of writes that Firestore sustains on one document, about one
-	// a second. It must be positive.
+	// a second. It must be positive. A route that says "cadence" has its own.
 	Cadence time.Duration
 
 	// Burst is how many roll-ups may follow each other at once after a quiet time. So in any time w
@@ -24,8 +24,14 @@ type Options struct {
 	// answered.
 	Timeout time.Duration
 
-	// Hold is how long an event may be held. Zero means as long as its context lasts.
+	// Hold is how long an event may be held. Zero means as long as its context lasts. With Alarms it
+	// must be more than 5 s.
 	Hold time.Duration
+
+	// Alarms makes the alarms to which a Coalescer defers the events that it cannot hold until their
+	// counter is due. Nil means that there are none. Then no cadence is longer than events can be
+	// held, whatever is configured.
+	Alarms Alarms
 
 	// Logger must not be nil.
 	Logger *slog.Logger
@@ -43,7 +49,8 @@ type Options struct {
 	Wrote func(context.Context, Attempt)
 
 	// Calling, unless nil, is called before each call of the Store, but not before those of walks
-	// and cursors. The name is "look", "claim", "sum", "write" or "remove". The call is made with
+	// and cursors, and before each alarm is made. The name is "look", "claim", "sum", "write",
+	// "remove" or "alarm". The call is made with
 	// the context that Calling returns, and its error is given to the function that Calling
 	// returns.
 	Calling func(ctx context.Context, name string) (context.Context, func(error))

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -21,15 +22,33 @@ type pace struct {
 	burst   int
 }
 
+// cadence returns the cadence of the template's counters.
+func (r *roller) cadence(t *route.Template) time.Duration {
+	return cmp.Or(t.Cadence, r.options.Cadence)
+}
+
+// step returns the unit of the pauses and back-offs by which instances keep out of each other's
+// way. It is the cadence, or the longest that can be held if that is shorter. So a slow cadence
+// makes nobody wait longer for a call that failed.
+func (r *roller) step(t *route.Template) time.Duration {
+	own, longest := r.cadence(t), LongestCadence(r.options.Hold)
+	if longest <= 0 {
+		return own
+	}
+	return min(own, longest)
+}
+
 // livePace returns the pace of what events roll up.
-func (r *roller) livePace() pace { return pace{r.options.Cadence, max(r.options.Burst, 1)} }
+func (r *roller) livePace(t *route.Template) pace {
+	return pace{r.cadence(t), max(r.options.Burst, 1)}
+}
 
 // paceOf returns the pace of what audits and the schedule roll up.
 func (r *roller) paceOf(t *route.Template) pace {
 	if t.Scheduled() {
 		return pace{t.Every, 1}
 	}
-	return r.livePace()
+	return r.livePace(t)
 }
 
 // A paced_until is believed if it is no further ahead than furthestAhead. Instances with another

@@ -139,7 +139,7 @@ func (s *simulation) check() {
 	for _, c := range s.counters {
 		explained := false
 		for _, d := range s.deliveries {
-			if !d.changed(c) || !d.acked || s.covered(d, c) || s.coveredByAnother(d, c) {
+			if !d.changed(c) || !d.acked || s.covered(d, c) || s.coveredByAnother(d, c) || s.coveredElsewhere(d, c) {
 				continue
 			}
 			if !s.explained(d, c) {
@@ -273,7 +273,7 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 
 // template is a counter's in the last revision.
 func (s *simulation) template(c *simulatedCounter) *route.Template {
-	counter, _ := counterOf(s.revisions[s.latest], c.RollUp)
+	counter, _ := s.revisions[s.latest].Counter(c.RollUp)
 	return counter.Template
 }
 
@@ -287,7 +287,7 @@ func (s *simulation) totals(c *simulatedCounter) map[string]value.Value {
 // again, because another copy had been acknowledged before or because its retries were exhausted;
 // or what stood for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery, c *simulatedCounter) bool {
-	if slices.Contains(d.unkept, c) {
+	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) {
 		return true
 	}
 	for _, stood := range s.deliveries {

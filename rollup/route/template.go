@@ -18,6 +18,10 @@ type Template struct {
 	// live.
 	Every time.Duration
 
+	// Cadence is how much time one roll-up of a counter uses up. Zero: as the functions are
+	// configured. A template with Every has none.
+	Cadence time.Duration
+
 	// Existing says that the documents are the app's own. Tally updates the totals in those that
 	// exist, and never creates or removes one.
 	Existing bool
