@@ -57,6 +57,7 @@ var allowed = map[string][]string{
 
 	// Only tests and benchmarks.
 	"docs":                             {},
+	"docs/design":                      {},
 	"docs/test/likes":                  {"shards"},
 	"e2e":                              {},
 	"e2e/apps":                         {},
@@ -114,17 +115,27 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// The tour of doc.go comes through every package.
+// The tour of doc.go comes through every package, and the picture of the design has all that are
+// not only for tests.
 func TestTour(t *testing.T) {
-	tour, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	for _, page := range []struct {
+		file  string
+		tests bool // it has the packages for tests, too
+	}{{"doc.go", true}, {"docs/design/README.md", false}} {
+		text, err := os.ReadFile(page.file)
+		if err != nil {
+			t.Fatal(err)
+		}
 
-	for name := range allowed {
-		room := regexp.MustCompile(`\b` + regexp.QuoteMeta(path.Base(name)) + `\b`)
-		if name != "." && !room.Match(tour) {
-			t.Errorf("doc.go does not name %s", name)
+		for name := range allowed {
+			onlyTests := strings.HasPrefix(name, "internal/test/") || strings.HasPrefix(name, "e2e") || strings.HasPrefix(name, "docs")
+			if name == "." || name == "clients/web" || onlyTests && !page.tests {
+				continue
+			}
+			room := regexp.MustCompile(`\b` + regexp.QuoteMeta(path.Base(name)) + `\b`)
+			if !room.Match(text) {
+				t.Errorf("%s does not name %s", page.file, name)
+			}
 		}
 	}
 }
