@@ -15,10 +15,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/firestore-tally/tally/internal/cloud/app"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
@@ -26,6 +22,9 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // The registered functions, end to end: Google's emulator makes the events, the relay delivers them

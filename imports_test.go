@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	// The functions.
 	".":                             {"internal/cloud/app"},
 	"internal/cloud/app":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
+	"internal/cloud/alarm":          {"rollup"},
 	"internal/cloud/telemetry":      {"internal/cloud/config", "rollup"},
 	"internal/cloud/firestorestore": {"internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},
@@ -47,14 +48,16 @@ var allowed = map[string][]string{
 	"internal/tool/trial":     {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/lag", "rollup/route", "shards"},
 
 	// What runs on one machine.
-	"internal/tool/local":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/lag", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "rollup/route", "shards"},
+	"internal/tool/local":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/lag", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "internal/tool/local/taskqueue", "rollup/route", "shards"},
 	"internal/tool/local/emulator":   {"internal/tool/local/freeport"},
 	"internal/tool/local/eventrelay": {"internal/document"},
+	"internal/tool/local/taskqueue":  {"internal/tool/local/eventrelay"},
 	"internal/tool/local/framework":  {"internal/tool/local/freeport"},
 	"internal/tool/local/freeport":   {},
 
 	// Only tests and benchmarks.
 	"docs":                             {},
+	"docs/design":                      {},
 	"docs/test/likes":                  {"shards"},
 	"e2e":                              {},
 	"e2e/apps":                         {},
@@ -112,17 +115,27 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// The tour of doc.go comes through every package.
+// The tour of doc.go comes through every package, and the picture of the design has all that are
+// not only for tests.
 func TestTour(t *testing.T) {
-	tour, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	for _, page := range []struct {
+		file  string
+		tests bool // it has the packages for tests, too
+	}{{"doc.go", true}, {"docs/design/README.md", false}} {
+		text, err := os.ReadFile(page.file)
+		if err != nil {
+			t.Fatal(err)
+		}
 
-	for name := range allowed {
-		room := regexp.MustCompile(`\b` + regexp.QuoteMeta(path.Base(name)) + `\b`)
-		if name != "." && !room.Match(tour) {
-			t.Errorf("doc.go does not name %s", name)
+		for name := range allowed {
+			onlyTests := strings.HasPrefix(name, "internal/test/") || strings.HasPrefix(name, "e2e") || strings.HasPrefix(name, "docs")
+			if name == "." || name == "clients/web" || onlyTests && !page.tests {
+				continue
+			}
+			room := regexp.MustCompile(`\b` + regexp.QuoteMeta(path.Base(name)) + `\b`)
+			if !room.Match(text) {
+				t.Errorf("%s does not name %s", page.file, name)
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-var update = flag.Bool("update", false, "write the guards of design/rules.md and design/packages.svg anew")
+var update = flag.Bool("update", false, "write the guards in design/rules.md")
 
 // A rule is a section of design/rules.md.
 type rule struct {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -191,7 +192,7 @@ func drawRates(costs, lags []curve) string {
 		marks: []mark{{1, "$1"}, {10, "$10"}, {100, "$100"}, {1000, "$1,000"}}}.draw(&b)
 	chart{left: 500, title: "lag p99, by increments a second", low: 0.005, high: 20, curves: lags,
 		marks: []mark{{0.01, "10 ms"}, {0.1, "100 ms"}, {1, "1 s"}, {10, "10 s"}}}.draw(&b)
-	return b.String() + "</svg>\n"
+	return styled(b.String() + "</svg>\n")
 }
 
 func (c chart) draw(b *strings.Builder) {
@@ -221,20 +222,42 @@ func (c chart) draw(b *strings.Builder) {
 	}
 }
 
-const ratesHead = `<svg xmlns="http://www.w3.org/2000/svg" width="860" height="386" viewBox="0 0 860 386" role="img" aria-labelledby="title">
+const ratesHead = `<svg xmlns="http://www.w3.org/2000/svg" width="860" height="386" viewBox="0 0 860 386" role="img" aria-labelledby="title" fill="#1f2328" font-size="14" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif">
   <title id="title">What one counter costs a day, and how late its total is, by the rate of increments: Tally, a trigger of one's own, and the firestore-counter extension</title>
   <style>
-    svg { --bg: #ffffff; --ink: #1f2328; --dim: #59636e; --edge: #d1d9e0; --blue: #0969da; --green: #1a7f37; --amber: #9a6700; --red: #cf222e; }
     @media (prefers-color-scheme: dark) {
-      svg { --bg: #0d1117; --ink: #f0f6fc; --dim: #aab2bc; --edge: #3d444d; --blue: #4493f8; --green: #3fb950; --amber: #d29922; --red: #f85149; }
+      text { fill: #f0f6fc; } .d { fill: #aab2bc; } .bg { fill: #0d1117; } .rule { stroke: #3d444d; }
+      .live, .instance { stroke: #4493f8; } .every { stroke: #3fb950; } .own { stroke: #d29922; } .extension { stroke: #f85149; }
+      .dot { fill: #0d1117; } .own-text { fill: #d29922; } .extension-text { fill: #f85149; }
     }
-    text { fill: var(--ink); font: 14px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif; }
-    .b { font-weight: 600; } .s { font-size: 12.5px; } .d { fill: var(--dim); } .m { text-anchor: middle; } .e { text-anchor: end; }
-    .bg { fill: var(--bg); } .rule { stroke: var(--edge); } .no { font-weight: 700; }
-    .live, .instance, .every, .own, .extension { fill: none; stroke-width: 2; }
-    .live, .instance { stroke: var(--blue); } .instance { stroke-dasharray: 5 4; } .every { stroke: var(--green); } .own { stroke: var(--amber); } .extension { stroke: var(--red); }
-    .dot { fill: var(--bg); stroke-dasharray: none; } .own-text { fill: var(--amber); } .extension-text { fill: var(--red); }
   </style>
   <rect class="bg" width="860" height="386" rx="8"/>
   <text class="b" x="20" y="30">One counter, all day</text>
 `
+
+// looks are the attributes of each class. They are not CSS, which only browsers understand.
+var looks = map[string]string{
+	"b": `font-weight="600"`, "s": `font-size="12.5"`, "d": `fill="#59636e"`, "m": `text-anchor="middle"`, "e": `text-anchor="end"`,
+	"bg": `fill="#ffffff"`, "rule": `stroke="#d1d9e0"`, "no": `font-weight="700"`,
+	"live":      `stroke="#0969da" fill="none" stroke-width="2"`,
+	"instance":  `stroke="#0969da" fill="none" stroke-width="2" stroke-dasharray="5 4"`,
+	"every":     `stroke="#1a7f37" fill="none" stroke-width="2"`,
+	"own":       `stroke="#9a6700" fill="none" stroke-width="2"`,
+	"extension": `stroke="#cf222e" fill="none" stroke-width="2"`,
+	"own-text":  `fill="#9a6700"`, "extension-text": `fill="#cf222e"`,
+}
+
+// styled adds the looks of its classes to each element.
+func styled(svg string) string {
+	return regexp.MustCompile(`class="([^"]*)"`).ReplaceAllStringFunc(svg, func(attribute string) string {
+		classes := strings.Fields(strings.Trim(strings.TrimPrefix(attribute, "class="), `"`))
+		for _, class := range classes {
+			look := looks[class]
+			if slices.Contains(classes, "dot") {
+				look = strings.NewReplacer(`fill="none"`, `fill="#ffffff"`, ` stroke-dasharray="5 4"`, "").Replace(look)
+			}
+			attribute += " " + look
+		}
+		return strings.TrimRight(attribute, " ")
+	})
+}

@@ -215,7 +215,7 @@ type audit struct {
 // A doubt is a counter that the audit examines. If it differs, it waits until its grace is over,
 // and is examined again.
 type doubt struct {
-	Found
+	FoundCounter
 	comparison comparison
 	walk       int   // the index of the walk that found it
 	before     Place // where the page began on which it was found
@@ -371,7 +371,7 @@ func (a *audit) step(ctx context.Context, w walk, n int) bool {
 
 // examineAll examines counters, and returns how many it has begun. These are fewer than all if the
 // audit's time or reads are used up meanwhile.
-func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int) {
+func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
 
@@ -381,7 +381,7 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 			return i
 		}
 
-		d := &doubt{Found: f, walk: n, before: before, comparison: comparison{
+		d := &doubt{FoundCounter: f, walk: n, before: before, comparison: comparison{
 			grace:        a.o.Grace > 0 && !f.Template.Scheduled(),
 			dryRun:       a.o.DryRun,
 			keepRerouted: a.o.KeepRerouted,

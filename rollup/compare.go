@@ -13,7 +13,7 @@ import (
 
 // examine compares a counter with its shards, acts on that, and counts the outcome in the report.
 func (a *audit) examine(ctx context.Context, d *doubt) {
-	did, l, err := a.compare(ctx, d.Found, &d.comparison)
+	did, l, err := a.compare(ctx, d.FoundCounter, &d.comparison)
 	if did == actionSkip {
 		return
 	}
@@ -74,7 +74,7 @@ var errBusy = errors.New("others had rolled it up each time it was looked at")
 
 // compare compares the roll-up with its shards, and makes it cover everything that was committed
 // before the comparison's first look. It returns what it did, and its last look.
-func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, look, error) {
+func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (action, look, error) {
 	if f.Template.Existing && !f.RollUp.Exists() {
 		return actionSkip, look{}, nil
 	}
@@ -109,7 +109,7 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 // asFound reports whether the roll-up is right as the walk found it. It sums the shards and does
 // not read the roll-up again, which saves a read. If it reports false, for whatever reason, the
 // caller tries the counter in full.
-func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, right bool) {
+func (a *audit) asFound(ctx context.Context, f FoundCounter, k *comparison) (l look, right bool) {
 	if f.RollUp.Tally.AsOf.IsZero() || k.graceOver {
 		return l, false
 	}
@@ -129,7 +129,7 @@ func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, ri
 	}
 
 	l.readTime = l.snapshot.ReadTime()
-	return l, k.right(&l)
+	return l, k.agreesAsFound(&l)
 }
 
 // try takes one look, and does what the look asks for. After an error the counter may be tried
@@ -143,10 +143,13 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 		return did, l, 0, err
 	}
 
-	did = k.before(&l)
-	if did != actionSum {
-		return did, l, 0, nil
+	if l.missing() {
+		return actionSkip, l, 0, nil
 	}
+	if !k.needsSum(&l) {
+		return actionLeave, l, 0, nil
+	}
+	k.remember(&l)
 
 	err = a.sum(looking, &l)
 	if err != nil {
@@ -157,7 +160,7 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 		return did, l, 0, err
 	}
 
-	did = k.after(&l)
+	did = k.decide(&l)
 	if did == actionRemove {
 		return did, l, 0, a.remove(looking, a.store, &l)
 	}

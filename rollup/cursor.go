@@ -28,7 +28,7 @@ func walksOf(routes route.Routes, store AuditStore) (byRollUps, byShards []walk)
 	for _, t := range routes.Templates() {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
 			page, err := store.RollUps(ctx, t, from, limit)
-			page.Found = slices.DeleteFunc(page.Found, func(f Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
+			page.Found = slices.DeleteFunc(page.Found, func(f FoundCounter) bool { return f.RollUp.Tally.AsOf.IsZero() })
 			return page, err
 		}
 		byRollUps = append(byRollUps, walk{t, "roll-ups of " + t.String(), find})

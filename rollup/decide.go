@@ -8,7 +8,6 @@ type action int
 const (
 	actionLeave  action = iota // nothing: it agrees, or others have brought it up to date
 	actionSkip                 // nothing, and it is not counted: the app's own document is gone
-	actionSum                  // sum the shards, because the look alone does not tell
 	actionRemove               // remove the roll-up, which has been at zeros without shards for over an hour
 	actionWait                 // it differs: look again after the grace
 	actionRepair               // it differs: write the roll-up
@@ -29,7 +28,8 @@ const (
 	differenceDrift                      // no event of a change came in time
 )
 
-// A comparison holds what an audit knows of a counter beside its look, and what it may do with it.
+// A comparison holds what an audit knows of a counter in addition to its look, and what it may do
+// with the counter.
 type comparison struct {
 	grace        bool // a difference is left to the event that may be on its way
 	dryRun       bool
@@ -48,22 +48,21 @@ type comparison struct {
 	contention contention
 }
 
-// before decides what can be decided without a sum.
-func (c *comparison) before(l *look) action {
-	if l.missing() {
-		return actionSkip
-	}
-
-	if c.from.IsZero() {
-		c.from, c.asOf = l.readTime, l.asOf
-	} else if !l.covers().Before(c.from) {
-		return actionLeave
-	}
-	return actionSum
+// needsSum reports whether the shards must be summed, because the look alone does not show that the
+// roll-up covers all that the audit must see to. On the first look they must.
+func (c *comparison) needsSum(l *look) bool {
+	return c.from.IsZero() || l.covers().Before(c.from)
 }
 
-// after decides once the shards are summed.
-func (c *comparison) after(l *look) action {
+// remember notes the first look of the comparison. Later looks change nothing.
+func (c *comparison) remember(l *look) {
+	if c.from.IsZero() {
+		c.from, c.asOf = l.readTime, l.asOf
+	}
+}
+
+// decide decides what to do once the shards are summed.
+func (c *comparison) decide(l *look) action {
 	mend := actionRepair
 	if c.dryRun {
 		mend = actionTell
@@ -85,16 +84,16 @@ func (c *comparison) after(l *look) action {
 	}
 }
 
-// right decides whether the roll-up can be left as the walk read it. It can if it agrees with its
-// shards and nothing else is to be done. Somebody may have written it since the walk read it, but
-// only after having summed the shards.
-func (c *comparison) right(l *look) bool {
-	return !l.asOf.After(l.readTime) && c.after(l) == actionLeave
+// agreesAsFound reports whether the roll-up can be left as the walk read it. It can if it agrees
+// with its shards and nothing else is to be done. Another instance may have written it since the
+// walk read it, but only after it had summed the shards.
+func (c *comparison) agreesAsFound(l *look) bool {
+	return !l.asOf.After(l.readTime) && c.decide(l) == actionLeave
 }
 
 // difference says of what kind a difference is. It is called once the grace is over, or if there is
-// no grace. A difference is drift only if nobody has written the roll-up since the first look. If
-// somebody has, the roll-up can lack only changes that came after that look.
+// no grace. A difference is drift only if the roll-up was not written since the first look. If it
+// was, it can lack only changes that came after that look.
 func (c *comparison) difference(l *look) difference {
 	switch {
 	case l.rerouted():
@@ -117,7 +116,7 @@ func (c *comparison) difference(l *look) difference {
 }
 
 // staleAfter bounds the age of a roll-up whose totals are right, in multiples of its route's
-// "every". An older one is written anew, for two reasons. A client learns that its own change is
+// "every". An older one is written again, for two reasons. A client learns that its own change is
 // covered, even if another client's has undone it. And a schedule that has stopped can be told from
 // one that finds nothing to do.
 const staleAfter = 10

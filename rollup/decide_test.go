@@ -1,14 +1,14 @@
 package rollup
 
 import (
-	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/rollup/route"
 	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 var (
@@ -110,24 +110,24 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
-// What an audit decides before it sums.
-func TestCompareBeforeTheSum(t *testing.T) {
+// When an audit sums.
+func TestNeedsSum(t *testing.T) {
 	const never = time.Duration(math.MinInt64)
 	for name, test := range map[string]struct {
 		first time.Duration // the first look's read time, by this look's as_of; never: this is the first
 		state state
-		want  action
+		want  bool
 	}{
-		"first look":                                   {never, differs, actionSum},
-		"first look, roll-up of other routes":          {never, anothers, actionSum},
-		"first look, no roll-up":                       {never, absent, actionSum},
-		"first look, as_of counts as none":             {never, differs.with(func(s *state) { s.future = true }), actionSum},
-		"rolled up as of before the first look":        {time.Microsecond, differs, actionSum},
-		"rolled up as of the first look":               {0, differs, actionLeave},
-		"rolled up as of after the first look":         {-time.Microsecond, differs, actionLeave},
-		"rolled up by other routes after the first":    {-time.Second, anothers, actionSum},
-		"rolled up as of nothing after the first look": {0, differs.with(func(s *state) { s.future = true }), actionSum},
-		"still no roll-up":                             {0, absent, actionSum},
+		"first look":                                   {never, differs, true},
+		"first look, roll-up of other routes":          {never, anothers, true},
+		"first look, no roll-up":                       {never, absent, true},
+		"first look, as_of counts as none":             {never, differs.with(func(s *state) { s.future = true }), true},
+		"rolled up as of before the first look":        {time.Microsecond, differs, true},
+		"rolled up as of the first look":               {0, differs, false},
+		"rolled up as of after the first look":         {-time.Microsecond, differs, false},
+		"rolled up by other routes after the first":    {-time.Second, anothers, true},
+		"rolled up as of nothing after the first look": {0, differs.with(func(s *state) { s.future = true }), true},
+		"still no roll-up":                             {0, absent, true},
 	} {
 		l := test.state.look()
 		var k comparison
@@ -135,10 +135,11 @@ func TestCompareBeforeTheSum(t *testing.T) {
 			k.from = looked.Add(-test.state.age).Add(test.first)
 			k.asOf = k.from.Add(-time.Minute)
 		}
-		before := k
-		if got := k.before(l); got != test.want {
+		if got := k.needsSum(l); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
+		before := k
+		k.remember(l)
 		if test.first == never {
 			if !k.from.Equal(looked) || !k.asOf.Equal(l.asOf) {
 				t.Errorf("%s: from %v and as_of %v, want the look's", name, k.from, k.asOf)
@@ -184,7 +185,7 @@ func TestCompareAfterTheSum(t *testing.T) {
 			if !named {
 				want = test.want[""]
 			}
-			if got := k.after(test.state.look()); got != want {
+			if got := k.decide(test.state.look()); got != want {
 				t.Errorf("%s, %s: %v, want %v", test.name, name, got, want)
 			}
 		}

@@ -33,7 +33,7 @@ const spare = 8
 // next returns the counter to visit now, and counts its visit as in work. If no counter may be
 // visited now, it returns nil and the time to ask again. That time is zero if only the end of a
 // visit or of a page can change anything. The mutex is held.
-func (k *keeper) next() (e *kept, at time.Time) {
+func (k *keeper) next() (e *keptCounter, at time.Time) {
 	now := time.Now()
 	if !k.mayRead(now) {
 		return nil, now.Add(k.readsWait())
@@ -59,7 +59,7 @@ func (k *keeper) next() (e *kept, at time.Time) {
 		}
 
 		k.turn = turn + 1
-		e := heap.Pop(q).(*kept)
+		e := heap.Pop(q).(*keptCounter)
 		k.busy[e.class]++
 		if e.finder != nil {
 			e.finder.waiting--
@@ -90,7 +90,7 @@ func (k *keeper) inWork() (n int) {
 }
 
 // push puts a counter into the queue of its class. The mutex is held.
-func (k *keeper) push(e *kept) {
+func (k *keeper) push(e *keptCounter) {
 	k.known[e.RollUp] = e
 	k.pushed++
 	e.pushed = k.pushed
@@ -98,14 +98,14 @@ func (k *keeper) push(e *kept) {
 }
 
 // class returns the class of a counter after a visit that went well.
-func (v *visited) class(before class) class {
+func (v *visit) class(before class) class {
 	rolledUp := !v.asOf.IsZero()
 	switch {
-	case v.did == actionRepair && !(rolledUp && v.agrees()):
+	case v.action == actionRepair && !(rolledUp && v.agrees()):
 		return classChanged
-	case v.did == actionRemove, !rolledUp && v.did != actionRepair:
+	case v.action == actionRemove, !rolledUp && v.action != actionRepair:
 		return classWithout
-	case v.did == actionSkip && before != classWithout:
+	case v.action == actionSkip && before != classWithout:
 		return before
 	default:
 		return classUnchanged
@@ -149,7 +149,7 @@ func (k *keeper) mayFind(f *finder, now time.Time) bool {
 func (k *keeper) readsWait() time.Duration { return k.o.Until.Sub(k.began)/1000 + 1 }
 
 // A queue is a heap of counters. The one that is due first is on top.
-type queue []*kept
+type queue []*keptCounter
 
 func (q queue) Len() int      { return len(q) }
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
@@ -157,7 +157,7 @@ func (q queue) Less(i, j int) bool {
 	return cmp.Or(q[i].due.Compare(q[j].due), cmp.Compare(q[i].pushed, q[j].pushed)) < 0
 }
 
-func (q *queue) Push(e any) { *q = append(*q, e.(*kept)) }
+func (q *queue) Push(e any) { *q = append(*q, e.(*keptCounter)) }
 
 func (q *queue) Pop() any {
 	last := len(*q) - 1

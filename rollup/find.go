@@ -43,8 +43,8 @@ type keepWalk struct {
 
 // A pass is a step of a walk: a counter, or the end of a page.
 type pass struct {
-	waits  *kept // the counter, while it waits for its visit; else nil
-	behind Place // the place behind the step
+	waits  *keptCounter // the counter, while it waits for its visit; else nil
+	behind Place        // the place behind the step
 }
 
 // goOn returns the walk that goes on from a place of the cursor.
@@ -86,7 +86,7 @@ func (k *keeper) at(w *keepWalk, from string) Place {
 }
 
 // pass notes that a counter was visited.
-func (w *keepWalk) pass(e *kept) {
+func (w *keepWalk) pass(e *keptCounter) {
 	for i := range w.passes {
 		if w.passes[i].waits == e {
 			w.passes[i].waits = nil
@@ -199,7 +199,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 			w.first = path
 		}
 
-		e := k.meet(f, found, page.ReadTime, received)
+		e := k.enlist(f, found, page.ReadTime, received)
 		if e != nil {
 			e.finder, e.walk = f, w
 			f.waiting++
@@ -217,13 +217,14 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	w.move()
 }
 
-// meet takes a counter that a walk has found. If it is new, meet has it wait for its visit. If the
-// visit is due now, meet returns it. The mutex is held.
+// enlist has a counter that a walk has found wait for its visit, unless the call knows the counter
+// already. It returns the counter if the walk must wait for the visit: the counter is new, and due
+// now. Otherwise it returns nil. The mutex is held.
 //
 // Counters that are due are visited in the order of the walk, and not by the ages of their
 // roll-ups. A visit that changes nothing leaves a roll-up as old as it was. If the oldest went
 // first, a call without the time for a whole page would visit the same counters as the call before.
-func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
+func (k *keeper) enlist(f *finder, found FoundCounter, read, received time.Time) *keptCounter {
 	tally := found.RollUp.Tally
 	if e := k.known[found.Counter.RollUp]; e != nil {
 		if !e.visited && tally.NumShards > 0 {
@@ -232,7 +233,7 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 		return nil
 	}
 	f.found++
-	e := &kept{Counter: found.Counter, class: f.class, due: k.began} // before all that this call has visited
+	e := &keptCounter{Counter: found.Counter, class: f.class, due: k.began} // before all that this call has visited
 	if tally.NumShards > 0 {
 		e.young = tally.AsOf
 	}

@@ -326,7 +326,7 @@ func (s *endless) RollUps(_ context.Context, t *route.Template, _ string, limit 
 	for i := range limit {
 		c, _ := t.Counter(fmt.Sprintf("rollups/%d-%d", n, i))
 		r := rollup.RollUp{Tally: document.Tally{AsOf: p.ReadTime, NumShards: 1, Routes: t.Hash()}}
-		p.Found = append(p.Found, rollup.Found{Counter: c, RollUp: r, Next: "more"})
+		p.Found = append(p.Found, rollup.FoundCounter{Counter: c, RollUp: r, Next: "more"})
 	}
 	return p, nil
 }

@@ -80,7 +80,7 @@ func Keep(ctx context.Context, store AuditStore, routes route.Routes, o KeepOpti
 		routes: routes,
 		began:  time.Now(),
 		wake:   make(chan struct{}, 1),
-		known:  make(map[string]*kept),
+		known:  make(map[string]*keptCounter),
 	}
 	k.load(ctx)
 
@@ -137,7 +137,7 @@ type keeper struct {
 	mu       sync.Mutex
 	report   KeepReport
 	problems []error
-	known    map[string]*kept // by path of the roll-up
+	known    map[string]*keptCounter // by path of the roll-up
 	queues   [classes]queue
 	busy     [classes]int // visits in work
 	turn     int
@@ -147,8 +147,8 @@ type keeper struct {
 	late     float64   // the age of the report's Oldest, as a multiple of its every
 }
 
-// A kept is a counter that this call of Keep knows.
-type kept struct {
+// A keptCounter is a counter that this call of Keep knows.
+type keptCounter struct {
 	route.Counter
 	class     class
 	due       time.Time     // when it is to be visited, by the local clock
@@ -207,7 +207,7 @@ func (k *keeper) remember(paths []string, of class) {
 			if !k.o.Until.IsZero() && w.due.After(k.o.Until) {
 				due = w.due
 			}
-			k.push(&kept{Counter: c, class: of, due: due})
+			k.push(&keptCounter{Counter: c, class: of, due: due})
 		}
 	}
 }
@@ -282,13 +282,13 @@ func (k *keeper) paths(of class) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 
-	var all []*kept
+	var all []*keptCounter
 	for _, e := range k.known {
 		if e.class == of {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b *kept) int {
+	slices.SortFunc(all, func(a, b *keptCounter) int {
 		return cmp.Or(a.due.Compare(b.due), strings.Compare(a.RollUp, b.RollUp))
 	})
 
@@ -367,7 +367,7 @@ func (k *keeper) ended() {
 }
 
 // visit rolls a counter up if that is due, and plans its next visit.
-func (k *keeper) visit(ctx context.Context, e *kept) {
+func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 	v := k.rollUp(ctx, e)
 
 	k.mu.Lock()
@@ -393,7 +393,7 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 	}
 
 	e.failures = 0
-	e.class, e.due = v.class(e.class), v.next
+	e.class, e.due = v.class(e.class), v.nextDue
 	e.pause(&v)
 	if !k.o.Until.IsZero() {
 		k.push(e)
@@ -406,7 +406,7 @@ const longestMissing = time.Minute
 
 // pause puts off the next visit to a counter whose document is missing. The first pause is as long
 // as its route's "every". Each further one in a row is twice as long.
-func (e *kept) pause(v *visited) {
+func (e *keptCounter) pause(v *visit) {
 	if !v.missing() {
 		e.missing = 0
 		return
@@ -419,7 +419,7 @@ func (e *kept) pause(v *visited) {
 // fail plans the next visit to a counter whose last visit failed. It is soon, and later after each
 // further failure. After some failures, the counter is visited no more often than others. The mutex
 // is held.
-func (k *keeper) fail(e *kept) {
+func (k *keeper) fail(e *keptCounter) {
 	e.failures++
 	if e.failures >= maxTries && e.class == classChanged {
 		e.class = classUnchanged
@@ -433,17 +433,17 @@ func (k *keeper) fail(e *kept) {
 	k.push(e)
 }
 
-// A visited is how a visit ended.
-type visited struct {
+// A visit holds what a visit to a counter saw and did.
+type visit struct {
 	look
-	err  error
-	did  action
-	next time.Time // when the counter is due next, by the local clock
-	is   bool      // the counter has shards
+	err       error
+	action    action
+	nextDue   time.Time // when the counter is due next, by the local clock
+	hasShards bool      // the counter has shards
 }
 
 // rollUp rolls a counter up if that is due.
-func (k *keeper) rollUp(ctx context.Context, e *kept) (v visited) {
+func (k *keeper) rollUp(ctx context.Context, e *keptCounter) (v visit) {
 	looking, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 
@@ -455,13 +455,13 @@ func (k *keeper) rollUp(ctx context.Context, e *kept) (v visited) {
 	p := k.paceOf(e.Template)
 	due := p.due(&v.look)
 	if due > 0 {
-		v.did, v.next = actionSkip, v.received.Add(due)
+		v.action, v.nextDue = actionSkip, v.received.Add(due)
 		return v
 	}
 
-	v.next = v.received.Add(p.cadence)
+	v.nextDue = v.received.Add(p.cadence)
 	if v.missing() {
-		v.did = actionSkip
+		v.action = actionSkip
 		return v
 	}
 
@@ -470,9 +470,9 @@ func (k *keeper) rollUp(ctx context.Context, e *kept) (v visited) {
 		return v
 	}
 
-	v.is = !v.totals.Empty()
-	v.did = keep(&v.look)
-	switch v.did {
+	v.hasShards = !v.totals.Empty()
+	v.action = keep(&v.look)
+	switch v.action {
 	case actionRepair:
 		v.err = k.write(ctx, &v.look, p, &e.contention)
 	case actionRemove:
@@ -482,18 +482,18 @@ func (k *keeper) rollUp(ctx context.Context, e *kept) (v visited) {
 }
 
 // observe counts what a visit did, and how old it found the roll-up. The mutex is held.
-func (k *keeper) observe(e *kept, v *visited) {
+func (k *keeper) observe(e *keptCounter, v *visit) {
 	if v.readTime.After(k.newest) {
 		k.newest, k.heard = v.readTime, v.received
 	}
-	if v.is {
+	if v.hasShards {
 		k.age(e, later(e.young, v.asOf), v.readTime)
 	}
 	if v.err != nil {
 		return
 	}
 
-	switch v.did {
+	switch v.action {
 	case actionRepair:
 		k.report.RolledUp++
 	case actionRemove:
@@ -507,9 +507,9 @@ func (k *keeper) observe(e *kept, v *visited) {
 
 	e.young = time.Time{}
 	switch {
-	case v.did == actionSkip:
+	case v.action == actionSkip:
 		e.young = v.asOf
-	case v.is:
+	case v.hasShards:
 		e.young = v.readTime
 	}
 }
@@ -531,7 +531,7 @@ func sooner(a, b time.Time) time.Time {
 }
 
 // age notes in the report how old a roll-up was. The mutex is held.
-func (k *keeper) age(e *kept, young, now time.Time) {
+func (k *keeper) age(e *keptCounter, young, now time.Time) {
 	if young.IsZero() {
 		return
 	}
@@ -549,7 +549,7 @@ func (k *keeper) age(e *kept, young, now time.Time) {
 const lateAfter = 2 * staleAfter
 
 // countKept counts a counter in the report, and if its last visit failed, how.
-func (k *keeper) countKept(ctx context.Context, e *kept) {
+func (k *keeper) countKept(ctx context.Context, e *keptCounter) {
 	if e.visited {
 		k.report.Counters++
 	}

@@ -166,7 +166,7 @@ const (
 
 // A Page is a part of a walk.
 type Page struct {
-	Found []Found
+	Found []FoundCounter
 	Next  string // the place where the walk goes on; "" when it is at its end
 
 	// ReadTime is when the roll-ups were read, as Firestore says. It is zero if none was read.
@@ -177,8 +177,8 @@ type Page struct {
 	Reads int64
 }
 
-// A Found is a counter that a walk found.
-type Found struct {
+// A FoundCounter is a counter that a walk found.
+type FoundCounter struct {
 	route.Counter
 	RollUp RollUp
 	Next   string // the place behind it; "" when it is the last

@@ -11,22 +11,22 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// An Untold writes notes for audits. A note says that events came without their documents, because
-// there was no room for them. Such an event does not tell which counter its document has left. The
-// totals of that counter are wrong until an audit repairs them, although no event was lost. An
-// audit that finds a note does not call that drift.
+// UntoldNotes writes notes for audits. A note says that events came without their documents,
+// because there was no room for them. Such an event does not tell which counter its document has
+// left. The totals of that counter are wrong until an audit repairs them, although no event was
+// lost. An audit that finds a note does not call that drift.
 //
 // It may be used by many goroutines at once.
-type Untold struct {
+type UntoldNotes struct {
 	store AuditStore
 
 	mu    sync.Mutex
 	noted map[*route.Template]time.Time // when the last note was sent, by the local clock
 }
 
-// NewUntold returns an Untold that notes in the store.
-func NewUntold(store AuditStore) *Untold {
-	return &Untold{store: store, noted: make(map[*route.Template]time.Time)}
+// NewUntoldNotes returns an UntoldNotes that writes to the store.
+func NewUntoldNotes(store AuditStore) *UntoldNotes {
+	return &UntoldNotes{store: store, noted: make(map[*route.Template]time.Time)}
 }
 
 // untoldEvery is the least time between two writes of a template's note. Somebody may write large
@@ -35,7 +35,7 @@ const untoldEvery = time.Minute
 
 // Note notes that an event of the source came without its document. If it returns an error, the
 // event must be delivered again.
-func (u *Untold) Note(ctx context.Context, s route.Source) error {
+func (u *UntoldNotes) Note(ctx context.Context, s route.Source) error {
 	for _, t := range s.Grouped() {
 		err := u.note(ctx, t)
 		if err != nil {
@@ -45,7 +45,7 @@ func (u *Untold) Note(ctx context.Context, s route.Source) error {
 	return nil
 }
 
-func (u *Untold) note(ctx context.Context, t *route.Template) error {
+func (u *UntoldNotes) note(ctx context.Context, t *route.Template) error {
 	sent := time.Now()
 
 	u.mu.Lock()

@@ -117,7 +117,7 @@ func TestUntoldOfSeveralRoutes(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		store := &savings{AuditStore: w.store}
 		source, _ := routes.Source("orders/1")
-		if err := rollup.NewUntold(store).Note(w.t.Context(), source); err != nil {
+		if err := rollup.NewUntoldNotes(store).Note(w.t.Context(), source); err != nil {
 			t.Error(err)
 		}
 		if want := []rollup.Work{untoldOf(routes[1]), untoldOf(routes[2])}; !slices.Equal(store.of, want) {
@@ -133,7 +133,7 @@ func untoldOf(r *route.Route) rollup.Work { return rollup.Work("untold-" + r.Tem
 func (w *world) note(path string) {
 	w.t.Helper()
 	source, _ := byShop.Source(path)
-	if err := rollup.NewUntold(w.store).Note(w.t.Context(), source); err != nil {
+	if err := rollup.NewUntoldNotes(w.store).Note(w.t.Context(), source); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -143,7 +143,7 @@ func (w *world) note(path string) {
 func TestUntoldAllTheTime(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		store := &savings{AuditStore: w.store}
-		u := rollup.NewUntold(store)
+		u := rollup.NewUntoldNotes(store)
 		order, _ := byShop.Source("orders/1")
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute {
@@ -163,7 +163,7 @@ func TestUntoldAllTheTime(t *testing.T) {
 func TestUntoldFails(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		store := &savings{AuditStore: w.store, err: errors.New("unavailable")}
-		u := rollup.NewUntold(store)
+		u := rollup.NewUntoldNotes(store)
 		order, _ := byShop.Source("orders/1")
 		for range 3 {
 			if err := u.Note(w.t.Context(), order); !errors.Is(err, store.err) {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -59,6 +59,7 @@ func wantEverywhere(t *testing.T, c *Counter, want string) {
 	_, errFloat := c.IncrementFloat(t.Context(), 1)
 	_, errGet := c.Get(t.Context())
 	_, errRollUp := c.RollUp(t.Context())
+	_, errAfter := c.RollUpAfter(t.Context(), time.Time{})
 	_, _, errOnce := c.IncrementOnce(t.Context(), "token", 1)
 	_, errSet := c.Set(t.Context(), 1)
 	_, errVerify := c.Verify(t.Context(), Source{})
@@ -71,7 +72,7 @@ func wantEverywhere(t *testing.T, c *Counter, want string) {
 		"Create": c.Create(t.Context(), 1), "Resize": c.Resize(t.Context(), 1), "Delete": errDelete,
 		"Freeze": c.Freeze(t.Context()), "Unfreeze": c.Unfreeze(t.Context()),
 		"IncrementOnce": errOnce, "Set": errSet, "Verify": errVerify, "RollUps": errRollUps,
-		"Increment": errIncrement, "IncrementFloat": errFloat, "Get": errGet, "RollUp": errRollUp,
+		"Increment": errIncrement, "IncrementFloat": errFloat, "Get": errGet, "RollUp": errRollUp, "RollUpAfter": errAfter,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "shards: ") {
 			t.Errorf("%s: error %v, want one that says %q", method, err, want)

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/firestore-tally/tally/internal/test/emulatortest"
 )
 
 func TestCreate(t *testing.T) {

@@ -39,7 +39,8 @@
 // [Counter.Get] has Firestore add up the shards. The sum is exact at one instant, and bills one
 // read per 1,000 shards. [Counter.RollUp] reads the one document that Tally's functions keep up to
 // date, the roll-up. It bills one read, and the answer says exactly how old it is.
-// [Counter.RollUps] listens to the roll-up. Only Tally writes it:
+// [Counter.RollUps] listens to the roll-up, and [Counter.RollUpAfter] waits until the roll-up has a
+// write. Only Tally writes it:
 //
 //	rollups/visitors   count: 42   tally: {as_of: 2026-05-01T09:30:00.123456Z, totals: ["count"], num_shards: 3, …}
 //

@@ -7,7 +7,6 @@ import (
 	"log"
 
 	"cloud.google.com/go/firestore"
-
 	"github.com/firestore-tally/tally/shards"
 )
 

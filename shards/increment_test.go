@@ -9,10 +9,9 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/firestore-tally/tally/internal/test/emulatortest"
 )
 
 func TestIncrement(t *testing.T) {

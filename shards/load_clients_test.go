@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/rollup"
-	"github.com/firestore-tally/tally/rollup/route"
-	"google.golang.org/grpc"
-
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
+	"google.golang.org/grpc"
 )
 
 // A load is clients that increment counters/c, and the engine that rolls it up. Each

@@ -9,6 +9,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/value"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -17,10 +20,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
-	"github.com/firestore-tally/tally/internal/value"
 )
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }

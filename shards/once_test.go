@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/firestore-tally/tally/internal/test/emulatortest"
 )
 
 func TestIncrementOnce(t *testing.T) {

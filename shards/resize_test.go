@@ -9,11 +9,10 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/firestore-tally/tally/internal/test/emulatortest"
 )
 
 func TestResize(t *testing.T) {

@@ -125,3 +125,32 @@ func (c *Counter) RollUps(ctx context.Context) iter.Seq2[RollUp, error] {
 		}
 	}
 }
+
+// RollUpAfter waits for a roll-up that has every write committed up to an instant, such as the one
+// that [Counter.Increment] returned, and returns the roll-up. It bills one read for each version of
+// the document that it sees.
+//
+// No such roll-up may ever come, for example because no route of Tally serves the counter. So give
+// ctx a deadline. When ctx ends, the error matches the error of ctx, and says what the last version
+// of the document lacked.
+func (c *Counter) RollUpAfter(ctx context.Context, committed time.Time) (RollUp, error) {
+	return firstAfter(c.RollUps(ctx), committed)
+}
+
+// firstAfter returns the first version that is as of an instant or later. If the versions end
+// before one comes, it returns their last error, and before that the error that tells why the
+// version before was passed over.
+func firstAfter(versions iter.Seq2[RollUp, error], committed time.Time) (RollUp, error) {
+	var passed, last error
+	for r, err := range versions {
+		if err == nil && !r.AsOf.Before(committed) {
+			return r, nil
+		}
+
+		passed, last = last, err
+		if err == nil {
+			last = fmt.Errorf("shards: the roll-up is as of %v, and does not have the writes up to %v yet", r.AsOf, committed)
+		}
+	}
+	return RollUp{}, errors.Join(last, passed)
+}

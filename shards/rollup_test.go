@@ -1,17 +1,17 @@
 package shards
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/value"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 func TestRollUp(t *testing.T) {
@@ -140,5 +140,61 @@ func TestRollUpMissing(t *testing.T) {
 	w.before = func(string, int) error { return status.Error(codes.PermissionDenied, "injected") }
 	if _, err := New(client, "counters/c").RollUp(t.Context()); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "rollups/c") {
 		t.Errorf("error %v, want PermissionDenied for rollups/c", err)
+	}
+}
+
+// RollUpAfter passes over versions that are too old or are none. If no other comes, it says why.
+func TestFirstAfter(t *testing.T) {
+	asOf := time.Date(2026, 5, 1, 9, 30, 0, 123456000, time.UTC)
+	old, right := RollUp{AsOf: asOf.Add(-time.Microsecond)}, RollUp{AsOf: asOf}
+	type version struct {
+		rollUp RollUp
+		err    error
+	}
+	none, ended := version{err: ErrNoRollUp}, version{err: context.Canceled}
+	for name, test := range map[string]struct {
+		versions []version
+		want     error // nil: right
+		says     string
+	}{
+		"at once":           {[]version{{right, nil}}, nil, ""},
+		"after an old one":  {[]version{{old, nil}, {right, nil}}, nil, ""},
+		"after none":        {[]version{none, {right, nil}}, nil, ""},
+		"only an old one":   {[]version{{old, nil}, ended}, context.Canceled, "is as of 2026-05-01 09:30:00.123455"},
+		"none":              {[]version{none, ended}, context.Canceled, "no roll-up"},
+		"an unknown layout": {[]version{none}, ErrNoRollUp, ""},
+	} {
+		versions := func(yield func(RollUp, error) bool) {
+			for _, v := range test.versions {
+				if !yield(v.rollUp, v.err) {
+					return
+				}
+			}
+		}
+		got, err := firstAfter(versions, asOf)
+		switch {
+		case !errors.Is(err, test.want):
+			t.Errorf("%s: %v, want %v", name, err, test.want)
+		case err != nil && !strings.Contains(err.Error(), test.says):
+			t.Errorf("%s: %v, want it to say %q", name, err, test.says)
+		case err == nil && got != right:
+			t.Errorf("%s: %+v, want %+v", name, got, right)
+		}
+	}
+}
+
+func TestRollUpAfter(t *testing.T) {
+	t.Parallel()
+	client := emulatortest.Client(t)
+	c := New(client, "counters/c")
+	committed, err := c.Increment(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	set(t, client, map[string]map[string]any{"rollups/c": {"count": 1, "tally": tallyOf(committed, 1, "count")}})
+	r, err := c.RollUpAfter(t.Context(), committed)
+	if err != nil || r.Total != value.Int(1) || !r.AsOf.Equal(committed) {
+		t.Errorf("%+v, %v; want 1 as of %v", r, err, committed)
 	}
 }

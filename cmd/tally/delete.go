@@ -141,7 +141,7 @@ func printDeleted(s *session, r deleted, meter *billing.Meter) error {
 
 // findMatching returns the counters that match a pattern and have shards. The roll-up of each is
 // what its shards add up to.
-func findMatching(ctx context.Context, s *session, pattern string) (matching []rollup.Found, err error) {
+func findMatching(ctx context.Context, s *session, pattern string) (matching []rollup.FoundCounter, err error) {
 	s.begin("looking through", "counters", unknown, "Looking changes nothing.")
 	defer s.stop()
 	looked := 0
@@ -156,7 +156,7 @@ func findMatching(ctx context.Context, s *session, pattern string) (matching []r
 				return nil, err
 			}
 			looked += len(page.Found)
-			counters := slices.DeleteFunc(page.Found, func(f rollup.Found) bool {
+			counters := slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool {
 				matches, _ := path.Match(pattern, nameOf(s.config.Routes, f.Counter))
 				return !matches
 			})
@@ -173,12 +173,12 @@ func findMatching(ctx context.Context, s *session, pattern string) (matching []r
 		}
 	}
 
-	isGone := func(f rollup.Found) bool { return f.RollUp.Tally.NumShards == 0 }
+	isGone := func(f rollup.FoundCounter) bool { return f.RollUp.Tally.NumShards == 0 }
 	return slices.DeleteFunc(matching, isGone), nil
 }
 
 // sumAll replaces each counter's roll-up by the sums of its shards.
-func sumAll(ctx context.Context, store rollup.Store, counters []rollup.Found) error {
+func sumAll(ctx context.Context, store rollup.Store, counters []rollup.FoundCounter) error {
 	summing, ctx := errgroup.WithContext(ctx)
 	summing.SetLimit(deletedAtOnce)
 	for i := range counters {
@@ -206,7 +206,7 @@ func sumOf(ctx context.Context, store rollup.Store, c route.Counter) (rollup.Rol
 
 // deleteAll deletes the counters. It returns how many counters and shards it deleted. When ctx
 // ends, it finishes the counters in work and begins no other.
-func deleteAll(ctx context.Context, s *session, found []rollup.Found) (counters, numShards int64, err error) {
+func deleteAll(ctx context.Context, s *session, found []rollup.FoundCounter) (counters, numShards int64, err error) {
 	s.begin("deleting", "counters", len(found), "None is deleted by half. The same command goes on from here.")
 	defer s.stop()
 	var done, gone atomic.Int64

@@ -142,7 +142,7 @@ func list(ctx context.Context, s *session, after string, limit int) error {
 
 // rollUpsBehind returns up to limit roll-ups of the templates, and whether there are more. It
 // begins behind the counter from, or with the first roll-up if from is the zero Counter.
-func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates []*route.Template, from route.Counter, limit int) (found []rollup.Found, more bool, err error) {
+func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates []*route.Template, from route.Counter, limit int) (found []rollup.FoundCounter, more bool, err error) {
 	first := max(0, slices.Index(templates, from.Template)) // 0 if from is the zero Counter
 
 	for _, template := range templates[first:] {
@@ -155,7 +155,7 @@ func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates [
 			if err != nil {
 				return nil, false, err
 			}
-			isFrom := func(f rollup.Found) bool { return f.Counter == from }
+			isFrom := func(f rollup.FoundCounter) bool { return f.Counter == from }
 			found = append(found, slices.DeleteFunc(page.Found, isFrom)...)
 			if page.Next == "" {
 				break
@@ -167,7 +167,7 @@ func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates [
 }
 
 // listedOf returns the counters of roll-ups as ls lists them.
-func listedOf(routes route.Routes, found []rollup.Found) []listed {
+func listedOf(routes route.Routes, found []rollup.FoundCounter) []listed {
 	counters := make([]listed, len(found))
 	for i, f := range found {
 		counters[i] = listed{nameOf(routes, f.Counter), rollUpOf(f.RollUp, time.Time{})}
@@ -177,7 +177,7 @@ func listedOf(routes route.Routes, found []rollup.Found) []listed {
 
 // tableOf returns the table of roll-ups, with their counters as listed. Each template has a
 // heading.
-func tableOf(found []rollup.Found, counters []listed) cells {
+func tableOf(found []rollup.FoundCounter, counters []listed) cells {
 	if len(found) == 0 {
 		return "no counters"
 	}
@@ -198,7 +198,7 @@ func headingOf(t *route.Template) string {
 }
 
 // lineOf returns the line of a counter that has the name.
-func lineOf(name string, f rollup.Found) string {
+func lineOf(name string, f rollup.FoundCounter) string {
 	tally := f.RollUp.Tally
 	line := shown(name)
 	for _, total := range f.Template.Totals() {

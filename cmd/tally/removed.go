@@ -59,7 +59,7 @@ func withdraw(ctx context.Context, s *session, templates []*route.Template, dryR
 			if err != nil {
 				return done, fmt.Errorf("finding the documents %s: %w", template, err)
 			}
-			isNone := func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() }
+			isNone := func(f rollup.FoundCounter) bool { return f.RollUp.Tally.AsOf.IsZero() }
 			left := slices.DeleteFunc(page.Found, isNone)
 
 			conflicts := 0
@@ -87,7 +87,7 @@ func withdraw(ctx context.Context, s *session, templates []*route.Template, dryR
 
 // remove takes away what Tally wrote into documents. It returns how many it left as they were,
 // because somebody had written them meanwhile.
-func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Found, concurrency int) (refused int, err error) {
+func remove(ctx context.Context, store *firestorestore.Store, found []rollup.FoundCounter, concurrency int) (refused int, err error) {
 	var conflicts atomic.Int64
 	var work errgroup.Group
 	work.SetLimit(concurrency)
@@ -108,7 +108,7 @@ func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Fou
 // allFormer returns the roll-up of a document that is to lose everything of Tally's. Store.Remove
 // takes away the template's totals and the former ones. So allFormer lists all other totals that
 // Tally ever kept there as former.
-func allFormer(f rollup.Found) rollup.RollUp {
+func allFormer(f rollup.FoundCounter) rollup.RollUp {
 	r, names := f.RollUp, f.Counter.Template.Totals()
 	r.Tally.Former = slices.DeleteFunc(slices.Concat(r.Tally.Former, r.Tally.Totals), func(name string) bool { return slices.Contains(names, name) })
 	slices.Sort(r.Tally.Former)

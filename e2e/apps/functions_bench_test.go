@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/internal/cloud/app"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-
-	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 )
 
 // Functions that only BenchmarkRollUpOnWrite calls: Tally's with the default cadence, and one that

@@ -77,8 +77,8 @@ type Concern struct {
 	Unchanged bool
 }
 
-// A Written says what an event tells about the document that was written.
-type Written interface {
+// A Change says what an event tells about the document that was written.
+type Change interface {
 	// Updated reports whether the document existed before and after.
 	Updated() bool
 
@@ -92,7 +92,7 @@ type Written interface {
 
 // Concerned returns the counters that an event is about. These are the counters to which its old or
 // its new document belongs. Each comes once, even if several routes lead to it.
-func (s Source) Concerned(w Written) []Concern {
+func (s Source) Concerned(w Change) []Concern {
 	var concerns []Concern
 	for _, c := range s.covers {
 		unchanged := w.Updated() && !slices.ContainsFunc(c.route.fields, w.Changed)

@@ -56,7 +56,7 @@ func (rs Routes) conflicts(p *problems) {
 			if overlap(r.pattern, other.pattern) {
 				r.overlaps(other, p)
 			}
-			if r.Template.spelt != other.Template.spelt && overlap(r.template, other.template) {
+			if r.Template.canonical != other.Template.canonical && overlap(r.template, other.template) {
 				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each roll-ups of its own", other)
 			}
 		}
@@ -101,7 +101,7 @@ func (r *Route) overlaps(other *Route, p *problems) {
 	if r.Template.Every != other.Template.Every {
 		p.add(r, "it and route %q have one source; say the same \"every\" in both", other)
 	}
-	if r.Template.spelt == other.Template.spelt && r.By == other.By {
+	if r.Template.canonical == other.Template.canonical && r.By == other.By {
 		p.add(r, "it and route %q make one roll-up of one source; put all totals into one of them", other)
 	}
 }

@@ -75,10 +75,10 @@ func (rs *Routes) UnmarshalText(text []byte) error {
 func (rs Routes) share(p *problems) {
 	first := make(map[string]*Route)
 	for _, r := range rs {
-		other := first[r.Template.spelt]
+		other := first[r.Template.canonical]
 		switch {
 		case other == nil:
-			first[r.Template.spelt] = r
+			first[r.Template.canonical] = r
 		case r.Template.Every != other.Template.Every:
 			p.add(r, "it and route %q make one roll-up; say the same \"every\" in both", other)
 		case r.Template.Cadence != other.Template.Cadence:
@@ -111,7 +111,7 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Template.segments, r.Template.spelt = r.template, spell(r.template, r.template)
+	r.Template.segments, r.Template.canonical = r.template, spell(r.template, r.template)
 
 	r.By, err = text.group(n)
 	if err != nil {

@@ -26,10 +26,10 @@ type Template struct {
 	// exist, and never creates or removes one.
 	Existing bool
 
-	segments Path     // as the first route spells it
-	spelt    string   // the segments without the names of their captures
-	names    []string // of the totals, sorted
-	hash     string
+	segments  Path     // as the first route spells it
+	canonical string   // the segments without the names of their captures
+	names     []string // of the totals, sorted
+	hash      string
 }
 
 // A Counter is one counter of a database: a roll-up document, and the documents that are summed for
@@ -77,7 +77,7 @@ func (t *Template) seal() {
 	slices.Sort(sources)
 	slices.Sort(t.names)
 
-	sum := sha256.Sum256([]byte(t.spelt + "\n" + strings.Join(sources, "")))
+	sum := sha256.Sum256([]byte(t.canonical + "\n" + strings.Join(sources, "")))
 	t.hash = hex.EncodeToString(sum[:8])
 }
 

@@ -40,16 +40,16 @@ type Shard struct {
 	Fields map[string]any // values as the Firestore SDK decodes them
 }
 
-// Totalled holds what one route's documents add up to.
-type Totalled struct {
+// RouteTotals holds what one route's documents add up to.
+type RouteTotals struct {
 	Totals
 	Malformed []string // as MalformedShard says
 }
 
 // Total counts and aggregates the documents that a counter has by the route. The shards must be all
 // of them, read in one snapshot, in the order of their paths.
-func (r *Route) Total(shards []Shard) Totalled {
-	t := Totalled{Totals: Totals{Values: make(map[string]value.Value, len(r.Totals))}}
+func (r *Route) Total(shards []Shard) RouteTotals {
+	t := RouteTotals{Totals: Totals{Values: make(map[string]value.Value, len(r.Totals))}}
 	var most int64
 	for _, q := range r.queries {
 		answer := q.answer(shards)
@@ -67,7 +67,7 @@ func (r *Route) Total(shards []Shard) Totalled {
 }
 
 // answer answers a query from documents that were read one by one.
-func (q Query) answer(shards []Shard) Totalled {
+func (q Query) answer(shards []Shard) RouteTotals {
 	var seen int64 // documents that meet the conditions and have the field
 	var numbers int64
 	var sum value.Sum
@@ -118,7 +118,7 @@ func (q Query) answer(shards []Shard) Totalled {
 			values[total.Name] = best
 		}
 	}
-	return Totalled{Totals: Totals{Values: values, Shards: []int64{seen}}, Malformed: malformed}
+	return RouteTotals{Totals: Totals{Values: values, Shards: []int64{seen}}, Malformed: malformed}
 }
 
 // AverageOf returns the average of n numbers that add up to sum. It returns null if n is 0.

@@ -25,7 +25,7 @@ type database struct {
 	logger    *slog.Logger
 	logged    *rollup.Logged // shared by events and ticks
 	coalescer *rollup.Coalescer
-	untold    *rollup.Untold
+	untold    *rollup.UntoldNotes
 }
 
 // database returns the database with an id, and opens it on first use. It waits for the hold limit
@@ -64,7 +64,7 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 	logger := s.logger.With("database", id)
 	logged := rollup.NewLogged()
 	coalescer := rollup.NewCoalescer(store, s.options(logger, logged))
-	d := &database{store, logger, logged, coalescer, rollup.NewUntold(store)}
+	d := &database{store, logger, logged, coalescer, rollup.NewUntoldNotes(store)}
 	s.databases.Store(id, d)
 	return d, nil
 }

@@ -57,7 +57,7 @@ func (s *Store) counters(ctx context.Context, route *route.Route, from string, l
 		c, ok, behind := lane.counter(docs[0])
 		page.Next = behind
 		if ok {
-			page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
+			page.Found = append(page.Found, rollup.FoundCounter{Counter: c, Next: page.Next})
 		}
 		if page.Next == "" || time.Now().After(until) {
 			break
@@ -77,7 +77,7 @@ func (s *Store) Missing(ctx context.Context, route *route.Route, from string, li
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", route.Template, err)
 	}
-	page.Found = slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return !f.RollUp.Tally.AsOf.IsZero() })
+	page.Found = slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool { return !f.RollUp.Tally.AsOf.IsZero() })
 
 	routes := route.Template.Routes
 	for _, earlier := range routes[:slices.Index(routes, route)] {
@@ -99,7 +99,7 @@ func (s *Store) readRollUps(ctx context.Context, t *route.Template, page *rollup
 	for _, field := range rollUpFields(t) {
 		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
 	}
-	found := make(map[string]*rollup.Found)
+	found := make(map[string]*rollup.FoundCounter)
 	for i, f := range page.Found {
 		name := s.database + "/documents/" + f.Counter.RollUp
 		req.Documents = append(req.Documents, name)
@@ -156,7 +156,7 @@ func (s *Store) leaveOut(ctx context.Context, r *route.Route, page *rollup.Page)
 		return err
 	}
 
-	var left []rollup.Found
+	var left []rollup.FoundCounter
 	for i, f := range page.Found {
 		if !has[i] {
 			left = append(left, f)
@@ -178,7 +178,7 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 		}
 		page := rollup.Page{ReadTime: v.ReadTime(), Reads: 1}
 		if v.RollUp().Exists() {
-			page.Found = []rollup.Found{{Counter: c, RollUp: v.RollUp()}}
+			page.Found = []rollup.FoundCounter{{Counter: c, RollUp: v.RollUp()}}
 		}
 		return page, nil
 	}
@@ -197,7 +197,7 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 		c, ok := t.Counter(page.Next)
 		if ok {
 			r := rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)
-			page.Found = append(page.Found, rollup.Found{Counter: c, RollUp: r, Next: page.Next})
+			page.Found = append(page.Found, rollup.FoundCounter{Counter: c, RollUp: r, Next: page.Next})
 		}
 	}
 

@@ -30,7 +30,6 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
-
 	"github.com/firestore-tally/tally/internal/test/needs"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 )

@@ -290,7 +290,7 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 		p.Next = path
 		c, ok := template.Counter(path)
 		if ok {
-			p.Found = append(p.Found, rollup.Found{Counter: c, RollUp: s.rollUp(c), Next: path})
+			p.Found = append(p.Found, rollup.FoundCounter{Counter: c, RollUp: s.rollUp(c), Next: path})
 		}
 	}
 	if p.Reads < int64(limit) {
@@ -324,7 +324,7 @@ func (s *Store) Missing(ctx context.Context, r *route.Route, from string, limit 
 		r := s.rollUp(c)
 		others := slices.ContainsFunc(earlier, func(r *route.Route) bool { return s.has(r, c) })
 		if r.Tally.AsOf.IsZero() && !others {
-			p.Found = append(p.Found, rollup.Found{Counter: c, RollUp: r, Next: path})
+			p.Found = append(p.Found, rollup.FoundCounter{Counter: c, RollUp: r, Next: path})
 		}
 	}
 	if len(counters) > limit {
