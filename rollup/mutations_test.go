@@ -1074,6 +1074,20 @@ var mutations = []mutation{
 	{"both-walks", "a counter without a roll-up is taken for one that has it", "../internal/cloud/firestorestore/audit.go",
 		`return !f.RollUp.Tally.AsOf.IsZero() })`,
 		`return f.RollUp.Exists() })`, "../internal/test/storetest/TestFirestore"},
+	{"both-walks", "foreign roll-ups end the walk of the roll-ups", "../internal/cloud/firestorestore/audit.go",
+		`if len(docs) < limit {
+		page.Next = ""`,
+		`if len(page.Found) < limit {
+		page.Next = ""`, "../internal/test/storetest/TestFirestore"},
+	{"both-walks", "foreign shards end the walk of the shards", "../internal/cloud/firestorestore/audit.go",
+		`	if err != nil || len(page.Found) == 0 {
+		return page, err`,
+		`	if err != nil || len(page.Found) == 0 {
+		page.Next = ""
+		return page, err`, "../internal/test/storetest/TestFirestore"},
+	{"both-walks", "a foreign document hides the shards next to it", "../internal/cloud/firestorestore/audit.go",
+		`if i < len(ids) && ids[i] > s.Name {`,
+		`if i < len(ids) {`, "../internal/test/storetest/TestFirestore"},
 	{"found-once", "counters that have a roll-up are found by their shards, too", "../internal/cloud/firestorestore/audit.go",
 		`return !f.RollUp.Tally.AsOf.IsZero() })`,
 		`return false })`, "../internal/test/storetest/TestFirestore"},
@@ -1101,6 +1115,9 @@ var mutations = []mutation{
 	{"microseconds", "the read time of a page of roll-ups is not truncated", "../internal/cloud/firestorestore/audit.go",
 		`page.ReadTime = docs[0].ReadTime.Truncate(time.Microsecond)`,
 		`page.ReadTime = docs[0].ReadTime`, "TestReadTimeIsTruncated"},
+	{"microseconds", "the read time of a page of counters without a roll-up is not truncated", "../internal/cloud/firestorestore/audit.go",
+		`page.ReadTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)`,
+		`page.ReadTime = answer.ReadTime.AsTime()`, "TestReadTimeIsTruncated"},
 	{"walk", "slow pages take all of their caller's time", "../internal/cloud/firestorestore/audit.go",
 		` || time.Now().After(until) {`,
 		` || until.IsZero() {`, "TestSlowPages"},
@@ -1611,6 +1628,9 @@ var mutations = []mutation{
 	{"logged-once", "each lock is logged", "look.go",
 		`first := r.options.Logged.first("contended", l.counter.RollUp)`,
 		`first := true`, "TestAppWritesAllTheTime"},
+	{"calls-end", "a read of the number of shards has no time-out", "../shards/numshards.go",
+		`ctx, cancel := context.WithTimeout(ctx, readLimit)`,
+		`ctx, cancel := context.WithCancel(ctx)`, "TestNumShardsReadEnds"},
 	{"microseconds", "the sources' instant is finer than Firestore's times", "../internal/cloud/firestorestore/sum.go",
 		`message.ReadTime.AsTime().Truncate(time.Microsecond)`,
 		`message.ReadTime.AsTime()`, "TestReadTimeIsTruncated"},

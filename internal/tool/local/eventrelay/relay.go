@@ -64,6 +64,10 @@ type Options struct {
 	// again. Default 10 s, which is Pub/Sub's acknowledgement deadline.
 	Timeout time.Duration
 
+	// Accepted, unless nil, is called with each event that the Relay accepts. It must not block, and
+	// calls may overlap.
+	Accepted func(Event)
+
 	// Faults makes deliveries go wrong. Default: none does.
 	Faults Faults
 
@@ -182,6 +186,9 @@ func (r *Relay) Send(message Message, acknowledged func()) error {
 
 	for c := range n {
 		r.start(func(ctx context.Context) { r.deliver(ctx, m, c) })
+	}
+	if r.options.Accepted != nil {
+		r.options.Accepted(e)
 	}
 	return nil
 }
