@@ -163,7 +163,13 @@ func (r *Relay) accept(req *http.Request) error {
 
 // Deliver accepts an event and returns without waiting for its delivery. Each call is an event of
 // its own, also if the id was seen before. It returns ErrClosed after Close.
-func (r *Relay) Deliver(e Event) error { return r.Send(e, func() {}) }
+func (r *Relay) Deliver(e Event) error {
+	err := r.Send(e, func() {})
+	if err == nil && r.options.Accepted != nil {
+		r.options.Accepted(e)
+	}
+	return err
+}
 
 // Send is Deliver for any message. When a delivery is first answered 2xx, the Relay calls
 // acknowledged, which may not use the Relay.
@@ -186,9 +192,6 @@ func (r *Relay) Send(message Message, acknowledged func()) error {
 
 	for c := range n {
 		r.start(func(ctx context.Context) { r.deliver(ctx, m, c) })
-	}
-	if r.options.Accepted != nil {
-		r.options.Accepted(e)
 	}
 	return nil
 }
