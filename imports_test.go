@@ -37,8 +37,7 @@ var allowed = map[string][]string{
 	"shards": {"internal/document", "internal/value"},
 
 	// The command line.
-	"cmd/tally":               {".", "clients/web", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/dashboard", "internal/tool/deploy", "internal/tool/doctor", "internal/tool/lag", "internal/tool/local", "internal/tool/local/emulator", "internal/tool/local/freeport", "internal/tool/migration", "internal/tool/trial", "internal/value", "rollup", "rollup/route", "shards"},
-	"clients/web":             {},
+	"cmd/tally":               {".", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/dashboard", "internal/tool/deploy", "internal/tool/doctor", "internal/tool/lag", "internal/tool/local", "internal/tool/local/emulator", "internal/tool/local/freeport", "internal/tool/migration", "internal/tool/trial", "internal/value", "rollup", "rollup/route", "shards"},
 	"internal/tool/doctor":    {"internal/cloud/config", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "rollup/route"},
 	"internal/tool/deploy":    {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
 	"internal/tool/migration": {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
@@ -48,7 +47,11 @@ var allowed = map[string][]string{
 	"internal/tool/trial":     {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/lag", "rollup/route", "shards"},
 
 	// What runs on one machine.
+<<<<<<< HEAD
 	"internal/tool/local":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/lag", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "internal/tool/local/taskqueue", "rollup/route", "shards"},
+=======
+	"internal/tool/local":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/tool/lag", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "rollup/route", "shards"},
+>>>>>>> main
 	"internal/tool/local/emulator":   {"internal/tool/local/freeport"},
 	"internal/tool/local/eventrelay": {"internal/document"},
 	"internal/tool/local/taskqueue":  {"internal/tool/local/eventrelay"},
@@ -129,7 +132,7 @@ func TestTour(t *testing.T) {
 
 		for name := range allowed {
 			onlyTests := strings.HasPrefix(name, "internal/test/") || strings.HasPrefix(name, "e2e") || strings.HasPrefix(name, "docs")
-			if name == "." || name == "clients/web" || onlyTests && !page.tests {
+			if name == "." || onlyTests && !page.tests {
 				continue
 			}
 			room := regexp.MustCompile(`\b` + regexp.QuoteMeta(path.Base(name)) + `\b`)

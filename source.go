@@ -22,6 +22,7 @@ import "embed"
 //go:embed internal/cloud/app/log.go
 //go:embed internal/cloud/app/outcome.go
 //go:embed internal/cloud/app/schedule.go
+//go:embed internal/cloud/app/ungrouped.go
 //go:embed internal/cloud/billing/billing.go
 //go:embed internal/cloud/billing/file.go
 //go:embed internal/cloud/billing/prices.go
@@ -71,6 +72,7 @@ import "embed"
 //go:embed rollup/route/concern.go
 //go:embed rollup/route/condition.go
 //go:embed rollup/route/conflict.go
+//go:embed rollup/route/counted.go
 //go:embed rollup/route/doc.go
 //go:embed rollup/route/indexes.go
 //go:embed rollup/route/lex.go
@@ -81,6 +83,7 @@ import "embed"
 //go:embed rollup/route/template.go
 //go:embed rollup/route/total.go
 //go:embed rollup/route/totals.go
+//go:embed rollup/route/ungrouped.go
 //go:embed rollup/store.go
 //go:embed rollup/tolerance.go
 //go:embed rollup/turn.go

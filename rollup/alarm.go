@@ -3,7 +3,6 @@ package rollup
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -42,8 +41,8 @@ const (
 	// alarmlessFor is for how long a counter does without alarms after two could not be made.
 	alarmlessFor = time.Minute
 
-	// A grid of alarms is not finer than leastGrid.
-	leastGrid = time.Second
+	// roundedTo is to what the times of alarms are rounded that do not follow from the roll-up.
+	roundedTo = time.Second
 
 	// An alarm whose roll-up failed is handed on to one that rings firstHandOn later. That doubles
 	// with each further failure in a row, up to longestHandOn.
@@ -76,17 +75,6 @@ func (c *Coalescer) pace(s *counterState) pace {
 	return p
 }
 
-// due returns how long after the look's answer the counter may be rolled up. If that is not
-// positive, it may be rolled up now. Whoever holds an event of a counter that has alarms waits for
-// the time at which the alarm rings, so that there is one roll-up for all.
-func (c *Coalescer) due(s *counterState, l *look) time.Duration {
-	due := c.pace(s).due(l)
-	if due > 0 && c.defers(s) {
-		return c.onGrid(l, l.readTime.Add(due)).Sub(l.readTime)
-	}
-	return due
-}
-
 // deferTo returns when the alarm rings to which whatever waits for the look is deferred. It returns
 // zero if the counter's turn comes while an event can be held.
 func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
@@ -94,35 +82,22 @@ func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
 		return time.Time{}
 	}
 
-	due := c.due(s, l)
+	due := c.pace(s).due(l)
 	canBeHeld := 3*LongestCadence(c.options.Hold) - s.waited(l)
 	if due <= 0 || due <= canBeHeld {
 		return time.Time{}
 	}
-	return c.onGrid(l, l.readTime.Add(max(due, leastAhead)))
-}
-
-// onGrid returns the first time of the counter's alarms that is not before t. All instances have
-// the same few times, so that they make the same alarm. Each counter has times of its own, so that
-// the alarms of many do not ring at once.
-func (c *Coalescer) onGrid(l *look, t time.Time) time.Time {
-	grid := max(leastGrid, c.cadence(l.counter.Template)/10, c.took(l)).Truncate(time.Microsecond)
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(l.counter.RollUp))
-	phase := time.Duration(h.Sum64() % uint64(grid)).Truncate(time.Microsecond)
-
-	behind := time.Duration(t.Add(-phase).UnixNano() % int64(grid))
-	if behind == 0 {
-		return t
+	if due < leastAhead { // rounded up, so that instances that look one after the other make one alarm
+		return l.readTime.Add(leastAhead + roundedTo).Truncate(roundedTo)
 	}
-	return t.Add(grid - behind)
+	return l.readTime.Add(due)
 }
 
 // waits reports whether an event or an alarm waits for a roll-up. The mutex is held.
 func (s *counterState) waits() bool { return len(s.closed)+len(s.alarms) > 0 }
 
-// untilAlarm returns how long to wait for the time of an alarm that rang early, if nothing else
-// waits. If that is long, it returns a step, because events may come meanwhile.
+// untilAlarm returns how long to wait if nothing waits but alarms that rang early. If that is long,
+// it returns a step, because events may come meanwhile.
 func (c *Coalescer) untilAlarm(s *counterState, l *look) time.Duration {
 	if len(s.closed) > 0 || len(s.alarms) == 0 {
 		return 0
@@ -183,6 +158,10 @@ func (c *Coalescer) createAlarm(ctx context.Context, a Alarm) error {
 // of the time told. The time now is the latest that anything tells: this instance's clock, and the
 // event itself. The mutex is held.
 func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
+	if s.known.at.IsZero() {
+		return false
+	}
+
 	local := time.Now()
 	wall, until := local.Round(0), s.known.until.Round(0) // without the monotonic clock, which stands still while a machine is suspended
 	if !local.Before(s.known.until) || !wall.Before(until) {
@@ -269,7 +248,7 @@ func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, 
 	if !s.probing {
 		c.forget(s)
 	}
-	at := later(c.now(), a.At).Truncate(leastGrid).Add(leastGrid + delay)
+	at := later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + delay)
 	c.mu.Unlock()
 
 	c.options.Logger.WarnContext(ctx, "alarm handed on; its counter was not rolled up", "counter", a.RollUp, "at", at, "error", failure)

@@ -65,8 +65,9 @@ type generation struct {
 // release ends every closed generation and every alarm that a roll-up with this as_of covers. Each
 // closed generation must have its covered-from time.
 func (s *counterState) release(asOf time.Time) {
-	s.closed = end(s.closed, asOf, func(g *generation) { g.asOf = asOf })
-	s.alarms = end(s.alarms, asOf, func(g *generation) { g.asOf = asOf })
+	covered := func(g *generation) { g.asOf = asOf }
+	s.closed = end(s.closed, asOf, covered)
+	s.alarms = end(s.alarms, asOf, covered)
 }
 
 // end ends those of the generations that are covered from a time at or before the time given, and

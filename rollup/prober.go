@@ -174,13 +174,19 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	}
 	s.refused = false
 
+	if early := c.untilAlarm(s, l); early > 0 {
+		s.failures = 0
+		s.wake = l.received.Add(early)
+		return false, nil
+	}
+
 	l.deferTo = c.deferTo(s, l)
 	if !l.deferTo.IsZero() {
 		s.wake = l.received
 		return false, nil
 	}
 
-	wait := max(c.turn(s, l), c.untilAlarm(s, l))
+	wait := c.turn(s, l)
 	s.wake = l.received.Add(wait)
 	if wait > 0 || !s.waits() {
 		s.failures = 0

@@ -13,7 +13,7 @@ import (
 // one of many instances writes again and again, and the others find its roll-up done.
 // If the counter has alarms, the instance that the alarm reaches goes first.
 func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
-	due := c.due(s, l)
+	due := c.pace(s).due(l)
 	turns := c.turns(l)
 	switch {
 	case len(turns) == 0:

@@ -115,7 +115,7 @@ func ofIDs(routes route.Routes, arg string) (string, error) {
 			continue
 		}
 		paths = append(paths, path)
-		if !template.Existing && slices.ContainsFunc(template.Routes, hasShards) {
+		if !template.Existing && slices.ContainsFunc(template.Routes, (*route.Route).HasShards) {
 			created = append(created, path)
 		}
 	}
@@ -219,7 +219,7 @@ func above(collection string) string {
 
 // source returns the one source that is named, for a command that changes its shards.
 func (c counter) source() (*route.Route, error) {
-	if !slices.ContainsFunc(c.sources, hasShards) {
+	if !slices.ContainsFunc(c.sources, (*route.Route).HasShards) {
 		return nil, c.noShards(c.sources[0])
 	}
 	if len(c.sources) > 1 {
@@ -228,26 +228,33 @@ func (c counter) source() (*route.Route, error) {
 	return c.sources[0], nil
 }
 
-// hasShards reports whether the documents of a route are shards, which only increments change.
-// Others are the app's own.
-func hasShards(r *route.Route) bool {
-	return r.Plain() && !slices.ContainsFunc(r.Totals, isOfVotes)
-}
-
-// noun returns what the documents are called that make the totals of a template: shards, or
-// documents if some of them are the app's own.
+// noun returns what one of the documents is called that make the totals of a template: shard, or
+// document if some of them are the app's own.
 func noun(t *route.Template) string {
 	for _, r := range t.Routes {
-		if !hasShards(r) {
-			return "documents"
+		if !r.HasShards() {
+			return "document"
 		}
 	}
-	return "shards"
+	return "shard"
 }
 
-// isOfVotes reports whether a total is the sum of the web client's votes. Each user votes by one
-// document, which has 1 or 0 in the field on.
-func isOfVotes(t route.Total) bool { return t.Field == "on" && t.Name != "on" }
+// counted returns a cell that says how many documents made the totals of a counter of the template;
+// "" if their number tells nothing.
+func counted(t *route.Template, numShards int64) string {
+	if !t.TellsNumber() {
+		return ""
+	}
+	return "\t" + plural(numShards, noun(t))
+}
+
+// plural returns a number of things in words. one is the word for a single thing.
+func plural[N int | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
 
 // noShards returns the error for a source that has no shards.
 func (c counter) noShards(r *route.Route) error {
@@ -258,7 +265,7 @@ func (c counter) noShards(r *route.Route) error {
 	if i := slices.IndexFunc(r.Totals, route.Total.All); i >= 0 {
 		return fmt.Errorf("%s counts documents: add or delete %s instead", r.Totals[i].Name, documents)
 	}
-	if i := slices.IndexFunc(r.Totals, isOfVotes); i >= 0 {
+	if i := slices.IndexFunc(r.Totals, route.Total.OfVotes); i >= 0 {
 		return fmt.Errorf("%s is the sum of votes: in %s each user writes one document", r.Totals[i].Name, r.Shards(c.Counter))
 	}
 

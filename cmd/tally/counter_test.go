@@ -80,10 +80,10 @@ func TestCounterMistakes(t *testing.T) {
 			}
 		})
 	}
-	if _, out, _ := c.run("get", "likes", "--json"); out != `{"counter":"counters/likes","frozen":false,"malformed":0,"rollup":null,"totals":{"count":0}}`+"\n" {
+	if _, out, _ := c.run("get", "likes", "--json"); out != `{"counter":"counters/likes","frozen":false,"malformed":0,"missing":false,"rollup":null,"totals":{"count":0}}`+"\n" {
 		t.Errorf("a mistake counted: %s", out)
 	}
-	if _, out, _ := c.run("get", "visitors", "--json"); out != `{"counter":"counters/visitors","frozen":false,"malformed":0,"rollup":null,"totals":{"count":1}}`+"\n" {
+	if _, out, _ := c.run("get", "visitors", "--json"); out != `{"counter":"counters/visitors","frozen":false,"malformed":0,"missing":false,"rollup":null,"totals":{"count":1}}`+"\n" {
 		t.Errorf("a mistake counted: %s", out)
 	}
 }

@@ -64,7 +64,7 @@ func create(ctx context.Context, s *session, arg string, n int) error {
 			return err
 		}
 	}
-	return s.print(map[string]any{"counter": c.path, "num_shards": n}, "%s\t%d shards", c.path, n)
+	return s.print(map[string]any{"counter": c.path, "num_shards": n}, "%s\t%s", c.path, plural(n, "shard"))
 }
 
 func createOncePerUser(ctx context.Context, s *session, arg string) error {
@@ -249,7 +249,7 @@ func resize(ctx context.Context, s *session, arg, number string, renumber bool) 
 	if err != nil {
 		return err
 	}
-	return s.print(map[string]any{"counter": c.path, "num_shards": n, "was": was}, "%s\t%d shards%s", c.path, n, note)
+	return s.print(map[string]any{"counter": c.path, "num_shards": n, "was": was}, "%s\t%s%s", c.path, plural(n, "shard"), note)
 }
 
 func setCommand() *cobra.Command {

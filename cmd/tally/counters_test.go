@@ -32,11 +32,11 @@ func TestCounters(t *testing.T) {
 		{args: "increment likes --once order-1", want: "counters/likes  4  added 1  committed T  before: the token was known\n"},
 		{args: "increment likes --once order-1 --json", want: `{"applied":false,"by":1,"committed":"T","counter":"counters/likes","total":4}` + "\n"},
 		{args: "get likes", want: "counters/likes  4\nroll-up         none; do Tally's functions run?\n"},
-		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"rollup":null,"totals":{"count":4}}` + "\n"},
+		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"missing":false,"rollup":null,"totals":{"count":4}}` + "\n"},
 		{args: "resize likes 8", want: "counters/likes  8 shards  was 3\n"},
 		{args: "resize likes 1 --json", want: `{"counter":"counters/likes","num_shards":1,"was":8}` + "\n"},
-		{args: "get likes", want: "counters/likes  4\nroll-up         4  1 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
-		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"rollup":{"totals":{"count":4},"num_shards":1,"as_of":"T",T},"totals":{"count":4}}` + "\n"},
+		{args: "get likes", want: "counters/likes  4\nroll-up         4  1 shard  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
+		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"missing":false,"rollup":{"totals":{"count":4},"num_shards":1,"as_of":"T",T},"totals":{"count":4}}` + "\n"},
 		{args: "set likes 9007199254740993 --yes", want: "counters/likes  9007199254740993  was 4  as of T\n"},
 		{args: "import likes --check --document posts/7 --from was", want: "counters/likes  9007199254740993\nposts/7 was     9007199254740993\nequal           as of T\n"},
 		{args: "set likes 0 --yes --json", want: `{"as_of":"T","counter":"counters/likes","total":0,"was":9007199254740993}` + "\n"},
@@ -61,12 +61,12 @@ func TestCounters(t *testing.T) {
 			}
 			c.rollUp("counters/odd/shards/0")
 		}},
-		{args: "get rerouted", want: "counters/rerouted  3\nroll-up            none of the routes' totals  1 shards  as of T  T\n", before: func() {
+		{args: "get rerouted", want: "counters/rerouted  3\nroll-up            none of the routes' totals  1 shard  as of T  T\n", before: func() {
 			c.set("counters/rerouted/shards/0", map[string]any{"count": 3})
 			tally := document.Tally{AsOf: time.Now().Add(-time.Second), NumShards: 1, Totals: []string{"views"}, Former: []string{"count"}}
 			c.set("rollups/rerouted", map[string]any{"count": 2, "views": 5, document.TallyField: tally.Encode()})
 		}},
-		{args: "delete likes --yes --routes counters/{counter}/shards/{shard}->rollups/{counter}:count", want: "counters/likes  deleted  1 shards\n"},
+		{args: "delete likes --yes --routes counters/{counter}/shards/{shard}->rollups/{counter}:count", want: "counters/likes  deleted  1 shard\n"},
 		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
 	})
 }
@@ -102,11 +102,11 @@ func TestCountersByRoute(t *testing.T) {
 		}},
 		{args: "increment posts/7 --total unique --by 2", want: "posts/7  2  added 2  committed T\n"},
 		{args: "get posts/7", want: "posts/7  likes 1, unique 2, views 3\nroll-up  none; do Tally's functions run?\n"},
-		{args: "get posts/7/likes/ann", want: "posts/7  likes 1, unique 2, views 3\nroll-up  likes 1, unique 2, views 3  3 documents  as of T  T\n",
+		{args: "get posts/7/likes/ann", want: "posts/7  likes 1, unique 2, views 3\nroll-up  likes 1, unique 2, views 3  as of T  T\n",
 			before: func() { c.rollUp("posts/7/likes/ann") }},
 		{args: "get posts/7 --json | .rollup.totals", want: `{"likes":1,"unique":2,"views":3}`},
-		{args: "resize posts/7/views/0 1", want: "posts/7  1 shards  was 2\n"},
-		{args: "delete posts/7/views --yes", want: "posts/7  deleted  1 shards\n"},
+		{args: "resize posts/7/views/0 1", want: "posts/7  1 shard  was 2\n"},
+		{args: "delete posts/7/views --yes", want: "posts/7  deleted  1 shard\n"},
 		{args: "get posts/7 --json | .totals", want: `{"likes":1,"unique":0,"views":0}`},
 
 		// Sources below different documents.
@@ -133,9 +133,9 @@ func TestCountersByRoute(t *testing.T) {
 				t.Errorf("the roll-up: %v, want that only Tally's functions make it", err)
 			}
 		}},
-		{args: "resize shards 1", want: "site/totals  1 shards\n"},
+		{args: "resize shards 1", want: "site/totals  1 shard\n"},
 		{args: "get shards/0", want: "site/totals  1\nroll-up      none; do Tally's functions run?\n"},
-		{args: "delete shards --yes", want: "site/totals  deleted  1 shards\n"},
+		{args: "delete shards --yes", want: "site/totals  deleted  1 shard\n"},
 	})
 	if _, err := c.client.Doc("pages/p/_counter_shards_/9f1c").Get(t.Context()); status.Code(err) != codes.NotFound {
 		t.Errorf("the shard with a random id: %v, want it folded", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/dashboard"
 	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
@@ -16,7 +17,7 @@ const dashboardPort = 8091
 
 func dashboardCommand() *cobra.Command {
 	board := dashboard.New()
-	var p page
+	p := page{on: true}
 	c := newCommand("dashboard")
 	p.define(c, "port", dashboardPort, "the page")
 	return databaseCommand{access: reads, endless: true, dial: board.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
@@ -40,6 +41,7 @@ func serveDashboard(ctx context.Context, s *session, board *dashboard.Board, p *
 		Databases: []dashboard.Database{{ID: s.database, Client: s.client}},
 		Emulator:  os.Getenv(firestorestore.EmulatorHost),
 		Routes:    s.config.Routes,
+		Name:      func(c route.Counter) string { return nameOf(s.config.Routes, c) },
 		Cadence:   s.config.Cadence,
 		Report: func(err error) error {
 			err = s.told(err)
@@ -54,6 +56,7 @@ func showDashboard(ctx context.Context, p *page, s *local.Stack) error {
 	board := dashboard.New()
 	o := dashboard.Options{
 		Project: s.Config.Project, Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,
+		Name:   func(c route.Counter) string { return nameOf(s.Config.Routes, c) },
 		Report: func(err error) error { s.Say("%v", err); return err },
 		Functions: func() (dashboard.Functions, error) {
 			billed, err := s.Billed()

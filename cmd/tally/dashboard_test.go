@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -31,13 +32,27 @@ func TestDashboard(t *testing.T) {
 	if err := json.NewDecoder(out).Decode(&said); err != nil {
 		t.Fatalf("%v\n%s", err, &errors)
 	}
-	if page, _ := get(t, said.URL); !strings.Contains(page, "<title>Tally dashboard: "+c.project+"</title>") {
+	if page := get(t, said.URL); !strings.Contains(page, "<title>Tally dashboard: "+c.project+"</title>") {
 		t.Errorf("the page is %s", page)
 	}
 	cancel()
 	if got := <-status; got != 0 {
 		t.Errorf("Ctrl-C ended it with status %d: %s", got, &errors)
 	}
+}
+
+func get(t *testing.T, url string) (body string) {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, res.Status, err)
+	}
+	return string(text)
 }
 
 func TestDashboardRefuses(t *testing.T) {
@@ -81,7 +96,7 @@ func (f *follower) readDashboard(enough func(read string) bool) string {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for ctx.Err() == nil {
-		if read, _ := get(f.t, view); enough(read) {
+		if read := get(f.t, view); enough(read) {
 			return read
 		}
 		<-again.C

@@ -68,7 +68,7 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 		return err
 	}
 
-	text := fmt.Sprintf("deleted\t%d shards", n)
+	text := "deleted\t" + plural(n, "shard")
 	if n == 0 && !declared {
 		text = "nothing was left to delete"
 	}
@@ -114,11 +114,11 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 
 	deletes := len(found) > 0 && !dryRun
 	if !s.json || deletes && !s.yes { // the user sees what the question is about
-		fmt.Fprintf(s.text(), "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
-			table(string(tableOf(found, result.Counters))), len(found), numShards, price(result.Cost))
+		fmt.Fprintf(s.text(), "%s\n%s with %s; to delete them bills %s, without the roll-ups that follow\n",
+			table(string(tableOf(found, result.Counters))), plural(len(found), "counter"), plural(numShards, "shard"), price(result.Cost))
 	}
 	if deletes {
-		err := s.confirm(ctx, "Delete these %d counters of project %s, for ever?", len(found), s.project)
+		err := s.confirm(ctx, "Delete %s of project %s, for ever?", plural(len(found), "counter"), s.project)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 
 func printDeleted(s *session, r deleted, meter *billing.Meter) error {
 	r.Billed = meter.Counts()
-	return s.print(r, "deleted\t%d counters\t%d shards\nbilled\t%s", r.Deleted, r.Shards, price(r.Billed))
+	return s.print(r, "deleted\t%s\t%s\nbilled\t%s", plural(r.Deleted, "counter"), plural(r.Shards, "shard"), price(r.Billed))
 }
 
 // findMatching returns the counters that match a pattern and have shards. The roll-up of each is
@@ -146,7 +146,7 @@ func findMatching(ctx context.Context, s *session, pattern string) (matching []r
 	defer s.stop()
 	looked := 0
 	for _, r := range s.config.Routes {
-		if len(r.Template.Routes) > 1 || !hasShards(r) {
+		if len(r.Template.Routes) > 1 || !r.HasShards() {
 			continue // no command deletes their counters as a whole
 		}
 		next := ""

@@ -40,12 +40,11 @@ func demoCommand() *cobra.Command {
 	p.define(c)
 
 	f := c.Flags()
-	f.IntVar(&d.orders, "orders", 0, "instead of increments: so many orders, created in one collection, which move between --counters shops, are paid or not, change their amounts and are deleted, in --increments changes")
-	f.IntVar(&d.load.Counters, "counters", 5, "counters; with --orders, shops")
+	f.IntVar(&d.load.Counters, "counters", 5, "counters")
 	f.IntVar(&d.load.Shards, "num-shards", 10, "shards of each counter")
-	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1; with --orders, changes of orders; with --project 150 by default")
+	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1; with --project 150 by default")
 	f.IntVar(&d.load.Clients, "clients", 16, "clients that write at once")
-	f.Float64Var(&d.load.Rate, "rate", 200, "increments, or writes of orders, a second, of all clients together; with --project 5 by default")
+	f.Float64Var(&d.load.Rate, "rate", 200, "increments a second, of all clients together; with --project 5 by default")
 
 	f.BoolVar(&d.load.Kill, "kill", false, "kill -9 one functions process in the middle of the load, and start another")
 	f.Float64Var(&d.stack.Faults.Duplicates, "duplicates", 0, "chance that an event is delivered twice")
@@ -60,7 +59,6 @@ func demoCommand() *cobra.Command {
 type demo struct {
 	stack     stackFlags
 	load      local.Load
-	orders    int // 0: increments
 	json      bool
 	out, logs io.Writer
 }
@@ -84,10 +82,7 @@ func (d *demo) check() error {
 		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most a day", l.Rate, l.Increments, seconds)
 	}
 
-	if d.orders < 0 {
-		return fmt.Errorf("--orders %d: want at least 1, or leave it out", d.orders)
-	}
-	if d.orders == 0 && l.Kill && l.Increments-l.Lone() < 2 {
+	if l.Kill && l.Increments-l.Lone() < 2 {
 		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", l.Lone(), l.Increments)
 	}
 
@@ -111,11 +106,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 
 	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
-	route := route.Default
-	if d.orders > 0 {
-		route = local.OrdersRoute
-	}
-	variables := map[string]string{"TALLY_ROUTES": route, "TALLY_DATABASES": firestore.DefaultDatabaseID}
+	variables := map[string]string{"TALLY_ROUTES": route.Default, "TALLY_DATABASES": firestore.DefaultDatabaseID}
 	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
 		return err
 	}
@@ -132,9 +123,6 @@ func (d *demo) run(ctx context.Context) error {
 	ctx, cancel := s.WhileUp(ctx)
 	defer cancel()
 
-	if d.orders > 0 {
-		return d.runOrders(ctx, s)
-	}
 	p := newProgress(d.logs, "creating counters", "increments", d.load.Increments)
 	d.load.Stage, d.load.Progress = p.describe, func(done int) { p.at(done, d.load.Increments) }
 	r, err := d.load.Run(ctx, s)
@@ -145,21 +133,17 @@ func (d *demo) run(ctx context.Context) error {
 	return d.report(r)
 }
 
+// report prints a result, as a table unless as JSON. One that is not exact is an error.
 func (d *demo) report(r local.Result) error {
-	return d.print(r, r.Exact, func() error { return d.printTable(r) })
-}
-
-// print prints a result, as a table unless as JSON. One that is not exact is an error.
-func (d *demo) print(result any, exact bool, table func() error) error {
-	write := table
+	write := d.printTable
 	if d.json {
-		write = func() error { return json.NewEncoder(d.out).Encode(result) }
+		write = func(r local.Result) error { return json.NewEncoder(d.out).Encode(r) }
 	}
-	if err := write(); err != nil {
+	if err := write(r); err != nil {
 		return err
 	}
 
-	if !exact {
+	if !r.Exact {
 		return errInexact
 	}
 	return nil

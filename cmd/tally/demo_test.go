@@ -88,59 +88,6 @@ func TestDemo(t *testing.T) {
 	wantNoListeners(t, ports, ports+1, ports+2)
 }
 
-// Orders move, are paid and deleted, while processes are killed and events come twice.
-func TestDemoOfOrders(t *testing.T) {
-	t.Parallel()
-	c := tally(t, "demo", "--json", "--orders=60", "--counters=6", "--increments=240", "--rate=100", "--clients=4", "--kill", "--duplicates=0.2", "--lost-acks=0.1",
-		"--firestore-port=0", "--functions-port=0")
-	if err := c.Run(); err != nil {
-		t.Fatalf("%v\n%s%s", err, &c.stderr, &c.stdout)
-	}
-	var got local.OrdersResult
-	if err := json.Unmarshal(c.stdout.Bytes(), &got); err != nil {
-		t.Fatalf("standard output is not one JSON object: %v\n%s", err, &c.stdout)
-	}
-	var all local.ShopTotals
-	for _, shop := range got.Shops {
-		all.Orders, all.Revenue = all.Orders+shop.Orders, all.Revenue+shop.Revenue
-	}
-	if !got.Exact || got.Writes != 300 || len(got.Shops) != 6 || all.Orders < 30 || all.Orders > 60 || all.Revenue == 0 {
-		t.Errorf("not exact: %s", &c.stdout)
-	}
-	if got.Checked < 6 || got.Events < 300 || got.Redelivered == 0 || got.RollUps < 6 || got.Reads < 4*got.RollUps || got.Lag.Max < got.Lag.P50 || got.Lag.P50 <= 0 {
-		t.Errorf("implausible: %s", &c.stdout)
-	}
-	if n := strings.Count(c.stderr.String(), "killed functions process"); n != 2 {
-		t.Errorf("%d processes were killed: %s", n, &c.stderr)
-	}
-}
-
-// Totals that differ from the orders end the demo with an error.
-func TestInexactDemoOfOrdersFails(t *testing.T) {
-	wrong := local.OrdersResult{Shops: map[string]local.ShopTotals{"shop-001": {Orders: 3, Revenue: 40, Largest: 20}}, Wrong: []string{"shop-001 as of then: less"}, Writes: 1}
-	right := wrong
-	right.Exact, right.Wrong = true, nil
-	for _, test := range []struct {
-		result local.OrdersResult
-		want   error
-		table  string // a part of it
-	}{
-		{wrong, errInexact, "shop-001 as of then: less"},
-		{right, nil, "shop-001  3       40       20"},
-	} {
-		for _, json := range []bool{false, true} {
-			var out bytes.Buffer
-			d := demo{out: &out, json: json}
-			if err := d.reportOrders(test.result); !errors.Is(err, test.want) {
-				t.Errorf("%+v: error %v, want %v", test.result, err, test.want)
-			}
-			if !json && !strings.Contains(out.String(), test.table) {
-				t.Errorf("the table lacks %q:\n%s", test.table, &out)
-			}
-		}
-	}
-}
-
 // With an emulator that somebody else started, the events come from listeners.
 func TestDemoOnAnotherEmulator(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func (p *projectDemo) define(c *cobra.Command) {
 // Flags of one of the two demos, which the other has no use for.
 var (
 	onProject     = []string{"yes", "timeout", "record"}
-	onThisMachine = []string{"orders", "counters", "kill", "duplicates", "lost-acks", "seed", "firestore-port", "functions-port", "instances", "rules"}
+	onThisMachine = []string{"counters", "kill", "duplicates", "lost-acks", "seed", "firestore-port", "functions-port", "instances", "rules"}
 )
 
 // checkFlags refuses the flags of the other demo.

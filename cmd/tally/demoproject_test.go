@@ -25,12 +25,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
-	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
-	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
@@ -160,13 +157,8 @@ func (d *deployedDemo) log(line []byte) {
 	d.lines = append(d.lines, fmt.Appendf(nil, `{"jsonPayload": %s}`, line))
 }
 
-// entries returns the lines that a filter finds. Google only notes that a job was run, so the lines
-// of RollUpOnSchedule are made when they are asked for.
+// entries returns the lines that a filter finds.
 func (d *deployedDemo) entries(filter string) (found []json.RawMessage) {
-	if strings.Contains(filter, `service_name="tally-on-schedule"`) {
-		d.audit(d.t)
-	}
-
 	_, message, _ := strings.Cut(filter, "jsonPayload.message=")
 	message, _, _ = strings.Cut(message, " AND ")
 	d.mu.Lock()
@@ -241,9 +233,8 @@ func (d *deployedDemo) clean(t *testing.T) {
 
 // faults change what Firestore answers to a demo.
 type faults struct {
-	commit  func(commit *firestorepb.CommitRequest, apply func() error) error // instead of a commit; nil: apply
-	send    func(request any) error                                           // before the request of a stream, which it may change; nil: nothing
-	indexed bool                                                              // the times in roll-ups have an index, as on the emulator
+	commit func(commit *firestorepb.CommitRequest, apply func() error) error // instead of a commit; nil: apply
+	send   func(request any) error                                           // before the request of a stream, which it may change; nil: nothing
 }
 
 // dial returns the options of a connection that has the faults.
@@ -269,22 +260,12 @@ type faultyStream struct {
 }
 
 func (s *faultyStream) SendMsg(request any) error {
-	query, ok := request.(*firestorepb.RunQueryRequest)
-	if ok && !s.indexed && sortsBy(query, "tally.as_of") {
-		return status.Error(codes.FailedPrecondition, "The query requires an index.")
-	}
 	if s.send != nil {
 		if err := s.send(request); err != nil {
 			return err
 		}
 	}
 	return s.ClientStream.SendMsg(request)
-}
-
-func sortsBy(query *firestorepb.RunQueryRequest, field string) bool {
-	return slices.ContainsFunc(query.GetStructuredQuery().GetOrderBy(), func(o *firestorepb.StructuredQuery_Order) bool {
-		return o.Field.FieldPath == field
-	})
 }
 
 // writesTo reports whether a commit writes a document whose path has the part, and deletes none.
@@ -401,7 +382,7 @@ func TestDemoOnProject(t *testing.T) {
 
 func (d *deployedDemo) exact(t *testing.T) {
 	r := d.demo(t.Context(), faults{}, "--yes", "--rate=100", "--increments=40")
-	if r.status != 0 || strings.Count(r.out, "  yes  expected: ") != 7 || strings.Count(r.out, "exact\n") != 2 {
+	if r.status != 0 || strings.Count(r.out, "  yes  expected: ") != 3 || strings.Count(r.out, "exact\n") != 2 {
 		t.Errorf("status %d:\n%s%s", r.status, r.logs, r.out)
 	}
 	for _, want := range []string{
@@ -411,13 +392,9 @@ func (d *deployedDemo) exact(t *testing.T) {
 		`(?m)^billed here +[1-9]\d* reads, [1-9]\d* writes, [1-9]\d* deletes$`,
 		`(?m)^billed there +at least [1-9]\d* reads, [1-9]\d* writes, for [1-9]\d* roll-ups that were seen$`,
 		`(?m)^price of both +\$0\.00\d\d at list price in nam5$`,
-		`(?m)^are the times in roll-ups exempt .* no index of increment_tokens\.expire_at, rollups\.tally, posts\.tally; a query of rollups by tally\.as_of is refused; seen: no index of them; the query is refused$`,
-		`(?m)^are retries on\? .* seen: none at 2 triggers$`,
-		`(?m)^do the subscriptions wait .* at least \d+ s for an answer, and no expiry; seen: \d+ s, no expiry$`,
 		`(?m)^does an id that ends in a space .* seen: "rollups/tally-demo-[a-z0-9]{8}-space "$`,
 		`(?m)^does a sum see the instant .* seen: that, 3 times$`,
 		`(?m)^do the rules see .* seen: that, of rollups$`,
-		`(?m)^does the schedule's job .* seen: that, of a call of [0-9.]+ s$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.out) {
 			t.Errorf("there is no %s in\n%s", want, r.out)
@@ -512,11 +489,6 @@ func (d *deployedDemo) records(t *testing.T) {
 
 // Each answer is no where production does something else.
 func (d *deployedDemo) saysNo(t *testing.T) {
-	googletest.Change(d.Google, d.Names("triggers")[0], func(t *eventarcpb.Trigger) { t.RetryPolicy = &eventarcpb.Trigger_RetryPolicy{MaxAttempts: 1} })
-	googletest.Change(d.Google, d.Names("subscriptions")[0], func(s *pubsubpb.Subscription) { s.AckDeadlineSeconds = 9 })
-	googletest.Change(d.Google, d.Names("jobs")[0], func(j *schedulerpb.Job) { j.Status = status.New(codes.PermissionDenied, "it may not").Proto() })
-	d.Entries = nil
-	defer func() { d.Entries = d.entries }()
 	softer := strings.Replace(root.Rules, "request.query.offset == 0", "true", 1)
 	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", softer); err != nil {
 		t.Fatal(err)
@@ -533,15 +505,11 @@ func (d *deployedDemo) saysNo(t *testing.T) {
 		return nil
 	}
 
-	r := d.demo(t.Context(), faults{indexed: true, send: latest}, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=6s")
+	r := d.demo(t.Context(), faults{send: latest}, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=6s")
 	want := []string{
-		"no: no index of them; the query is answered",
-		"no: at most 1 at tally-",
-		"no: 9 s, no expiry at eventarc-",
 		"no: no roll-up changed within 7s",
 		"no: a sum of 4, where 3 were written before the read",
 		"no: both lists of rollups are allowed",
-		"no: the job's call failed: 7 it may not",
 	}
 	if r.status != 1 || !strings.Contains(r.logs, errUnlike.Error()) || !begin(answersOf(r.report(t)), want) {
 		t.Errorf("status %d, want the answers %q:\n%s%s", r.status, want, r.logs, r.out)
@@ -558,10 +526,6 @@ func begin(texts, want []string) bool {
 
 // Each answer is "not looked" where something keeps the question from being asked.
 func (d *deployedDemo) looksNowhere(t *testing.T) {
-	denied := status.Error(codes.PermissionDenied, "The caller does not have permission")
-	d.Fail("eventarc.googleapis.com", "ListTriggers", denied, -1)
-	d.Fail("firestore.googleapis.com", "GetField", denied, -1)
-	d.Fail("cloudscheduler.googleapis.com", "RunJob", denied, -1)
 	rules := d.Rules
 	d.Rules = nil // none are deployed
 	defer func() { d.Rules = rules }()
@@ -582,23 +546,18 @@ func (d *deployedDemo) looksNowhere(t *testing.T) {
 
 	r := d.demo(t.Context(), f, "--yes", "--json", "--rate=100", "--increments=4")
 	want := []string{
-		"not looked: the databases and their fields could not be read: the account needs datastore.",
-		"not looked: the triggers could not be read: the account needs eventarc.triggers.list",
-		"not looked: the triggers could not be read: the account needs eventarc.triggers.list",
 		"not looked: writing counters/tally-demo-",
 		"not looked: firestore: ",
 		"not looked: no security rules are deployed",
-		"not looked: the job was not run, which takes roles/cloudscheduler.jobRunner: ",
 	}
 	if report := r.report(t); r.status != unchecked || !report.Exact || report.Error != "" || !begin(answersOf(report), want) {
 		t.Errorf("status %d, want the answers %q:\n%s%s", r.status, want, r.logs, r.out)
 	}
 }
 
-// An increment whose answer is lost may be in the total or not. An index that is there, and an
-// event that arrives for another id, are told, too.
+// An increment whose answer is lost may be in the total or not. An event that arrives for another
+// id is told, too.
 func (d *deployedDemo) doubts(t *testing.T) {
-	d.Put("projects/my-project/databases/(default)/collectionGroups/rollups/fields/tally", new(adminpb.Field))
 	defer d.relayed(t, func(w http.ResponseWriter, again func() int) { w.WriteHeader(again()) })()
 	var increments atomic.Int64
 	f := faults{commit: func(commit *firestorepb.CommitRequest, apply func() error) error {
@@ -619,9 +578,8 @@ func (d *deployedDemo) doubts(t *testing.T) {
 		t.Errorf("counter %+v, want one of three increments in doubt", counter)
 	}
 	for i, want := range map[int]string{
-		0: "no: an index of rollups.tally",
-		3: `no: only "rollups/` + report.ID + `-space" changed`,
-		4: "not looked: 1 increment in doubt",
+		0: `no: only "rollups/` + report.ID + `-space" changed`,
+		1: "not looked: 1 increment in doubt",
 	} {
 		if !strings.HasPrefix(got[i], want) {
 			t.Errorf("answers %q, want %q", got, want)
@@ -660,24 +618,19 @@ func (d *deployedDemo) interruptedWriting(t *testing.T) {
 	}
 }
 
-// Ctrl-C while it asks. What was found until then is printed: here that one query was refused.
+// Ctrl-C while it asks. What was found until then is printed: here of the first question.
 func (d *deployedDemo) interruptedAsking(t *testing.T) {
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	f := faults{indexed: true, send: func(request any) error {
-		switch request := request.(type) {
-		case *firestorepb.RunQueryRequest:
-			if sortsBy(request, "tally.as_of") {
-				return errDenied
-			}
-		case *firestorepb.RunAggregationQueryRequest:
+	f := faults{send: func(request any) error {
+		if _, sums := request.(*firestorepb.RunAggregationQueryRequest); sums {
 			interrupt(fmt.Errorf("interrupted"))
 		}
 		return nil
 	}}
 	r := d.demo(ctx, f, "--yes", "--rate=100", "--increments=4")
-	refused := regexp.MustCompile(`(?m)^are the times in roll-ups .* not looked: .*Missing or insufficient permissions`)
+	asked := regexp.MustCompile(`(?m)^does an id that ends in a space .* yes `)
 	unasked := regexp.MustCompile(`(?m)^do the rules see .* not looked: .*interrupted`)
-	if r.status != interrupted || !refused.MatchString(r.out) || !unasked.MatchString(r.out) {
+	if r.status != interrupted || !asked.MatchString(r.out) || !unasked.MatchString(r.out) {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }
@@ -787,7 +740,6 @@ func TestDemoFlags(t *testing.T) {
 		{[]string{"--timeout=5s"}, "--timeout: only with --project"},
 		{[]string{"--record=event.json"}, "--record: only with --project"},
 		{[]string{"--project=my-project", "--kill"}, "--kill: not with --project"},
-		{[]string{"--project=my-project", "--orders=5"}, "--orders: not with --project"},
 		{[]string{"--project=my-project", "--timeout=0"}, "--timeout 0s: want more than 0"},
 		{[]string{"--project=my-project", "--rate=0"}, "--rate 0: want more than 0"},
 		{[]string{"--project=My_Project"}, `"My_Project" is no project id`},

@@ -7,25 +7,28 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"net"
-	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
 )
 
 func devCommand() *cobra.Command {
-	var d dev
+	d := dev{leave: func() {}}
 	c := newCommand("dev")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
@@ -41,8 +44,7 @@ func devCommand() *cobra.Command {
 	f := c.Flags()
 	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which is joined if one serves it (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
-	f.BoolVar(&d.example.on, "web", false, "serve the example page of the web client")
-	d.example.define(c, "web-port", 8090, "the example page")
+	f.StringVar(&d.stack.Data, "data", "", "folder that keeps all documents: what it has is imported at the start, and Ctrl-C exports into it (default: Ctrl-C forgets them)")
 	f.BoolVar(&d.dashboard.on, "dashboard", true, "serve the live dashboard")
 	d.dashboard.define(c, "dashboard-port", dashboardPort, "the dashboard")
 	f.DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
@@ -55,18 +57,23 @@ const authPort = 9099
 
 // A dev is one run of the dev command.
 type dev struct {
-	stack              stackFlags
-	project            string
-	file               string // tally.yaml; "": there is none
-	auth               string // URL of the emulator of Authentication; it need not run
-	every              time.Duration
-	example, dashboard page
-	out, logs          io.Writer
-	hints              hints
+	stack     stackFlags
+	project   string
+	file      string         // tally.yaml; "": there is none
+	ports     map[string]int // that it names
+	leave     func()         // makes place for another tally dev; see takePlace
+	auth      string         // URL of the emulator of Authentication; it need not run
+	every     time.Duration
+	dashboard page
+	out, logs io.Writer
+	hints     hints
 
 	// The settings of a changed tally.yaml, which serveAnew takes. Before a change they are empty.
 	environment map[string]string
 	config      config.Config
+
+	wrongRules appRules // changed rules that do not compile; zero: there are none
+	mistake    error    // of these rules
 }
 
 // run runs Tally until ctx ends, and anew whenever tally.yaml says other settings.
@@ -78,15 +85,17 @@ func (d *dev) run(ctx context.Context) error {
 	if err := d.read(folder); err != nil {
 		return err
 	}
-	defer d.closePages()
-	if err := d.openPages((*page).open); err != nil {
-		return err
-	}
 	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
+	defer func() { d.leave() }()
+	d.stack.chosen = d.takePlace
 	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables); err != nil { // roll-ups are DEBUG
 		return err
 	}
-	if err := d.checkAlone(ctx); err != nil {
+	defer d.dashboard.close()
+	if err := d.dashboard.open(); err != nil {
+		return err
+	}
+	if err := d.openData(); err != nil {
 		return err
 	}
 
@@ -94,6 +103,8 @@ func (d *dev) run(ctx context.Context) error {
 	defer d.stack.lines.close()
 	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
+	d.hints.written = make(chan written, maxWritten)
+	d.stack.Written = d.hints.noteWritten
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return err
@@ -111,7 +122,10 @@ func (d *dev) run(ctx context.Context) error {
 
 // read takes what the app's folder says.
 func (d *dev) read(folder *appfolder.Folder) error {
-	d.file = folder.File
+	d.file, d.ports = folder.File, folder.Settings.Dev
+	if err := d.usePorts(); err != nil {
+		return err
+	}
 	project, _, err := projectOf(d.project, folder)
 	if err != nil {
 		return err
@@ -130,34 +144,37 @@ func (d *dev) read(folder *appfolder.Folder) error {
 	return nil
 }
 
-// openPages calls open for each page that is wanted.
-func (d *dev) openPages(open func(*page) error) error {
-	for _, p := range []*page{&d.example, &d.dashboard} {
-		if !p.on {
+// usePorts takes the ports of tally.yaml that no flag names.
+func (d *dev) usePorts() error {
+	flags := d.stack.flags
+	for key, number := range d.ports {
+		flag := strings.ReplaceAll(key, "_", "-")
+		if flags.Changed(flag) {
 			continue
 		}
-		if err := open(p); err != nil {
-			return err
+		err := flags.Set(flag, strconv.Itoa(number))
+		if err != nil {
+			return fmt.Errorf("dev.%s: %w", key, err)
 		}
 	}
 	return nil
 }
 
-func (d *dev) closePages() {
-	d.example.close()
-	d.dashboard.close()
-}
-
-// checkAlone returns an error if another tally dev serves the project on an emulator that somebody
-// else runs.
-func (d *dev) checkAlone(ctx context.Context) error {
-	host := d.stack.Config.EmulatorHost
-	if host == "" {
+// openData makes the folder that keeps the documents, if one is named.
+func (d *dev) openData() (err error) {
+	if d.stack.Data == "" {
 		return nil
 	}
-	other, err := devVariables(ctx, host, d.project)
-	if err == nil && other != nil {
-		err = fmt.Errorf("another tally dev runs on %s for project %s: stop it, or name another project by --project", host, d.project)
+	if host := d.stack.Config.EmulatorHost; host != "" {
+		return fmt.Errorf("--data keeps the documents of an emulator that tally dev starts, and at %s one runs already: stop it, or have it keep them, as firebase emulators:start --import and --export-on-exit do", host)
+	}
+
+	d.stack.Data, err = filepath.Abs(d.stack.Data)
+	if err == nil {
+		err = os.MkdirAll(d.stack.Data, 0o755)
+	}
+	if err != nil {
+		err = fmt.Errorf("--data: %w", err)
 	}
 	return err
 }
@@ -175,16 +192,37 @@ func (d *dev) otherProject(project string) {
 // serveAnew gives the stack the settings of the changed tally.yaml, and serves with them.
 func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
 	d.stack.lines.follow(d.config.Routes)
+	d.tellLeft(s.Config.Routes, d.config.Routes)
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
 		return err
 	}
-	if err := d.openPages((*page).reopen); err != nil {
+	if err := d.dashboard.reopen(); err != nil {
 		return err
 	}
 	return d.serve(ctx, s, true)
 }
 
-// serve runs the pages, the schedule and the hints of a stack. It returns nil when tally.yaml
+// tellLeft tells which totals no route keeps any more.
+func (d *dev) tellLeft(former, routes route.Routes) {
+	var left []string
+	for _, template := range former.Templates() {
+		same := func(t *route.Template) bool { return t.Segments().String() == template.Segments().String() }
+		if !slices.ContainsFunc(routes.Templates(), same) {
+			left = append(left, template.Segments().String())
+		}
+	}
+	if left == nil {
+		return
+	}
+
+	why := ""
+	if d.environment["TALLY_ROUTES"] == "" {
+		why = appfolder.FileName + " names no routes, so the default one runs; "
+	}
+	d.stack.lines.print("%s", shown(why+"no route keeps the totals in "+strings.Join(left, ", ")+" any more: they stay as they are"))
+}
+
+// serve runs the dashboard, the schedule and the hints of a stack. It returns nil when tally.yaml
 // changes, and an error when ctx ends. again says that the stack ran before, with other settings.
 func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	if err := noteDev(ctx, s.Addr, d.project, noted(s)); err != nil {
@@ -195,13 +233,6 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	defer work.Wait()
 	defer cancel()
 
-	if d.example.on {
-		server, err := serveExample(ctx, &d.example, s)
-		if err != nil {
-			return fmt.Errorf("--web: %w", err)
-		}
-		defer server.Close()
-	}
 	if again {
 		d.stack.lines.print("%s changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
 	} else {
@@ -211,7 +242,8 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	if d.dashboard.on {
 		work.Go(func() { d.runDashboard(ctx, s) })
 	}
-	work.Go(func() { s.Keep(ctx, d.every, again) })
+	audited := !again && !s.Imported // what no event told of needs an audit
+	work.Go(func() { s.Keep(ctx, d.every, !audited) })
 	d.hint(ctx, s, &work)
 	return d.awaitChange(ctx, s)
 }
@@ -228,18 +260,6 @@ func noted(s *local.Stack) map[string]string {
 	return variables
 }
 
-// serveExample serves the example page until the server is closed.
-func serveExample(ctx context.Context, p *page, s *local.Stack) (*http.Server, error) {
-	handler, err := examplePage(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: quiet}
-	go func() { _ = server.Serve(p.listener) }() // until Close
-	return server, nil
-}
-
 // runDashboard serves the dashboard until ctx ends.
 func (d *dev) runDashboard(ctx context.Context, s *local.Stack) {
 	err := showDashboard(ctx, &d.dashboard, s)
@@ -252,11 +272,15 @@ func (d *dev) runDashboard(ctx context.Context, s *local.Stack) {
 func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h := &d.hints
 	h.routes, h.say = s.Config.Routes, d.stack.lines.print
-	h.file, h.rules = filepath.Base(s.Rules), strings.Split(s.RulesText, "\n")
+	h.follow(d.stack.rules)
 	h.indexes()
-	for _, client := range s.Clients {
-		work.Go(func() { h.lookAround(ctx, client) })
+	clients := make(map[string]*firestore.Client)
+	for i, client := range s.Clients {
+		database := s.Config.Databases[i]
+		clients[database] = client
+		work.Go(func() { h.lookAround(ctx, servedDatabase{database, client}) })
 	}
+	work.Go(func() { h.lookAtWritten(ctx, clients) })
 
 	if s.Emulator == nil { // that of somebody else tells no refusals
 		return
@@ -269,60 +293,133 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	})
 }
 
-// lookAtSettings is how often tally.yaml is looked at. It is short, and read in a millisecond.
-const lookAtSettings = time.Second / 2
+// lookAtFiles is how often the files of the app's folder are looked at. They are short, and read in
+// a millisecond.
+const lookAtFiles = time.Second / 2
+
+// A complaint is about files that cannot be taken. It is told once, until there is another.
+type complaint struct {
+	say  func(format string, args ...any)
+	kept string // what is in force meanwhile
+	told string
+}
+
+// about tells the error, unless it was told the last time. nil: all is well.
+func (c *complaint) about(err error) {
+	problem := fmt.Sprint(err)
+	if err != nil && problem != c.told {
+		c.say("%s\n%s", problem, c.kept)
+	}
+	c.told = problem
+}
 
 // awaitChange waits until tally.yaml has other settings than those that run. It notes them, and
-// returns nil. If ctx ends before, it returns the cause. If a file cannot be taken, it says why
-// once.
+// returns nil. If ctx ends before, it returns the cause. Security rules that change meanwhile are
+// put in force. If a file cannot be taken, it says why once.
 func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
-	told := ""
+	ofSettings := complaint{say: s.Say, kept: "The functions keep the settings that they have."}
+	ofRules := complaint{say: s.Say, kept: "The former rules stay in force."}
 	for {
-		stopped := gax.Sleep(ctx, lookAtSettings)
+		stopped := gax.Sleep(ctx, lookAtFiles)
 		if stopped != nil {
 			return context.Cause(ctx)
 		}
 
-		changed, err := d.look(s)
+		folder, err := d.reread()
+		if err == nil && folder == nil {
+			continue // a file went away
+		}
+		changed := false
+		if err == nil {
+			ofRules.about(d.takeRules(ctx, s, folder))
+			changed, err = d.look(folder, s)
+		}
 		if changed {
 			return nil
 		}
-		problem := fmt.Sprint(err)
-		if err != nil && problem != told {
-			s.Say("%s\nThe functions keep the settings that they have.", problem)
-		}
-		told = problem
+		ofSettings.about(err)
 	}
 }
 
-// look reads tally.yaml. If its settings are not those that run, it notes them. A file that went
-// away changes nothing, because an editor may be writing it.
-func (d *dev) look(s *local.Stack) (changed bool, err error) {
+// reread reads the app's folder again. It returns nil if tally.yaml went away: an editor may be
+// writing it.
+func (d *dev) reread() (*appfolder.Folder, error) {
 	folder, err := d.stack.settings.here(io.Discard)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+
+	wentAway := d.file != "" && folder.File != d.file
+	if wentAway {
+		return nil, nil
+	}
+	return folder, nil
+}
+
+// takeRules puts the folder's security rules in force if they are other than those that are. Rules
+// that went away stay in force, because an editor may be writing their file. So do those of an
+// emulator that somebody else runs.
+func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.Folder) error {
+	if s.Emulator == nil {
+		return nil
+	}
+	former := d.stack.rules
+	rules, err := d.stack.findRules(folder, s.Config.Databases[0])
+	beingWritten := rules.file == former.file && errors.Is(err, fs.ErrNotExist)
+	wentAway := rules.file == "" && former.file != ""
+	if beingWritten || wentAway || err == nil && rules == former {
+		d.wrongRules, d.mistake = appRules{}, nil
+		return nil
+	}
+	if err != nil || rules == d.wrongRules {
+		return cmp.Or(err, d.mistake)
+	}
+
+	err = s.SetRules(ctx, rules.text)
+	wrong, isMistake := errors.AsType[*emulator.RulesError](err)
+	if isMistake {
+		d.wrongRules, d.mistake = rules, wrong.In(rules.file)
+		return d.mistake
+	}
+	if err != nil {
+		return err
+	}
+
+	d.stack.rules, d.wrongRules, d.mistake = rules, appRules{}, nil
+	d.hints.follow(rules)
+	what := "firebase.json names " + rules.name()
+	if rules.file == former.file {
+		what = rules.name() + " changed"
+	}
+	s.Say("%s: its rules are in force now", what)
+	return nil
+}
+
+// look compares the settings of the app's folder with those that run. If they differ, it notes
+// them.
+func (d *dev) look(folder *appfolder.Folder, s *local.Stack) (changed bool, err error) {
+	environment, config, err := d.stack.functions(folder, d.project)
 	if err != nil {
 		return false, err
 	}
-	wentAway := d.file != "" && folder.File != d.file
-	if wentAway {
-		return false, nil
-	}
-
-	environment, config, err := d.stack.functions(folder, d.project)
-	if err != nil || maps.Equal(environment, s.Environment) {
-		return false, err
+	if maps.Equal(environment, s.Environment) {
+		return false, d.checkPorts(folder)
 	}
 	if config.AckDeadline() != s.Config.AckDeadline() {
 		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
 	}
-	if d.example.on {
-		if err := checkExample(config.Routes); err != nil {
-			return false, fmt.Errorf("--web: %w", err)
-		}
-	}
 
 	d.file, d.environment, d.config = folder.File, environment, config
 	return true, nil
+}
+
+// checkPorts returns an error if tally.yaml names other ports than it did.
+func (d *dev) checkPorts(folder *appfolder.Folder) error {
+	if maps.Equal(folder.Settings.Dev, d.ports) {
+		return nil
+	}
+	return errors.New("the ports of dev: changed: stop tally dev and start it again, to take them")
 }

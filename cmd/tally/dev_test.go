@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -59,8 +60,21 @@ func (f *follower) ports() (ports []int) {
 	return ports
 }
 
-// increment adds 1 to a field over REST, as any app can, past the rules or as nobody in particular.
+// increment adds 1 to a field over REST, as any app can: past the rules, or if it wants to be
+// refused, as nobody.
 func (f *follower) increment(database, shard, field string, wantStatus int) {
+	f.t.Helper()
+	f.add(database, shard, field, wantStatus, wantStatus == http.StatusOK)
+}
+
+// asNobody adds 1 to a field over REST, as a client does that has signed nobody in.
+func (f *follower) asNobody(database, shard, field string, wantStatus int) {
+	f.t.Helper()
+	f.add(database, shard, field, wantStatus, false)
+}
+
+// add adds 1 to a field over REST. owner says whether that goes past the rules.
+func (f *follower) add(database, shard, field string, wantStatus int, owner bool) {
 	f.t.Helper()
 	name := "projects/" + f.greeted(`, project (\S+)`) + "/databases/" + database
 	url := fmt.Sprintf("http://%s/v1/%s/documents:commit", f.greeted(`Firestore +(\S+),`), name)
@@ -70,7 +84,7 @@ func (f *follower) increment(database, shard, field string, wantStatus int) {
 		f.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if wantStatus == http.StatusOK {
+	if owner {
 		req.Header.Set("Authorization", "Bearer owner")
 	}
 	res, err := http.DefaultClient.Do(req)
@@ -94,7 +108,7 @@ func TestDev(t *testing.T) {
 	add := func(n int) {
 		t.Helper()
 		out.increment("(default)", "counters/likes/shards/0", "count", http.StatusOK)
-		out.await(fmt.Sprintf("rollups/likes  count %d  1 shards  as of ", n))
+		out.await(fmt.Sprintf("rollups/likes  count %d  1 shard  as of ", n))
 	}
 	add(1)
 	// The dashboard knows what the functions do. An audit may have written too.
@@ -161,6 +175,53 @@ func TestDevOfFirebaseProject(t *testing.T) {
 	wantNoListeners(t, port)
 }
 
+// A second tally dev says first that one runs, even while that one is still starting and whatever
+// ports are named. The ports are those of tally.yaml. Once the first is gone, however it went,
+// there is place for another. In a shell that names an emulator that is gone, one is started there.
+func TestDevRunsOnce(t *testing.T) {
+	t.Parallel()
+	port := freePorts(t, 3)
+	dir := t.TempDir()
+	settings := fmt.Sprintf("dev:\n  firestore_port: %d\n  functions_port: %d\n  dashboard_port: %d\n", port, port+1, port+2)
+	write(t, filepath.Join(dir, "tally.yaml"), []byte(settings))
+	temporary := t.TempDir()
+	begin := func(env ...string) *command {
+		c := tally(t, "dev", "--every=1h", "--instances=1")
+		c.Dir, c.Env = dir, append(c.Env, append(env, "TMPDIR="+temporary)...)
+		return c
+	}
+
+	first := begin()
+	first.Stdout = nil
+	out, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	following := first.start(t, out)
+	awaitFile(t, filepath.Join(temporary, "tally-dev-*"))
+	second := begin()
+	want := fmt.Sprintf("another tally dev runs in %s, on 127.0.0.1:%d for project demo-tally: stop it", dir, port)
+	if err := second.Run(); err == nil || !strings.Contains(second.stderr.String(), want) {
+		t.Errorf("a second one: %v, %s, want %s", err, &second.stderr, want)
+	}
+	following.await("Add 1 from here")
+	following.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d,`, port))
+	following.greeted(fmt.Sprintf(`http://127\.0\.0\.1:%d/RollUpOnWrite`, port+1))
+	following.greeted(fmt.Sprintf(`dashboard +http://127\.0\.0\.1:%d/`, port+2))
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait() // killed
+	wantNoListeners(t, port, port+1, port+2)
+
+	third := begin(fmt.Sprintf("FIRESTORE_EMULATOR_HOST=127.0.0.1:%d", port)).follow(t)
+	third.await("Add 1 from here")
+	third.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-tally\n +emulator `, port))
+	write(t, filepath.Join(dir, "tally.yaml"), []byte("dev:\n  firestore_port: 1\n"))
+	third.await("the ports of dev: changed: stop tally dev and start it again, to take them\n")
+	third.interrupt()
+}
+
 // A changed tally.yaml is taken while tally dev runs: documents stay, those that were written
 // before are counted, routes that went make no more roll-ups. A mistake is told once, and changes
 // nothing.
@@ -182,18 +243,18 @@ func TestDevTakesChangedSettings(t *testing.T) {
 			out.await("Add 1 from here")
 			add := func(shard, field string) { t.Helper(); out.increment("(default)", shard, field, http.StatusOK) }
 			add("counters/likes/shards/0", "count")
-			out.await("  rollups/likes  count 1  1 shards")
+			out.await("  rollups/likes  count 1  1 shard")
 			add("pages/home/shards/0", "views")
 
 			settings("routes: |\n" + counters + "  pages/{page} -> x : views\n")
 			out.await("/tally.yaml:3:19: \"x\" names a collection")
 			add("counters/likes/shards/0", "count")
-			out.await("  rollups/likes  count 2  1 shards")
+			out.await("  rollups/likes  count 2  1 shard")
 			settings("# both\nroutes: |\n" + pages + counters)
 			out.await("tally.yaml changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date\n")
-			out.await("  page_totals/home  views 1  1 shards")
+			out.await("  page_totals/home  views 1  1 shard")
 			add("counters/likes/shards/0", "count")
-			out.await("  rollups/likes  count 3  1 shards")
+			out.await("  rollups/likes  count 3  1 shard")
 			add("pages/home/shards/1", "views")
 			out.await("  page_totals/home  views 2  2 shards")
 			out.readDashboard(func(read string) bool {
@@ -201,6 +262,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 			})
 
 			settings("routes: |\n" + pages)
+			out.await("no route keeps the totals in rollups/{counter} any more: they stay as they are\n")
 			out.awaitCount("tally.yaml changed", 2)
 			add("counters/likes/shards/0", "count")
 			add("pages/home/shards/1", "views")
@@ -208,13 +270,91 @@ func TestDevTakesChangedSettings(t *testing.T) {
 			settings("# the same\nroutes: |\n" + pages)
 			add("pages/home/shards/1", "views")
 			out.await("  page_totals/home  views 4  2 shards")
+			if strings.Contains(out.read.String(), "rollups/likes  count 4") {
+				t.Errorf("a route that went made a roll-up:\n%s", &out.read)
+			}
+			settings("")
+			out.await("tally.yaml names no routes, so the default one runs; no route keeps the totals in page_totals/{page} any more: they stay as they are\n")
+			out.await("page_totals/home has totals that Tally made, and no route keeps them any more: they stay as they are\n")
 			out.interrupt()
-			for text, times := range map[string]int{"tally.yaml changed": 2, "names a collection": 1, "rollups/likes  count 4": 0, "ERROR": 0} {
+			for text, times := range map[string]int{"tally.yaml changed": 3, "names a collection": 1, "ERROR": 0} {
 				if n := strings.Count(out.read.String(), text); n != times {
 					t.Errorf("%q is there %d times, want %d:\n%s", text, n, times, &out.read)
 				}
 			}
 		})
+	}
+}
+
+// With --data the documents of all databases outlast tally dev. After an import, an audit brings
+// the totals up to date at once, because imports make no events. A tally dev that is killed leaves
+// the folder as it was.
+func TestDevKeepsData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "a folder", "data")
+	const pages = "pages/{page}/shards/{shard} -> page_totals/{page} : views"
+	begin := func(routes string) *follower {
+		c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1", "--data", data)
+		c.Dir, c.Env = dir, append(c.Env, "TALLY_DATABASES=(default),other", "TALLY_ROUTES="+routes)
+		out := c.follow(t)
+		out.await("Add 1 from here")
+		return out
+	}
+
+	first := begin(route.Default)
+	first.greeted("Tally runs. Stop it with Ctrl-C, which saves all documents in " + regexp.QuoteMeta(data))
+	for _, database := range []string{"(default)", "other"} {
+		first.increment(database, "pages/home/shards/0", "views", http.StatusOK)
+	}
+	first.increment("other", "counters/likes/shards/0", "count", http.StatusOK)
+	first.await("other: rollups/likes  count 1")
+	first.interrupt()
+	first.greeted(`the documents of database other are saved in `)
+
+	second := begin(route.Default + ";" + pages)
+	second.await("  page_totals/home  views 1  1 shards")
+	second.await("  other: page_totals/home  views 1  1 shards")
+	second.increment("other", "counters/likes/shards/0", "count", http.StatusOK)
+	second.await("other: rollups/likes  count 2")
+	second.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
+	second.await("  page_totals/home  views 2")
+	if err := second.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = second.command.Wait() // killed
+
+	third := begin(pages)
+	third.await("  page_totals/home  views 1  1 shards")
+	third.interrupt()
+	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), "TALLY_ROUTES") || strings.Contains(path, "saving-") {
+			t.Errorf("%s has more than the app's documents", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Only an emulator that tally dev starts keeps documents in a folder.
+func TestDevOpensData(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, nil)
+	for _, test := range []struct{ host, data, want string }{
+		{"127.0.0.1:8080", "data", "at 127.0.0.1:8080 one runs already"},
+		{"", file, "--data: "},
+	} {
+		var d dev
+		d.stack.Data, d.stack.Config.EmulatorHost = test.data, test.host
+		if err := d.openData(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s on %q: %v, want %s", test.data, test.host, err, test.want)
+		}
 	}
 }
 
@@ -229,11 +369,11 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		{"cadence: 100ms", "changed"},
 		{"env:\n  TALLY_HOLD_LIMIT: 20s", "changed"}, // is below the acknowledgement deadline all the same
 		{"env:\n  TALLY_HOLD_LIMIT: 40s", "TALLY_HOLD_LIMIT changed: stop tally dev"},
-		{"routes: a/{a}/b/{b} -> c/{a}:n", "--web: TALLY_ROUTES: no route rolls up the example page's counters/example-likes"},
+		{"routes: a/{a}/b/{b} -> c/{a}:n", "changed"},
 		{"cadence: [", "tally.yaml:1:10: "},
 	} {
 		write(t, file, nil)
-		d := dev{project: "demo-tally", file: file, example: page{on: true}, logs: io.Discard}
+		d := dev{project: "demo-tally", file: file, logs: io.Discard}
 		folder, err := d.stack.settings.here(io.Discard)
 		if err != nil {
 			t.Fatal(err)
@@ -245,7 +385,11 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		s := &local.Stack{Options: local.Options{Environment: environment, Config: config}}
 
 		write(t, file, []byte(test.text))
-		changed, err := d.look(s)
+		changed := false
+		folder, err = d.reread()
+		if err == nil {
+			changed, err = d.look(folder, s)
+		}
 		got := fmt.Sprint(err)
 		if changed {
 			got = "changed"
@@ -259,8 +403,50 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := dev{project: "demo-tally", file: file}
-	if changed, err := d.look(&local.Stack{}); changed || err != nil {
-		t.Errorf("without the file: %v, %v; want nothing", changed, err)
+	if folder, err := d.reread(); folder != nil || err != nil {
+		t.Errorf("without the file: %v, %v; want nothing", folder, err)
+	}
+}
+
+// Security rules that change while tally dev runs are put in force. So are those that a
+// firebase.json names that appears. A mistake is told once, in its place, and changes nothing. A
+// refusal quotes the rules that made it.
+func TestDevTakesChangedRules(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rules := func(statements string) {
+		text := "rules_version = '2';\nservice cloud.firestore { match /databases/{database}/documents { match /products/{product} {\n" + statements + "\n} } }\n"
+		write(t, filepath.Join(dir, "firestore.rules"), []byte(text))
+	}
+	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1", "--project", emulatortest.Project(t))
+	c.Dir = dir
+	out := c.follow(t)
+	out.await("Add 1 from here")
+	out.greeted(`  rules +Tally's built-in rules`)
+
+	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
+	out.await("refused: create or update of products/p1 (n) by nobody signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own\n")
+	rules("allow create: if true;")
+	write(t, filepath.Join(dir, "firebase.json"), []byte(`{"firestore": {"rules": "firestore.rules"}}`))
+	out.await("firebase.json names firestore.rules: its rules are in force now\n")
+	out.asNobody("(default)", "products/p1", "n", http.StatusOK)
+	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
+	out.await("refused: update of products/p1 (n) by nobody signed in; nothing in firestore.rules allows it\n")
+
+	rules("allow create: if true;\nallow update: if resource.data.n = 5;")
+	out.await("firestore.rules:4:34: ")
+	out.await("The former rules stay in force.\n")
+	out.asNobody("(default)", "products/p2", "n", http.StatusOK)
+	rules("allow create: if true;\nallow update: if resource.data.n == 5;")
+	out.await("firestore.rules changed: its rules are in force now\n")
+	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
+	out.await("refused: update of products/p1 (n) by nobody signed in; firestore.rules line 4: allow update: if resource.data.n == 5;\n")
+
+	out.interrupt()
+	for text, times := range map[string]int{"refused: ": 3, "stay in force": 1, "in force now": 2} {
+		if n := strings.Count(out.read.String(), text); n != times {
+			t.Errorf("%q is there %d times, want %d:\n%s", text, n, times, &out.read)
+		}
 	}
 }
 
@@ -272,12 +458,12 @@ func TestDevRoutes(t *testing.T) {
 		"TALLY_ROUTES=posts/{p}/shards/{s} -> rollups/{p} : likes; counters/{c}/shards/{s} -> totals/{c} : count; pages/{p}/shards/{s} -> page_totals/{p} : views : every 1s"}, "--every=2s")
 	for n := 1; n <= 2; n++ {
 		out.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
-		out.await(fmt.Sprintf("  page_totals/home  views %d  1 shards  as of ", n))
+		out.await(fmt.Sprintf("  page_totals/home  views %d  1 shard  as of ", n))
 	}
 	out.increment("(default)", "counters/c/shards/0", "count", http.StatusOK)
-	out.await("  totals/c  count 1  1 shards  as of ")
+	out.await("  totals/c  count 1  1 shard  as of ")
 	out.increment("other", "counters/c/shards/0", "count", http.StatusOK)
-	out.await("  other: totals/c  count 1  1 shards  as of ")
+	out.await("  other: totals/c  count 1  1 shard  as of ")
 	events := regexp.MustCompile(`<dd id="events">[2-9]`)
 	if read := out.readDashboard(events.MatchString); events.FindString(read) != `<dd id="events">2` {
 		t.Errorf("there were more events than two: %s", read)
@@ -297,13 +483,14 @@ func TestDevRoutes(t *testing.T) {
 func TestDevGroups(t *testing.T) {
 	t.Parallel()
 	routes := "TALLY_ROUTES=" + route.Default + `
+posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing
 orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing`
 	for _, test := range []struct {
 		name   string
 		env    []string
 		events string // that the relay was posted: one for each write, whatever the number of routes
-	}{{"own", nil, "5"}, {"joined", onShared(t), "6"}} { // a listener's event of a move are two
+	}{{"own", nil, "6"}, {"joined", onShared(t), "7"}} { // a listener's event of a move are two
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			project := emulatortest.Project(t)
@@ -327,13 +514,13 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 			}
 
 			write("orders/1", order("a", 5))
-			out.await("  shops/a  orders 1  revenue 5  1 documents  as of ")
-			out.await("  users/ann  orders 1  1 documents  as of ")
+			out.await("  shops/a  orders 1  revenue 5  1 document  as of ")
+			out.await("  users/ann  orders 1  1 document  as of ")
 			write("orders/1", order("b", 5))
 			out.await("  shops/a  orders 0  revenue 0  0 documents  as of ")
-			out.await("  shops/b  orders 1  revenue 5  1 documents  as of ")
+			out.await("  shops/b  orders 1  revenue 5  1 document  as of ")
 			write("orders/1", order("b", 7))
-			out.await("  shops/b  orders 1  revenue 7  1 documents  as of ")
+			out.await("  shops/b  orders 1  revenue 7  1 document  as of ")
 			if _, err := client.Doc("orders/1").Delete(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -342,7 +529,15 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 
 			write("orders/2", order("c", 1))
 			out.await("orders/2 belongs to shops/c, and there is no such document: its totals come once the app has created it\n")
+			for n := range 20 { // more than lookAround sees
+				write(fmt.Sprintf("posts/%d", n), map[string]any{"title": "a post"})
+			}
+			write("posts/z/likes/ann", map[string]any{"at": "now"})
+			out.await("posts/z/likes/ann belongs to posts/z, and there is no such document: its totals come once the app has created it\n")
 			out.readDashboard(func(read string) bool { return strings.Contains(read, `<dd id="events">`+test.events+"<") })
+
+			write("orders/3", map[string]any{"shop": client.Doc("shops/a"), "customer": map[string]any{"id": "ann"}})
+			out.await("orders/3 belongs to no counter of orders/{order} by shop -> shops/{shop} : count() as orders, amount as revenue : existing: its shop is a reference, not a string: let it hold the document's id\n")
 			out.interrupt()
 		})
 	}
@@ -362,7 +557,7 @@ func TestDevHints(t *testing.T) {
 			out.increment("(default)", shard, "count", http.StatusForbidden)
 		}
 		out.await(added)
-		out.await("refused: create or update of posts/7/shards/0 (count) by nobody signed in; no rule of firestore.rules allows it\n")
+		out.await("refused: create or update of posts/7/shards/0 (count) by nobody signed in; nothing in firestore.rules allows it\n")
 	}
 	out.increment("(default)", "counters/last/shards/0", "count", http.StatusOK)
 	out.await("rollups/last  count 1")
@@ -378,6 +573,28 @@ func TestDevHints(t *testing.T) {
 	for text, times := range map[string]int{" has Count": 1, "refused: create or update of counters": 1, "refused: create or update of posts": 1, "dashboard": 0} {
 		if n := strings.Count(out.read.String(), text); n != times {
 			t.Errorf("%q was said %d times, want %d:\n%s", text, n, times, &out.read)
+		}
+	}
+}
+
+// awaitFile waits until there is a file of a pattern. Nothing tells when it is written.
+func awaitFile(t *testing.T, pattern string) {
+	t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	deadline := time.After(eventually)
+	for {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) > 0 {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-deadline:
+			t.Fatalf("there is no %s", pattern)
 		}
 	}
 }
@@ -476,7 +693,7 @@ func TestDevInterruptedInTick(t *testing.T) {
 	out := c.follow(t)
 	out.await("Add 1 from here")
 	out.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
-	out.await("  page_totals/home  views 1  1 shards  as of ")
+	out.await("  page_totals/home  views 1  1 shard  as of ")
 
 	said := out.read.Len()
 	if err := syscall.Kill(-c.Process.Pid, syscall.SIGINT); err != nil {

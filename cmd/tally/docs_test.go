@@ -63,7 +63,7 @@ var endless = []struct{ start, prints string }{
 // adapted are the commands, by how they begin, that get more flags here: ports of their own and a
 // smaller load.
 var adapted = []struct{ start, flags string }{
-	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0 --web-port=0"},
+	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0"},
 	{"tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
 	{"tally dashboard", " --port=0"},
 }

@@ -43,13 +43,17 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 	if c.frozen {
 		notes += "\tfrozen"
 	}
+	missing := c.Template.Existing && !snapshot.RollUp().Exists()
 	r, text := rollUpOf(snapshot.RollUp(), snapshot.ReadTime()), cells("none; do Tally's functions run?")
-	if r != nil {
+	switch {
+	case missing:
+		text = cells(shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", c.RollUp)))
+	case r != nil:
 		text = r.cells(c.Template)
 	}
 	all := totalsOf(sum.Values)
-	return s.print(map[string]any{"counter": c.path, "totals": all, "malformed": sum.Malformed, "frozen": c.frozen, "rollup": r},
-		"%s\t%v%s\nroll-up\t%s", c.path, all, notes, text)
+	object := map[string]any{"counter": c.path, "totals": all, "malformed": sum.Malformed, "frozen": c.frozen, "missing": missing, "rollup": r}
+	return s.print(object, "%s\t%v%s\nroll-up\t%s", c.path, all, notes, text)
 }
 
 // lacking tells of sources that have shards, but none that has a field which the route sums. The

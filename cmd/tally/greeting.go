@@ -16,12 +16,24 @@ import (
 
 // greeting says what runs, and how to use it.
 func (d *dev) greeting(s *local.Stack) string {
-	text := "\nTally runs. Stop it with Ctrl-C.\n\n" + d.parts(s) + d.pointing(s)
+	text := "\nTally runs. " + d.stopping(s) + "\n\n" + d.parts(s) + d.pointing(s)
 	command := addOne(s.Config.Routes, s.Config.Databases[0])
 	if command != "" {
 		text += fmt.Sprintf("Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.Addr, d.project, command)
 	}
 	return text
+}
+
+// stopping says how to stop, and what becomes of the documents.
+func (d *dev) stopping(s *local.Stack) string {
+	switch {
+	case s.Emulator == nil:
+		return "Stop it with Ctrl-C."
+	case s.Data == "":
+		return "Stop it with Ctrl-C, which forgets all documents; --data FOLDER keeps them."
+	default:
+		return "Stop it with Ctrl-C, which saves all documents in " + s.Data + "."
+	}
 }
 
 // parts returns a line for each part that runs, and for each file that says how.
@@ -42,18 +54,27 @@ func (d *dev) parts(s *local.Stack) string {
 	for _, route := range s.Config.Routes {
 		fmt.Fprintf(&b, "  route       %s\n", route)
 	}
-	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules)
+	fmt.Fprintf(&b, "  rules       %s\n", d.rulesFrom(s))
 	if d.file != "" {
 		fmt.Fprintf(&b, "  settings    %s\n", d.file)
 	}
 
-	if d.example.on {
-		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
-	}
 	if d.dashboard.on {
 		fmt.Fprintf(&b, "  dashboard   %s/\n", d.dashboard.url())
 	}
 	return b.String()
+}
+
+// rulesFrom says where the security rules are from.
+func (d *dev) rulesFrom(s *local.Stack) string {
+	switch {
+	case s.Emulator == nil:
+		return "those of the emulator"
+	case d.stack.rules.file == "":
+		return d.stack.rules.name() + ", for the default route; firebase.json names an app's own"
+	default:
+		return d.stack.rules.file
+	}
 }
 
 // pointing says how an app is pointed at the emulator.
@@ -79,7 +100,7 @@ initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
 // to it. The counter's ids are the names of the route's captures. It returns "" if no route has
 // shards.
 func addOne(routes route.Routes, database string) string {
-	i := slices.IndexFunc(routes, hasShards)
+	i := slices.IndexFunc(routes, (*route.Route).HasShards)
 	if i < 0 {
 		return ""
 	}

@@ -62,6 +62,12 @@ func TestGroups(t *testing.T) {
 		{args: "get shops/s", status: 1},
 		{args: "delete --matching * --yes --json | .counters", want: "[]"},
 	})
+	c.set("orders/5", map[string]any{"shop": "gone"})
+	c.tell([]step{
+		{args: "get shops/gone", want: "shops/gone  largest null, last null, orders 1, revenue 0\nroll-up     none: there is no document shops/gone; its totals come once the app has created it\n"},
+		{args: "get shops/gone --json | .missing", want: "true"},
+		{args: "get shops/8 --json | .missing", want: "false"},
+	})
 	if status, _, errors := c.run("get", "shops/s"); status != 1 || !strings.Contains(errors, "no such counter: shops/s; did you mean shops/7?") {
 		t.Errorf("status %d: %s", status, errors)
 	}

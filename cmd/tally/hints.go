@@ -25,17 +25,41 @@ import (
 // hints say once, in a sentence, what a newcomer gets wrong.
 type hints struct {
 	routes route.Routes
-	file   string   // name of that of the security rules
-	rules  []string // its lines
 	say    func(format string, args ...any)
+	said   sync.Map // keys: what was said; values: when, of what is said again
 
-	said sync.Map // keys: what was said
+	written chan written // documents to look at
+
+	mu       sync.Mutex
+	homes    map[*route.Template]int // how many missing documents of each were told
+	rules    appRules                // security rules that are in force
+	refusals map[string]struct{}     // that they made and that were told
+}
+
+// follow notes the security rules that are in force from now on. What they refuse is told, even if
+// former rules refused the same.
+func (h *hints) follow(rules appRules) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rules, h.refusals = rules, make(map[string]struct{})
 }
 
 // first reports whether it is called with this for the first time, and notes that it was.
 func (h *hints) first(about ...any) bool {
 	_, said := h.said.LoadOrStore(fmt.Sprintln(about...), nil)
 	return !said
+}
+
+// firstThisHour reports whether it was not called with this in the last hour, and notes that it was
+// now.
+func (h *hints) firstThisHour(about ...any) bool {
+	key, now := fmt.Sprintln(about...), time.Now()
+	last, said := h.said.Load(key)
+	if said && now.Sub(last.(time.Time)) < time.Hour {
+		return false
+	}
+	h.said.Store(key, now)
+	return true
 }
 
 // indexes tells which routes need indexes on a project. The emulator asks for none.
@@ -84,37 +108,18 @@ func (h *hints) uncovered(path string, fields map[string]any) {
 }
 
 // ungrouped tells of a document that belongs to no counter of a route, because the field that
-// should name its counter does not.
+// should name its counter does not. It tells each reason once an hour.
 func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
-	if route.By == "" {
-		return
-	}
-	held, has := route.By.In(fields)
-	text, isText := held.(string)
-	_, grouped := route.Grouped(text)
-	if isText && grouped {
-		return
+	kind, text := "", ""
+	if held, has := route.By.In(fields); has {
+		kind = value.KindOf(held)
+		text, _ = held.(string)
 	}
 
-	first := h.first("ungrouped", route, has, isText)
-	if first {
-		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, whyUngrouped(route.By, held, has))))
+	u, ok := route.Ungrouped(kind, text)
+	if ok && h.firstThisHour("ungrouped", route, u.Reason) {
+		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, u.Why)))
 	}
-}
-
-// whyUngrouped says why the value of a field names no counter. has tells whether there is one.
-func whyUngrouped(by document.Field, held any, has bool) string {
-	if !has {
-		return fmt.Sprintf("it has no field %s", by)
-	}
-	text, isText := held.(string)
-	if !isText {
-		return fmt.Sprintf("its %s is %s, not a string", by, value.KindOf(held))
-	}
-	if err := document.CheckID(text); err != nil {
-		return fmt.Sprintf("its %s %v", by, err)
-	}
-	return fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", by)
 }
 
 // unseen tells of a field whose value a minimum, maximum, earliest or latest leaves out, because it
@@ -142,29 +147,78 @@ func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 	}
 }
 
+// maxHomes is how many missing documents of a template are told. Whoever writes sources can make up
+// any number of them.
+const maxHomes = 10
+
 // homeless tells of a document whose totals have no place: the app has not created the document
-// that is to hold them. It tells this once for each route, and asks exists once for each such
-// document.
-func (h *hints) homeless(path string, fields map[string]any, exists func(path string) bool) {
-	for _, route := range h.routes {
-		if route.By == "" || !route.Covers(path) {
+// that is to hold them. It tells this once for each missing document, and asks missing once for
+// each that may be.
+func (h *hints) homeless(database, path string, fields map[string]any, missing func(path string) bool) {
+	for _, r := range h.routes {
+		c, ok := counterIn(r, path, fields)
+		if !ok || !r.Template.Existing {
 			continue
 		}
-		held, _ := route.By.In(fields)
-		group, _ := held.(string)
-		c, ok := route.Grouped(group)
-		if !ok {
+		unasked := h.first("home", database, c.RollUp)
+		if !unasked || !missing(c.RollUp) {
 			continue
 		}
 
-		unasked := h.first("group", c.RollUp)
-		if !unasked || exists(c.RollUp) {
+		told := h.anotherHome(r.Template)
+		if told > maxHomes {
 			continue
 		}
-		first := h.first("homeless", route)
-		if first {
-			h.say("%s", shown(fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)))
+		text := fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)
+		if database != firestore.DefaultDatabaseID {
+			text = database + ": " + text
 		}
+		if told == maxHomes {
+			text += "; others like it are not told any more"
+		}
+		h.say("%s", shown(text))
+	}
+}
+
+// anotherHome returns how many missing documents of a template there are to tell, with another one.
+func (h *hints) anotherHome(template *route.Template) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.homes == nil {
+		h.homes = make(map[*route.Template]int)
+	}
+	h.homes[template]++
+	return h.homes[template]
+}
+
+// counterIn returns the counter of a route that a document belongs to. It reports false if the
+// document belongs to none.
+func counterIn(r *route.Route, path string, fields map[string]any) (counter route.Counter, ok bool) {
+	if !r.Covers(path) {
+		return counter, false
+	}
+	if r.By == "" {
+		return r.Counter(path[:strings.LastIndexByte(path, '/')])
+	}
+	held, _ := r.By.In(fields)
+	group, _ := held.(string)
+	return r.Grouped(group)
+}
+
+// left tells of a document with totals that Tally made, and that no route keeps up to date. It
+// tells this once for all documents of a pattern.
+func (h *hints) left(path string, fields map[string]any) {
+	made, _ := fields[document.TallyField].(map[string]any)
+	_, isRollUp := made["as_of"].(time.Time)
+	kept := func(t *route.Template) bool { _, ok := t.Counter(path); return ok }
+	if !isRollUp || slices.ContainsFunc(h.routes.Templates(), kept) {
+		return
+	}
+
+	pattern, _ := generalized(path)
+	first := h.first("left", pattern)
+	if first {
+		h.say("%s", shown(fmt.Sprintf("%s has totals that Tally made, and no route keeps them any more: they stay as they are", path)))
 	}
 }
 
@@ -183,7 +237,7 @@ func numbers(fields map[string]any) (names, spelt []string, totals []route.Total
 // unsummed tells of a shard that has numbers, and none that its route sums.
 func (h *hints) unsummed(summing *route.Route, path string, fields map[string]any) {
 	names, _, totals := numbers(fields)
-	if !hasShards(summing) || names == nil || hasAny(fields, summing.Fields()) {
+	if !summing.HasShards() || names == nil || hasAny(fields, summing.Fields()) {
 		return
 	}
 	first := h.first("fields", summing, names)
@@ -220,12 +274,18 @@ const (
 	looked  = 10
 )
 
+// A servedDatabase is one that the functions serve.
+type servedDatabase struct {
+	id     string
+	client *firestore.Client
+}
+
 // lookAround looks at documents again and again until ctx ends. Nothing else tells of them: only
 // documents of live routes make events, and the rules do not see what servers write.
-func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
+func (h *hints) lookAround(ctx context.Context, db servedDatabase) {
 	for looks := 1; ; looks++ {
 		began := time.Now()
-		h.look(ctx, client, client.Collections(ctx), 1)
+		h.look(ctx, db, db.client.Collections(ctx), 1)
 
 		stopped := gax.Sleep(ctx, pauseAfter(looks, time.Since(began)))
 		if stopped != nil {
@@ -244,14 +304,14 @@ func pauseAfter(looks int, took time.Duration) time.Duration {
 
 // look looks at the first documents of each of the collections, and of those below them. It reports
 // whether there are any collections. It leaves documents that it cannot read to the next look.
-func (h *hints) look(ctx context.Context, client *firestore.Client, collections *firestore.CollectionIterator, depth int) bool {
+func (h *hints) look(ctx context.Context, db servedDatabase, collections *firestore.CollectionIterator, depth int) bool {
 	all, _ := collections.GetAll()
 	for _, collection := range all {
 		var refs []*firestore.DocumentRef // also of those that are missing and have collections
 		_, _ = iterator.NewPager(collection.DocumentRefs(ctx), looked, "").NextPage(&refs)
-		docs, _ := client.GetAll(ctx, refs)
+		docs, _ := db.client.GetAll(ctx, refs)
 		for _, doc := range docs {
-			h.lookAt(ctx, client, doc, depth)
+			h.lookAt(ctx, db, doc, depth)
 		}
 	}
 	return len(all) > 0
@@ -259,22 +319,69 @@ func (h *hints) look(ctx context.Context, client *firestore.Client, collections 
 
 // lookAt looks at a document, and at the collections below it. A document with collections is no
 // shard, so no hint is given about it.
-func (h *hints) lookAt(ctx context.Context, client *firestore.Client, doc *firestore.DocumentSnapshot, depth int) {
+func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot, depth int) {
 	path := firestorestore.Path(doc.Ref)
 	// Asking for collections is what makes a look slow.
 	asks := depth < deepest && !(h.routes.Covers(path) && isShard(path, doc.Data()))
 	above := false
 	if asks {
-		above = h.look(ctx, client, doc.Ref.Collections(ctx), depth+1)
+		above = h.look(ctx, db, doc.Ref.Collections(ctx), depth+1)
 	}
 	if !above {
 		h.document(path, doc.Data())
 	}
 
-	h.homeless(path, doc.Data(), func(path string) bool {
-		_, err := client.Doc(path).Get(ctx)
-		return status.Code(err) != codes.NotFound // without an answer there is no hint
+	h.lookForHome(ctx, db, doc)
+	h.left(path, doc.Data())
+}
+
+// lookForHome tells whether the documents that hold a document's totals are missing.
+func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
+	if !doc.Exists() {
+		return
+	}
+	path := firestorestore.Path(doc.Ref)
+	h.homeless(db.id, path, doc.Data(), func(path string) bool {
+		_, err := db.client.Doc(path).Get(ctx)
+		return status.Code(err) == codes.NotFound // without an answer there is no hint
 	})
+}
+
+// A written is a document that an event is about.
+type written struct{ database, path string }
+
+// maxWritten is how many documents wait until they are looked at. If more are written meanwhile,
+// only lookAround may see them: the emulator has other things to do.
+const maxWritten = 100
+
+// noteWritten has a document looked at that an event is about. It does not block.
+func (h *hints) noteWritten(database, path string) {
+	select {
+	case h.written <- written{database, path}:
+	default:
+	}
+}
+
+// lookAtWritten looks at each document that is written, one after another, until ctx ends. So what
+// is wrong with it is told at once, wherever it is in its collection.
+func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore.Client) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w := <-h.written:
+			client := clients[w.database]
+			if client == nil {
+				continue
+			}
+			doc, err := client.Doc(w.path).Get(ctx)
+			if err != nil {
+				continue // it was deleted, or lookAround will see it
+			}
+			h.document(w.path, doc.Data())
+			h.lookForHome(ctx, servedDatabase{w.database, client}, doc)
+		}
+	}
 }
 
 var wholeNumber = regexp.MustCompile(`^\d+$`)
@@ -319,10 +426,15 @@ func generalized(path string) (pattern, template string) {
 	return strings.Join(sources, "/"), strings.Join(rollUps, "/")
 }
 
-// refused tells that the rules refused a client's request, and which lines of the rules did.
+// refused tells that the rules refused a client's request, and which statements of the rules did.
 func (h *hints) refused(r emulator.Refusal) {
-	first := h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "")
-	if !first {
+	h.mu.Lock()
+	rules := h.rules
+	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "")
+	_, said := h.refusals[about]
+	h.refusals[about] = struct{}{}
+	h.mu.Unlock()
+	if said {
 		return
 	}
 
@@ -339,16 +451,20 @@ func (h *hints) refused(r emulator.Refusal) {
 	}
 
 	var lines []string
+	statements := strings.Split(rules.text, "\n")
 	for _, n := range r.Lines {
 		line := fmt.Sprintf(" line %d", n)
-		if 1 <= n && n <= len(h.rules) {
-			line += ": " + strings.TrimSpace(h.rules[n-1])
+		if 1 <= n && n <= len(statements) {
+			line += ": " + strings.TrimSpace(statements[n-1])
 		}
 		lines = append(lines, line)
 	}
-	by := h.file + strings.Join(lines, ",")
+	by := rules.name() + strings.Join(lines, ",")
 	if lines == nil {
-		by = "no rule of " + h.file + " allows it"
+		by = "nothing in " + rules.name() + " allows it"
+	}
+	if lines == nil && rules.file == "" {
+		by += "; firebase.json names a file of your own"
 	}
 	h.say("%s", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
 }

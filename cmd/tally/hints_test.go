@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +27,7 @@ func parsed(t *testing.T, text string) route.Routes {
 // A hint is said once, about what is wrong for sure, and suggests only routes that fit the others.
 func TestHints(t *testing.T) {
 	var said []string
-	h := hints{file: "my.rules", rules: strings.Split("rules_version = '2';\n  allow write: if false;\n", "\n"), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 	h.routes = parsed(t, route.Default+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
 	for _, doc := range []struct {
 		path   string
@@ -52,14 +55,18 @@ func TestHints(t *testing.T) {
 		h.document(doc.path, doc.fields)
 	}
 
+	list := emulator.Refusal{Method: "list", Database: "(default)", Path: "a/*"}
+	h.follow(appRules{"dir/my.rules", "rules_version = '2';\n  allow write: if false;\n"})
 	for _, r := range []emulator.Refusal{
 		{Method: "update", Database: "(default)", Path: "a/1", Lines: []int{2}},
 		{Method: "update", Database: "(default)", Path: "a/2", Lines: []int{2}},
 		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 9}},
-		{Method: "list", Database: "(default)", Path: "a/*"},
+		list, list,
 	} {
 		h.refused(r)
 	}
+	h.follow(appRules{})
+	h.refused(list)
 	want := []string{
 		"counters/a/shards/1 has m, n, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : m, n",
 		"counters/a/shards/2 has tally, not count",
@@ -72,11 +79,36 @@ func TestHints(t *testing.T) {
 		"refused: update of a/1 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of a/2 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false;, line 9",
-		"refused: list of a/* by nobody signed in; no rule of my.rules allows it",
+		"refused: list of a/* by nobody signed in; nothing in my.rules allows it",
+		"refused: list of a/* by nobody signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)
 	}
+}
+
+// Each reason why documents belong to no counter is told once an hour, also after another reason.
+func TestHintsOfGroupsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders : existing`)
+		for range 3 {
+			for i, shop := range []any{int64(7), new(firestore.DocumentRef), "a/b", "c/d"} {
+				h.document(fmt.Sprint("orders/", i), map[string]any{"shop": shop})
+			}
+			time.Sleep(45 * time.Minute)
+		}
+		const of = " belongs to no counter of orders/{order} by shop -> shops/{shop} : count() as orders : existing: its shop is "
+		once := []string{
+			"orders/0" + of + "a number, not a string",
+			"orders/1" + of + "a reference, not a string: let it hold the document's id",
+			"orders/2" + of + `"a/b", which holds a slash`,
+		}
+		if diff := cmp.Diff(slices.Concat(once, once), said); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // A document that no total of its route sees as its author meant it.
@@ -102,28 +134,78 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		h.document("orders/1", fields)
 	}
 	h.document("games/1/scores/ann", map[string]any{"seconds": true, "points": int64(5)})
-	missing := func(string) bool { return false }
+	missing := func(string) bool { return true }
 	for _, shop := range []string{"7", "7", "8", "a/b"} {
-		h.homeless("orders/2", map[string]any{"shop": shop}, func(path string) bool { return path != "shops/8" })
+		h.homeless("(default)", "orders/2", map[string]any{"shop": shop}, func(path string) bool { return path == "shops/8" })
 	}
-	h.homeless("orders/3", map[string]any{"shop": "gone", "customer": customer}, missing)
-	h.homeless("orders/3", map[string]any{"shop": "too", "customer": map[string]any{"id": "bob"}}, missing)
-	h.homeless("posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
+	h.homeless("(default)", "orders/3", map[string]any{"shop": "gone", "customer": customer}, missing)
+	h.homeless("other", "orders/3", map[string]any{"shop": "gone"}, missing)
+	h.homeless("(default)", "games/1/scores/ann", nil, missing)
+	h.homeless("(default)", "games/1/scores/bob", nil, missing)
+	h.homeless("(default)", "posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
 
 	const byShop = "orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing"
 	want := []string{
 		"orders/1 belongs to no counter of " + byShop + ": it has no field shop",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is a number, not a string",
 		"orders/1 belongs to no counter of orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing: it has no field customer.id",
+		"orders/1 belongs to no counter of " + byShop + ": its shop is null, not a string",
 		"orders/1 belongs to no counter of " + byShop + `: its shop is "a/b\n", which holds a slash`,
+		"orders/1 belongs to no counter of " + byShop + ": its shop is longer than 1,499 bytes, which no query takes",
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
 		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",
 		"orders/2 belongs to shops/8, and there is no such document: its totals come once the app has created it",
+		"orders/3 belongs to shops/gone, and there is no such document: its totals come once the app has created it",
 		"orders/3 belongs to users/ann, and there is no such document: its totals come once the app has created it",
+		"other: orders/3 belongs to shops/gone, and there is no such document: its totals come once the app has created it",
+		"games/1/scores/ann belongs to games/1, and there is no such document: its totals come once the app has created it",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)
+	}
+}
+
+// Somebody makes up a thousand documents that do not exist. Ten of each template are told.
+func TestHintsOfManyMissingDocuments(t *testing.T) {
+	var said []string
+	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h.routes = parsed(t, "products/{product}/votes/{user} -> products/{product} : count() as votes : existing; orders/{order} by shop -> shops/{shop} : count() as orders : existing")
+	for n := range 1000 {
+		h.homeless("(default)", fmt.Sprintf("products/%d/votes/ann", n), nil, func(string) bool { return true })
+	}
+	h.homeless("(default)", "orders/1", map[string]any{"shop": "7"}, func(string) bool { return true })
+
+	if len(said) != maxHomes+1 {
+		t.Fatalf("%d lines, want %d:\n%s", len(said), maxHomes+1, strings.Join(said, "\n"))
+	}
+	for n, want := range map[int]string{
+		8:  "products/8/votes/ann belongs to products/8, and there is no such document: its totals come once the app has created it",
+		9:  "products/9/votes/ann belongs to products/9, and there is no such document: its totals come once the app has created it; others like it are not told any more",
+		10: "orders/1 belongs to shops/7, and there is no such document: its totals come once the app has created it",
+	} {
+		if said[n] != want {
+			t.Errorf("line %d: %s, want %s", n, said[n], want)
+		}
+	}
+}
+
+// Totals that no route keeps any more are told, such as after tally.yaml was emptied.
+func TestHintsOfTotalsThatAreLeft(t *testing.T) {
+	var said []string
+	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h.routes = parsed(t, route.Default)
+	made := map[string]any{"likes": 5, "tally": map[string]any{"as_of": time.Now()}}
+	for _, path := range []string{"rollups/likes", "posts/7", "posts/8"} {
+		h.left(path, made)
+	}
+	h.left("pages/7", map[string]any{"tally": map[string]any{"as_of": "noon"}})
+	h.left("pages/8", map[string]any{"tally": 5})
+	h.left("pages/9", nil)
+
+	want := []string{"posts/7 has totals that Tally made, and no route keeps them any more: they stay as they are"}
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("said (-want +got):\n%s", d)
 	}
 }
 

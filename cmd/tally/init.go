@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"text/template"
 
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
@@ -42,10 +45,11 @@ func initCommand() *cobra.Command {
 				return err
 			}
 		}
-		if err := a.write(); err != nil {
+		wrote, err := a.write()
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.OutOrStdout(), "wrote %s; tally dev runs it on this machine\n", appfolder.FileName)
+		fmt.Fprintf(c.OutOrStdout(), "wrote %s; tally dev runs it on this machine\n", strings.Join(wrote, ", "))
 		return nil
 	}
 	return c
@@ -54,13 +58,14 @@ func initCommand() *cobra.Command {
 // answers are what tally init writes.
 type answers struct {
 	routes     string
-	alertEmail string // empty: nobody's
+	writers    map[string]string // who writes the documents of a route, as it is spelt
+	alertEmail string            // empty: nobody's
 }
 
 // ask asks for what no flag has said.
 func (a *answers) ask(ctx context.Context, q questions, said func(flag string) bool) (err error) {
 	if !said("routes") {
-		a.routes, err = q.route(ctx)
+		a.routes, a.writers, err = q.routes(ctx)
 		if err != nil {
 			return err
 		}
@@ -71,26 +76,79 @@ func (a *answers) ask(ctx context.Context, q questions, said func(flag string) b
 	return err
 }
 
-// write writes tally.yaml.
-func (a *answers) write() error {
+// write writes tally.yaml. If the folder belongs to no Firebase project, it also writes a
+// firebase.json and the security rules that this names. It returns the names of what it wrote.
+func (a *answers) write() (wrote []string, err error) {
 	if a.alertEmail != "" {
 		err := appfolder.CheckEmail(a.alertEmail)
 		if err != nil {
-			return fmt.Errorf("--alert-email: %w", err)
+			return nil, fmt.Errorf("--alert-email: %w", err)
 		}
 	}
 	routes, err := route.Parse(a.routes)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := appfolder.Find(dir, "")
+	if err != nil {
+		return nil, err
 	}
 
 	var text bytes.Buffer
 	page := template.Must(template.New("").Parse(settingsTemplate))
 	err = page.Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": routes, "AlertEmail": a.alertEmail})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return os.WriteFile(appfolder.FileName, text.Bytes(), 0o644)
+	files := []file{{appfolder.FileName, text.String()}}
+	if folder.Firebase == "" {
+		files = append(files, file{"firebase.json", firebaseJSON}, file{"firestore.rules", a.rules(routes)})
+	}
+	return writeNew(files)
+}
+
+// firebaseJSON is the firebase.json that names the security rules.
+const firebaseJSON = `{
+  "firestore": {
+    "rules": "firestore.rules"
+  }
+}
+`
+
+// rules returns the security rules for the routes.
+func (a *answers) rules(routes route.Routes) string {
+	writers := make(map[*route.Route]string)
+	for _, r := range routes {
+		writers[r] = cmp.Or(a.writers[r.String()], writerOf(r))
+	}
+	return rulesFor(routes, writers)
+}
+
+// A file is a file to write.
+type file struct{ name, text string }
+
+// writeNew writes the files that do not exist, and returns their names.
+func writeNew(files []file) (wrote []string, err error) {
+	for _, f := range files {
+		opened, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return wrote, err
+		}
+		_, err = opened.WriteString(f.text)
+		err = errors.Join(err, opened.Close())
+		if err != nil {
+			return wrote, err
+		}
+		wrote = append(wrote, f.name)
+	}
+	return wrote, nil
 }
 
 // questions are asked on a terminal.
@@ -138,12 +196,62 @@ func (q questions) address(ctx context.Context) (string, error) {
 	return answer, err
 }
 
-// route asks which documents make which totals in which document, and returns the route.
-func (q questions) route(ctx context.Context) (string, error) {
-	fmt.Fprint(q.out, `Which documents does the app count or add up?
+// routes asks for routes until there are no more, and who writes their documents.
+func (q questions) routes(ctx context.Context) (routes string, writers map[string]string, err error) {
+	writers = make(map[string]string)
+	for {
+		another, err := q.route(ctx, routes)
+		if err != nil || another == "" {
+			return routes, writers, err
+		}
+		all := strings.TrimPrefix(routes+"\n"+another, "\n")
+		parsed, err := route.Parse(all)
+		if err != nil { // the two do not go together
+			fmt.Fprintln(q.out, err)
+			continue
+		}
+
+		routes = all
+		last := parsed[len(parsed)-1]
+		writers[last.String()], err = q.writer(ctx, last)
+		if err != nil {
+			return "", nil, err
+		}
+	}
+}
+
+// writer asks who writes the documents of a route, for their security rules.
+func (q questions) writer(ctx context.Context, r *route.Route) (string, error) {
+	if r.HasShards() || slices.ContainsFunc(r.Totals, route.Total.OfVotes) {
+		return byOwner, nil // their own rules are known
+	}
+	fmt.Fprintf(q.out, `Who writes %s?
+owner: a user writes the one whose id is the user's. users: any user creates them. servers: no user does.
+`, r.Pattern())
+	return q.valid(ctx, "Owner, users or servers", writerOf(r), checkWriter)
+}
+
+// route asks which documents make which totals in which document, and returns the route. former are
+// the routes until now. If there are some, the user may want no other; then it returns "".
+func (q questions) route(ctx context.Context, former string) (string, error) {
+	question, otherwise := "Document", "counters/likes/shards/3"
+	if former == "" {
+		fmt.Fprint(q.out, `Which documents does the app count or add up?
 Name one, such as posts/7/likes/ann or orders/1, or write a whole route.
 `)
-	source, err := q.valid(ctx, "Document", "counters/likes/shards/3", checkSource)
+	} else {
+		question, otherwise = "Another document, for another total", none
+	}
+	noOther := func(answer string) bool { return former != "" && answer == none }
+	source, err := q.valid(ctx, question, otherwise, func(answer string) error {
+		if noOther(answer) {
+			return nil
+		}
+		return checkSource(answer)
+	})
+	if noOther(source) {
+		return "", err
+	}
 	if err != nil || isRoute(source) {
 		return source, err
 	}

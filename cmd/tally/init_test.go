@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestRouteFor(t *testing.T) {
@@ -66,7 +69,7 @@ func TestQuestions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var said strings.Builder
 			q := questions{bufio.NewReader(strings.NewReader(strings.Join(test.answers, "\n") + "\n")), &said}
-			got, err := q.route(t.Context())
+			got, err := q.route(t.Context(), "")
 			if err != nil {
 				t.Fatalf("%v\n%s", err, &said)
 			}
@@ -85,10 +88,86 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// After one total init asks for another, and for each who writes the documents.
+func TestQuestionsForSeveralTotals(t *testing.T) {
+	answers := []string{
+		"posts/7/likes/ann", "", "", "", // by their owners
+		"posts/7/likes/ann", "count() as likes", "posts/7", // again: the total has a name already
+		"orders/1", "", "", "me", "servers",
+		"counters/likes/shards/0", "", "", // nobody needs to say who writes shards
+		"pages/{page}/votes/{user} -> pages/{page} : on as votes : existing", "none",
+	}
+	var said strings.Builder
+	q := questions{bufio.NewReader(strings.NewReader(strings.Join(answers, "\n") + "\n")), &said}
+	routes, writers, err := q.routes(t.Context())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+
+	const likes, orders = "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing", "orders/{order} -> totals/orders : count() as orders"
+	const votes = "pages/{page}/votes/{user} -> pages/{page} : on as votes : existing"
+	if want := strings.Join([]string{likes, orders, route.Default, votes}, "\n"); routes != want {
+		t.Errorf("routes:\n%s\nwant:\n%s\n%s", routes, want, &said)
+	}
+	want := map[string]string{likes: byOwner, orders: byServers, route.Default: byOwner, votes: byOwner}
+	if d := cmp.Diff(want, writers); d != "" {
+		t.Errorf("writers (-want +got):\n%s", d)
+	}
+	for _, text := range []string{"Another document, for another total [none]: ", `"me": want owner, users or servers`, "Who writes posts/{post}/likes/{like}?"} {
+		if !strings.Contains(said.String(), text) {
+			t.Errorf("%q is not said:\n%s", text, &said)
+		}
+	}
+}
+
+// The rules for each kind of route compile. They let clients write what is counted, and no total.
+func TestRulesFor(t *testing.T) {
+	for _, test := range []struct {
+		routes  string
+		writer  string
+		has     []string
+		hasNone []string
+	}{
+		{route.Default, byOwner, []string{"match /counters/{counter} {", "match /rollups/{counter} {", "function isShard("}, []string{"isUncounted"}},
+		{"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", byOwner,
+			[]string{"allow create, update: if mayWrite() && isId(post) && request.auth.uid == user;", "isUncounted('likes')", "!('tally' in request.resource.data)"},
+			[]string{"counters", "isShard", "mayAdd"}},
+		{"posts/{post}/likes/{user} -> posts/{post} : on as likes : existing", byOwner, []string{"isVote(user, 'on')", "function isVote("}, []string{"counters"}},
+		{"orders/{order} by customer.id -> users/{customer.id} : count() as orders, sum(amount) as `it's`: existing", byUsers,
+			[]string{"allow create: if mayWrite() && isId(order);", "match /users/{customer_id} {", `isUncounted('it\'s')`}, []string{"counters"}},
+		{"orders/{order} -> totals/orders : count() as orders", byServers, []string{"// Only servers read and write these documents.", "match /totals/orders {"}, []string{"isUncounted", "match /orders"}},
+		{"posts/{post}/shards/{shard} -> post_totals/{post} : likes", byOwner, []string{"isShard(shard, 10) && adds('likes')", "function isShard("}, []string{"match /counters"}},
+		{"posts/{post}/shards/{shard} -> post_totals/{post} : likes, views", byOwner, []string{"To write: the rules of its shards"}, nil},
+		{"`my orders`/{order} -> totals/orders : count() as orders", byUsers, []string{"names need care"}, []string{"my orders/{"}},
+		{route.Default + "; posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", byOwner,
+			[]string{"match /counters/{counter} {", "match /posts/{post}/likes/{user} {"}, nil},
+	} {
+		routes := parsed(t, test.routes)
+		writers := make(map[*route.Route]string)
+		for _, r := range routes {
+			writers[r] = test.writer
+		}
+		rules := rulesFor(routes, writers)
+		for _, text := range test.has {
+			if !strings.Contains(rules, text) {
+				t.Errorf("%s: %q is missing:\n%s", test.routes, text, rules)
+			}
+		}
+		for _, text := range test.hasNone {
+			if strings.Contains(rules, text) {
+				t.Errorf("%s: %q is there:\n%s", test.routes, text, rules)
+			}
+		}
+		if err := emulator.SetRules(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), rules); err != nil {
+			t.Errorf("%s: %v\n%s", test.routes, err, rules)
+		}
+	}
+}
+
 // Answers that never do end with the answers.
 func TestNoAnswerWillDo(t *testing.T) {
 	q := questions{bufio.NewReader(strings.NewReader(strings.Repeat("likes\n", 10_000))), io.Discard}
-	if got, err := q.route(t.Context()); err == nil || got != "" {
+	if got, err := q.route(t.Context(), ""); err == nil || got != "" {
 		t.Errorf("got %q, %v; want an error", got, err)
 	}
 }
@@ -101,7 +180,7 @@ func TestQuestionIsInterrupted(t *testing.T) {
 	stopped := errors.New("Ctrl-C")
 	cancel(stopped)
 	q := questions{bufio.NewReader(in), io.Discard}
-	if _, err := q.route(ctx); !errors.Is(err, stopped) {
+	if _, err := q.route(ctx, ""); !errors.Is(err, stopped) {
 		t.Errorf("route: %v, want %v", err, stopped)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -57,13 +58,25 @@ func (l *lines) follow(routes route.Routes) {
 	l.routes = routes
 }
 
-// summed returns the noun for the documents that make the totals of a roll-up.
+// counted says how many documents made the totals of a roll-up; "" if their number tells nothing.
+func (l *lines) counted(rollUp string, numShards int64) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, template := range l.routes.Templates() {
+		if _, ok := template.Counter(rollUp); ok {
+			return strings.ReplaceAll(counted(template, numShards), "\t", "  ")
+		}
+	}
+	return "" // routes that were changed a moment ago made it
+}
+
+// summed returns the word for the documents that make the totals of a roll-up.
 func (l *lines) summed(rollUp string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, template := range l.routes.Templates() {
 		if _, ok := template.Counter(rollUp); ok {
-			return noun(template)
+			return noun(template) + "s"
 		}
 	}
 	return "documents"
@@ -91,6 +104,9 @@ func (l *lines) add(t time.Time, text string) {
 	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
 
+// leftOut is what the functions log about malformed values, for the app's own documents, too.
+const leftOut = "shards left out of the sum"
+
 // logged prints a line that a functions process logged. Most are JSON, as internal/cloud/app writes
 // it. A process may write other text, too, such as the reason of its crash.
 func (l *lines) logged(line []byte) {
@@ -105,14 +121,21 @@ func (l *lines) logged(line []byte) {
 	message, severity := fmt.Sprint(record["message"]), fmt.Sprint(record["severity"])
 	t := timeOf(record["time"])
 	if message == "rolled up" || message == "removed" {
-		summed := l.summed(fmt.Sprint(record["counter"]))
-		l.add(t, shown(rolledUp(message, summed, record)))
+		n, _ := strconv.ParseInt(fmt.Sprint(record["num_shards"]), 10, 64)
+		l.add(t, shown(rolledUp(message, l.counted(fmt.Sprint(record["counter"]), n), record)))
 		return
 	}
 	if !l.all && (severity == "DEBUG" || severity == "INFO") {
 		return
 	}
 
+	named, has := record["shards"]
+	if message == leftOut && has { // they may be orders, which nobody calls shards
+		summed := l.summed(fmt.Sprint(record["counter"]))
+		message = summed + strings.TrimPrefix(leftOut, "shards")
+		delete(record, "shards")
+		record[summed] = named
+	}
 	text, about := worded(message, severity, record)
 	wanted := l.all || l.first(about)
 	if wanted {
@@ -143,9 +166,9 @@ func worded(message, severity string, record map[string]any) (text, about string
 	return text, about
 }
 
-// rolledUp returns the text about a roll-up that a functions process has written or removed. summed
-// is the noun for the documents that make its totals.
-func rolledUp(message, summed string, record map[string]any) string {
+// rolledUp returns the text about a roll-up that a functions process has written or removed.
+// counted says how many documents made its totals.
+func rolledUp(message, counted string, record map[string]any) string {
 	text := fmt.Sprint(record["counter"])
 	if database := fmt.Sprint(record["database"]); database != "(default)" {
 		text = database + ": " + text
@@ -158,7 +181,7 @@ func rolledUp(message, summed string, record map[string]any) string {
 	for _, name := range slices.Sorted(maps.Keys(totals)) {
 		text += fmt.Sprintf("  %s %v", name, totals[name])
 	}
-	return fmt.Sprintf("%s  %v %s  as of %s", text, record["num_shards"], summed, timeOf(record["as_of"]).Local().Format(clock))
+	return fmt.Sprintf("%s%s  as of %s", text, counted, timeOf(record["as_of"]).Local().Format(clock))
 }
 
 func timeOf(value any) time.Time {

@@ -58,6 +58,9 @@ func TestLines(t *testing.T) {
 			log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"shards left out of the sum","counter":"rollups/x","event_id":"` + event + `","count":1}`)
 		}
 		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"shards left out of the sum","counter":"rollups/y","event_id":"3","count":1}`)
+		for _, counter := range []string{"rollups/z", "shops/7"} {
+			log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"shards left out of the sum","counter":"` + counter + `","shards":["a/1"]}`)
+		}
 		log("panic: \x1b")
 		time.Sleep(time.Second)
 		log(rolledUpLine("(default)", "rollups/busy", 499))
@@ -73,6 +76,8 @@ func TestLines(t *testing.T) {
 00:00:00.500  WARNING  rolled up late  counter rollups/x  lag_seconds 9007199254740993
 00:00:00.500  WARNING  shards left out of the sum  count 1  counter rollups/x  event_id 1
 00:00:00.500  WARNING  shards left out of the sum  count 1  counter rollups/y  event_id 3
+00:00:00.500  WARNING  shards left out of the sum  counter rollups/z  shards [a/1]
+00:00:00.500  WARNING  documents left out of the sum  counter shops/7  documents [a/1]
 00:00:00.000  panic: \u001b
 00:00:01.000  rollups/busy  a 499  b 2  10 shards  as of 00:00:01.000
 00:00:01.000  shops/7  a 3  b 2  10 documents  as of 00:00:01.000

@@ -82,7 +82,7 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 // cells returns the roll-up as cells of a table. Its counter is of the template.
 func (r *rollUp) cells(of *route.Template) cells {
 	age := time.Duration(r.AgeMS * float64(time.Millisecond)).Round(time.Millisecond)
-	return cells(fmt.Sprintf("%s\t%d %s\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, noun(of), stamp(r.AsOf), age))
+	return cells(fmt.Sprintf("%s%s\tas of %s\t%v old", shown(r.Totals.String()), counted(of, r.NumShards), stamp(r.AsOf), age))
 }
 
 // stamp returns a time as the commands print it.
@@ -193,8 +193,11 @@ func tableOf(found []rollup.FoundCounter, counters []listed) cells {
 
 // headingOf returns the heading above the counters of a template.
 func headingOf(t *route.Template) string {
-	names := escape(strings.Join(t.Totals(), "\t"), "\t")
-	return "COUNTER\t" + names + "\t" + strings.ToUpper(noun(t)) + "\tAS OF"
+	heading := "COUNTER\t" + escape(strings.Join(t.Totals(), "\t"), "\t")
+	if t.TellsNumber() {
+		heading += "\t" + strings.ToUpper(noun(t)) + "S"
+	}
+	return heading + "\tAS OF"
 }
 
 // lineOf returns the line of a counter that has the name.
@@ -210,10 +213,14 @@ func lineOf(name string, f rollup.FoundCounter) string {
 		line += "\t" + text
 	}
 
-	if tally.AsOf.IsZero() {
-		return line + "\t-\t-"
+	number, asOf := "-", "-"
+	if !tally.AsOf.IsZero() {
+		number, asOf = fmt.Sprint(tally.NumShards), stamp(tally.AsOf)
 	}
-	return line + fmt.Sprintf("\t%d\t%s", tally.NumShards, stamp(tally.AsOf))
+	if f.Template.TellsNumber() {
+		line += "\t" + number
+	}
+	return line + "\t" + asOf
 }
 
 // nameOf returns an argument that names the counter: the document above its shards, or the roll-up

@@ -44,7 +44,7 @@ func TestList(t *testing.T) {
 	t.Setenv("TALLY_ROUTES", someRoutes)
 	c.tell([]step{
 		{args: "ls --after rollups/c", want: "COUNTER     count  SHARDS  AS OF\ncounters/d  -      1       T\n" +
-			"COUNTER     likes  unique  views  DOCUMENTS  AS OF\nposts/7     -      -       -      -          -\nposts/8     1      0       0      1          T\n"},
+			"COUNTER     likes  unique  views  AS OF\nposts/7     -      -       -      -\nposts/8     1      0       0      T\n"},
 		{args: "ls --limit 2 --after counters/c --json", want: `{"after":"posts/7","counters":[{"counter":"counters/d","rollup":{"totals":{},"num_shards":1,"as_of":"T"}},{"counter":"posts/7","rollup":null}]}` + "\n"},
 		{args: "ls --limit 2 --after posts/7 --json", want: `{"after":"","counters":[{"counter":"posts/8","rollup":{"totals":{"likes":1,"unique":0,"views":0},"num_shards":1,"as_of":"T"}}]}` + "\n"},
 	})

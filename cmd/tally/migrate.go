@@ -182,7 +182,7 @@ func (m *migrationRun) tellPlan() {
 		partials += d.Partials
 	}
 	m.say("documents  %d, with something left to do for %d", m.migrated.Documents, m.migrated.ToDo)
-	m.say("to fold    %d shards, %d of them partial sums", m.migrated.Fold, partials)
+	m.say("to fold    %s, %d of them partial sums", plural(m.migrated.Fold, "shard"), partials)
 	m.say("to carry   %s", cmp.Or(m.migrated.Carry.list(), "nothing"))
 	m.say("to bill    about %s, without the roll-ups that follow", price(m.migrated.Cost))
 	if m.plan.Idle > 0 {
@@ -203,7 +203,7 @@ func (m *migrationRun) tellDocument(d *migration.Document) {
 		t := &d.Totals[i]
 		carry[t.Field], then[t.Field] = numeral{t.Left}, numeral{t.Expected()}
 	}
-	m.say("%s: fold %d of %d shards; carry %s; then %s", d.Path, d.Fold, d.Shards, carry.list(), then.list())
+	m.say("%s: fold %d of %s; carry %s; then %s", d.Path, d.Fold, plural(d.Shards, "shard"), carry.list(), then.list())
 }
 
 func (m *migrationRun) work(ctx context.Context) error {
@@ -213,7 +213,7 @@ func (m *migrationRun) work(ctx context.Context) error {
 		m.report(done, m.migrated.ToDo)
 	})
 	m.stop()
-	m.say("done       %d documents", m.migrated.Done)
+	m.say("done       %s", plural(m.migrated.Done, "document"))
 	return err
 }
 
@@ -236,15 +236,15 @@ func (m *migrationRun) tellComparison(c migration.Comparison) {
 	for _, d := range c.Differing {
 		m.say("DIFFERENT: %s: %s", d.Document, d.Why)
 	}
-	m.say("exact      %d of %d documents", c.Exact, c.Documents)
+	m.say("exact      %d of %s", c.Exact, plural(c.Documents, "document"))
 	if c.LeftOut > 0 {
-		m.say("left out   amounts of %d documents, by the lines NOT COUNTED", c.LeftOut)
+		m.say("left out   amounts of %s, by the lines NOT COUNTED", plural(c.LeftOut, "document"))
 	}
 	if c.Moved > 0 {
-		m.say("moved      %d documents meanwhile, by %s", c.Moved, m.migrated.Moved.list())
+		m.say("moved      %s meanwhile, by %s", plural(c.Moved, "document"), m.migrated.Moved.list())
 	}
 	if c.Rewritten > 0 {
-		m.say("written    %d shards with random ids, by apps that still do; they count, and the next run folds them", c.Rewritten)
+		m.say("written    %s with random ids, by apps that still do; they count, and the next run folds them", plural(c.Rewritten, "shard"))
 	}
 }
 

@@ -102,7 +102,7 @@ pages/b: fold 0 of 0 shards; carry likes 0, visits 7; then likes 0, visits 7
 			`NOT COUNTED: no route serves sites/*/pages/*/_counter_shards_: visits 1 (shards: 1; such as "sites/s/pages/p/_counter_shards_/0")
 done       2 documents
 exact      2 of 3 documents
-left out   amounts of 1 documents, by the lines NOT COUNTED
+left out   amounts of 1 document, by the lines NOT COUNTED
 roll-ups   none yet: when Tally's functions are deployed, tally audit compares them
 `},
 	} {
@@ -213,7 +213,7 @@ func TestMigrateChecks(t *testing.T) {
 	}
 	for _, want := range []string{
 		"DIFFERENT: pages/a: visits is more by 3 than what was carried from it\nexact      1 of 2 documents\n",
-		"moved      2 documents meanwhile, by visits 6\nwritten    1 shards with random ids, by apps that still do; they count, and the next run folds them\n",
+		"moved      2 documents meanwhile, by visits 6\nwritten    1 shard with random ids, by apps that still do; they count, and the next run folds them\n",
 		"roll-ups   2, of which 1 differ from their shards\n",
 	} {
 		if !strings.Contains(out.String(), want) {

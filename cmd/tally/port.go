@@ -66,9 +66,12 @@ func (p *page) define(c *cobra.Command, flag string, usual int, what string) {
 	p.flag = c.Flags().Lookup(flag)
 }
 
-// open takes the port. If that fails and the user did not choose the port, open takes any that is
-// free.
+// open takes the port, if the page is wanted. If that fails and the user did not choose the port,
+// open takes any that is free.
 func (p *page) open() (err error) {
+	if !p.on {
+		return nil
+	}
 	p.listener, err = port{p.flag.Name, p.first, 1}.listen(0)
 	if err != nil && !p.flag.Changed {
 		p.listener, err = port{}.listen(0)
@@ -76,8 +79,11 @@ func (p *page) open() (err error) {
 	return err
 }
 
-// reopen takes the same port again, when nobody listens at it any more.
+// reopen takes the same port again, after its server ended.
 func (p *page) reopen() error {
+	if !p.on {
+		return nil
+	}
 	p.first = p.listener.Addr().(*net.TCPAddr).Port
 	return p.open()
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 
 	"github.com/caarlos0/env/v11"
@@ -29,11 +30,14 @@ type stackFlags struct {
 	local.Options
 	settings settingsFile
 	lines    lines
-	rules    string // where the security rules are from, as tally dev says it
+	rulesAt  string   // value of the flag --rules
+	rules    appRules // the security rules of the emulator that the stack runs
 	flags    *pflag.FlagSet
 
 	severity  string            // the least that the functions log
 	variables map[string]string // of the functions; the command sets them
+
+	chosen func(context.Context) error // unless nil, called once the emulator is chosen, before the ports are
 
 	joins  bool   // the command uses an emulator that serves the port already
 	joined string // how an emulator was found that somebody else runs; "": the stack runs its own
@@ -46,7 +50,7 @@ func (f *stackFlags) define(c *cobra.Command) {
 	flags.IntVar(&f.FirestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
 	flags.IntVar(&f.FunctionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
 	flags.IntVar(&f.Processes, "instances", 2, "functions processes")
-	flags.StringVar(&f.Rules, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
+	flags.StringVar(&f.rulesAt, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
 // configure reads the functions' configuration, and checks what can be checked before anything is
@@ -76,14 +80,21 @@ func (f *stackFlags) configure(
 	if err := f.chooseEmulator(ctx, folder); err != nil {
 		return err
 	}
+	if f.chosen != nil {
+		err := f.chosen(ctx)
+		if err != nil {
+			return err
+		}
+	}
 	if f.Config.EmulatorHost != "" {
-		f.rules = "those of the emulator"
 		return f.choosePorts()
 	}
 	if err := f.choosePorts(port{"firestore-port", f.FirestorePort, 1}); err != nil {
 		return err
 	}
-	return f.chooseRules(folder)
+	f.rules, err = f.findRules(folder, f.Config.Databases[0])
+	f.Rules, f.RulesText = f.rules.file, f.rules.text
+	return err
 }
 
 // functions returns the environment of the functions, and the configuration that it says.
@@ -114,11 +125,18 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folder) error {
 	host := f.Config.EmulatorHost
 	if host != "" {
-		if err := checkEmulator(ctx, host); err != nil {
+		err := checkEmulator(ctx, host)
+		port := portHere(host)
+		switch {
+		case err == nil:
+			f.joined = firestorestore.EmulatorHost + " names it"
+			return nil
+		case f.joins && errors.Is(err, emulator.ErrAbsent) && port > 0:
+			f.Config.EmulatorHost, f.FirestorePort = "", port // the shell's export is from another tally dev
+			return nil
+		default:
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
-		f.joined = firestorestore.EmulatorHost + " names it"
-		return nil
 	}
 	if !f.joins {
 		return nil
@@ -159,6 +177,20 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	}
 }
 
+// portHere returns the port of an address at which the stack's own emulator can listen; 0 of any
+// other.
+func portHere(addr string) int {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil || host != freeport.Loopback && host != "localhost" {
+		return 0
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return port
+}
+
 // anotherMachine is the error that a file names an emulator that may be on another machine. Only
 // the user's own word takes the functions there.
 func anotherMachine(file string, at appfolder.Address, port int) error {
@@ -179,27 +211,40 @@ func (f *stackFlags) choosePorts(others ...port) error {
 	return check(others...)
 }
 
-// chooseRules chooses the security rules: those of the flag, those of the app, or Tally's.
-func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
-	from := "--rules"
-	if f.Rules == "" {
-		d, err := folder.Database(f.Config.Databases[0])
-		if err != nil {
-			return err
-		}
-		f.Rules, from = d.Rules, folder.Firebase
+// appRules are security rules.
+type appRules struct {
+	file string // "": they are Tally's own, which are built in
+	text string
+}
+
+// name returns what messages call the rules.
+func (r appRules) name() string {
+	if r.file == "" {
+		return "Tally's built-in rules"
 	}
-	if f.Rules == "" {
-		f.rules, f.RulesText = "Tally's own, built in; firebase.json or --rules name an app's", root.Rules
-		return nil
+	return filepath.Base(r.file)
+}
+
+// findRules returns the security rules of the flag --rules, those of the app's database, or
+// Tally's.
+func (f *stackFlags) findRules(folder *appfolder.Folder, database string) (appRules, error) {
+	file, from := f.rulesAt, "--rules"
+	if file == "" {
+		d, err := folder.Database(database)
+		if err != nil {
+			return appRules{}, err
+		}
+		file, from = d.Rules, folder.Firebase
+	}
+	if file == "" {
+		return appRules{text: root.Rules}, nil
 	}
 
-	text, err := appfolder.ReadRules(f.Rules)
+	text, err := appfolder.ReadRules(file)
 	if err != nil {
-		return fmt.Errorf("%s: rules: %w", from, err)
+		return appRules{file: file}, fmt.Errorf("%s: rules: %w", from, err)
 	}
-	f.rules, f.RulesText = f.Rules, text
-	return nil
+	return appRules{file, text}, nil
 }
 
 // fetchEmulator returns a function that downloads the emulator, on a machine that has none.
@@ -234,6 +279,6 @@ func checkEmulator(ctx context.Context, addr string) error {
 	case errors.Is(err, emulator.ErrBusy):
 		return fmt.Errorf("%w; try again when it has less to do", err)
 	default:
-		return fmt.Errorf("%w; start it, as tally dev does, or name the one that runs", err)
+		return fmt.Errorf("%w; tally dev starts one there, or name the one that runs", err)
 	}
 }

@@ -15,11 +15,13 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/trigger"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
 )
+
+// ordersRoute is Tally's route for the orders.
+const ordersRoute = `orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest : existing`
 
 // deltas is the way in which apps keep totals by hand: each event adds to the totals, or takes
 // away, what its document was before and is now.
@@ -36,6 +38,9 @@ const deltas = "Deltas"
 //	wrong-shops              shops of which a total is wrong at the end
 //	orders-off, revenue-off  by how much the totals are off then, of all shops together
 //	largest-off              shops whose largest amount is wrong then
+//
+// Each version of Tally's totals that a listener sees must be what the orders add up to at its
+// as_of.
 func BenchmarkOrders(b *testing.B) {
 	for range b.N {
 		benchmarkOrders(b)
@@ -78,6 +83,7 @@ func benchmarkOrders(b *testing.B) {
 			b.Errorf("Tally's totals are off: %+v", off)
 		}
 	}
+	w.checkVersions()
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -104,13 +110,47 @@ type sold struct {
 	amount int64
 }
 
-type saleCommit struct {
-	event string
-	shops []string
-	at    time.Time
+// in returns the order, if it is in a shop.
+func (o sold) in(shop string) totals {
+	if o.shop != shop {
+		return totals{}
+	}
+	t := totals{orders: 1, largest: o.amount}
+	if o.status == "paid" {
+		t.revenue = o.amount
+	}
+	return t
 }
 
-type seenShop struct{ asOf, at time.Time }
+// A totals holds what a shop's orders add up to.
+type totals struct{ orders, revenue, largest int64 }
+
+// with returns the totals of both.
+func (t totals) with(more totals) totals {
+	return totals{t.orders + more.orders, t.revenue + more.revenue, max(t.largest, more.largest)}
+}
+
+// totalsIn returns the totals in a shop's document. A shop without orders has a largest that is
+// null, which reads as 0.
+func totalsIn(fields map[string]any) (t totals) {
+	t.orders, _ = fields["orders"].(int64)
+	t.revenue, _ = fields["revenue"].(int64)
+	t.largest, _ = fields["largest"].(int64)
+	return t
+}
+
+// A saleCommit is a write of an order. Those of one order are in the order of their times.
+type saleCommit struct {
+	event         string
+	order         int
+	before, after sold
+	at, answered  time.Time
+}
+
+type seenShop struct {
+	asOf, at time.Time
+	totals   totals
+}
 
 // folders are where each way keeps its totals.
 var folders = map[string]string{tally: "shops", deltas: "delta_shops"}
@@ -121,7 +161,7 @@ func newMarket(b *testing.B, shops int) *market {
 		relays: make(map[string]*eventrelay.Relay), orders: make(map[int]sold), seen: make(map[string][]seenShop),
 	}
 	w.client = emulatortest.ClientDatabase(b, w.project, firestore.DefaultDatabaseID)
-	routes.Store(w.project, local.OrdersRoute)
+	routes.Store(w.project, ordersRoute)
 	for way, folder := range folders {
 		w.relays[way] = eventrelay.New(eventrelay.Options{
 			Targets: []string{serve() + "/" + way + "?project=" + w.project},
@@ -155,8 +195,9 @@ func (w *market) listen() {
 			}
 			w.mu.Lock()
 			for _, change := range snapshot.Changes {
-				asOf := document.DecodeTally(change.Doc.Data()[document.TallyField]).AsOf
-				w.seen[change.Doc.Ref.ID] = append(w.seen[change.Doc.Ref.ID], seenShop{asOf, time.Now()})
+				fields := change.Doc.Data()
+				asOf := document.DecodeTally(fields[document.TallyField]).AsOf
+				w.seen[change.Doc.Ref.ID] = append(w.seen[change.Doc.Ref.ID], seenShop{asOf, time.Now(), totalsIn(fields)})
 			}
 			w.mu.Unlock()
 		}
@@ -206,11 +247,10 @@ func (w *market) write(n, order int, before, next sold, existed bool) {
 		return
 	}
 	id := fmt.Sprintf("%s-%d", w.project, n)
-	commit := saleCommit{event: id, shops: []string{next.shop}, at: result.UpdateTime}
+	commit := saleCommit{id, order, before, next, result.UpdateTime, time.Now()}
 	var old *firestoredata.Document
 	if existed {
 		old = before.document(doc.Path)
-		commit.shops = append(commit.shops, before.shop)
 	}
 	w.mu.Lock()
 	w.orders[order] = next
@@ -258,28 +298,16 @@ type offBy struct {
 
 // compare compares a way's totals with the orders.
 func (w *market) compare(way string) (off offBy) {
-	type totals struct{ orders, revenue, largest int64 }
 	want := make(map[string]totals)
 	for _, o := range w.orders {
-		t := want[o.shop]
-		t.orders++
-		t.largest = max(t.largest, o.amount)
-		if o.status == "paid" {
-			t.revenue += o.amount
-		}
-		want[o.shop] = t
+		want[o.shop] = want[o.shop].with(o.in(o.shop))
 	}
 	docs, err := w.client.Collection(folders[way]).Documents(w.b.Context()).GetAll()
 	if err != nil {
 		w.b.Fatal(err)
 	}
 	for _, doc := range docs {
-		fields := doc.Data()
-		var got totals
-		got.orders, _ = fields["orders"].(int64)
-		got.revenue, _ = fields["revenue"].(int64)
-		got.largest, _ = fields["largest"].(int64)
-		is := want[doc.Ref.ID]
+		got, is := totalsIn(doc.Data()), want[doc.Ref.ID]
 		if got != is {
 			off.shops++
 		}
@@ -290,6 +318,57 @@ func (w *market) compare(way string) (off offBy) {
 		off.revenue += max(got.revenue-is.revenue, is.revenue-got.revenue)
 	}
 	return off
+}
+
+// checkVersions compares each version of Tally's totals that was seen with the orders at its as_of.
+func (w *market) checkVersions() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	checked := 0
+	for shop, versions := range w.seen {
+		for _, v := range versions {
+			possible := w.possible(shop, v.asOf)
+			if !v.totals.right(possible) {
+				w.b.Errorf("%s as of %v: %+v, and its orders add up to %+v", shop, v.asOf, v.totals, possible[0])
+			}
+			checked++
+		}
+	}
+	w.b.Logf("%d versions of Tally's totals were compared", checked)
+}
+
+// possible returns what a shop's orders may have added up to at an instant: first by the times of
+// their commits, then without some that were not answered yet. The emulator gives a commit its time
+// before it applies it, so a snapshot in between lacks it. Firestore's snapshots do not.
+func (w *market) possible(shop string, instant time.Time) []totals {
+	last := make(map[int]saleCommit) // of each order
+	for _, c := range w.committed {
+		if !c.at.After(instant) {
+			last[c.order] = c
+		}
+	}
+
+	all := []totals{{}}
+	for _, c := range last {
+		now, before := c.after.in(shop), c.before.in(shop)
+		var without []totals
+		for i, t := range all {
+			if now != before && c.answered.After(instant) {
+				without = append(without, t.with(before))
+			}
+			all[i] = t.with(now)
+		}
+		all = append(all, without...)
+	}
+	return all
+}
+
+// right reports whether each of the totals is one of those that are possible. They need not be of
+// one: each total has a query of its own, and the emulator may apply a commit in between.
+func (t totals) right(possible []totals) bool {
+	return slices.ContainsFunc(possible, func(p totals) bool { return p.orders == t.orders }) &&
+		slices.ContainsFunc(possible, func(p totals) bool { return p.revenue == t.revenue }) &&
+		slices.ContainsFunc(possible, func(p totals) bool { return p.largest == t.largest })
 }
 
 // lags returns, sorted, how long after its commit each write was in all totals that it changes.
@@ -305,7 +384,7 @@ func (w *market) lags(way string) []time.Duration {
 			continue
 		}
 		var last time.Time
-		for _, shop := range c.shops {
+		for _, shop := range []string{c.before.shop, c.after.shop} { // a new order was in no shop before
 			n := slices.IndexFunc(w.seen[shop], func(s seenShop) bool { return !s.asOf.Before(c.at) })
 			if n >= 0 && w.seen[shop][n].at.After(last) {
 				last = w.seen[shop][n].at

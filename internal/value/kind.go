@@ -1,6 +1,9 @@
 package value
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // KindOf names the kind of a value in Firestore's words, such as "a string". v is the value as the
 // Firestore SDK decodes it.
@@ -22,7 +25,15 @@ func KindOf(v any) string {
 		return "an array"
 	case []byte:
 		return "bytes"
-	default: // places and references, whose types are the SDK's
+	}
+
+	// The types are the SDK's, which this package does not import.
+	switch fmt.Sprintf("%T", v) {
+	case "*firestore.DocumentRef":
+		return "a reference"
+	case "*latlng.LatLng":
+		return "a place"
+	default:
 		return "of another kind"
 	}
 }

@@ -1,4 +1,4 @@
-// The example page as people use it, served by `tally dev --web`: several browsers, the rules, the
+// The example page as people use it, served by `npm run example`: several browsers, the rules, the
 // functions. TALLY_SCREENSHOTS=DIR keeps pictures of the page; a test that fails leaves some in any
 // case, and says where.
 import assert from 'node:assert/strict';
@@ -8,18 +8,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { launch, startLine } from './browser.mjs';
+import { serveExample } from '../example/serve.mjs';
 import { root, startStack, until } from './stack.mjs';
 
 const timeout = 120_000;
 const cdn = 'https://www.gstatic.com/firebasejs';
-let stack, address, browser;
+let stack, site, address, browser;
 
 let pages = [];
 
 before(
   async () => {
-    stack = await startStack({ project: 'demo-example', flags: ['--web'] });
-    [, address] = stack.output().match(/web page +(\S+)/);
+    stack = await startStack({ project: 'demo-example' });
+    site = await serveExample({ projectId: stack.project, host: stack.host, port: stack.port }, 0);
+    address = `http://127.0.0.1:${site.address().port}`;
     browser = await launch();
   },
   { timeout: 300_000 }, // the tally command is built, too
@@ -27,6 +29,7 @@ before(
 
 after(async () => {
   await browser?.close();
+  site?.close();
   await stack?.stop();
 });
 

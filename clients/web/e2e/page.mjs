@@ -42,7 +42,7 @@ window.tally = {
     shown.counter = counter(db, path, options);
     shown.stop = shown.counter.onTotal(
       (total) => {
-        shown.last = { total: total.total, asOf: total.asOf && total.asOf.toMillis(), pending: total.pending };
+        shown.last = { ...total, asOf: total.asOf && total.asOf.toMillis() };
         if (shown.calls.at(-1) !== total.total) shown.calls.push(total.total);
         text.textContent = String(total.total);
       },

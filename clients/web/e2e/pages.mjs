@@ -79,10 +79,13 @@ export const newCounter = () => `counters/c${++counters}`;
 
 /** A path of the likes of a post that no other test uses. The post exists. */
 export async function newLikes() {
-  const post = `posts/p${++counters}`;
-  await stack.set(post, { likes: 0 });
-  return `${post}/likes`;
+  const path = newLikesOfNoPost();
+  await stack.set(placesOf(path).rollUp, { likes: 0 });
+  return path;
 }
+
+/** A path of the likes of a post that no other test uses, and that does not exist. */
+export const newLikesOfNoPost = () => `posts/p${++counters}/likes`;
 
 /**
  * Where the documents of the counter at a path are, and their field; and the roll-up, and the total

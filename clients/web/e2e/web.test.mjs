@@ -220,8 +220,9 @@ test('errors say what to do', async () => {
     assert.equal(got.code, code, got.message);
     assert.match(got.message, message);
   };
-  await fails(nobody, 'permission-denied', /nobody is signed in/, path, {}, 'increment');
+  await fails(nobody, 'not-signed-in', /nobody is signed in/, path, {}, 'increment');
   await fails(nobody, 'not-signed-in', /Sign a user in/, path, { uid: '' }, 'increment');
+  await fails(ann, 'permission-denied', /no rule lets the user ann do that/, 'unruled/c', {}, 'increment');
   await fails(nobody, 'not-signed-in', /option uid/, votes, {}, 'vote');
   for (const n of [2, -1]) await fails(ann, 'permission-denied', /add 1 and nothing else/, path, {}, 'increment', n);
   await fails(ann, 'permission-denied', /only a server may/, votes, { uid: 'ann' }, 'exact');

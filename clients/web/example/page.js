@@ -19,7 +19,7 @@ const persist = asked.has('persist');
 $('[name=user]').value = user;
 $('[name=persist]').checked = persist;
 
-// Where Firestore is and what the counters are called, as tally dev serves it. An app has its
+// Where Firestore is and what the counters are called, as serve.mjs serves it. An app has its
 // Firebase configuration here.
 const config = await (await fetch('config.json')).json();
 

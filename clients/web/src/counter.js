@@ -2,7 +2,7 @@ import { denial } from './denial.js';
 import { TallyError, denied, failure } from './errors.js';
 import * as increments from './increments.js';
 import { placesOf } from './places.js';
-import { getAggregateFromServer, sum, FieldPath } from './sdk.js';
+import { getAggregateFromServer, sum, userOf, FieldPath } from './sdk.js';
 import { stateOf } from './state.js';
 import * as votes from './votes.js';
 
@@ -24,12 +24,11 @@ export function counter(db, path, options = {}) {
 
   const state = stateOf(db, places);
   const { document, feed } = state;
-  const signedIn = () => (typeof uid === 'function' ? uid() : uid);
 
   function user() {
-    const user = signedIn();
+    const user = typeof uid === 'function' ? uid() : uid;
     if (user) return user;
-    throw new TallyError('not-signed-in', 'The option uid names nobody. Sign a user in first.');
+    throw new TallyError('not-signed-in', 'The option uid of counter() names nobody. Sign a user in first.');
   }
 
   /**
@@ -42,9 +41,15 @@ export function counter(db, path, options = {}) {
       await write;
     } catch (error) {
       if (!denied(error)) throw failure(error);
-      const nobody = uid !== undefined && !signedIn();
-      throw denial(error, `${call} of ${path}`, nobody, n, document);
+      throw denial(error, call, n, document, await userOf(db));
     }
+  }
+
+  /** @type {(vote: 0 | 1) => Promise<void>} */
+  async function cast(vote) {
+    const voter = user();
+    const call = vote ? 'vote()' : 'unvote()';
+    await written(`${call} of ${path} as ${voter}`, votes.cast(state, voter, vote));
   }
 
   return {
@@ -57,7 +62,7 @@ export function counter(db, path, options = {}) {
         throw new TallyError('invalid-argument', `increment() of ${path}: ${why}`);
       }
 
-      await written(`increment(${n})`, increments.add(state, n, shards), n);
+      await written(`increment(${n}) of ${path}`, increments.add(state, n, shards), n);
     },
 
     onTotal: (callback, onError = fail) => feed.observe({ next: callback, error: (error) => onError(failure(error)) }),
@@ -78,8 +83,8 @@ export function counter(db, path, options = {}) {
       }
     },
 
-    vote: async () => written('vote()', votes.cast(state, user(), 1)),
-    unvote: async () => written('unvote()', votes.cast(state, user(), 0)),
+    vote: () => cast(1),
+    unvote: () => cast(0),
     hasVoted: async () => votes.read(state, user()).catch(fail),
 
     onVoted(callback, onError = fail) {

@@ -8,32 +8,30 @@ import { TallyError } from './errors.js';
  *
  * @param {unknown} cause
  * @param {string} what
- * @param {boolean} nobody The option uid says that nobody is signed in.
  * @param {number | undefined} n the amount of an increment; undefined: a vote
  * @param {CounterDocument} document as it was read after the refusal
+ * @param {string | null | undefined} user who is signed in; null: nobody; undefined: not known
  */
-export function denial(cause, what, nobody, n, document) {
-  const code = nobody ? 'not-signed-in' : 'permission-denied';
-  const why = nobody ? 'the option uid names nobody. Sign a user in first.' : reason(n, document);
-  return new TallyError(code, `${what} was refused: ${why}`, cause);
+export function denial(cause, what, n, document, user) {
+  const nobody = user === null && !document.frozen;
+  const why = nobody ? 'nobody is signed in. Sign a user in first.' : reason(n, document, user);
+  return new TallyError(nobody ? 'not-signed-in' : 'permission-denied', `${what} was refused: ${why}`, cause);
 }
 
-/** @type {(n: number | undefined, document: CounterDocument) => string} */
-function reason(n, { frozen, oncePerUser }) {
-  if (frozen) return "the counter's document says frozen: true. tally unfreeze opens it again.";
+/** @type {(n: number | undefined, document: CounterDocument, user: string | null | undefined) => string} */
+function reason(n, { frozen, oncePerUser }, user) {
+  if (frozen) return "the counter's document says frozen: true. tally unfreeze ends that.";
 
   if (n === undefined) {
     if (!oncePerUser) {
-      return "the counter's document has no once_per_user: true. Set it from a server or the console, or use increment().";
+      return "the counter's document has no once_per_user: true. Set it from a server, or use increment().";
     }
   } else if (oncePerUser) {
     return "the counter's document says once_per_user: true. Use vote() and unvote().";
   } else if (n !== 1) {
-    return 'the shipped firestore.rules let an increment add 1 and nothing else. Change mayAdd there to allow others.';
+    return 'the shipped firestore.rules let an increment add 1 and nothing else. Change mayAdd there.';
   }
 
-  return (
-    'most likely nobody is signed in, or the app has no App Check token. ' +
-    'Else compare firestore.rules with what the app writes.'
-  );
+  const who = user ?? 'of this page';
+  return `no rule lets the user ${who} do that. Compare firestore.rules with the paths given to counter(), and check App Check.`;
 }

@@ -31,7 +31,8 @@ export class CounterDocument {
       this.#data ??= snapshot?.data() ?? null;
     }
     // Node.js has no navigator, or one that does not say.
-    const offline = typeof navigator === 'object' && 'onLine' in navigator && !navigator.onLine;
+    const global = /** @type {{ navigator?: { onLine?: boolean } }} */ (globalThis);
+    const offline = global.navigator?.onLine === false;
     if (this.#data === null && reading && !offline) {
       await Promise.race([reading, new Promise((resolve) => setTimeout(resolve, PATIENCE))]);
     }

@@ -27,9 +27,10 @@ export class Feed {
   #ready;
   /** @type {Set<Observer>} */ #observers = new Set();
   /** @type {Unsubscribe | null} Ends the listener. */ #stop = null;
+  /** Whether the server has said last that there is no such document. */ #missing = false;
   /** @type {Timestamp | null} */ #asOf = null;
   /** @type {Timestamp | null | undefined} The total, if the roll-up says that it is no number. */ #other;
-  /** @type {Total<any> | null} What the observers were told last. */ #told = null;
+  /** @type {string | null} What the observers were told last. */ #told = null;
 
   /**
    * @param {DocumentReference} ref the roll-up document
@@ -59,8 +60,12 @@ export class Feed {
    */
   observe(observer) {
     this.#observers.add(observer);
-    if (this.#stop) queueMicrotask(() => this.#observers.has(observer) && this.#tell(observer));
-    else void this.#ready().then(() => this.#listen());
+    if (this.#stop) {
+      queueMicrotask(() => this.#observers.has(observer) && this.#tell(observer));
+    } else {
+      this.#told = null; // a read may have had the same total
+      void this.#ready().then(() => this.#listen());
+    }
 
     return () => {
       this.#observers.delete(observer);
@@ -82,7 +87,6 @@ export class Feed {
   #quit() {
     this.#stop?.();
     this.#stop = null;
-    this.#told = null;
   }
 
   /** Ends all subscriptions with an error. @param {unknown} error */
@@ -102,7 +106,9 @@ export class Feed {
   /** Takes a snapshot of the roll-up, and returns the total. @param {DocumentSnapshot} snapshot */
   take(snapshot) {
     // Offline, the SDK says that a document is missing if its cache has dropped it.
-    const dropped = !snapshot.exists() && snapshot.metadata.fromCache;
+    const missing = !snapshot.exists();
+    const dropped = missing && snapshot.metadata.fromCache;
+    if (!dropped) this.#missing = missing;
     if (!dropped || this.#coverage.shown === null) this.#rollUp(snapshot.data() ?? {});
 
     this.show();
@@ -130,11 +136,10 @@ export class Feed {
     const { shown } = this.#coverage;
     if (shown === null) return;
 
-    const now = this.#total(shown);
-    const told = this.#told;
-    if (now.total === told?.total && now.pending === told.pending && now.asOf === told.asOf) return;
+    const news = Object.values(this.#total(shown)).join();
+    if (news === this.#told) return;
 
-    this.#told = now;
+    this.#told = news;
     for (const observer of [...this.#observers]) this.#tell(observer);
   }
 
@@ -147,7 +152,7 @@ export class Feed {
   /** @param {number} shown */
   #total(shown) {
     const total = this.#other === undefined ? shown : this.#other;
-    return { total, asOf: this.#asOf, pending: this.#writes.pending };
+    return { total, asOf: this.#asOf, pending: this.#writes.pending, missing: this.#missing };
   }
 }
 

@@ -90,6 +90,12 @@ export interface Total<T extends AnyTotal = number> {
   readonly asOf: Timestamp | null;
   /** How many own increments the server has not acknowledged yet, such as while offline. */
   readonly pending: number;
+  /**
+   * Whether Firestore says that the document with the total does not exist. Tally creates the
+   * roll-up of a counter with shards. A document such as posts/7 is the app's own: until the app
+   * has created it, the total is only what this page has added.
+   */
+  readonly missing: boolean;
 }
 
 /** What went wrong, for programs. The README's table says what to do about each. */

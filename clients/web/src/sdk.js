@@ -17,7 +17,7 @@ export {
   waitForPendingWrites,
 } from 'firebase/firestore';
 
-/** @import { DocumentReference, DocumentSnapshot, Timestamp } from 'firebase/firestore' */
+/** @import { DocumentReference, DocumentSnapshot, Firestore, Timestamp } from 'firebase/firestore' */
 /** @import { Micros } from './coverage.js' */
 
 /** The cache's copy of a document; null: it has none. @param {DocumentReference} ref */
@@ -27,6 +27,19 @@ export async function fromCache(ref) {
   } catch {
     return null; // the SDK throws at once if the app has terminated it
   }
+}
+
+/**
+ * The id of the user whose token the SDK sends; null: nobody is signed in; undefined: this SDK does
+ * not tell. No public API of firebase/firestore does, and this only words a message.
+ *
+ * @param {Firestore} db
+ */
+export async function userOf(db) {
+  /** @type {{ _authCredentials?: { getToken?: () => Promise<{ user?: { uid?: string } } | null> } }} */
+  const { _authCredentials: credentials } = /** @type {any} */ (db);
+  const token = await credentials?.getToken?.().catch(() => undefined);
+  return token && token.user?.uid;
 }
 
 /**

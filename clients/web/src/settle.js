@@ -49,9 +49,8 @@ export async function settle(state, shard) {
   if (snapshot?.metadata.hasPendingWrites) return void settleLater(state, shard);
   const version = snapshot?.exists() ? versionOf(snapshot) : null;
   if (version === undefined) {
-    const why = 'This firebase does not tell the versions of documents.';
-    const what = 'Use one that the README of @firestore-tally/web names.';
-    feed.fail(new TallyError('unsupported-sdk', `${why} ${what}`));
+    const why = 'This firebase does not tell versions of documents. Use one that the README names.';
+    feed.fail(new TallyError('unsupported-sdk', why));
     return;
   }
 

@@ -65,14 +65,14 @@ test('a roll-up that the cache has dropped is still known', async () => {
   assert.equal(state.feed.take(await rollUp(100, 50)).total, 100);
   const gone = await missing();
   assert.deepEqual([gone.exists(), gone.metadata.fromCache], [false, true]);
-  const { total, asOf } = state.feed.take(gone);
-  assert.deepEqual([total, asOf?.seconds], [100, 50]);
+  const { total, asOf, missing: told } = state.feed.take(gone);
+  assert.deepEqual([total, asOf?.seconds, told], [100, 50, false]);
 });
 
 test('offline from the start there is no roll-up', async () => {
   state.writes.tap(1);
-  const { total, asOf } = state.feed.take(await missing());
-  assert.deepEqual([total, asOf], [1, null]);
+  const { total, asOf, missing: told } = state.feed.take(await missing());
+  assert.deepEqual([total, asOf, told], [1, null, false]);
 });
 
 test('the first roll-up does not have what is not sent yet, and may have what is', async () => {
@@ -115,6 +115,20 @@ test("a total in the app's own document", async () => {
   assert.deepEqual(await totalOf({ title: 'Hello', likes: 12 }), [12, null]);
   assert.deepEqual(await totalOf({ likes: 12, tally: { as_of, totals: ['comments'], former: ['likes'] } }), [12, null]);
   assert.deepEqual(await totalOf({ likes: 13, tally: { as_of, totals: ['comments', 'likes'] } }), [13, 50]);
+});
+
+test('who subscribes after a read of the same total is told it', { timeout: 10_000 }, async () => {
+  void setDoc(doc(db, 'posts/7'), { title: 'Hello' });
+  const likes = counter(db, 'posts/7/likes');
+  const total = { total: 0, asOf: null, pending: 0, missing: false };
+  assert.deepEqual(await likes.total(), total);
+  const told = [];
+  const stops = await new Promise((resolve) => {
+    const next = (total) => told.push(total) === 2 && resolve(stops);
+    const stops = [likes.onTotal(next), likes.onTotal(next)];
+  });
+  for (const stop of stops) stop();
+  assert.deepEqual(told, [total, total]);
 });
 
 test('a total that is a time or null is as the SDK gives it', async () => {

@@ -66,11 +66,12 @@ type service struct {
 	telemetry *telemetry.Telemetry // nil: off
 	open      func(ctx context.Context, id string) (documentStore, error)
 
-	dropped atomic.Int64 // events that no retry could help
-	lags    lagSampler
-	echoed  atomic.Int64 // when echo logged last, in nanoseconds since 1970; 0: never
-	memory  *semaphore.Weighted
-	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
+	dropped   atomic.Int64 // events that no retry could help
+	lags      lagSampler
+	ungrouped ungroupedLog
+	echoed    atomic.Int64 // when echo logged last, in nanoseconds since 1970; 0: never
+	memory    *semaphore.Weighted
+	ending    sync.RWMutex // held for reading while an event is held; see endGracefully
 
 	opening   singleflight.Group
 	databases sync.Map // *database by id, of those that are open

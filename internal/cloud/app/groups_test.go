@@ -21,8 +21,11 @@ import (
 
 const ordersByShop = "TALLY_ROUTES=orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing"
 
-// fields are a document's, of strings and int64s; nil: there is no document.
+// fields are a document's, of strings, int64s and references; nil: there is no document.
 type fields map[string]any
+
+// A reference is the path of a document.
+type reference string
 
 // changed returns the event of a change to a document, and puts what it holds now into the store.
 func (w *world) changed(id, path string, before, after fields) eventrelay.Event {
@@ -45,6 +48,8 @@ func (w *world) changed(id, path string, before, after fields) eventrelay.Event 
 			switch value := value.(type) {
 			case string:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: value}}
+			case reference:
+				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_ReferenceValue{ReferenceValue: string(value)}}
 			case int64:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: value}}
 			}
@@ -138,6 +143,7 @@ func TestLineOfTwoCounters(t *testing.T) {
 }
 
 // A document that belongs to no counter, before and after, costs nothing: not even a connection.
+// The log has each reason once an hour.
 func TestNoGroup(t *testing.T) {
 	w := newWorld(t, ordersByShop)
 	w.run(func() {
@@ -153,6 +159,40 @@ func TestNoGroup(t *testing.T) {
 	}
 	if lines := w.log.lines(`"event_id"`); len(lines) > 0 {
 		t.Errorf("the log has\n%s", &w.log)
+	}
+}
+
+// The log says why a document belongs to no counter: each reason once an hour, and nothing of a
+// deletion.
+func TestNoGroupIsLogged(t *testing.T) {
+	w := newWorld(t, ordersByShop)
+	w.run(func() {
+		n := 0
+		for range 3 {
+			for _, shop := range []any{nil, int64(7), "", "a/b", reference("shops/a")} {
+				after := fields{"shop": shop}
+				if shop == nil {
+					after = fields{}
+				}
+				for _, change := range [][2]fields{{nil, after}, {after, after}, {after, nil}} {
+					n++
+					w.deliver(request(w.t, w.changed(fmt.Sprint("e", n), fmt.Sprint("orders/", n), change[0], change[1])))
+				}
+			}
+			time.Sleep(45 * time.Minute)
+		}
+	})
+	for why, want := range map[string]int{
+		"it has no field shop":                  2,
+		"its shop is a number, not a string":    2,
+		"its shop is empty":                     2, // of the same reason as the next
+		"which holds a slash":                   0,
+		"its shop is a reference, not a string": 2,
+	} {
+		lines := w.log.lines(`"severity":"INFO","message":"a document belongs to no counter"`, `"document":"orders/`, why)
+		if len(lines) != want {
+			t.Errorf("%s: %d lines, want %d:\n%s", why, len(lines), want, &w.log)
+		}
 	}
 }
 

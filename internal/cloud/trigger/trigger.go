@@ -149,6 +149,39 @@ func (c Change) Texts(f document.Field) (before, after string) {
 	return valueOf(c.data.GetOldValue(), f).GetStringValue(), valueOf(c.data.GetValue(), f).GetStringValue()
 }
 
+// Deleted reports whether the event tells that there is no document any more.
+func (c Change) Deleted() bool { return c.Known() && c.data.GetValue() == nil }
+
+// Holds returns of what kind the field is after the write, such as "a number", and its text if it
+// is a string. The kind is "" if the document lacks the field.
+func (c Change) Holds(f document.Field) (kind, text string) {
+	v := valueOf(c.data.GetValue(), f)
+	switch v.GetValueType().(type) {
+	case nil:
+		return "", ""
+	case *firestoredata.Value_StringValue:
+		return "a string", v.GetStringValue()
+	case *firestoredata.Value_NullValue:
+		return "null", ""
+	case *firestoredata.Value_BooleanValue:
+		return "a boolean", ""
+	case *firestoredata.Value_IntegerValue, *firestoredata.Value_DoubleValue:
+		return "a number", ""
+	case *firestoredata.Value_TimestampValue:
+		return "a timestamp", ""
+	case *firestoredata.Value_MapValue:
+		return "a map", ""
+	case *firestoredata.Value_ArrayValue:
+		return "an array", ""
+	case *firestoredata.Value_BytesValue:
+		return "bytes", ""
+	case *firestoredata.Value_ReferenceValue:
+		return "a reference", ""
+	default:
+		return "a place", ""
+	}
+}
+
 // valueOf returns the value of a document's field; nil if the document lacks it.
 func valueOf(d *firestoredata.Document, f document.Field) *firestoredata.Value {
 	fields := d.GetFields()

@@ -202,6 +202,31 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// Holds names kinds as package value does.
+func TestHolds(t *testing.T) {
+	for want, v := range map[string]*firestoredata.Value{
+		"a string":    text("a"),
+		"a number":    integer(7),
+		"a map":       mapOf("id", text("ann")),
+		"null":        {ValueType: &firestoredata.Value_NullValue{}},
+		"a boolean":   {ValueType: &firestoredata.Value_BooleanValue{}},
+		"a timestamp": {ValueType: &firestoredata.Value_TimestampValue{}},
+		"an array":    {ValueType: &firestoredata.Value_ArrayValue{}},
+		"bytes":       {ValueType: &firestoredata.Value_BytesValue{}},
+		"a reference": {ValueType: &firestoredata.Value_ReferenceValue{}},
+		"a place":     {ValueType: &firestoredata.Value_GeoPointValue{}},
+	} {
+		kind, held := decode(t, forms[0], &update{Value: doc("shop", v)}).Holds("shop")
+		wantText := v.GetStringValue()
+		if kind != want || held != wantText {
+			t.Errorf("%v: got %s and %q, want %s and %q", v, kind, held, want, wantText)
+		}
+	}
+	if kind, held := decode(t, forms[0], &update{Value: doc()}).Holds("shop"); kind != "" || held != "" {
+		t.Errorf("without the field: got %s and %q", kind, held)
+	}
+}
+
 // A change that forgets its documents is as one that never had them.
 func TestForget(t *testing.T) {
 	at := event().with("ce-time", updated.Format(time.RFC3339Nano))

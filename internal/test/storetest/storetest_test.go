@@ -44,7 +44,7 @@ func int64s(fields map[string]any) map[string]any {
 	return fields
 }
 
-func TestFirestore(t *testing.T) { run(t, 8, openFirestore) }
+func TestFirestore(t *testing.T) { run(t, 60, openFirestore) }
 
 func openFirestore(t *testing.T) backend {
 	project := emulatortest.Project(t)

@@ -10,11 +10,12 @@
 // those of a route.
 //
 // From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
-// reader.go reads the parsed YAML and notes where each key is; settings.go checks the values;
-// schema.go describes them to editors.
+// json.go says what is wrong in the Firebase CLI's; reader.go reads the parsed YAML and notes where
+// each key is; settings.go checks the values; schema.go describes them to editors.
 package appfolder
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -102,21 +103,31 @@ func (f *Folder) ownerCheck(file, remedy string) func(os.FileInfo) error {
 // where the file has it, and the key.
 func (f *Folder) Place(key string) string { return f.places.keys[key].in(f.File) + key }
 
-// Project returns the default project of the .firebaserc beside firebase.json, "" if there is none.
+// Project returns the default project of the .firebaserc next to firebase.json, or without a
+// firebase.json of the nearest. It returns "" if there is none.
 func (f *Folder) Project() (string, error) {
-	if f.Firebase == "" {
+	file := above(f.dir, ".firebaserc")
+	if f.Firebase != "" {
+		file = filepath.Join(filepath.Dir(f.Firebase), ".firebaserc")
+	}
+	if file == "" {
 		return "", nil
 	}
 
-	var config struct{ Projects struct{ Default string } }
-	err := f.readJSON(filepath.Join(filepath.Dir(f.Firebase), ".firebaserc"), &config)
+	var config struct {
+		Projects struct {
+			Default string `json:"default"`
+		} `json:"projects"`
+	}
+	err := f.readJSON(file, &config)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
 	return config.Projects.Default, err
 }
 
-// readJSON reads a file of the Firebase CLI's, which may hold comments. Its error names the file.
+// readJSON reads a file of the Firebase CLI's, which may hold comments. Its error names the file,
+// and the place.
 func (f *Folder) readJSON(file string, into any) error {
 	check := f.ownerCheck(file, "go to its folder, or write a firebase.json of your own here, such as {}")
 	data, err := read(openInFolder, file, maxJSON, check)
@@ -125,12 +136,12 @@ func (f *Folder) readJSON(file string, into any) error {
 	}
 	data, err = hujson.Standardize(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return noJSON(file, err)
 	}
 
 	err = json.Unmarshal(data, into)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s%w", placeAt(data, err).in(file), wrongJSON("", err))
 	}
 	return nil
 }
@@ -155,8 +166,8 @@ func (f *Folder) Variables() map[string]string {
 
 // An Address is where one of Firebase's emulators listens.
 type Address struct {
-	Host string // an address of this machine, or a name
-	Port int    // 0: firebase.json names none
+	Host string `json:"host"` // an address of this machine, or a name
+	Port int    `json:"port"` // 0: firebase.json names none
 }
 
 // Loopback reports whether the address is one that no other machine has.
@@ -179,7 +190,9 @@ func (f *Folder) Emulator(name string) (Address, error) {
 		return at, nil
 	}
 
-	var config struct{ Emulators map[string]json.RawMessage } // some are no emulators, such as singleProjectMode
+	var config struct {
+		Emulators map[string]json.RawMessage `json:"emulators"` // some are no emulators, such as singleProjectMode
+	}
 	err := f.readJSON(f.Firebase, &config)
 	if err != nil {
 		return at, err
@@ -191,9 +204,9 @@ func (f *Folder) Emulator(name string) (Address, error) {
 
 	err = json.Unmarshal(text, &at)
 	if err != nil {
-		return Address{}, fmt.Errorf("%s: emulators.%s: %w", f.Firebase, name, err)
+		return Address{}, fmt.Errorf("%s: %w", f.Firebase, wrongJSON("emulators."+name, err))
 	}
-	if at.Port < 0 || at.Port > 65535 {
+	if at.Port < 0 || at.Port > highestPort {
 		return Address{}, fmt.Errorf("%s: emulators.%s.port: %d: want a port up to 65535", f.Firebase, name, at.Port)
 	}
 	if !hostName.MatchString(at.Host) {
@@ -208,8 +221,8 @@ func (f *Folder) Emulator(name string) (Address, error) {
 // A Database is a database with its files, as firebase.json names them.
 type Database struct {
 	ID      string `json:"database"` // "": the default one
-	Rules   string // path of the file; "": firebase.json names none
-	Indexes string // likewise
+	Rules   string `json:"rules"`    // path of the file; "": firebase.json names none
+	Indexes string `json:"indexes"`  // likewise
 }
 
 // Database returns the database of an id with its files. It names no files if firebase.json names
@@ -236,24 +249,24 @@ func (f *Folder) Database(id string) (Database, error) {
 // databases returns the databases that firebase.json names. The file has a list of them, or just
 // one without a list around it, which is the default database.
 func (f *Folder) databases() ([]Database, error) {
-	var config struct{ Firestore json.RawMessage }
+	var config struct {
+		Firestore json.RawMessage `json:"firestore"`
+	}
 	err := f.readJSON(f.Firebase, &config)
 	if err != nil || config.Firestore == nil {
 		return nil, err
 	}
 
-	var several []Database
-	err = json.Unmarshal(config.Firestore, &several)
-	if err == nil {
-		return several, nil
+	several := make([]Database, 1)
+	var into any = &several[0]
+	if bytes.HasPrefix(config.Firestore, []byte("[")) {
+		into = &several
 	}
-
-	var one Database
-	err = json.Unmarshal(config.Firestore, &one)
+	err = json.Unmarshal(config.Firestore, into)
 	if err != nil {
-		return nil, fmt.Errorf("%s: firestore: %w", f.Firebase, err)
+		return nil, fmt.Errorf("%s: %w", f.Firebase, wrongJSON("firestore", err))
 	}
-	return []Database{one}, nil
+	return several, nil
 }
 
 // besideFirebase returns a path of firebase.json, which is relative to its folder; "" if it names

@@ -102,9 +102,13 @@ func TestEmulator(t *testing.T) {
 		{`{"emulators": {"auth": {"host": "a\u001b[2J", "port": 1}}}`, "auth", Address{}, place + "auth.host: \"a\\x1b[2J\" is no host"},
 		{`{"emulators": {"firestore": {"host": "127.1.2.3", "port": 1}}}`, "firestore", Address{"127.1.2.3", 1}, ""},
 		{`{"hosting": {}}`, "firestore", Address{"127.0.0.1", 0}, ""},
-		{`{"emulators": {"firestore": {"port": "9150"}}}`, "firestore", Address{}, place + "firestore: json: cannot unmarshal string"},
+		{`{"emulators": {"firestore": {"port": "9150"}}}`, "firestore", Address{}, place + "firestore.port: want a whole number, and found text"},
+		{`{"emulators": {"firestore": {"port": 80.5}}}`, "firestore", Address{}, place + "firestore.port: want a whole number, and found 80.5"},
+		{`{"emulators": {"firestore": 8080}}`, "firestore", Address{}, place + "firestore: want keys and values in braces, and found a number"},
+		{"{\n  \"emulators\": []\n}", "firestore", Address{}, "firebase.json:2:16: emulators: want keys and values in braces, and found a list in brackets"},
+		{"{\n  \"emulators\" []\n}", "firestore", Address{}, "firebase.json:2:15: is no JSON: invalid character '[' after object name"},
 		{`{"emulators": {"firestore": {"port": 65536}}}`, "firestore", Address{}, place + "firestore.port: 65536: want a port up to 65535"},
-		{`{`, "firestore", Address{}, "firebase.json: "},
+		{`{`, "firestore", Address{}, "firebase.json:1:2: is no JSON: the file ends before its last brace is closed"},
 	} {
 		f := nearest(t, write(t, map[string]string{"firebase.json": test.file}))
 		got, err := f.Emulator(test.name)
@@ -138,12 +142,37 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%v: %v; want %q in it", files, err, text)
 		}
 	}
-	f := nearest(t, write(t, map[string]string{"firebase.json": `{"firestore": 1}`, ".firebaserc": "{"}))
-	if _, err := f.Project(); err == nil || !strings.Contains(err.Error(), ".firebaserc: ") {
-		t.Errorf(".firebaserc: %v; want an error that names it", err)
+	for firestore, want := range map[string]string{
+		`1`:                  "firebase.json: firestore: want keys and values in braces, and found a number",
+		`{"rules": 5}`:       "firebase.json: firestore.rules: want text, and found a number",
+		`[{"database": []}]`: "firebase.json: firestore.database: want text, and found a list in brackets",
+	} {
+		f := nearest(t, write(t, map[string]string{"firebase.json": `{"firestore": ` + firestore + `}`}))
+		if _, err := f.Database("(default)"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("firestore: %s: %v; want %s", firestore, err, want)
+		}
 	}
-	if _, err := f.Database("(default)"); err == nil || !strings.Contains(err.Error(), "firebase.json: firestore: ") {
-		t.Errorf("firestore: 1: %v; want an error that names it", err)
+}
+
+// A .firebaserc is read with a firebase.json and without. If it is broken, the error says where.
+func TestProject(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\"projects\": {\"default\": \"shop\"}} // ours\n": "",
+		`{`:                            ".firebaserc:1:2: is no JSON: the file ends before its last brace is closed",
+		`[]`:                           ".firebaserc:1:1: want keys and values in braces, and found a list in brackets",
+		`{"projects": {"default": 5}}`: ".firebaserc:1:26: projects.default: want text, and found a number",
+	} {
+		for _, files := range []map[string]string{{}, {"firebase.json": "{}"}} {
+			files[".firebaserc"] = text
+			project, err := nearest(t, write(t, files)).Project()
+			right := err == nil && project == "shop"
+			if want != "" {
+				right = err != nil && strings.Contains(err.Error(), want)
+			}
+			if !right {
+				t.Errorf("%s: %q, %v; want %s", text, project, err, want)
+			}
+		}
 	}
 }
 

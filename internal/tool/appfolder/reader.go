@@ -102,6 +102,8 @@ func (r *reader) key(name string, key, value ast.Node, s *Settings) {
 		*field = r.number(name, value)
 	case *map[string]string:
 		*field = r.texts(name, value)
+	case *map[string]int:
+		*field = r.numbers(name, value)
 	}
 }
 
@@ -187,6 +189,18 @@ func (r *reader) texts(name string, n ast.Node) map[string]string {
 			r.wrong(n, "%s.%s: want text, and found %s", name, variable, kind(n))
 		}
 		all[variable] = value
+	})
+	return all
+}
+
+// numbers returns the value of a key that is a map of numbers.
+func (r *reader) numbers(name string, n ast.Node) map[string]int {
+	all := make(map[string]int)
+	r.each(n, name+".", func(key string, _, n ast.Node) {
+		number := r.number(name+"."+key, n)
+		if number != nil {
+			all[key] = *number
+		}
 	})
 	return all
 }

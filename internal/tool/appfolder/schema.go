@@ -20,6 +20,7 @@ type schema struct {
 	Pattern     string             `json:"pattern,omitempty"`
 	Default     string             `json:"default,omitempty"`
 	Minimum     int                `json:"minimum,omitempty"`
+	Maximum     int                `json:"maximum,omitempty"`
 	Items       *schema            `json:"items,omitempty"`
 	Properties  map[string]*schema `json:"properties,omitempty"`
 	Others      any                `json:"additionalProperties,omitempty"` // false, or the schema of other properties
@@ -53,6 +54,12 @@ func Schema(variables map[string]string) ([]byte, error) {
 		env.Properties[name] = &schema{Type: scalars, Default: byDefault}
 	}
 
+	ports := root.Properties["dev"]
+	ports.Others, ports.Properties = false, make(map[string]*schema)
+	for _, name := range devPorts {
+		ports.Properties[name] = &schema{Type: "integer", Maximum: highestPort}
+	}
+
 	var text strings.Builder
 	e := json.NewEncoder(&text)
 	e.SetIndent("", "  ")
@@ -71,6 +78,8 @@ func schemaOf(field any) *schema {
 		return &schema{Type: "array", Items: &schema{Type: "string"}}
 	case **int:
 		return &schema{Type: "integer", Minimum: 1}
+	case *map[string]int:
+		return &schema{Type: "object"}
 	case *map[string]string:
 		return &schema{Type: "object", Others: &schema{Type: scalars}}
 	}

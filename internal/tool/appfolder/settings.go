@@ -27,7 +27,14 @@ type Settings struct {
 	MaxInstances *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."` // nil: the default
 	AlertEmail   string            `yaml:"alert_email" means:"Address that alerts are mailed to."`
 	Env          map[string]string `yaml:"env" means:"Other variables of the functions, and OpenTelemetry's."`
+	Dev          map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag; 0: any that is free."`
 }
+
+// devPorts are the keys that dev may have: the flags of tally dev that name ports, with
+// underscores.
+var devPorts = []string{"firestore_port", "functions_port", "dashboard_port"}
+
+const highestPort = 65535
 
 // Bounds of a tally.yaml, which may be somebody else's. The parser has none of its own: a few
 // hundred bytes of aliases, or some ten thousand brackets or blank lines, take gigabytes.
@@ -182,6 +189,9 @@ func (s *Settings) mistakes() []mistake {
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		note("env."+name, checkVariable(name, s.Env[name]))
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Dev)) {
+		note("dev."+name, checkPort(name, s.Dev[name]))
+	}
 	return found
 }
 
@@ -209,6 +219,16 @@ func checkVariable(name, value string) string {
 		return "tally dev names that file itself: take the line out"
 	}
 	return checkText(value)
+}
+
+func checkPort(name string, port int) string {
+	switch {
+	case !slices.Contains(devPorts, name):
+		return "there is no such port: want one of " + strings.Join(devPorts, ", ")
+	case port < 0 || port > highestPort:
+		return fmt.Sprintf("%d: want a port up to %d, or 0 for any that is free", port, highestPort)
+	}
+	return ""
 }
 
 // CheckEmail returns an error unless the text is an e-mail address and nothing else.

@@ -27,7 +27,8 @@ type Options struct {
 	Databases []Database // at least one, all of the project
 	Emulator  string     // host:port; "": a real project
 	Routes    route.Routes
-	Cadence   time.Duration // of the functions; rates are means over two cadences, at least ten seconds
+	Name      func(route.Counter) string // what people call a counter
+	Cadence   time.Duration              // of the functions; rates are means over two cadences, at least ten seconds
 
 	// Functions returns what the functions have done so far. It is called for each page shown.
 	// Calls may overlap. Nil: that is not known here.
@@ -215,7 +216,10 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 			}
 
 			seen[key] = true
-			r := row{Key: key, source: q, Route: route, shards: route.Shards(counter), where: route.Where(counter), total: of, known: first}
+			r := row{
+				Key: key, Name: b.options.Name(counter), Route: route, total: of,
+				source: q, shards: route.Shards(counter), where: route.Where(counter), known: first,
+			}
 			changed := b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards)
 			news = news || changed
 		}

@@ -102,6 +102,7 @@ func (w *world) run(dial ...grpc.DialOption) {
 	go func() {
 		ended <- w.board.Run(ctx, l, Options{
 			Project: w.project, Databases: []Database{{ID: "(default)", Client: client}}, Emulator: emulator, Routes: routes, Cadence: time.Second,
+			Name: func(c route.Counter) string { return c.RollUp },
 			Functions: func() (Functions, error) {
 				return Functions{Billed: billing.Counts{Reads: 100_000, Writes: 200_000}, Events: 7, Waiting: 2, Redelivered: 1}, nil
 			},
@@ -224,12 +225,12 @@ func testCounters(t *testing.T, w *world) {
 	w.set("rollups/no", map[string]any{"count": 1, "as_of": at, "num_shards": 1}) // no roll-up
 	w.run()
 	s := w.await("", func(s *state) bool { return s.Ready && s.Functions != nil && len(s.Rows) == 4 })
-	want := map[string]string{"counters/a": "5", "posts/7/counters/x · likes": "1", "posts/7/counters/x · views": "9007199254740993", "samples/php/distributedCounters · Cnt": "1.5"}
+	want := map[string]string{"rollups/a": "5", "posts/7/likes/x · likes": "1", "posts/7/likes/x · views": "9007199254740993", "php_rollups/total · Cnt": "1.5"}
 	if d := cmp.Diff(want, s.totals()); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(row{Key: rowKey{"(default)", "rollups/a", "count"}, ID: s.Rows[0].ID, Label: [3]string{"counters/", "a"}, Total: value.Int(5), AsOf: at.UnixMicro(), Documents: 3}, s.Rows[0], cmpopts.IgnoreUnexported(row{}), cmpopts.IgnoreFields(row{}, "Route"), cmpopts.EquateComparable(value.Value{})); d != "" {
-		t.Errorf("counters/a (-want +got):\n%s", d)
+	if d := cmp.Diff(row{Key: rowKey{"(default)", "rollups/a", "count"}, Name: "rollups/a", ID: s.Rows[3].ID, Label: [3]string{"rollups/", "a"}, Total: value.Int(5), AsOf: at.UnixMicro()}, s.Rows[3], cmpopts.IgnoreUnexported(row{}), cmpopts.IgnoreFields(row{}, "Route"), cmpopts.EquateComparable(value.Value{})); d != "" {
+		t.Errorf("rollups/a (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(&Functions{billing.Counts{Reads: 100_000, Writes: 200_000}, 7, 2, 1}, s.Functions); d != "" {
 		t.Errorf("functions (-want +got):\n%s", d)
@@ -246,10 +247,10 @@ func testCounters(t *testing.T, w *world) {
 	// A roll-up that changes is a change of its row, and one that is new a new row that began at 0.
 	later := time.Now().Add(time.Hour) // recent, however slow the machine is
 	w.rollUp("rollups/a", later, 4, map[string]any{"count": 8})
-	w.await("", func(s *state) bool { return s.totals()["counters/a"] == "8" })
+	w.await("", func(s *state) bool { return s.totals()["rollups/a"] == "8" })
 	w.rollUp("rollups/b", later, 1, map[string]any{"count": 30})
 	s = w.await("", func(s *state) bool {
-		return s.totals()["counters/b"] == "30" && last(s.Rates) > 3 && last(s.RollUps) > 0
+		return s.totals()["rollups/b"] == "30" && last(s.Rates) > 3 && last(s.RollUps) > 0
 	}) // the first 3 alone are at most 3 a second
 	if last(s.Rates) > 33 {
 		t.Errorf("33 increments are %v a second", last(s.Rates))
@@ -262,7 +263,7 @@ func testCounters(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	s = w.await("", has(1))
-	if d := cmp.Diff(map[string]string{"samples/php/distributedCounters · Cnt": "1.5"}, s.totals()); d != "" {
+	if d := cmp.Diff(map[string]string{"php_rollups/total · Cnt": "1.5"}, s.totals()); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
 }
@@ -292,8 +293,8 @@ func testKindsOfTotals(t *testing.T, w *world) {
 	if d := cmp.Diff(want, s.totals()); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
-	if s.Gone != 0 {
-		t.Errorf("%d gone; want none", s.Gone)
+	if s.Counters != 2 || s.Totals != 8 || s.Gone != 0 {
+		t.Errorf("%d counters with %d totals, %d gone; want 2 with 8, none gone", s.Counters, s.Totals, s.Gone)
 	}
 
 	for _, r := range s.Rows {
@@ -344,7 +345,7 @@ func testAppsDocument(t *testing.T, w *world) {
 	update(firestore.Update{Path: "title", Value: "x"})
 	w.await("", func(s *state) bool { return s.Watching.Reads == reads+2 })
 	w.rollUp(path, began.Add(time.Second), 1, map[string]any{"likes": 5, "views": 2})
-	w.await("", func(s *state) bool { return s.totals()["posts/7/counters/x · likes"] == "5" })
+	w.await("", func(s *state) bool { return s.totals()["posts/7/likes/x · likes"] == "5" })
 	w.board.mu.Lock()
 	rollUps := len(w.board.model.rollUps)
 	w.board.mu.Unlock()
@@ -353,7 +354,7 @@ func testAppsDocument(t *testing.T, w *world) {
 	}
 	update(firestore.Update{Path: "tally.totals", Value: []string{"views"}}, firestore.Update{Path: "tally.former", Value: []string{"likes"}})
 	s := w.await("", has(1))
-	if d := cmp.Diff(map[string]string{"posts/7/counters/x · views": "2"}, s.totals()); d != "" {
+	if d := cmp.Diff(map[string]string{"posts/7/likes/x · views": "2"}, s.totals()); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
 }

@@ -17,10 +17,10 @@ type point struct {
 
 // steps returns the path of an SVG that draws points, the oldest first, as an area with steps. It
 // goes from x = -history to x = 0, which is now, and is between y = 0 and y = 100, which is the
-// bottom. It fits the values of the points, and if fromZero is true also 0. Without two points the
-// path is empty.
+// bottom. It fits the values of the points, and if fromZero is true also 0. If all of these are one
+// value, the line is halfway up, unless the value is 0. Without points the path is empty.
 func steps(points []point, now int64, fromZero bool) string {
-	if len(points) < 2 {
+	if len(points) == 0 {
 		return ""
 	}
 
@@ -36,6 +36,9 @@ func steps(points []point, now int64, fromZero bool) string {
 	}
 	for _, p := range points {
 		low, high = min(low, p.value), max(high, p.value)
+	}
+	if low == high && low != 0 {
+		low, high = low-1, high+1
 	}
 	y := func(p point) float64 { return 100 - 100*(p.value-low)/cmp.Or(high-low, 1) }
 

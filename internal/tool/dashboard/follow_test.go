@@ -100,13 +100,13 @@ func testRefused(t *testing.T, w *world) {
 	if got := ofMine(s.Problems)[0]; !strings.Contains(got, "insufficient permissions") || !strings.HasSuffix(got, "\nremedy") {
 		t.Errorf("got problem %q", got)
 	}
-	if d := cmp.Diff(map[string]string{"counters/a": "1"}, s.totals()); d != "" {
+	if d := cmp.Diff(map[string]string{"rollups/a": "1"}, s.totals()); d != "" {
 		t.Errorf("totals while it is refused (-want +got):\n%s", d)
 	}
 	w.delete("rollups/a")
 	refusal.set(false)
-	s = w.await("", func(s *state) bool { return len(s.Problems) == 0 && s.totals()["counters/b"] == "2" })
-	if d := cmp.Diff(map[string]string{"counters/b": "2"}, s.totals()); d != "" {
+	s = w.await("", func(s *state) bool { return len(s.Problems) == 0 && s.totals()["rollups/b"] == "2" })
+	if d := cmp.Diff(map[string]string{"rollups/b": "2"}, s.totals()); d != "" {
 		t.Errorf("totals afterwards (-want +got):\n%s", d)
 	}
 	if got := ofMine(w.reports()); len(got) != 1 {

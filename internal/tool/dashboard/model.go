@@ -16,10 +16,11 @@ import (
 
 // A row is one line of the page: one total of a roll-up document.
 type row struct {
-	source *feed             // that found it
-	shards string            // path of the collection of the documents that make the total
-	where  []route.Condition // that hold for the counter's documents, if a field says their counter
-	total  route.Total
+	source    *feed             // that found it
+	shards    string            // path of the collection of the documents that make the total
+	documents int64             // that made all totals of the roll-up, as far as it says
+	where     []route.Condition // that hold for the counter's documents, if a field says their counter
+	total     route.Total
 
 	search string // label in lower case
 	rank   []byte // ranks sort as the rows' names do
@@ -28,14 +29,14 @@ type row struct {
 	samples []sample // of the last roll-ups, the oldest first
 
 	// What the page shows:
-	Key       rowKey
-	Route     *route.Route
-	ID        string    // in letters that an HTML attribute can hold; the same in each run
-	Label     [3]string // what stands before the counter's own id, the id, and what follows it
-	Total     value.Value
-	AsOf      int64   // microseconds since 1970
-	Documents int64   // that make the total
-	Rate      float64 // change of the total per second; 0 unless it Adds
+	Key   rowKey
+	Route *route.Route
+	Name  string    // of the counter
+	ID    string    // in letters that an HTML attribute can hold; the same in each run
+	Label [3]string // what stands before the counter's own id, the id, and the total's name after it
+	Total value.Value
+	AsOf  int64   // microseconds since 1970
+	Rate  float64 // change of the total per second; 0 unless it Adds
 }
 
 // A rowKey names a row.
@@ -51,19 +52,9 @@ type sample struct {
 // every second.
 const maxSamples = 120
 
-// Name returns the name of the counter: the path of its shards' collection, without /shards at the
-// end. The name of a group is the path of the document with the totals.
-func (r *row) Name() string {
-	if len(r.where) > 0 {
-		return r.Key.RollUp
-	}
-	return strings.TrimSuffix(r.shards, "/shards")
-}
-
-// Noun returns the noun for one of the documents: shard, or document if the app has it for more
-// than its numbers.
+// Noun returns the noun for one of the documents: shard, or document if it is the app's own.
 func (r *row) Noun() string {
-	if r.Route.Plain() {
+	if r.Route.HasShards() {
 		return "shard"
 	}
 	return "document"
@@ -83,7 +74,7 @@ func (r *row) gone() bool {
 		return false
 	}
 	_, isTime := r.Total.Time()
-	return r.Documents == 0 && !isTime && r.Total.Float64() == 0
+	return r.documents == 0 && !isTime && r.Total.Float64() == 0
 }
 
 // totalAt returns the total that the counter's roll-up had at a time, as far back as it is known.
@@ -145,7 +136,7 @@ func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
 		m.name(r)
 		m.rows[r.Key] = r
 	}
-	if known && r.Total == s.total && r.AsOf == s.asOf && r.Documents == numShards {
+	if known && r.Total == s.total && r.AsOf == s.asOf && r.documents == numShards {
 		return false
 	}
 
@@ -157,16 +148,16 @@ func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
 		r.samples = slices.Delete(r.samples, 0, 1)
 	}
 	r.samples = append(r.samples, s)
-	r.Total, r.AsOf, r.Documents = s.total, s.asOf, numShards
+	r.Total, r.AsOf, r.documents = s.total, s.asOf, numShards
 	return true
 }
 
-// name gives a row the names that it has for good.
+// name gives a row the label and the ranks that it has for good.
 func (m *model) name(r *row) {
 	r.ID = url.QueryEscape(fmt.Sprintf("%q %q %q", r.Key.Database, r.Key.RollUp, r.Key.Total))
 
-	own := strings.LastIndex(r.Name(), "/") + 1
-	r.Label = [3]string{r.Name()[:own], r.Name()[own:]}
+	own := strings.LastIndex(r.Name, "/") + 1
+	r.Label = [3]string{r.Name[:own], r.Name[own:]}
 	if m.several {
 		r.Label[0] = r.Key.Database + ": " + r.Label[0]
 	}

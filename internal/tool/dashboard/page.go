@@ -38,7 +38,6 @@ var columns = []column{
 	{"total", "Total", "T", true, func(a, b *row) int { return compareTotals(a.Total, b.Total) }},
 	{"rate", "Per second", "P", true, func(a, b *row) int { return cmp.Compare(a.Rate, b.Rate) }},
 	{"age", "Age", "A", false, func(a, b *row) int { return cmp.Compare(b.AsOf, a.AsOf) }},
-	{"documents", "Documents", "D", true, func(a, b *row) int { return cmp.Compare(a.Documents, b.Documents) }},
 }
 
 // compareTotals orders totals: null, then numbers, then timestamps.
@@ -80,8 +79,9 @@ type state struct {
 	Now       int64   // Firestore's time, in microseconds since 1970
 	Ready     bool    // all counters are known
 	Problems  []string
-	Counters  int            // how many there are; those that are gone only if the view shows them
-	Gone      int            // how many of all counters are gone
+	Counters  int            // that have a roll-up; those that are gone only if the view shows them
+	Totals    int            // of these counters
+	Gone      int            // how many totals are of counters that are gone
 	Rates     []point        // changes of all totals a second
 	RollUps   []point        // roll-ups a second
 	Watching  billing.Counts // what this board bills
@@ -118,9 +118,7 @@ func (b *Board) show(v view, local time.Time) *state {
 	defer b.mu.Unlock()
 	s := b.figures(local, functions, trouble)
 	s.View = v
-	if v.Gone {
-		s.Counters += s.Gone
-	}
+	b.count(s)
 
 	rows := v.rows(b.model.rows)
 	s.Shown = len(rows)
@@ -195,14 +193,24 @@ func (b *Board) figures(local time.Time, functions *Functions, trouble error) *s
 		}
 	}
 
-	for _, r := range b.model.rows {
-		if r.gone() {
+	return s
+}
+
+// count counts the counters and their totals that a page in the state's view is about. The caller
+// holds the mutex.
+func (b *Board) count(s *state) {
+	counters := make(map[rowKey]bool)
+	for key, r := range b.model.rows {
+		gone := r.gone()
+		if gone {
 			s.Gone++
-		} else {
-			s.Counters++
+		}
+		if !gone || s.View.Gone {
+			s.Totals++
+			counters[rowKey{Database: key.Database, RollUp: key.RollUp}] = true
 		}
 	}
-	return s
+	s.Counters = len(counters)
 }
 
 // detail returns what the page shows of one counter, and follows its shards. The caller holds the

@@ -223,7 +223,7 @@ func (r *running) together(ctx context.Context) error {
 	others := r.Increments - r.Lone()
 	for turn := range others {
 		if r.Kill && turn == others/2 {
-			r.stack.kill(up, restart, 0)
+			r.stack.kill(up, restart)
 		}
 
 		err := limiter.Wait(working)
@@ -235,12 +235,12 @@ func (r *running) together(ctx context.Context) error {
 	return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx))
 }
 
-// kill ends the n-th functions process as kill -9 does, and has the group start another.
-func (s *Stack) kill(ctx context.Context, restart *errgroup.Group, n int) {
-	killed := s.Process(n)
+// kill ends the first functions process as kill -9 does, and has the group start another.
+func (s *Stack) kill(ctx context.Context, restart *errgroup.Group) {
+	killed := s.Process(0)
 	killed.Kill()
 	s.Say("killed functions process %d; starting another", killed.Pid)
-	restart.Go(func() error { return s.Restart(ctx, n) })
+	restart.Go(func() error { return s.Restart(ctx, 0) })
 }
 
 // increment makes one increment.

@@ -142,6 +142,7 @@ func TestCounter(t *testing.T) {
 		}
 	}
 	roll(committed.Add(-time.Second), 0)
+	inUTC := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 	wantLate(fmt.Sprintf("not done in time: rollups/c is as of %s, before %s", inUTC(committed.Add(-time.Second)), inUTC(committed)))
 	roll(committed, 1)
 	if err := c.awaitAll(over); err != nil {

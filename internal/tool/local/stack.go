@@ -15,9 +15,10 @@
 // This package, from the bottom up:
 //
 //   - A [Process] (process.go) is one functions process. It runs [Serve], and ends with its parent.
-//   - A [Stack] (stack.go) runs the emulator, the relay of its events, the queue and the processes.
-//     An emulator that somebody else runs posts no events to the relay, so the stack makes them
-//     from what listeners see (events.go).
+//   - A [Stack] (stack.go) runs the emulator, the relay of its events, the queue and the processes. It
+//     may keep the documents in a folder from one run to the next (data.go). An emulator that
+//     somebody else runs posts no events to the relay, so the stack makes them from what listeners
+//     see (events.go).
 //   - A [Counter] (counter.go) is incremented and listened to. It remembers what the listener sees.
 //   - A [Load] (load.go) increments counters on a stack and says whether their roll-ups are exact.
 //     An [Orders] (orders.go) does the same with orders, for totals of groups.
@@ -67,6 +68,14 @@ type Options struct {
 	OtherProject  func(project string)                          // as in emulator.Options
 	Faults        eventrelay.Faults
 
+	// Data is the absolute path of a folder that keeps the documents of the emulator that the stack
+	// starts, from one run to the next. "": they are forgotten.
+	Data string
+
+	// Written, unless nil, is called with each document that an event is about. It must not block, and
+	// calls may overlap.
+	Written func(database, path string)
+
 	// Log is called with each line that a functions process logs, and Say with a message about
 	// anything else that happens. Calls may overlap.
 	Log func(line []byte)
@@ -80,6 +89,7 @@ type Stack struct {
 	Emulator *emulator.Emulator  // nil if it is somebody else's
 	Clients  []*firestore.Client // one for each database of Config, in its order; past the rules
 	Relay    *eventrelay.Relay
+	Imported bool // the emulator began with documents from the folder Data
 
 	Queue *taskqueue.Queue
 
@@ -138,7 +148,11 @@ func (s *Stack) start(ctx context.Context) error {
 
 // startDeliveries starts the relay and the queue.
 func (s *Stack) startDeliveries() (err error) {
-	s.Relay = eventrelay.New(eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline()})
+	options := eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline()}
+	if s.Written != nil {
+		options.Accepted = func(e eventrelay.Event) { s.Written(e.Header.Get("Ce-Database"), e.Header.Get("Ce-Document")) }
+	}
+	s.Relay = eventrelay.New(options)
 	s.onStop(s.Relay.Close)
 	s.RelayAddr, err = s.serve(s.Relay)
 	if err != nil {
@@ -194,7 +208,10 @@ func (s *Stack) startEmulator(ctx context.Context) error {
 	s.onStop(func() { _ = e.Stop() })
 
 	s.Emulator, s.Addr = e, e.Addr()
-	return nil
+	if s.Data == "" {
+		return nil
+	}
+	return s.importData(ctx)
 }
 
 // begin starts what depends on the configuration: clients, functions processes and events.
@@ -237,6 +254,12 @@ func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, 
 	config.EmulatorHost = s.Config.EmulatorHost
 	s.Environment, s.Config = environment, config
 	return s.begin(ctx)
+}
+
+// SetRules puts other security rules in force, for the project of the configuration. If they do not
+// compile, the former ones stay, and the error is an emulator.RulesError.
+func (s *Stack) SetRules(ctx context.Context, text string) error {
+	return emulator.SetRules(ctx, s.Addr, s.Config.Project, text)
 }
 
 // onStop has f called when the stack stops. The last f is called first.

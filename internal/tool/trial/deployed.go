@@ -17,7 +17,6 @@ type Deployment struct {
 	Config   config.Config   // of the functions, with that database only
 
 	state *deploy.State
-	job   string // name of the schedule's
 }
 
 // Read reads what is deployed in a project. It changes nothing. It is an error if no functions are
@@ -41,13 +40,11 @@ func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deplo
 	}
 	configured.Databases = configured.Databases[:1]
 
-	// The description names the fields that are to be read.
 	described, err := deploy.Want(asDeployed, state, configured, nil)
 	if err != nil {
 		return nil, err
 	}
-	state.ReadFor(ctx, described)
-	return &Deployment{project, described.Databases[0], configured, state, described.Job()}, nil
+	return &Deployment{project, described.Databases[0], configured, state}, nil
 }
 
 // counted returns a number with its noun.

@@ -31,13 +31,9 @@ func (r *run) ask(ctx context.Context) []Question {
 		asks string
 		find func(context.Context) finding
 	}{
-		{"are the times in roll-ups exempt from indexing?", r.exemption},
-		{"are retries on?", r.retries},
-		{"do the subscriptions wait for answers, and never expire?", r.subscriptions},
 		{"does an id that ends in a space arrive as it is?", r.spaces},
 		{"does a sum see the instant of its transaction's first read?", r.instant},
 		{"do the rules see a query's offset?", r.offset},
-		{"does the schedule's job have RollUpOnSchedule at work?", r.tick}, // last: it makes roll-ups, as events do
 	} {
 		f := q.find(ctx)
 		all = append(all, Question{q.asks, f.answer, f.expected, f.seen})

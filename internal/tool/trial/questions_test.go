@@ -14,14 +14,11 @@ import (
 
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
-	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/lag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -43,125 +40,10 @@ func runOn(t *testing.T, g *googletest.Google, routes ...string) *run {
 	return &run{Trial: made}
 }
 
-// The answers about triggers and their subscriptions are those of the project's settings.
-func TestEvents(t *testing.T) {
-	const scheduled = defaults + " : every 1m"
-	r := runOn(t, googletest.Start(t, "my-project"), defaults)
-	name := deploy.TriggerName("(default)", r.Config.Routes[0])
-	trigger := "projects/my-project/locations/nam5/triggers/" + name
-	with := func(policy *eventarcpb.Trigger_RetryPolicy, seconds int32) func(*googletest.Google) {
-		return func(g *googletest.Google) {
-			g.Enable("eventarc.googleapis.com", "pubsub.googleapis.com")
-			g.Put(trigger, &eventarcpb.Trigger{Name: trigger, RetryPolicy: policy}) // and with it a subscription
-			subscription := g.Names("subscriptions")[0]
-			if seconds == 0 {
-				g.Delete(subscription)
-				return
-			}
-			googletest.Change(g, subscription, func(s *pubsubpb.Subscription) {
-				s.AckDeadlineSeconds, s.ExpirationPolicy = seconds, new(pubsubpb.ExpirationPolicy)
-			})
-		}
-	}
-	expiring := func(policy *pubsubpb.ExpirationPolicy) func(*googletest.Google) {
-		return func(g *googletest.Google) {
-			with(nil, 60)(g)
-			googletest.Change(g, g.Names("subscriptions")[0], func(s *pubsubpb.Subscription) { s.ExpirationPolicy = policy })
-		}
-	}
-
-	for _, test := range []struct {
-		name     string
-		has      func(*googletest.Google)
-		routes   string
-		retries  string // answer and what was seen
-		deadline string
-	}{
-		{"all is well", with(nil, 60), defaults, "yes: none at 1 trigger", "yes: 60 s, no expiry"},
-		{"one attempt", with(&eventarcpb.Trigger_RetryPolicy{MaxAttempts: 1}, 60), defaults, "no: at most 1 at " + name, "yes: 60 s, no expiry"},
-		{"a short deadline", with(nil, 9), defaults, "yes: none at 1 trigger", "no: 9 s, no expiry at eventarc-"},
-		{"the default expiry", expiring(nil), defaults, "yes: none at 1 trigger", "no: 60 s, expiry after 2678400s at eventarc-"},
-		{"an expiry", expiring(&pubsubpb.ExpirationPolicy{Ttl: durationpb.New(24 * time.Hour)}), defaults, "yes: none at 1 trigger", "no: 60 s, expiry after 86400s at eventarc-"},
-		{"no trigger", func(*googletest.Google) {}, defaults, "no: there is no trigger " + name, "not looked: the subscription of trigger " + name + " was not found"},
-		{"no subscription", with(nil, 0), defaults, "yes: none at 1 trigger", "not looked: the subscription of trigger " + name + " was not found"},
-		{"triggers cannot be read", func(g *googletest.Google) {
-			with(nil, 60)(g)
-			g.Fail("eventarc.googleapis.com", "ListTriggers", denied, -1)
-		}, defaults, "not looked: the triggers could not be read: the account needs eventarc.triggers.list", "not looked: the triggers could not be read: "},
-		{"subscriptions cannot be read", func(g *googletest.Google) {
-			with(nil, 60)(g)
-			g.Fail("pubsub.googleapis.com", "ListSubscriptions", denied, -1)
-		}, defaults, "yes: none at 1 trigger", "not looked: the subscriptions could not be read: the account needs pubsub.subscriptions.list: "},
-		{"the schedule keeps all", with(nil, 60), scheduled, "not looked: " + noEvents, "not looked: " + noEvents},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			g := googletest.Start(t, "my-project")
-			test.has(g)
-			r := runOn(t, g, test.routes)
-			expect(t, "retries", r.retries(t.Context()), test.retries)
-			expect(t, "subscriptions", r.subscriptions(t.Context()), test.deadline)
-			if strings.HasSuffix(test.routes, "1m") {
-				expect(t, "spaces", r.spaces(t.Context()), test.retries)
-			}
-		})
-	}
-}
-
-// The job's answer is the report that RollUpOnSchedule logs after the job was run, not an older
-// one. Without a report it is how the job's call ended.
-func TestTick(t *testing.T) {
-	const job = "projects/my-project/locations/us-central1/jobs/tally"
-	line := func(payload string) []json.RawMessage {
-		return []json.RawMessage{json.RawMessage(`{"timestamp": "2026-11-21T10:00:00Z", "jsonPayload": ` + payload + `}`)}
-	}
-	well := line(`{"message": "audited", "report": {"seconds": 1.2345678, "databases": {}}}`)
-
-	for _, test := range []struct {
-		name string
-		has  func(*googletest.Google)
-		logs []json.RawMessage // that the log has once the job was run
-		want string
-	}{
-		{"a report", nil, well, "yes: that, of a call of 1.23 s"},
-		{"a report with errors", nil, line(`{"message": "audited", "report": {"seconds": 1, "errors": ["it fails"]}}`), "no: a report with errors: it fails"},
-		{"no report", nil, nil, "not looked: tally-on-schedule logged no line \"audited\" within 1ms"},
-		{"no report, for the call failed", func(g *googletest.Google) {
-			googletest.Change(g, job, func(j *schedulerpb.Job) { j.Status = status.New(codes.PermissionDenied, "it may not").Proto() })
-		}, nil, "no: the job's call failed: 7 it may not"},
-		{"no job", func(g *googletest.Google) { g.Delete(job) }, well, "no: there is no job"},
-		{"the job may not be run", func(g *googletest.Google) { g.Fail("cloudscheduler.googleapis.com", "RunJob", denied, -1) }, well,
-			"not looked: the job was not run, which takes roles/cloudscheduler.jobRunner: "},
-		{"the log cannot be read", func(g *googletest.Google) { g.Fail("logging.googleapis.com", "ListLogEntries", denied, -1) }, well,
-			"not looked: reading the log, which takes roles/logging.viewer: "},
-		{"jobs cannot be read", func(g *googletest.Google) { g.Fail("cloudscheduler.googleapis.com", "ListJobs", denied, -1) }, well,
-			"not looked: the jobs could not be read: "},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			g := googletest.Start(t, "my-project")
-			g.Enable("cloudscheduler.googleapis.com", "logging.googleapis.com")
-			g.Put(job, &schedulerpb.Job{Name: job})
-			before := time.Now()
-			g.Entries = func(filter string) []json.RawMessage {
-				last := g.Get(job).(*schedulerpb.Job).LastAttemptTime
-				_, from, _ := strings.Cut(filter, `AND timestamp>=`)
-				at, err := time.Parse(`"`+time.RFC3339Nano+`"`, from)
-				if last == nil || err != nil || at.Before(before.Add(-2*clocksDiffer)) || !strings.Contains(filter, `service_name="tally-on-schedule" AND jsonPayload.message="audited"`) {
-					t.Errorf("the filter is %s, after a run at %v", filter, last)
-				}
-				return test.logs
-			}
-			if test.has != nil {
-				test.has(g)
-			}
-
-			r := runOn(t, g, defaults)
-			r.job, r.Timeout = job, time.Millisecond
-			if test.logs != nil {
-				r.Timeout = time.Minute
-			}
-			expect(t, "tick", r.tick(t.Context()), test.want)
-		})
-	}
+// Without events nothing can be asked about them.
+func TestSpacesWithoutEvents(t *testing.T) {
+	r := runOn(t, googletest.Start(t, "my-project"), defaults+" : every 1m")
+	expect(t, "spaces", r.spaces(t.Context()), "not looked: "+noEvents)
 }
 
 // The first roll-up is waited for until ten minutes after the youngest trigger or function was

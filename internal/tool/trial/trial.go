@@ -18,9 +18,8 @@
 //   - A [Trial] is what is to be written: where, and at which price.
 //   - The run (run.go) writes and waits. The clock (clock.go) compares the times of two machines.
 //     The traces (traces.go) are the documents to delete.
-//   - A [Question] (questions.go) is answered from the project's settings (settings.go), by
-//     Firestore (instant.go, index.go), by an event (spaces.go), by the security rules (rules.go)
-//     and by the functions' log (logs.go).
+//   - A [Question] (questions.go) is answered by Firestore (instant.go), by an event (spaces.go)
+//     and by the security rules (rules.go). An event is recorded from the functions' log (log.go).
 //   - A [Report] (report.go) is the result.
 package trial
 
@@ -169,7 +168,7 @@ func (t *Trial) String() string {
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  skips %s: no deployed route is like %s\n", s.Kind, s.Would)
 	}
-	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too. The schedule's job is run once, which is billed like each of its calls.\n")
+	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too.\n")
 	fmt.Fprint(w, t.waits(time.Now()))
 	fmt.Fprintf(w, "%d writes at %v a second take about %v. The demo deletes all that it made.\n%s\n",
 		t.Increments, t.Rate, t.Takes().Round(time.Second), t.price())

@@ -110,7 +110,7 @@ func TestString(t *testing.T) {
 	want := `In project my-project, database (default) in nam5, the demo
   writes documents of counters/ID/shards, and listens to count of rollups/ID
   skips likes: no deployed route is like ` + likes + `
-Triggers of the app's own on these collections see the documents, too. The schedule's job is run once, which is billed like each of its calls.
+Triggers of the app's own on these collections see the documents, too.
 150 writes at 5 a second take about 1m0s. The demo deletes all that it made.
 By list price in nam5 it costs at most $0.0035.
 `

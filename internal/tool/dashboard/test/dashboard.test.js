@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { browser, build, dashboard, dev, holdPort, increment, rollUp } from './stack.js';
+import { browser, build, commit, dashboard, dev, holdPort, increment, rollUp } from './stack.js';
 
 const { source: axe } = createRequire(import.meta.url)('axe-core');
 const timeout = Number(process.env.T ?? 120_000); // of a wait; the machine may be slow
@@ -51,6 +51,22 @@ async function openProject(t, project, rollUps) {
   const board = await dashboard(tally.binary, stack.host, project);
   t.after(board.stop);
   return open(t, board.url);
+}
+
+/** Opens the page of a project of its own where shops have three totals each, of two routes. */
+async function openShops(t, project, options) {
+  const routes = `orders/{order} by shop -> shops/{shop} : count() as orders, latest(at) as last : existing
+reviews/{review} by shop -> shops/{shop} : count() as reviews : existing`;
+  const names = { arrayValue: { values: ['orders', 'last', 'reviews'].map((stringValue) => ({ stringValue })) } };
+  const now = { timestampValue: new Date().toISOString() };
+  const tallyField = { mapValue: { fields: { as_of: now, num_shards: { integerValue: 716 }, totals: names } } };
+  const fields = { orders: { integerValue: 445 }, last: now, reviews: { integerValue: 271 }, tally: tallyField };
+  await commit(stack.host, project, (documents) =>
+    ['berlin', 'the-shop-with-the-longest-name-of-all-in-town'].map((id) => ({ update: { name: `${documents}/shops/${id}`, fields } })),
+  );
+  const board = await dashboard(tally.binary, stack.host, project, 0, ['--routes', routes]);
+  t.after(board.stop);
+  return open(t, board.url, options);
 }
 
 const awaitTotal = (page, name, total) => page.waitForFunction(([name, total]) => list().some((row) => row[0] === name && row[1] === total), [name, total]);
@@ -134,7 +150,6 @@ test('filter, sort and keyboard', async (t) => {
   for (const [column, once, twice] of [
     ['total', 'b1,a9,a10,b2', 'a10,b2,a9,b1'], // equal totals in the order of their names, either way
     ['age', 'b2,a10,b1,a9', 'a9,b1,a10,b2'],
-    ['documents', 'b2,a9,b1,a10', 'a10,b1,a9,b2'],
     ['name', 'a9,a10,b1,b2', 'b2,b1,a10,a9'],
   ]) {
     const head = page.locator(`thead button[data-view*=${column}]`);
@@ -149,13 +164,13 @@ test('filter, sort and keyboard', async (t) => {
   await page.keyboard.press('/');
   await page.keyboard.type('S/A');
   await awaitNames(page, 'a10,a9');
-  await awaitText(page, '#shown', '^2 of 4 counters$');
+  await awaitText(page, '#shown', '^2 of 4 totals$');
   assert.equal(await page.getAttribute('#shown', 'role'), 'status'); // it is said, too
   await page.keyboard.press('ArrowDown');
   await awaitActive('a10');
   await page.keyboard.press('End');
   await awaitActive('a9');
-  await page.keyboard.press('d');
+  await page.keyboard.press('t');
   await awaitNames(page, 'a9,a10');
   await awaitActive('a9'); // the row stays, wherever it moves
   await page.keyboard.press('Enter');
@@ -167,7 +182,7 @@ test('filter, sort and keyboard', async (t) => {
   await awaitActive('a9');
   await page.keyboard.press('/');
   await page.keyboard.type('zebra');
-  await awaitText(page, '#empty', 'No counter matches');
+  await awaitText(page, '#empty', 'No name matches');
   await awaitNames(page, '');
 });
 
@@ -277,23 +292,45 @@ test('counters that are gone are hidden until they are asked for', async (t) => 
   assert.equal(await page.textContent('#counters'), '2');
   await page.check('#all');
   await awaitNames(page, 'gone1,gone2,left,odd');
-  await awaitText(page, '#shown', '^4 counters$');
+  await awaitText(page, '#shown', '^4 totals$');
   await page.uncheck('#all');
   await awaitNames(page, 'left,odd');
   await rollUp(stack.host, project, [['gone1', 1, new Date(now.getTime() + 1000), 1], ['gone2', 1, new Date(now.getTime() + 1000), 1]]);
-  await awaitText(page, '#shown', '^4 counters$');
+  await awaitText(page, '#shown', '^4 totals$');
   assert.equal(await page.isVisible('#gone'), false);
 });
 
-test('a line begins with two samples, and goes on until now', async (t) => {
+test('counters are documents, and rows are their totals', async (t) => {
+  const page = await openShops(t, 'demo-shops');
+  await page.waitForSelector('#rows tr');
+  assert.equal(await page.textContent('#counters'), '2');
+  assert.equal(await page.textContent('#shown'), '6 totals');
+  const names = ['shops/berlin · last', 'shops/berlin · orders', 'shops/berlin · reviews'];
+  assert.deepEqual((await page.$$eval('#rows th', (cells) => cells.map((cell) => cell.textContent.trim()))).slice(0, 3).sort(), names);
+  await page.locator('#rows tr', { hasText: 'berlin · reviews' }).click();
+  await awaitText(page, '.heat', '^There are no documents\\.$');
+  assert.doesNotMatch(await page.textContent('#detail'), /716/); // of all routes, and the row is of one
+});
+
+test('on a phone every name is whole, and a time wraps', async (t) => {
+  const page = await openShops(t, 'demo-phone', { viewport: { width: 400, height: 800 } });
+  await page.waitForSelector('#rows tr');
+  const cut = await page.$$eval('#rows button', (names) => names.filter((name) => name.scrollWidth > name.clientWidth || name.scrollHeight > name.clientHeight).map((name) => name.textContent));
+  assert.deepEqual(cut, []);
+  const widths = await page.$$eval('#rows th', (cells) => cells.map((cell) => cell.clientWidth));
+  assert.ok(Math.min(...widths) >= 100, `widths of names: ${widths}`);
+  assert.ok(await page.$eval('#grid', (grid) => grid.scrollWidth <= grid.clientWidth), 'the rows fit');
+});
+
+test('a line begins with the first sample, and goes on until now', async (t) => {
   const page = await openProject(t, 'demo-lines', [['a', 1, new Date(), 1]]);
   await page.waitForSelector('#rows tr');
   const line = (nth) => page.getAttribute(`#detail figure:nth-of-type(${nth}) path`, 'd');
   await page.click('#rows tr');
   await awaitText(page, '.heat', 'no shards');
-  assert.equal(await line(1), '');
+  assert.match(await line(1), /^M-[0-9.]+ 100H-[0-9.]+V50\.0H0V100Z$/);
   await page.waitForFunction(() => document.querySelector('.spark path').getAttribute('d').includes('H'), null, { timeout });
-  assert.match(await page.getAttribute('.spark path', 'd'), /^M-[0-9.]+ 100(H-?[0-9.]+V[0-9.]+){2,}H0V100Z$/);
+  assert.match(await page.getAttribute('.spark path', 'd'), /^M-[0-9.]+ 100(H-?[0-9.]+V[0-9.]+)+H0V100Z$/);
 });
 
 test('ids of any script and with any characters leave the page as it is', async (t) => {
@@ -302,7 +339,7 @@ test('ids of any script and with any characters leave the page as it is', async 
   const shown = { turned: 'counters/a\\u202egnp.exe', broken: 'counters/b\\u000a\\u0007\\u2028c', hebrew: 'counters/!שלום', markup: `counters/${ids.markup}` };
   for (const id of Object.values(ids)) await increment(stack.host, project, id, `s${id}`);
   const page = await openProject(t, project, Object.values(ids).map((id) => [id, 1, new Date(), 1]));
-  await awaitText(page, '#shown', '^4 counters$');
+  await awaitText(page, '#shown', '^4 totals$');
   assert.deepEqual((await page.$$eval('#rows th', (names) => names.map((name) => name.textContent.trim()))).sort(), Object.values(shown).sort());
   for (const name of Object.values(shown)) {
     const row = page.locator('#rows tr', { has: page.getByText(name.replace('counters/', ''), { exact: true }) });
@@ -399,7 +436,7 @@ test('2,000 counters: a bounded page, and nothing is missed', async (t) => {
   await awaitTotal(page, 'c1800', '18,002');
   await page.keyboard.press('/');
   await page.keyboard.type('c199');
-  await awaitText(page, '#shown', '^11 of 2,000 counters$');
+  await awaitText(page, '#shown', '^11 of 2,000 totals$');
   await awaitTotal(page, 'c1999', '19,992');
   assert.equal(await page.isVisible('#pages'), false);
   assert.deepEqual((await page.evaluate(() => globalThis.tasks)).filter((ms) => ms > 2000), []);

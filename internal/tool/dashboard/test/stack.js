@@ -70,8 +70,8 @@ export async function dev(binary) {
 }
 
 /** Starts tally dashboard on an emulator. */
-export async function dashboard(binary, host, project, port = 0) {
-  const command = await start(binary, ['dashboard', '--json', '--project', project, '--port', port], { FIRESTORE_EMULATOR_HOST: host }, /"url":"([^"]+)"/);
+export async function dashboard(binary, host, project, port = 0, flags = []) {
+  const command = await start(binary, ['dashboard', '--json', '--project', project, '--port', port, ...flags], { FIRESTORE_EMULATOR_HOST: host }, /"url":"([^"]+)"/);
   return { ...command, url: command.match[1], host, project };
 }
 

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -50,13 +52,60 @@ func RegisterTrigger(ctx context.Context, addr string, t Trigger) error {
 	return nil
 }
 
+// A RulesError says that security rules do not compile. It holds the emulator's own words.
+type RulesError struct{ mistakes string }
+
+func (e *RulesError) Error() string { return "rules do not compile:\n" + e.mistakes }
+
+// mistakeAt matches the place at which a line of the emulator's words begins.
+var mistakeAt = regexp.MustCompile(`(?m)^L(\d+):(\d+) `)
+
+// In returns the mistakes with their places in a file, each on a line.
+func (e *RulesError) In(file string) error {
+	places := strings.ReplaceAll(file, "$", "$$") + ":$1:$2: "
+	return errors.New(mistakeAt.ReplaceAllString(e.mistakes, places))
+}
+
 // SetRules puts the content of a rules file in force, for all databases of one project of the
-// emulator at addr. Rules that do not compile change nothing, and are an error.
+// emulator at addr. Rules that do not compile change nothing, and are a RulesError.
 func SetRules(ctx context.Context, addr, project, content string) error {
 	file := map[string]string{"name": "firestore.rules", "content": content}
 	body := map[string]any{"rules": map[string]any{"files": []any{file}}}
-	if _, err := call(ctx, http.MethodPut, addr, projectPath(project)+":securityRules", body); err != nil {
-		return fmt.Errorf("emulator: set rules of project %s: %w", project, err)
+	_, err := call(ctx, http.MethodPut, addr, projectPath(project)+":securityRules", body)
+	if err == nil {
+		return nil
+	}
+
+	mistakes, isMistake := strings.CutPrefix(err.Error(), "Error compiling rules:\n")
+	if isMistake {
+		err = &RulesError{mistakes}
+	}
+	return fmt.Errorf("emulator: set rules of project %s: %w", project, err)
+}
+
+// Export writes all documents of a database into a new folder: folder/name, where the folder
+// exists. It has the form of Firestore's own exports. Its overview is the file that ExportFile
+// names.
+func Export(ctx context.Context, addr, project, database, folder, name string) error {
+	body := map[string]string{"database": databaseName(project, database), "export_directory": folder, "export_name": name}
+	_, err := call(ctx, http.MethodPost, addr, projectPath(project)+":export", body)
+	if err != nil {
+		return fmt.Errorf("emulator: export of database %s: %w", database, err)
+	}
+	return nil
+}
+
+// ExportFile returns the path of the file that Import takes, of an export of this name.
+func ExportFile(folder, name string) string {
+	return filepath.Join(folder, name, name+".overall_export_metadata")
+}
+
+// Import adds the documents of an export to a database of any project. It makes no events.
+func Import(ctx context.Context, addr, project, database, file string) error {
+	body := map[string]string{"database": databaseName(project, database), "export_directory": file}
+	_, err := call(ctx, http.MethodPost, addr, projectPath(project)+":import", body)
+	if err != nil {
+		return fmt.Errorf("emulator: import of %s into database %s: %w", file, database, err)
 	}
 	return nil
 }
@@ -138,6 +187,10 @@ func refusalIn(answer []byte, otherwise error) error {
 		return otherwise
 	}
 	return errors.New(failure.Error.Message)
+}
+
+func databaseName(project, database string) string {
+	return "projects/" + project + "/databases/" + database
 }
 
 func projectPath(id string) string { return "/emulator/v1/projects/" + url.PathEscape(id) }

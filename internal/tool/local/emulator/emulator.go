@@ -173,7 +173,7 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 	}
 
 	addr := freeport.HostPort(port)
-	err = prepare(ctx, p, addr, o.Rules, rules)
+	err = prepare(ctx, p, addr, o, rules)
 	if err != nil {
 		exit := p.stop()
 		if exit != nil {
@@ -201,24 +201,27 @@ func arguments(jar string, port int, o Options) []string {
 	return slices.Concat(javaOptions, emulator)
 }
 
-// prepare returns nil when the emulator of process p answers at addr, and its rules compile. file
-// is the path of the rules.
-func prepare(ctx context.Context, p *process, addr, file, rules string) error {
+// prepare returns nil when the emulator of process p answers at addr, and its rules compile.
+func prepare(ctx context.Context, p *process, addr string, o Options, rules string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer from %s within %v", addr, startTimeout))
 	defer cancel()
 
 	err := awaitReady(ctx, p, addr)
-	if err != nil || file == "" {
+	if err != nil || o.Rules == "" {
 		return err
 	}
 
 	// By itself the emulator compiles the rules when the first request comes. If they are wrong, it
 	// refuses all requests. This call compiles them now. It puts them in force for one project only.
 	err = SetRules(ctx, addr, checkProject, rules)
-	if err != nil {
-		return fmt.Errorf("rules file %s: %w", file, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	wrong, ok := errors.AsType[*RulesError](err)
+	if ok {
+		return fmt.Errorf("the security rules do not compile:\n%w", wrong.In(o.Rules))
+	}
+	return fmt.Errorf("rules file %s: %w", o.Rules, err)
 }
 
 // awaitReady returns nil when p answers at addr as an emulator does, or an error when p or ctx

@@ -131,7 +131,7 @@ func TestBrokenRules(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "broken.rules", "rules_version = '2';\nservice cloud.firestore {\n  match / allow\n}\n")
 	_, err := Start(t.Context(), Options{Rules: path})
-	wantError(t, err, path, "compiling rules", "L3")
+	wantError(t, err, "the security rules do not compile", path+":3:")
 }
 
 // One emulator with rules posts events.

@@ -242,8 +242,8 @@ func javaVersion(ctx context.Context, path string) (int, error) {
 
 // installJava is the remedy for a Java that is missing or too old.
 func installJava(version int) string {
-	return fmt.Sprintf("install Java %d or newer (Debian, Ubuntu: sudo apt-get install openjdk-%[1]d-jre-headless; "+
-		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
+	return fmt.Sprintf("install Java %d or newer (Ubuntu, Debian from 13 on: sudo apt-get install openjdk-%[1]d-jre-headless; "+
+		"macOS: brew install openjdk@%[1]d; Debian 12 and others: https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
 }
 
 // run runs a program that prints a fact and ends, and returns its output. That takes a second or

@@ -64,8 +64,9 @@ var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
 // wait settle asks the emulator something, and the answer takes as long as the emulator is busy.
 const doubtFor = time.Second / 2
 
-// A judge tells which requests were refused. The feed has each trial of a request, and the emulator
-// may try one request several times. Only the last trial counts:
+// A judge tells which requests were refused. The feed has each trial of a request, and not what
+// became of the request. The emulator may try one request several times, and only the last trial
+// counts:
 //
 //   - The emulator tries a write before it has read the document: as a create, as an update, or as
 //     both one after the other, as the write's precondition allows. It tries the write again, with
@@ -73,7 +74,10 @@ const doubtFor = time.Second / 2
 //   - It tries any request again if the rules ask for another document. The first trial is then an
 //     error.
 //
-// So a create that was refused, and an error, are doubts: the next trial decides, or its absence.
+// So a write that was refused without the document, and an error, are doubts: the next trial
+// decides, or its absence. For example, a set of a new document that only "allow create" allows is
+// allowed as a create, refused as an update, and then allowed with the document, which is not
+// there.
 type judge struct {
 	addr     string // of the emulator
 	settling sync.WaitGroup
@@ -88,8 +92,8 @@ type requestKey struct{ Path, Time string }
 
 // A trial is one evaluation of the rules, as the feed has it.
 type trial struct {
-	Outcome  string // allow, deny or error
-	Outcomes []struct {
+	Outcome  string     // allow, deny or error
+	Outcomes []struct { // of each statement that was tried, in this trial and those before it
 		Line    int
 		Outcome bool
 	} `json:"granularAllowOutcomes"`
@@ -137,21 +141,22 @@ func (j *judge) hear(ctx context.Context, message []byte) {
 
 // judge judges a trial. The caller holds the mutex.
 func (j *judge) judge(ctx context.Context, t *trial) {
+	known := t.Context.Resource.Undefined == nil
 	doubt := j.doubts[t.Context.requestKey]
-	if doubt != nil && doubt.Outcome == "error" {
-		delete(j.doubts, doubt.Context.requestKey) // this is its next trial, which alone counts
-		doubt = nil
-	}
-	if doubt != nil && t.Context.Method == "update" {
-		j.judgeBoth(doubt, t)
-		return
+	if doubt != nil {
+		decides := known || doubt.Outcome == "error"
+		if !decides && doubt.Context.Method == "create" && t.Context.Method == "update" {
+			j.judgeBoth(doubt, t)
+			return
+		}
+		delete(j.doubts, t.Context.requestKey)
 	}
 
-	known := t.Context.Resource.Undefined == nil
+	write := t.Context.Method == "create" || t.Context.Method == "update"
 	switch {
 	case t.Outcome == "allow":
 	case t.Outcome == "error" && !known: // the write is tried again, with the document
-	case t.Outcome == "error", t.Context.Method == "create" && !known:
+	case t.Outcome == "error", write && !known:
 		j.doubts[t.Context.requestKey] = t
 		j.settling.Go(func() { j.settle(ctx, t) })
 	default:
@@ -207,7 +212,7 @@ func (t *trial) refusal() Refusal {
 	r.Fields = strings.Join(fields, ", ")
 
 	for _, o := range t.Outcomes {
-		if !slices.Contains(r.Lines, o.Line) {
+		if !o.Outcome && !slices.Contains(r.Lines, o.Line) {
 			r.Lines = append(r.Lines, o.Line)
 		}
 	}

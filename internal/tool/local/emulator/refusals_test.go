@@ -38,6 +38,9 @@ service cloud.firestore {
     match /signed/{id} {
       allow write: if request.auth != null;
     }
+    match /created/{id} {
+      allow create: if true;
+    }
     match /open/{id} {
       allow list: if !exists(/databases/$(database)/documents/own/$(request.auth.uid));
       allow get: if resource.data.n == 1 && !exists(/databases/$(database)/documents/own/$(request.auth.uid));
@@ -114,6 +117,11 @@ service cloud.firestore {
 		{set("", "signed/2", isNew), &Refusal{Method: "create", Path: "signed/2", Lines: []int{15}}},
 		{set("", "signed/3", `, "updateMask": {"fieldPaths": ["n"]}`), &Refusal{Method: "create or update", Path: "signed/3", Fields: "n", Lines: []int{15}}},
 		{set("bob", "other/1/shards/2", exists), &Refusal{Method: "update", Path: "other/1/shards/2", User: "bob"}},
+		{set("", "created/1", ""), nil}, // an update would be refused
+		{set("", "created/2", `, "updateMask": {"fieldPaths": ["n"]}`), nil},
+		{set("", "created/3", isNew), nil},
+		{set("", "created/1", ""), &Refusal{Method: "update", Path: "created/1"}}, // the statement about creates allowed it
+		{set("bob", "created/1", exists), &Refusal{Method: "update", Path: "created/1", User: "bob"}},
 		{request("owner", http.MethodGet, "/other/1", ""), nil},
 		{request("ann", http.MethodGet, "/own/ann", ""), nil},
 		{request("", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Lines: []int{5}}},
@@ -122,9 +130,9 @@ service cloud.firestore {
 		{set("owner", "open/1", ""), nil},
 		{request("bob", http.MethodGet, "/open", ""), nil}, // tried again once the rules' document is known
 		{request("bob", http.MethodGet, "/open/1", ""), nil},
-		{request("ann", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{18}, User: "ann"}},
-		{request("", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{18}}},
-		{request("ann", http.MethodGet, "/open/1", ""), &Refusal{Method: "get", Path: "open/1", Lines: []int{19}, User: "ann"}},
+		{request("ann", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{21}, User: "ann"}},
+		{request("", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{21}}},
+		{request("ann", http.MethodGet, "/open/1", ""), &Refusal{Method: "get", Path: "open/1", Lines: []int{22}, User: "ann"}},
 		{request("bob", http.MethodDelete, "/own/ann", ""), &Refusal{Method: "delete", Path: "own/ann", User: "bob"}},
 	} {
 		if test.want == nil {
@@ -153,7 +161,11 @@ service cloud.firestore {
 		clients.Go(func() {
 			path := fmt.Sprintf("updates/%d", id)
 			set("owner", path, "")
-			for range 10 {
+			for n := range 10 {
+				if status := set("", path, ""); status != http.StatusOK {
+					t.Errorf("%s: status %d, want it allowed", path, status)
+				}
+				path := fmt.Sprintf("created/%d-%d", id, n)
 				if status := set("", path, ""); status != http.StatusOK {
 					t.Errorf("%s: status %d, want it allowed", path, status)
 				}

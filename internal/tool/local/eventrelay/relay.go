@@ -64,6 +64,10 @@ type Options struct {
 	// again. Default 10 s, which is Pub/Sub's acknowledgement deadline.
 	Timeout time.Duration
 
+	// Accepted, unless nil, is called with each event that the Relay accepts. It must not block, and
+	// calls may overlap.
+	Accepted func(Event)
+
 	// Faults makes deliveries go wrong. Default: none does.
 	Faults Faults
 
@@ -159,7 +163,13 @@ func (r *Relay) accept(req *http.Request) error {
 
 // Deliver accepts an event and returns without waiting for its delivery. Each call is an event of
 // its own, also if the id was seen before. It returns ErrClosed after Close.
-func (r *Relay) Deliver(e Event) error { return r.Send(e, func() {}) }
+func (r *Relay) Deliver(e Event) error {
+	err := r.Send(e, func() {})
+	if err == nil && r.options.Accepted != nil {
+		r.options.Accepted(e)
+	}
+	return err
+}
 
 // Send is Deliver for any message. When a delivery is first answered 2xx, the Relay calls
 // acknowledged, which may not use the Relay.

@@ -6,45 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/googleapis/gax-go/v2"
 )
-
-// tick runs the schedule's job once, and asks whether RollUpOnSchedule reports.
-func (r *run) tick(ctx context.Context) finding {
-	f := finding{expected: "a report of RollUpOnSchedule, without errors"}
-	if unread := r.state.Unread[deploy.Job]; unread != nil {
-		return f.unread(unread)
-	}
-	if r.state.Find(deploy.Job, r.job) == nil {
-		return f.no("there is no job")
-	}
-
-	from := r.now()
-	err := r.state.RunJob(ctx, r.job)
-	if err != nil {
-		return f.notLooked("the job was not run, which takes roles/cloudscheduler.jobRunner: %v", err)
-	}
-
-	line, err := r.logged(ctx, deploy.OnScheduleName, "audited", from)
-	if err == nil {
-		report := deploy.Object{"of": line["jsonPayload"]}
-		if errors := report.Get("of.report.errors.0"); errors != "" {
-			return f.no("a report with errors: %s", errors)
-		}
-		return f.yes("that, of a call of %.4s s", report.Get("of.report.seconds"))
-	}
-
-	job, unread := r.state.JobNow(ctx, r.job)
-	code := job.Get("status.code")
-	if unread == nil && code != "" && code != "0" {
-		return f.no("the job's call failed: %s", strings.TrimSpace(code+" "+job.Get("status.message")))
-	}
-	return f.failed(err)
-}
 
 // now returns the time by Firestore's clock, as far as it is known.
 func (r *run) now() time.Time {

@@ -1,0 +1,88 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+)
+
+// exportTimeout bounds the export of a database. 100,000 small documents take some seconds.
+const exportTimeout = 5 * time.Minute
+
+// exportName returns the name of a database's export in the folder of Options.Data. The Firebase
+// CLI gives that of the default database the same name, so what it exports can be imported here.
+func exportName(database string) string {
+	if database == firestore.DefaultDatabaseID {
+		return "firestore_export"
+	}
+	return database
+}
+
+// importData adds the documents that the folder of Options.Data keeps to the emulator, which has
+// none yet. It makes no events: an audit brings the totals up to date. From then on, Stop exports
+// all documents into the folder.
+func (s *Stack) importData(ctx context.Context) error {
+	for _, database := range s.Config.Databases {
+		file := emulator.ExportFile(s.Data, exportName(database))
+		_, err := os.Stat(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the first run, or a database that is new
+		}
+		if err != nil {
+			return err
+		}
+
+		err = emulator.Import(ctx, s.Addr, s.Config.Project, database, file)
+		if err != nil {
+			return err
+		}
+		s.Imported = true
+	}
+
+	s.onStop(s.exportData)
+	return nil
+}
+
+// exportData exports all documents into the folder of Options.Data. What it cannot export stays
+// there as it was.
+func (s *Stack) exportData() {
+	ctx, cancel := context.WithTimeout(context.Background(), exportTimeout)
+	defer cancel()
+	for _, database := range s.Config.Databases {
+		err := s.export(ctx, database)
+		if err != nil {
+			s.Say("the documents of database %s were not saved, and %s keeps what it had: %v", database, s.Data, err)
+			continue
+		}
+		s.Say("the documents of database %s are saved in %s", database, s.Data)
+	}
+}
+
+// export exports a database. Only when its export is whole, it replaces the former one.
+func (s *Stack) export(ctx context.Context, database string) error {
+	temporary, err := os.MkdirTemp(s.Data, "saving-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(temporary) }()
+
+	name := exportName(database)
+	err = emulator.Export(ctx, s.Addr, s.Config.Project, database, temporary, name)
+	if err != nil {
+		return err
+	}
+
+	kept := filepath.Join(s.Data, name)
+	err = os.Rename(kept, filepath.Join(temporary, "former"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replace the former export: %w", err)
+	}
+	return os.Rename(filepath.Join(temporary, name), kept)
+}

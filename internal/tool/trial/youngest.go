@@ -1,0 +1,35 @@
+package trial
+
+import (
+	"path"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+)
+
+// settling is how long after its creation a part of the deployment may not work yet. A trigger
+// takes up to two minutes, and may deliver nothing of what was written before. A role takes up to
+// seven (https://cloud.google.com/iam/docs/access-change-propagation), and then the events that
+// were refused meanwhile come again.
+const settling = 10 * time.Minute
+
+// youngest returns which of the triggers and functions was made or changed last, and when; zero if
+// that is not known. Nothing tells when an account was given a role, but a deployment changes a
+// function, too.
+func (d *Deployment) youngest() (name string, at time.Time) {
+	parts := d.state.Functions()
+	for _, r := range d.Config.Routes.Live() {
+		trigger := "projects/" + d.Project + "/locations/" + d.Database.Location + "/triggers/" + deploy.TriggerName(d.Database.ID, r)
+		parts = append(parts, d.state.Find(deploy.Trigger, trigger))
+	}
+
+	for _, part := range parts {
+		for _, field := range []string{"createTime", "updateTime"} {
+			t, err := time.Parse(time.RFC3339, part.Get(field))
+			if err == nil && t.After(at) {
+				name, at = path.Base(part.Get("name")), t
+			}
+		}
+	}
+	return name, at
+}

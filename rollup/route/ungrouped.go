@@ -1,0 +1,56 @@
+package route
+
+import (
+	"fmt"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// An Ungrouped says that a document belongs to no counter of a route, because of what its field By
+// holds.
+type Ungrouped struct {
+	Route  *Route
+	Reason string // one of few, for whoever tells each reason once
+	Why    string // a sentence without its end, such as "its shop is a number, not a string"
+}
+
+// Ungrouped returns why a document belongs to no counter of the route. kind is that of the field By
+// in value.KindOf's words, "" if the document lacks the field, and text is its string. Ungrouped
+// reports false if the document belongs to a counter, or if the route has no groups.
+func (r *Route) Ungrouped(kind, text string) (Ungrouped, bool) {
+	u := Ungrouped{Route: r, Reason: kind}
+	_, grouped := r.Grouped(text)
+	invalid := document.CheckID(text)
+
+	switch {
+	case r.By == "" || grouped:
+		return Ungrouped{}, false
+	case kind == "":
+		u.Why = fmt.Sprintf("it has no field %s", r.By)
+	case kind == "a reference":
+		u.Why = fmt.Sprintf("its %s is a reference, not a string: let it hold the document's id", r.By)
+	case kind != "a string":
+		u.Why = fmt.Sprintf("its %s is %s, not a string", r.By, kind)
+	case invalid != nil:
+		u.Reason, u.Why = "no id", fmt.Sprintf("its %s %v", r.By, invalid)
+	default:
+		u.Reason, u.Why = "too long", fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", r.By)
+	}
+	return u, true
+}
+
+// Ungrouped returns the routes by which the document belongs to no counter. holds returns the kind
+// and the text of a field of the document.
+func (s Source) Ungrouped(holds func(document.Field) (kind, text string)) []Ungrouped {
+	var all []Ungrouped
+	for _, c := range s.covers {
+		if c.route.By == "" {
+			continue
+		}
+		u, ok := c.route.Ungrouped(holds(c.route.By))
+		if ok {
+			all = append(all, u)
+		}
+	}
+	return all
+}

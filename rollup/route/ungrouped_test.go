@@ -1,0 +1,42 @@
+package route_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// Each way in which a document belongs to no group has a reason, and there are few of them.
+func TestUngrouped(t *testing.T) {
+	routes, err := route.Parse("orders/{order} by shop -> shops/{shop} : count() as orders : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, _ := routes.Source("orders/1")
+	for _, test := range []struct {
+		kind, text  string
+		reason, why string // "": it belongs to a group
+	}{
+		{"a string", "7", "", ""},
+		{"", "", "", "it has no field shop"},
+		{"a reference", "", "a reference", "its shop is a reference, not a string: let it hold the document's id"},
+		{"a number", "", "a number", "its shop is a number, not a string"},
+		{"null", "", "null", "its shop is null, not a string"},
+		{"a string", "", "no id", "its shop is empty"},
+		{"a string", "a/b", "no id", `its shop is "a/b", which holds a slash`},
+		{"a string", strings.Repeat("x", 1500), "too long", "its shop is longer than 1,499 bytes, which no query takes"},
+	} {
+		got := source.Ungrouped(func(document.Field) (string, string) { return test.kind, test.text })
+		if test.why == "" {
+			if len(got) > 0 {
+				t.Errorf("%+v: %+v, want a group", test, got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Route != routes[0] || got[0].Reason != test.reason || got[0].Why != test.why {
+			t.Errorf("%+v: got %+v, want %q: %q", test, got, test.reason, test.why)
+		}
+	}
+}
