@@ -93,8 +93,8 @@
 // wait one and a half times as long as the last sum took, and no longer.
 //
 // If a counter's cadence is longer than events can be held, a queue outside of all instances has an
-// alarm ring when the counter is due. Events that come well before that are deferred to it: they are
-// acknowledged at once. The instance that the alarm reaches rolls the counter up.
+// alarm ring when the counter is due. Events that come well before that are deferred to it: they
+// are acknowledged at once. The instance that the alarm reaches rolls the counter up.
 //
 // After a change of routes, several revisions are at work for a while. The roll-up of one does not
 // cover the events of another. They take turns: each roll-up keeps when the others rolled up last,

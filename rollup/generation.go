@@ -109,8 +109,8 @@ func (s *counterState) unkeep(step time.Duration, now time.Time) {
 
 // rememberedUntil returns until when the counter is remembered after its prober has ended. That is
 // as long as this instance goes first because of its own last roll-up, knows an alarm, does without
-// alarms, or counts those that it has handed on. An unkept counter is remembered for as long again as its pause, so that the next
-// pause can be longer.
+// alarms, or counts those that it has handed on. An unkept counter is remembered for as long again
+// as its pause, so that the next pause can be longer.
 func (s *counterState) rememberedUntil() time.Time {
 	paused := s.unkeptUntil.Add(s.unkept)
 	alarms := later(later(s.known.until, s.alarmless), s.handedUntil)

@@ -27,9 +27,9 @@ func (c *Coalescer) probe(s *counterState) {
 }
 
 // close closes the open generation, and returns the generation that has waited longest, or an alarm
-// if no event waits. It returns nil if none of either is left. Then the prober ends. After a failure it leaves the open generation open, so
-// that this goes on absorbing events, and only the closed ones are tried again. So few events are
-// held, however long the failures last.
+// if no event waits. It returns nil if none of either is left. Then the prober ends. After a
+// failure it leaves the open generation open, so that this goes on absorbing events, and only the
+// closed ones are tried again. So few events are held, however long the failures last.
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -505,9 +505,9 @@ const (
 	// document at most about once a second.
 	shortestEvery = time.Second
 
-	// longestCadence is the greatest duration that "cadence" may have. A total that is a day old is
+	// LongestCadence is the greatest duration that "cadence" may have. A total that is a day old is
 	// kept by "every" as well.
-	longestCadence = 24 * time.Hour
+	LongestCadence = 24 * time.Hour
 )
 
 // setOptions sets what the options of the route say.
@@ -539,8 +539,8 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 			r.Template.Every = every
 		case "cadence":
 			cadence, err := time.ParseDuration(o.duration.text)
-			if err != nil || cadence < shortestEvery || cadence > longestCadence {
-				return text.mistake(o.duration.from, "cadence %s: want a duration from %v to %.0fh, such as 10s or 5m", o.duration.text, shortestEvery, longestCadence.Hours())
+			if err != nil || cadence < shortestEvery || cadence > LongestCadence {
+				return text.mistake(o.duration.from, "cadence %s: want a duration from %v to %.0fh, such as 10s or 5m", o.duration.text, shortestEvery, LongestCadence.Hours())
 			}
 			r.Template.Cadence = cadence
 		}

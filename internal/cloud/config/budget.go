@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -83,6 +84,31 @@ func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
 		Concurrency: AuditConcurrency,
 		Grace:       rollup.FittingGrace(c.Grace(), work),
 	}
+}
+
+// CheckAlarms returns an error for each cadence that needs alarms, if there is no queue that makes
+// them. The functions refuse to start with such a configuration.
+func (c Config) CheckAlarms() error {
+	if c.Queue != "" {
+		return nil
+	}
+
+	longest := rollup.LongestCadence(c.HoldLimit)
+	tooLong := func(what string, cadence time.Duration) error {
+		return fmt.Errorf("%s: without a queue (TALLY_QUEUE) want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; \": every %v\" needs no queue",
+			what, longest, c.HoldLimit, cadence)
+	}
+
+	var problems []error
+	if c.Cadence > longest {
+		problems = append(problems, tooLong(fmt.Sprintf("TALLY_CADENCE=%v", c.Cadence), c.Cadence))
+	}
+	for _, r := range c.Routes {
+		if r.Template.Cadence > longest {
+			problems = append(problems, tooLong(fmt.Sprintf("TALLY_ROUTES: route %q: cadence %v", r, r.Template.Cadence), r.Template.Cadence))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // Grace returns how late an event can be that failed once and was delivered again.

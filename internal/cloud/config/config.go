@@ -34,6 +34,15 @@ type Config struct {
 	// again.
 	HoldLimit time.Duration `env:"TALLY_HOLD_LIMIT" envDefault:"8s"`
 
+	// Queue is the resource name of the queue of Cloud Tasks that makes alarms. QueueURL is where it
+	// calls RollUpOnWrite, and QueueAccount the service account whose token its calls carry.
+	// QueueHost is the host:port of a stand-in. Without a queue no cadence is longer than events can
+	// be held.
+	Queue        string `env:"TALLY_QUEUE"`
+	QueueURL     string `env:"TALLY_QUEUE_URL"`
+	QueueAccount string `env:"TALLY_QUEUE_ACCOUNT"`
+	QueueHost    string `env:"CLOUD_TASKS_EMULATOR_HOST"`
+
 	LogLevel slog.Level `env:"TALLY_LOG_LEVEL" envDefault:"INFO"`
 
 	// Project and Databases are what the functions serve. Events of others are dropped.
@@ -121,6 +130,7 @@ func Load(environment map[string]string) (Config, error) {
 	l.checkProject()
 	l.checkRanges()
 	l.checkHold()
+	l.checkQueue()
 	l.checkDatabases()
 
 	err = errors.Join(l.problems...)
@@ -187,6 +197,7 @@ func (l *loading) checkProject() {
 func (l *loading) checkRanges() {
 	c := &l.config
 	l.check(c.Cadence > 0, "TALLY_CADENCE", c.Cadence, "more than 0")
+	l.check(c.Cadence <= route.LongestCadence, "TALLY_CADENCE", c.Cadence, fmt.Sprintf("at most %v", route.LongestCadence))
 	l.check(c.Burst >= 1, "TALLY_BURST", c.Burst, "at least 1")
 	l.check(c.SchedulePeriod > 0, "TALLY_SCHEDULE_PERIOD", c.SchedulePeriod, "more than 0")
 	l.check(c.AuditReads > 0, "TALLY_AUDIT_READS_PER_TICK", c.AuditReads, "more than 0")
@@ -202,20 +213,28 @@ func (l *loading) check(holds bool, variable string, value any, want string) {
 	}
 }
 
-// checkHold checks that an event can be held for the whole cadence, and that the function has the
-// time to hold it.
+// checkHold checks that an event can be held at all, and that the function has the time to hold it.
 func (l *loading) checkHold() {
 	c := &l.config
-	longest := rollup.LongestCadence(c.HoldLimit)
-	l.check(longest > 0, "TALLY_HOLD_LIMIT", c.HoldLimit, "more than 5s, which Firestore and redelivery take")
-
-	if longest > 0 && c.Cadence > longest {
-		l.report("TALLY_CADENCE", "=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every %v\" to the route",
-			c.Cadence, longest, c.HoldLimit, c.Cadence)
-	}
+	l.check(rollup.LongestCadence(c.HoldLimit) > 0, "TALLY_HOLD_LIMIT", c.HoldLimit, "more than 5s, which Firestore and redelivery take")
 
 	if !l.unread["TALLY_HOLD_LIMIT"] && c.FunctionTimeout != 0 {
 		l.problems = append(l.problems, c.CheckHoldLimit(time.Duration(c.FunctionTimeout)*time.Second))
+	}
+}
+
+// checkQueue checks that a queue has all that it needs.
+func (l *loading) checkQueue() {
+	c := &l.config
+	if c.Queue == "" {
+		return
+	}
+
+	if c.QueueURL == "" {
+		l.report("TALLY_QUEUE_URL", " is not set; want the URL of RollUpOnWrite, because TALLY_QUEUE is set")
+	}
+	if c.QueueAccount == "" && c.QueueHost == "" {
+		l.report("TALLY_QUEUE_ACCOUNT", " is not set; want the service account whose token the calls of TALLY_QUEUE carry")
 	}
 }
 

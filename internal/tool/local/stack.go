@@ -15,8 +15,8 @@
 // This package, from the bottom up:
 //
 //   - A [Process] (process.go) is one functions process. It runs [Serve], and ends with its parent.
-//   - A [Stack] (stack.go) runs the emulator, the relay of its events, the queue and the processes. It
-//     may keep the documents in a folder from one run to the next (data.go). An emulator that
+//   - A [Stack] (stack.go) runs the emulator, the relay of its events, the queue and the processes.
+//     It may keep the documents in a folder from one run to the next (data.go). An emulator that
 //     somebody else runs posts no events to the relay, so the stack makes them from what listeners
 //     see (events.go).
 //   - A [Counter] (counter.go) is incremented and listened to. It remembers what the listener sees.
