@@ -11,7 +11,6 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
-	"github.com/firestore-tally/tally/internal/tool/local"
 )
 
 // statedBy returns the configuration of the functions that the command is told: by its flag of
@@ -69,12 +68,11 @@ func askFunctions(ctx context.Context, project string, folder *appfolder.Folder)
 
 // load returns the configuration that the variables of a project's functions say.
 func load(variables map[string]string, folder *appfolder.Folder, project string) (config.Config, error) {
-	all := local.QueueVariables(project) // tally.yaml names no queue, and a deployment has one
-	maps.Copy(all, variables)
-	all["GOOGLE_CLOUD_PROJECT"] = project
-	loaded, err := config.Load(all)
+	variables = maps.Clone(variables)
+	variables["GOOGLE_CLOUD_PROJECT"] = project
+	loaded, err := config.Load(variables)
 	if err != nil {
-		return config.Config{}, fmt.Errorf("configuration: %w", folder.Explain(err, all))
+		return config.Config{}, fmt.Errorf("configuration: %w", folder.Explain(err, variables))
 	}
 	return loaded, nil
 }
