@@ -970,7 +970,7 @@ var mutations = []mutation{
 		`if false {`, "TestAuditOfScheduledRoute"},
 	{"schedule-pace", "a tick paces by the cadence", "pace.go",
 		`return pace{t.Every, 1}`,
-		`return r.livePace()`, "TestKeepsOverlap"},
+		`return r.livePace(t)`, "TestKeepsOverlap"},
 	{"schedule-pace", "a tick paces with a burst", "pace.go",
 		`return pace{t.Every, 1}`,
 		`return pace{t.Every, 2}`, "TestKeepsOverlap"},
@@ -1821,4 +1821,10 @@ var mutations = []mutation{
 `,
 		`	case l.asOf.Equal(s.own):
 `, "TestAlarmGoesFirst"},
+	{"grace", "what an alarm stands for is drift", "compare.go",
+		`l.readTime.Sub(l.asOf) < a.cadence(d.Template)+redelivery`,
+		`false`, "TestDeferredIsNoDrift"},
+	{"grace", "a counter with a slow cadence never drifts", "compare.go",
+		`l.readTime.Sub(l.asOf) < a.cadence(d.Template)+redelivery`,
+		`a.cadence(d.Template) > time.Minute`, "TestDeferredIsNoDrift"},
 }

@@ -31,27 +31,44 @@ func (s *simulation) drawSlowly() string {
 	return " : cadence " + slow.String()
 }
 
-// Create makes an alarm, as the queue does. The name of an alarm that is done stays for a while.
+// Create makes an alarm, as the queue does. The process may be frozen until long after the answer
+// has come.
 func (i *instance) Create(ctx context.Context, a rollup.Alarm) error {
+	name := fmt.Sprintf("%s makes the %s", i.name, i.nameOf(a, 0))
+	frozen := i.chanceOf(0.1*i.weather.slow, name+", frozen for", time.Second, 3*time.Minute)
+	i.mu.Lock()
+	calm := i.calm
+	i.mu.Unlock()
+	if frozen > 0 && !calm {
+		i.stand(a, name)
+		time.Sleep(frozen + jitter(name))
+		return context.Cause(i.ctx)
+	}
+
 	return i.change(ctx, route.Counter{RollUp: "alarms of " + a.RollUp}, "alarm", func(_ context.Context, name string) error {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		now := i.store.Now()
-
-		is := i.alarms[a]
-		if is != nil && (is.done.IsZero() || now.Sub(is.done) < tombstone) {
-			i.tell("%s: the alarm for %s exists", name, i.clock(a.At))
-			return nil
-		}
-
-		i.tell("%s: the alarm for %s stands", name, i.clock(a.At))
-		i.alarms[a] = &simulatedAlarm{made: now}
-		i.actors.Go(func() { i.ringAlarm(a, 1) })
-		if i.chance(i.weather.duplicate, name+" rings twice", upTo(1)) == 1 {
-			i.actors.Go(func() { i.ringAlarm(a, 2) })
-		}
+		i.stand(a, name)
 		return nil
 	})
+}
+
+// stand has an alarm stand, unless one of its name does, or was done a while ago.
+func (i *instance) stand(a rollup.Alarm, name string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.store.Now()
+
+	is := i.alarms[a]
+	if is != nil && (is.done.IsZero() || now.Sub(is.done) < tombstone) {
+		i.tell("%s: the alarm for %s exists", name, i.clock(a.At))
+		return
+	}
+
+	i.tell("%s: the alarm for %s stands", name, i.clock(a.At))
+	i.alarms[a] = &simulatedAlarm{made: now}
+	i.actors.Go(func() { i.ringAlarm(a, 1) })
+	if i.chance(i.weather.duplicate, name+" rings twice", upTo(1)) == 1 {
+		i.actors.Go(func() { i.ringAlarm(a, 2) })
+	}
 }
 
 // nameOf tells alarms apart in choices.
