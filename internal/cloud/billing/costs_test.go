@@ -96,6 +96,8 @@ type pattern struct {
 // engine is the pattern of the default cadence, 1 s.
 func (l load) engine() pattern {
 	switch l.increments {
+	case 0.00001, 0.001, 0.01, 0.1: // each lone change is rolled up
+		return pattern{rollUps: l.increments, busy: l.increments / 10, looks: l.increments}
 	case 1:
 		return pattern{rollUps: 0.913, busy: 0.175, looks: 0.913}
 	case 100:
@@ -107,6 +109,10 @@ func (l load) engine() pattern {
 // slowEngine is the pattern of a cadence of 10 s, by which most events are deferred.
 func (l load) slowEngine() pattern {
 	switch l.increments {
+	case 0.00001, 0.001, 0.01: // there is always credit
+		return l.engine()
+	case 0.1:
+		return pattern{rollUps: 0.09, busy: 0.025, looks: 0.113, alarms: 0.0122}
 	case 1:
 		return pattern{rollUps: 0.1, busy: 0.31, looks: 0.3, alarms: 0.1}
 	case 100:
@@ -257,6 +263,7 @@ func TestEngine(t *testing.T) {
 	}{
 		{loads("us-central1")[0], time.Second, loads("us-central1")[0].engine()},
 		{loads("us-central1")[1], time.Second, loads("us-central1")[1].engine()},
+		{load{increments: 0.1}, 10 * time.Second, load{increments: 0.1}.slowEngine()},
 		{loads("us-central1")[0], 10 * time.Second, loads("us-central1")[0].slowEngine()},
 		{loads("us-central1")[1], 10 * time.Second, loads("us-central1")[1].slowEngine()},
 	} {
@@ -479,6 +486,44 @@ func crowded(location string) string {
 	return b.String()
 }
 
+// visits is how many counters a second the schedule's function can visit: some 150 that say "every
+// 1s" (docs/performance.md).
+const visits = 150
+
+// choosing returns the table of what many posts cost, by the cadence of their route. The increments
+// a second are those of all posts together, which have up to 1,000 documents each. What instances
+// cost is not in it.
+func choosing() string {
+	var b strings.Builder
+	b.WriteString("| posts | changes a second, of all | live | `cadence 10s` | `every 10s` |\n| --- | --- | --- | --- | --- |\n")
+	for _, posts := range []float64{1, 100, 10_000} {
+		for _, all := range []float64{0.1, 10, 100} {
+			one := load{increments: all / posts}
+			quick, slow := one.engine(), one.slowEngine()
+			live := one.operations(2*quick.rollUps, quick.rollUps, 0) + one.events()
+			cadence := one.operations(slow.looks+slow.rollUps, slow.rollUps, 0) + one.events() + day*slow.alarms*(2*billing.Task+billing.Request)
+			every := one.operations(2.0/10, (1-math.Exp(-10*one.increments))/10, 0)
+			scheduled := dollars(posts * every)
+			if posts/10 > visits {
+				scheduled = "does not keep up"
+			}
+			fmt.Fprintf(&b, "| %s | %v | %s | %s | %s |\n", whole(posts), all, dollars(posts*live), dollars(posts*cadence), scheduled)
+		}
+	}
+	return b.String()
+}
+
+// The table of docs/config.md is what the prices and the patterns give.
+func TestChoosing(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table := choosing(); !strings.Contains(string(page), "\n\n"+table+"\n") {
+		t.Errorf("docs/config.md does not hold this table:\n%s", table)
+	}
+}
+
 // dollars writes an amount with two digits that count, or as whole dollars.
 func dollars(d float64) string {
 	switch {
@@ -489,9 +534,14 @@ func dollars(d float64) string {
 	case d < 100:
 		return fmt.Sprintf("$%.2f", d)
 	}
-	whole := fmt.Sprintf("%.0f", d)
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
+	return "$" + whole(d)
+}
+
+// whole writes a number without its fraction.
+func whole(n float64) string {
+	text := fmt.Sprintf("%.0f", n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
 	}
-	return "$" + whole
+	return text
 }
