@@ -58,31 +58,30 @@ type known struct {
 
 // defers reports whether the counter's cadence is longer than events can be held, so that alarms
 // stand for events that come early in it.
-func (c *Coalescer) defers(s *counterState) bool {
+func (c *Coalescer) defers(s *counterState, l *look) bool {
 	if c.options.Alarms == nil || time.Now().Before(s.alarmless) {
 		return false
 	}
-	return c.cadence(s.counter.Template) > LongestCadence(c.options.Hold)
+	return c.cadence(l) > LongestCadence(c.options.Hold)
 }
 
 // pace returns the pace of what this instance rolls up for events. Where no alarm stands for them,
 // the cadence is one through which they can be held.
-func (c *Coalescer) pace(s *counterState) pace {
-	p := c.livePace(s.counter.Template)
-	if !c.defers(s) {
-		p.cadence = c.step(s.counter.Template)
+func (c *Coalescer) pace(s *counterState, l *look) pace {
+	if c.defers(s, l) {
+		return c.livePace(l)
 	}
-	return p
+	return pace{c.step(l.counter.Template), max(c.options.Burst, 1)}
 }
 
 // deferTo returns when the alarm rings to which whatever waits for the look is deferred. It returns
 // zero if the counter's turn comes while an event can be held.
 func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
-	if !c.defers(s) || !s.waits() {
+	if !c.defers(s, l) || !s.waits() {
 		return time.Time{}
 	}
 
-	due := c.pace(s).due(l)
+	due := c.pace(s, l).due(l)
 	canBeHeld := 3*LongestCadence(c.options.Hold) - s.waited(l)
 	if due <= 0 || due <= canBeHeld {
 		return time.Time{}
@@ -155,8 +154,8 @@ func (c *Coalescer) createAlarm(ctx context.Context, a Alarm) error {
 }
 
 // knowsAlarm reports whether an alarm is known that stands for an event which comes now, and tells
-// of the time told. The time now is the latest that anything tells: this instance's clock, and the
-// event itself. The mutex is held.
+// of the time told. That is no longer so once anything says that the alarm may have rung: this
+// instance's clocks, a newer look at any counter, or the event itself. The mutex is held.
 func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
 	if s.known.at.IsZero() {
 		return false
@@ -167,8 +166,8 @@ func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
 	if !local.Before(s.known.until) || !wall.Before(until) {
 		return false
 	}
-	now := later(c.now(), told)
-	return now.Before(s.known.at.Add(-leastAhead))
+	latest := later(c.newest, told)
+	return latest.Before(s.known.at.Add(-leastAhead))
 }
 
 // now returns what time it is at the server, or somewhat later. Before the first look it is not

@@ -15,6 +15,11 @@ type Options struct {
 	// a second. It must be positive. A route that says "cadence" has its own.
 	Cadence time.Duration
 
+	// ReadsPerSecond is what the sums of one counter may be billed on average, in reads. The cadence
+	// of a counter whose sums bill more is as much longer. Zero: no bound. A Coalescer keeps it only
+	// with Alarms.
+	ReadsPerSecond int64
+
 	// Burst is how many roll-ups may follow each other at once after a quiet time. So in any time w
 	// there are at most Burst + w/Cadence roll-ups. 0 means 1.
 	Burst int

@@ -95,7 +95,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 		return err
 	}
 
-	p := c.pace(s)
+	p := c.pace(s, &l)
 	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 		s.wake = s.wake.Add(c.turnTakes(s))
 		s.ownUntil = l.received.Add(turnsKept * step)
 	}
-	if c.defers(s) { // nobody may be held until then, so the next event has this instance look at once
+	if c.defers(s, l) { // nobody may be held until then, so the next event has this instance look at once
 		s.wake = l.received
 	}
 }
@@ -187,6 +187,9 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	}
 
 	wait := c.turn(s, l)
+	if !s.waits() && c.defers(s, l) { // the next event has this instance look at once; see wrote
+		wait = 0
+	}
 	s.wake = l.received.Add(wait)
 	if wait > 0 || !s.waits() {
 		s.failures = 0

@@ -13,14 +13,14 @@ import (
 // one of many instances writes again and again, and the others find its roll-up done.
 // If the counter has alarms, the instance that the alarm reaches goes first.
 func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
-	due := c.pace(s).due(l)
+	due := c.pace(s, l).due(l)
 	turns := c.turns(l)
 	switch {
 	case len(turns) == 0:
 		return due
 	case len(turns) > 1 || l.rerouted():
 		return c.turnAmong(s, l, turns, due)
-	case l.asOf.Equal(s.own) && !c.defers(s):
+	case l.asOf.Equal(s.own) && !c.defers(s, l):
 		return due
 	case due > 0:
 		return due + c.backOff(s)
@@ -78,7 +78,7 @@ func (r *roller) turns(l *look) []document.Turn {
 	tally := l.rollUp.Tally
 	turns := slices.DeleteFunc(slices.Clone(tally.Turns), func(t document.Turn) bool {
 		age := l.asOf.Sub(t.AsOf)
-		return age < 0 || age > turnsKept*r.cadence(l.counter.Template)
+		return age < 0 || age > turnsKept*r.cadence(l)
 	})
 	if len(turns) > maxTurns {
 		turns = nil

@@ -64,6 +64,27 @@ func (t *Template) Counter(path string) (Counter, bool) {
 	return Counter{Template: t, RollUp: path}, ok && same == path // if a capture comes twice, both ids must be the same
 }
 
+// Reads returns how many reads the sum of a counter with so many documents is billed, or somewhat
+// more. An aggregation bills one for each 1,000 documents, a query of the best document one, and the
+// option documents one for each document.
+func (t *Template) Reads(documents int64) float64 {
+	var queries, each float64 // each: at most, for one document
+	for _, one := range t.Routes {
+		var aggregations float64
+		for _, q := range one.queries {
+			if q.Best == "" {
+				aggregations++
+			}
+		}
+		if one.Documents {
+			aggregations = 1000
+		}
+		queries += float64(len(one.queries))
+		each = max(each, aggregations/1000)
+	}
+	return queries + each*float64(max(documents, 0))
+}
+
 // seal computes the names of the totals and the hash, which follow from the routes.
 func (t *Template) seal() {
 	var sources []string

@@ -72,8 +72,10 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 // options returns the options of the work for which the events of a database wait.
 func (s *service) options(id string, logger *slog.Logger, logged *rollup.Logged) rollup.Options {
 	o := rollup.Options{
-		Cadence: s.config.Cadence,
-		Burst:   s.config.Burst,
+		Cadence:        s.config.Cadence,
+		ReadsPerSecond: s.config.Billed(),
+		Burst:          s.config.Burst,
+
 		Timeout: s.config.HoldLimit / 2, // an event outlives one call that never answers
 		Hold:    s.config.HoldLimit,
 		Logger:  logger,

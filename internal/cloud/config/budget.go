@@ -80,10 +80,19 @@ func (c Config) callTime() (work, reserve time.Duration) {
 func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
 	work, _ := c.callTime()
 	return rollup.AuditOptions{
-		Options:     rollup.Options{Cadence: c.Cadence, Burst: c.Burst, Timeout: longestCall, Logger: logger},
+		Options:     rollup.Options{Cadence: c.Cadence, Burst: c.Burst, ReadsPerSecond: c.Billed(), Timeout: longestCall, Logger: logger},
 		Concurrency: AuditConcurrency,
 		Grace:       rollup.FittingGrace(c.Grace(), work),
 	}
+}
+
+// Billed returns ReadsPerSecond, or 0 if there is no queue. Without one, the events of a counter
+// whose sums bill much could not be held until it is due.
+func (c Config) Billed() int64 {
+	if c.Queue == "" {
+		return 0
+	}
+	return c.ReadsPerSecond
 }
 
 // CheckAlarms returns an error for each cadence that needs alarms, if there is no queue that makes

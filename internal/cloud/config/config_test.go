@@ -70,6 +70,7 @@ func TestConfigProblems(t *testing.T) {
 		{map[string]string{"TALLY_QUEUE": "projects/p/locations/l/queues/tally"}, []string{"TALLY_QUEUE_URL is not set; want the URL of RollUpOnWrite", "TALLY_QUEUE_ACCOUNT is not set; want the service account"}},
 		{map[string]string{"TALLY_QUEUE": "projects/p/locations/l/queues/tally", "CLOUD_TASKS_EMULATOR_HOST": "127.0.0.1:9499"}, []string{"TALLY_QUEUE_URL is not set"}},
 		{map[string]string{"TALLY_BURST": "0", "TALLY_SCHEDULE_PERIOD": "-1m"}, []string{"TALLY_BURST=0: want at least 1", "TALLY_SCHEDULE_PERIOD=-1m0s: want more than 0"}},
+		{map[string]string{"TALLY_READS_PER_SECOND": "-1"}, []string{"TALLY_READS_PER_SECOND=-1: want at least 0"}},
 		{map[string]string{"TALLY_CADENCE": "0s", "TALLY_SCHEDULE_PERIOD": "0s", "TALLY_KEEP_READS_PER_TICK": "0"},
 			[]string{"TALLY_CADENCE=0s: want more than 0", "TALLY_SCHEDULE_PERIOD=0s: want more than 0", "TALLY_KEEP_READS_PER_TICK=0: want more than 0"}},
 		{map[string]string{"TALLY_BURST": "many", "TALLY_SCHEDULE_PERIOD": "10"}, []string{`TALLY_BURST="many"`, `TALLY_SCHEDULE_PERIOD="10"`}},
@@ -115,8 +116,12 @@ TALLY_ROUTES: route "a/{a}/s/{s} -> r/{a} : n : cadence 10s": cadence 10s: witho
 
 	environment["TALLY_QUEUE"], environment["TALLY_QUEUE_URL"] = "projects/p/locations/l/queues/tally", "https://tally.example"
 	environment["TALLY_QUEUE_ACCOUNT"] = "tally@p.iam.gserviceaccount.com"
+	if c.Billed() != 0 {
+		t.Errorf("without a queue sums may bill %d reads a second", c.Billed())
+	}
+
 	c, err = Load(environment)
-	if err != nil || c.CheckAlarms() != nil {
+	if err != nil || c.CheckAlarms() != nil || c.Billed() != 50 {
 		t.Errorf("with a queue: %v, %v", err, c.CheckAlarms())
 	}
 }
