@@ -645,10 +645,10 @@ var mutations = []mutation{
 		`return c.backOff(s) - l.readTime.Sub(l.asOf)`,
 		`return due`, "TestPace"},
 	{"credit", "the writer does not go first, in a crowd", "turn.go",
-		`case l.asOf.Equal(s.own) && !c.defers(s, l):`,
+		`case l.asOf.Equal(s.own) && !c.rings(s, l):`,
 		`case false:`, "TestCrowd"},
 	{"credit", "the writer does not go first", "turn.go",
-		`case l.asOf.Equal(s.own) && !c.defers(s, l):`,
+		`case l.asOf.Equal(s.own) && !c.rings(s, l):`,
 		`case false:`, "TestCredit"},
 	{"credit", "one's own roll-up is forgotten with the counter", "prober.go",
 		`time.AfterFunc(time.Until(s.rememberedUntil()), func() {`,
@@ -740,8 +740,8 @@ var mutations = []mutation{
 		`return age < 0 || age > turnsKept*r.cadence(l)`,
 		`return age > turnsKept*r.cadence(l)`, "TestTurns"},
 	{"turns", "a revision's last writer is forgotten after a cadence", "prober.go",
-		`l.received.Add(turnsKept * step)`,
-		`l.received.Add(step)`, "TestWriterOfARevisionGoesFirst"},
+		`l.received.Add(turnsKept * own)`,
+		`l.received.Add(own)`, "TestWriterOfARevisionGoesFirst"},
 	{"turns", "turns are not written", "publish.go",
 		`Turns:      r.nextTurns(l),`,
 		`Turns:      nil,`, "TestRevisionsTakeTurns"},
@@ -973,7 +973,7 @@ var mutations = []mutation{
 		`return r.livePace(l)`, "TestKeepsOverlap"},
 	{"schedule-pace", "a tick paces with a burst", "pace.go",
 		`return pace{every, 1}`,
-		`return pace{t.Every, 2}`, "TestKeepsOverlap"},
+		`return pace{every, 2}`, "TestKeepsOverlap"},
 	{"grace", "an audit waits for events of scheduled routes", "audit.go",
 		`a.o.Grace > 0 && !f.Template.Scheduled()`,
 		`a.o.Grace > 0`, "TestAuditOfScheduledRoute"},
@@ -1811,7 +1811,7 @@ var mutations = []mutation{
 		`	if true {
 		return`, "TestNoQueue"},
 	{"alarm-first", "the last writer goes at the time of the alarm", "turn.go",
-		`	case l.asOf.Equal(s.own) && !c.defers(s, l):
+		`	case l.asOf.Equal(s.own) && !c.rings(s, l):
 `,
 		`	case l.asOf.Equal(s.own):
 `, "TestAlarmGoesFirst"},
@@ -1844,4 +1844,9 @@ var mutations = []mutation{
 	{"alarm-looks", "an event is held until the next roll-up of a counter with alarms", "prober.go",
 		`	if c.defers(s, l) { // nobody`,
 		`	if false { // nobody`, "TestLargeCounters"},
+	{"alarm-first", "the last writer does not go first although no alarm rings", "alarm.go",
+		`	return c.defers(s, l) && c.cadence(l) > c.canBeHeld()
+`,
+		`	return c.defers(s, l)
+`, "TestLargeCounters"},
 }
