@@ -109,13 +109,13 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 	}
 	documents := numShards + int64(len(found))
 	cost := billing.Counts{Reads: documents + int64(len(found)), Deletes: documents} // it reads the counter document twice
-	result := deleted{Counters: listedOf(s.config.Routes, found), Cost: cost, DryRun: dryRun}
+	result := deleted{Counters: listedOf(s.config, found), Cost: cost, DryRun: dryRun}
 	result.Dollars = result.Cost.Cost()
 
 	deletes := len(found) > 0 && !dryRun
 	if !s.json || deletes && !s.yes { // the user sees what the question is about
 		fmt.Fprintf(s.text(), "%s\n%s with %s; to delete them bills %s, without the roll-ups that follow\n",
-			table(string(tableOf(found, result.Counters))), plural(len(found), "counter"), plural(numShards, "shard"), price(result.Cost))
+			table(string(tableOf(s.config, found, result.Counters))), plural(len(found), "counter"), plural(numShards, "shard"), price(result.Cost))
 	}
 	if deletes {
 		err := s.confirm(ctx, "Delete %s of project %s, for ever?", plural(len(found), "counter"), s.project)

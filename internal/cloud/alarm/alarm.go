@@ -63,12 +63,12 @@ var (
 func Encode(database string, a rollup.Alarm) ([]byte, error) {
 	f := fields{Database: database, RollUp: a.RollUp, Routes: a.Routes, At: a.At.UTC().Format(micro), Last: a.Last}
 	if !a.At.Equal(a.At.Truncate(time.Microsecond)) {
-		return nil, fmt.Errorf("alarm of %s: its time, %v, is finer than a microsecond", a.RollUp, a.At)
+		return nil, fmt.Errorf("its time, %v, is finer than a microsecond", a.At)
 	}
 
 	err := f.check()
 	if err != nil {
-		return nil, fmt.Errorf("alarm of %s: %w", a.RollUp, err)
+		return nil, err
 	}
 	return json.Marshal(body{f})
 }

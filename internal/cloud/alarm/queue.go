@@ -102,19 +102,11 @@ type alarms struct {
 
 // Create implements rollup.Alarms, by one call of Cloud Tasks.
 func (s *alarms) Create(ctx context.Context, a rollup.Alarm) error {
-	err := s.queue.create(ctx, s.database, a)
-	if err != nil {
-		return fmt.Errorf("could not make the alarm of %s for %s: %w", a.RollUp, a.At.UTC().Format(micro), err)
-	}
-	return nil
-}
-
-func (q *Queue) create(ctx context.Context, database string, a rollup.Alarm) error {
 	ahead := time.Until(a.At)
 	if ahead > Reach {
 		return fmt.Errorf("it is %v ahead, and Cloud Tasks reaches %v", ahead.Round(time.Second), Reach)
 	}
-	task, err := q.task(database, a)
+	task, err := s.queue.task(s.database, a)
 	if err != nil {
 		return err
 	}
@@ -123,13 +115,13 @@ func (q *Queue) create(ctx context.Context, database string, a rollup.Alarm) err
 		return err
 	}
 
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer of Cloud Tasks within %v", callTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer within %v", callTimeout))
 	defer cancel()
-	err = q.post(ctx, request)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
+	err = s.queue.post(ctx, request)
+	if err == nil {
+		return nil
 	}
-	return err
+	return fmt.Errorf("Cloud Tasks: %w", cmp.Or(context.Cause(ctx), err))
 }
 
 // post sends a request that makes a task. It returns nil if the task was made, or has been before.
@@ -165,7 +157,7 @@ func (q *Queue) authorize(ctx context.Context, header http.Header) error {
 
 	token, err := q.credentials.Token(ctx)
 	if err != nil {
-		return fmt.Errorf("could not get a token for Cloud Tasks: %w", err)
+		return fmt.Errorf("could not get a token: %w", err)
 	}
 	header.Set("Authorization", "Bearer "+token.Value)
 

@@ -183,9 +183,6 @@ func TestAnswers(t *testing.T) {
 		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 			t.Errorf("%d %s: %v, want an error with %q", test.status, test.body, err, test.want)
 		}
-		if err != nil && !strings.HasPrefix(err.Error(), "could not make the alarm of rollups/likes for 2000-01-01T12:00:00.000250Z: ") {
-			t.Errorf("%d: %v", test.status, err)
-		}
 	}
 }
 
@@ -220,7 +217,7 @@ func TestTimeout(t *testing.T) {
 
 		began := time.Now()
 		err := q.Of(app).Create(t.Context(), likes())
-		if took := time.Since(began); took != callTimeout || err == nil || !strings.Contains(err.Error(), "no answer of Cloud Tasks within 2.5s") {
+		if took := time.Since(began); took != callTimeout || err == nil || !strings.Contains(err.Error(), "no answer within 2.5s") {
 			t.Errorf("after %v: %v", took, err)
 		}
 
