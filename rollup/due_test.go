@@ -13,6 +13,8 @@ func TestDue(t *testing.T) {
 	options := Options{Cadence: time.Second, Burst: 5, Hold: 8 * time.Second}
 	slow := options
 	slow.Cadence = time.Minute
+	billed := options
+	billed.ReadsPerSecond = 50
 
 	for _, test := range []struct {
 		name    string
@@ -29,6 +31,8 @@ func TestDue(t *testing.T) {
 		{"a slow default", slow, "", document.Tally{AsOf: asOf, PacedUntil: asOf.Add(5 * time.Minute)}, time.Minute},
 		{"a quick route", slow, " : cadence 1s", document.Tally{AsOf: asOf, PacedUntil: asOf.Add(5 * time.Second)}, -1},
 		{"scheduled", slow, " : every 1h", document.Tally{AsOf: asOf, PacedUntil: asOf.Add(time.Hour)}, -1},
+		{"a large total", billed, "", document.Tally{AsOf: asOf, PacedUntil: asOf.Add(20 * time.Second), NumShards: 1_000_000}, 20 * time.Second},
+		{"a small one", billed, "", document.Tally{AsOf: asOf, PacedUntil: asOf.Add(time.Second), NumShards: 40_000}, -1},
 		{"no roll-up", slow, "", document.Tally{}, -1},
 	} {
 		routes, err := route.Parse(route.Default + test.route)

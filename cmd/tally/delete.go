@@ -115,7 +115,7 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 	deletes := len(found) > 0 && !dryRun
 	if !s.json || deletes && !s.yes { // the user sees what the question is about
 		fmt.Fprintf(s.text(), "%s\n%s with %s; to delete them bills %s, without the roll-ups that follow\n",
-			table(string(tableOf(s.config, found, result.Counters))), plural(len(found), "counter"), plural(numShards, "shard"), price(result.Cost))
+			table(string(tableOf(found, result.Counters))), plural(len(found), "counter"), plural(numShards, "shard"), price(result.Cost))
 	}
 	if deletes {
 		err := s.confirm(ctx, "Delete %s of project %s, for ever?", plural(len(found), "counter"), s.project)

@@ -71,7 +71,7 @@ type rollUp struct {
 
 // pacing returns the options by which the functions pace roll-ups.
 func pacing(c config.Config) rollup.Options {
-	return rollup.Options{Cadence: c.Cadence, Burst: c.Burst, Hold: c.HoldLimit}
+	return rollup.Options{Cadence: c.Cadence, ReadsPerSecond: c.Billed(), Burst: c.Burst, Hold: c.HoldLimit}
 }
 
 // rollUpOf returns the roll-up document of a counter of the template in JSON, with the totals that
@@ -156,7 +156,7 @@ func list(ctx context.Context, s *session, after string, limit int) error {
 	if more {
 		last = counters[len(counters)-1].Counter
 	}
-	err = s.print(map[string]any{"counters": counters, "after": last}, "%s", tableOf(s.config, found, counters))
+	err = s.print(map[string]any{"counters": counters, "after": last}, "%s", tableOf(found, counters))
 	if more && !s.json {
 		fmt.Fprintf(s.logs, "more: --after %s\n", shown(last))
 	}
@@ -200,14 +200,21 @@ func listedOf(c config.Config, found []rollup.FoundCounter) []listed {
 
 // tableOf returns the table of roll-ups, with their counters as listed. Each template has a
 // heading.
-func tableOf(c config.Config, found []rollup.FoundCounter, counters []listed) cells {
+func tableOf(found []rollup.FoundCounter, counters []listed) cells {
 	if len(found) == 0 {
 		return "no counters"
 	}
+
+	deferred := make(map[*route.Template]bool) // some counters of the template have events deferred
+	for i, f := range found {
+		r := counters[i].RollUp
+		deferred[f.Template] = deferred[f.Template] || r != nil && !r.Due.IsZero()
+	}
+
 	var lines []string
 	for i, f := range found {
 		heading, line := headingOf(f.Template), lineOf(counters[i].Counter, f)
-		if pacing(c).Defers(f.Template) {
+		if deferred[f.Template] {
 			heading, line = heading+"\tDUE", line+"\t"+counters[i].due()
 		}
 		if i == 0 || f.Template != found[i-1].Template {
