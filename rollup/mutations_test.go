@@ -814,9 +814,9 @@ var mutations = []mutation{
 `,
 		``, "route/TestRefusedRoutes"},
 
-	{"pace", "a burst of 0 allows nothing at once", "pace.go",
-		`max(r.options.Burst, 1)`,
-		`r.options.Burst`, "TestPacedUntil"},
+	{"pace", "a burst of 0 allows nothing at once", "alarm.go",
+		`max(c.options.Burst, 1)`,
+		`c.options.Burst`, "TestPacedUntil"},
 	{"schedule-pace", "a tick paces by the slower of two", "pace.go",
 		`return pace{every, 1}`,
 		`return pace{max(every, r.options.Cadence), 1}`, "TestTickPacesByItsRoute"},
