@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -57,6 +58,74 @@ func TestReading(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// plain are the folders and pages that TestWords reads.
+var plain = []string{
+	"docs/clients.md", "docs/config.md", "docs/design/README.md", "docs/design/glossary.md",
+	"docs/design/production.md", "docs/design/proof.md", "docs/design/rollup.md",
+	"docs/design/schedule.md", "docs/from-code.md", "docs/limits.md", "docs/migrate.md",
+	"docs/performance.md", "docs/playbooks", "docs/recipes.md",
+	"e2e",
+	"internal/cloud", "internal/document",
+	"internal/test/emulatortest", "internal/test/memstore", "internal/test/needs", "internal/test/storetest",
+	"internal/tool/migration", "internal/value",
+	"rollup/route",
+	"shards",
+}
+
+// stilted are words that are not plain American English, as regular expressions, and words to write
+// instead. A space stands for any space, also between two lines of a comment.
+var stilted = []struct{ words, instead string }{
+	{"spelt", "spelled, written"},
+	{"nobody", "no one; or name who it is"},
+	{"anew", "again, from the start"},
+	{"beside", "next to, in addition to"},
+	{"whoever", "anyone who; or name who it is"},
+	{"(tells?|told|telling) of", "describes, is about"},
+	{"but for", "except for, except in"},
+	{"for ever", "forever"},
+	{"(is|are|was|were) no (failure|finite|drift)", "is not a, does not count as"},
+	{"(it|that|which|value|field) (is|are|was|were) no (number|error|text|string|total)s?", "is not a"},
+	{"of no known", "of an unknown"},
+	{"one must know", "you need to know"},
+	{"amiss|lest|thereof|whence|wherein", "plain words"},
+}
+
+// TestWords reads Go and Markdown for words that are not plain American English.
+func TestWords(t *testing.T) {
+	patterns := make([]*regexp.Regexp, len(stilted))
+	for i, s := range stilted {
+		patterns[i] = regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(s.words, " ", `[\s/]+`) + `)\b`)
+	}
+
+	for _, root := range plain {
+		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "testdata"):
+				return fs.SkipDir
+			case filepath.Ext(name) != ".go" && filepath.Ext(name) != ".md":
+				return nil
+			}
+
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			for i, pattern := range patterns {
+				for _, at := range pattern.FindAllIndex(text, -1) {
+					line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
+					t.Errorf("%s:%d: instead of %q write: %s", name, line, text[at[0]:at[1]], stilted[i].instead)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

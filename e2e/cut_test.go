@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A wire passes on TCP connections to the emulator, until it goes dead under those that are open:
-// what is sent over them is dropped by the system and never acknowledged, as when a network forgets
-// a connection.
+// A wire passes on TCP connections to the emulator, until it goes dead under the open ones: what is
+// sent over them is dropped by the system and never acknowledged, as when a network forgets a
+// connection.
 type wire struct {
 	addr string
 

@@ -158,7 +158,7 @@ func TestFrozenWriting(t *testing.T) {
 func (w *world) wantFailed() {
 	w.t.Helper()
 	if s := w.relay.Stats(); s.Redelivered <= s.LostAcks {
-		w.t.Errorf("no delivery failed but for lost acknowledgements: %+v", s)
+		w.t.Errorf("no delivery failed except for lost acknowledgements: %+v", s)
 	}
 }
 

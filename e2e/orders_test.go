@@ -65,7 +65,7 @@ func TestOrders(t *testing.T) {
 		}
 		path := fmt.Sprint("shops/", shop)
 		if _, tally := w.fields(path); tally.AsOf.IsZero() && want["orders"] == int64(0) {
-			continue // nobody has ordered there
+			continue // no order was placed there
 		}
 		w.want(path, want)
 	}

@@ -197,7 +197,7 @@ func (w *world) fields(path string) (map[string]any, document.Tally) {
 	return fields, tally
 }
 
-// want checks a document's fields but for tally.
+// want checks a document's fields except tally.
 func (w *world) want(path string, want map[string]any) {
 	w.t.Helper()
 	got, _ := w.fields(path)
@@ -206,8 +206,8 @@ func (w *world) want(path string, want map[string]any) {
 	}
 }
 
-// A post is one of an app's. Its changes follow each other, so that it is known what they do, but
-// for the edits of one that is kept.
+// A post is one of an app's posts. Its changes follow each other, so that their effects are known,
+// except for the edits of a post that is kept.
 type post struct {
 	*firestore.DocumentRef
 	kept  bool // never deleted
@@ -295,8 +295,8 @@ func (w *world) change(p *post, random *rand.Rand) (counted bool, err error) {
 	return counted, err
 }
 
-// checkPosts checks the posts, of those whose totals no event has made right yet only that they are
-// there, unless an audit has been. It returns how many those are.
+// checkPosts checks the posts; if no event has made a post's totals right yet, it checks only that
+// they are there, unless an audit has been. It returns how many those are.
 func (w *world) checkPosts(posts []*post, audited bool) (unfilled int) {
 	w.t.Helper()
 	for _, p := range posts {
@@ -570,7 +570,7 @@ func TestRatings(t *testing.T) {
 		totals := fmt.Sprint("shop_totals/", shop)
 		fields, _ := w.fields(totals)
 		if len(fields) == 0 && ratings == 0 {
-			return // nobody has rated it yet
+			return // it has no rating yet
 		}
 		w.want(totals, map[string]any{"ratings": ratings, "stars": stars})
 		if got, _ := fields["ratings"].(int64); got > 0 {
@@ -706,7 +706,7 @@ func TestSourcesChange(t *testing.T) {
 	}
 	load(func(kill func()) {
 		times(kills)(kill)
-		for _, p := range w.processes { // until each has rolled something up beside the other
+		for _, p := range w.processes { // until each has rolled something up while the other runs
 			for len(p.proxy.rollUps()) < rolledUp[p]+5 {
 				w.pass(cadence)
 			}
@@ -730,7 +730,7 @@ func TestSourcesChange(t *testing.T) {
 	triggered.Store(new("shares"))
 	load(times(kills))
 	if fields, _ := w.fields("posts/" + quiet); fields["shares"] != nil {
-		t.Errorf("nothing has told of the shares of a quiet post, and it says %v", fields)
+		t.Errorf("no event came for the shares of a quiet post, and it says %v", fields)
 	}
 	report := w.schedule(newRoutes)
 	t.Logf("the audit says %+v", report)

@@ -64,7 +64,7 @@ func (p *process) startOnce(ctx context.Context) error {
 	p.cmd.Env = append(p.env, asFunctions+"=1") // and nothing of this process's own
 	p.cmd.Stdout, p.cmd.Stderr = io.MultiWriter(output, &p.logs), &p.logs
 	told := output.Port()
-	if p.binary != "" { // it tells nothing, but nobody else can listen where it is told to
+	if p.binary != "" { // it does not report its address, but no one else can listen where it is told to
 		port, release, err := freeport.Hold(0)
 		if err != nil {
 			return err

@@ -52,7 +52,7 @@ func TestUploadLeavesOutTheRest(t *testing.T) {
 		}
 	}
 	if d := cmp.Diff(files, uploaded(t, dir)); d != "" {
-		t.Errorf("uploaded (-without +with what lies beside):\n%s", d)
+		t.Errorf("uploaded (-without +with other files):\n%s", d)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build wo
 	check("RollUpOnSchedule")
 }
 
-// uploaded returns the names of the files that gcloud uploads from a folder, sorted. What
-// "gcloud meta list-files-for-upload" lists is not what it uploads.
+// uploaded returns the names of the files that gcloud uploads from a folder, sorted. "gcloud meta
+// list-files-for-upload" lists other files than gcloud uploads.
 func uploaded(t *testing.T, dir string) []string {
 	t.Helper()
 	gcloud, err := exec.LookPath("gcloud")

@@ -167,7 +167,7 @@ func (w *world) triggerAll(routes string) {
 	}
 }
 
-// trigger has events come of the documents that a pattern matches, in place of those that the
+// trigger has events come of the documents that a pattern matches, in place of the events that the
 // trigger of that name had before.
 func (w *world) trigger(name, pattern string) {
 	w.t.Helper()
@@ -307,8 +307,8 @@ func (w *world) incremented() []*counter {
 	return now
 }
 
-// moveOn has the load leave a counter, which it increments once more, and take up the next. What is
-// lost of a counter that is left is not made good by later events.
+// moveOn has the load leave a counter, which it increments once more, and take up the next. Later
+// events do not make up for a loss in a counter that is left.
 func (w *world) moveOn() {
 	w.t.Helper()
 	if err := w.incremented()[0].increment(w.ctx, 1); err != nil {
@@ -344,7 +344,8 @@ func (w *world) during(scenario func()) {
 	w.settle()
 }
 
-// increment increments the counter once. What Firestore refused for sure is sent again.
+// increment increments the counter once. An increment that Firestore refused for sure is sent
+// again.
 func (c *counter) increment(ctx context.Context, amount int64) error {
 	for {
 		sent := time.Now()

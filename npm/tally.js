@@ -20,13 +20,17 @@ function find() {
   }
 }
 
-const child = spawn(find(), process.argv.slice(2), { stdio: 'inherit' });
+const child = spawn(find(), process.argv.slice(2), {
+  argv0: 'tally', // which it prints in commands
+  env: { ...process.env, TALLY_LAUNCHER: 'npm' },
+  stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+});
 
-// A terminal sends these to both processes, and the program takes its time to end.
-process.on('SIGINT', () => {});
-process.on('SIGHUP', () => {});
-// This one comes from another process, which knows of this one only.
-process.on('SIGTERM', () => child.kill('SIGTERM'));
+// The program ends when this pipe does, also when this process is killed. No signal is passed on: a
+// terminal sends one to both processes, and the second one would end the program at once.
+const lifeline = child.stdio[3];
+lifeline.on('error', () => {}); // the program has ended
+for (const signal of ['SIGINT', 'SIGHUP', 'SIGTERM']) process.on(signal, () => lifeline.destroy());
 
 child.on('error', (error) => {
   console.error(`tally: ${error.message}`);

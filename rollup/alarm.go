@@ -65,6 +65,15 @@ func (c *Coalescer) defers(s *counterState, l *look) bool {
 	return c.cadence(l) > LongestCadence(c.options.Hold)
 }
 
+// canBeHeld returns for how long an event may be held until its counter is due.
+func (c *Coalescer) canBeHeld() time.Duration { return 3 * LongestCadence(c.options.Hold) }
+
+// rings reports whether most roll-ups of the counter under load follow an alarm, because it is due
+// later than events can be held.
+func (c *Coalescer) rings(s *counterState, l *look) bool {
+	return c.defers(s, l) && c.cadence(l) > c.canBeHeld()
+}
+
 // pace returns the pace of what this instance rolls up for events. Where no alarm stands for them,
 // the cadence is one through which they can be held.
 func (c *Coalescer) pace(s *counterState, l *look) pace {
@@ -82,8 +91,7 @@ func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
 	}
 
 	due := c.pace(s, l).due(l)
-	canBeHeld := 3*LongestCadence(c.options.Hold) - s.waited(l)
-	if due <= 0 || due <= canBeHeld {
+	if due <= 0 || due <= c.canBeHeld()-s.waited(l) {
 		return time.Time{}
 	}
 	if due < leastAhead { // rounded up, so that instances that look one after the other make one alarm

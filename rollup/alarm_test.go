@@ -429,7 +429,14 @@ func TestAlarmThatIsMadeAtTheSecondTry(t *testing.T) {
 // The instance that the alarm reaches goes first, and those that hold events find its roll-up.
 func TestAlarmGoesFirst(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
-		alarm := w.deferred(c, a)
+		counter := mustCounter(route.Default+" : cadence 4s", "counters/likes/shards")
+		for _, id := range []string{"first", "second"} {
+			w.increment(1)
+			if _, err := w.happens(c, id, counter); err != nil {
+				t.Fatal(err)
+			}
+		}
+		alarm := a.last()
 		other := w.alarmedInstance(a, 0)
 		w.until(alarm.At.Add(-2 * time.Second))
 		w.called(2, 1, 1)
@@ -437,12 +444,12 @@ func TestAlarmGoesFirst(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if _, err := w.happens(c, "third", slowly); err != nil {
+			if _, err := w.happens(c, "third", counter); err != nil {
 				t.Error(err)
 			}
 		}()
 		w.until(alarm.At.Add(20 * time.Millisecond))
-		if _, err := other.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil {
+		if _, err := other.Rings(w.t.Context(), alarm, counter.Template.Routes); err != nil {
 			t.Error(err)
 		}
 		<-done

@@ -18,9 +18,9 @@ type AuditOptions struct {
 	// Concurrency is how many counters are in work at once. It must be positive.
 	Concurrency int
 
-	// Grace is for how long the audit leaves a difference to an event that may be on its way; see
-	// the function Grace. Zero means that it repairs at once, and calls nothing drift. Routes that
-	// say "every" have no grace.
+	// Grace is how long the audit leaves a difference to an event that may be on its way; see the
+	// function Grace. Zero means that it repairs at once, and calls nothing drift. Routes that say
+	// "every" have no grace.
 	Grace time.Duration
 
 	// Until is when to stop. Zero: only the context ends the audit. The context should last some
@@ -120,15 +120,15 @@ const (
 )
 
 // Audit walks all counters of the routes. It begins each walk where the last audit stopped. It
-// compares each roll-up with its shards, and repairs those that differ. It leaves a roll-up that
-// agrees alone, because no event waits for it. It removes a roll-up that has been at zeros without
+// compares each roll-up with its shards, and repairs those that differ. It leaves a roll-up alone
+// if it agrees, because no event waits for it. It removes a roll-up that has been at zeros without
 // shards for an hour.
 //
-// There are walks of two kinds, because neither finds all counters. Those of the roll-ups find each
-// counter that has one. Those of the shards find the others. The walks of the roll-ups end when
-// they have used their share of the audit's reads and time, and those of the shards have the rest.
-// Each kind begins anew when all its walks have come to their ends. So a large database may need
-// more audits for the shards than for the roll-ups.
+// There are walks of two kinds, because neither finds all counters. The walks of the roll-ups find
+// each counter that has one. The walks of the shards find the others. The walks of the roll-ups end
+// when they have used their share of the audit's reads and time, and the walks of the shards have
+// the rest. Each kind begins again from the first counter when all its walks have come to their
+// ends. So a large database may need more audits for the shards than for the roll-ups.
 //
 // A difference may be a change whose event is on its way. So the audit looks again after the grace.
 // If the roll-up still does not cover the first look, the event was lost or is late, and the
@@ -143,11 +143,11 @@ const (
 // the coalescers of any number of instances. They then only do some work twice. An audit that is
 // killed leaves a cursor from which the next one finds all that it had not finished.
 //
-// A counter that is unkept is no failure. The report counts it apart, and each audit tries it
-// again.
+// An unkept counter does not count as a failure. The report counts it separately, and each audit
+// tries it again.
 //
-// After a failure of a counter the audit goes on with the others. A page of counters that cannot be
-// read ends its walk; the other walks go on, and the next audit tries that page again. The error
+// After a failure of a counter the audit goes on with the others. If a page of counters cannot be
+// read, its walk ends; the other walks go on, and the next audit tries that page again. The error
 // joins the failures of pages and of the cursor, the reason why ctx ended, and how many counters
 // failed. The report is valid even with an error.
 func Audit(ctx context.Context, store AuditStore, routes route.Routes, o AuditOptions) (Report, error) {
@@ -419,7 +419,7 @@ func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 	})
 }
 
-// progress tells how far the audit has come. The mutex is held.
+// progress reports how far the audit has come. The mutex is held.
 func (a *audit) progress() {
 	if a.o.Progress != nil {
 		a.report.Waiting = len(a.waiting)

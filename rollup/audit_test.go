@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// auditOptions are those of an audit that repairs at once.
+// auditOptions are the options of an audit that repairs at once.
 func (w *world) auditOptions() rollup.AuditOptions {
 	return rollup.AuditOptions{Options: w.options(0), Concurrency: 4}
 }
@@ -300,7 +300,7 @@ func TestAuditOfLargeTotals(t *testing.T) {
 			})
 		})
 	}
-	inWorld(t, func(w *world, _ *rollup.Coalescer) { // a rounding step of a large double is no difference
+	inWorld(t, func(w *world, _ *rollup.Coalescer) { // a rounding step of a large double does not count as a difference
 		w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": 1e9 + 0.5})
 		w.store.Put(likes.RollUp, rolledUp(math.Nextafter(1e9+0.5, 2e9), 1, time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)))
 		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, Unchanged: 1})
@@ -328,8 +328,8 @@ func TestAuditEndsWhileItWaits(t *testing.T) {
 	})
 }
 
-// Nothing is expected of events of a route that says "every": its differences have no grace. They
-// are repaired at the pace of D.
+// A route that says "every" expects no events, so its differences have no grace. They are repaired
+// at the pace of D.
 func TestAuditOfScheduledRoute(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)

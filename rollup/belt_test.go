@@ -45,7 +45,7 @@ func (g *groupStore) View(ctx context.Context, c route.Counter) (rollup.Snapshot
 	return groupSnapshot{g.last, now}, nil
 }
 
-// A groupSnapshot is a snapshot but for the roll-up, which is of another, later one.
+// A groupSnapshot is a snapshot whose roll-up is from another, later snapshot.
 type groupSnapshot struct {
 	rollup.Snapshot
 	now rollup.Snapshot
@@ -68,8 +68,8 @@ func (g *groupStore) setRight(right bool) {
 	g.right = right
 }
 
-// No generation is covered by a snapshot from before a change whose event it holds, be that the
-// anchor's or one that was absorbed. Nothing is written from it, and the log says so.
+// No generation is covered by a snapshot from before a change whose event it holds, whether the
+// event is the anchor or was absorbed. Nothing is written from it, and the log says so.
 func TestSnapshotFromBeforeTheChange(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -103,7 +103,7 @@ func TestAuditCountsMalformedShards(t *testing.T) {
 	})
 }
 
-// An audit that may not read all leaves the rest to the next, and tells where that begins.
+// An audit that may not read all leaves the rest to the next, and reports where the next begins.
 func TestAuditReadsNoMore(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		const n = 250
@@ -184,7 +184,7 @@ func TestAuditWithFewReads(t *testing.T) {
 // slowly makes every look take some time.
 func (w *world) slowly() { w.duringView = func(int32) { time.Sleep(100 * time.Millisecond) } }
 
-// An audit stops in time, so often as need be.
+// An audit stops in time, however often that is needed.
 func TestAuditStopsInTime(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		const n, time1 = 250, 3 * time.Second
@@ -262,7 +262,7 @@ func TestAuditsOverlap(t *testing.T) {
 	})
 }
 
-// On other routes an audit begins anew.
+// On other routes an audit starts over.
 func TestAuditOfOtherRoutes(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.various(50)
@@ -338,7 +338,7 @@ func (c *cutter) SaveCursor(ctx context.Context, of rollup.Work, cursor rollup.C
 	return c.Store.SaveCursor(ctx, of, cursor)
 }
 
-// An audit that is killed at whatever it was about to do leaves nothing undone behind the cursor.
+// An audit that is killed, whatever it was about to do, leaves nothing undone behind the cursor.
 func TestKilledAudits(t *testing.T) {
 	const n = 330 // more than a page of roll-ups, and of shards
 	resumed := 0

@@ -78,8 +78,8 @@ func (w *world) putClaim(over time.Time) {
 	w.store.Put(document.ClaimPath(likes.RollUp), document.Claim{By: "another", Over: over}.Encode(likes.RollUp))
 }
 
-// Who finds a claim waits for as long as a sum takes, and then until the claim is over. Whatever
-// the claim is, it costs no more than that.
+// An instance that finds a claim waits for as long as a sum takes, and then until the claim is
+// over. No claim costs more than that.
 func TestClaims(t *testing.T) {
 	const (
 		took    = time.Second
@@ -137,7 +137,7 @@ func TestClaims(t *testing.T) {
 				return claim()
 			}
 		}, 0, 1, 2},
-		{"another's, after a sum that took for ever", 1 << 62, func(w *world, asOf time.Time) { w.putClaim(asOf) }, hold + backOff, 1, 3},
+		{"another's, after a sum that took forever", 1 << 62, func(w *world, asOf time.Time) { w.putClaim(asOf) }, hold + backOff, 1, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -161,7 +161,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// One's own claim is no reason to wait: after a sum that failed, the next begins at once.
+// An instance does not wait for its own claim: after a sum that failed, the next begins at once.
 func TestOwnClaim(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := w.paced(cadence, 5, 0.5)
@@ -195,7 +195,7 @@ func TestTookIsKept(t *testing.T) {
 	})
 }
 
-// An audit's walks take a claim for nobody's counter and nobody's roll-up.
+// An audit's walks take a claim neither for a counter nor for a roll-up.
 func TestAuditMeetsClaims(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.putClaim(w.putSlow(5000, time.Second))
@@ -222,8 +222,8 @@ func TestClaimOfDocuments(t *testing.T) {
 	})
 }
 
-// Waiting for another's claim is no failure. After it, a look that fails is the first in a row, and
-// no pause follows it.
+// Waiting for another's claim is not a failure. A look that fails after the wait is the first in a
+// row, and no pause follows it.
 func TestClaimEndsFailures(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := w.paced(cadence, 5, 0.5)

@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkAbsorb is one event that finds a generation open: of many counters in turn, from many
-// goroutines. The time is that of the wall, over all goroutines' events.
+// goroutines. The time is wall time, over all goroutines' events.
 func BenchmarkAbsorb(b *testing.B) {
 	for _, counters := range []int{1, 100, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("counters=%d", counters), func(b *testing.B) {

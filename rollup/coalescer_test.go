@@ -300,7 +300,7 @@ func TestManyInstances(t *testing.T) {
 }
 
 // When the last anchor's time is up during a look, nothing is summed, and no look follows.
-func TestNobodyWaits(t *testing.T) {
+func TestNoOneWaits(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.duringView = func(int32) { time.Sleep(2 * cadence) }
 		e := w.deliverWithin(cadence, c, "e")
@@ -343,7 +343,7 @@ func TestSpreadIsCapped(t *testing.T) {
 	})
 }
 
-// What is due is counted from the receipt of the roll-up document, not from the begin of the look
+// The due time is counted from the receipt of the roll-up document, not from the begin of the look
 // nor from the end of the write.
 func TestDueCountsFromTheAnswer(t *testing.T) {
 	for _, own := range []bool{true, false} {

@@ -11,8 +11,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// contend has the app write post 7 before each write of Tally's, as one does that writes it all the
-// time.
+// contend has the app write post 7 before each write of Tally's, as an app does that writes it all
+// the time.
 func (w *world) contend() {
 	w.store.Increment("posts/7", "views", 1)
 	w.aroundWrite = func(_ int32, write func() error) error {
@@ -108,8 +108,8 @@ func TestLocksAfterRefusals(t *testing.T) {
 	})
 }
 
-// Other instances' roll-ups refuse writes, too. They are what the events wait for, so they do not
-// count: only while a roll-up stands still are refusals contention.
+// Other instances' roll-ups refuse writes, too. The events wait for them, so they do not count:
+// only while a roll-up stands still are refusals contention.
 func TestAnothersRollUpsAreNoContention(t *testing.T) {
 	for _, test := range []struct {
 		refusing      string // each write in turn: the app, or another's roll-up
@@ -212,7 +212,7 @@ func TestLockedWriteIsRefused(t *testing.T) {
 	}
 }
 
-// Neither is a locked write sent later than a minute after its snapshot.
+// A locked write is not sent later than a minute after its snapshot either.
 func TestLockedWriteIsNotSentLate(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		o := w.options(0)
@@ -240,7 +240,7 @@ func TestLockedWriteIsNotSentLate(t *testing.T) {
 }
 
 // A client whose writes leave the tally as it is, by the equality of security rules, may turn its
-// integers into doubles and back. That is no other tally.
+// integers into doubles and back. The tally is still the same.
 func TestTallyOfDoublesIsTheSame(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.store.Put("posts/7", map[string]any{})

@@ -43,8 +43,8 @@ func (w *world) putRollUpOf(routes string, age time.Duration, pacedUntil time.Du
 	time.Sleep(time.Millisecond)
 }
 
-// While there is credit, one's own roll-up or none is no reason to wait. Another's is, until it is
-// a tenth and up to a quarter more of a cadence old.
+// While there is credit, an instance waits neither for its own roll-up nor for a missing one. It
+// waits after another's roll-up, until that is a tenth and up to a quarter more of a cadence old.
 func TestCredit(t *testing.T) {
 	const ms = time.Millisecond
 	for _, test := range []struct {
@@ -92,8 +92,8 @@ func TestCredit(t *testing.T) {
 	}
 }
 
-// Where several revisions are at work, that goes first whose roll-up is the oldest, and of it the
-// instance that wrote that.
+// If several revisions are at work, the revision whose roll-up is the oldest goes first, by the
+// instance that wrote that roll-up.
 func TestTurns(t *testing.T) {
 	const (
 		ms     = time.Millisecond
@@ -248,11 +248,12 @@ func TestBurst(t *testing.T) {
 		if !slices.Equal(waited, want) {
 			t.Errorf("they waited %v, want %v", waited, want)
 		}
-		w.called(8, 8, 8) // nobody looks while it cannot be rolled up
+		w.called(8, 8, 8) // no one looks while it cannot be rolled up
 	})
 }
 
-// What is drawn for another's roll-up holds for all looks at it, and another is drawn for the next.
+// The back-off drawn for another's roll-up holds for all looks at it, and a new one is drawn for
+// the next roll-up.
 func TestBackOffIsDrawnOnce(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		var draws atomic.Int32
@@ -373,7 +374,7 @@ func TestRefusedByAnotherRollUp(t *testing.T) {
 	})
 }
 
-// paced_until is what says how much credit is left. Where another pace, or nobody, has written it,
+// paced_until says how much credit is left. Where another pace has written it, or it is missing,
 // one roll-up a cadence is left, and what was used up stays so.
 func TestPacedUntil(t *testing.T) {
 	const ms = time.Millisecond

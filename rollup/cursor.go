@@ -17,13 +17,13 @@ const walkPage = 100
 // their shards.
 type walk struct {
 	template *route.Template
-	what     string // that it goes through
+	what     string // what it goes through, for errors
 	find     func(ctx context.Context, from string, limit int) (Page, error)
 }
 
 // walksOf returns the walks of the roll-ups, one for each template, and the walks of the shards,
-// one for each route. The former find the counters whose roll-up has a tally, and the latter find
-// the others. So all of them together find each counter once.
+// one for each route. The walks of the roll-ups find the counters whose roll-up has a tally, and
+// the walks of the shards find the others. So all walks together find each counter once.
 func walksOf(routes route.Routes, store AuditStore) (byRollUps, byShards []walk) {
 	for _, t := range routes.Templates() {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
@@ -68,8 +68,8 @@ type Place struct {
 // A Cursor says where one audit, or one call of Keep, stopped. The next one reads it from the
 // database. Tick and Complete are times of local clocks, and serve estimates only.
 type Cursor struct {
-	Routes string  // the routes that Places belong to; with others the work begins anew
-	Places []Place // of the walks of the roll-ups, and then of those of the shards; see Routes.walks
+	Routes string  // the routes that Places belong to; with others the work starts over
+	Places []Place // of the walks of the roll-ups, then of the walks of the shards; see walksOf
 
 	// Only audits use these.
 	Tick     time.Time     // when the audit that saved this began
@@ -80,7 +80,7 @@ type Cursor struct {
 
 	// Only Keep uses these. They are paths of roll-ups, in the order in which their counters are
 	// due. Changed has the counters that had changed at their last visit, and Quiet some or all of
-	// those that had not.
+	// the unchanged ones.
 	Changed []string
 	Quiet   []string
 
@@ -97,7 +97,7 @@ func (c *Cursor) completed(at time.Time) {
 }
 
 // on returns the cursor from which to walk the routes. If c belongs to other routes, all walks
-// begin anew.
+// start over.
 func (c Cursor) on(routes route.Routes) Cursor {
 	places := len(routes.Templates()) + len(routes)
 	if c.Routes != routes.String() || len(c.Places) != places {
@@ -113,8 +113,8 @@ func (c Cursor) on(routes route.Routes) Cursor {
 	return c
 }
 
-// again prepares the places of one kind of walks for the next audit. If each of them is done or has
-// failed, those that are done begin anew.
+// again prepares the places of one kind of walks for the next audit. If each walk is done or has
+// failed, the walks that are done start over.
 func again(places []Place) {
 	left := slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })
 	for i, p := range places {

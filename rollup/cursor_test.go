@@ -43,7 +43,7 @@ func (s failingRoute) Missing(ctx context.Context, r *route.Route, from string, 
 }
 
 // A page that cannot be read keeps its walk's place, and the audit is not complete. The other walks
-// go on, begin anew with the next audit, and so on until the page can be read; then the walk goes
+// go on, start over with the next audit, and so on until the page can be read; then the walk goes
 // on where it was.
 func TestFailedPageKeepsItsPlace(t *testing.T) {
 	const n = 250 // for each of three routes; a page holds 100
@@ -96,7 +96,7 @@ func TestFailedPageKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// A route that is not walked to its end goes on before those that are done begin anew.
+// A route that is not walked to its end goes on before the walks that are done start over.
 func TestFailedPageAndTooLittleTime(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		routes, err := route.Parse("a/{a}/b/{b} -> c/{a} : count; " + route.Default)
@@ -345,7 +345,7 @@ func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
 }
 
 // The cursor holds on the very routes that it was saved for, with a place for each. On others an
-// audit begins anew.
+// audit starts over.
 func TestCursorHoldsOnItsRoutes(t *testing.T) {
 	place, done := rollup.Place{From: "rollups/3"}, rollup.Place{Done: true}
 	for name, test := range map[string]struct {

@@ -11,7 +11,7 @@ const (
 	actionRemove               // remove the roll-up, which has been at zeros without shards for over an hour
 	actionWait                 // it differs: look again after the grace
 	actionRepair               // it differs: write the roll-up
-	actionTell                 // it differs: report that, and leave it so
+	actionTell                 // it differs: report that, and change nothing
 )
 
 // A difference says why a roll-up did not agree with its shards.
@@ -42,7 +42,7 @@ type comparison struct {
 	asOf time.Time
 
 	graceOver bool // it differed, and the grace is over
-	untold    bool // it may differ by a change that no event told of this counter
+	untold    bool // it may differ by a change that no event announced for this counter
 	unkept    bool // it may differ by changes that came while the counter was unkept
 	deferred  bool // it may differ by changes for which an alarm stands
 

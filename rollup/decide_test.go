@@ -283,7 +283,7 @@ func TestSameTotal(t *testing.T) {
 	}
 }
 
-// Numbers that cancel out leave rounding errors that their sum is no measure of.
+// Numbers that cancel out leave rounding errors that are large relative to their sum.
 func TestSameTotalOfMagnitude(t *testing.T) {
 	for _, test := range []struct {
 		a, b value.Value
@@ -301,7 +301,7 @@ func TestSameTotalOfMagnitude(t *testing.T) {
 	}
 }
 
-// Walks that are not done go on, those whose page failed too. The others begin anew when no walk is
+// Walks that are not done go on, even if their page failed. The others start over when no walk is
 // left but those.
 func TestCursorGoesOn(t *testing.T) {
 	for _, test := range [][2][]Place{

@@ -5,7 +5,7 @@
 // The pages in docs/design say why the engine is as it is, and docs/design/rules.md says what goes
 // wrong otherwise.
 //
-// # What one must know of Firestore
+// # What you need to know about Firestore
 //
 // Firestore sustains about one write a second on one document. So an app spreads a count over
 // several documents, the shards, and somebody has to add them up.
@@ -17,7 +17,7 @@
 //
 // Firestore sends an event for each write, some time after the commit. An event may come late,
 // twice, or after a later one. It is sent again until it is acknowledged, for a day. Only a
-// snapshot that begins after an event has come is sure to hold the change that the event tells of.
+// snapshot that begins after an event has come is sure to hold the change that caused the event.
 //
 // Firestore bills each document that is read. An aggregation query adds up an index on the server,
 // and bills one read for each 1,000 entries.
@@ -29,7 +29,7 @@
 //
 // # One roll-up
 //
-// A roll-up sums the shards anew in one read-only snapshot. It writes the totals with as_of, the
+// A roll-up sums all shards in one read-only snapshot. It writes the totals with as_of, the
 // snapshot's own time, on the precondition that the roll-up document is still the one seen in the
 // snapshot. If others write the document all the time, it locks the document, and compares only
 // what Tally itself wrote there. An event carries no amount, so it may come twice, late or in any
@@ -83,10 +83,10 @@
 //	└──────────────────┘ └────────────────┘ └────────────────┘ └───────────────┘
 //
 // Each instance has one prober for a counter, which looks when the counter is due. It first closes
-// the open generation, and then begins the snapshot. So the snapshot holds whatever was absorbed.
-// If the pace does not allow a roll-up yet, the prober waits. If another instance has just rolled
-// the counter up, the prober also waits a little, so that instances do not get in each other's way.
-// Instances meet only at the roll-up document. They need no lock, lease or leader.
+// the open generation, and then begins the snapshot. So the snapshot holds everything that was
+// absorbed. If the pace does not allow a roll-up yet, the prober waits. If another instance has
+// just rolled the counter up, the prober also waits a little, so that instances do not get in each
+// other's way. Instances meet only at the roll-up document. They need no lock, lease or leader.
 //
 // If sums take long and cost much, an instance claims the next sum in another document, which the
 // others read before they sum. Claims only save costs. If the claiming instance dies, the others
@@ -100,26 +100,28 @@
 // cover the events of another. They take turns: each roll-up keeps when the others rolled up last,
 // and the one that has waited longest goes first.
 //
-// The invariant: for each acknowledged event and each counter that it concerns, one of these holds.
+// The invariant: for each acknowledged event and each counter that it concerns, one of these
+// statements holds.
 //
 //   - A snapshot later than the event's arrival was rolled up.
 //   - Such a snapshot found the app's own document missing.
 //   - The counter was unkept.
-//   - An event of the same counter still stands for it, and no copy of that one was acknowledged.
+//   - Another event of the same counter still stands for it, and no copy of the other event was
+//     acknowledged.
 //   - An alarm of the same counter stands for it, whose time is later than the event's arrival.
 //   - The event changed no total of the counter, and was young.
 //
 // An event concerns each counter that its old or its new document belongs to. It enters a
 // generation of each, and is acknowledged when all are done with it. While it is held, further
-// copies of it wait beside it for the same answer. A copy must not become an anchor. The answer to
+// copies of it wait with it for the same answer. A copy must not become an anchor. The answer to
 // the first may acknowledge all copies, and then nothing would stand for the events that the copy
 // had absorbed.
 //
 // A counter is unkept while its sum or its write fails in a way that waiting cannot mend: see
 // ErrUnkept. If its events failed, they would come again for a day and slow all others down. So the
-// instance acknowledges them, and also those that come in the pause until it looks again. The
-// roll-up's as_of stands still, and each audit and each tick tries again. See Logged for how often
-// the log says so.
+// instance acknowledges them, and also the events that come in the pause until it looks again. The
+// roll-up's as_of does not advance, and each audit and each tick tries again. See Logged for how
+// often this is logged.
 //
 // An event that changes no total, by its own old and new values, is acknowledged at once while it
 // is younger than a redelivery can be. An older one is treated as any other, but no change relies
@@ -141,26 +143,27 @@
 //	without    it has no roll-up yet                                     one
 //	unchanged  the rest                                                  one
 //
-// What a class does not use goes to the others. The invariant: a counter waits at most as long as
-// the visits to its own class take at that share. None is left out, however many counters somebody
-// makes up.
+// Visits that a class does not use go to the others. The invariant: a counter waits at most as long
+// as the visits to its own class take at that share. None is left out, however many counters
+// somebody makes up.
 //
 // The next call may run in another process, so each call leaves it a cursor. The cursor has the
 // counters of the first class, with which the next call begins, and the places up to which the
 // others were visited. The next call goes on from those places. It finds the others by their
 // roll-ups and by their shards, a page at a time, and no faster than it visits them.
 //
-// Audit walks all roll-ups and all counters that have shards, some in each call. It repairs what
-// lost events, a late installation or a restored backup left behind. A difference is called drift
-// if it is still there after every event has had the time to come. A healthy system has no drift.
+// Audit walks all roll-ups and all counters that have shards, some in each call. It repairs the
+// differences that lost events, a late installation or a restored backup left behind. A difference
+// is called drift if it is still there after every event has had the time to come. A healthy system
+// has no drift.
 //
 // # The files
 //
-// Routes are read by lex.go, syntax.go, parse.go, mistake.go and conflict.go. What they say is in
+// Routes are read by lex.go, syntax.go, parse.go, mistake.go and conflict.go. The result is in
 // route.go, template.go, total.go, condition.go and indexes.go, and concern.go says which counters
 // an event is about.
 //
-// One roll-up, whoever makes it:
+// One roll-up, by events or by the schedule:
 //
 //	store.go      what the engine asks of a database
 //	options.go    how coalescers, audits and Keep are configured

@@ -151,8 +151,9 @@ func TestAuditLeavesLongCadencesAlone(t *testing.T) {
 	})
 }
 
-// What another has written since the first look is no proof that an event was lost, even if it is
-// of an older snapshot: the change that it lacks may have come just before that look.
+// A roll-up that another instance has written since the first look does not prove that an event was
+// lost, even if it is of an older snapshot: the change that it lacks may have come just before that
+// look.
 func TestNoDriftAfterAnothersRollUp(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -267,7 +268,7 @@ func TestGrace(t *testing.T) {
 }
 
 // Doubles that cancel out leave a sum that depends on the order in which they were added up. That
-// is no difference, unless it is more than rounding explains.
+// does not count, unless it is more than rounding explains.
 func TestDoublesThatCancelOut(t *testing.T) {
 	for _, test := range []struct {
 		shards []float64

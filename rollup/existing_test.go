@@ -41,7 +41,7 @@ func (w *world) changed(c *rollup.Coalescer, e rollup.Event) *delivery {
 	return w.deliverOf(hold, c, post7, e)
 }
 
-// wantPost wants post 7 to hold this, beside the tally.
+// wantPost wants post 7 to hold these fields in addition to the tally.
 func (w *world) wantPost(want map[string]any) {
 	w.t.Helper()
 	got := w.store.Get("posts/7")
@@ -304,7 +304,7 @@ func TestPrune(t *testing.T) {
 	})
 }
 
-// An app that sets its document anew, without the tally, takes the totals away, but not the pace.
+// An app that overwrites its document, without the tally, removes the totals, but not the pace.
 func TestAppSetsItsDocument(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		o := w.options(0)
@@ -326,7 +326,7 @@ func TestAppSetsItsDocument(t *testing.T) {
 	})
 }
 
-// A group whose document is missing is looked at less and less, as long as a call lasts: whoever
+// A group whose document is missing is looked at less and less, as long as a call lasts: anyone who
 // writes sources makes up such groups, and has the schedule look at each. One that the app makes
 // late is kept within a minute.
 func TestKeepOfMissingGroups(t *testing.T) {

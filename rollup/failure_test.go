@@ -174,7 +174,8 @@ func TestFailuresBackOff(t *testing.T) {
 	})
 }
 
-// A failure is no reason to hold more events: while it lasts one generation waits and one is open.
+// A failure does not make an instance hold more events: while it lasts one generation waits and one
+// is open.
 func TestFewEventsAreHeldWhileLooksFail(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.beforeView = func(int32) error { return errors.New("unavailable") }
@@ -428,7 +429,7 @@ func TestYoungerGenerationFailsAlone(t *testing.T) {
 				t.Errorf("the older event ended with %q, want it to say %q", older.err, want)
 			}
 		}
-		time.Sleep(time.Minute) // until nobody logs any more
+		time.Sleep(time.Minute) // until nothing is logged any more
 		synctest.Wait()
 		if strings.Contains(w.log.String(), "event_id=younger") || !strings.Contains(w.log.String(), "event_id=older") {
 			t.Errorf("logged:\n%s", &w.log)

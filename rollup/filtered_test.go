@@ -11,7 +11,7 @@ import (
 const approved = "posts/{post}/comments/{comment} -> comments/{post} : count() where approved == true as approved, maximum(stars) where approved == true as best"
 
 // A counter whose totals all have conditions that no document meets has documents all the same. It
-// is rolled up at zeros, is no orphan and is never removed. Without documents it is removed.
+// is rolled up at zeros, is not orphaned and is never removed. Without documents it is removed.
 func TestAuditOfFilteredTotals(t *testing.T) {
 	routes := mustRoutes(approved)
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

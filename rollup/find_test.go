@@ -149,7 +149,7 @@ func TestQuietCounterAmongForeign(t *testing.T) {
 	})
 }
 
-// A tick finds counters at the pace of their routes, and not anew in each tick: 500 of them with
+// A tick finds counters at the pace of their routes, and not again in each tick: 500 of them with
 // "every 24h" cost about three reads a day to find, instead of 216,000. They are visited all the
 // same, each once in that time.
 func TestFindsAtThePaceOfD(t *testing.T) {
@@ -344,7 +344,7 @@ func TestKeepFindsNoMore(t *testing.T) {
 	})
 }
 
-// A roll-up whose as_of lies in the future, by whoever may write it, is rolled up all the same.
+// A roll-up whose as_of lies in the future, whatever wrote it, is rolled up all the same.
 func TestKeepOfFutureAsOf(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(3)
@@ -354,7 +354,7 @@ func TestKeepOfFutureAsOf(t *testing.T) {
 	})
 }
 
-// An unkept counter that had changed does not keep its place among those that change.
+// An unkept counter that had changed does not keep its place among the counters that change.
 func TestUnkeptIsNotAmongTheChanged(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.idle("hot")
@@ -517,9 +517,9 @@ func TestAuditSavesNowAndThen(t *testing.T) {
 	})
 }
 
-// With few reads the walks of the roll-ups and those of the shards share them, and each kind begins
-// anew by itself: right roll-ups without end do not keep an audit from a counter that has none, nor
-// the other way round.
+// With few reads, the walks of the roll-ups and the walks of the shards share them, and each kind
+// begins again by itself: any number of correct roll-ups does not keep an audit from a counter that
+// has none, nor the other way round.
 func TestAuditSharesItsReads(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		const n, reads = 2000, 800
@@ -570,7 +570,7 @@ func TestAuditSharesItsReads(t *testing.T) {
 	})
 }
 
-// The walks of the roll-ups leave time for those of the shards.
+// The walks of the roll-ups leave time for the walks of the shards.
 func TestAuditSharesItsTime(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		for i := range 2000 {

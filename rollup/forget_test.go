@@ -27,7 +27,7 @@ func TestCounterIsRememberedDuringALook(t *testing.T) {
 		time.Sleep(150 * time.Millisecond)
 		second := w.deliver(c, "second")
 		if n := w.looks.Load(); n != 2 {
-			t.Errorf("%d looks, want one beside the first", n)
+			t.Errorf("%d looks, want one in addition to the first", n)
 		}
 		w.acknowledged(first, second)
 	})
@@ -49,19 +49,19 @@ func TestYoungerRollUpIsRemembered(t *testing.T) {
 }
 
 // What an instance remembered longer, because other revisions were at work, is not taken from the
-// counter that it has come to know anew since.
-func TestForgottenCounterIsKnownAnew(t *testing.T) {
+// counter that it has learned of again since.
+func TestForgottenCounterIsKnownAgain(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := w.paced(cadence, 5, 0)
 		began := time.Now()
 		w.putRollUpOf("others", time.Millisecond, cadence)
-		w.waits(c, "beside others") // remembered for 10 cadences
+		w.waits(c, "with others") // remembered for 10 cadences
 		time.Sleep(2 * cadence)
 		w.putRollUp(time.Minute, -time.Minute)
 		w.waits(c, "alone") // remembered for one
 
 		time.Sleep(time.Until(began.Add(10*cadence - 20*time.Millisecond)))
-		w.waits(c, "anew")
+		w.waits(c, "again")
 		time.Sleep(40 * time.Millisecond)
 		if turns := document.DecodeTally(w.store.Get(likes.RollUp)["tally"]).Turns; len(turns) > 0 {
 			t.Fatalf("others are at work: %v", turns)
@@ -90,8 +90,8 @@ func failing(w *world, looks, sums []int32) (at func(n int) time.Duration) {
 	return func(n int) time.Duration { return times[n] - times[n-1] }
 }
 
-// The pauses begin anew after whatever shows that Firestore answers and the counter goes on.
-func TestFailuresBeginAnew(t *testing.T) {
+// The pauses start over after anything that shows that Firestore answers and the counter goes on.
+func TestFailuresStartOver(t *testing.T) {
 	const ms = time.Millisecond
 	t.Run("by a good look that must wait", func(t *testing.T) {
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {

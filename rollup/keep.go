@@ -58,10 +58,10 @@ type KeepReport struct {
 // a time. A roll-up that would change no total is written only when its as_of is old.
 //
 // When there is more to do than the time or the reads allow, Keep is fair: see class. It begins
-// with the counters that had changed when the last call visited them, and with those that had not
+// with the counters that had changed when the last call visited them, and with the unchanged ones
 // if the last call could visit all that were due. Meanwhile it finds the others, from where the
-// last call stopped. So however many counters somebody makes up, none is
-// left out for ever, and each waits only for those of its class.
+// last call stopped. So however many counters somebody makes up, none is left out forever, and each
+// waits only for the counters of its class.
 //
 // A call finds each counter at most once, and then knows when to visit it. If a route's "every" is
 // longer than a call, the next calls find its counters only when they are due again: see
@@ -130,7 +130,7 @@ type keeper struct {
 	wake    chan struct{} // something ended
 	work    sync.WaitGroup
 
-	// these belong to the goroutine that saves
+	// these fields belong to the goroutine that saves
 	cursor  Cursor
 	unsaved bool // the cursor must not be saved: none could be loaded, or another call is at work
 
@@ -165,8 +165,8 @@ type keptCounter struct {
 	contention contention
 }
 
-// load loads the cursor that the last call left. If that fails, all counters are found anew, so
-// none is left out.
+// load loads the cursor that the last call left. If that fails, all counters are found again from
+// the first, so none is left out.
 func (k *keeper) load(ctx context.Context) {
 	loading, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
@@ -259,8 +259,8 @@ func (k *keeper) places() []Place {
 }
 
 // quiet returns the paths for the cursor's Quiet. There are none while counters wait for their
-// first visit by this call. If the next call began with those that this one has visited, the others
-// might wait for ever.
+// first visit by this call. If the next call began with the counters that this call has visited,
+// the others might wait forever.
 func (k *keeper) quiet() []string {
 	k.mu.Lock()
 	now := time.Now()
@@ -276,8 +276,8 @@ func (k *keeper) quiet() []string {
 	return k.paths(classUnchanged)
 }
 
-// paths returns the paths of the roll-ups of the counters of a class, those first that are due
-// first. It returns as many as the cursor has room for.
+// paths returns the paths of the roll-ups of the counters of a class, in the order in which they
+// are due. It returns as many as the cursor has room for.
 func (k *keeper) paths(of class) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -383,7 +383,7 @@ func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 	}
 
 	switch {
-	case errors.Is(v.err, ErrUnkept): // waiting does not mend it, so only the next call tries again
+	case errors.Is(v.err, ErrUnkept): // waiting does not help, so only the next call tries again
 		k.tellUnkept(ctx, e.Counter, "", v.err)
 		e.class = classUnchanged
 		return
@@ -401,7 +401,7 @@ func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 }
 
 // longestMissing is the longest pause between two visits to a document of the app's own that is
-// missing. Whoever writes sources can make up counters of such documents.
+// missing. A client that may write sources can make up counters of such documents.
 const longestMissing = time.Minute
 
 // pause puts off the next visit to a counter whose document is missing. The first pause is as long
@@ -433,7 +433,7 @@ func (k *keeper) fail(e *keptCounter) {
 	k.push(e)
 }
 
-// A visit holds what a visit to a counter saw and did.
+// A visit is one visit to a counter: what it saw and did.
 type visit struct {
 	look
 	err       error
@@ -522,7 +522,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// sooner returns the sooner of two times. Zero is no time.
+// sooner returns the sooner of two times. A zero time is ignored.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -12,7 +12,7 @@ import (
 )
 
 // Events that come all the same are rolled up as on a live route and not by D, and the schedule
-// keeps to D beside them.
+// keeps to D next to them.
 func TestEventsOfScheduledRoute(t *testing.T) {
 	for _, burst := range []int{1, 5} {
 		t.Run(fmt.Sprint("burst ", burst), func(t *testing.T) {

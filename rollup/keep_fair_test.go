@@ -59,7 +59,7 @@ func (v *visits) of(store rollup.AuditStore) hooked {
 
 func second(string) time.Duration { return time.Second }
 
-// round is how often a walk begins anew.
+// round is how often a walk starts over.
 const round = every * 11 / 10
 
 // A call begins with the counters that had changed when the last one visited them, before it has
@@ -138,7 +138,7 @@ func TestKeepGoesOnWhereItStopped(t *testing.T) {
 					t.Errorf("counters were visited %d to %d times, want %d to %d", least, most, test.least, test.most)
 				}
 
-				// One with time for all comes round to those before its place.
+				// A call with time for all comes round to the counters before its place.
 				time.Sleep(every)
 				o.Until = time.Now().Add(every)
 				if report, err := rollup.Keep(w.t.Context(), traced{w.store, w}, scheduled.Template.Routes, o); err != nil || report.Counters != n {
@@ -175,15 +175,15 @@ func TestSharesOfVisits(t *testing.T) {
 		for _, name := range seen.order[early : early+100] {
 			share[strings.TrimRight(name, "0123456789")]++
 		}
-		// What is new changes with its first visit, and is of that class from then on.
+		// A new counter changes with its first visit, and is of that class from then on.
 		if share["new"] < 20 || share["idle"] != 20 || share["hot"]+share["new"] != 80 || share["hot"] < 40 {
 			t.Errorf("of 100 visits: %v", share)
 		}
 	})
 }
 
-// A counter whose total has changed is of the class of those, and of the rest once a visit finds
-// that it has not.
+// A counter whose total has changed is in the class of changed counters, and of the rest once a
+// visit finds that it has not.
 func TestClassOfChangedCounters(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		changed := func() []string {
@@ -279,7 +279,7 @@ func TestHangingVisitsLeaveSlots(t *testing.T) {
 }
 
 // A counter that fails each time is tried again soon, and then less and less often, until it is
-// visited no more often than others. It does not stay among those that had changed.
+// visited no more often than others. It does not stay among the counters that had changed.
 func TestKeepOfWhatAlwaysFails(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.idle("bad", "good")
@@ -396,7 +396,7 @@ func TestGreatestAge(t *testing.T) {
 	}
 }
 
-// What was found and is left is as old as what was visited.
+// A counter that was found and is left counts as much for the age as a visited one.
 func TestGreatestAgeOfWhatIsLeft(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.idle(named("idle", 150)...) // more than a page
@@ -413,8 +413,8 @@ func TestGreatestAgeOfWhatIsLeft(t *testing.T) {
 }
 
 // The cursor of one hot counter is saved once in a call: when its walks have begun again. A call
-// that cannot load or save it keeps all the same, and says so; one whose cursor another has saved
-// leaves saving to that.
+// that cannot load or save it keeps all the same, and says so; a call whose cursor another has
+// saved leaves saving to the other.
 func TestKeepsCursor(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		saved := 0
@@ -450,8 +450,8 @@ func TestKeepsCursor(t *testing.T) {
 	})
 }
 
-// The cursor's list of those that changed has room for some thousands, those first that are due
-// first.
+// The cursor's list of counters that changed has room for some thousands, first the ones that are
+// due first.
 func TestKeepsCursorHasRoomForSome(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		const n, long = 300, 1000

@@ -102,7 +102,7 @@ func TestKeepOfManyCounters(t *testing.T) {
 }
 
 // A tick that has more counters than time begins none after its time, and says how many are left of
-// those that it has found. That is no failure.
+// the counters that it has found. The call does not fail.
 func TestKeepBeginsNoCounterLate(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		for i := range 400 {
@@ -338,7 +338,7 @@ func TestKeepTriesAgain(t *testing.T) {
 	}
 }
 
-// Whoever writes the roll-up between a tick's look and its removal keeps it.
+// A write to the roll-up between a tick's look and its removal keeps the roll-up.
 func TestKeepRemovesWhatItSaw(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.store.Put(likes.RollUp, zeros(time.Now()))
@@ -354,8 +354,8 @@ func TestKeepRemovesWhatItSaw(t *testing.T) {
 	})
 }
 
-// A counter that fails all the time is tried at a decent rate, and once it works again no failure
-// is left of it.
+// A counter that fails all the time is tried at a low rate, and once it works again no failure is
+// left of it.
 func TestKeepRecovers(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -415,7 +415,7 @@ func TestKeepGoesOnAfterAPage(t *testing.T) {
 	}
 }
 
-// What a write leaves in tally: the names of its routes' totals, and as former those that other
+// A write leaves in tally the names of its routes' totals, and as former the names that other
 // routes kept, whose fields stay.
 func TestFormerTotals(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

@@ -31,7 +31,7 @@ func TestLargeCounters(t *testing.T) {
 		rate      float64 // changes a second
 		instances int
 	}
-	loads := []load{{1e3, 10, 2}, {1e6, 10, 2}, {1e6, 10, 20}, {1e7, 1, 20}}
+	loads := []load{{1e3, 10, 2}, {1e5, 10, 20}, {1e6, 10, 2}, {1e6, 10, 20}, {1e7, 1, 20}}
 	if *largeTable {
 		loads = nil
 		for _, documents := range []int64{1e3, 1e4, 1e5, 1e6, 1e7} {
@@ -69,14 +69,19 @@ func newLarge(t *testing.T, documents int64, instances int) *large {
 	w.documents = documents
 	w.queue = &cloudQueue{cloud: w.cloud, names: make(map[rollup.Alarm]bool)}
 	for n := range instances {
-		i := &cloudInstance{cloud: w.cloud, random: rand.New(rand.NewPCG(1, uint64(n)))}
-		i.coalescer = rollup.NewCoalescer(i, rollup.Options{
-			Cadence: cadence, Burst: 5, ReadsPerSecond: readsPerSecond, Timeout: hold / 2, Hold: hold, Alarms: w.queue,
-			Logger: slog.New(slog.DiscardHandler), Random: i.float,
-		})
-		w.instances = append(w.instances, i)
+		w.startAlarmed(n)
 	}
 	return w
+}
+
+// startAlarmed starts an instance that makes alarms.
+func (w *large) startAlarmed(n int) {
+	i := &cloudInstance{cloud: w.cloud, random: rand.New(rand.NewPCG(1, uint64(n)))}
+	i.coalescer = rollup.NewCoalescer(i, rollup.Options{
+		Cadence: cadence, Burst: 5, ReadsPerSecond: readsPerSecond, Timeout: hold / 2, Hold: hold, Alarms: w.queue,
+		Logger: slog.New(slog.DiscardHandler), Random: i.float,
+	})
+	w.instances = append(w.instances, i)
 }
 
 // run changes the large counter at a rate for ten minutes or thirty of its cadences, and the small
@@ -108,6 +113,12 @@ func (w *large) run(rate float64) {
 			send(small, n)
 		}
 	})
+	send(big, 0) // the first roll-up of a counter: until then nobody knows how large it is
+	time.Sleep(10 * time.Second)
+	big.sums.Store(0)
+	big.looks.Store(0)
+	first := len(big.paced)
+
 	var last time.Time
 	every := time.Duration(float64(time.Second) / rate)
 	for n := range int(float64(lasts) / float64(every)) {
@@ -119,7 +130,7 @@ func (w *large) run(rate float64) {
 	time.Sleep(2*own + time.Minute)
 	synctest.Wait()
 
-	rollUps := len(big.paced)
+	rollUps := len(big.paced) - first
 	end := big.covered.Sub(last)
 	sums := float64(big.sums.Load()) / float64(rollUps)
 	billed := float64(big.sums.Load()) * reads
@@ -142,9 +153,66 @@ func (w *large) run(rate float64) {
 	w.exact()
 }
 
+// A stranger has many counters changed all the time. While the queue keeps up with one alarm of each
+// in a cadence, they delay those of another by what it takes for one alarm of each, at most. If there
+// are more, alarms come later and later: docs/limits.md says so.
+func TestJunkDelaysAlarms(t *testing.T) {
+	const junk, perSecond, lasts = 900, 100, 2 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		w := &large{cloud: &cloud{t: t, cadence: cadence, burst: 5, call: 10 * time.Millisecond, byRollUp: make(map[string]*cloudCounter)}}
+		for n := range junk + 1 {
+			counter := mustCounter(route.Default+" : cadence 10s", fmt.Sprintf("counters/%d/shards", n))
+			w.add(&cloudCounter{Counter: counter, shard: shardsOf(counter) + "/0"})
+		}
+		w.queue = &cloudQueue{cloud: w.cloud, names: make(map[rollup.Alarm]bool), dispatch: &rateLimit{rate: perSecond}}
+		for n := range 3 {
+			w.startAlarmed(n)
+		}
+
+		var all sync.WaitGroup
+		send := func(counter *cloudCounter, n int) {
+			counter.increment(&w.store)
+			all.Go(func() {
+				e := rollup.Event{ID: fmt.Sprint(w.events.Add(1))}
+				if _, err := w.instances[n%3].changed(counter.Counter, e); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for n, counter := range w.counters[1:] {
+			all.Go(func() {
+				for began := time.Now(); time.Since(began) < lasts; {
+					send(counter, n)
+					time.Sleep(4 * time.Second)
+				}
+			})
+		}
+
+		time.Sleep(lasts / 2)
+		own := w.counters[0]
+		for n := range 20 { // a burst, whose end waits for its alarm
+			send(own, n)
+			time.Sleep(100 * time.Millisecond)
+		}
+		last := time.Now()
+		all.Wait()
+		time.Sleep(time.Hour)
+
+		most := 10*time.Second + junk*time.Second/perSecond + 5*time.Second
+		if late := own.covered.Sub(last); late > most {
+			t.Errorf("the last change showed after %v, want at most %v", late, most)
+		} else {
+			t.Logf("the last change showed after %v, beside %d counters with %d alarms a second", late, junk, perSecond)
+		}
+		w.exact()
+	})
+}
+
 // A cloudQueue rings alarms a little late, at any instance.
 type cloudQueue struct {
 	*cloud
+	dispatch *rateLimit // nil: none
+
 	made atomic.Int64 // calls that make alarms
 
 	mu    sync.Mutex
@@ -163,6 +231,9 @@ func (q *cloudQueue) Create(_ context.Context, a rollup.Alarm) error {
 
 	go func() {
 		time.Sleep(a.At.Sub(q.store.Now()) + 50*time.Millisecond)
+		if q.dispatch != nil {
+			q.dispatch.wait(context.Background())
+		}
 		to := q.instances[rand.IntN(len(q.instances))]
 		counter := q.byRollUp[a.RollUp]
 		if _, err := to.coalescer.Rings(context.Background(), a, route.Routes(counter.Template.Routes)); err != nil {

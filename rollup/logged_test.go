@@ -11,7 +11,7 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// Each counter has ten minutes of its own. That those of another are over says nothing about it.
+// Each counter has ten minutes of its own, whether or not another counter's ten minutes are over.
 func TestCountersAreLoggedApart(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		other, _ := likes.Template.Routes[0].Counter("counters/other/shards")
@@ -41,7 +41,7 @@ func TestCountersAreLoggedApart(t *testing.T) {
 	})
 }
 
-// 100,000 counters that nobody mends are each logged once in ten minutes.
+// 100,000 counters that no one mends are each logged once in ten minutes.
 func TestManyAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged := rollup.NewLogged()
@@ -62,7 +62,7 @@ func TestManyAreLoggedOnce(t *testing.T) {
 
 // However many counters somebody makes up, they take no more memory, and never keep another one
 // from being logged, whether it is met before them or after them.
-func TestJunkSilencesNobody(t *testing.T) {
+func TestJunkSilencesNoOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged := rollup.NewLogged()
 		for n := range 2 {

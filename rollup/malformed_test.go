@@ -42,7 +42,8 @@ func TestKeepCountsMalformedCounters(t *testing.T) {
 	})
 }
 
-// At most five malformed shards are named, once in ten minutes for each counter, whoever sums them.
+// At most five malformed shards are named, once in ten minutes for each counter, whether events or
+// the schedule sum them.
 func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		for i := range 20 {

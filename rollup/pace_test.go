@@ -24,7 +24,7 @@ const (
 	pulseQuiet  = 20 * time.Second
 )
 
-// serve has instances serve one counter under a load. What it returns is the same in every run.
+// serve has instances serve one counter under a load. The result is the same in every run.
 func (l load) serve(t *testing.T, instances, burst int) (c *cloud) {
 	c = l.serveSlow(t, instances, burst, 0)
 	if n := c.notCovered.Load(); n > 0 {
@@ -38,7 +38,7 @@ func (l load) serveSlow(t *testing.T, instances, burst int, sumTakes time.Durati
 	synctest.Test(t, func(t *testing.T) {
 		c = newCloud(t, instances, 1, burst)
 		c.back, c.sumTakes = 5*time.Millisecond, sumTakes
-		if sumTakes > 0 { // it has been rolled up before: nobody knows how long the first sum takes
+		if sumTakes > 0 { // it has been rolled up before: how long the first sum takes is unknown
 			c.send(rand.New(rand.NewPCG(1, 1)), c.counters[0])
 			time.Sleep(time.Minute)
 			c.forget()
@@ -84,8 +84,8 @@ func (c *cloud) busyPerSecond(d time.Duration) float64 {
 	return busy.Seconds() / d.Seconds()
 }
 
-// TestPace holds a burst of 5 to its budgets, most of them against none, under one load. That no
-// more roll-ups than the pace allows are written in any window is checked with each write.
+// TestPace holds a burst of 5 to its budgets under one load, most of them relative to no burst.
+// That no more roll-ups than the pace allows are written in any window is checked with each write.
 func TestPace(t *testing.T) {
 	for _, test := range []struct {
 		instances int

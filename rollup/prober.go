@@ -113,12 +113,12 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	s.release(l.readTime)
 	s.own = l.readTime
 
-	step := c.step(s.counter.Template)
+	own := min(c.cadence(l), max(c.step(s.counter.Template), c.canBeHeld()))
 	s.wake = l.received.Add(p.dueNext(l))
-	s.ownUntil = l.received.Add(step)
+	s.ownUntil = l.received.Add(own)
 	if len(c.nextTurns(l)) > 0 {
 		s.wake = s.wake.Add(c.turnTakes(s))
-		s.ownUntil = l.received.Add(turnsKept * step)
+		s.ownUntil = l.received.Add(turnsKept * own)
 	}
 	if c.defers(s, l) { // nobody may be held until then, so the next event has this instance look at once
 		s.wake = l.received

@@ -49,7 +49,7 @@ func TestOrphaned(t *testing.T) {
 	}
 }
 
-// A counter that is at zero and has shards is no orphan.
+// A counter that is at zero and has shards is not orphaned.
 func TestAuditKeepsCountersAtZero(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(0)
@@ -60,7 +60,7 @@ func TestAuditKeepsCountersAtZero(t *testing.T) {
 	})
 }
 
-// Whoever writes the roll-up between the audit's look and its removal keeps it.
+// A write to the roll-up between the audit's look and its removal keeps the roll-up.
 func TestRemovalHasItsPrecondition(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.store.Put(likes.RollUp, zeros(time.Now()))

@@ -74,7 +74,7 @@ func inRevisions(t *testing.T, n, instances, burst int, f func(r *revisions)) {
 // all has events come at random for a while, as many to each revision.
 func (r *revisions) all(rate float64, d time.Duration) { r.some(len(r.each), rate, d) }
 
-// some has events come at random to the first n revisions. Each gets those of the fields that it
+// some has events come at random to the first n revisions. Each gets events of the fields that it
 // keeps.
 func (r *revisions) some(n int, rate float64, d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; {
@@ -125,9 +125,9 @@ func (r *revisions) by(c route.Counter) (of []revisionRollUp) {
 	return of
 }
 
-// Whatever the new revision acknowledges is covered by a roll-up of its own: at once when it was
-// held, and when it was absorbed, by the time that its anchor may be held for. The old revision's
-// as_of covers nothing of it.
+// Every event that the new revision acknowledges is covered by a roll-up of its own: at once when
+// it was held, and when it was absorbed, by the time that its anchor may be held for. The old
+// revision's as_of covers nothing of it.
 func TestRevisionsCoverTheirOwn(t *testing.T) {
 	for _, test := range []struct{ instances, burst int }{{1, 1}, {1, 5}, {4, 1}, {4, 5}, {20, 5}} {
 		t.Run(fmt.Sprintf("%d instances each, burst %d", test.instances, test.burst), func(t *testing.T) {

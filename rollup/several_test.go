@@ -175,8 +175,8 @@ func TestEventFailsOnceAllHaveEnded(t *testing.T) {
 	})
 }
 
-// A copy of an event joins it while any of its counters still waits. It begins nothing anew for
-// those that are done, and ends alike.
+// A copy of an event joins it while any of its counters still waits. The copy starts nothing for
+// the counters that are done, and has the same end.
 func TestCopyJoinsUntilAllCountersAreDone(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -207,8 +207,8 @@ func TestCopyJoinsUntilAllCountersAreDone(t *testing.T) {
 	}
 }
 
-// A copy joins even if it tells of other counters than the one that came before, as one does that
-// has no room for its document.
+// A copy joins even if it is about other counters than the copy before it, as one does that has no
+// room for its document.
 func TestCopyOfOtherCountersJoins(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c, release := w.detaining(shares)

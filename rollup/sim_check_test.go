@@ -97,7 +97,16 @@ func (s *simulation) shortestCadence() time.Duration {
 	for _, i := range s.all {
 		shortest = min(shortest, i.cadence)
 	}
-	return shortest
+
+	alarmsFail := s.weather.fail+s.weather.slow+s.weather.crash > 0 || s.mixed
+	switch {
+	case s.slowly > 0 && alarmsFail: // then the counters are rolled up as often as events can be held
+		return min(shortest, s.slowly, rollup.LongestCadence(hold))
+	case s.slowly > 0:
+		return s.slowly
+	default:
+		return shortest
+	}
 }
 
 // longestBurst is how many roll-ups of the shortest cadence fit into what an instance may use up in
@@ -105,7 +114,7 @@ func (s *simulation) shortestCadence() time.Duration {
 func (s *simulation) longestBurst() int {
 	var longest time.Duration
 	for _, i := range s.all {
-		longest = max(longest, time.Duration(i.burst)*i.cadence)
+		longest = max(longest, time.Duration(i.burst)*max(i.cadence, s.slowly))
 	}
 	shortest := s.shortestCadence()
 	return int((longest + shortest - 1) / shortest)

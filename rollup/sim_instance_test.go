@@ -78,10 +78,10 @@ func (s *simulation) deploy(name string) {
 
 func (i *instance) options() rollup.Options {
 	o := rollup.Options{Cadence: i.cadence, Burst: i.burst, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler), Random: i.random}
-	if i.slowly {
+	if i.slowly > 0 {
 		o.Hold = hold + jitter(i.name+" holds") // not twice the time-out: then two things would happen at one instant
 	}
-	if i.slowly && !i.alarmless {
+	if i.slowly > 0 && !i.alarmless {
 		o.Alarms = i
 	}
 	return o

@@ -44,10 +44,10 @@ type simulation struct {
 	deliveries  []*simulatedDelivery // that have ended
 	held        map[holder][]*simulatedDelivery
 	outcome     outcome
-	existing    bool // the roll-ups are in documents of the app's own, which come and go
-	slow        bool // sums take long
-	conditional bool // the likes are counted by a condition
-	slowly      bool // the routes say a cadence for which events cannot be held, and there are alarms
+	existing    bool          // the roll-ups are in documents of the app's own, which come and go
+	slow        bool          // sums take long
+	conditional bool          // the likes are counted by a condition
+	slowly      time.Duration // the cadence of the routes, for which events cannot be held; 0: they say none
 	alarms      map[rollup.Alarm]*simulatedAlarm
 	every       bool                      // the schedule keeps the counters; their events come all the same, or not at all
 	orders      map[string]map[string]any // the documents of groups, by path; nil in a run without groups

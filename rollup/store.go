@@ -12,7 +12,7 @@ import (
 
 // A RollUp is a roll-up document.
 type RollUp struct {
-	Values map[string]value.Value // the totals by name, without those that the document lacks, or that are no number, timestamp or null
+	Values map[string]value.Value // the totals by name, without totals that the document lacks, or that are not a number, a timestamp or null
 	Tally  document.Tally
 	Gone   []string // names of totals that a write takes away; nil after a read
 
@@ -51,11 +51,11 @@ type Claim struct {
 	UpdateTime time.Time
 }
 
-// ErrConflict is what the methods of a Store that write return if the document was not as expected,
+// ErrConflict is returned by the methods of a Store that write if the document was not as expected,
 // or if Firestore aborted the write. It proves nothing about what the document holds now.
 var ErrConflict = errors.New("rollup: the roll-up document changed since it was read")
 
-// ErrUnkept is what Snapshot.Sum and Store.Write return if this one counter cannot be rolled up,
+// ErrUnkept is returned by Snapshot.Sum and Store.Write if this one counter cannot be rolled up,
 // and waiting does not help. For example, its document has no room for the totals, or an index is
 // missing and the counter has too many shards to read one by one. Nothing was written. A Store must
 // not return ErrUnkept for a mistake of Tally's own, because every event would be acknowledged.
@@ -67,7 +67,7 @@ var ErrUnkept = errors.New("rollup: the counter cannot be rolled up until somebo
 type Store interface {
 	// View opens a read-only snapshot of the database, and reads the counter's roll-up document in
 	// it. The snapshot's instant lies between the call and the return. A snapshot takes no locks.
-	// Nobody needs to close it, because it expires.
+	// It need not be closed, because it expires.
 	View(ctx context.Context, c route.Counter) (Snapshot, error)
 
 	// Write writes r's values and tally to c's roll-up document, and deletes the fields r.Gone. It
@@ -77,9 +77,9 @@ type Store interface {
 	Write(ctx context.Context, c route.Counter, r RollUp) error
 
 	// WriteLocked writes as Write does, on another precondition: c's roll-up document exists, and
-	// its tally is still seen. So r.UpdateTime has no meaning, and whoever writes other fields of
-	// the document does not have the write refused. The document is locked from when its tally is
-	// read to the write, and others who write it wait meanwhile.
+	// its tally is still seen. So r.UpdateTime has no meaning, and a concurrent write to other
+	// fields of the document does not make Firestore refuse this write. The document is locked from
+	// when its tally is read to the write, and others who write it wait meanwhile.
 	WriteLocked(ctx context.Context, c route.Counter, r RollUp, seen document.Tally) error
 
 	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
@@ -149,8 +149,8 @@ type AuditStore interface {
 
 	// Remove takes away the totals of c's roll-up document, including former ones, and tally. If
 	// nothing else is left, it deletes the document, unless that is the app's own. r is what the
-	// document held. The precondition is that of Write. Remove returns ErrConflict if Firestore
-	// refuses.
+	// document held. The precondition is the same as for Write. Remove returns ErrConflict if
+	// Firestore refuses.
 	Remove(ctx context.Context, c route.Counter, r RollUp) error
 }
 
@@ -172,7 +172,7 @@ type Page struct {
 	// ReadTime is when the roll-ups were read, as Firestore says. It is zero if none was read.
 	ReadTime time.Time
 
-	// Reads is how many reads finding the page was billed, including those of documents that belong
+	// Reads is how many reads finding the page was billed, including reads of documents that belong
 	// to no counter.
 	Reads int64
 }

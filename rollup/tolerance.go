@@ -13,8 +13,8 @@ const sumTolerance = 1e-12
 
 // sameTotal reports whether two totals of the same documents agree. Doubles must agree within the
 // tolerance, and all else exactly. The magnitude is what the total would be if all numbers were
-// positive. If it is 0, it is not known, and the greater of the two totals stands for it. That is
-// too little if numbers cancel out.
+// positive. If it is 0, it is not known, and the greater of the two totals stands for it. That
+// value is too small if numbers cancel out.
 func sameTotal(a, b value.Value, magnitude float64) bool {
 	if a == b {
 		return true

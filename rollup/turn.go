@@ -20,7 +20,7 @@ func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 		return due
 	case len(turns) > 1 || l.rerouted():
 		return c.turnAmong(s, l, turns, due)
-	case l.asOf.Equal(s.own) && !c.defers(s, l):
+	case l.asOf.Equal(s.own) && !c.rings(s, l):
 		return due
 	case due > 0:
 		return due + c.backOff(s)

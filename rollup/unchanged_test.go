@@ -21,7 +21,7 @@ func TestUnchangedCostsNothing(t *testing.T) {
 			}
 			w.like("ann")
 			w.acknowledged(edited("before any look", 0))
-			w.called(1, 1, 1) // nobody knows what time it is
+			w.called(1, 1, 1) // the time is not known
 			time.Sleep(time.Minute)
 			w.like("bob") // whose event is late
 			for i := range 100 {
@@ -46,7 +46,7 @@ func TestUnchangedCostsNothing(t *testing.T) {
 
 // It opens no generation of a counter that is active, and its age counts from before the look that
 // tells what time it is.
-func TestUnchangedBesideLooks(t *testing.T) {
+func TestUnchangedDuringLooks(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.store.Put("posts/7", map[string]any{})
 		w.duringView = func(n int32) {
@@ -71,7 +71,7 @@ func TestUnchangedBesideLooks(t *testing.T) {
 }
 
 // A slow look's answer that comes after a later one does not make an event seem older than it is.
-func TestUnchangedBesideLooksThatOverlap(t *testing.T) {
+func TestUnchangedDuringOverlappingLooks(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.beforeView = func(n int32) error {
 			if n == 1 {

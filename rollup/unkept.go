@@ -14,8 +14,8 @@ import (
 func unkeptOf(c route.Counter) Work { return Work("unkept-" + document.IDOf(c.RollUp)) }
 
 // noteUnkept notes for audits that the counter is unkept, before its events are acknowledged.
-// Without the note, an audit would call it drift what they leave behind. So an error is logged, and
-// changes nothing else. An unkept counter pauses, so it is noted once a minute at most.
+// Without the note, an audit would call the difference that they leave behind drift. So an error is
+// only logged. An unkept counter pauses, so it is noted once a minute at most.
 func (c *Coalescer) noteUnkept(ctx context.Context, counter route.Counter, eventID string) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()

@@ -87,7 +87,7 @@ func TestUnkeptForAnHour(t *testing.T) {
 		w.acknowledged(w.deliver(c, "last"))
 		w.wantTotal(w.store.Get(shardsOf(likes) + "/0")["count"].(int64))
 
-		// The pauses begin anew.
+		// The pauses start over.
 		w.refuse()
 		time.Sleep(cadence)
 		w.acknowledged(w.deliver(c, "unkept again"))
@@ -101,7 +101,7 @@ func TestUnkeptForAnHour(t *testing.T) {
 }
 
 // An event that comes while the look is out that finds the counter unkept is done with, too, like
-// those that come in the pause. Another look for it would find the same.
+// the events that come in the pause. Another look for it would find the same.
 func TestUnkeptEndsWhatIsOpen(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.refuse()
@@ -116,7 +116,7 @@ func TestUnkeptEndsWhatIsOpen(t *testing.T) {
 	})
 }
 
-// A counter that another instance rolls up is not unkept any more: the pauses begin anew.
+// A counter that another instance rolls up is not unkept any more: the pauses start over.
 func TestUnkeptElsewhereKept(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		mended := w.refuse()
@@ -167,8 +167,8 @@ func (s unsummed) View(ctx context.Context, c route.Counter) (rollup.Snapshot, e
 	return failingSum{v, s.err}, err
 }
 
-// An unkept counter is no failure of an audit, which tells it apart and tries it again the next
-// time. The other counters are audited as ever.
+// An unkept counter does not make an audit fail. The audit counts it separately and tries it again
+// the next time. The other counters are audited as ever.
 func TestAuditOfUnkept(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		mended := w.refuse()
@@ -250,7 +250,7 @@ func TestLapsed(t *testing.T) {
 				if test.rolled > 0 {
 					time.Sleep(test.rolled)
 					w.rollUpElsewhere()
-					w.increment(1) // and nothing tells of it
+					w.increment(1) // and no event announces it
 				}
 				time.Sleep(10 * time.Minute)
 

@@ -12,9 +12,9 @@ import (
 )
 
 // UntoldNotes writes notes for audits. A note says that events came without their documents,
-// because there was no room for them. Such an event does not tell which counter its document has
-// left. The totals of that counter are wrong until an audit repairs them, although no event was
-// lost. An audit that finds a note does not call that drift.
+// because the documents were too large for them. Such an event does not tell which counter its
+// document has left. The totals of that counter are wrong until an audit repairs them, although no
+// event was lost. An audit that finds a note does not call the difference drift.
 //
 // It may be used by many goroutines at once.
 type UntoldNotes struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// byShop are routes with a group, beside others without.
+// byShop are routes with a group, and others without.
 var byShop = mustRoutes(`
 	orders/{order} by shop -> shops/{shop} : count() as orders : existing
 	posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing`)
@@ -38,8 +38,8 @@ func (w *world) left() {
 	w.store.Put("orders/1", map[string]any{"shop": "b"})
 }
 
-// What a document has left whose event had no room for it is repaired, and is no drift. Without
-// such an event it is.
+// If an event had no room for its document, the group that the document has left is repaired, and
+// that does not count as drift. Without such an event it is.
 func TestUntold(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -30,7 +30,7 @@ type world struct {
 	// What the instances called, and what happens in their calls: set before the first event, n
 	// counts the calls from 1.
 	looks, sums, writes atomic.Int32
-	locks               atomic.Int32 // of the writes, those that lock the document
+	locks               atomic.Int32 // writes that lock the document
 	claims              atomic.Int32 // that were read and written
 	beforeView          func(n int32) error
 	duringView          func(n int32) // the snapshot is open
@@ -168,7 +168,7 @@ func mustCounter(r, shards string) route.Counter {
 	}
 	c, _, ok := routes.Match(shards + "/0")
 	if !ok {
-		panic(shards + " is no collection of shards of " + r)
+		panic(shards + " is not a collection of shards of " + r)
 	}
 	return c
 }

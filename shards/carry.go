@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// These fields are in the note of a carried document, beside field and amount.
+// These fields are in the note of a carried document, in addition to field and amount.
 const (
 	fieldDocument = "document" // text: the path of the document that the amount is from
 	fieldFrom     = "from"     // text: its field
@@ -25,7 +25,7 @@ type Carrying struct {
 	// and all before it. It is what the document's field holds.
 	Amount Total
 
-	// Added is by how much this call changed the counter's total. It is 0 if nothing was left to
+	// Added is how much this call changed the counter's total. It is 0 if nothing was left to
 	// carry. It is also 0 if this call added something, but the answer to its commit was lost.
 	Added Total
 }
@@ -37,14 +37,13 @@ type Carrying struct {
 //
 //	total = what was incremented + Amount
 //
-// When whatever counts in the document has ended for certain, call Carry once more, and nothing is
-// left behind. Then delete the field. Do not set it to 0: Carry would take that change for a
-// decrease of the total. [Counter.Set], [Counter.SetFloat], [Counter.Import] and [Counter.Delete]
-// undo what was carried before. Even after them, Carry adds only what the field has changed by
-// since.
+// When the other counting has ended for certain, call Carry once more, and nothing is left behind.
+// Then delete the field. Do not set it to 0: Carry would take that change for a decrease of the
+// total. [Counter.Set], [Counter.SetFloat], [Counter.Import] and [Counter.Delete] undo what was
+// carried before. Even after them, Carry adds only what the field has changed by since.
 //
 // Carry returns an error, and changes nothing, if the document or the field is missing, or if the
-// field is no number. If what is to be added is not finite or beyond ±2^62, the error matches
+// field is not a number. If what is to be added is not finite or beyond ±2^62, the error matches
 // [ErrOutOfRange]. For a counter of votes it matches [ErrOncePerUser].
 //
 // The shard's increment and the note of what was carried are one commit. Firestore refuses it
@@ -53,11 +52,11 @@ type Carrying struct {
 //
 //	counters/visitors/increment_tokens/carried-…   field: "count"   document: "pages/hello"   from: "visits"   amount: 1234
 //
-// [Counter.Delete] leaves the note. If you make a counter anew and want to carry everything to it,
-// delete the note: without it, Carry adds everything again.
+// [Counter.Delete] leaves the note. If you create the counter again and want to carry everything to
+// it, delete the note: without it, Carry adds everything again.
 //
 // Carry bills two reads, and two writes if there is something to add. Like [Counter.Increment], it
-// may read the number of shards beside.
+// may also read the number of shards.
 func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field string) (Carrying, error) {
 	if doc == nil {
 		return Carrying{}, fmt.Errorf("shards: nil document for field %q", field)

@@ -84,8 +84,8 @@ func TestCarryApart(t *testing.T) {
 	}
 }
 
-// What was carried goes with the total that is replaced or deleted. Only what the field has changed
-// by since counts on top, until the note is deleted.
+// A carried amount goes with the total that is replaced or deleted. Only the amount by which the
+// field has changed by since counts on top, until the note is deleted.
 func TestCarryAfter(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -154,7 +154,7 @@ func TestCarryRefuses(t *testing.T) {
 		t.Errorf("written: %v, %v", shards, notes)
 	}
 	if _, err := New(client, "counters").Carry(t.Context(), client.Doc("pages/p"), "large"); err == nil {
-		t.Error("no error for a counter that is none")
+		t.Error("no error for a counter with wrong arguments")
 	}
 }
 
@@ -262,7 +262,7 @@ func TestRenumber(t *testing.T) {
 		name   string
 		before docs
 		total  any
-		left   docs // beside 0 and 1
+		left   docs // other than 0 and 1
 	}{
 		{"random ids", docs{"0": {"count": 1}, "9f1c-a": {"count": 2}, "07": {"count": 4}, "-1": {"count": 8}, "7": {"count": 16}, "３": {"count": 32}}, int64(63), nil},
 		{"a partial sum", docs{"a": {"count": 1}, "\t\t\t\tb": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": 7})}}}, int64(13), nil},
@@ -270,7 +270,7 @@ func TestRenumber(t *testing.T) {
 		{"empty ones", docs{"\tbcde": {"_updates_": []any{}}, "\t\tc": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": -5})}}, "x": {}}, int64(0), nil},
 		{"of another field", docs{"\t\t\tb": {"_updates_": []any{update("1", map[string]any{"other": 5})}}}, int64(0), nil},
 		{"nested", docs{"a": {"count": 1, "by": map[string]any{"x": int64(3)}}, "b": {"count": 2}}, int64(3), docs{"a": {"count": int64(1), "by": map[string]any{"x": int64(3)}}}},
-		{"a partial sum beside a count", docs{"\tb": {"count": 7, "_updates_": []any{update("1", map[string]any{"count": 5})}}}, int64(7),
+		{"a partial sum and a count", docs{"\tb": {"count": 7, "_updates_": []any{update("1", map[string]any{"count": 5})}}}, int64(7),
 			docs{"\tb": {"count": int64(7), "_updates_": []any{update("1", map[string]any{"count": int64(5)})}}}},
 		{"a nested partial sum", docs{"\tb": {"_updates_": []any{update("1", map[string]any{"by": map[string]any{"x": int64(3)}})}}}, int64(0),
 			docs{"\tb": {"_updates_": []any{update("1", map[string]any{"by": map[string]any{"x": int64(3)}})}}}},
@@ -294,7 +294,7 @@ func TestRenumber(t *testing.T) {
 			delete(got, "0")
 			delete(got, "1")
 			if diff := cmp.Diff(tt.left, got); diff != "" && len(got)+len(tt.left) > 0 {
-				t.Errorf("shards beside 0 and 1 (-want +got):\n%s", diff)
+				t.Errorf("shards other than 0 and 1 (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -32,12 +32,12 @@ type Counter struct {
 // An Option tells [New] how a counter differs from the default layout.
 type Option func(*options)
 
-// options are New's arguments beside the client and the counter's path.
+// options are New's arguments other than the client and the counter's path.
 type options struct {
 	field      string // holds the number, in each shard and in the roll-up
 	collection string // "": the counter document's subcollection "shards"
 	rollUpAt   string // "": rollups/{id} for counters/{id}, else none
-	fixed      int64  // number of shards; 0: the counter document knows
+	fixed      int64  // number of shards; 0: the counter document says it
 	progress   func(done, total int)
 }
 
@@ -57,7 +57,8 @@ func Collection(path string) Option {
 
 // NumShards says that the app keeps the number of shards, n, in its code. The counter document is
 // then neither read nor written, which saves one read per [Counter] and minute where counters are
-// many and each is incremented rarely. NumShards(0) is the default: the counter document knows.
+// many and each is incremented rarely. NumShards(0) is the default: the counter document says the
+// number.
 func NumShards(n int) Option {
 	return func(o *options) { o.fixed = int64(n) }
 }
@@ -72,7 +73,7 @@ func RollUpAt(path string) Option {
 // Progress is for methods that may need many commits. They call f after each commit, one call at a
 // time, and say how many shards are done, and out of how many. [Counter.Create] and
 // [Counter.Delete] count all shards. [Counter.Resize] and [Counter.Renumber] first count all
-// shards, if they create some, and then anew those that they fold. [Counter.Set],
+// shards, if they create some, and then the shards that they fold. [Counter.Set],
 // [Counter.SetFloat] and [Counter.Import] count the shards that they write or delete.
 func Progress(f func(done, total int)) Option {
 	return func(o *options) { o.progress = f }
@@ -161,7 +162,7 @@ func (c *Counter) rollUpPath(counter string) string {
 }
 
 // documentAt returns the document at path. It refuses a path that is not UTF-8. The SDK cannot
-// encode such a path. It would take that for a passing failure, and retry a read until its context
+// encode such a path. It would treat the failure as temporary, and retry a read until its context
 // ends.
 func documentAt(client *firestore.Client, path string) (*firestore.DocumentRef, error) {
 	doc := client.Doc(path)

@@ -39,8 +39,8 @@ var (
 // or write; numShards must be the number given there.
 //
 // The counter document and the first 499 shards are one transaction, and each 499 further shards
-// are another, in order. If one fails, those before it are done, it may be done itself, and those
-// after it are not. The counter works in that state.
+// are another, in order. If a transaction fails, the ones before it are done, it may be done
+// itself, and the ones after it are not. The counter works in that state.
 //
 // Create bills one read and one write for the counter document, and one write per shard. It bills
 // more if a transaction meets another and has to run again.
@@ -71,8 +71,8 @@ func (c *Counter) checkNumShards(operation string, n int64) error {
 	return nil
 }
 
-// createShards creates those of the shards first to n-1 that are missing, each with the integer 0.
-// The first commit also calls declare, unless that is nil.
+// createShards creates the missing ones of the shards first to n-1, each with the integer 0. The
+// first commit also calls declare, unless that is nil.
 func (c *Counter) createShards(ctx context.Context, first, n int64, declare func(*firestore.Transaction) error) error {
 	var zeros []addition
 	for number := first; number < n; number++ {
@@ -131,13 +131,13 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 // [Counter.Set] to 0 deletes all votes.
 //
 // If the counter has any shard, CreateOncePerUser returns an error that matches
-// [ErrNotOncePerUser], because that shard is no user's vote. It does the same for a counter with
+// [ErrNotOncePerUser], because that shard is not a user's vote. It does the same for a counter with
 // [NumShards], which has no counter document. If the counter is once per user already, it changes
 // nothing. Calling again is harmless.
 //
 // The methods that would mix other amounts with the votes return an error that matches
-// [ErrOncePerUser]. A Counter with [NumShards] does not know that. Nor, for up to a minute, does a
-// Counter that read the counter document before.
+// [ErrOncePerUser]. A Counter with [NumShards] does not know that. For up to a minute, a Counter
+// that read the counter document before does not know it either.
 //
 // CreateOncePerUser bills two reads and one write.
 func (c *Counter) CreateOncePerUser(ctx context.Context) error {
@@ -163,7 +163,7 @@ func (c *Counter) declareOncePerUser(tx *firestore.Transaction) error {
 		return err
 	}
 	if len(counted) > 0 {
-		return fmt.Errorf("%w: it has the shard %s, which is no user's vote; delete the counter first, or take another name", ErrNotOncePerUser, counted[0].Ref.ID)
+		return fmt.Errorf("%w: it has the shard %s, which is not a user's vote; delete the counter first, or take another name", ErrNotOncePerUser, counted[0].Ref.ID)
 	}
 	return tx.Set(c.doc, map[string]any{document.OncePerUserField: true}, firestore.MergeAll)
 }
@@ -178,7 +178,7 @@ func (c *Counter) notVotes(doc *firestore.DocumentSnapshot) error {
 	if !isOncePerUser(doc) {
 		return nil
 	}
-	return fmt.Errorf("%w: each shard of %s is the vote of the user whose id it has; set that to 0 or 1, or the counter to 0, which deletes all votes",
+	return fmt.Errorf("%w: each shard of %s is the vote of the user whose id it has; set the shard to 0 or 1, or the counter to 0, which deletes all votes",
 		ErrOncePerUser, c.doc.Path)
 }
 

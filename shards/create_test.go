@@ -218,7 +218,7 @@ func TestCreateConcurrently(t *testing.T) {
 	}
 }
 
-// TestCreateUnderLoad: Create loses no increment that runs beside it.
+// TestCreateUnderLoad: Create loses no concurrent increment.
 func TestCreateUnderLoad(t *testing.T) {
 	client := emulatortest.Client(t)
 	const writers, each = 8, 40

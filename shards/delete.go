@@ -13,14 +13,14 @@ import (
 // counter. With [NumShards] Delete leaves the counter document alone, because it may be anything.
 //
 // The roll-up document stays. Tally's functions bring it to a total of 0 and 0 shards, and may
-// remove it later. Nobody else may delete it, because a roll-up that is on its way could bring an
+// remove it later. Do not delete it yourself, because a roll-up that is on its way could bring an
 // old total back. Tokens of [Counter.IncrementOnce] and [Counter.Set] stay until they expire. The
 // notes of [Counter.Carry] stay, and so do documents below the counter that are not Tally's.
 //
 // Each commit deletes up to 499 shards, and one more commit then deletes the counter document.
-// Tally's security rules hide the votes for as long as that says that the counter is once per user.
-// So no vote ever shows. Between commits a snapshot shows the sum of the shards that are left.
-// After an error some commits may have been applied. Calling again deletes what is left.
+// Tally's security rules hide the votes as long as the counter document says that the counter is
+// once per user. So no vote ever shows. Between commits a snapshot shows the sum of the shards that
+// are left. After an error some commits may have been applied. Calling again deletes what is left.
 //
 // An increment that is committed before its shard is deleted is deleted with it. A later increment
 // creates its shard again, and is rolled up. Delete does not find that shard. So stop the clients
@@ -28,8 +28,8 @@ import (
 //
 // Delete freezes a counter of votes before anything else, as [Counter.Freeze] does. Otherwise a
 // vote that comes meanwhile would be left without the counter document that hides it. If Delete
-// returns an error, the counter may stay frozen until the next call. Servers, which no rule binds,
-// must not vote meanwhile.
+// returns an error, the counter may stay frozen until the next call. Servers, which rules do not
+// bind, must not vote meanwhile.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
 // the counter. After an error it returns 0 and false, although some shards may be deleted. It bills

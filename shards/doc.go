@@ -16,7 +16,7 @@
 // out otherwise, as in Firebase's samples. [Field], [Collection], [NumShards] and [RollUpAt] say
 // how: see the example of [New].
 //
-// # What one must know of Firestore
+// # What you need to know about Firestore
 //
 // An increment is a write that adds to a field. It reads nothing, so no client can overwrite what
 // others have added. But a commit whose answer was lost may have been applied, and an increment

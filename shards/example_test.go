@@ -32,8 +32,8 @@ func Example() {
 	fmt.Println("visitors:", total)
 }
 
-// Firebase's samples differ from language to language. These are those that need
-// options; each line counts together with the apps that copied the sample.
+// Firebase's samples differ from language to language. These samples need options; each line counts
+// together with the apps that copied the sample.
 func ExampleNew() {
 	var client *firestore.Client
 
@@ -154,7 +154,7 @@ func ExampleCounter_Set() {
 	fmt.Println(r.Was, "until", r.AsOf)
 }
 
-// A vote that is over: nobody's app changes it any more, and everybody still sees the result.
+// A vote that is over: no app changes it any more, and everybody still sees the result.
 func ExampleCounter_Freeze() {
 	ctx := context.Background()
 	var votes *shards.Counter // made once with New

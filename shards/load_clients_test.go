@@ -181,7 +181,7 @@ func (l *load) watch() {
 			}
 			total, ok := v.Counter.Int64()
 			if !ok {
-				l.t.Errorf("total %v is no integer", v.Counter)
+				l.t.Errorf("total %v is not an integer", v.Counter)
 			}
 			l.mu.Lock()
 			l.snapshots = append(l.snapshots, snapshot{total, v.AsOf, order})

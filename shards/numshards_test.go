@@ -66,7 +66,7 @@ func TestNumShardsOptionReadsNothing(t *testing.T) {
 	}
 }
 
-// A number of shards that is none is not taken for the default.
+// A num_shards that is not a number is not treated as the default.
 func TestNumShardsMalformed(t *testing.T) {
 	_, client := newWire(t)
 	set(t, client, map[string]map[string]any{"counters/c": {"num_shards": "ten"}})
@@ -193,8 +193,8 @@ func TestNumShardsSharesAnError(t *testing.T) {
 	})
 }
 
-// TestNumShardsReaderGivesUp: whoever reads for the others and gives up takes nobody
-// along, and whoever waits can give up alone.
+// TestNumShardsReaderGivesUp: a caller that reads for the others and gives up does not make them
+// fail, and a caller that waits can give up alone.
 func TestNumShardsReaderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, reads := newPending()

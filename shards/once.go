@@ -18,7 +18,7 @@ import (
 var ErrToken = errors.New("shards: unusable token")
 
 // TokenLife is how long a token of [Counter.IncrementOnce] or [Counter.Set] is remembered at least.
-// By default, Pub/Sub keeps a message that nobody acknowledges for a week after it was published
+// By default, Pub/Sub keeps an unacknowledged message for a week after it was published
 // (https://cloud.google.com/pubsub/docs/subscription-properties), so it does not come again after
 // that. If your queue keeps messages longer, a message that comes that late counts again.
 const TokenLife = 7 * 24 * time.Hour
@@ -54,7 +54,7 @@ const (
 // indexing, because an index of it would limit all counters together to about 500 such increments a
 // second. Tally's firestore.indexes.json has the policy and the exemption, for firebase deploy
 // --only firestore:indexes. [Counter.Delete] leaves the tokens, so that a late call does not count
-// again in a counter that was made anew.
+// again in a counter that was created again.
 //
 // IncrementOnce bills two writes, and later a delete when the token expires. If the token is known,
 // it bills one read.

@@ -59,7 +59,7 @@ func (c *Counter) Resize(ctx context.Context, numShards int) error {
 	return c.resize(ctx, numShards, false)
 }
 
-// Renumber does what [Counter.Resize] does, and also folds shards whose ids are no numbers.
+// Renumber does what [Counter.Resize] does, and also folds shards whose ids are not numbers.
 // Afterwards all shards are 0 to numShards-1. Clients may have written others meanwhile. Those
 // count, and the next call folds them. It is for counters whose shards have random ids, more with
 // each client, such as those of Firebase's firestore-counter extension.
@@ -73,8 +73,8 @@ func (c *Counter) Renumber(ctx context.Context, numShards int) error {
 }
 
 // resize has the counter document say the number of shards, and folds surplus shards. These are the
-// shards with numbers from numShards on, and if every is true, also those whose ids are no decimal
-// numbers.
+// shards with numbers from numShards on, and if every is true, also shards whose ids are not
+// decimal numbers.
 func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	n := int64(numShards)
 	err := c.checkNumShards("resize", n)
@@ -157,7 +157,7 @@ func numShardsFields(doc *firestore.DocumentSnapshot, n int64) map[string]any {
 	return fields
 }
 
-// shardNumber returns the number that is a shard's id. It returns false if the id is no decimal
+// shardNumber returns the number that is a shard's id. It returns false if the id is not a decimal
 // number.
 func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
 	number, err := strconv.ParseInt(shard.ID, 10, 64)
@@ -221,7 +221,7 @@ func (c *Counter) move(ctx context.Context, surplus *firestore.DocumentSnapshot,
 	})
 }
 
-// overtaken reports whether a commit was refused because the shard was no longer as it was read.
+// overtaken reports whether a commit was refused because the shard had changed since it was read.
 // Either a client was faster, or the commit was applied before and that answer was lost.
 func overtaken(err error) bool {
 	switch status.Code(err) {
@@ -278,8 +278,8 @@ const (
 )
 
 // partialSum returns what a partial sum of the extension adds up to, by field. It leaves out sums
-// that are 0. It returns false if the document is no partial sum, or if one of its amounts is no
-// number.
+// that are 0. It returns false if the document is not a partial sum, or if one of its amounts is
+// not a number.
 func partialSum(doc *firestore.DocumentSnapshot) (map[string]Total, bool) {
 	updates, ok := doc.Data()[fieldUpdates].([]any)
 	if !ok || len(doc.Data()) != 1 {

@@ -40,13 +40,13 @@ func TestResize(t *testing.T) {
 		{name: "the other spelling", counter: map[string]any{"numShards": 3}, before: docs{"2": {"count": 1}}, n: 1,
 			want: map[string]any{"numShards": int64(1)}, after: docs{"0": {"count": int64(1)}}},
 		{name: "both spellings", counter: map[string]any{"numShards": 3, "num_shards": 3}, n: 1, want: map[string]any{"numShards": int64(1), "num_shards": int64(1)}, after: docs{}},
-		{name: "a number that is none", counter: map[string]any{"num_shards": "3"}, n: 1, want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(0)}}},
+		{name: "num_shards that is not a number", counter: map[string]any{"num_shards": "3"}, n: 1, want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(0)}}},
 		{name: "an app's own ids stay", counter: map[string]any{"num_shards": 2}, before: docs{"eu": {"count": 1}, "07": {"count": 2}, "-3": {"count": 3}, "2": {"count": 4}}, n: 1,
 			want: map[string]any{"num_shards": int64(1)}, after: docs{"eu": {"count": int64(1)}, "07": {"count": int64(2)}, "-3": {"count": int64(3)}, "0": {"count": int64(4)}}},
 		{name: "every field is moved", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": 1, "likes": 10}, "1": {"likes": 5, "a.b": 2}, "2": {}}, n: 1,
 			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(1), "likes": int64(15), "a.b": int64(2)}}},
 		{name: "an empty one leaves none behind", counter: map[string]any{"num_shards": 2}, before: docs{"1": {}}, n: 1, want: map[string]any{"num_shards": int64(1)}, after: docs{}},
-		{name: "null is no number", counter: map[string]any{"num_shards": 2}, before: docs{"0": {"count": nil}, "1": {"count": 3}}, n: 1,
+		{name: "null is not a number", counter: map[string]any{"num_shards": 2}, before: docs{"0": {"count": nil}, "1": {"count": 3}}, n: 1,
 			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": nil}, "1": {"count": int64(3)}},
 			errors: []string{"shards/1: no shard below 1 can take it", `"count"`, "shards/0 is not a number"}},
 		{name: "beyond 2^53", counter: map[string]any{"num_shards": 2}, before: docs{"0": {"count": far + 1}, "1": {"count": far + 2}}, n: 1,
@@ -68,7 +68,7 @@ func TestResize(t *testing.T) {
 		{name: "no room", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": math.MaxInt64}, "1": {"count": 1}, "2": {"likes": 1}}, n: 1,
 			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(math.MaxInt64), "likes": int64(1)}, "1": {"count": int64(1)}},
 			errors: []string{"shards/1: no shard below 1 can take it", `"count"`, "shards/0 holds 9223372036854775807"}},
-		{name: "what is no number is not lost", counter: map[string]any{"num_shards": 5},
+		{name: "a field that is not a number is not lost", counter: map[string]any{"num_shards": 5},
 			before: docs{"1": {"count": 1, "note": "x"}, "2": {"count": 2}, "3": {"count": math.Inf(-1)}, "4": {"count": nil}}, n: 1,
 			want:   map[string]any{"num_shards": int64(1)},
 			after:  docs{"0": {"count": int64(2)}, "1": {"count": int64(1), "note": "x"}, "3": {"count": math.Inf(-1)}, "4": {"count": nil}},
@@ -124,7 +124,7 @@ func TestResizeRefuses(t *testing.T) {
 	}
 }
 
-// TestResizeIsKnown: whoever resizes uses the new number at once, and reads nothing for it.
+// TestResizeIsKnown: a Counter that resizes uses the new number at once, and reads nothing for it.
 func TestResizeIsKnown(t *testing.T) {
 	w, client := newWire(t)
 	c := New(client, "counters/c")

@@ -112,8 +112,8 @@ func TestRollUpCoversNothing(t *testing.T) {
 	}
 }
 
-// TestRollUpIsNoCounter: the number of documents counted is no number of shards to write to, also
-// where the roll-up document is the counter's own.
+// TestRollUpIsNoCounter: the number of documents counted is not the number of shards to write to,
+// also where the roll-up document is the counter's own.
 func TestRollUpIsNoCounter(t *testing.T) {
 	client := emulatortest.Client(t)
 	set(t, client, map[string]map[string]any{"counters/c": {"count": 7, "tally": tallyOf(time.Now(), 3, "count")}})

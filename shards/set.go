@@ -44,7 +44,7 @@ type Replacement struct {
 //
 // [ErrOutOfRange] says that nothing was sent, because something could be lost. A total beyond ±2^62
 // leaves increments too little room in an int64. No increment can bring a shard to 0 that holds the
-// smallest int64, NaN or infinity. It must be overwritten or deleted. A field that is no number
+// smallest int64, NaN or infinity. It must be overwritten or deleted. A field that is not a number
 // counts as 0.
 //
 // A shard that holds a double is a double 0 afterwards, and so the counter's total is a double.

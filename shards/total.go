@@ -14,9 +14,9 @@ import (
 // timestamp. The maximum of no numbers is null. The zero value is the integer 0. Totals can be
 // compared with ==. Their methods are
 //
-//	Int64() (n int64, ok bool)      the integer, exact in the whole range of an int64; false if the total is none
-//	Float64() float64               the number as a double, an integer beyond ±2^53 rounded; 0 if the total is none
-//	Time() (t time.Time, ok bool)   the timestamp, in UTC, to the microsecond; false if the total is none
+//	Int64() (n int64, ok bool)      the integer, exact in the whole range of an int64; false for other totals
+//	Float64() float64               the number as a double, an integer beyond ±2^53 rounded; 0 for other totals
+//	Time() (t time.Time, ok bool)   the timestamp, in UTC, to the microsecond; false for other totals
 //	IsNull() bool                   whether the total is null
 //	String() string                 the number in decimal, the timestamp as RFC 3339 has it, or "null"
 //	Firestore() any                 what the SDK takes and gives: an int64, a float64, a time.Time or nil
@@ -41,14 +41,14 @@ func plus(t, u Total) (Total, error) {
 	return sum, nil
 }
 
-// smallest is the one integer whose negative is no integer: no increment brings it to 0.
+// smallest is the one integer whose negative is not an int64: no increment brings it to 0.
 var smallest = value.Int(math.MinInt64)
 
 // Get has Firestore add up the shards. It returns their sum at one instant, which is not before the
 // call. So every increment that returned before is in it. A counter without shards has the total 0.
 //
 // If all shards hold integers and the sum fits an int64, it is an integer. Otherwise it is a
-// double, which is rounded. A shard adds nothing if it lacks the field, or has something else than
+// double, which is rounded. A shard adds nothing if it lacks the field, or has something other than
 // a number in it. One shard that is NaN or infinite makes the sum NaN or infinite. The total that
 // Tally publishes leaves such a shard out.
 //

@@ -36,7 +36,7 @@ func TestTotal(t *testing.T) {
 	for _, tt := range tests {
 		total, ok := value.Of(tt.value)
 		if !ok {
-			t.Errorf("%v is no total", tt.value)
+			t.Errorf("%v is not a total", tt.value)
 		}
 		if n, ok := total.Int64(); n != tt.integer || ok != tt.ok {
 			t.Errorf("(%v).Int64() = %d, %v; want %d, %v", tt.value, n, ok, tt.integer, tt.ok)

@@ -93,7 +93,7 @@ func TestVotes(t *testing.T) {
 		"Resize":   func(ctx context.Context) error { return c.Resize(ctx, 1) },
 		"Renumber": func(ctx context.Context) error { return c.Renumber(ctx, 1) },
 	} {
-		if err := call(t.Context()); !errors.Is(err, ErrOncePerUser) || !strings.Contains(err.Error(), "/counters/c is the vote of the user whose id it has; set that to 0 or 1") {
+		if err := call(t.Context()); !errors.Is(err, ErrOncePerUser) || !strings.Contains(err.Error(), "/counters/c is the vote of the user whose id it has; set the shard to 0 or 1") {
 			t.Errorf("%s: error %v, want ErrOncePerUser and the remedy", name, err)
 		}
 	}

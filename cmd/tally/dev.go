@@ -103,7 +103,8 @@ func (d *dev) run(ctx context.Context) error {
 	defer d.stack.lines.close()
 	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
-	d.hints.written = make(chan written, maxWritten)
+	d.hints.say, d.hints.written = d.stack.lines.print, make(chan written, maxWritten)
+	d.hints.follow(d.stack.rules)
 	d.stack.Written = d.hints.noteWritten
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
@@ -111,6 +112,11 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	defer s.Stop()
 	ctx, cancel := s.WhileUp(ctx)
+
+	// A new listener would hear of former requests again, so there is one for all settings.
+	var refusals sync.WaitGroup
+	refusals.Go(func() { d.tellRefusals(ctx, s) })
+	defer refusals.Wait()
 	defer cancel()
 
 	err = d.serve(ctx, s, false)
@@ -271,8 +277,7 @@ func (d *dev) runDashboard(ctx context.Context, s *local.Stack) {
 // hint begins to say what a newcomer gets wrong, as work that goes on until ctx ends.
 func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h := &d.hints
-	h.routes, h.say = s.Config.Routes, d.stack.lines.print
-	h.follow(d.stack.rules)
+	h.routes = s.Config.Routes
 	h.indexes()
 	clients := make(map[string]*firestore.Client)
 	for i, client := range s.Clients {
@@ -281,16 +286,18 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 		work.Go(func() { h.lookAround(ctx, servedDatabase{database, client}) })
 	}
 	work.Go(func() { h.lookAtWritten(ctx, clients) })
+}
 
-	if s.Emulator == nil { // that of somebody else tells no refusals
+// tellRefusals tells what the security rules refuse, until ctx ends. An emulator that somebody else
+// runs does not say that.
+func (d *dev) tellRefusals(ctx context.Context, s *local.Stack) {
+	if s.Emulator == nil {
 		return
 	}
-	work.Go(func() {
-		err := s.Emulator.Refusals(ctx, h.refused)
-		if err != nil && ctx.Err() == nil {
-			h.say("refused requests are no longer shown: %v", err)
-		}
-	})
+	err := s.Emulator.Refusals(ctx, d.hints.refused)
+	if err != nil && ctx.Err() == nil {
+		d.hints.say("refused requests are no longer shown: %v", err)
+	}
 }
 
 // lookAtFiles is how often the files of the app's folder are looked at. They are short, and read in

@@ -21,9 +21,10 @@ import (
 )
 
 // BenchmarkDev is how long clients wait for their increments while somebody watches: 500 counters
-// of 10 shards, each incremented once in 5 s, on schedule. Nobody watches; tally dev prints the
+// of 10 shards, each incremented once in 5 s, on schedule. No one watches; tally dev prints the
 // roll-ups; its dashboard is open too; and, for contrast, one listener follows the collection of
-// roll-ups.
+// roll-ups. On the emulator, an increment's p50 was 3.8 ms if no one watched, 2.7 ms with tally dev
+// and its dashboard, and 41 s with the listener. So tally dev polls and does not listen.
 func BenchmarkDev(b *testing.B) {
 	b.Setenv(asTally, "1") // the functions processes are this executable
 	for _, test := range []struct {

@@ -442,8 +442,14 @@ func TestDevTakesChangedRules(t *testing.T) {
 	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
 	out.await("refused: update of products/p1 (n) by nobody signed in; firestore.rules line 4: allow update: if resource.data.n == 5;\n")
 
+	// Other settings make no refusal new.
+	write(t, filepath.Join(dir, "tally.yaml"), []byte("cadence: 900ms\n"))
+	out.await("tally.yaml changed: ")
+	out.increment("(default)", "products/p2", "n", http.StatusForbidden)
+	out.await("refused: update of products/p2 (n) ")
+
 	out.interrupt()
-	for text, times := range map[string]int{"refused: ": 3, "stay in force": 1, "in force now": 2} {
+	for text, times := range map[string]int{"refused: ": 4, "stay in force": 1, "in force now": 2} {
 		if n := strings.Count(out.read.String(), text); n != times {
 			t.Errorf("%q is there %d times, want %d:\n%s", text, n, times, &out.read)
 		}

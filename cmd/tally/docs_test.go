@@ -3,10 +3,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -43,6 +45,7 @@ var notRun = []struct{ start, why string }{
 	{"tally deploy --project my-project --rules", "it calls the Firebase CLI"},
 	{"terraform init", "it downloads Google's provider"},
 	{"tally demo --project", "it needs functions at work; TestDemoOnProject runs it"},
+	{"gcloud config set", "it would change the settings of whoever runs the tests"},
 	{"curl -X PATCH", "it writes to Google's own Firestore"},
 }
 
@@ -53,7 +56,7 @@ var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud l
 
 // unawaited are the commands, by how they begin, that only the next of them need. They run one
 // after the other beside the others.
-var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
+var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install"}
 
 // endless are the commands that run until Ctrl-C, by how they begin, and what they print first.
 var endless = []struct{ start, prints string }{
@@ -118,6 +121,7 @@ func TestDocs(t *testing.T) {
 type reader struct {
 	all, t         *testing.T // t is of the page
 	root, dir, app string     // folders: this clone, the reader's, and the app's
+	upstream       string     // repository that has this clone as a commit
 	terminal       string     // folder that keeps the terminal's variables and current folder
 	env            []string
 	google         *googletest.Google
@@ -152,9 +156,18 @@ git add --all && git -c user.name=Tally -c user.email=tally@example.com commit -
 	if out, err := commit.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	r.upstream = upstream
 	r.put(emulatortest.Addr(t), "my-project", posts)
 	r.put(emulatortest.Addr(t), "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
-	write(t, filepath.Join(r.terminal, "main.go"), []byte("package main\n\nimport \"github.com/firestore-tally/tally/shards\"\n\nfunc main() { shards.New(nil, \"counters/likes\") }\n"))
+	readme, err := os.ReadFile(filepath.Join(r.root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
+	if program == nil {
+		t.Fatal("README.md has no program in Go")
+	}
+	write(t, filepath.Join(r.terminal, "main.go"), program[1])
 	return r
 }
 
@@ -175,6 +188,14 @@ func (r *reader) read(t *testing.T, page, text string) {
 	folder := r.app
 	if first {
 		folder = r.dir
+	}
+	tutorial := page == "docs/cloud-shell.md" // its commands are fenced, one after the other, and begin in the clone
+	if tutorial {
+		folder = filepath.Join(t.TempDir(), "tally")
+		out, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", r.upstream, folder).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	write(t, filepath.Join(r.terminal, "variables"), nil)
 	write(t, filepath.Join(r.terminal, "folder"), []byte(folder))
@@ -198,9 +219,11 @@ func (r *reader) read(t *testing.T, page, text string) {
 			continue
 		}
 		switch {
+		case fenced && tutorial && language == "sh":
+			r.try(fmt.Sprintf("%s:%d", page, n+1), strings.ReplaceAll(line, "<walkthrough-project-id/>", "my-project"))
 		case fenced:
 			block += line + "\n"
-		case heading.MatchString(line) && !first:
+		case heading.MatchString(line) && !first && !tutorial:
 			begin()
 		case strings.HasPrefix(line, "    ") && strings.TrimSpace(line) != "":
 			var more bool
@@ -224,11 +247,14 @@ func (r *reader) read(t *testing.T, page, text string) {
 	}
 }
 
-// set puts keys into tally.yaml.
+// set puts keys into tally.yaml. Before there is one, a page only shows what it may hold.
 func (r *reader) set(keys string) {
 	file := filepath.Join(r.app, "tally.yaml")
 	var all, more map[string]any
 	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
 	if err := errors.Join(err, yaml.Unmarshal(text, &all), yaml.Unmarshal([]byte(keys), &more)); err != nil {
 		r.t.Fatal(err)
 	}
@@ -237,6 +263,30 @@ func (r *reader) set(keys string) {
 		r.t.Fatal(err)
 	}
 	write(r.t, file, text)
+	if _, routes := more["routes"]; routes {
+		r.mergeRules()
+	}
+}
+
+// mergeRules merges the rules of likes into those that tally init wrote, as docs/recipes.md says.
+func (r *reader) mergeRules() {
+	const place = "    match /rollups/{counter} {"
+	file := filepath.Join(r.app, "firestore.rules")
+	rules, err := os.ReadFile(file)
+	recipes, errRecipes := os.ReadFile(filepath.Join(r.root, "docs", "recipes.md"))
+	if err := errors.Join(err, errRecipes); err != nil {
+		r.t.Fatal(err)
+	}
+	if bytes.Contains(rules, []byte("match /posts/")) {
+		return
+	}
+
+	block := regexp.MustCompile("(?s)### (?:Likes|Totals in the app's own documents)\n.*?```js\n(match .*?)```")
+	merged := ""
+	for _, found := range block.FindAllSubmatch(recipes, -1) {
+		merged += string(found[1])
+	}
+	write(r.t, file, bytes.Replace(rules, []byte(place), []byte(merged+place), 1))
 }
 
 // try runs a command of a page.
@@ -269,6 +319,9 @@ func (r *reader) try(at, command string) {
 			return
 		}
 	}
+	if begins("go mod init") { // then the reader writes the page's program
+		line += ` && cp "$TERMINAL"/main.go .`
+	}
 	if !slices.ContainsFunc(unawaited, begins) {
 		run(r.t, r.sh(line+"\nstatus=$?; export -p >\"$TERMINAL\"/variables; pwd >\"$TERMINAL\"/folder; exit $status"))
 		return
@@ -277,9 +330,6 @@ func (r *reader) try(at, command string) {
 		return
 	}
 	r.begun[command] = true
-	if begins("go mod edit") { // in the module of a server of the app's
-		line = `cp "$TERMINAL"/main.go . && go mod init example.com/my-app && ` + line + " && go build -o /dev/null ."
-	}
 	sh := r.sh(line)
 	before, ended := r.last, make(chan struct{})
 	r.last = ended

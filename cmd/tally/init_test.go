@@ -58,7 +58,7 @@ func TestQuestions(t *testing.T) {
 			[]string{`"likes" is a collection`, `"posts/7/likes" is a collection`, `"a//b/c" has an empty id`, "names a collection"}},
 		{"no total", "orders/{order} -> totals/orders : average(stars) as rating",
 			[]string{"orders/1", "avg(stars)", "average(stars)", "count() : existing", "count : every 5s", "n : documents", "n; a/{b} -> c/d : n", "average(stars) as rating", ""},
-			[]string{"avg() is no total", "write average(stars) as stars", "want totals alone", "want totals alone", "want totals alone", "want totals alone"}},
+			[]string{"unknown function avg()", "write average(stars) as stars", "want totals alone", "want totals alone", "want totals alone", "want totals alone"}},
 		{"no target", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing",
 			[]string{"posts/7/likes/ann", "", "posts", "posts/8", "all/likes/ann/x", "posts/7/likes/x", "posts/7"},
 			[]string{`"posts" is a collection`, "does not use {post}", "does not use {post}", "matches the source"}},

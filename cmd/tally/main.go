@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(underLauncher(context.Background()), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends the command at once
 	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

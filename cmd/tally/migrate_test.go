@@ -212,7 +212,7 @@ func TestMigrateChecks(t *testing.T) {
 		t.Errorf("checked: %v", err)
 	}
 	for _, want := range []string{
-		"DIFFERENT: pages/a: visits is more by 3 than what was carried from it\nexact      1 of 2 documents\n",
+		"DIFFERENT: pages/a: visits is 3 more than was carried from it\nexact      1 of 2 documents\n",
 		"moved      2 documents meanwhile, by visits 6\nwritten    1 shard with random ids, by apps that still do; they count, and the next run folds them\n",
 		"roll-ups   2, of which 1 differ from their shards\n",
 	} {

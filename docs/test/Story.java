@@ -11,6 +11,13 @@ class Story {
             totals.increment("java", n).get();
         }
         until(7, counts);
+        check(7, totals.exact("counters/java/shards", "count"));
+
+        var large = shown("rollups/java-large", "count");
+        long more = Integer.MAX_VALUE + 1L; // than an int holds
+        totals.increment("java-large", more).get();
+        until(more, large);
+        check(more, totals.exact("counters/java-large/shards", "count"));
 
         var likes = shown("posts/java", "likes");
         String[] users = {"ann", "bob", "bob", "ann", "cid"};
@@ -21,6 +28,10 @@ class Story {
         }
         until(2, likes);
         System.exit(0); // the SDK's threads go on
+    }
+
+    private static void check(long want, long got) {
+        if (got != want) throw new AssertionError("the sum is " + got + ", want " + want);
     }
 
     private static LinkedBlockingQueue<Long> shown(String path, String field) throws InterruptedException {

@@ -1,11 +1,12 @@
 // Runs the recipes of docs/recipes.md as they stand there: all routes of the page, and the web SDK
 // under firestore.rules with all blocks of the page. e2e/rules attacks those blocks.
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { execFile, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { isDeepStrictEqual } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
 import { deleteApp, initializeApp } from 'firebase/app';
 import {
   collection,
@@ -26,6 +27,7 @@ import { startStack, until } from '../../clients/web/e2e/stack.mjs';
 import { startLine } from './line.mjs';
 import { below, blocks, imported } from './markdown.mjs';
 
+const run = promisify(execFile);
 const read = (path) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
 const [page, rulesFile] = await Promise.all(['docs/recipes.md', 'firestore.rules'].map(read));
 
@@ -60,8 +62,8 @@ after(async () => {
 });
 
 /** A database as the user sees it; 'owner' is past the rules, as servers are. */
-function web(t, user, port = stack.port) {
-  const db = getFirestore(initializeApp({ projectId: stack.project }, `${t.name} ${user}`));
+function web(t, user, port = stack.port, projectId = stack.project) {
+  const db = getFirestore(initializeApp({ projectId }, `${t.name} ${user}`));
   connectFirestoreEmulator(db, stack.host, port, { mockUserToken: user === 'owner' ? user : { sub: user } });
   t.after(() => deleteApp(db.app));
   return db;
@@ -428,4 +430,45 @@ test('increments: a lost answer', async (t) => {
   // What is refused for another reason is an error.
   await stack.set('counters/none', { num_shards: 0 });
   await assert.rejects(addOnce(alice, 'none'), denied);
+});
+
+// The first section, as it stands there, but for the emulator's port, which is any that is free.
+test('from nothing to a total', async (t) => {
+  const section = below('From nothing to a total', page);
+  const [program] = blocks(section, 'js');
+  const [, init] = section.match(/^ {4}(tally init .*)$/m);
+  const folder = await mkdtemp(join(tmpdir(), 'tally-first-')); // no firebase.json is above it
+  await symlink(join(import.meta.dirname, 'node_modules'), join(folder, 'node_modules'));
+  t.after(() => rm(folder, { recursive: true }));
+  const bin = dirname(process.env.TALLY);
+  const said = await run('sh', ['-c', init], { cwd: folder, env: { ...process.env, PATH: `${bin}:${process.env.PATH}` } });
+  assert.match(said.stdout, /^wrote tally\.yaml, firebase\.json, firestore\.rules; /);
+
+  const dev = await startStack({ cwd: folder });
+  t.after(() => dev.stop());
+  await writeFile(join(folder, 'app.mjs'), program.replace('8080', dev.port));
+  const app = spawn(process.execPath, ['app.mjs'], { cwd: folder });
+  t.after(() => app.kill());
+  let printed = '';
+  for (const stream of [app.stdout, app.stderr]) stream.on('data', (data) => (printed += data));
+  await until(() => printed.endsWith('1\n'), () => `it prints ${printed}\n${dev.output()}`);
+  assert.match(printed, /^(0\n)+1\n$/);
+
+  // Nothing else is allowed.
+  const [ann, bob] = ['ann', 'bob'].map((user) => web(t, user, dev.port, dev.project));
+  for (const [what, write] of Object.entries({
+    'a vote for another user': setDoc(doc(ann, 'products/p1/votes/bob'), {}),
+    'a total': updateDoc(doc(ann, 'products/p1'), { votes: 5 }),
+    'a product with votes': setDoc(doc(ann, 'products/p2'), { name: 'Desk', votes: 5 }),
+    'a product that pretends to be counted': setDoc(doc(ann, 'products/p5'), { name: 'Desk', tally: {} }),
+  })) {
+    await assert.rejects(write, { code: 'permission-denied' }, what);
+  }
+
+  // What is allowed is not told as refused, and a vote for a product that is missing is told.
+  await setDoc(doc(bob, 'products/p3'), { name: 'Chair' });
+  await setDoc(doc(bob, 'products/p4/votes/bob'), {});
+  await until(() => dev.output().includes('products/p4/votes/bob belongs to products/p4, and there is no such document'), dev.output);
+  await until(() => dev.output().split('refused: ').length === 5, dev.output);
+  assert.doesNotMatch(dev.output(), /refused: .*(p3|p4|votes\/ann)/);
 });

@@ -2,13 +2,18 @@
 import { connect, constants, createServer } from 'node:http2';
 import { listening } from '../../clients/web/e2e/loopback.mjs';
 
+/** A user's ID token; '' for nobody. The emulator takes one without a signature. */
+export function idToken(uid) {
+  const part = (text) => Buffer.from(JSON.stringify(text)).toString('base64url');
+  return uid && `${part({ alg: 'none' })}.${part({ sub: uid })}.`;
+}
+
 /**
  * Passes gRPC on to a port of this machine as a user, whatever an SDK says of itself: those for
  * servers are past the rules.
  */
 export async function startSignIn(port, uid) {
-  const part = (text) => Buffer.from(JSON.stringify(text)).toString('base64url');
-  const token = `${part({ alg: 'none' })}.${part({ sub: uid })}.`; // the emulator takes one that nobody signed
+  const token = idToken(uid);
   const far = connect(`http://127.0.0.1:${port}`);
   const open = new Set();
   const server = createServer();

@@ -10,11 +10,15 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Firestore } from '@google-cloud/firestore';
+import { counter as webCounter } from '@firestore-tally/web';
 import { deleteApp, initializeApp } from 'firebase/app';
+import firebase from 'firebase/compat/app';
+import 'firebase/compat/firestore';
 import { connectFirestoreEmulator, getFirestore, setLogLevel } from 'firebase/firestore';
 import { startStack, until } from '../../clients/web/e2e/stack.mjs';
 import { cdn, openPage } from './browser.mjs';
 import { below, blocks, imported } from './markdown.mjs';
+import { idToken } from './signin.mjs';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 const read = (name) => readFile(at(`../${name}`), 'utf8');
@@ -119,6 +123,15 @@ function web(t, user) {
   return db;
 }
 
+/** The same by the namespaced API. */
+function namespaced(t, user) {
+  const app = firebase.initializeApp({ projectId: stack.project }, `${t.name} ${user}`);
+  const db = app.firestore();
+  db.useEmulator(stack.host, stack.port, user ? { mockUserToken: { sub: user } } : {});
+  t.after(() => app.delete());
+  return db;
+}
+
 /** A database as a server sees it. */
 function server(t) {
   process.env.METADATA_SERVER_DETECTION = 'none'; // there is none here, and looking for it takes seconds
@@ -156,13 +169,14 @@ export async function use(user, show) {\n${[connect, ...code].join('\n')}\nretur
 });
 
 // React Native's package cannot run here. The web SDK has the functions that it is named for.
-for (const [name, id, shards, code] of [
-  ['Web', 'web', 3, block('Web', 'js')],
-  ['React Native, with the web SDK', 'native', 10, block('React Native', 'js').replace('@react-native-firebase/', 'firebase/')],
+for (const [name, id, shards, open, code] of [
+  ['Web', 'web', 3, web, block('Web', 'js')],
+  ['Web, by the namespaced API', 'namespaced', 10, namespaced, block('Namespaced API', 'js')],
+  ['React Native, with the web SDK', 'native', 10, web, block('React Native', 'js').replace('@react-native-firebase/', 'firebase/')],
 ]) {
   test(name, async (t) => {
-    const { add, vote, like, watch } = await imported(code);
-    const [ann, bob, cid, nobody] = ['ann', 'bob', 'cid', null].map((user) => web(t, user));
+    const { add, vote, like, watch, exact: sumNow } = await imported(code);
+    const [ann, bob, cid, nobody] = ['ann', 'bob', 'cid', null].map((user) => open(t, user));
     await stack.set(`counters/${id}`, { num_shards: shards });
     const shows = await watched(watch, nobody, `rollups/${id}`, 'count');
     for (let i = 0; i < 5; i++) await Promise.all([add(ann, id), add(bob, id)]);
@@ -170,6 +184,7 @@ for (const [name, id, shards, code] of [
     await assert.rejects(add(nobody, id), denied);
     await assert.rejects(add(ann, id, 2), denied);
     await exact(counter(id), 10);
+    assert.equal(await sumNow(nobody, `counters/${id}/shards`, 'count'), 10);
 
     await stack.set(`counters/${id}-votes`, { num_shards: 3, once_per_user: true });
     await stack.set(`posts/${id}`, {});
@@ -185,8 +200,29 @@ for (const [name, id, shards, code] of [
     await showsLikes(2);
     await exact(counter(`${id}-votes`), 2);
     await exact(likes(id), 2);
+    await assert.rejects(sumNow(ann, `counters/${id}-votes/shards`, 'count'), denied);
+    await assert.rejects(sumNow(ann, `posts/${id}/likes`, 'on'), denied);
   });
 }
+
+test('The web client, with the namespaced API', async (t) => {
+  const db = namespaced(t, 'ann');
+  await stack.set('counters/wrapped-votes', { once_per_user: true });
+  const visits = webCounter(db, 'counters/wrapped');
+  const votes = webCounter(db, 'counters/wrapped-votes', { uid: 'ann' });
+  const totals = [];
+  t.after(visits.onTotal(({ total }) => totals.push(total)));
+  await until(() => totals.at(-1) === 0, () => `it shows ${totals}, want 0`);
+
+  const written = [visits.increment(), visits.increment(), votes.vote()];
+  assert.equal((await visits.total()).total, 2); // at once
+  await Promise.all(written);
+  await exact(counter('wrapped'), 2);
+  await exact(counter('wrapped-votes'), 1);
+  assert.equal(await visits.exact(), 2);
+  assert.equal(await votes.hasVoted(), true);
+  assert.deepEqual([...new Set(totals)], [0, 1, 2]);
+});
 
 test('Web, a counter without a document, and one of the Swift sample', async (t) => {
   const { add } = await imported(block('Web', 'js'));
@@ -199,13 +235,14 @@ test('Web, a counter without a document, and one of the Swift sample', async (t)
 });
 
 test('Node.js, whose shards appear as they are incremented', async (t) => {
-  const { add, vote, like, watch } = await imported(block('Node.js', 'js'));
+  const { add, vote, like, watch, exact: sumNow } = await imported(block('Node.js', 'js'));
   const db = server(t);
   const shows = await watched(watch, db, 'rollups/node', 'count');
   await add(db, 'node', -2);
   await Promise.all([1, 1, 1, 1, 1, 1, 5].map((n) => add(db, 'node', n)));
   await shows(9);
   await exact(counter('node'), 9);
+  assert.equal(await sumNow(db, 'counters/node/shards', 'count'), 9);
 
   await stack.set('posts/node', {});
   const showsLikes = await watched(watch, db, 'posts/node', 'likes');
@@ -233,10 +270,42 @@ for (const [name, id, tell] of [
   });
 }
 
+test('REST, by curl', async (t) => {
+  const code = block('REST', 'sh').replace('https://firestore.googleapis.com', `http://${stack.host}:${stack.port}`);
+
+  /** Calls functions of the snippet as a user. Resolves to what the last one answers. */
+  async function rest(user, calls) {
+    const env = { ...process.env, PROJECT: stack.project, ID_TOKEN: idToken(user) };
+    const { stdout } = await promisify(execFile)('bash', ['-euc', `${code}\n${calls}`], { env, signal: t.signal });
+    return JSON.parse(stdout);
+  }
+  const refused = (status) => ({ code: 22, stderr: new RegExp(`error: ${status}`) }); // of curl
+
+  await assert.rejects(rest('ann', 'total rollups/rest count'), refused(404));
+  await rest('ann', 'for i in {1..11}; do increment rest >&2; done; increment rest'); // more than there are shards
+  await exact(counter('rest'), 12);
+  const { fields } = await rest('', 'total rollups/rest count');
+  assert.deepEqual(fields, { count: { integerValue: '12' } });
+  const [{ result }] = await rest('bob', 'exact rest count');
+  assert.deepEqual(result.aggregateFields, { total: { integerValue: '12' } });
+
+  await stack.set('counters/rest-votes', { once_per_user: true });
+  for (const [user, yes] of story) await rest(user, `vote rest-votes ${user} ${Number(yes)}`);
+  await exact(counter('rest-votes'), 2);
+  for (const [user, call] of [
+    ['bob', 'vote rest-votes ann 1'],
+    ['bob', 'increment rest-votes'],
+    ['bob', 'exact rest-votes count'],
+    ['bob', 'total rollup_audit/cursor at'],
+    ['', 'increment rest'],
+  ])
+    await assert.rejects(rest(user, call), refused(403), call);
+});
+
 /** Runs sample.mjs in Chromium, with the SDK that Google's CDN has. */
 async function browser(t) {
-  const imports = { 'firebase/app': `${cdn}/firebase-app.js`, 'firebase/firestore': `${cdn}/firebase-firestore.js` };
-  const page = await openPage(t, `<!doctype html><script type="importmap">${JSON.stringify({ imports })}</script>`);
+  const scripts = ['app', 'firestore'].map((name) => `<script src="${cdn}/firebase-${name}-compat.js"></script>`);
+  const page = await openPage(t, `<!doctype html>${scripts.join('')}`);
   await page.addScriptTag({ type: 'module', content: await readFile(at('sample.mjs'), 'utf8') });
   await page.waitForFunction(() => window.sample);
   await page.evaluate((where) => sample(...where), [stack.project, stack.host, stack.port]);
@@ -258,7 +327,7 @@ for (const [name, id, write, document] of [
 }
 
 test('Node.js, a trigger of one event that comes twice', async (t) => {
-  const { count } = await imported(block('Where it counts what leaves no documents', 'js', '', migration));
+  const { count } = await imported(block('If it counts something that leaves no documents', 'js', '', migration));
   const db = server(t);
   for (const event of ['a', 'b', 'a']) await count(db, 'p', event);
   const shards = await db.collection('posts/p/shards').get();

@@ -2,7 +2,7 @@
 
 import queue
 
-from snippet import increment, like, vote, watch
+from snippet import exact, increment, like, vote, watch
 
 
 def until(want, totals):
@@ -21,6 +21,7 @@ counts = shown("rollups/python", "count")
 for n in (-2, 1, 1, 1, 1, 5):  # the last total is the highest on the way
     increment("python", n)
 until(7, counts)
+assert exact("counters/python/shards", "count") == 7
 
 likes = shown("posts/python", "likes")
 for uid, yes in (("ann", True), ("bob", True), ("bob", True), ("ann", False), ("cid", True)):

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from snippet import increment, like, total, vote
+from snippet import exact, increment, like, total, vote
 
 
 async def until(want, path, field):
@@ -14,6 +14,7 @@ async def story():
     await until(0, "rollups/python-async", "count")
     await asyncio.gather(*(increment("python-async", n) for n in (-2, 1, 1, 1, 1, 5)))
     await until(7, "rollups/python-async", "count")
+    assert await exact("counters/python-async/shards", "count") == 7
     for uid, yes in (("ann", True), ("bob", True), ("bob", True), ("ann", False), ("cid", True)):
         await vote("python-async-votes", uid, yes)
         await like("python-async", uid, yes)

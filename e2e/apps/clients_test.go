@@ -53,6 +53,10 @@ func TestClientsPageGo(t *testing.T) {
 		}
 		w.awaitAsOf(t.Context(), "rollups/visits", committed)
 	}
+	sum, err := likes.Exact(t.Context(), counter)
+	if got, _ := sum.Int64(); err != nil || got != increments {
+		t.Errorf("Exact: %v, %v, want %d", sum, err, increments)
+	}
 	choices := []struct {
 		uid string
 		yes bool

@@ -37,7 +37,7 @@ import (
 // A process serves one project. So each function but the registered ones stands for many processes:
 // the query parameter "project" chooses the one that serves it.
 
-// routes are those of most functions here.
+// routes are the routes of most functions here.
 const routes = route.Default + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
 
 var (
@@ -283,7 +283,7 @@ func newEventOf(t testing.TB, id, project, database, path string) eventrelay.Eve
 	return e
 }
 
-// Functions beside the registered ones.
+// Functions in addition to the registered ones.
 const (
 	counters  = "Counters"
 	scheduled = "Scheduled" // serves calls of the schedule

@@ -180,7 +180,7 @@ func (c *writers) increment(shard *firestore.DocumentRef) {
 	}
 }
 
-// during calls step while several clients make some increments each: those of the extension in
+// during calls step while several clients make some increments each: clients of the extension in
 // shards of their own, with random ids, the others in numbered ones.
 func (c *writers) during(collection *firestore.CollectionRef, old, updated int, step func(done <-chan struct{})) {
 	c.t.Helper()

@@ -3,10 +3,12 @@ package apps
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
@@ -16,7 +18,7 @@ import (
 
 // A layout is a way in which a sample of Firebase's documentation writes counters
 // (https://firebase.google.com/docs/firestore/solutions/counters), written here as that sample
-// does, by the Go SDK. docs/test writes those of Web, Python and Java with their own SDKs.
+// does, by the Go SDK. docs/test writes the layouts of Web, Python and Java with their own SDKs.
 type layout struct {
 	sample string
 	route  string
@@ -81,9 +83,10 @@ var layouts = []layout{
 				w.create(w.shard("counters/c/shards", i), map[string]any{"count": 0})
 			}
 			w.update(w.shard("counters/c/shards", 0), "count", 1, 1)
-			w.update(w.shard("counters/c/shards", 1), "count", -1)
+			w.update(w.shard("counters/c/shards", 1), "count", math.MaxInt32) // the sample's own total has 32 bits
+			w.update(w.shard("counters/c/shards", 2), "count", -1)
 		},
-		rollUp: "rollups/c", want: count(int64(1), 3),
+		rollUp: "rollups/c", want: count(int64(math.MaxInt32+1), 3),
 	},
 	{
 		sample: "Python", // sync and async alike: the counter's own document does not exist
@@ -138,20 +141,29 @@ var layouts = []layout{
 				w.set(fmt.Sprintf("counters/c/shards/%d", i), map[string]any{"count": 0})
 			}
 			w.update(w.shard("counters/c/shards", 0), "count", 1)
-			w.update(w.shard("counters/c/shards", 1), "count", 1)
+			w.update(w.shard("counters/c/shards", 1), "count", math.MaxInt32) // the sample's own total has 32 bits
 		},
-		rollUp: "rollups/c", want: count(int64(2), 3),
+		rollUp: "rollups/c", want: count(int64(math.MaxInt32+1), 3),
 	},
 	{
-		sample: "Ruby", // the shards are a collection at the top
-		route:  "shards/{shard} -> ruby_rollups/total : count",
+		sample: "Ruby", // the shards are a collection at the top; the sample's own total adds up every collection of that name
+		route:  "shards/{shard} -> totals/all : count",
 		write: func(w *database) {
+			w.set("counters/c/shards/0", map[string]any{"count": 100})
 			for i := range numShards {
 				w.set(fmt.Sprintf("shards/%d", i), map[string]any{"count": 0})
 			}
 			w.update(w.shard("shards", 2), "count", 1, 1, 1, 1)
+
+			group, err := w.client.CollectionGroup("shards").NewAggregationQuery().WithSum("count", "all").Get(w.t.Context())
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if got := group["all"].(*firestorepb.Value).GetIntegerValue(); got != 104 {
+				w.t.Errorf("the sample's own total is %d, want 104", got)
+			}
 		},
-		rollUp: "ruby_rollups/total", want: count(int64(4), 3),
+		rollUp: "totals/all", want: count(int64(4), 3),
 	},
 }
 

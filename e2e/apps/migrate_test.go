@@ -27,7 +27,7 @@ import (
 
 const migrated, migratedInPlace, migratedToCount = "Migrated", "MigratedInPlace", "MigratedToCount"
 
-// migratedRoutes are those of docs/migrate.md.
+// migratedRoutes are the routes of docs/migrate.md.
 var migratedRoutes = []string{
 	"pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes",
 	"sites/{site}/pages/{page}/_counter_shards_/{shard} -> sites/{site}/page_totals/{page} : visits, likes",
@@ -101,7 +101,7 @@ func TestMigrateExtension(t *testing.T) {
 		close(looking)
 	}()
 
-	// Tally beside the extension, which ends with shards in a partial sum.
+	// Tally next to the extension, which ends with shards in a partial sum.
 	c.during(e.shards, 5, 0, func(done <-chan struct{}) { e.run(t, done) })
 	c.during(e.shards, 3, 0, func(<-chan struct{}) {
 		if err := e.toPartial(t.Context()); err != nil {

@@ -146,7 +146,7 @@ func TestMigratePageRules(t *testing.T) {
 		{"a numbered one by a double", increment(shards+"3", "visits", double), false},
 		{"a new numbered one by a double", increment(shards+"8", "visits", double), false},
 		{"a numbered one that holds a double", increment(shards+"5", "visits", one), true},
-		{"a number beside a double", increment(shards+"5", "likes", one), true},
+		{"a number next to a double", increment(shards+"5", "likes", one), true},
 		{"a number to a double", set(shards+"5", `"visits": {"doubleValue": 3}, "likes": {"doubleValue": 2}`), false},
 		{"a double that would not change", increment(shards+"6", "likes", one), false},
 		{"text", increment(shards+"7", "visits", one), false},
@@ -175,7 +175,7 @@ func TestMigratePageRules(t *testing.T) {
 			t.Errorf("%s: status %d, want allowed: %v\n%s", test.name, code, test.allow, answer)
 		}
 		if code, _ := requestAs(t, project, "", http.MethodPost, database+"/documents:commit", body); code != http.StatusForbidden {
-			t.Errorf("%s, by nobody: status %d, want forbidden", test.name, code)
+			t.Errorf("%s, not signed in: status %d, want forbidden", test.name, code)
 		}
 	}
 	reads := map[string]bool{"page_totals/p": true, mine: true, strings.TrimSuffix(shards, "/"): true, "pages/p": true, "pages/p/increment_tokens/carried-1": false}
@@ -235,7 +235,7 @@ func setRules(t *testing.T, project, rules string) {
 	}
 }
 
-// requestAs makes a REST request as the user, or as nobody.
+// requestAs makes a REST request as the user, or as no user.
 func requestAs(t *testing.T, project, user, method, path, body string) (status int, answer string) {
 	t.Helper()
 	authorization := ""

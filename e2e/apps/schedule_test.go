@@ -100,7 +100,7 @@ func TestSchedule(t *testing.T) {
 	}
 
 	drift := func() []string { return logs.lines(`"severity":"ERROR"`, "drift: ", `"counter":"rollups/007"`) }
-	before := len(drift())                                     // with -count, the log is that of the test's last run too
+	before := len(drift())                                     // with -count, the log also has the lines of the test's last run
 	w.set("counters/007/shards/1", map[string]any{"count": 1}) // no event comes
 	old := tallyOf(t, routes, "rollups/lone", time.Now().Add(-24*time.Hour))
 	w.set("rollups/lone", map[string]any{"count": 9, document.TallyField: old})
@@ -167,7 +167,7 @@ func TestScheduleStopsAtItsReads(t *testing.T) {
 	}
 }
 
-// The report's bill is that of both kinds of work: of routes that say "every", and of the others.
+// The report's bill is for both kinds of work: of routes that say "every", and of the others.
 func TestScheduleBillsAll(t *testing.T) {
 	t.Parallel()
 	project := emulatortest.Project(t)

@@ -122,7 +122,7 @@ func waitRollUp(t *testing.T, c *shards.Counter, at time.Time) (shards.RollUp, e
 	}
 }
 
-// A trigger that sums the shards anew, into a document of its own, works beside Tally: both read
+// A trigger that sums the shards itself, into a document of its own, works next to Tally: both read
 // the same shards, and either can be switched off.
 func TestMigrateTriggerThatSums(t *testing.T) {
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestMigrateTriggerThatSums(t *testing.T) {
 			t.Fatal(err)
 		}
 		n, _ := total.Int64()
-		// Not by w, which would wait for a roll-up that covers it: it is no shard.
+		// Not by w, which would wait for a roll-up that covers it: it is not a shard.
 		if _, err := w.client.Doc("totals/likes").Set(t.Context(), map[string]any{"count": n}); err != nil {
 			t.Fatal(err)
 		}

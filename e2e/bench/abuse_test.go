@@ -97,7 +97,8 @@ var abuses = []abuse{
 
 // BenchmarkAbuse is what one anonymous account can cost, for each request, and how many of them one
 // program sends to the emulator in a minute. Tally's own reads and writes are those until all
-// roll-ups are right. Those of an audit after that come beside, and are not in the dollars.
+// roll-ups are right. The operations of an audit after that come on top, and are not in the
+// dollars.
 func BenchmarkAbuse(b *testing.B) {
 	rules := abusedRules(b)
 	for _, abuse := range abuses {
@@ -144,7 +145,7 @@ func BenchmarkAbuse(b *testing.B) {
 	}
 }
 
-// abusedRoutes are the default route and that of the recipe for posts.
+// abusedRoutes are the default route and the route of the recipe for posts.
 const abusedRoutes = route.Default + `
 posts/{post}/likes/{user} -> posts/{post} : on as likes : existing
 posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing`
@@ -182,7 +183,7 @@ const eventPrice = 0.40/1e6 + 2*1000*40.0/(1<<40)
 const attackerID = "mallory"
 
 // An attacker is a program with an anonymous account, for a database with the rules of a real one:
-// a counter of 10 shards, 10 that are once per user, 100 more that nobody has used yet, and a post.
+// a counter of 10 shards, 10 that are once per user, 100 more that were never used, and a post.
 type attacker struct {
 	b        *testing.B
 	api      firestorepb.FirestoreClient
@@ -233,7 +234,7 @@ func (a *attacker) fill(client *firestore.Client) {
 	writer.End()
 }
 
-// signedIn returns a context of the attacker's requests, with a token that nobody signed.
+// signedIn returns a context of the attacker's requests, with an unsigned token.
 func (a *attacker) signedIn() context.Context {
 	part := base64.RawURLEncoding.EncodeToString
 	claims := fmt.Appendf(nil, `{"sub":%q,"firebase":{"sign_in_provider":"anonymous"}}`, attackerID)

@@ -34,7 +34,7 @@ const deltas = "Deltas"
 //
 //	reads/1000, writes/1000  billed to the function, per 1,000 writes of orders
 //	p50-ms, p99-ms           from a write's commit until the totals hold it: Tally's as a listener sees
-//	                         them, those of deltas once the function's transaction is committed
+//	                         them, and the deltas' totals once the function's transaction is committed
 //	wrong-shops              shops of which a total is wrong at the end
 //	orders-off, revenue-off  by how much the totals are off then, of all shops together
 //	largest-off              shops whose largest amount is wrong then
@@ -204,7 +204,7 @@ func (w *market) listen() {
 	}()
 }
 
-// change creates the n-th order, or changes one, beside whatever is still in flight.
+// change creates the n-th order, or changes one, while other changes may be in flight.
 func (w *market) change(n int, create bool, random *rand.Rand) {
 	order := n
 	if !create {

@@ -365,7 +365,7 @@ func (w *world) lags(seen []sighting) []time.Duration {
 	return lags
 }
 
-// percentile returns that of sorted durations, in milliseconds; of none, 0.
+// percentile returns a percentile of sorted durations, in milliseconds; of none, 0.
 func percentile(sorted []time.Duration, p int) float64 {
 	if len(sorted) == 0 {
 		return 0

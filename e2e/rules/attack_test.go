@@ -79,7 +79,7 @@ const (
 // vote is what SDKs make of setDoc(shard, {count: 1}), or 0 to take it back.
 func vote(path string, count any) *firestorepb.Write { return set(path, fields{"count": count}) }
 
-// writes are those of one commit.
+// writes are the writes of one commit.
 func writes(ws ...*firestorepb.Write) []*firestorepb.Write { return ws }
 
 // What honest apps send.
@@ -184,7 +184,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// attacks returns all attacks: those of the tables, and families that differ in one value.
+// attacks returns all attacks: the tables' attacks, and families that differ in one value.
 func attacks() []attack {
 	return slices.Concat(attacksOnCounters(), attacksOnVotes(), attacksByValue(), attacksByID())
 }
@@ -192,8 +192,8 @@ func attacks() []attack {
 func attacksOnCounters() []attack {
 	return []attack{
 		// Who, and how much.
-		{"nobody increments", "signed in", nobody, writes(add(free+"0", 1))},
-		{"nobody creates a shard", "signed in", nobody, writes(set(free+"4", fields{"count": 1}))},
+		{"increments, signed out", "signed in", signedOut, writes(add(free+"0", 1))},
+		{"creates a shard, signed out", "signed in", signedOut, writes(set(free+"4", fields{"count": 1}))},
 		{"increment by 2", "only 1", ann, writes(add(free+"0", 2))},
 		{"decrement", "only 1", ann, writes(add(free+"0", -1))},
 		{"decrement a shard that is missing", "only 1", ann, writes(add(free+"4", -1))},
@@ -316,17 +316,17 @@ func attacksOnCounters() []attack {
 		{"unfreeze", "counters are the servers'", ann, writes(merge("counters/frozen", nil, "frozen"))},
 		{"unfreeze and increment", "counters are the servers' + frozen", ann, writes(merge("counters/frozen", fields{"frozen": false}, "frozen"), add("counters/frozen/shards/0", 1))},
 		{"freeze", "counters are the servers'", ann, writes(merge("counters/free", fields{"frozen": true}, "frozen"))},
-		{"increment where frozen is no boolean", "frozen is a boolean", ann, writes(add("counters/icy/shards/0", 1))},
+		{"increment where frozen is not a boolean", "frozen is a boolean", ann, writes(add("counters/icy/shards/0", 1))},
 	}
 }
 
 func attacksOnVotes() []attack {
 	return []attack{
-		// Votes of others, and of nobody.
+		// Votes of others, and of no user.
 		{"vote for another", "one's own shard", ann, writes(vote(votes+"dan", 1))},
 		{"take another's vote back", "one's own shard", ann, writes(vote(votes+"bob", 0))},
-		{"nobody votes", "signed in + one's own shard", nobody, writes(vote(votes+"ann", 1))},
-		{"vote as nobody in particular", "signed in + one's own shard", nobody, writes(vote(votes+"null", 1))},
+		{"votes, signed out", "signed in + one's own shard", signedOut, writes(vote(votes+"ann", 1))},
+		{"vote as no user in particular", "signed in + one's own shard", signedOut, writes(vote(votes+"null", 1))},
 		{"vote in a shard with a number", "one's own shard", ann, writes(vote(votes+"3", 1))},
 		{"increment a shard of votes", "a shard of votes is a vote", ann, writes(add(votes+"3", 1))},
 		{"vote in an id that looks like one's own", "one's own shard", "é", writes(vote(votes+"e\u0301", 1))},
@@ -352,7 +352,7 @@ func attacksOnVotes() []attack {
 		{"vote without a count", "0 or 1 + a vote is a vote", ann, writes(set(votes+"ann", nil))},
 		{"empty one's vote", "a vote is a vote", bob, writes(merge(votes+"bob", nil, "count"))},
 		{"vote with another field", "only count after", ann, writes(set(votes+"ann", fields{"count": 1, "x": 1}))},
-		{"vote with the server's time beside", "only count after", ann, writes(transform(vote(votes+"ann", 1), serverTime("at")))},
+		{"vote with the server's time in addition", "only count after", ann, writes(transform(vote(votes+"ann", 1), serverTime("at")))},
 
 		// In counters that are not once per user, were it, or became it.
 		{"vote in a counter of increments", "shard id", ann, writes(vote(free+"ann", 1))},
@@ -363,8 +363,8 @@ func attacksOnVotes() []attack {
 		{"take back where votes are over", "shard id + only 1", bob, writes(vote("counters/former/shards/bob", 0))},
 		{"increment where votes have begun", "a shard of votes is a vote", ann, writes(add("counters/late/shards/3", 1))},
 		{"increment where votes have begun, in the shard of one's own number", "0 or 1", "3", writes(add("counters/late/shards/3", 1))},
-		{"increment where once_per_user is no boolean", "once_per_user is a boolean", ann, writes(add("counters/maybe/shards/0", 1))},
-		{"vote where once_per_user is no boolean", "once_per_user is a boolean + shard id", ann, writes(vote("counters/maybe/shards/ann", 1))},
+		{"increment where once_per_user is not a boolean", "once_per_user is a boolean", ann, writes(add("counters/maybe/shards/0", 1))},
+		{"vote where once_per_user is not a boolean", "once_per_user is a boolean + shard id", ann, writes(vote("counters/maybe/shards/ann", 1))},
 	}
 }
 

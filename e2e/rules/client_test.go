@@ -37,12 +37,12 @@ func firestoreRules(t *testing.T) string {
 	return string(content)
 }
 
-// A user is the id of a signed-in user, or one of those below.
+// A user is the id of a signed-in user, or one of the constants below.
 type user string
 
 const (
-	nobody user = ""       // not signed in
-	server user = "server" // not bound by rules
+	signedOut user = ""       // not signed in
+	server    user = "server" // not bound by rules
 
 	ann, bob, cid, dan user = "ann", "bob", "cid", "dan"
 
@@ -52,12 +52,12 @@ const (
 // context returns what the user's requests run in.
 func (u user) context(ctx context.Context) context.Context {
 	switch u {
-	case nobody:
+	case signedOut:
 		return ctx
 	case server:
 		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer owner")
 	}
-	// The emulator takes a token that nobody signed.
+	// The emulator takes an unsigned token.
 	part := base64.RawURLEncoding.EncodeToString
 	provider := "password"
 	if u == anonymous {
@@ -211,7 +211,7 @@ func (d *database) list(u user, parent, collection string) (map[string]fields, e
 	}
 }
 
-// fields are those of a document: int, float64, string, bool, nil, time.Time, fields, or a
+// fields are a document's fields: int, float64, string, bool, nil, time.Time, fields, or a
 // Firestore value.
 type fields map[string]any
 
@@ -265,7 +265,8 @@ func set(path string, f fields) *firestorepb.Write {
 	return &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: path, Fields: f.proto()}}}
 }
 
-// merge writes the fields named, deletes those of them that have no value, and leaves all others.
+// merge writes the named fields, deletes the named fields that have no value, and leaves all
+// others.
 func merge(path string, f fields, names ...string) *firestorepb.Write {
 	w := set(path, f)
 	w.UpdateMask = &firestorepb.DocumentMask{FieldPaths: names}

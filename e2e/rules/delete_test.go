@@ -61,7 +61,7 @@ func TestDeleteOfLiveVotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed, err := d.list(nobody, "counters/votes", "shards")
+	listed, err := d.list(signedOut, "counters/votes", "shards")
 	if err != nil {
 		t.Fatalf("the counter is still there: %v", err)
 	}

@@ -24,7 +24,7 @@ func docsPage(t *testing.T, name string) string {
 	return string(page)
 }
 
-// The routes in the page's text are routes; recipes.test.mjs runs those that stand alone.
+// The routes in the page's text are routes; recipes.test.mjs runs the routes that stand alone.
 func TestDocsRoutes(t *testing.T) {
 	routes := regexp.MustCompile("`([^`\n]+ -> [^`\n]+)`").FindAllStringSubmatch(docsPage(t, "recipes.md"), -1)
 	if len(routes) != 1 {
@@ -94,7 +94,7 @@ func TestChanges(t *testing.T) {
 	}{
 		{name: "anonymous accounts", as: anonymous, old: who, new: code[0], refused: map[string][]*firestorepb.Write{"increment": up}},
 		{name: "other accounts", as: ann, old: who, new: code[0], allowed: map[string][]*firestorepb.Write{"increment": up}},
-		{name: "everybody", as: nobody, old: who, new: "return true;\n",
+		{name: "everybody", as: signedOut, old: who, new: "return true;\n",
 			allowed: map[string][]*firestorepb.Write{"increment": up},
 			refused: map[string][]*firestorepb.Write{"vote": writes(vote(votes+"ann", 1))}},
 		{name: "down", as: ann, old: much, new: code[1],
@@ -171,7 +171,7 @@ type blockTest struct {
 	secrets map[string]func(*database, user) error // not for ann
 }
 
-// blocks are those that docs/recipes.md has ready, by heading.
+// blocks are the rules that docs/recipes.md has ready, by heading.
 var blocks = map[string]blockTest{
 	"Likes": {
 		seed: map[string]fields{"posts/p/likes/bob": {"on": 1}},
@@ -184,7 +184,7 @@ var blocks = map[string]blockTest{
 			"like a post that is not": writes(set("posts/none/likes/ann", fields{"on": 1})),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(post) && isVote(user, 'on')", nobody, writes(like("ann", 1))},
+			{"signed out", "mayWrite() && isId(post) && isVote(user, 'on')", signedOut, writes(like("ann", 1))},
 			{"of a post whose id no header carries", "isId(post)", ann, writes(set("posts/p\n/likes/ann", fields{"on": 1}))},
 			{"for another", "isVote(user, 'on')", ann, writes(like("dan", 1))},
 			{"another's back", "isVote(user, 'on')", ann, writes(like("bob", 0))},
@@ -196,7 +196,7 @@ var blocks = map[string]blockTest{
 			{"text", "isVote(user, 'on')", ann, writes(like("ann", "1"))},
 			{"true", "isVote(user, 'on')", ann, writes(like("ann", true))},
 			{"nothing", "isVote(user, 'on')", ann, writes(set("posts/p/likes/ann", nil))},
-			{"text beside", "request.resource.data.keys().hasOnly(['on'])", ann, writes(set("posts/p/likes/ann", fields{"on": 1, "x": "y"}))},
+			{"text in addition", "request.resource.data.keys().hasOnly(['on'])", ann, writes(set("posts/p/likes/ann", fields{"on": 1, "x": "y"}))},
 			{"delete", "", ann, writes(remove("posts/p/likes/ann"))},
 			{"delete another's", "", ann, writes(remove("posts/p/likes/bob"))},
 			{"in another collection", "", ann, writes(set("posts/p/like/ann", fields{"on": 1}))},
@@ -220,11 +220,11 @@ var blocks = map[string]blockTest{
 			"update":                         writes(merge("posts/p", fields{"title": "r"}, "title")),
 			"update with the same total":     writes(set("posts/p", fields{"title": "r", "likes": 2, "count": 1, "tally": tallied(2)})),
 			"update what is not counted yet": writes(set("posts/new", fields{"title": "r"})),
-			"update beside a fraction":       writes(merge("posts/f", fields{"title": "r"}, "title")),
+			"update next to a fraction":      writes(merge("posts/f", fields{"title": "r"}, "title")),
 		},
 		attacks: []blockAttack{
-			{"nobody creates", "mayWrite()", nobody, writes(set("posts/q", fields{"title": "q"}))},
-			{"nobody updates", "mayWrite()", nobody, writes(merge("posts/p", fields{"title": "q"}, "title"))},
+			{"creates, signed out", "mayWrite()", signedOut, writes(set("posts/q", fields{"title": "q"}))},
+			{"updates, signed out", "mayWrite()", signedOut, writes(merge("posts/p", fields{"title": "q"}, "title"))},
 			{"create an id that no header carries", "isId(post)", ann, writes(set("posts/q ", fields{"title": "q"}))},
 			{"create with 1", "isUncounted('likes')", ann, writes(post(fields{"likes": 1}))},
 			{"create with comments", "isUncounted('comments')", ann, writes(post(fields{"likes": 0, "comments": -1}))},
@@ -253,13 +253,13 @@ var blocks = map[string]blockTest{
 			{"a field of tally", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"num_shards": 3}}, "tally.num_shards"))},
 			{"a new field of tally", "changesOnly(['title'])", ann, writes(transform(merge("posts/p", nil), serverTime("tally.at")))},
 			{"delete tally", "changesOnly(['title'])", ann, writes(merge("posts/p", nil, "tally"))},
-			{"tally where is none", "changesOnly(['title'])", ann, writes(merge("posts/new", fields{"tally": fields{}}, "tally"))},
+			{"tally where there is none", "changesOnly(['title'])", ann, writes(merge("posts/new", fields{"tally": fields{}}, "tally"))},
 			{"a total of earlier routes", "changesOnly(['title'])", ann, writes(merge("posts/p", nil, "count"))},
 			{"likes from 2 to 2.0", "keepsInt('likes')", ann, writes(merge("posts/p", fields{"likes": 2.0}, "likes"))},
-			{"num_shards from 2 to 2.0, beside an edit", "keepsInt(['tally', 'num_shards'])", ann,
+			{"num_shards from 2 to 2.0, with an edit", "keepsInt(['tally', 'num_shards'])", ann,
 				writes(merge("posts/p", fields{"title": "r", "tally": fields{"num_shards": 2.0}}, "title", "tally.num_shards"))},
 			{"all of tally, num_shards 2.0", "keepsInt(['tally', 'num_shards'])", ann, writes(merge("posts/p", fields{"tally": tallied(2.0)}, "tally"))},
-			{"took from 15000 to 15000.0, beside an edit", "keepsInt(['tally', 'took'])", ann,
+			{"took from 15000 to 15000.0, with an edit", "keepsInt(['tally', 'took'])", ann,
 				writes(merge("posts/p", fields{"title": "r", "tally": fields{"took": 15000.0}}, "title", "tally.took"))},
 			// What rules tell apart: names as bytes, and a time that is a microsecond later.
 			{"totals as bytes", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"totals": array(bytes("likes"))}}, "tally.totals"))},
@@ -283,7 +283,7 @@ var blocks = map[string]blockTest{
 			"another shop": writes(rate("ann", 3), set("shops/z/ratings/ann", fields{"stars": 3})),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(shop) && request.auth.uid == user", nobody, writes(rate("ann", 5))},
+			{"signed out", "mayWrite() && isId(shop) && request.auth.uid == user", signedOut, writes(rate("ann", 5))},
 			{"of a shop whose id no header carries", "isId(shop)", ann, writes(set("shops/ /ratings/ann", fields{"stars": 5}))},
 			{"for another", "request.auth.uid == user", ann, writes(rate("dan", 5))},
 			{"over another's", "request.auth.uid == user", ann, writes(rate("bob", 1))},
@@ -308,14 +308,14 @@ var blocks = map[string]blockTest{
 	"Shards with several fields": {
 		seed: map[string]fields{sums + "1": {"likes": 2, "views": 2}, sums + "2": {"views": "2"}, sums + "3": {"likes": 1, "x": 3}},
 		honest: map[string][]*firestorepb.Write{
-			"likes":         writes(transform(merge(sums+"0", nil), increment("likes", 1))),
-			"likes, views":  writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("views", 1))),
-			"a new shard":   writes(set(sums+"9", fields{"views": 1})),
-			"an old shard":  writes(transform(merge(sums+"1", nil), increment("views", 1))),
-			"beside a text": writes(transform(merge(sums+"2", nil), increment("likes", 1))),
+			"likes":          writes(transform(merge(sums+"0", nil), increment("likes", 1))),
+			"likes, views":   writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("views", 1))),
+			"a new shard":    writes(set(sums+"9", fields{"views": 1})),
+			"an old shard":   writes(transform(merge(sums+"1", nil), increment("views", 1))),
+			"next to a text": writes(transform(merge(sums+"2", nil), increment("likes", 1))),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite()", nobody, writes(set(sums+"0", fields{"likes": 1}))},
+			{"signed out", "mayWrite()", signedOut, writes(set(sums+"0", fields{"likes": 1}))},
 			{"of a post whose id no header carries", "isId(post)", ann, writes(set("posts/p /counters/c/shards/0", fields{"likes": 1}))},
 			{"of a counter whose id no header carries", "isId(name)", ann, writes(set("posts/p/counters/ c/shards/0", fields{"likes": 1}))},
 			{"likes by 2", "(adds('likes') || adds('views'))\n    && (adds('likes') || isKept('likes'))", ann, writes(set(sums+"0", fields{"likes": 2}))},
@@ -389,8 +389,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// beside returns the rules with blocks put where docs/recipes.md says.
-func beside(t *testing.T, rules string, blocks ...string) string {
+// withBlocks returns the rules with blocks put where docs/recipes.md says.
+func withBlocks(t *testing.T, rules string, blocks ...string) string {
 	t.Helper()
 	const rollUps = "    match /rollups/{counter} {\n"
 	return replaced(t, rules, rollUps, strings.Join(blocks, "")+rollUps)
@@ -399,7 +399,7 @@ func beside(t *testing.T, rules string, blocks ...string) string {
 // run has the block judged, with the rules around it.
 func (test blockTest) run(t *testing.T, block, rules string) {
 	d := newDatabase(t, test.seed)
-	d.setRules(beside(t, rules, block))
+	d.setRules(withBlocks(t, rules, block))
 	for name, ws := range test.honest {
 		for _, w := range ws {
 			if err := d.commit(ann, w); err != nil {
@@ -431,7 +431,7 @@ func (test blockTest) run(t *testing.T, block, rules string) {
 		if !strings.Contains(block, part) {
 			t.Errorf("not on the page: %s", part)
 		}
-		d.setRules(beside(t, rules, strings.ReplaceAll(block, part, "true")))
+		d.setRules(withBlocks(t, rules, strings.ReplaceAll(block, part, "true")))
 		for _, a := range attacks {
 			if err := d.commit(a.user, a.writes...); err != nil {
 				t.Errorf("%s: refused without %q too: %v", a.name, part, err)

@@ -46,11 +46,11 @@ func TestDoubleNumShards(t *testing.T) {
 
 	edit := merge("posts/p", fields{"title": "edited", "tally": fields{"num_shards": 2.0}}, "title", "tally.num_shards")
 	block := docsCode(t, "recipes.md")["Totals in the app's own documents"][0]
-	d.setRules(beside(t, firestoreRules(t), block))
+	d.setRules(withBlocks(t, firestoreRules(t), block))
 	if err := d.commit(ann, edit); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("by the rules of the page: %v, want PermissionDenied", err)
 	}
-	d.setRules(beside(t, firestoreRules(t), strings.ReplaceAll(block, "keepsInt(['tally', 'num_shards'])", "true")))
+	d.setRules(withBlocks(t, firestoreRules(t), strings.ReplaceAll(block, "keepsInt(['tally', 'num_shards'])", "true")))
 	if err := d.commit(ann, edit); err != nil {
 		t.Fatal(err)
 	}

@@ -116,10 +116,10 @@ func TestRequests(t *testing.T) {
 		most       int
 		refused    int // writes that are too many; 0: the batch is full before
 	}{
-		{"likes", "likes", beside(t, firestoreRules(t), likes), 500, 0},
-		{"comments", "comments", beside(t, firestoreRules(t), comments), 500, 0},
-		{"tokens", "tokens", beside(t, firestoreRules(t), tokens), 500, 0},
-		{"likes of posts that exist", "likes", beside(t, firestoreRules(t), boundLikes), 20, 21},
+		{"likes", "likes", withBlocks(t, firestoreRules(t), likes), 500, 0},
+		{"comments", "comments", withBlocks(t, firestoreRules(t), comments), 500, 0},
+		{"tokens", "tokens", withBlocks(t, firestoreRules(t), tokens), 500, 0},
+		{"likes of posts that exist", "likes", withBlocks(t, firestoreRules(t), boundLikes), 20, 21},
 		{"counters that exist", "increments", boundCounters, 10, 11},
 		{"a counter that exists", "a counter's increments", boundCounters, 10, 11},
 	} {
@@ -145,7 +145,7 @@ func TestRequests(t *testing.T) {
 	t.Run("a post that is not there", func(t *testing.T) {
 		t.Parallel()
 		d := newDatabase(t, documents)
-		d.setRules(beside(t, firestoreRules(t), boundLikes))
+		d.setRules(withBlocks(t, firestoreRules(t), boundLikes))
 		d.judges(ann,
 			map[string][]*firestorepb.Write{"a post": writes(one("likes")(0))},
 			map[string][]*firestorepb.Write{"no post": writes(one("likes")(99)), "one of two": writes(one("likes")(0), one("likes")(99))})

@@ -55,7 +55,7 @@ func allRules(t *testing.T) string {
 	for _, block := range regexp.MustCompile("(?ms)^```rules\n(.*?)^```").FindAllStringSubmatch(docsPage(t, "migrate.md"), -1) {
 		all = append(all, block[1])
 	}
-	return beside(t, firestoreRules(t), all...)
+	return withBlocks(t, firestoreRules(t), all...)
 }
 
 // Every rule that allows lists asks that nothing is skipped, in firestore.rules and wherever the
@@ -143,7 +143,7 @@ func TestOffsetIsAbsent(t *testing.T) {
 			if allowed {
 				want = codes.OK
 			}
-			if err := lists[path].query(d, nobody); status.Code(err) != want {
+			if err := lists[path].query(d, signedOut); status.Code(err) != want {
 				t.Errorf("%s, where request.query is %s: %v, want %v", path, query, err, want)
 			}
 		}
@@ -155,7 +155,7 @@ func TestListings(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, seed)
 	for size, want := range map[int32]codes.Code{0: codes.OK, 100: codes.OK, 101: codes.PermissionDenied} {
-		_, err := d.api.ListDocuments(nobody.context(t.Context()), &firestorepb.ListDocumentsRequest{
+		_, err := d.api.ListDocuments(signedOut.context(t.Context()), &firestorepb.ListDocumentsRequest{
 			Parent: d.parent(""), CollectionId: "rollups", PageSize: size,
 		})
 		if status.Code(err) != want {

@@ -24,10 +24,22 @@ var (
 
 // Whatever users commit, honest or not, the accepted commits move a counter's total by what they
 // are allowed to and by nothing else: each shard up by 1, or, once per user, the user's own shard
-// to 0 or 1. What an accepted commit did is told by a model of Firestore, which at the end must
-// agree with Firestore itself.
+// to 0 or 1. A model of Firestore says what an accepted commit did, and which at the end must agree
+// with Firestore itself.
 func TestAnyCommits(t *testing.T) {
 	t.Parallel()
+	t.Run("firestore.rules", func(t *testing.T) {
+		t.Parallel()
+		anyCommits(t, firestoreRules(t), false)
+	})
+	t.Run("counters that clients create", func(t *testing.T) {
+		t.Parallel()
+		anyCommits(t, withBlocks(t, firestoreRules(t), docsCode(t, "recipes.md")["Counters that clients create"][0]), true)
+	})
+}
+
+// anyCommits makes commits under these rules. create says that they let clients create counters.
+func anyCommits(t *testing.T, rules string, create bool) {
 	start := map[string]fields{
 		"counters/a": {"num_shards": 3},
 		"counters/v": {"num_shards": 4, "once_per_user": true},
@@ -35,6 +47,7 @@ func TestAnyCommits(t *testing.T) {
 		"rollups/a":  {"count": 0},
 	}
 	d := newDatabase(t, start)
+	d.setRules(rules)
 	g := &generator{rand: rand.New(rand.NewPCG(*propertySeed, 0)), docs: start}
 	amounts := map[string]int{} // by counter: the sum of the accepted ones
 	var honest, accepted, refused int
@@ -60,7 +73,7 @@ func TestAnyCommits(t *testing.T) {
 			accepted++
 		}
 		after := apply(g.docs, ws)
-		if err := allowed(g.docs, after, u, amounts); err != nil {
+		if err := allowed(g.docs, after, u, amounts, create); err != nil {
 			t.Fatalf("seed %d, commit %d: accepted, but %v: %s", *propertySeed, i, err, describe(u, ws))
 		}
 		g.docs = after
@@ -69,8 +82,11 @@ func TestAnyCommits(t *testing.T) {
 	if few := *propertyCommits / 30; honest < few || accepted < few || refused < few {
 		t.Errorf("less than %d of some kind: the commits show little", few)
 	}
+	if made := g.docs["counters/n"] != nil || g.docs["counters/o"] != nil; made != create {
+		t.Errorf("a client created a counter: %t, want %t", made, create)
+	}
 
-	for _, counter := range []string{"a", "n", "v", "w"} {
+	for _, counter := range []string{"a", "n", "o", "v", "w"} {
 		path := "counters/" + counter
 		held, err := d.list(server, path, "shards")
 		if err != nil {
@@ -87,9 +103,12 @@ func TestAnyCommits(t *testing.T) {
 
 // allowed says what is wrong with a commit that changed docs from before to after, nil if nothing
 // is, and adds up what it added to counters.
-func allowed(before, after map[string]fields, u user, amounts map[string]int) error {
+func allowed(before, after map[string]fields, u user, amounts map[string]int, create bool) error {
 	for _, path := range slices.Sorted(maps.Keys(changed(before, after))) {
 		parts := strings.Split(path, "/")
+		if create && before[path] == nil && created(after, parts) {
+			continue
+		}
 		if len(parts) != 4 || parts[0] != "counters" || parts[2] != "shards" {
 			return fmt.Errorf("%s changed", path)
 		}
@@ -114,13 +133,31 @@ func allowed(before, after map[string]fields, u user, amounts map[string]int) er
 			n = 10
 		}
 		if id, err := strconv.Atoi(parts[3]); err != nil || id < 0 || id >= n || strconv.Itoa(id) != parts[3] {
-			return fmt.Errorf("%s is none of %d shards", path, n)
+			return fmt.Errorf("%s is not one of %d shards", path, n)
 		}
 		if count-was != 1 {
 			return fmt.Errorf("%s moved by %d", path, count-was)
 		}
 	}
 	return nil
+}
+
+// created tells whether a new document is what clients may create: a counter of 10 to 100 shards,
+// or a shard of a counter with 0.
+func created(after map[string]fields, path []string) bool {
+	counter := after[strings.Join(path[:2], "/")]
+	n, ok := counter["num_shards"].(int)
+	switch {
+	case path[0] != "counters":
+		return false
+	case len(path) == 2:
+		return ok && len(counter) == 1 && n >= 10 && n <= 100
+	case !ok:
+		return false // no shards, or votes
+	}
+	id, err := strconv.Atoi(path[3])
+	return err == nil && strconv.Itoa(id) == path[3] && id >= 0 && id < n &&
+		cmp.Equal(after[strings.Join(path, "/")], fields{"count": 0})
 }
 
 // changed returns the paths whose documents differ.
@@ -239,7 +276,7 @@ func (g *generator) commit() (u user, ws []*firestorepb.Write, good bool) {
 		ws = g.twist(u, ws)
 	}
 	if g.rand.IntN(10) == 0 {
-		u = pick(g, append(users, nobody)...)
+		u = pick(g, append(users, signedOut)...)
 	}
 	return u, ws, false
 }
@@ -326,12 +363,16 @@ func (g *generator) shard(path string) *firestorepb.Write {
 
 // any returns any write.
 func (g *generator) any() *firestorepb.Write {
-	counter := pick(g, "counters/a", "counters/n", "counters/v", "counters/w")
-	switch g.rand.IntN(8) {
+	counter := pick(g, "counters/a", "counters/n", "counters/o", "counters/v", "counters/w")
+	switch g.rand.IntN(10) {
 	case 0:
 		return merge(counter, fields{"num_shards": 100, "once_per_user": false}, "num_shards", "once_per_user")
 	case 1:
 		return add("rollups/a", 1)
+	case 2: // as a client that creates a counter
+		return set(counter, fields{"num_shards": pick[any](g, 10, 12, 12, 100, 9, 101, 10.0, "10")})
+	case 3:
+		return set(counter+"/shards/"+strconv.Itoa(g.rand.IntN(14)), fields{"count": 0})
 	}
 	return g.shard(counter + "/shards/" + pick(g, "0", "1", "2", "3", "4", "10", "00", "+1", "-1", "x", "ann", "bob", "cid"))
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ var recipes = map[string]blockTest{
 			"1,000 letters":       writes(say("ann's", "ann", strings.Repeat("a", 1000))),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(post) && isId(comment) && isComment(request.resource.data)", nobody, writes(say("x", "ann", "a"))},
+			{"signed out", "mayWrite() && isId(post) && isId(comment) && isComment(request.resource.data)", signedOut, writes(say("x", "ann", "a"))},
 			{"of a post whose id no header carries", "isId(post)", ann, writes(set("posts/p /comments/x", fields{"by": "ann", "text": "a"}))},
 			{"an id that no header carries", "isId(comment)", ann, writes(say("x ", "ann", "a"))},
 			{"a long id", "isId(comment)", ann, writes(say(strings.Repeat("x", 201), "ann", "a"))},
@@ -46,14 +47,14 @@ var recipes = map[string]blockTest{
 			"like a photo that is not": writes(transform(set("photos/none/likes/ann", nil), serverTime("at"))),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(photo) && request.auth.uid == user", nobody, writes(likePhoto("ann"))},
+			{"signed out", "mayWrite() && isId(photo) && request.auth.uid == user", signedOut, writes(likePhoto("ann"))},
 			{"of a photo whose id no header carries", "isId(photo)", ann, writes(transform(set("photos/p\n/likes/ann", nil), serverTime("at")))},
 			{"for another", "request.auth.uid == user", ann, writes(likePhoto("dan"))},
 			{"over another's", "request.auth.uid == user", ann, writes(likePhoto("bob"))},
 			{"take another's back", "request.auth.uid == user", ann, writes(remove("photos/p/likes/bob"))},
 			{"nothing", "request.resource.data == {'at': request.time}", ann, writes(set("photos/p/likes/ann", nil))},
 			{"text", "request.resource.data == {'at': request.time}", ann, writes(set("photos/p/likes/ann", fields{"at": "x"}))},
-			{"text beside", "request.resource.data == {'at': request.time}", ann, writes(transform(set("photos/p/likes/ann", fields{"x": "y"}), serverTime("at")))},
+			{"text in addition", "request.resource.data == {'at': request.time}", ann, writes(transform(set("photos/p/likes/ann", fields{"x": "y"}), serverTime("at")))},
 			{"in another collection", "", ann, writes(transform(set("photos/p/like/ann", nil), serverTime("at")))},
 			{"below a like", "", ann, writes(transform(set("photos/p/likes/ann/likes/ann", nil), serverTime("at")))},
 			{"the photo's total", "", ann, writes(merge("photos/p", fields{"likes": 1000}, "likes"))},
@@ -76,7 +77,7 @@ var recipes = map[string]blockTest{
 			"delete an approved one": writes(remove(approvals + "ann's")),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(article) && isId(comment) && isPending(request.resource.data)", nobody, writes(await("x", "ann", "a"))},
+			{"signed out", "mayWrite() && isId(article) && isId(comment) && isPending(request.resource.data)", signedOut, writes(await("x", "ann", "a"))},
 			{"of an article whose id no header carries", "isId(article)", ann,
 				writes(transform(set("articles/p /comments/x", fields{"by": "ann", "text": "a", "approved": false}), serverTime("at")))},
 			{"an id that no header carries", "isId(comment)", ann, writes(await("x ", "ann", "a"))},
@@ -121,7 +122,7 @@ var recipes = map[string]blockTest{
 			"one's own": writes(order("t", "ann", 5)),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(order) && isNewOrder(request.resource.data)", nobody, writes(order("s", "ann", 5))},
+			{"signed out", "mayWrite() && isId(order) && isNewOrder(request.resource.data)", signedOut, writes(order("s", "ann", 5))},
 			{"an id that no header carries", "isId(order)", ann, writes(set("orders/x ", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new"}))},
 			{"as another", "data.buyer == request.auth.uid", ann, writes(order("s", "bob", 5))},
 			{"paid at once", "data.status == 'new'", ann, writes(set("orders/x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "paid"}))},
@@ -162,9 +163,9 @@ var recipes = map[string]blockTest{
 			{"points", "changesOnly(['name'])", ann, writes(merge("players/ann", fields{"points": 4}, "points"))},
 			{"points from 3 to 3.0", "keepsInt('points')", ann, writes(merge("players/ann", fields{"points": 3.0}, "points"))},
 			{"tally", "changesOnly(['name'])", ann, writes(merge("players/ann", nil, "tally"))},
-			{"num_shards from 1 to 1.0, beside an edit", "keepsInt(['tally', 'num_shards'])", ann,
+			{"num_shards from 1 to 1.0, with an edit", "keepsInt(['tally', 'num_shards'])", ann,
 				writes(merge("players/ann", fields{"name": "A.", "tally": fields{"num_shards": 1.0}}, "name", "tally.num_shards"))},
-			{"took from 15000 to 15000.0, beside an edit", "keepsInt(['tally', 'took'])", ann,
+			{"took from 15000 to 15000.0, with an edit", "keepsInt(['tally', 'took'])", ann,
 				writes(merge("players/ann", fields{"name": "A.", "tally": fields{"took": 15000.0}}, "name", "tally.took"))},
 			{"another field", "changesOnly(['name'])", ann, writes(merge("players/ann", fields{"text": "a"}, "text"))},
 			{"a long name", "isText('name', 100)", ann, writes(merge("players/ann", fields{"name": strings.Repeat("a", 101)}, "name"))},
@@ -202,7 +203,7 @@ var recipes = map[string]blockTest{
 			"take back":  writes(remove("talks/p/reactions/ann")),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(talk) && request.auth.uid == user", nobody, writes(react("ann", "love"))},
+			{"signed out", "mayWrite() && isId(talk) && request.auth.uid == user", signedOut, writes(react("ann", "love"))},
 			{"of a talk whose id no header carries", "isId(talk)", ann, writes(set("talks/p\x00/reactions/ann", fields{"kind": "love"}))},
 			{"for another", "request.auth.uid == user", ann, writes(react("dan", "love"))},
 			{"over another's", "request.auth.uid == user", ann, writes(react("bob", "laugh"))},
@@ -230,7 +231,7 @@ var recipes = map[string]blockTest{
 			"delete":           writes(remove("users/ann/messages/1")),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(user) && isId(message) && isMessage(request.resource.data)", nobody, writes(message("bob", "ann", "a"))},
+			{"signed out", "mayWrite() && isId(user) && isId(message) && isMessage(request.resource.data)", signedOut, writes(message("bob", "ann", "a"))},
 			{"to a user whose id no header carries", "isId(user)", ann, writes(message("bob ", "ann", "a"))},
 			{"an id that no header carries", "isId(message)", ann, writes(set("users/bob/messages/x ", fields{"from": "ann", "text": "a", "read": false}))},
 			{"as another", "data.from == request.auth.uid", ann, writes(message("bob", "cid", "a"))},
@@ -261,7 +262,7 @@ var recipes = map[string]blockTest{
 			"untag":      writes(remove("tags/go/stories/ann's")),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(story) && request.resource.data.size() == 0\n    && " + tagIs + " && wrote(story)", nobody, writes(set("tags/c/stories/ann's", nil))},
+			{"signed out", "mayWrite() && isId(story) && request.resource.data.size() == 0\n    && " + tagIs + " && wrote(story)", signedOut, writes(set("tags/c/stories/ann's", nil))},
 			{"a story whose id no header carries", "isId(story)", ann, writes(set("tags/c/stories/x ", nil))},
 			{"another's story", "wrote(story)", ann, writes(set("tags/c/stories/bob's", nil))},
 			{"untag another's story", "wrote(story)", ann, writes(remove("tags/go/stories/bob's"))},
@@ -283,7 +284,7 @@ var recipes = map[string]blockTest{
 			"offline until today": writes(visit(-3, "ann"), visit(0, "ann")),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && request.auth.uid == user", nobody, writes(visit(0, "ann"))},
+			{"signed out", "mayWrite() && request.auth.uid == user", signedOut, writes(visit(0, "ann"))},
 			{"as another", "request.auth.uid == user", ann, writes(visit(0, "dan"))},
 			{"with text", "request.resource.data.size() == 0", ann, writes(set(dayPath(0)+"ann", fields{"x": "y"}))},
 			{"nine days ago", "date > request.time.date() - duration.value(7, 'd')", ann, writes(visit(-9, "ann"))},
@@ -305,7 +306,7 @@ var recipes = map[string]blockTest{
 			{"twice", "", ann, writes(set(tokens+"old", token("0")), add(free+"0", 1))},
 			{"twice, by another shard", "", ann, writes(set(tokens+"old", token("1")), add(free+"1", 1))},
 			{"twice, after a deletion", "", ann, writes(remove(tokens+"old"), set(tokens+"old", token("0")), add(free+"0", 1))},
-			{"as nobody", "", nobody, writes(set(tokens+"new", token("0")), add(free+"0", 1))},
+			{"signed out", "", signedOut, writes(set(tokens+"new", token("0")), add(free+"0", 1))},
 			{"without its increment", "goesUp(counter, request.resource.data.shard)", ann, writes(set(tokens+"new", token("0")))},
 			{"of another shard", "goesUp(counter, request.resource.data.shard)", ann, writes(set(tokens+"new", token("1")), add(free+"0", 1))},
 			{"of a missing shard", "goesUp(counter, request.resource.data.shard)", ann, writes(set(tokens+"new", token("2")))},
@@ -315,7 +316,7 @@ var recipes = map[string]blockTest{
 			{"that has expired", "at > request.time + duration.value(1, 'd')", ann, writes(set(tokens+"new", expiring(-time.Hour)), add(free+"0", 1))},
 			{"that expires within a day", "at > request.time + duration.value(1, 'd')", ann, writes(set(tokens+"new", expiring(23*time.Hour)), add(free+"0", 1))},
 			{"that stays for 61 days", "at < request.time + duration.value(60, 'd')", ann, writes(set(tokens+"new", expiring(61*24*time.Hour)), add(free+"0", 1))},
-			{"that stays for ever", "at < request.time + duration.value(60, 'd')", ann,
+			{"that stays forever", "at < request.time + duration.value(60, 'd')", ann,
 				writes(set(tokens+"new", fields{"shard": "0", "expire_at": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}), add(free+"0", 1))},
 			{"that holds text", "request.resource.data.keys().hasOnly(['shard', 'expire_at'])", ann,
 				writes(merge(tokens+"new", fields{"shard": "0", "expire_at": expiring(time.Hour * 48)["expire_at"], "x": "y"}, "shard", "expire_at", "x"), add(free+"0", 1))},
@@ -324,12 +325,78 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"whether it is there": get(tokens + "new")},
 		secrets: map[string]func(*database, user) error{"all": query("counters/free", "tokens", 1)},
 	},
+	"Counters that clients create": {
+		seed: map[string]fields{
+			"counters/old": {"num_shards": 12}, "counters/old/shards/0": {"count": 5}, "counters/bad ": {"num_shards": 10},
+			"counters/camel": {"numShards": 12}, "counters/untold": {"title": "untold"},
+			"counters/votes": {"once_per_user": true}, "counters/frozen": {"frozen": true},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"the number": writes(set("counters/new", fields{"num_shards": 10})),
+			"the number as Android and iOS call it, then each shard": writes(
+				set("counters/new", fields{"numShards": 12}), zero("new", 0), zero("new", 1), zero("new", 11)),
+			"100 shards":                         writes(set("counters/new", fields{"num_shards": 100}), zero("new", 99)),
+			"a shard of a counter of the server": writes(zero("old", 11), zero("camel", 11), zero("untold", 9)),
+			"a shard that is incremented then":   writes(zero("old", 1), update(add("counters/old/shards/1", 1))),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(counter) && saysShards(request.resource.data)", signedOut, writes(set("counters/new", fields{"num_shards": 10}))},
+			{"an id that no header carries", "isId(counter)", ann, writes(set("counters/new ", fields{"num_shards": 10}))},
+			{"1 shard", "n >= 10", ann, writes(set("counters/new", fields{"num_shards": 1}))},
+			{"9 shards", "n >= 10", ann, writes(set("counters/new", fields{"numShards": 9}))},
+			{"no shards", "n >= 10", ann, writes(set("counters/new", fields{"num_shards": -1}))},
+			{"101 shards", "n <= 100", ann, writes(set("counters/new", fields{"num_shards": 101}))},
+			{"any number of shards", "n <= 100", ann, writes(set("counters/new", fields{"numShards": math.MaxInt64}))},
+			{"10.0 shards", "n is int", ann, writes(set("counters/new", fields{"num_shards": 10.0}))},
+			{"text for a number", "saysShards(request.resource.data)", ann, writes(set("counters/new", fields{"num_shards": "10"}))},
+			{"no number", "saysShards(request.resource.data)", ann, writes(set("counters/new", nil))},
+			{"once per user", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "once_per_user": true}))},
+			{"once per user alone", "saysShards(request.resource.data)", ann, writes(set("counters/new", fields{"once_per_user": true}))},
+			{"frozen", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "frozen": true}))},
+			{"two numbers", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "numShards": 100000}))},
+			{"text", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "x": strings.Repeat("x", 100_000)}))},
+			{"a counter with an increment of 2", "", ann, writes(set("counters/new", fields{"num_shards": 10}), add("counters/new/shards/0", 2))},
+			// A counter that exists.
+			{"again", "", ann, writes(set("counters/old", fields{"num_shards": 12}))},
+			{"with another number", "", ann, writes(set("counters/old", fields{"num_shards": 100}))},
+			{"change the number", "", ann, writes(merge("counters/old", fields{"num_shards": 100}, "num_shards"))},
+			{"give it a number", "", ann, writes(merge("counters/untold", fields{"num_shards": 100}, "num_shards"))},
+			{"end its votes", "", ann, writes(set("counters/votes", fields{"num_shards": 10}))},
+			{"unfreeze it", "", ann, writes(set("counters/frozen", fields{"num_shards": 10}))},
+			{"delete it, and again", "", ann, writes(remove("counters/old"), set("counters/old", fields{"num_shards": 10}))},
+
+			{"a shard, signed out", "mayWrite() && isId(counter) && isZero(request.resource.data) && isMissingShard(counter, shard)", signedOut, writes(zero("old", 1))},
+			{"a shard of an id that no header carries", "isId(counter)", ann, writes(zero("bad ", 1))},
+			{"a shard with 2", "data.count == 0", ann, writes(set("counters/old/shards/1", fields{"count": 2}))},
+			{"a shard with -1", "data.count == 0", ann, writes(set("counters/old/shards/1", fields{"count": -1}))},
+			{"a shard with 0 and 2", "data.count == 0", ann, writes(zero("old", 1), add("counters/old/shards/1", 2))},
+			{"a shard with 0.0", "data.count is int", ann, writes(set("counters/old/shards/1", fields{"count": 0.0}))},
+			{"a shard with text", "isZero(request.resource.data)", ann, writes(set("counters/old/shards/1", fields{"count": "0"}))},
+			{"a shard without a number", "isZero(request.resource.data)", ann, writes(set("counters/old/shards/1", nil))},
+			{"a shard with another field", "data.keys().hasOnly(['count'])", ann, writes(set("counters/old/shards/1", fields{"count": 0, "x": "y"}))},
+			{"shard N", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann, writes(zero("old", 12))},
+			{"shard N of a new counter", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann,
+				writes(set("counters/new", fields{"num_shards": 11}), zero("new", 11))},
+			{"shard 10 of a counter that does not say its shards", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann, writes(zero("untold", 10))},
+			{"shard 00", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann, writes(set("counters/old/shards/00", fields{"count": 0}))},
+			{"a shard of a counter that is not", "isMissingShard(counter, shard)", ann, writes(zero("none", 0))},
+			{"a shard of a frozen counter", "data.get('frozen', false) == false", ann, writes(zero("frozen", 0))},
+			{"a shard among votes", "data.get('once_per_user', false) == false", ann, writes(zero("votes", 0))},
+			{"another's vote", "isMissingShard(counter, shard)", ann, writes(set(votes+"bob", fields{"count": 0}))},
+			{"a shard to 0", "", ann, writes(zero("old", 0))},
+			{"a shard to 0, and 1", "", ann, writes(zero("old", 0), add("counters/old/shards/0", 1))},
+			{"delete a shard, and 0", "", ann, writes(remove("counters/old/shards/0"), zero("old", 0))},
+			{"the total", "", ann, writes(set("rollups/new", fields{"count": 0}))},
+		},
+		reads:   map[string]func(*database, user) error{"the number": get("counters/old")},
+		secrets: map[string]func(*database, user) error{"all counters": query("", "counters", 0)},
+	},
 }
 
 // Each block of docs/recipes.md is tested: here, in TestBlocks, in TestChanges or in TestRequests.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
-	rules := beside(t, firestoreRules(t), docsCode(t, "recipes.md")["Totals in the app's own documents"]...)
+	rules := withBlocks(t, firestoreRules(t), docsCode(t, "recipes.md")["Totals in the app's own documents"]...)
 	code := map[string]string{}
 	for heading, found := range docsCode(t, "recipes.md") {
 		if _, ok := blocks[heading]; ok || heading == "To change" || heading == "What one request can do" {
@@ -365,13 +432,29 @@ func TestRecipes(t *testing.T) {
 			tags = append(tags, set(fmt.Sprintf("tags/%d/stories/ann's", i), nil))
 		}
 		d := newDatabase(t, documents)
-		d.setRules(beside(t, rules, code["Posts by tag"]))
+		d.setRules(withBlocks(t, rules, code["Posts by tag"]))
 		d.judges(ann, map[string][]*firestorepb.Write{"19": tags[:19]}, map[string][]*firestorepb.Write{"20": tags})
+	})
+	t.Run("counters as Firebase's sample for Web creates them", func(t *testing.T) {
+		t.Parallel()
+		d := newDatabase(t, seed)
+		create := func(counter string, numShards int) []*firestorepb.Write {
+			ws := writes(set("counters/"+counter, fields{"num_shards": numShards}))
+			for i := range numShards {
+				ws = append(ws, zero(counter, i))
+			}
+			return ws
+		}
+		sample := map[string][]*firestorepb.Write{"10 shards": create("new", 10), "100 shards": create("new", 100)}
+
+		d.judges(ann, nil, sample) // by the shipped rules
+		d.setRules(withBlocks(t, rules, code["Counters that clients create"]))
+		d.judges(ann, sample, map[string][]*firestorepb.Write{"again": create("free", 10), "101 shards": create("new", 101)})
 	})
 	t.Run("tokens with their increments", func(t *testing.T) {
 		t.Parallel()
 		d := newDatabase(t, seed)
-		d.setRules(beside(t, rules, code["Increments that count once"]))
+		d.setRules(withBlocks(t, rules, code["Increments that count once"]))
 		d.judges(ann, map[string][]*firestorepb.Write{
 			"one":                              writes(set(tokens+"a", token("0")), add(free+"0", 1)),
 			"the other way":                    writes(add(free+"0", 1), set(tokens+"a", token("0"))),
@@ -405,6 +488,11 @@ func await(id string, by user, text string) *firestorepb.Write {
 // approved lists approved comments.
 func approved(limit int32) func(*database, user) error {
 	return list{parent: "articles/p", collection: "comments", limit: limit, where: "approved"}.query
+}
+
+// zero writes a shard as one who creates the counter does.
+func zero(counter string, shard int) *firestorepb.Write {
+	return set(fmt.Sprintf("counters/%s/shards/%d", counter, shard), fields{"count": 0})
 }
 
 func order(shop any, buyer user, amount any) *firestorepb.Write {

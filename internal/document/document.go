@@ -1,6 +1,6 @@
 // Package document names what Tally keeps in Firestore, and encodes the map that Tally adds to a
-// roll-up document. Packages rollup and shards both import it. Beside it they share only the type
-// of the totals, in package value.
+// roll-up document. Packages rollup and shards both import it. Other than this package, they share
+// only the type of the totals, in package value.
 //
 //	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: [], took: 15000, turns: []}}
 package document
@@ -67,7 +67,7 @@ type Tally struct {
 	Turns []Turn
 }
 
-// A Turn tells of the last roll-up that a revision with certain routes made.
+// A Turn describes the last roll-up that a revision with certain routes made.
 type Turn struct {
 	Routes string // their hash
 	AsOf   time.Time

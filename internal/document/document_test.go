@@ -48,7 +48,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// Two tallies are equal if all of their parts are. Whatever is added to a Tally must be compared.
+// Two tallies are equal if all of their parts are. Every new part of a Tally must be compared.
 func TestTallyEqual(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	whole := document.Tally{AsOf: at, NumShards: 7, PacedUntil: at.Add(time.Second), Routes: "5f0c", Totals: []string{"likes"}, Former: []string{"count"},

@@ -14,16 +14,16 @@ type Field string
 var simpleName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*$`)
 
 // FieldOf returns the field at the path of names. One name is a top-level field. With more, each
-// name but the last is that of a map.
+// name except the last names a map.
 func FieldOf(names ...string) Field {
-	spelt := make([]string, len(names))
+	parts := make([]string, len(names))
 	for i, name := range names {
-		spelt[i] = name
+		parts[i] = name
 		if !simpleName.MatchString(name) {
-			spelt[i] = "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(name) + "`"
+			parts[i] = "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(name) + "`"
 		}
 	}
-	return Field(strings.Join(spelt, "."))
+	return Field(strings.Join(parts, "."))
 }
 
 // Names returns the names of the path, as the Firestore SDK takes them.
@@ -70,7 +70,7 @@ func (f Field) In(fields map[string]any) (value any, ok bool) {
 		if !ok || i == len(names)-1 {
 			return value, ok
 		}
-		fields, _ = value.(map[string]any) // if it is no map, it has none of the names that follow
+		fields, _ = value.(map[string]any) // if it is not a map, it has none of the names that follow
 	}
 	return nil, false
 }

@@ -18,7 +18,7 @@ type Sum struct {
 // span 2,098 bits. The other bits are for the carries of many numbers.
 const exactBits = 2200
 
-// Add adds v and reports true, or reports false and adds nothing when v is no finite number.
+// Add adds v and reports true, or reports false and adds nothing when v is not a finite number.
 func (s *Sum) Add(v Value) bool {
 	if !v.Finite() {
 		return false
@@ -56,7 +56,7 @@ func Plus(a, b Value) Value {
 	return Double(a.Float64() + b.Float64())
 }
 
-// Negative returns the number with the other sign. For the smallest integer that is a double,
+// Negative returns the number with the other sign. For the smallest integer it returns a double,
 // because no integer is its negative.
 func Negative(n Value) Value {
 	if i, ok := n.Int64(); ok && i != math.MinInt64 {

@@ -42,7 +42,7 @@ func Timestamp(t time.Time) Value {
 }
 
 // Of makes a Value of v, a field's value as the Firestore SDK decodes it. It reports false when v
-// is no number, timestamp or null.
+// is not a number, a timestamp or null.
 func Of(v any) (Value, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -54,7 +54,7 @@ func Of(v any) (Value, bool) {
 }
 
 // Number makes a Value of v, a field's value as the Firestore SDK decodes it. It reports false when
-// v is no number.
+// v is not a number.
 func Number(v any) (Value, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -86,8 +86,8 @@ func (v Value) IsNumber() bool { return v.kind == integer || v.kind == double }
 // IsNull reports whether v is null.
 func (v Value) IsNull() bool { return v.kind == null }
 
-// Int64 returns v if it is an integer. Otherwise it returns 0 and false. A sum is no integer but a
-// double if a shard holds a double, or if the shards' integers add up to more than an int64 can
+// Int64 returns v if it is an integer. Otherwise it returns 0 and false. A sum is a double, not an
+// integer, if a shard holds a double, or if the shards' integers add up to more than an int64 can
 // hold.
 func (v Value) Int64() (n int64, ok bool) {
 	if v.kind != integer {
@@ -96,8 +96,8 @@ func (v Value) Int64() (n int64, ok bool) {
 	return v.integer, true
 }
 
-// Float64 returns v as a double. An integer beyond ±2^53 is rounded. If v is no number, it returns
-// 0.
+// Float64 returns v as a double. An integer beyond ±2^53 is rounded. If v is not a number, it
+// returns 0.
 func (v Value) Float64() float64 {
 	switch v.kind {
 	case integer:

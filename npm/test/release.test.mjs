@@ -206,13 +206,34 @@ test('init, dev and Ctrl-C', { timeout }, async (t) => {
   assert.equal(await serves(dev.emulator), false, dev.all());
 });
 
-test('a signal to end reaches the program, and its status comes back', { timeout }, async (t) => {
-  const dev = await startDev(t, join(app, 'node_modules/.bin/tally'), []);
-  dev.child.kill('SIGTERM'); // to the launcher alone
-  const [status] = await dev.ended;
-  assert.equal(status, 0, dev.all());
-  assert.equal(await serves(dev.emulator), false, dev.all());
+for (const signal of ['SIGINT', 'SIGHUP', 'SIGTERM']) {
+  test(`${signal} to the launcher alone ends everything`, { timeout }, async (t) => {
+    const dev = await startDev(t, join(app, 'node_modules/.bin/tally'), []);
+    dev.child.kill(signal);
+    const [status] = await dev.ended;
+    assert.equal(status, 0, dev.all());
+    assert.equal(await serves(dev.emulator), false, dev.all());
+  });
+}
 
+test('SIGKILL of the launcher leaves nothing running', { timeout }, async (t) => {
+  const dev = await startDev(t, join(app, 'node_modules/.bin/tally'), []);
+  const functions = [...dev.all().matchAll(/functions +process \d+: http:\/\/([\d.]+):(\d+)/g)];
+  assert.ok(functions.length > 0, dev.all());
+  const servers = [dev.emulator, ...functions.map(([, host, port]) => ({ host, port: Number(port) }))];
+  for (const at of servers) assert.ok(await serves(at), JSON.stringify(at));
+
+  dev.child.kill('SIGKILL');
+  await dev.ended; // all that have its standard output have ended
+  for (const at of servers) assert.equal(await serves(at), false, JSON.stringify(at));
+});
+
+test('the commands that it prints begin with its name', { timeout }, async (t) => {
+  const dev = await startDev(t, join(app, 'node_modules/.bin/tally'), []);
+  assert.match(dev.all(), /^ {2}tally create counters\/my-counter &&\n {2}tally increment counters\/my-counter$/m);
+});
+
+test('the status of the program comes back', async () => {
   const wrong = await run('npx', ['tally', 'nonsense']);
   assert.equal(wrong.status, 1, wrong.all);
 });

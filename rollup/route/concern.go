@@ -15,7 +15,7 @@ type Source struct {
 // A covering is a route that covers a document.
 type covering struct {
 	route   *Route
-	counter Counter // the counter that the document's path tells; zero if the route has groups
+	counter Counter // the counter that the document's path determines; zero if the route has groups
 }
 
 // Source returns the source document at path (below the database's root). It reports false if no
@@ -48,8 +48,8 @@ func (s Source) Grouped() []*Template {
 	return templates
 }
 
-// Groups returns the fields By of the routes that cover the document. Beside its path, only they
-// tell which counters it belongs to.
+// Groups returns the fields By of the routes that cover the document. Only these fields and the
+// document's path determine its counters.
 func (s Source) Groups() []document.Field {
 	var by []document.Field
 	for _, c := range s.covers {
@@ -71,9 +71,9 @@ func (rs Routes) Groups(path string) []document.Field {
 type Concern struct {
 	Counter
 
-	// Unchanged says that the event tells of an update that leaves every total of the counter as it
-	// was. The old and new values in the event show that. The event's UpdateTime must then be that
-	// of the update. No change relies on such an event: see the package documentation.
+	// Unchanged says that the event is about an update that leaves every total of the counter as it
+	// was. The old and new values in the event show that. The event's UpdateTime must then be the
+	// update's commit time. No change relies on such an event: see the package documentation.
 	Unchanged bool
 }
 
@@ -82,11 +82,11 @@ type Change interface {
 	// Updated reports whether the document existed before and after.
 	Updated() bool
 
-	// Changed reports whether the field may be another than before. It is asked of updates alone.
+	// Changed reports whether the field may differ from before. It is called for updates only.
 	Changed(f document.Field) bool
 
 	// Texts returns the string that the field held before, and the one that it holds now. It
-	// returns "" for a field that is missing or no string.
+	// returns "" for a field that is missing or not a string.
 	Texts(f document.Field) (before, after string)
 }
 

@@ -20,7 +20,7 @@ type problems struct {
 	more  int
 }
 
-// maxProblems is how many problems an error tells. Nobody reads more at once.
+// maxProblems is how many problems an error lists. More would only hide the first ones.
 const maxProblems = 10
 
 func (p *problems) keep(err error) {
@@ -31,7 +31,7 @@ func (p *problems) keep(err error) {
 	p.first = append(p.first, err)
 }
 
-// add adds a problem of a route. It formats the text only if the error will tell it.
+// add adds a problem of a route. It formats the text only if the error will list it.
 func (p *problems) add(r *Route, format string, args ...any) {
 	if len(p.first) == maxProblems {
 		p.more++
@@ -49,7 +49,7 @@ func (p *problems) join() error {
 	return errors.Join(all...)
 }
 
-// conflicts adds a problem for whatever makes the routes unsafe together.
+// conflicts adds a problem for everything that makes the routes unsafe together.
 func (rs Routes) conflicts(p *problems) {
 	for i, r := range rs {
 		for _, other := range rs[:i] {
@@ -57,7 +57,7 @@ func (rs Routes) conflicts(p *problems) {
 				r.overlaps(other, p)
 			}
 			if r.Template.canonical != other.Template.canonical && overlap(r.template, other.template) {
-				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each roll-ups of its own", other)
+				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each its own roll-ups", other)
 			}
 		}
 
@@ -80,7 +80,7 @@ func (rs Routes) conflicts(p *problems) {
 		for _, r := range t.Routes {
 			for _, total := range r.Totals {
 				if other := seen[total.Name]; other != nil {
-					p.add(r, "its total %q and that of route %q have one name in one roll-up; name one of them otherwise with \"as\"", total.Name, other)
+					p.add(r, "its total %q and that of route %q have one name in one roll-up; rename one of them with \"as\"", total.Name, other)
 				}
 				seen[total.Name] = r
 			}
@@ -88,9 +88,9 @@ func (rs Routes) conflicts(p *problems) {
 	}
 }
 
-// overlaps adds a problem for whatever makes r unsafe beside another route, if one document can be
-// a source of both. Routes with the same pattern share a trigger, or have none, so each event comes
-// once.
+// overlaps adds a problem for everything that makes r and another route unsafe together, if one
+// document can be a source of both. Routes with the same pattern share a trigger, or have none, so
+// each event comes once.
 func (r *Route) overlaps(other *Route, p *problems) {
 	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
 	if !slices.EqualFunc(r.pattern, other.pattern, same) {
@@ -99,15 +99,15 @@ func (r *Route) overlaps(other *Route, p *problems) {
 	}
 
 	if r.Template.Every != other.Template.Every {
-		p.add(r, "it and route %q have one source; say the same \"every\" in both", other)
+		p.add(r, "it and route %q have the same source; say the same \"every\" in both", other)
 	}
 	if r.Template.canonical == other.Template.canonical && r.By == other.By {
 		p.add(r, "it and route %q make one roll-up of one source; put all totals into one of them", other)
 	}
 }
 
-// conflict adds a problem for whatever makes r's roll-ups unsafe beside the sources of a route.
-// That route may be r itself.
+// conflict adds a problem for everything that makes r's roll-ups unsafe together with the sources
+// of a route. That route may be r itself.
 func (r *Route) conflict(other *Route, p *problems) {
 	if overlap(r.template, other.pattern) {
 		p.add(r, "the roll-up %s matches the source %s; writing it would trigger another roll-up, without end",
@@ -126,7 +126,7 @@ func (r *Route) conflict(other *Route, p *problems) {
 
 	for _, t := range r.Totals {
 		if slices.Contains(document.CounterFields, t.Name) {
-			p.add(r, "the total %q has the name of a field by which the counter's own document %s tells clients and rules about its shards; name it otherwise with \"as\"",
+			p.add(r, "the total %q has the name of a field by which the counter's own document %s tells clients and rules about its shards; rename it with \"as\"",
 				t.Name, r.template)
 		}
 	}

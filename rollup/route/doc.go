@@ -1,9 +1,10 @@
-// Package route is the language in which Tally is told what to add up.
+// Package route is the language that says what Tally adds up.
 //
 // A Route says which documents make which totals, and where the roll-up goes that holds them.
 // Routes with one Template make one roll-up. The template says whether the roll-ups are Tally's own
 // documents or the app's, and whether events keep them or a schedule does. All source documents are
-// called shards, even if they are the likes of a post. A counter is whatever goes into one roll-up.
+// called shards, even if they are the likes of a post. A counter is everything that goes into one
+// roll-up.
 //
 // A Total is what an Aggregate makes of a field's values, or how many documents there are. Its
 // Conditions say which documents it takes. The path of a document says to which counter it belongs.

@@ -41,10 +41,10 @@ func (x Index) Compare(other Index) int {
 }
 
 // Indexes returns the composite indexes that the routes' queries need, each once and in one order.
-// Firestore makes none of them by itself. The last field of each is the one whose values a query
-// adds up or sorts by. The fields before it are those that conditions and the group test for
-// equality, in the order of their names. For those it makes no difference whether they are
-// ascending.
+// Firestore creates none of them by itself. The last field of each is the one whose values a query
+// adds up or sorts by. The fields before it are tested for equality, by conditions and the group,
+// and come in the order of their names. For these fields, the order of the values makes no
+// difference.
 func (rs Routes) Indexes() []Index {
 	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) == 1 })
 }
@@ -78,8 +78,8 @@ func (rs Routes) indexes() []Index {
 // IndexesOf returns the indexes that a query of the route needs.
 func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern[len(r.pattern)-2].Name, r.By) }
 
-// Remedy says what to do when one of the indexes is missing. They are those that one of the route's
-// queries needs.
+// Remedy says what to do when one of the indexes is missing. The indexes are the ones that one of
+// the route's queries needs.
 func (r *Route) Remedy(indexes []Index) string {
 	remedy := "create the index " + join(indexes, " and ")
 	if r.Plain() {

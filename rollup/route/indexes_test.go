@@ -100,10 +100,10 @@ func TestIndexes(t *testing.T) {
 	} {
 		r := &Route{pattern: test.pattern, By: test.by, Totals: test.totals, Documents: test.documents, queries: queries(test.totals)}
 		routes := Routes{r, r}
-		if d := cmp.Diff(test.composite, spelt(routes.Indexes())); d != "" {
+		if d := cmp.Diff(test.composite, texts(routes.Indexes())); d != "" {
 			t.Errorf("%s: composite indexes (-want +got):\n%s", test.name, d)
 		}
-		if d := cmp.Diff(test.single, spelt(routes.FieldIndexes())); d != "" {
+		if d := cmp.Diff(test.single, texts(routes.FieldIndexes())); d != "" {
 			t.Errorf("%s: indexes of one field (-want +got):\n%s", test.name, d)
 		}
 	}
@@ -120,7 +120,7 @@ func TestIndexesOfSeveralRoutes(t *testing.T) {
 		{pattern: Path{{"orders", false}, {"order", true}, {"lines", false}, {"line", true}}, queries: queries([]Total{total})},
 	}
 	want := []string{"lines (shop ASC, amount ASC)", "orders (shop ASC, status ASC, amount ASC)"}
-	if d := cmp.Diff(want, spelt(routes.Indexes())); d != "" {
+	if d := cmp.Diff(want, texts(routes.Indexes())); d != "" {
 		t.Errorf("composite indexes (-want +got):\n%s", d)
 	}
 }
@@ -148,7 +148,7 @@ func TestRemedy(t *testing.T) {
 	}
 }
 
-func spelt(indexes []Index) []string {
+func texts(indexes []Index) []string {
 	var all []string
 	for _, x := range indexes {
 		all = append(all, x.String())

@@ -59,8 +59,9 @@ type lexer struct {
 }
 
 // lex returns the tokens of routes. Each route has at least one token, and then a token of kind
-// end. A semicolon ends a route. So does the end of a line, unless the next line is indented deeper
-// than the one on which the route began. Blank lines and lines that begin with # are skipped.
+// end. A semicolon ends a route. The end of a line also ends a route, unless the next line is
+// indented deeper than the one on which the route began. Blank lines and lines that begin with #
+// are skipped.
 func lex(text string) []token {
 	l := lexer{text: text}
 	for from := 0; from < len(text); {
@@ -115,7 +116,7 @@ func (l *lexer) finish() {
 	l.open = false
 }
 
-// skip returns the place of the next character that is no space.
+// skip returns the place of the next character that is not a space.
 func (l *lexer) skip(from, to int) int {
 	return to - len(strings.TrimLeftFunc(l.text[from:to], unicode.IsSpace))
 }
@@ -150,7 +151,7 @@ func scan(line string) (token, int) {
 		return token{kind: broken, text: "this is not valid UTF-8"}, len(line)
 	}
 	if strings.ContainsFunc(line[:n], unicode.IsControl) {
-		return token{kind: broken, text: "a control character stands here; take it out"}, len(line)
+		return token{kind: broken, text: "unexpected control character; remove it"}, len(line)
 	}
 	return token{kind: odd, text: line[:n]}, n
 }
@@ -171,7 +172,7 @@ func scanName(line string) (token, int) {
 		if c == '\\' {
 			i++
 			if i == len(line) || line[i] != '`' && line[i] != '\\' {
-				return token{kind: broken, text: "in backticks a \\ stands only before a ` or another \\"}, len(line)
+				return token{kind: broken, text: "in backticks a \\ is only allowed before a ` or another \\"}, len(line)
 			}
 		}
 		name.WriteByte(line[i])

@@ -13,8 +13,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// These bound what is read. Both are far above what anybody needs. They keep the time of parsing
-// short.
+// These bound the input. Both are far above any real need. They keep the time of parsing short.
 const (
 	maxText   = 128 << 10 // bytes; no variable of a process on Linux can be longer
 	maxRoutes = 500       // most triggers in a location (https://cloud.google.com/eventarc/docs/quotas)
@@ -61,7 +60,7 @@ func Parse(text string) (Routes, error) {
 	return routes, nil
 }
 
-// UnmarshalText sets rs to what Parse makes of text.
+// UnmarshalText sets rs to the routes that Parse reads from text.
 func (rs *Routes) UnmarshalText(text []byte) error {
 	routes, err := Parse(string(text))
 	if err != nil {
@@ -92,7 +91,7 @@ func (rs Routes) share(p *problems) {
 	}
 }
 
-// parseRoute parses one route, and checks whatever needs no other route.
+// parseRoute parses one route, and checks everything that needs no other route.
 func parseRoute(text source, tokens []token) (*Route, error) {
 	p := parser{source: text, tokens: tokens}
 	n, err := p.route()
@@ -143,7 +142,7 @@ func (text source) path(nodes pathNode) (Path, error) {
 			return nil, text.mistake(n.at, "%s", wantCapture)
 		}
 		if strings.ContainsAny(n.Name, "{}") {
-			return nil, text.mistake(n.at, "%q: a literal segment has no braces", n.Name)
+			return nil, text.mistake(n.at, "%q: a literal segment cannot have braces", n.Name)
 		}
 		if err := document.CheckID(n.Name); err != nil {
 			return nil, text.mistake(n.at, "segment %d %v", i+1, err)
@@ -186,7 +185,7 @@ func (text source) group(n routeNode) (document.Field, error) {
 
 	saysExisting := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" })
 	if !saysExisting {
-		return "", text.mistake(n.by.at, "a route with \"by\" says existing, or whoever writes a source could make up roll-ups without end; the app makes the documents %s itself", pathOf(n.template))
+		return "", text.mistake(n.by.at, "a route with \"by\" must say existing, because anyone who may write a source could make up roll-ups without end; the app creates the documents %s itself", pathOf(n.template))
 	}
 
 	length := n.longestRollUp()
@@ -228,7 +227,7 @@ func pathOf(nodes pathNode) Path {
 }
 
 // checkCaptures checks that the pattern ends in a capture. It also checks that the template uses
-// exactly the pattern's other captures, or exactly that of the group.
+// exactly the pattern's other captures, or exactly the group's capture.
 func (text source) checkCaptures(n routeNode) error {
 	captured, err := text.captured(n.pattern)
 	if err != nil {
@@ -254,7 +253,7 @@ func (text source) checkCaptures(n routeNode) error {
 	return nil
 }
 
-// captured returns the captures of a pattern. The last one is that of the document.
+// captured returns the captures of a pattern. The last one is the document's.
 func (text source) captured(pattern pathNode) ([]string, error) {
 	last := pattern[len(pattern)-1]
 	if !last.Capture {
@@ -326,7 +325,7 @@ func (text source) totals(route routeNode) ([]Total, error) {
 			at = n.name.from
 		}
 		if t.Name == document.TallyField {
-			return nil, text.mistake(at, "the total %q has the name of a field that Tally itself writes to the roll-up; name it otherwise with \"as\"", t.Name)
+			return nil, text.mistake(at, "the total %q has the name of a field that Tally itself writes to the roll-up; rename it with \"as\"", t.Name)
 		}
 		if seen[t.Name] {
 			return nil, text.mistake(at, "the total %q is named twice", t.Name)
@@ -381,11 +380,11 @@ func (text source) name(n totalNode, t Total) (string, error) {
 	if t.Field != "" {
 		name = n.field.names[len(n.field.names)-1]
 	}
-	spelt := t.aggregated()
+	written := t.aggregated()
 	if n.function.kind != end && n.where == nil {
-		spelt = n.function.text + "(" + quoteField(t.Field) + ")"
+		written = n.function.text + "(" + quoteField(t.Field) + ")"
 	}
-	return "", text.mistake(n.at, "%s has no name; write %[1]s as %s", spelt, Quote(name))
+	return "", text.mistake(n.at, "%s has no name; write %[1]s as %s", written, Quote(name))
 }
 
 // conditions returns the conditions of a total, sorted. of is the field that the total aggregates.
@@ -423,9 +422,9 @@ func (text source) value(t token) (any, error) {
 	if t.kind == inQuotes {
 		var s string
 		if err := json.Unmarshal([]byte(t.text), &s); err != nil {
-			return nil, text.mistake(t.from, "this is no text as JSON has it: %v", err)
+			return nil, text.mistake(t.from, "this is not a JSON string: %v", err)
 		}
-		if strings.ContainsRune(s, utf8.RuneError) { // it stands for bytes that are no UTF-8
+		if strings.ContainsRune(s, utf8.RuneError) { // it stands for bytes that are not UTF-8
 			return nil, text.mistake(t.from, "this text is not valid UTF-8")
 		}
 		if len(s) > LongestGroup {
@@ -523,10 +522,10 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 		switch name {
 		case "documents":
 			if r.Counts() {
-				return text.mistake(o.name.from, "count() needs no index and bills one read for each 1,000 documents; leave the option documents out")
+				return text.mistake(o.name.from, "count() needs no index and bills one read for each 1,000 documents; remove the option documents")
 			}
 			if !r.Plain() {
-				return text.mistake(o.name.from, "documents is for plain sums of all documents; leave the option out")
+				return text.mistake(o.name.from, "documents is for plain sums of all documents; remove the option")
 			}
 			r.Documents = true
 		case "existing":

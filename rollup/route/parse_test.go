@@ -13,15 +13,15 @@ import (
 func TestMistakesArePlaced(t *testing.T) {
 	for _, test := range []struct{ name, routes, want string }{
 		{"a function", "posts/{post}/likes/{user} -> posts/{post} : cout() as likes : existing", `
-cout() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?
+unknown function cout(); want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?
   posts/{post}/likes/{user} -> posts/{post} : cout() as likes : existing
                                               ^`},
 		{"a function of a field", "a/{a}/s/{s} -> r/{a} : summ(n) as n", `
-summ() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean sum()?
+unknown function summ(); want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean sum()?
   a/{a}/s/{s} -> r/{a} : summ(n) as n
                          ^`},
 		{"a function like none", "a/{a}/s/{s} -> r/{a} : first(n) as n", `
-first() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean earliest()?
+unknown function first(); want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean earliest()?
   a/{a}/s/{s} -> r/{a} : first(n) as n
                          ^`},
 		{"an option", "a/{a}/s/{s} -> a/{a} : n : exists", `
@@ -45,11 +45,11 @@ want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}
   a/{a}/s/{s}
              ^`},
 		{"of several routes on a line", "a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r2/{b} : sun(n) as n; c/{c}/s/{s} -> r3/{c} : n", `
-sun() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean sum()?
+unknown function sun(); want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean sum()?
   a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r2/{b} : sun(n) as n; c/{c}/s/{s} -> r3/{c} : n
                                                     ^`},
 		{"of a route on several lines", "a/{a}/s/{s} -> r/{a}\n  : n,\n\tcoumt() as m\nb/{b}/s/{s} -> q/{b} : n", `
-coumt() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?
+unknown function coumt(); want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?
   coumt() as m
   ^`},
 		{"a route that is indented by mistake", "a/{a}/s/{s} -> r/{a} : n\n  b/{b}/s/{s} -> q/{b} : n", `
@@ -64,32 +64,32 @@ segment 1 is empty
 			"x.y has no name; write x.y as y\n" +
 			"  gro\u0308ße/{g}/s/{s} -> r/{g} : 大小, x.y\n" +
 			"                             \u3000\u3000  ^"},
-		{"a name with a space, as it was spelt", "a/{a}/s/{s} -> r/{a} : n, the rest of it as rest", "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `the rest of it`\n" +
+		{"a name with a space, as it was written", "a/{a}/s/{s} -> r/{a} : n, the rest of it as rest", "\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks: `the rest of it`\n" +
 			"  a/{a}/s/{s} -> r/{a} : n, the rest of it as rest\n" +
 			"                                ^"},
 		{"a name with an odd character", "a/{a}/s/{s} -> r/{a} : $n", "\n" +
-			"want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; a name with a space or another odd character stands in backticks: `$n`\n" +
+			"want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; put a name with a space or another special character in backticks: `$n`\n" +
 			"  a/{a}/s/{s} -> r/{a} : $n\n" +
 			"                         ^"},
 		{"a collection with a space", "my posts/{p} -> r/all : count()", "\n" +
-			"want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}/shards/{shard} -> rollups/{counter} : count; a name with a space or another odd character stands in backticks: `my posts`\n" +
+			"want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}/shards/{shard} -> rollups/{counter} : count; put a name with a space or another special character in backticks: `my posts`\n" +
 			"  my posts/{p} -> r/all : count()\n" +
 			"     ^"},
 		{"a capture with a space", "a/{my a}/s/{s} -> r/{my a} : n", "\n" +
-			"a capture stands for one whole segment, as {counter}; a name with a space or another odd character stands in backticks: `my a`\n" +
+			"a capture stands for one whole segment, as {counter}; put a name with a space or another special character in backticks: `my a`\n" +
 			"  a/{my a}/s/{s} -> r/{my a} : n\n" +
 			"        ^"},
 		{"a long name with spaces", "a/{a}/s/{s} -> r/{a} : n, x" + strings.Repeat(" x", 50), "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks\n" +
 			"  a/{a}/s/{s} -> r/{a} : n, x" + strings.Repeat(" x", 50) + "\n" +
 			"                              ^"},
 		{"a name with quotes in it", "a/{a}/s/{s} -> r/{a} : the so \"called\" n", "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `the so \"called\" n`\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks: `the so \"called\" n`\n" +
 			"  a/{a}/s/{s} -> r/{a} : the so \"called\" n\n" +
 			"                             ^"},
 		{"a name with a space on a line that continues a route", "a/{a}/s/{s} -> r/{a} : n,\n  m k", "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `m k`\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks: `m k`\n" +
 			"  m k\n" +
 			"    ^"},
 		{"a collection in quotes, behind a semicolon on an indented line", "a/{a}/s/{s} -> r/{a} : n\n  ; \"b\"/{b} -> q/{b} : n", "\n" +
@@ -109,7 +109,7 @@ segment 1 is empty
 			"  a/{a*}/s/{s} -> r/{a} : n\n" +
 			"      ^"},
 		{"a word of routes", "a/{a}/by/{s} -> r/{a} : n", "\n" +
-			"by is a word of routes; as a name it stands in backticks: `by`\n" +
+			"by is a reserved word; put it in backticks to use it as a name: `by`\n" +
 			"  a/{a}/by/{s} -> r/{a} : n\n" +
 			"        ^"},
 		{"a name that does not end", "a/{a}/s/{s} -> r/{a} : `n as m; b/{b}/s/{s} -> q/{b} : n", "\n" +
@@ -117,7 +117,7 @@ segment 1 is empty
 			"  a/{a}/s/{s} -> r/{a} : `n as m; b/{b}/s/{s} -> q/{b} : n\n" +
 			"                         ^"},
 		{"a name with another escape", "a/{a}/s/{s} -> r/{a} : `a\\n`", "\n" +
-			"in backticks a \\ stands only before a ` or another \\\n" +
+			"in backticks a \\ is only allowed before a ` or another \\\n" +
 			"  a/{a}/s/{s} -> r/{a} : `a\\n`\n" +
 			"                         ^"},
 		{"a text where none can be", `a/{a}/s/{s} -> r/{a} : "n"`, "\n" +
@@ -125,7 +125,7 @@ segment 1 is empty
 			"  a/{a}/s/{s} -> r/{a} : \"n\"\n" +
 			"                         ^"},
 		{"a comment behind a route", "a/{a}/s/{s} -> r/{a} : n # old", `
-want a comma, a colon or the route's end; a comment stands on a line of its own
+want a comma, a colon or the route's end; put a comment on its own line
   a/{a}/s/{s} -> r/{a} : n # old
                            ^`},
 		{"a sum without a name", "a/{a}/s/{s} -> r/{a} : sum(amount)", `
@@ -149,7 +149,7 @@ want a field, as in sum(amount)
 			"  orders/{shop} by shop -> shops/{shop} : count() as orders : existing\n" +
 			"         ^"},
 		{"a group that may make roll-ups up", "orders/{order} by shop -> shops/{shop} : count() as orders", "\n" +
-			"a route with \"by\" says existing, or whoever writes a source could make up roll-ups without end; the app makes the documents shops/{shop} itself\n" +
+			"a route with \"by\" must say existing, because anyone who may write a source could make up roll-ups without end; the app creates the documents shops/{shop} itself\n" +
 			"  orders/{order} by shop -> shops/{shop} : count() as orders\n" +
 			"                    ^"},
 		{"a group that the template lacks", "orders/{order} by shop -> all/orders : count() as orders : existing", "\n" +
@@ -209,7 +209,7 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : count() where n == as m\n" +
 			"                                            ^"},
 		{"a text that is not JSON's", "a/{a}/s/{s} -> r/{a} : count() where n == \"\\q\" as m", "\n" +
-			"this is no text as JSON has it: invalid character 'q' in string escape code\n" +
+			"this is not a JSON string: invalid character 'q' in string escape code\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n == \"\\q\" as m\n" +
 			"                                            ^"},
 		{"an integer that is too large", "a/{a}/s/{s} -> r/{a} : count() where n == 9223372036854775808 as m", "\n" +
@@ -237,7 +237,7 @@ want a field, as in sum(amount)
 			"  orders/{order} by shop.id -> shops/{shop.id} : count() where shop.id == \"7\" as orders : existing\n" +
 			"                                                               ^"},
 		{"a short form", "a/{a}/s/{s} -> r/{a} : avg(n) as m", "\n" +
-			"avg() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean average()?\n" +
+			"unknown function avg(); want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean average()?\n" +
 			"  a/{a}/s/{s} -> r/{a} : avg(n) as m\n" +
 			"                         ^"},
 		{"a word nearby", "a/{a}/s/{s} -> r/{a} : count() were n == 3 as m", "\n" +
@@ -245,11 +245,11 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : count() were n == 3 as m\n" +
 			"                                 ^"},
 		{"an option without its colon", "a/{a}/s/{s} -> r/{a} : count() as m existing", "\n" +
-			"want a comma, a colon or the route's end; an option stands behind a colon: \": existing\"\n" +
+			"want a comma, a colon or the route's end; an option follows a colon: \": existing\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() as m existing\n" +
 			"                                      ^"},
 		{"a duration's option without its colon", "a/{a}/s/{s} -> r/{a} : n every 10s", "\n" +
-			"want a comma, a colon or the route's end; an option stands behind a colon: \": every\"\n" +
+			"want a comma, a colon or the route's end; an option follows a colon: \": every\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : n every 10s\n" +
 			"                           ^"},
 		{"a cadence's option without its colon", "a/{a}/s/{s} -> r/{a} : n cadence 10s", "\n" +
@@ -265,19 +265,19 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : n : cadence 10s : every 10s\n" +
 			"                                           ^"},
 		{"a second option without its colon", "a/{a}/s/{s} -> r/{a} : n : existing every 10s", "\n" +
-			"want a colon or the route's end; an option stands behind a colon: \": every\"\n" +
+			"want a colon or the route's end; an option follows a colon: \": every\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : n : existing every 10s\n" +
 			"                                      ^"},
 		{"what a terminal would obey", "a/{a}/s/{s} -> r/{a} : n \x1b[2J\u202e", "\n" +
-			"a control character stands here; take it out\n" +
+			"unexpected control character; remove it\n" +
 			"  a/{a}/s/{s} -> r/{a} : n \ufffd[2J\ufffd\n" +
 			"                           ^"},
 		{"a name that does not print", "a/{a}/s/{s} -> r/{a} : n \u202em", "\n" +
-			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks\n" +
+			"want a comma, a colon or the route's end; put a name with a space or another special character in backticks\n" +
 			"  a/{a}/s/{s} -> r/{a} : n \ufffdm\n" +
 			"                           ^"},
 		{"a long line", "a/{a}/s/{s} -> r/{a} : " + strings.Repeat("n, ", 50) + "coumt()" + strings.Repeat(", n", 50), "\n" +
-			"coumt() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?\n" +
+			"unknown function coumt(); want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?\n" +
 			"  …" + strings.Repeat(" n,", 33) + " coumt()" + strings.Repeat(", n", 31) + "…\n" +
 			"   " + strings.Repeat(" ", 100) + "^"},
 	} {
@@ -293,27 +293,27 @@ want a field, as in sum(amount)
 	}
 }
 
-// A conflict is told of the later route, and names the earlier one.
+// A conflict is reported for the later route, and names the earlier one.
 func TestConflictsNameRoutes(t *testing.T) {
 	for _, test := range []struct {
 		routes []string
 		want   string // 0, 1 and 2 in angle brackets are the routes
 	}{
 		{[]string{"a/{a}/s/{s} -> r/{a} : n", "b/{b} -> r/x : n"},
-			`route <1>: its roll-ups and those of route <0> could be one document; spell both alike, or give each roll-ups of its own`},
+			`route <1>: its roll-ups and those of route <0> could be one document; spell both alike, or give each its own roll-ups`},
 		{[]string{"a/{a} -> q/x : n", "rollup_audit/{s} -> r/x : n"},
 			`route <1>: the source matches rollup_audit/{id}, which Tally writes itself; every roll-up would trigger another, without end`},
 		{[]string{"a/{a} -> q/x : n", "b/{b} -> rollup_audit/x : n"},
 			`route <1>: the roll-up rollup_audit/x is where Tally keeps rollup_audit/{id}; choose another path`},
 		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m", "c/{c} -> r/x : m"},
-			`route <2>: its total "m" and that of route <1> have one name in one roll-up; name one of them otherwise with "as"`},
+			`route <2>: its total "m" and that of route <1> have one name in one roll-up; rename one of them with "as"`},
 		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : n", "c/{c} -> r/x : n"},
-			`route <1>: its total "n" and that of route <0> have one name in one roll-up; name one of them otherwise with "as"
-route <2>: its total "n" and that of route <1> have one name in one roll-up; name one of them otherwise with "as"`},
+			`route <1>: its total "n" and that of route <0> have one name in one roll-up; rename one of them with "as"
+route <2>: its total "n" and that of route <1> have one name in one roll-up; rename one of them with "as"`},
 		{[]string{"a/{a}/s/{s} -> r/{a} : n", "a/x/s/{s} -> q/x : n"},
 			`route <1>: its source and that of route <0> could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart`},
 		{[]string{"a/{a} -> r/x : n", "a/{b} -> q/x : n : every 10s"},
-			`route <1>: it and route <0> have one source; say the same "every" in both`},
+			`route <1>: it and route <0> have the same source; say the same "every" in both`},
 		{[]string{"a/{a} -> r/x : n", "a/{b} -> r/x : m"},
 			`route <1>: it and route <0> make one roll-up of one source; put all totals into one of them`},
 		{[]string{"a/{a} -> b/x : n", "b/{b} -> r/x : n"},
@@ -321,7 +321,7 @@ route <2>: its total "n" and that of route <1> have one name in one roll-up; nam
 		{[]string{"a/{a} -> b/x : n", "b/{b}/s/{s} -> r/{b} : n"},
 			`route <0>: the roll-up b/x is a document above the source b/{b}/s/{s}, and Tally would create and remove it; add the option existing if the app writes it, or choose another path`},
 		{[]string{"a/{a} -> b/x : frozen : existing", "b/{b}/s/{s} -> r/{b} : n"},
-			`route <0>: the total "frozen" has the name of a field by which the counter's own document b/x tells clients and rules about its shards; name it otherwise with "as"`},
+			`route <0>: the total "frozen" has the name of a field by which the counter's own document b/x tells clients and rules about its shards; rename it with "as"`},
 		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : every 10s"},
 			`route <1>: it and route <0> make one roll-up; say the same "every" in both`},
 		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : cadence 10s"},
@@ -380,7 +380,7 @@ func TestSpelling(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if got := routes.String(); got != want {
-			t.Errorf("%s: spelt %s, want %s", text, got, want)
+			t.Errorf("%s: String() = %s, want %s", text, got, want)
 		}
 	}
 }

@@ -29,8 +29,8 @@ func (s Segment) String() string {
 // A Path is the path of documents below the database's root, in segments.
 type Path []Segment
 
-// String returns the path as Firestore spells it, with captures in braces. A route may need
-// backticks beside: see quote.
+// String returns the path as Firestore spells it, with captures in braces. A route may also need
+// backticks: see quote.
 func (p Path) String() string { return join(p, "/") }
 
 // quote returns the path as a route spells it.
@@ -44,11 +44,11 @@ func (p Path) quote() string {
 
 // join returns the Strings of a list's elements, with a separator between them.
 func join[T fmt.Stringer](list []T, separator string) string {
-	spelt := make([]string, len(list))
+	texts := make([]string, len(list))
 	for i, element := range list {
-		spelt[i] = element.String()
+		texts[i] = element.String()
 	}
-	return strings.Join(spelt, separator)
+	return strings.Join(texts, separator)
 }
 
 // translate matches a path, which is below the database's root, with the pattern p. It returns the
@@ -76,9 +76,9 @@ func (p Path) translate(path string, to Path) (string, bool) {
 //	<source pattern> [by <field>] -> <roll-up template> : <total>[, <total>]… [: <option>]…
 //
 // such as "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing". A total is the
-// sum of a field f, spelt f or sum(f), or another Aggregate. count() is how many documents there
+// sum of a field f, written f or sum(f), or another Aggregate. count() is how many documents there
 // are. "where" and conditions say which documents a total takes, and "as" names it in the roll-up.
-// Quote says how names are spelt. The options may come in any order. They are "documents",
+// Quote says how names are written. The options may come in any order. They are "documents",
 // "existing", and "every" or "cadence" with a duration such as 10s. All routes of one template must
 // agree in "existing", "every" and "cadence". A route is immutable.
 type Route struct {
@@ -101,8 +101,8 @@ type Route struct {
 	queries  []Query
 }
 
-// String returns the canonical spelling of the route, on one line. Parse makes the same route
-// of it.
+// String returns the canonical spelling of the route, on one line. Parse turns it back into the
+// same route.
 func (r *Route) String() string {
 	s := r.pattern.quote()
 	if r.By != "" {
@@ -138,8 +138,8 @@ func (r *Route) Fields() []document.Field {
 	return fields
 }
 
-// Reads returns the fields that decide in which totals a document counts, and with what: By, those
-// of the conditions, and Fields. Each comes once. Callers must not change the list.
+// Reads returns the fields that decide in which totals a document counts, and with what: By, the
+// fields of the conditions, and Fields. Each comes once. Callers must not change the list.
 func (r *Route) Reads() []document.Field { return r.fields }
 
 // Queries returns the queries that answer the route's totals. Callers must not change the list.
@@ -177,11 +177,11 @@ func (r *Route) Counter(path string) (Counter, bool) {
 }
 
 // LongestGroup is the length of the longest group, in bytes. A document's id may have 1,500 bytes,
-// but a query cannot compare with a string of so many. Its event would fail for a day.
+// but a query cannot compare with a string that long. The document's event would fail for a day.
 const LongestGroup = 1499
 
 // Grouped returns the counter of the documents whose field By holds a string. It reports false if
-// the string is no document's id of at most 1,499 bytes. The route must have By.
+// the string is not a valid document id of at most 1,499 bytes. The route must have By.
 func (r *Route) Grouped(group string) (Counter, bool) {
 	if len(group) > LongestGroup || document.CheckID(group) != nil {
 		return Counter{}, false
@@ -204,8 +204,8 @@ func (r *Route) Group(c Counter) string {
 	return strings.Split(c.RollUp, "/")[capture]
 }
 
-// Where returns the conditions that tell c's documents from those of other counters: that of the
-// group, or none.
+// Where returns the conditions that tell c's documents from other counters' documents: the group's
+// condition, or none.
 func (r *Route) Where(c Counter) []Condition {
 	if r.By == "" {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzParseRoutes: no text crashes the parser, and what it accepts is spelt in one way, on a line
-// for each route or on one line, that it takes for the same routes.
+// FuzzParseRoutes: no text crashes the parser, and every accepted route has one canonical form, on
+// a line for each route or on one line, that it takes for the same routes.
 func FuzzParseRoutes(f *testing.F) {
 	f.Add(route.Default)
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views : documents")
@@ -35,17 +35,17 @@ func FuzzParseRoutes(f *testing.F) {
 			}
 			return
 		}
-		spelt := routes.String()
-		for _, text := range []string{spelt, strings.ReplaceAll(spelt, "\n", "; ")} {
+		canonical := routes.String()
+		for _, text := range []string{canonical, strings.ReplaceAll(canonical, "\n", "; ")} {
 			again, err := route.Parse(text)
 			if err != nil {
-				t.Fatalf("%q, spelt %q: %v", text, spelt, err)
+				t.Fatalf("%q, from %q: %v", text, canonical, err)
 			}
 			if d := cmp.Diff(meanings(routes), meanings(again)); d != "" {
-				t.Errorf("%q, spelt %q, is another route (-want +got):\n%s", text, spelt, d)
+				t.Errorf("%q, from %q, is another route (-want +got):\n%s", text, canonical, d)
 			}
-			if again.String() != spelt {
-				t.Errorf("%q is spelt %q", spelt, again)
+			if again.String() != canonical {
+				t.Errorf("%q becomes %q", canonical, again)
 			}
 		}
 	})
@@ -111,7 +111,7 @@ func FuzzMatch(f *testing.F) {
 			return
 		}
 		if !strings.HasPrefix(path, r.Shards(c)+"/") {
-			t.Errorf("%q is no shard of %q", path, r.Shards(c))
+			t.Errorf("%q is not a shard of %q", path, r.Shards(c))
 		}
 		if back, ok := c.Template.Counter(c.RollUp); !ok || back != c {
 			t.Errorf("%q: the roll-up %q leads to %+v, not %+v", path, c.RollUp, back, c)
@@ -128,8 +128,8 @@ func FuzzMatch(f *testing.F) {
 }
 
 // FuzzPaths: whatever the routes, a shard belongs to the counter of the route whose pattern it was
-// made from, the roll-up leads back to that counter and to none of another route, and is no shard
-// itself.
+// made from, the roll-up leads back to that counter and to none of another route, and is not a
+// shard itself.
 func FuzzPaths(f *testing.F) {
 	f.Add(route.Default, "likes", "0", "")
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views", "größe 三", "{name}", "%2F")

@@ -96,7 +96,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"empty option", base + " : ", "an option is missing; want documents"},
 		{"a text that no query takes", base + `, count() where x == "` + strings.Repeat("é", 750) + `" as n`, "this text has 1500 bytes; no query takes more than 1499"},
 		{"a text that is half a character", base + `, count() where x == "a\ud800" as n`, "this text is not valid UTF-8"},
-		{"a text that is no text", base + ", count() where x == \"a\xff\" as n", "this text is not valid UTF-8"},
+		{"a string that is not UTF-8", base + ", count() where x == \"a\xff\" as n", "this text is not valid UTF-8"},
 		{"option with a word too many", base + " : documents now", "want a colon or the route's end"},
 		{"every without a duration", base + " : every", "want a duration such as 10s"},
 		{"every of no duration", base + " : every day", "every day: want a duration of at least 1s"},
@@ -128,12 +128,12 @@ func TestRefusedRoutes(t *testing.T) {
 		{"empty name", "counters/{c}/shards/{s} -> rollups/{c} : count() as ``", "a field's name is empty"},
 		{"empty segment in backticks", "counters/``/shards/{s} -> rollups/x : count", "segment 2 is empty"},
 		{"slash in a segment", "`counters/x`/{s} -> rollups/x : count", "holds a slash"},
-		{"braces in a literal", "`{counters}`/{s} -> rollups/x : count", "a literal segment has no braces"},
-		{"control character in a name", "counters/`a\tb`/shards/{s} -> rollups/x : count", "a name has no control characters"},
+		{"braces in a literal", "`{counters}`/{s} -> rollups/x : count", "a literal segment cannot have braces"},
+		{"control character in a name", "counters/`a\tb`/shards/{s} -> rollups/x : count", "a name cannot have control characters"},
 		{"a path deeper than Firestore's", strings.Repeat("a/b/", 100) + "s/{s} -> rollups/x : count", "the path has 202 segments; Firestore's limit is 200"},
 		{"nested field in backticks", "counters/{c}/shards/{s} -> rollups/{c} : `stats.likes`", "without any of . `"},
 		{"nested field", "counters/{c}/shards/{s} -> rollups/{c} : stats.likes", "write stats.likes as likes"},
-		{"templates that may meet", base + "\nx/y/shards/{s} -> rollups/y : n", "could be one document; spell both alike, or give each roll-ups of its own"},
+		{"templates that may meet", base + "\nx/y/shards/{s} -> rollups/y : n", "could be one document; spell both alike, or give each its own roll-ups"},
 		{"templates with one capture twice", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/{c} : m", "could be one document; spell both alike"},
 		{"templates of which one has a literal", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/x : m", "could be one document; spell both alike"},
 		{"one total of two routes", base + "\nx/{x}/shards/{s} -> rollups/{x} : n as count", `its total "count" and that of route "` + base + `" have one name in one roll-up`},
@@ -142,15 +142,15 @@ func TestRefusedRoutes(t *testing.T) {
 		{"one template, every and live", base + " : every 10s\nx/{x}/shards/{s} -> rollups/{x} : n", `say the same "every" in both`},
 		{"one template, every of two lengths", base + " : every 10s\nx/{x}/shards/{s} -> rollups/{x} : n : every 11s", `say the same "every" in both`},
 		{"one template, existing and not", base + "\nx/{x}/shards/{s} -> rollups/{x} : n : existing", `say "existing" in both, or in neither`},
-		{"tally by as", "counters/{c}/shards/{s} -> rollups/{c} : count() as tally", `the total "tally" has the name of a field that Tally itself writes to the roll-up; name it otherwise with "as"`},
+		{"tally by as", "counters/{c}/shards/{s} -> rollups/{c} : count() as tally", `the total "tally" has the name of a field that Tally itself writes to the roll-up; rename it with "as"`},
 		{"a name that is a path", base + " as a.b", "top-level field"},
 		{"a field with parentheses", "counters/{c}/shards/{s} -> rollups/{c} : `sum(count)`", "without any of"},
 		{"as nothing", "counters/{c}/shards/{s} -> rollups/{c} : count() as", "want a name"},
 		{"as nothing, behind a field", "counters/{c}/shards/{s} -> rollups/{c} : stars as", "want a name"},
-		{"nothing as a name", "counters/{c}/shards/{s} -> rollups/{c} : as likes", "as is a word of routes; as a name it stands in backticks: `as`"},
-		{"as two words", "counters/{c}/shards/{s} -> rollups/{c} : stars as all stars", "a name with a space or another odd character stands in backticks: `all stars`"},
+		{"nothing as a name", "counters/{c}/shards/{s} -> rollups/{c} : as likes", "as is a reserved word; put it in backticks to use it as a name: `as`"},
+		{"as two words", "counters/{c}/shards/{s} -> rollups/{c} : stars as all stars", "put a name with a space or another special character in backticks: `all stars`"},
 		{"AS", "counters/{c}/shards/{s} -> rollups/{c} : stars AS n", "did you mean as?"},
-		{"count() of read documents", "counters/{c}/shards/{s} -> rollups/{c} : count() : documents", "leave the option documents out"},
+		{"count() of read documents", "counters/{c}/shards/{s} -> rollups/{c} : count() : documents", "remove the option documents"},
 		{"existing twice", base + " : existing : existing", "the option existing is given twice"},
 		{"num_shards of a counter", "counters/{c}/shards/{s} -> counters/{c} : count() as num_shards : existing", `the total "num_shards" has the name of a field by which the counter's own document counters/{c}`},
 		{"numShards of another's counter", base + "\nx/{x}/y/{y} -> counters/{x} : numShards : existing", `the total "numShards" has the name of a field by which the counter's own document`},
@@ -170,7 +170,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"roll-up on the counter document", "counters/{c}/shards/{s} -> counters/{c} : count", "is a document above the source"},
 		{"roll-up on another's counter document", base + "\nx/{x}/shards/{s} -> counters/{x} : n", "is a document above the source counters/{c}/shards/{s}"},
 		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "spell both patterns alike"},
-		{"one source, every and live", base + "\ncounters/{x}/shards/{y} -> others/{x} : count : every 10s", `have one source; say the same "every" in both`},
+		{"one source, every and live", base + "\ncounters/{x}/shards/{y} -> others/{x} : count : every 10s", `have the same source; say the same "every" in both`},
 		{"one source and one roll-up", base + "\ncounters/{x}/shards/{y} -> rollups/{x} : n", "make one roll-up of one source; put all totals into one of them"},
 		{"one group twice", "o/{o} by a -> s/{a} : count() : existing\no/{p} by a -> s/{a} : n : existing", "make one roll-up of one source"},
 		{"a group that makes paths too long", "o/{o} by s -> a/{s}/b/{s}/c/{s}/d/{s}/e/{s} : count() : existing", "with a group of 1499 bytes this path has 7509; Firestore's limit is 6144"},
@@ -279,8 +279,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Routes whose templates are equal but for the names of captures share one, whose hash is the same
-// in whatever order they come.
+// Routes whose templates differ only in the names of captures share one, whose hash is the same in
+// whatever order they come.
 func TestTemplate(t *testing.T) {
 	const likes, comments, other = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "posts/{p}/comments/{c} -> posts/{p} : count() as comments, words : existing",
 		"x/{x}/y/{y} -> posts/{x}/of/{x} : n"
@@ -320,7 +320,7 @@ func TestRoutesAtTheEdge(t *testing.T) {
 		"the other half":                    {"counters/c}/shards/{s} -> rollups/x : count", "one whole segment"},
 		"no capture's name":                 {"counters/{}/shards/{s} -> rollups/x : count", "one whole segment"},
 		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : `a/b`", "want a name without"},
-		"conflicts beside a parse error":    {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
+		"conflicts and a parse error":       {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
 	} {
 		if _, err := route.Parse(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
@@ -395,7 +395,7 @@ func TestRoutesOfOnePattern(t *testing.T) {
 				t.Error("no route covers it")
 			}
 			var got []string
-			for _, c := range source.Concerned(written{"orders/1", test.before, test.after}) {
+			for _, c := range source.Concerned(write{"orders/1", test.before, test.after}) {
 				name := c.RollUp
 				if c.Unchanged {
 					name += ": unchanged"
@@ -416,21 +416,21 @@ func TestRoutesOfOnePattern(t *testing.T) {
 	}
 }
 
-// A written is a document at a path before and after a write; nil: there is none.
-type written struct {
+// A write is a document at a path before and after it was written; nil: there is none.
+type write struct {
 	path          string
 	before, after map[string]any
 }
 
-func (w written) Updated() bool { return w.before != nil && w.after != nil }
+func (w write) Updated() bool { return w.before != nil && w.after != nil }
 
-func (w written) Changed(f document.Field) bool {
+func (w write) Changed(f document.Field) bool {
 	before, was := f.In(w.before)
 	after, is := f.In(w.after)
 	return was != is || !reflect.DeepEqual(before, after)
 }
 
-func (w written) Texts(f document.Field) (before, after string) {
+func (w write) Texts(f document.Field) (before, after string) {
 	value, _ := f.In(w.before)
 	before, _ = value.(string)
 	value, _ = f.In(w.after)

@@ -50,11 +50,11 @@ type (
 // A parser reads one route from tokens.
 type parser struct {
 	source
-	tokens []token // those that are left; the last is the route's end
+	tokens []token // the tokens that are left; the last is the route's end
 	bare   token   // the token that was just read, if it is a name without backticks
 }
 
-// These say what is wanted where something else stands.
+// These say what the parser expects where something else stands.
 const (
 	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + Default
 	wantTotal   = "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"
@@ -126,12 +126,13 @@ func list[T any](p *parser, separator string, element func() (T, error)) ([]T, e
 	}
 }
 
-// unended says what is wanted where a route neither ends nor goes on as it may. One of the words
-// may have been meant. If the next token is the name of an option, the colon before it is missing.
+// unended says what the parser expects where a route neither ends nor goes on as it may. One of the
+// words may have been meant. If the next token is the name of an option, the colon before it is
+// missing.
 func (p *parser) unended(want string, words ...string) error {
 	t := p.tokens[0]
 	if t.kind == word && slices.Contains(options, t.text) {
-		return p.wrong("%s; an option stands behind a colon: \": %s\"", want, t.text)
+		return p.wrong("%s; an option follows a colon: \": %s\"", want, t.text)
 	}
 	return p.unexpected(want, words...)
 }
@@ -251,7 +252,7 @@ func (p *parser) aggregate(n *totalNode) (err error) {
 		return nil
 	}
 	if !slices.Contains(functions, Aggregate(name)) {
-		return p.mistake(n.function.from, "%s() is no total; %s%s", name, wantTotal, meantFunction(name))
+		return p.mistake(n.function.from, "unknown function %s(); %s%s", name, wantTotal, meantFunction(name))
 	}
 
 	n.field, err = p.field(fmt.Sprintf("want a field, as in %s(amount)", name))
@@ -264,18 +265,18 @@ func (p *parser) aggregate(n *totalNode) (err error) {
 // functions are the aggregates of a field.
 var functions = []Aggregate{Sum, Average, Maximum, Minimum, Latest, Earliest}
 
-// meantFunction asks whether another function was meant. The name may be misspelt, or a usual short
-// form.
+// meantFunction asks whether another function was meant. The name may be misspelled, or a common
+// short form.
 func meantFunction(name string) string {
 	short := map[string]Aggregate{"avg": Average, "mean": Average, "max": Maximum, "min": Minimum, "last": Latest, "newest": Latest, "first": Earliest, "oldest": Earliest, "total": Sum}
 	if long, ok := short[strings.ToLower(name)]; ok {
 		name = string(long)
 	}
-	spelt := []string{"count()"}
+	names := []string{"count()"}
 	for _, f := range functions {
-		spelt = append(spelt, string(f)+"()")
+		names = append(names, string(f)+"()")
 	}
-	return meant(name+"()", spelt...)
+	return meant(name+"()", names...)
 }
 
 // condition reads
@@ -356,17 +357,17 @@ func (p *parser) option() (n optionNode, err error) {
 	return n, p.mistake(n.name.from, "unknown option %s; %s%s", n.name.text, wantOption, meant(n.name.text, options...))
 }
 
-// name reads a name. If there is none, its error says what is wanted.
+// name reads a name. If there is none, its error says what the parser expects.
 func (p *parser) name(want string) (token, error) {
 	t := p.tokens[0]
 	if t.kind == word && slices.Contains(reserved, t.text) {
-		return t, p.wrong("%s is a word of routes; as a name it stands in backticks: %s", t.text, Quote(t.text))
+		return t, p.wrong("%s is a reserved word; put it in backticks to use it as a name: %s", t.text, Quote(t.text))
 	}
 	if t.kind != word && t.kind != backticked {
 		return t, p.unexpected(want)
 	}
 	if strings.ContainsFunc(t.text, unicode.IsControl) {
-		return t, p.wrong("a name has no control characters")
+		return t, p.wrong("a name cannot have control characters")
 	}
 	p.next()
 	if t.kind == word {
@@ -400,7 +401,8 @@ func (p *parser) wrong(format string, args ...any) error {
 	return p.mistake(p.tokens[0].from, format, args...)
 }
 
-// unexpected says what is wanted in place of the next token. One of the words may have been meant.
+// unexpected says what the parser expects in place of the next token. One of the words may have
+// been meant.
 func (p *parser) unexpected(want string, words ...string) error {
 	t := p.tokens[0]
 	if t.kind == broken {
@@ -418,10 +420,10 @@ func (p *parser) unexpected(want string, words ...string) error {
 		return p.wrong("%s%s", want, did)
 	}
 	if t.text[0] == '#' {
-		return p.wrong("%s; a comment stands on a line of its own", want)
+		return p.wrong("%s; put a comment on its own line", want)
 	}
 	if t.kind == odd || p.bare.kind == word && t.named() {
-		return p.wrong("%s; a name with a space or another odd character stands in backticks%s", want, p.inBackticks())
+		return p.wrong("%s; put a name with a space or another special character in backticks%s", want, p.inBackticks())
 	}
 	return p.wrong("%s", want)
 }

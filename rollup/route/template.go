@@ -22,8 +22,8 @@ type Template struct {
 	// configured. A template with Every has none.
 	Cadence time.Duration
 
-	// Existing says that the documents are the app's own. Tally updates the totals in those that
-	// exist, and never creates or removes one.
+	// Existing says that the documents are the app's own. Tally updates the totals in the documents
+	// that exist, and never creates or removes one.
 	Existing bool
 
 	segments  Path     // as the first route spells it
@@ -65,8 +65,8 @@ func (t *Template) Counter(path string) (Counter, bool) {
 }
 
 // Reads returns how many reads the sum of a counter with so many documents is billed, or somewhat
-// more. An aggregation bills one for each 1,000 documents, a query of the best document one, and the
-// option documents one for each document.
+// more. An aggregation bills one for each 1,000 documents, a query of the best document one, and
+// the option documents one for each document.
 func (t *Template) Reads(documents int64) float64 {
 	var queries, each float64 // each: at most, for one document
 	for _, one := range t.Routes {

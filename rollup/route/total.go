@@ -8,11 +8,11 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// An Aggregate is a way to make one total of the values of many documents. The names are those of
-// Firestore's aggregations, and of what apps ask for beside them.
+// An Aggregate is a way to make one total of the values of many documents. Some are Firestore's
+// aggregations, and have the same names.
 type Aggregate string
 
-// The aggregates. Each but Count sees only values of its kind, which are finite numbers or
+// The aggregates. Each except Count sees only values of its kind, which are finite numbers or
 // timestamps. Without such values Sum is 0, and without documents Count is 0. The others are null
 // then.
 const (
@@ -49,14 +49,14 @@ func (t Total) String() string {
 
 // aggregated returns the total as a route spells it, without its name.
 func (t Total) aggregated() string {
-	spelt := string(t.Aggregate) + "(" + quoteField(t.Field) + ")"
+	text := string(t.Aggregate) + "(" + quoteField(t.Field) + ")"
 	if t.Aggregate == Sum && len(t.Where) == 0 {
-		spelt = quoteField(t.Field)
+		text = quoteField(t.Field)
 	}
 	if len(t.Where) > 0 {
-		spelt += " where " + join(t.Where, " and ")
+		text += " where " + join(t.Where, " and ")
 	}
-	return spelt
+	return text
 }
 
 // identity returns a text that tells the total apart from other totals of the same documents.
@@ -87,7 +87,7 @@ func (a Aggregate) OfTimes() bool { return a == Latest || a == Earliest }
 // A Query is a query for the documents of a route. It answers one or more totals.
 type Query struct {
 	Field document.Field // the field that is aggregated; "": the documents are counted
-	Where []Condition    // the conditions of the totals; a route with By adds that of the group
+	Where []Condition    // the conditions of the totals; a route with By adds the group's condition
 
 	// Best is Maximum, Minimum, Latest or Earliest if the query finds the one document that decides
 	// such a total. It is "" if the query is an aggregation, for Sum, Average and Count.

@@ -14,10 +14,10 @@ import (
 type Totals struct {
 	Values    map[string]value.Value // one for each of the template's totals, by name
 	Shards    []int64                // one for each of the template's routes: how many documents it has; if none of its totals counts all documents, the most that any of its queries saw
-	Malformed int64                  // values that are left out of a sum or an average, because they are no finite numbers
+	Malformed int64                  // values that are left out of a sum or an average, because they are not finite numbers
 
-	// Some says that there are documents, although Shards does not show them. They are those of a
-	// route whose totals all have conditions, and they meet none of these.
+	// Some says that there are documents, although Shards does not show them. The documents belong
+	// to a route whose totals all have conditions, and meet none of these conditions.
 	Some bool
 }
 
@@ -181,8 +181,8 @@ func (q Query) Magnitude(total Total, shards []Shard) float64 {
 	return sum.Total().Float64()
 }
 
-// JoinTotals makes the totals of a counter of those of its template's routes. The parts must be in
-// the order of the routes.
+// JoinTotals combines the totals of a template's routes into the totals of a counter. The parts
+// must be in the order of the routes.
 func JoinTotals(parts []Totals) Totals {
 	all := Totals{Values: make(map[string]value.Value)}
 	for _, part := range parts {
@@ -194,8 +194,8 @@ func JoinTotals(parts []Totals) Totals {
 	return all
 }
 
-// MalformedShard says why a shard is left out of a sum, because a field is no finite number, such
-// as "counters/likes/shards/0: count is a string, not a number".
+// MalformedShard says why a shard is left out of a sum, because a field is not a finite number,
+// such as "counters/likes/shards/0: count is a string, not a number".
 func MalformedShard(path string, field document.Field, v any) string {
 	if n, ok := value.Number(v); ok {
 		return fmt.Sprintf("%s: %s is %v", path, field, n)

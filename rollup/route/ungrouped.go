@@ -6,17 +6,17 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// An Ungrouped says that a document belongs to no counter of a route, because of what its field By
-// holds.
+// An Ungrouped says that a document belongs to no counter of a route, because of the value in its
+// field By.
 type Ungrouped struct {
 	Route  *Route
-	Reason string // one of few, for whoever tells each reason once
+	Reason string // one of few, so that each reason can be logged once
 	Why    string // a sentence without its end, such as "its shop is a number, not a string"
 }
 
-// Ungrouped returns why a document belongs to no counter of the route. kind is that of the field By
-// in value.KindOf's words, "" if the document lacks the field, and text is its string. Ungrouped
-// reports false if the document belongs to a counter, or if the route has no groups.
+// Ungrouped returns why a document belongs to no counter of the route. kind is the kind of the
+// field By in value.KindOf's words, "" if the document lacks the field, and text is its string.
+// Ungrouped reports false if the document belongs to a counter, or if the route has no groups.
 func (r *Route) Ungrouped(kind, text string) (Ungrouped, bool) {
 	u := Ungrouped{Route: r, Reason: kind}
 	_, grouped := r.Grouped(text)

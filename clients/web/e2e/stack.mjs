@@ -13,13 +13,14 @@ export const root = fileURLToPath(new URL('../../..', import.meta.url));
  * - `flags`: further flags, such as `--rules`.
  * - `env`: further variables, such as `{ TALLY_CADENCE: '5s' }`.
  * - `project`, `instances`: as the flags of dev.
+ * - `cwd`: the folder of the app.
  */
-export async function startStack({ project = 'demo-tally', instances = 1, flags = [], env = {} } = {}) {
+export async function startStack({ project = 'demo-tally', instances = 1, flags = [], env = {}, cwd = root } = {}) {
   const { FIRESTORE_EMULATOR_HOST: _, TALLY: tally, ...inherited } = process.env;
   if (!tally) throw new Error('TALLY is not set: run the tests with npm');
   const ports = ['firestore', 'functions', 'dashboard'].map((server) => `--${server}-port=0`); // any that are free
   const args = ['dev', '--project', project, '--instances', instances, ...ports, ...flags].map(String);
-  const child = spawn(tally, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(tally, args, { cwd, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve(code ?? signal)));
   const greeted = new Promise((resolve, reject) => {

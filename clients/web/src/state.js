@@ -49,17 +49,19 @@ const states = new WeakMap();
  * @param {Places} places
  */
 export function stateOf(db, places) {
+  // The namespaced API's Firestore wraps one that tells its database.
+  const { firestore } = collection(db, places.shards);
   /** @type {{ databaseId?: { database?: string } }} */
-  const { databaseId } = db.toJSON();
+  const { databaseId } = firestore.toJSON();
   const { counter, shards, rollUp, field, total } = places;
-  const { name: app, options } = db.app;
+  const { name: app, options } = firestore.app;
   const name = [app, options.projectId, databaseId?.database, counter, shards, rollUp, field, total].join('|');
 
   /** @type {Map<string, State>} */
-  const ofDb = states.get(db) ?? new Map();
-  states.set(db, ofDb);
+  const ofDb = states.get(firestore) ?? new Map();
+  states.set(firestore, ofDb);
 
-  const state = ofDb.get(name) ?? new State(db, places, name);
+  const state = ofDb.get(name) ?? new State(firestore, places, name);
   ofDb.set(name, state);
   return state;
 }

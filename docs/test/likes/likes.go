@@ -19,6 +19,11 @@ func Increment(ctx context.Context, visits *shards.Counter) (time.Time, error) {
 	return visits.Increment(ctx, 1)
 }
 
+// Exact sums the shards now.
+func Exact(ctx context.Context, visits *shards.Counter) (shards.Total, error) {
+	return visits.Get(ctx)
+}
+
 func Vote(ctx context.Context, client *firestore.Client, counter, uid string, up bool) (*firestore.WriteResult, error) {
 	return client.Doc("counters/"+counter+"/shards/"+uid).Set(ctx, map[string]any{"Count": oneIf(up)})
 }

@@ -239,7 +239,7 @@ func TestReach(t *testing.T) {
 		calls := 0
 		q.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 			calls++
-			return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
 		})
 
 		alarm := likes()

@@ -4,11 +4,11 @@
 // An HTTP answer is all that Eventarc and Cloud Scheduler learn. Eventarc takes 2xx as an
 // acknowledgement: the event never comes again. After any other answer, or none, the event comes
 // again for up to a day. Cloud Run gives an instance little or no processor time while it serves no
-// request. So whatever must happen happens before the answer.
+// request. So all work is done before the answer.
 //
 //	app.go       the two functions, and what they set up on first use
 //	event.go     the way of an event
-//	outcome.go   what an event ends in
+//	outcome.go   how an event ends
 //	schedule.go  the way of a call of the schedule
 //	database.go  the databases, each opened when it is first needed
 //	end.go       the end of the process

@@ -107,8 +107,8 @@ func TestNotACloudEvent(t *testing.T) {
 	}
 }
 
-// A CloudEvent that is malformed stays so: it is acknowledged, and logged under its id. What does
-// not arrive whole is not.
+// A CloudEvent that is malformed stays so: it is acknowledged, and logged under its id. A request
+// that does not arrive whole is not acknowledged.
 func TestMalformedEvent(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -120,7 +120,7 @@ func TestMalformedEvent(t *testing.T) {
 		{"no source", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t"}, strings.NewReader(""), 200, []string{`"severity":"ERROR"`, "source"}},
 		{"cut off", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t"}, iotest.ErrReader(io.ErrUnexpectedEOF), 500, []string{`"severity":"WARNING"`}},
 		{"structured", map[string]string{"Content-Type": "application/cloudevents+json"}, strings.NewReader("{}"), 400, []string{`"severity":"WARNING"`}},
-		{"of no known version", map[string]string{"Ce-Type": "t"}, strings.NewReader(""), 400, []string{`"severity":"WARNING"`}},
+		{"of an unknown version", map[string]string{"Ce-Type": "t"}, strings.NewReader(""), 400, []string{`"severity":"WARNING"`}},
 		{"pushed elsewhere", nil, strings.NewReader(`{"message":{"attributes":{"ce-id":"e1"}}}`), 400, []string{`"severity":"WARNING"`}},
 	} {
 		var log bytes.Buffer

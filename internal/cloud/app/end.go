@@ -26,7 +26,7 @@ func (s *service) endGracefully() {
 	}()
 }
 
-// terminate ends the process as SIGTERM does when nobody catches it.
+// terminate ends the process as an uncaught SIGTERM does.
 func terminate() {
 	signal.Reset(syscall.SIGTERM)
 

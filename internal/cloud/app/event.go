@@ -108,8 +108,8 @@ func sizeOf(r *http.Request) int64 {
 	return min(r.ContentLength, trigger.MaxBody)
 }
 
-// receive reads the event from the request, and decodes the change that it tells of. After an error
-// the delivery has what could be read, for the log.
+// receive reads the event from the request, and decodes its change. After an error the delivery has
+// what could be read, for the log.
 func (d *delivery) receive(r *http.Request) error {
 	event, err := trigger.FromRequest(r)
 	if err == nil {
@@ -177,8 +177,8 @@ func (s *service) concerned(ctx context.Context, change trigger.Change, source r
 }
 
 // readGroups reads which groups a document is in now, because the document was too large for its
-// event. Nothing tells which groups the document has left. The audit will correct their totals, so
-// readGroups first writes a note for it: such a difference is no drift.
+// event. The groups that the document has left are unknown. The audit will correct their totals, so
+// readGroups first writes a note for it: such a difference is not drift.
 func (s *service) readGroups(ctx context.Context, change trigger.Change, source route.Source, by []document.Field) (asRead, error) {
 	database, err := s.database(ctx, change.Database)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestTraceOfLines(t *testing.T) {
 	dropped := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
 	NewLogger(&log, slog.LevelInfo, "p").InfoContext(trace.ContextWithSpanContext(t.Context(), dropped), "text")
 	if got := traceKeys(t, log.Bytes()); len(got) > 0 {
-		t.Errorf("a span that nobody records: %v", got)
+		t.Errorf("a span that is not recorded: %v", got)
 	}
 }
 
@@ -71,7 +71,7 @@ func traceKeys(t *testing.T, line []byte) map[string]any {
 	return found
 }
 
-// Every line of a request has its trace, those of a wrong configuration too.
+// Every line of a request has its trace, even with a wrong configuration.
 func TestEveryLineOfARequestHasItsTrace(t *testing.T) {
 	for _, environment := range [][]string{{}, {"TALLY_CADENCE=never"}} {
 		for _, function := range []func(*App) http.HandlerFunc{

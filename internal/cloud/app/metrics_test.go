@@ -117,7 +117,7 @@ func TestFailedTicksAreCounted(t *testing.T) {
 	}
 }
 
-// The age is that of the database whose roll-ups are the oldest, whichever comes last.
+// The age belongs to the database whose roll-ups are the oldest, whichever comes last.
 func TestAgeIsTheGreatest(t *testing.T) {
 	w := newWorld(t, "TALLY_DATABASES=(default),other,third")
 	s, metrics := w.measured()

@@ -16,7 +16,7 @@ const (
 	deferred outcome = "deferred" // acknowledged because an alarm stands for it
 	unkept   outcome = "unkept"   // acknowledged, but a counter cannot be rolled up until somebody mends it
 	dropped  outcome = "dropped"  // acknowledged without effect: no retry can help
-	refused  outcome = "refused"  // answered with 400: the request is no event
+	refused  outcome = "refused"  // answered with 400: the request is not an event
 	failed   outcome = "failed"   // not acknowledged: it is delivered again
 )
 
@@ -37,7 +37,7 @@ func classify(ending rollup.Ending, err error) outcome {
 		return covered
 	case err == nil:
 		return absorbed
-	case errors.Is(err, trigger.ErrNoEvent): // whoever sent the request, it was not Eventarc
+	case errors.Is(err, trigger.ErrNoEvent): // the request did not come from Eventarc
 		return refused
 	case errors.Is(err, trigger.ErrMalformed), errors.Is(err, errNoRoute), errors.Is(err, errUnserved):
 		return dropped

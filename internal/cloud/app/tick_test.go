@@ -174,9 +174,9 @@ func TestTickEndsInTime(t *testing.T) {
 	})
 }
 
-// Routes that say "every" are kept until the next tick is due, beside the audit, which ends then
+// Routes that say "every" are kept until the next tick is due, next to the audit, which ends then
 // too.
-func TestEveryBesideTheAudit(t *testing.T) {
+func TestEveryNextToAudit(t *testing.T) {
 	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=540", "TALLY_SCHEDULE_PERIOD=40s",
 		"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s; warm/{c}/shards/{s} -> warm_rollups/{c} : count : every 10s")
 	s := w.stores["(default)"]
@@ -292,7 +292,7 @@ func TestTicksLooksMayTakeLong(t *testing.T) {
 	}
 }
 
-// The report's keys are those of docs/config.md.
+// The report has the keys that docs/config.md lists.
 func TestReportIsDocumented(t *testing.T) {
 	w := newWorld(t, "TALLY_ROUTES=hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s", "TALLY_SCHEDULE_PERIOD=1ms")
 	var answer httptest.ResponseRecorder

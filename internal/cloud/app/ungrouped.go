@@ -10,7 +10,7 @@ import (
 )
 
 // ungroupedEvery is how often an instance logs a reason why documents belong to no counter of a
-// route. An app may mean it, and write very many such documents.
+// route. An app may do so on purpose, and write very many such documents.
 const ungroupedEvery = time.Hour
 
 // An ungroupedLog remembers when each reason was logged. There are few reasons for each route, so
@@ -43,7 +43,7 @@ func (l *ungroupedLog) due(u route.Ungrouped, now time.Time) bool {
 }
 
 // tellUngrouped logs why the document that changed belongs to no counter of a route, if that is
-// due. Else no trace would be left of such a document: no total has it.
+// due. Otherwise such a document would leave no trace, because no total has it.
 func (s *service) tellUngrouped(ctx context.Context, change trigger.Change, source route.Source) {
 	if change.Deleted() {
 		return

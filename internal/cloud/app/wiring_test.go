@@ -132,9 +132,9 @@ func TestEditsCostNothing(t *testing.T) {
 			{"(default)", "posts/7/comments/ann ", text("a"), text("b"), false, 0}, // pushed
 			{"(default)", "posts/7/ratings/ann", stars(1), stars(2), false, 1},
 			{"(default)", "posts/7/ratings/ann", text("a"), text("b"), false, 0},
-			{"(default)", "posts/7/comments/1", text("a"), text("b"), true, 1}, // nobody knows what changed
+			{"(default)", "posts/7/comments/1", text("a"), text("b"), true, 1}, // unknown what changed
 			{"(default)", "posts/7/ratings/ann ", text("a"), text("b"), true, 1},
-			{"other", "posts/7/comments/1", text("a"), text("b"), false, 1}, // nobody knows what time it is there
+			{"other", "posts/7/comments/1", text("a"), text("b"), false, 1}, // the time there is unknown
 		} {
 			s := w.stores[step.database]
 			name := "projects/" + project + "/databases/" + step.database + "/documents/" + step.path
@@ -279,8 +279,8 @@ func TestSlowOpen(t *testing.T) {
 	}
 }
 
-// A function serves its own project and the databases that it is configured for. Whatever else
-// comes is logged with its id, counted and acknowledged: a retry cannot help.
+// A function serves its own project and the databases that it is configured for. Any other event is
+// logged with its id, counted and acknowledged: a retry cannot help.
 func TestUnserved(t *testing.T) {
 	w := newWorld(t, "TALLY_DATABASES=(default),other")
 	w.run(func() {

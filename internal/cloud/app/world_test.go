@@ -196,7 +196,7 @@ func hang(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// calls returns those of a counter.
+// calls returns the calls of a counter.
 func calls(all []call, counter string) (some []call) {
 	for _, c := range all {
 		if c.counter == counter {

@@ -33,8 +33,8 @@ type load struct {
 	instances  float64 // of a function that serves them
 }
 
-// loads returns those of the tables: one write a second to a shard, with some room; one instance to
-// some 5,000 events/s.
+// loads returns the loads of the tables: one write a second to a shard, with some room; one
+// instance to some 5,000 events/s.
 func loads(location string) []load {
 	return []load{{location, 1, 10, 1}, {location, 100, 200, 1}, {location, 10_000, 20_000, 2}}
 }

@@ -19,7 +19,7 @@ const (
 const PriceRegion = "us-central1"
 
 // PricedAs returns the location whose prices of Firestore CostIn takes for a database of the
-// location. It is another one if those of the location are not known.
+// location. If the prices of the location are not known, it is another location.
 func PricedAs(location string) string {
 	switch {
 	case location == "eur3":
@@ -48,8 +48,8 @@ func (c Counts) CostIn(location string) float64 {
 // The ids of regions have a hyphen (https://firebase.google.com/docs/firestore/locations).
 func MultiRegion(location string) bool { return location != "" && !strings.Contains(location, "-") }
 
-// List prices of what Tally uses beside Firestore: US dollars, us-central1, without free quotas, as
-// of 2026.
+// List prices of what Tally uses in addition to Firestore: US dollars, us-central1, without free
+// quotas, as of 2026.
 const (
 	// VCPUSecond, GiBSecond and Request are prices of Cloud Run that is billed by requests:
 	// https://cloud.google.com/run/pricing. The time for which an instance is busy is rounded up to
@@ -71,8 +71,8 @@ const (
 	tebibyte = 40.0
 
 	// LogEntry is the price of Cloud Logging for Cloud Run's entry about a request, at $0.50 per
-	// GiB (https://cloud.google.com/stackdriver/pricing). Nobody has measured the size of such an
-	// entry. The size here is of an entry that was composed from the documented fields.
+	// GiB (https://cloud.google.com/stackdriver/pricing). The size of such an entry was not
+	// measured. The size here is of an entry that was composed from the documented fields.
 	LogEntry      = logEntryBytes * gibibyte / (1 << 30)
 	logEntryBytes = 1350
 	gibibyte      = 0.50

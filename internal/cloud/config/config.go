@@ -67,8 +67,8 @@ type Config struct {
 	// KeepReads is how many document reads one call of RollUpOnSchedule may be billed for in each
 	// database for the routes that say "every". A third of a processor, which tally deploy gives
 	// the function, keeps about 150 counters with one total that say "every 1s". The default is
-	// half as much again as those need in ten minutes. It costs at most 0.09 dollars a call, at the
-	// list price of us-central1.
+	// half as much again as these counters need in ten minutes. It costs at most 0.09 dollars a
+	// call, at the list price of us-central1.
 	KeepReads int64 `env:"TALLY_KEEP_READS_PER_TICK" envDefault:"300000"`
 
 	// Telemetry is where metrics and traces go, and TelemetryInterval the least time between two
@@ -254,7 +254,7 @@ func (l *loading) checkDatabases() {
 
 		valid := id == firestore.DefaultDatabaseID || databaseID.MatchString(id) && !uuid.MatchString(id)
 		if !valid {
-			l.report("TALLY_DATABASES", "=%q: %q is no database id: want (default), or 4 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
+			l.report("TALLY_DATABASES", "=%q: %q is not a database id: want (default), or 4 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
 				given, id)
 			continue
 		}
@@ -265,7 +265,7 @@ func (l *loading) checkDatabases() {
 	}
 }
 
-// A database's id, other than (default), has the form of databaseID and not that of uuid
+// A database's id, other than (default), matches databaseID and does not match uuid
 // (https://cloud.google.com/firestore/docs/manage-databases#database_id).
 var (
 	databaseID = regexp.MustCompile(`^[a-z][a-z0-9-]{2,61}[a-z0-9]$`)

@@ -33,7 +33,7 @@ const (
 //
 // Each query finds one document: the first behind the shards of the counter that was found last. So
 // a counter bills about one read, however many shards it has. Some queries find a document that
-// belongs to no counter: of another collection with the same name, or with a string that is no
+// belongs to no counter: of another collection with the same name, or with a string that is not a
 // group. A page makes at most 2*limit queries, so many such documents make a page short.
 func (s *Store) Counters(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
 	return s.counters(ctx, route, from, limit, time.Now().Add(pageTime))
@@ -224,7 +224,7 @@ func (s *Store) group(segments route.Path, from string) firestore.Query {
 	return query.StartAfter(s.client.Doc(from))
 }
 
-// Remove implements rollup.AuditStore. It bills one read beside the delete or write.
+// Remove implements rollup.AuditStore. It bills one read in addition to the delete or write.
 func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	ref := s.client.Doc(c.RollUp)
 	doc, err := ref.Get(ctx)

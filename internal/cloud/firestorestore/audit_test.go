@@ -39,7 +39,7 @@ func bulk(t testing.TB, client *firestore.Client, n int, path func(i int) string
 	}
 }
 
-// What finding a counter bills: one read, whatever lies beside it.
+// What finding a counter bills: one read, whatever lies next to it.
 func TestBilledWalks(t *testing.T) {
 	client := dial(t)
 	one := map[string]any{"count": 1}
@@ -61,7 +61,7 @@ func TestBilledWalks(t *testing.T) {
 	}
 
 	found, err := store.Counters(t.Context(), route, "", 100)
-	// beside the counters, one draft of each, and the end
+	// in addition to the counters, one draft of each, and the end
 	if want := (billing.Counts{Reads: 5 + 5 + 1}); len(found.Found) != 5 || found.Next != "" || err != nil || meter.Counts() != want {
 		t.Errorf("%d counters, %v, were billed %+v, want %+v", len(found.Found), err, meter.Counts(), want)
 	}
@@ -81,7 +81,7 @@ func TestBilledWalks(t *testing.T) {
 	}
 	wantCharged(missing, before)
 
-	// A page of documents that are no counters, and pages where nothing is.
+	// A page of documents that are not counters, and empty pages.
 	for _, text := range []string{"none/{c}/shards/{s} -> others/0/rollups/{c} : count", "none/{c}/shards/{s} -> others/{c}/rollups/1 : count", "none/{s} -> none/all/of/it : count",
 		"others/0/shards/{s} -> others/all/of/it : count\nothers/1/shards/{s} -> others/all/of/it : count() as n"} {
 		_, routes := template(t, text)
@@ -182,7 +182,8 @@ func TestPlaceBehindAnID(t *testing.T) {
 	}
 }
 
-// A cursor that somebody else wrote stops no audit: it begins anew, and its own replaces that.
+// A cursor that somebody else wrote does not stop an audit: it starts over, and its own cursor
+// replaces that.
 func TestForeignCursor(t *testing.T) {
 	client := dial(t)
 	store := open(t, client)

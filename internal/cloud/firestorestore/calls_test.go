@@ -241,7 +241,7 @@ func TestLookReadsNoOtherFields(t *testing.T) {
 }
 
 // Without a transaction, what is summed may be older than the roll-up that was read; without a
-// time, nobody knows as of when it is. Both are errors.
+// time, its instant is unknown. Both are errors.
 func TestHalfAnAnswer(t *testing.T) {
 	client := dial(t)
 	for name, lose := range map[string]func(*firestorepb.BatchGetDocumentsResponse){
@@ -423,8 +423,8 @@ func put(t *testing.T, client *firestore.Client, name string, values ...any) {
 	}
 }
 
-// Shards that are no numbers cost a roll-up few reads, however many shards there are, and fewer
-// once they are named. They are noticed beside a sum of 0 too.
+// Shards that are not numbers cost a roll-up few reads, however many shards there are, and fewer
+// once they are named. They are noticed with a sum of 0 too.
 func TestMalformedAtConstantCost(t *testing.T) {
 	nan := 0.0
 	nan /= nan
@@ -439,7 +439,7 @@ func TestMalformedAtConstantCost(t *testing.T) {
 		{"none", 1000, 0, nil, value.Int(1000), 2, 2},
 		{"one text and one NaN", 998, 0, []any{"x", nan}, value.Int(998), 2 + 4, 2 + 1},
 		{"many texts", 500, 500, nil, value.Int(500), 2 + 1 + 5, 2 + 1},
-		{"a text beside a sum of 0", 10, 0, []any{-10, "x"}, value.Int(0), 2 + 4, 2 + 1},
+		{"a text and a sum of 0", 10, 0, []any{-10, "x"}, value.Int(0), 2 + 4, 2 + 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -26,8 +26,8 @@ const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 // Open opens the Store of a database, over one connection with the dial options. It uses
 // application default credentials or, unless emulator is empty, the emulator at that host:port.
 // Nothing is sent to Firestore yet. So if the database does not exist, Open succeeds, and the first
-// call fails. The Store logs to logger what it does not tell the engine, such as an index that is
-// missing.
+// call fails. The Store logs to logger what it does not report to the engine, such as a missing
+// index.
 func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
 	s := &Store{
 		database: fmt.Sprintf("projects/%s/databases/%s", project, database),
@@ -50,7 +50,7 @@ func Open(ctx context.Context, emulator, project, database string, logger *slog.
 	return s, nil
 }
 
-// Dial opens Firestore's SDK as Open opens a Store, for the tools beside the functions.
+// Dial opens Firestore's SDK as Open opens a Store, for tools other than the functions.
 func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.DialOption) (*firestore.Client, error) {
 	s, err := Open(ctx, emulator, project, database, nil, dial...)
 	if err != nil {
@@ -60,7 +60,7 @@ func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.
 }
 
 // unacknowledged is how long the other side may leave sent bytes without TCP's acknowledgement.
-// Then the connection is taken for dead. Without this limit, a connection that a network has
+// Then the connection is treated as dead. Without this limit, a connection that a network has
 // forgotten would swallow calls for a quarter of an hour. gRPC sets it as Linux's TCP_USER_TIMEOUT
 // if keep-alive is on. It is less than half of the default hold limit, so an event outlives a dead
 // connection.

@@ -23,7 +23,8 @@ func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" +
 //	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x", began: …}, {}],
 //	                     changed: …, quiet: …}}
 //
-// If the document has other names or other types, it counts as no cursor, and the work begins anew.
+// If the document has other names or other types, it does not count as a cursor, and the work
+// starts over.
 type cursorDocument struct {
 	Cursor storedCursor `firestore:"cursor"`
 }
@@ -39,7 +40,7 @@ type storedCursor struct {
 	Cycle    int64         `firestore:"cycle,omitempty"` // microseconds
 
 	// These hold the paths of the cursor's Changed and Quiet, joined by the constant between. They
-	// are no arrays, because Firestore would index each element.
+	// are not arrays, because Firestore would index each element.
 	Changed []byte `firestore:"changed,omitempty"`
 	Quiet   []byte `firestore:"quiet,omitempty"`
 }
@@ -93,7 +94,7 @@ func (s storedCursor) cursor() rollup.Cursor {
 }
 
 // LoadCursor implements rollup.AuditStore. It is safe to delete the document at any time. The work
-// then begins anew.
+// then starts over.
 func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
 	path := cursorPath(of)
 	doc, err := s.client.Doc(path).Get(ctx)
@@ -107,7 +108,7 @@ func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, 
 	var d cursorDocument
 	err = doc.DataTo(&d)
 	if err != nil {
-		s.logger.WarnContext(ctx, "the cursor is not one that Tally wrote; the work begins anew", "document", path, "error", err)
+		s.logger.WarnContext(ctx, "the cursor was not written by Tally; the work starts over", "document", path, "error", err)
 		d = cursorDocument{}
 	}
 

@@ -22,7 +22,7 @@ func template(t testing.TB, text string) (*route.Template, route.Routes) {
 	return routes[0].Template, routes
 }
 
-// However many values are no groups, by one field or by two, a page asks a bounded number of
+// However many values are not groups, by one field or by two, a page asks a bounded number of
 // queries, and the walk comes to its end.
 func TestGroupsAmongJunk(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestGroupsAmongJunk(t *testing.T) {
 				t.Fatalf("page %d: %v", pages, err)
 			}
 			queries := r.take()["RunQuery"]
-			if most := (2 + n) * limit; queries > most { // those of the second route are looked for by the first, too
+			if most := (2 + n) * limit; queries > most { // the second route's values are looked for by the first, too
 				t.Errorf("a page of %d asked %d queries, want at most %d", limit, queries, most)
 			}
 			all += queries

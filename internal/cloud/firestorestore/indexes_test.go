@@ -167,11 +167,11 @@ func TestIndexes(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 
-	spell := func(indexes []route.Index) (spelt []string) {
+	spell := func(indexes []route.Index) (texts []string) {
 		for _, x := range indexes {
-			spelt = append(spelt, x.String())
+			texts = append(texts, x.String())
 		}
-		return spelt
+		return texts
 	}
 	if d := cmp.Diff(spell(routes.Indexes()), spell(index.asked)); d != "" {
 		t.Errorf("composite indexes (-named +needed):\n%s", d)

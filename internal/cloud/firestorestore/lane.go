@@ -103,9 +103,10 @@ func (l byValue) counter(doc *firestore.DocumentSnapshot) (c route.Counter, ok b
 //     because none of them is a group;
 //   - if the text is shorter than the longest group, the place is the text with a zero byte
 //     appended;
-//   - otherwise the place is behind all texts that begin with the same 1,499 bytes. All of those
-//     but that one are longer, so they are no groups. If a character begins within those bytes and
-//     ends beyond them, it is left out, because shorter characters in its place come before it.
+//   - otherwise the place is behind all texts that begin with the same 1,499 bytes. All of these
+//     texts except that one are longer, so they are not groups. If a character begins within those
+//     bytes and ends beyond them, it is left out, because shorter characters in its place come
+//     before it.
 func behindText(text string) string {
 	beginning := text[:min(len(text), route.LongestGroup)]
 	if slash := strings.IndexByte(beginning, '/'); slash >= 0 {

@@ -1,6 +1,6 @@
 // Package firestorestore is the rollup.AuditStore on Cloud Firestore.
 //
-// # What one must know of Firestore
+// # What you need to know about Firestore
 //
 // A document is a map of typed fields at a path: ids of collections and of documents by turns, such
 // as counters/likes/shards/0. Documents of a collection can exist although the document above them
@@ -18,12 +18,12 @@
 // A query goes along an index, in the order of the index. It can begin and end anywhere in it. The
 // index of names holds all documents of a collection group in the order of their paths. So the next
 // document behind a place is one query and one billed read, whatever lies before it. Firestore
-// makes the indexes of names and of single fields itself. Somebody has to create those of several
-// fields. A query whose index is missing fails. A field that a document lacks, or that is exempt
+// makes the indexes of names and of single fields itself. Indexes of several fields have to be
+// created. A query whose index is missing fails. A field that a document lacks, or that is exempt
 // from indexing, is in no index.
 //
 // An aggregation query answers COUNT, SUM or AVG from the index, and bills one read for each 1,000
-// entries. SUM and AVG pass over values that are no numbers.
+// entries. SUM and AVG pass over values that are not numbers.
 //
 // # What is stored
 //
@@ -198,8 +198,8 @@ func (s *Store) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) 
 	return err
 }
 
-// expired are the beginnings of what Firestore says of a transaction that has expired, or that it
-// does not know. A text about a document begins otherwise, whatever the document's path is.
+// expired are the beginnings of Firestore's messages about a transaction that has expired, or that
+// it does not know. A text about a document begins otherwise, whatever the document's path is.
 var expired = []string{
 	"The referenced transaction has expired", // https://github.com/googleapis/google-cloud-php/issues/5396
 	"Invalid transaction",                    // https://github.com/googleapis/repo-automation-bots/issues/4481
@@ -209,7 +209,7 @@ var expired = []string{
 // unkept marks an error of a counter's own query or write as rollup.ErrUnkept if Firestore calls
 // the request invalid. A write to a document that is full is an example. Firestore also calls a
 // request invalid if its transaction has expired. unkept does not mark that error, because a new
-// transaction mends it (https://github.com/googleapis/nodejs-firestore/pull/1347).
+// transaction helps (https://github.com/googleapis/nodejs-firestore/pull/1347).
 func unkept(err error) error {
 	if status.Code(err) != codes.InvalidArgument {
 		return err

@@ -246,8 +246,9 @@ func TestNoIndexOfCount(t *testing.T) {
 	}
 }
 
-// What is said of a field beside count() is what a route may say.
-func TestMissingIndexBesideCount(t *testing.T) {
+// If the route also has count(), the remedy in the log does not name the option documents, which
+// such a route may not have.
+func TestMissingIndexWithCount(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 3)
 	exempt := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {

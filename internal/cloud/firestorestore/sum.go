@@ -32,7 +32,7 @@ type snapshot struct {
 	readTime    time.Time
 	rollUp      rollup.RollUp
 
-	added    map[string]addends // by total, those that Firestore summed
+	added    map[string]addends // by total, for totals that Firestore summed
 	named    []string           // the malformed shards that Sum has read
 	suspects []field            // fields whose malformed values Sum has counted, and not read
 }
@@ -120,7 +120,8 @@ type unindexedError struct {
 
 func (e *unindexedError) Unwrap() error { return e.error }
 
-// documents is the query for the counter's documents of a route, or for those that meet conditions.
+// documents is the query for the counter's documents of a route, or for the ones that meet
+// conditions.
 func (v *snapshot) documents(r *route.Route, conditions ...route.Condition) firestore.Query {
 	query := v.store.client.Collection(r.Shards(v.counter)).Query
 	for _, c := range append(r.Where(v.counter), conditions...) {
@@ -218,17 +219,17 @@ func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (ans
 	return answer{field: f, best: seen, count: 1}, nil
 }
 
-// An answer is what a query answers.
+// An answer is the result of a query.
 type answer struct {
 	field
 	best      value.Value // of a query for one document
 	sum       value.Value // 0 if only documents are counted
 	average   value.Value // as Firestore says; 0 if there are no numbers
 	count     int64       // documents that have the field, with a value of any type
-	malformed int64       // of these, those whose value is no finite number
+	malformed int64       // of these, those whose value is not a finite number
 }
 
-// total returns a total that the answer tells.
+// total returns one of the totals that the answer holds.
 func (a answer) total(t route.Total) value.Value {
 	switch t.Aggregate {
 	case route.Sum:
@@ -415,7 +416,7 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *route.Route) (part, erro
 }
 
 // sumUnindexed totals a route's documents by reading each, if they are few. Its query has no
-// condition but that of the group. The indexes that Firestore makes itself answer it.
+// condition except the group's. The indexes that Firestore creates by itself answer it.
 func (v *snapshot) sumUnindexed(ctx context.Context, r *route.Route, lacking *unindexedError) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
 	if r.By != "" && needsIndex(err) {
@@ -484,8 +485,9 @@ func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) {
 }
 
 // Magnitude implements rollup.Snapshot. It asks for the sum of the numbers above zero. The numbers
-// below zero make up the rest of the whole sum, so one query tells both. It answers 0 for documents
-// that were read one by one: they were summed exactly, so their order makes no difference.
+// below zero make up the rest of the whole sum, so one query is enough for both. It answers 0 for
+// documents that were read one by one: they were summed exactly, so their order makes no
+// difference.
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
 	added, ok := v.added[name]
 	if !ok {
@@ -504,8 +506,8 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 	return magnitude, nil
 }
 
-// Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite
-// number lies at or behind infinity, or at or before minus infinity. So two queries find it
+// Malformed implements rollup.Snapshot. In Firestore's order of values, every value that is not a
+// finite number lies at or behind infinity, or at or before minus infinity. So two queries find it
 // (https://firebase.google.com/docs/firestore/manage-data/data-types#value_type_ordering).
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	named := v.named[:min(len(v.named), most)]

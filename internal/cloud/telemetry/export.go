@@ -31,7 +31,7 @@ const Endpoint = "telemetry.googleapis.com:443"
 const startLimit = 2 * time.Second
 
 // Start returns a Telemetry that exports to the destination. It returns nil if the destination is
-// Off. With GCP, Google Cloud keeps in the project what is exported. Start sends nothing to the
+// Off. With GCP, Google Cloud keeps the exported data in the project. Start sends nothing to the
 // destination yet. It returns an error if it takes longer than two seconds.
 func Start(d config.Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
 	if d == config.Off {

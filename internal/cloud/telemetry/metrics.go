@@ -157,8 +157,8 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 	t.drift.Add(ctx, int64(r.Drift))
 }
 
-// Kept records the age, in seconds, of the oldest roll-up among those that a tick keeps in all
-// databases for routes that say "every".
+// Kept records the age, in seconds, of the oldest roll-up that a tick keeps in all databases for
+// routes that say "every".
 func (t *Telemetry) Kept(ctx context.Context, age float64) {
 	if t != nil {
 		t.age.Record(ctx, age)

@@ -131,7 +131,7 @@ func everything(ctx context.Context, t *Telemetry) {
 	t.Kept(ctx, 7.5)
 	calling := t.Calling(true, func(error) string { return "Unavailable" })
 	for _, operation := range []string{"look", "sum", "write", "remove"} {
-		for _, err := range []error{nil, errBroken, fmt.Errorf("w: %w", rollup.ErrConflict)} { // a write that is refused is no error
+		for _, err := range []error{nil, errBroken, fmt.Errorf("w: %w", rollup.ErrConflict)} { // a refused write is not an error
 			_, called := calling(ctx, operation)
 			called(err)
 		}
@@ -263,7 +263,7 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// The calls for an event are its children; those of a tick have no spans.
+// The calls for an event are its children; the calls of a tick have no spans.
 func TestSpans(t *testing.T) {
 	telemetry, _, spans, _ := newTelemetry(t)
 	options := rollup.Options{Cadence: time.Second, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler), Calling: telemetry.Calling(true, nil)}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ErrNoEvent is what FromRequest returns for a request that is no CloudEvent of version 1.0. Check
-// with errors.Is.
+// ErrNoEvent is returned by FromRequest for a request that is not a CloudEvent of version 1.0.
+// Check with errors.Is.
 var ErrNoEvent = errors.New("not a CloudEvent")
 
 // An Event holds what Tally reads of a CloudEvent.
@@ -61,7 +61,7 @@ func FromRequest(r *http.Request) (Event, error) {
 }
 
 // fromEventarc reports whether the request came to the address that Eventarc gives to Pub/Sub. That
-// is the function's address with a parameter that nobody else adds. Whatever comes there is an
+// is the function's address with a parameter that only Eventarc adds. Every request there is an
 // event, even if it cannot be read. If it were refused, Pub/Sub would send it again for a day, and
 // delay the other events.
 func fromEventarc(r *http.Request) bool {
@@ -85,7 +85,7 @@ func fromPush(body io.ReadCloser) (Event, error) {
 	}
 	err = json.Unmarshal(text, &push)
 	if err != nil {
-		return Event{}, fmt.Errorf("%w: it is no push of Pub/Sub's: %w", ErrMalformed, err)
+		return Event{}, fmt.Errorf("%w: it is not a push from Pub/Sub: %w", ErrMalformed, err)
 	}
 
 	attributes := push.Message.Attributes

@@ -21,7 +21,7 @@ import (
 // endpoint is what Eventarc posts to, in both forms.
 const endpoint = "/?__GCP_CloudEventsMode=CE_PUBSUB_BINDING"
 
-// attributes are those of an event, by the names that a Pub/Sub message has for them.
+// attributes are an event's attributes, by the names that a Pub/Sub message has for them.
 type attributes map[string]string
 
 // event returns the attributes of an event.
@@ -203,7 +203,7 @@ func TestNoEvent(t *testing.T) {
 	}
 }
 
-// A request that is cut short is no event yet: it is delivered again.
+// A request that is cut short is not an event yet: it is delivered again.
 func TestCutShort(t *testing.T) {
 	for _, form := range forms {
 		r := form.request(t, event(), []byte("data"))
@@ -215,8 +215,8 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// The time of an event is that of the change's commit. A time that is none does not keep the event
-// from its counter.
+// The time of an event is the change's commit time. An invalid time does not keep the event from
+// its counter.
 func TestTimeOfEvent(t *testing.T) {
 	for value, want := range map[string]string{
 		"2026-11-21T10:00:00.123456Z": "2026-11-21 10:00:00.123456 +0000 UTC",

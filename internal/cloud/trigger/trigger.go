@@ -8,7 +8,7 @@
 //
 // An event comes once or more often, in any order, perhaps late. Every copy has the same id. The
 // data shows the document as this one write left it. The document may have changed since, so an
-// event tells that something changed, and not what the document holds now.
+// event says that something changed, and not what the document holds now.
 package trigger
 
 import (
@@ -48,16 +48,16 @@ type Change struct {
 	Database  string // such as "(default)"
 
 	// UpdateTime is the latest update time that the event's documents carry. Zero: unknown. It is
-	// the commit time of the change. For a deletion it is that of the write before, because the old
-	// document carries no other.
+	// the commit time of the change. For a deletion it is the commit time of the write before,
+	// because the old document carries no other.
 	UpdateTime time.Time
 
 	path string
 	data *firestoredata.DocumentEventData // nil: the event is too large to hold the documents
 }
 
-// Decode returns the change that e tells of. Its errors wrap ErrMalformed. If the event was too
-// large for its documents, the change is not Known.
+// Decode returns e's change. Its errors wrap ErrMalformed. If the event was too large for its
+// documents, the change is not Known.
 func Decode(e Event) (Change, error) {
 	if !strings.HasPrefix(e.Type, typePrefix) {
 		return Change{}, fmt.Errorf("%w: its type is %q, not %swritten", ErrMalformed, e.Type, typePrefix)
@@ -71,7 +71,7 @@ func Decode(e Event) (Change, error) {
 	d := new(firestoredata.DocumentEventData)
 	err := proto.Unmarshal(e.Data, d)
 	if err != nil {
-		return Change{}, fmt.Errorf("%w: its data is no protocol buffer of a change: %w", ErrMalformed, err)
+		return Change{}, fmt.Errorf("%w: its data does not decode as a protocol buffer of a change: %w", ErrMalformed, err)
 	}
 
 	value, old := d.GetValue(), d.GetOldValue() // value is nil after a deletion, old after a creation
@@ -79,7 +79,7 @@ func Decode(e Event) (Change, error) {
 	name := cmp.Or(value, old).GetName()
 	if !known {
 		if e.Document == "" {
-			return Change{}, fmt.Errorf("%w: it holds and names no document", ErrMalformed)
+			return Change{}, fmt.Errorf("%w: it neither holds nor names a document", ErrMalformed)
 		}
 		name = strings.TrimPrefix(e.Source, sourcePrefix) + "/documents/" + e.Document
 	}
@@ -127,12 +127,12 @@ func (c Change) Updated() bool {
 }
 
 // Changed reports whether the field may have changed. A field that the update mask names counts as
-// changed even if its value is the same. So does one that is null in the event. There is a report
-// that events have a null for a time that the server set
+// changed even if its value is the same. A field that is null in the event counts as changed, too.
+// There is a report that events have a null for a time that the server set
 // (https://github.com/HugoGresse/open-feedback/issues/1680).
 func (c Change) Changed(f document.Field) bool {
 	for _, path := range c.data.GetUpdateMask().GetFieldPaths() {
-		in := document.FieldOf(document.Field(path).Names()...) // spelt as FieldOf spells it
+		in := document.FieldOf(document.Field(path).Names()...) // in FieldOf's form
 		if in.Within(f) || f.Within(in) {
 			return true
 		}
@@ -144,7 +144,7 @@ func (c Change) Changed(f document.Field) bool {
 }
 
 // Texts returns the string that the field held before the write, and the one that it holds after
-// it. It returns "" for a field that is missing or no string.
+// it. It returns "" for a field that is missing or not a string.
 func (c Change) Texts(f document.Field) (before, after string) {
 	return valueOf(c.data.GetOldValue(), f).GetStringValue(), valueOf(c.data.GetValue(), f).GetStringValue()
 }

@@ -54,7 +54,7 @@ func updatedAt(t time.Time) *firestoredata.Document {
 	return d
 }
 
-// told is what a change says, but for its documents' fields.
+// told is what a change says, without its documents' fields.
 type told struct {
 	id                      string
 	committed               time.Time
@@ -110,7 +110,7 @@ func decode(t *testing.T, form form, data *update) trigger.Change {
 }
 
 // An update leaves a field unchanged if the field's old and new values are equal, and the event's
-// mask does not name it. What the event does not tell is taken for a change.
+// mask does not name it. If the event does not show a field, it counts as changed.
 func TestChanged(t *testing.T) {
 	ann, bob := mapOf("id", text("ann")), mapOf("id", text("bob"))
 	longer := mapOf("id", text("ann"), "city", text("x"))
@@ -134,17 +134,17 @@ func TestChanged(t *testing.T) {
 		{"the mask names one with a dot", &update{Value: doc("a", integer(1)), OldValue: doc("a", integer(1)), UpdateMask: mask("`a.b`")}, "a", false},
 
 		{"in a map", &update{Value: doc("customer", bob), OldValue: doc("customer", ann)}, "customer.id", true},
-		{"beside it in the map", &update{Value: doc("customer", longer), OldValue: doc("customer", ann), UpdateMask: mask("customer.city")}, "customer.id", false},
+		{"next to it in the map", &update{Value: doc("customer", longer), OldValue: doc("customer", ann), UpdateMask: mask("customer.city")}, "customer.id", false},
 		{"the map came", &update{Value: doc("customer", ann), OldValue: doc()}, "customer.id", true},
 		{"the map came, without it", &update{Value: doc("customer", mapOf()), OldValue: doc()}, "customer.id", false},
-		{"the map is none now", &update{Value: doc("customer", text("ann")), OldValue: doc("customer", ann)}, "customer.id", true},
+		{"the map is not a map now", &update{Value: doc("customer", text("ann")), OldValue: doc("customer", ann)}, "customer.id", true},
 		{"it never was a map", &update{Value: doc("customer", text("ann")), OldValue: doc("customer", text("bob"))}, "customer.id", false},
 		{"the mask names the map", &update{Value: doc("customer", ann), OldValue: doc("customer", ann), UpdateMask: mask("customer")}, "customer.id", true},
 		{"the mask names it in the map", &update{Value: doc("customer", ann), OldValue: doc("customer", ann), UpdateMask: mask("customer.id")}, "customer.id", true},
 		{"a name that is the path", &update{Value: doc("customer", ann, "customer.id", text("a")), OldValue: doc("customer", ann, "customer.id", text("b")), UpdateMask: mask("`customer.id`")}, "customer.id", false},
 
 		{"a quoted name", &update{Value: doc("unit price", integer(2)), OldValue: doc("unit price", integer(1))}, "`unit price`", true},
-		{"beside a quoted name", &update{Value: doc("unit price", integer(1), "x", integer(1)), OldValue: doc("unit price", integer(1)), UpdateMask: mask("x", "unit")}, "`unit price`", false},
+		{"next to a quoted name", &update{Value: doc("unit price", integer(1), "x", integer(1)), OldValue: doc("unit price", integer(1)), UpdateMask: mask("x", "unit")}, "`unit price`", false},
 		{"the mask names a quoted one", &update{Value: doc("unit price", integer(1)), OldValue: doc("unit price", integer(1)), UpdateMask: mask("`unit price`")}, "`unit price`", true},
 		{"the mask does not quote it", &update{Value: doc("größe", integer(1)), OldValue: doc("größe", integer(1)), UpdateMask: mask("größe")}, "`größe`", true},
 		{"in a quoted map", &update{Value: doc("a.b", mapOf("`", integer(2))), OldValue: doc("a.b", mapOf("`", integer(1)))}, "`a.b`.`\\``", true},
@@ -179,7 +179,7 @@ func TestUpdated(t *testing.T) {
 	}
 }
 
-// Texts are the strings before and after. Whatever is no string is none.
+// Texts are the strings before and after. Values of other types give "".
 func TestTexts(t *testing.T) {
 	for _, test := range []struct {
 		name          string
@@ -341,10 +341,10 @@ func TestDecodeGarbage(t *testing.T) {
 		{"another type", event().with("ce-type", "google.cloud.storage.object.v1.finalized"), good, "its type is"},
 		{"another content type", event().with("ce-datacontenttype", "application/json"), []byte("{}"), "its content type is"},
 		{"no content type", event().without("ce-datacontenttype"), good, "its content type is"},
-		{"truncated", event(), good[:len(good)-3], "no protocol buffer"},
-		{"a truncated document", event(), []byte("\n\x02\n\x05"), "no protocol buffer"},
+		{"truncated", event(), good[:len(good)-3], "does not decode as a protocol buffer"},
+		{"a truncated document", event(), []byte("\n\x02\n\x05"), "does not decode as a protocol buffer"},
 		{"a name of other bytes", event(), bytes.ReplaceAll(good, []byte("likes"), []byte("lik\xff\xff")), "invalid UTF-8"},
-		{"no document", event(), nil, "names no document"},
+		{"no document", event(), nil, "neither holds nor names a document"},
 		{"no name", event(), of(""), "not the name of a document"},
 		{"no name, and another's", large, of(""), "not the name of a document"},
 		{"a database's name", event(), of("projects/p/databases/d/documents"), "not the name of a document"},
@@ -404,7 +404,7 @@ func FuzzDecode(f *testing.F) {
 		var full firestoredata.DocumentEventData
 		if proto.Unmarshal(data, &full) != nil {
 			if err == nil {
-				t.Errorf("accepted %+v, of no protocol buffer", tell(c))
+				t.Errorf("accepted %+v, from data that is not a protocol buffer", tell(c))
 			}
 			return
 		}

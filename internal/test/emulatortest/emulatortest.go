@@ -144,7 +144,7 @@ func exit(reason any) {
 	os.Exit(1)
 }
 
-// Project returns a project id that nobody has used before, in this process or another, so its
+// Project returns a project id that was never used before, in this process or another, so its
 // databases are empty. It is logged, so that a failed test names it. The prefix demo- tells
 // Google's tools that there is no such project in the cloud.
 func Project(t testing.TB) string {

@@ -66,7 +66,7 @@ func TestProject(t *testing.T) {
 	for range 100 {
 		id := emulatortest.Project(t)
 		if !valid.MatchString(id) || !strings.HasPrefix(id, "demo-") {
-			t.Errorf("%q is no demo project id", id)
+			t.Errorf("%q is not a demo project id", id)
 		}
 		if seen[id] {
 			t.Errorf("%s was returned twice", id)

@@ -41,7 +41,7 @@ type Store struct {
 	cursors     map[rollup.Work]rollup.Cursor
 }
 
-// A stored is a document.
+// A stored is a stored document.
 type stored struct {
 	fields     map[string]any // a write replaces the map and never changes it, so a snapshot may keep it
 	updateTime time.Time
@@ -377,7 +377,7 @@ func (s *Store) has(r *route.Route, c route.Counter) bool {
 	return false
 }
 
-// note adds the counter to which the document at path belongs to those that Missing knows.
+// note adds the counter of the document at path to the counters that Missing knows.
 func (s *Store) note(route *route.Route, path string) {
 	collection, id := split(path)
 	c, ok := route.Counter(collection)
@@ -426,8 +426,8 @@ func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) er
 	return nil
 }
 
-// Fields returns all fields of the document at path, also those that were not asked for. It returns
-// nil if there is no document.
+// Fields returns all fields of the document at path, even fields that were not asked for. It
+// returns nil if there is no document.
 func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (map[string]any, error) {
 	return s.Get(path), ctx.Err()
 }

@@ -1,6 +1,6 @@
-// Package needs lists the programs that the tests run beside Go and that this machine lacks. The
-// list has all of them at once, and says how to install each. A Go test that misses a program fails
-// with the list.
+// Package needs lists the programs that the tests run in addition to Go and that this machine
+// lacks. The list has all of them at once, and says how to install each. A Go test that misses a
+// program fails with the list.
 package needs
 
 import (

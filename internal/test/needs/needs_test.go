@@ -38,8 +38,8 @@ func bare(t *testing.T) (bin string) {
 	return bin
 }
 
-// A machine with nothing is told of everything, at once, with a command that installs what a system
-// has.
+// On a machine with nothing, the list has everything, at once, with a command that installs what a
+// system has.
 func TestNothing(t *testing.T) {
 	bare(t)
 	got := needs.Missing(t.Context(), emulator.Find, false)

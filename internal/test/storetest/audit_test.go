@@ -53,7 +53,7 @@ func walk(t *testing.T, b backend, r *route.Route, limit int) (shards, rollUps [
 				*by.paths = append(*by.paths, by.path(f.Counter))
 			}
 			from, more = p.Next, p.Next != ""
-			if n := len(p.Found); n > 1 && limit == 3 { // a walk may go on behind any of those found
+			if n := len(p.Found); n > 1 && limit == 3 { // a walk may go on behind any counter that it found
 				*by.paths, from, more = (*by.paths)[:len(*by.paths)-n+1], p.Found[0].Next, true
 			}
 		}
@@ -68,7 +68,7 @@ func testWalks(t *testing.T, b backend) {
 		"counters/a/shards/0", "counters/a b/shards/0", "counters/a-b/shards/0",
 		"posts/p/counters/likes/shards/0", "posts/p/counters/likes/shards/1", "posts/p/counters/views/shards/0", "posts/q", "posts/q/counters/likes/shards/0",
 		"shards/0", "samples/php/distributedCounters/0", "samples/a/distributedCounters/0",
-		// documents of the same collection groups that are no shards and no roll-ups
+		// documents of the same collection groups that are neither shards nor roll-ups
 		"aaa/x/shards/0", "zzz/x/shards/0", "counters/b/other/x/shards/0", "counters/b/zother/x/shards/0", "counters/b/shards/0", "counters/c/shards/gone/shards/0",
 		"counters/c/shards/here", "posts/p/shards/0", "posts/r/drafts/1/counters/2/shards/0", "posts/s/counters/likes/shards/0",
 		"rollups/a", "rollups/parent", "rollups/lone", "rollups/a/rollups/deeper", "posts/p/rollups/likes", "posts/p/drafts/1/rollups/likes", "posts/r/rollups/views",
@@ -145,7 +145,7 @@ func find(t *testing.T, b backend, template *route.Template, limit int) map[stri
 				t.Fatalf("walk %d from %q: %d found for %d reads, %d at a time: %v", n, from, len(p.Found), p.Reads, limit, err)
 			}
 			from, more = p.Next, p.Next != ""
-			if limit == 2 && len(p.Found) > 1 { // a walk may go on behind any of those found
+			if limit == 2 && len(p.Found) > 1 { // a walk may go on behind any counter that it found
 				p.Found, from, more = p.Found[:1], p.Found[0].Next, true
 			}
 			for _, f := range p.Found {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// auditOptions are those of an audit that repairs at once.
+// auditOptions are the options of an audit that repairs at once.
 func auditOptions() rollup.AuditOptions {
 	return rollup.AuditOptions{
 		Options:     rollup.Options{Cadence: time.Second, Burst: 5, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},

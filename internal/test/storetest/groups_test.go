@@ -23,7 +23,7 @@ var groupValues = map[bool][]any{
 		nil, true, int64(7), 7.5, someTime, []any{"a"}, []byte("zzz"), map[string]any{"a": "a"}},
 }
 
-// testGroups finds each group once, by a field or by another, beside counters of a plain route and
+// testGroups finds each group once, by a field or by another, next to counters of a plain route and
 // roll-ups alone, in pages of any size.
 func testGroups(t *testing.T, b backend) {
 	routes, err := route.Parse(`

@@ -57,7 +57,7 @@ func testLockedRefused(t *testing.T, b backend) {
 		{"another roll-up", tally, other.Encode()},
 		{"the first roll-up", document.Tally{}, tally.Encode()},
 		{"no tally any more", tally, nil},
-		{"what is no tally", tally, "7"},
+		{"a string in place of a tally", tally, "7"},
 	} {
 		fields := map[string]any{"title": "x"}
 		if test.now != nil {

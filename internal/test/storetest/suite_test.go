@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A backend is a store together with the means to write and read documents beside it, as apps do.
+// A backend is a store together with the means to write and read documents without it, as apps do.
 // Paths are below the database's root.
 type backend struct {
 	rollup.AuditStore
@@ -281,7 +281,7 @@ func testViewDoesNotBlock(t *testing.T, b backend) {
 	write(t, b, likes, rolledUp(value.Int(1), 1, someTime))
 	s := open(t, b, likes)
 	sumOf(t, s)
-	// Nobody ends the transaction: one that held locks would keep each of these waiting.
+	// The transaction is not ended: a transaction that held locks would keep each of these waiting.
 	b.Put(t, source(likes)+"/0", map[string]any{"count": 2})
 	b.Delete(t, source(likes)+"/0")
 	r := rolledUp(value.Int(2), 1, someTime)
@@ -336,7 +336,7 @@ func testClaim(t *testing.T, b backend) {
 
 	at := b.Put(t, document.ClaimPath(likes.RollUp), map[string]any{"claim": 7})
 	if got := read(open(t, b, likes)); got.By != "" || !got.UpdateTime.Equal(at) {
-		t.Errorf("what is no claim, of %v, is read as %+v", at, got)
+		t.Errorf("a document at %v that is not a claim is read as %+v", at, got)
 	}
 }
 

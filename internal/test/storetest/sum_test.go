@@ -58,7 +58,7 @@ var sums = []sum{
 		want: map[string]value.Value{"likes": value.Int(11), "views": value.Int(22)}, numShards: 2},
 	{name: "two fields, most in the second", fields: "likes, views", shards: []map[string]any{{"likes": 1}, {"views": 2}, {"views": "x"}},
 		want: map[string]value.Value{"likes": value.Int(1), "views": value.Int(2)}, numShards: 2, malformed: []string{"2 views"}},
-	{name: "text beside a sum of 0", shards: count(-5, "x", 5, nil), want: only(value.Int(0)), numShards: 4, malformed: []string{"1 count", "3 count"}},
+	{name: "text and a sum of 0", shards: count(-5, "x", 5, nil), want: only(value.Int(0)), numShards: 4, malformed: []string{"1 count", "3 count"}},
 	{name: "numbers that cancel out", shards: count(1e300, 1, -1e300, math.NaN()), want: only(value.Double(1)), numShards: 4, malformed: []string{"3 count"}},
 	{name: "two fields, text in one", fields: "likes, views", shards: []map[string]any{{"likes": 1, "views": "x"}, {"views": 2}},
 		want: map[string]value.Value{"likes": value.Int(1), "views": value.Int(2)}, numShards: 2, malformed: []string{"0 views"}},
@@ -117,7 +117,7 @@ func testSeveralRoutes(t *testing.T, b backend) {
 	}
 	c, ok := routes[1].Template.Counter("posts/7")
 	if !ok {
-		t.Fatal("posts/7 is no counter")
+		t.Fatal("posts/7 is not a counter")
 	}
 	empty := route.Totals{Shards: []int64{0, 0, 0, 0}, Values: map[string]value.Value{
 		"likes": value.Int(0), "ratings": value.Int(0), "stars": value.Int(0), "halves": value.Int(0), "views": value.Int(0), "visits": value.Int(0)}}

@@ -69,7 +69,7 @@ var totalledCounters = []totalled{
 		docs: list("v", math.NaN(), math.Inf(1), math.Inf(-1), "zzz", nil, false),
 		want: map[string]value.Value{"mean": value.Null, "most": value.Null, "least": value.Null, "last": value.Null}, shards: []int64{6}, malformed: 6},
 	{name: "bests alone", routes: onPost + "maximum(v) as most", counter: "r/x", docs: list("v", 7, 9, "x"), want: map[string]value.Value{"most": value.Int(9)}, shards: []int64{1}},
-	{name: "large integers beside doubles", routes: onPost + "maximum(v) as most, minimum(v) as least", counter: "r/x", docs: list("v", 1<<53+1, float64(1<<53), -1<<53-1, -float64(1<<53)),
+	{name: "large integers and doubles", routes: onPost + "maximum(v) as most, minimum(v) as least", counter: "r/x", docs: list("v", 1<<53+1, float64(1<<53), -1<<53-1, -float64(1<<53)),
 		want: map[string]value.Value{"most": value.Int(1<<53 + 1), "least": value.Int(-1<<53 - 1)}, shards: []int64{1}},
 	{name: "the largest numbers", routes: onPost + "maximum(v) as most, minimum(v) as least", counter: "r/x", docs: list("v", math.MaxInt64, -math.MaxFloat64, math.MinInt64, math.MaxFloat64),
 		want: map[string]value.Value{"most": value.Double(math.MaxFloat64), "least": value.Double(-math.MaxFloat64)}, shards: []int64{1}},
@@ -77,7 +77,7 @@ var totalledCounters = []totalled{
 		want: map[string]value.Value{"most": value.Int(math.MaxInt64), "least": value.Int(math.MinInt64)}, shards: []int64{1}},
 	{name: "an integer that equals a double", routes: onPost + "maximum(v) as most, minimum(v) as least", counter: "r/x", docs: list("v", 5, 5.0, 2.0, 2),
 		want: map[string]value.Value{"most": value.Double(5), "least": value.Double(2)}, shards: []int64{1}}, // of the last and the first document by their names
-	{name: "times before 1970 and beside others", routes: onPost + "latest(v) as last, earliest(v) as first", counter: "r/x",
+	{name: "times before 1970 and other values", routes: onPost + "latest(v) as last, earliest(v) as first", counter: "r/x",
 		docs: list("v", time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC), "x", 9),
 		want: map[string]value.Value{"last": value.Timestamp(time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)), "first": value.Timestamp(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))}, shards: []int64{1}},
 	{name: "an average that overflows integers", routes: onPost + "average(v) as mean", counter: "r/x", docs: list("v", math.MaxInt64, math.MaxInt64), want: map[string]value.Value{"mean": value.Double(1 << 63)}, shards: []int64{2}},
@@ -143,7 +143,7 @@ func (c totalled) run(t *testing.T, b backend) {
 	}
 	counter, ok := routes[0].Template.Counter(c.counter)
 	if !ok {
-		t.Fatalf("%s is no counter", c.counter)
+		t.Fatalf("%s is not a counter", c.counter)
 	}
 	for path, fields := range c.docs {
 		b.Put(t, path, fields)
@@ -283,7 +283,7 @@ func TestStoresAgree(t *testing.T) {
 	}
 }
 
-// rounded reports whether values are the same, but for what rounding makes of a sum of doubles.
+// rounded reports whether values are the same up to the rounding of a sum of doubles.
 func rounded(a, b value.Value) bool {
 	if !a.IsDouble() || !b.IsDouble() {
 		return a == b

@@ -13,7 +13,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 )
 
-// exportTimeout bounds the export of a database. 100,000 small documents take some seconds.
+// exportTimeout bounds the export of a database. It is far more than documents in memory need.
 const exportTimeout = 5 * time.Minute
 
 // exportName returns the name of a database's export in the folder of Options.Data. The Firebase

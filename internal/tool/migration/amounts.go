@@ -64,7 +64,7 @@ func (a *amounts) add(fields map[string]any) {
 	}
 }
 
-// addNested adds the numbers in a map, other than 0, to those that no route can name.
+// addNested adds the numbers in a map, other than 0, to the amounts that no route can name.
 func (a *amounts) addNested(path string, fields map[string]any) {
 	for name, field := range fields {
 		nested, isMap := field.(map[string]any)

@@ -134,12 +134,12 @@ type Difference struct {
 // A Comparison says what became of a plan.
 type Comparison struct {
 	Differing []Difference
-	Documents int // documents that there are now, also those of which amounts are left out
+	Documents int // documents that there are now, including documents of which amounts are left out
 	Exact     int // documents that do not differ and of which nothing is left out
 	LeftOut   int // documents of which amounts are left out: no route counts them
 
 	// Moved is the number of documents whose totals are higher than they were, because clients have
-	// added something meanwhile. By is how much that is, by field.
+	// added something meanwhile. By is the difference, by field.
 	Moved int
 	By    map[string]value.Value
 
@@ -148,9 +148,9 @@ type Comparison struct {
 	Rewritten int
 }
 
-// Compare compares the plan with that of a scan after Run. In each document Run must have carried
-// all that the fields hold, and folded all partial sums. The shards must hold what was expected, or
-// more, because clients may have added something meanwhile.
+// Compare compares the plan with the plan of a scan after Run. In each document Run must have
+// carried all that the fields hold, and folded all partial sums. The shards must hold what was
+// expected, or more, because clients may have added something meanwhile.
 func (p *Plan) Compare(after *Plan) Comparison {
 	c := Comparison{By: map[string]value.Value{}}
 
@@ -193,7 +193,7 @@ func (c *Comparison) checkDone(d *Document) {
 
 	for _, t := range d.Totals {
 		if t.Left.Float64() != 0 {
-			c.differ(d, "%s is more by %v than what was carried from it", t.Field, t.Left)
+			c.differ(d, "%s is %v more than was carried from it", t.Field, t.Left)
 		}
 	}
 }

@@ -58,7 +58,7 @@ type Document struct {
 	Totals   []Total // one for each of its route's fields
 	Shards   int     // how many documents are in _counter_shards_
 	Fold     int     // how many of these Run folds into numbered shards
-	Partials int     // how many of those that it folds are partial sums
+	Partials int     // how many of the folded ones are partial sums
 
 	route     *route.Route
 	rollUp    string // path of the roll-up
@@ -84,8 +84,8 @@ func (d *Document) Done() bool {
 	return d.Fold == 0 && !slices.ContainsFunc(d.Totals, func(t Total) bool { return t.Left.Float64() != 0 })
 }
 
-// An Uncounted is a kind of amounts that the extension adds to a document and that no route counts.
-// They stay where they are.
+// An Uncounted is one kind of amount that the extension adds to a document and that no route
+// counts. They stay where they are.
 type Uncounted struct {
 	What    string `json:"what"`    // the reason in words
 	Shards  int    `json:"shards"`  // how many shards hold such an amount; 0: the document does
@@ -201,8 +201,8 @@ func (s *scan) checkRollUps() error {
 
 		rolledUp := slices.ContainsFunc(d.Totals, func(t Total) bool { return t.rollUp })
 		if rolledUp && s.carried == 0 {
-			return fmt.Errorf("migration: Tally's functions make roll-ups of %s itself already, and nothing was carried over yet: "+
-				"what the extension had counted there is lost; take that route away, restore the documents from a backup, and begin again", d.Path)
+			return fmt.Errorf("migration: Tally's functions have already written roll-ups to %s, and nothing was carried over: "+
+				"the extension's totals there are lost; remove that route, restore the documents from a backup, and start again", d.Path)
 		}
 	}
 	return nil
@@ -294,7 +294,7 @@ func (s *scan) foundDocument(route *route.Route, found *firestore.DocumentSnapsh
 		t := &d.Totals[i]
 		number, ok := value.Number(found.Data()[t.Field])
 		switch {
-		case !ok: // it is no number, and the extension adds nothing to it either
+		case !ok: // it is not a number, and the extension adds nothing to it either
 		case tally.Covers(t.Field):
 			t.held, t.rollUp = true, true
 		case number.Finite():
@@ -392,7 +392,7 @@ func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot) {
 		case i < 0:
 			s.leave(fmt.Sprintf("the route of %s names no field %s", generic(d.Path+"/"+shardsCollection), name), d.Path, shard.Ref.ID, amountsOf{name: added})
 		case holds.partial && !holds.whole:
-			s.leave(fmt.Sprintf("partial sums that hold more than numbers hold some of %s", name), d.Path, shard.Ref.ID, amountsOf{name: added})
+			s.leave(fmt.Sprintf("some of %s is in partial sums that do not hold only numbers", name), d.Path, shard.Ref.ID, amountsOf{name: added})
 		default:
 			d.Totals[i].shards.Add(total)
 		}
