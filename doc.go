@@ -24,6 +24,8 @@
 //     must know of Firestore.
 //   - internal/cloud/config reads what the functions take from their environment, and computes how
 //     much time and how many reads they have.
+//   - internal/cloud/alarm makes the alarms by which the engine is called at a later time, as tasks
+//     of Cloud Tasks, and reads those that ring.
 //   - internal/cloud/trigger decodes Firestore's events. internal/cloud/billing counts what
 //     Firestore bills. internal/cloud/telemetry records and exports metrics and spans.
 //   - internal/cloud/app is what both functions run. It wires the others together, logs, and
@@ -43,8 +45,9 @@
 //     serve it.
 //   - internal/tool/migration takes over the counters of Firebase's firestore-counter extension.
 //   - internal/tool/local runs all of it on one machine: emulator is Google's own Firestore
-//     emulator, eventrelay delivers its events as Eventarc does, framework runs a functions
-//     process, and freeport gives ports to all of them.
+//     emulator, eventrelay delivers its events as Eventarc does, taskqueue makes calls at their
+//     time as Cloud Tasks does, framework runs a functions process, and freeport gives ports to
+//     all of them.
 //   - internal/tool/trial tries the functions that are deployed in a project. There and on one
 //     machine, internal/tool/load writes, listens to the roll-ups, and compares.
 //

@@ -4,6 +4,8 @@ go 1.26.0
 
 require (
 	cloud.google.com/go/artifactregistry v1.28.0
+	cloud.google.com/go/auth v0.22.0
+	cloud.google.com/go/cloudtasks v1.21.0
 	cloud.google.com/go/eventarc v1.27.0
 	cloud.google.com/go/firestore v1.29.0
 	cloud.google.com/go/functions v1.27.0
@@ -60,7 +62,6 @@ require (
 
 require (
 	cloud.google.com/go v0.123.0 // indirect
-	cloud.google.com/go/auth v0.22.0 // indirect
 	cloud.google.com/go/auth/oauth2adapt v0.2.8 // indirect
 	cloud.google.com/go/compute/metadata v0.10.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

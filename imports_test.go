@@ -21,7 +21,8 @@ const module = "github.com/firestore-tally/tally"
 var allowed = map[string][]string{
 	// The functions.
 	".":                             {"internal/cloud/app"},
-	"internal/cloud/app":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
+	"internal/cloud/app":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
+	"internal/cloud/alarm":          {"rollup"},
 	"internal/cloud/telemetry":      {"internal/cloud/config", "rollup"},
 	"internal/cloud/firestorestore": {"internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},
@@ -45,9 +46,10 @@ var allowed = map[string][]string{
 	"internal/tool/trial":     {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/load", "rollup/route", "shards"},
 
 	// What runs on one machine.
-	"internal/tool/local":            {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/tool/load", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "rollup/route", "shards"},
+	"internal/tool/local":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/tool/load", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "internal/tool/local/taskqueue", "rollup/route", "shards"},
 	"internal/tool/local/emulator":   {"internal/tool/local/freeport"},
 	"internal/tool/local/eventrelay": {"internal/document"},
+	"internal/tool/local/taskqueue":  {"internal/tool/local/eventrelay"},
 	"internal/tool/local/framework":  {"internal/tool/local/freeport"},
 	"internal/tool/local/freeport":   {},
 

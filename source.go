@@ -14,6 +14,9 @@ import "embed"
 //go:embed functions.go
 //go:embed go.mod
 //go:embed go.sum
+//go:embed internal/cloud/alarm/alarm.go
+//go:embed internal/cloud/alarm/queue.go
+//go:embed internal/cloud/app/alarm.go
 //go:embed internal/cloud/app/app.go
 //go:embed internal/cloud/app/database.go
 //go:embed internal/cloud/app/end.go
@@ -50,6 +53,7 @@ import "embed"
 //go:embed internal/value/kind.go
 //go:embed internal/value/sum.go
 //go:embed internal/value/value.go
+//go:embed rollup/alarm.go
 //go:embed rollup/audit.go
 //go:embed rollup/claim.go
 //go:embed rollup/coalescer.go

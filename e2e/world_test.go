@@ -21,6 +21,7 @@ import (
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/taskqueue"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"golang.org/x/sync/errgroup"
@@ -56,6 +57,7 @@ type world struct {
 	client    *firestore.Client
 	addr      string // of the emulator
 	relay     *eventrelay.Relay
+	queue     *taskqueue.Queue // nil: none
 	counters  []*counter
 	processes []*process
 	random    *rand.Rand
@@ -74,6 +76,7 @@ type options struct {
 	addr     string // of the emulator; empty: the shared one
 	routes   string // empty: the default one
 	dormant  bool   // no events yet; see trigger
+	queued   bool   // a queue makes alarms
 	counters int
 	width    int            // how many of them are incremented at a time, the load moving on; 0: all
 	proxies  []func(*proxy) // one for each functions process
@@ -114,6 +117,9 @@ func newWorld(t *testing.T, o options) *world {
 	relays.Store(project, w.relay)
 	if !o.dormant {
 		w.triggerAll(o.routes)
+	}
+	if o.queued {
+		o.env = append(o.env, w.startQueue()...)
 	}
 	for _, adjust := range o.proxies {
 		w.add(adjust, o.routes, o.binary, o.env...)
@@ -191,6 +197,9 @@ func (w *world) setTargets() {
 		urls = append(urls, p.url())
 	}
 	w.relay.SetTargets(urls)
+	if w.queue != nil {
+		w.queue.SetTargets(urls)
+	}
 }
 
 // A rollUp is what a roll-up document says.

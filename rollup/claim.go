@@ -27,7 +27,7 @@ func (c *Coalescer) slow(l *look) bool {
 	if !readsEach {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}
-	return reads >= claimReads && c.took(l) >= c.options.Cadence/10
+	return reads >= claimReads && c.took(l) >= c.step(l.counter.Template)/10
 }
 
 // claim reports whether this instance is to sum a slow counter now. If so, it has written a claim.
@@ -99,5 +99,5 @@ func (c *Coalescer) waitForClaim(s *counterState, l *look, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures = 0
-	s.wake = l.received.Add(wait + c.backOff(s.draw))
+	s.wake = l.received.Add(wait + c.backOff(s))
 }

@@ -56,6 +56,10 @@ type Event struct {
 	// UpdateTime is the latest update time that the event's documents carry; zero: unknown. A
 	// snapshot before it covers nothing.
 	UpdateTime time.Time
+
+	// Time is when the event says that it happened; zero: unknown. An instance whose own clock
+	// stood still learns from it how late it is.
+	Time time.Time
 }
 
 // freshFor is how old an event that changes no total may be, by its commit, to be acknowledged at
@@ -73,6 +77,10 @@ type Ending struct {
 	// several counters, it is the latest. It is zero if the event failed, or if no roll-up covers
 	// it.
 	AsOf time.Time
+
+	// Deferred reports whether one of the counters is done with the event although no roll-up covers
+	// it yet, because an alarm stands for it.
+	Deferred bool
 
 	// Unkept reports whether one of the counters is done with the event although no roll-up covers
 	// it, because the counter is unkept: see ErrUnkept. The change is rolled up by a later audit or
@@ -99,8 +107,10 @@ type entry struct {
 //
 //   - when a snapshot later than the event's arrival was rolled up, or found the app's own document
 //     missing;
+//   - when an alarm stands for it, which rings later than the event came;
 //   - when the counter turns out to be unkept;
-//   - at once, if an event that is not acknowledged yet stands for it, if it is young and changes
+//   - at once, if an event that is not acknowledged yet or an alarm that this instance knows of
+//     stands for it, if it is young and changes
 //     no total, or if the counter pauses because it is unkept.
 //
 // If a counter fails the event, Changed waits until the others have ended, too, and returns an
@@ -152,18 +162,20 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, e
 		return nil, nil
 	}
 
-	s := c.counters[concern.RollUp]
-	if s == nil {
-		s = &counterState{counter: concern.Counter}
-		c.counters[concern.RollUp] = s
-	}
-
+	s := c.state(concern.Counter)
 	if s.unkept > 0 && time.Now().Before(s.unkeptUntil) {
 		ending.Unkept = true
 		return nil, nil
 	}
 
+	told := later(e.UpdateTime, e.Time)
+	if c.knowsAlarm(s, told) {
+		ending.Deferred = true
+		return nil, nil
+	}
+
 	if g := s.open; g != nil {
+		g.told = later(g.told, told)
 		if e.UpdateTime.After(g.latest) {
 			g.latest = e.UpdateTime
 		}
@@ -181,15 +193,31 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, e
 		commit: e.UpdateTime,
 		values: context.WithoutCancel(ctx),
 		latest: e.UpdateTime,
+		told:   told,
 		done:   make(chan struct{}),
 	}
 	s.open = g
 
+	c.startProbing(s)
+	return s, g
+}
+
+// state returns what this instance knows of a counter. The mutex is held.
+func (c *Coalescer) state(counter route.Counter) *counterState {
+	s := c.counters[counter.RollUp]
+	if s == nil {
+		s = &counterState{counter: counter}
+		c.counters[counter.RollUp] = s
+	}
+	return s
+}
+
+// startProbing starts the counter's prober, unless it runs. The mutex is held.
+func (c *Coalescer) startProbing(s *counterState) {
 	if !s.probing {
 		s.probing = true
 		go c.probe(s)
 	}
-	return s, g
 }
 
 // fresh reports whether less than freshFor has passed since a commit, by the server's time. Before
@@ -220,6 +248,7 @@ func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Endi
 		}
 
 		ending.Unkept = ending.Unkept || h.generation.unkept
+		ending.Deferred = ending.Deferred || h.generation.later
 		ending.AsOf = later(ending.AsOf, h.generation.asOf)
 		failed = errors.Join(failed, h.generation.err)
 	}

@@ -18,6 +18,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 		return
 	}
 
+	d.comparison.deferred = l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery // by then an alarm has rung
 	differs := err == nil && (did == actionRepair || did == actionTell)
 	if differs && d.comparison.difference(&l) == differenceDrift {
 		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)
@@ -96,7 +97,7 @@ func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (act
 			return actionLeave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 
-		stopped := sleep(ctx, max(due, a.pause(try-1)))
+		stopped := sleep(ctx, max(due, a.pause(try-1, f.Template)))
 		if stopped != nil {
 			err = stopped
 		}
@@ -168,13 +169,13 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 		return did, l, 0, nil
 	}
 
-	p := a.paceOf(c.Template)
+	p := a.paceOf(&l)
 	if p.due(&l) <= 0 {
 		return did, l, 0, a.write(ctx, &l, p, &k.contention)
 	}
 
 	// Most likely the trigger is about to roll up the same change.
-	due = p.due(&l) + a.options.Cadence/10
+	due = p.due(&l) + a.cadence(&l)/10
 	if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
 		return actionTell, l, 0, nil
 	}

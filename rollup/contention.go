@@ -20,10 +20,10 @@ type contention struct {
 const maxRefused = 3
 
 // locks reports whether the look's roll-up must be written in a lock. Others wait for a lock, so an
-// instance takes it at most once a cadence.
-func (c *contention) locks(l *look, p pace) bool {
+// instance takes one at most every so often.
+func (c *contention) locks(l *look, every time.Duration) bool {
 	contended := c.refused >= maxRefused && c.asOf.Equal(l.asOf)
-	return contended && l.rollUp.Exists() && time.Since(c.locked) >= p.cadence
+	return contended && l.rollUp.Exists() && time.Since(c.locked) >= every
 }
 
 // note notes how the write of the look's roll-up ended. After a write in a lock the document most

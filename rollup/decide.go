@@ -44,6 +44,7 @@ type comparison struct {
 	graceOver bool // it differed, and the grace is over
 	untold    bool // it may differ by a change that no event announced for this counter
 	unkept    bool // it may differ by changes that came while the counter was unkept
+	deferred  bool // it may differ by changes for which an alarm stands
 
 	contention contention
 }
@@ -104,6 +105,8 @@ func (c *comparison) difference(l *look) difference {
 		return differenceOrphaned
 	case l.asOf.IsZero():
 		return differenceMissing
+	case c.deferred:
+		return differenceRecent
 	case c.graceOver && l.asOf.Equal(c.asOf) && c.untold:
 		return differenceUntold
 	case c.graceOver && l.asOf.Equal(c.asOf) && c.unkept:

@@ -69,17 +69,18 @@
 //	┌──────────────────────────────────────────────────────────────────────────┐
 //	│ looked  covered-from is that look's read time, and never moves           │
 //	└──────────────────────────────────────────────────────────────────────────┘
-//	            │                        │                        │
-//	 a roll-up is as of        the counter cannot be     the anchor's time is up
-//	 covered-from or later,    rolled up at all          (from any state above)
-//	 or the document is the    (from any state above)             │
-//	 app's and is missing                │                        │
-//	            ▼                        ▼                        ▼
-//	┌──────────────────────┐ ┌──────────────────────┐ ┌────────────────────────┐
-//	│ covered              │ │ unkept               │ │ failed                 │
-//	│ the anchor is        │ │ the anchor is        │ │ the anchor comes again │
-//	│ acknowledged         │ │ acknowledged         │ │ and anchors another    │
-//	└──────────────────────┘ └──────────────────────┘ └────────────────────────┘
+//	          │                  │                  │                  │
+//	 a roll-up is as of   the counter is     the counter        the anchor's
+//	 covered-from or      due only later,    cannot be          time is up
+//	 later, or the        and an alarm       rolled up at all   (from any
+//	 document is the      stands for it      (from any state    state above)
+//	 app's and missing           │            above)                 │
+//	          ▼                  ▼                  ▼                  ▼
+//	┌──────────────────┐ ┌────────────────┐ ┌────────────────┐ ┌───────────────┐
+//	│ covered          │ │ deferred       │ │ unkept         │ │ failed        │
+//	│ the anchor is    │ │ the anchor is  │ │ the anchor is  │ │ the anchor    │
+//	│ acknowledged     │ │ acknowledged   │ │ acknowledged   │ │ comes again   │
+//	└──────────────────┘ └────────────────┘ └────────────────┘ └───────────────┘
 //
 // Each instance has one prober for a counter, which looks when the counter is due. It first closes
 // the open generation, and then begins the snapshot. So the snapshot holds everything that was
@@ -90,6 +91,10 @@
 // If sums take long and cost much, an instance claims the next sum in another document, which the
 // others read before they sum. Claims only save costs. If the claiming instance dies, the others
 // wait one and a half times as long as the last sum took, and no longer.
+//
+// If a counter's cadence is longer than events can be held, a queue outside of all instances has an
+// alarm ring when the counter is due. Events that come well before that are deferred to it: they
+// are acknowledged at once. The instance that the alarm reaches rolls the counter up.
 //
 // After a change of routes, several revisions are at work for a while. The roll-up of one does not
 // cover the events of another. They take turns: each roll-up keeps when the others rolled up last,
@@ -103,6 +108,7 @@
 //   - The counter was unkept.
 //   - Another event of the same counter still stands for it, and no copy of the other event was
 //     acknowledged.
+//   - An alarm of the same counter stands for it, whose time is later than the event's arrival.
 //   - The event changed no total of the counter, and was young.
 //
 // An event concerns each counter that its old or its new document belongs to. It enters a
@@ -175,6 +181,7 @@
 //	generation.go what one instance knows of a counter, and the events that wait
 //	prober.go     looks at a counter whenever that is due
 //	turn.go       when it is this instance's turn to roll up
+//	alarm.go      defers events to alarms, and takes alarms that ring
 //	claim.go      keeps others from a sum that takes long
 //
 // The schedule:

@@ -83,6 +83,30 @@ func TestBusyCounterDoesNotDrift(t *testing.T) {
 	})
 }
 
+// For a difference that is younger than the counter's cadence an alarm may stand. For an older one
+// none does.
+func TestDeferredIsNoDrift(t *testing.T) {
+	for name, test := range map[string]struct {
+		age  time.Duration // of the roll-up
+		want rollup.Report
+	}{
+		"younger": {time.Minute, rollup.Report{Counters: 1, Differing: 1}},
+		"older":   {11 * time.Minute, rollup.Report{Counters: 1, RolledUp: 1, Drift: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.increment(1)
+				w.rollUpElsewhere()
+				time.Sleep(test.age)
+				w.increment(1)
+				o := w.patient()
+				o.Cadence, o.Until = 10*time.Minute, time.Now().Add(3*time.Minute)
+				w.wantAudit(o, test.want)
+			})
+		})
+	}
+}
+
 // Without the time to wait, a difference is repaired at once and not called drift.
 func TestAuditWithoutTimeToWait(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -113,9 +137,9 @@ func TestAuditLeavesLongCadencesAlone(t *testing.T) {
 		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1})
 		w.wantTotal(1)
 
-		// After its grace it is drift, although it cannot be repaired yet.
+		// After its grace it is no drift, because an alarm may stand for it.
 		o.Grace, o.Until = grace, time.Now().Add(3*grace)
-		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Drift: 1})
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1})
 		w.wantTotal(1)
 
 		fields := rolledUp(int64(1), 1, time.Now())

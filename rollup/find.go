@@ -239,7 +239,7 @@ func (k *keeper) enlist(f *finder, found FoundCounter, read, received time.Time)
 	}
 
 	l := look{counter: found.Counter, readTime: read, rollUp: found.RollUp, asOf: tally.AsOf}
-	due := k.paceOf(found.Template).due(&l)
+	due := k.paceOf(&l).due(&l)
 	if due > 0 && !tally.AsOf.After(read) {
 		e.due = received.Add(due)
 		k.push(e)

@@ -17,6 +17,13 @@ type counterState struct {
 
 	open   *generation   // absorbs events; nil when none does
 	closed []*generation // wait to be covered, oldest first
+	alarms []*generation // one for each alarm that rings; see Coalescer.Rings
+
+	known       known     // the alarm that stands for further events
+	alarmFailed bool      // the last alarm could not be made
+	alarmless   time.Time // until when the counter does without alarms, by the local clock
+	handedOn    int       // how many alarms in a row were handed on to later ones
+	handedUntil time.Time // how long that is remembered, by the local clock
 
 	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
 	own      time.Time // as_of of the last roll-up that this instance wrote
@@ -46,21 +53,31 @@ type generation struct {
 	commit time.Time       // of the anchor
 	values context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
 	latest time.Time       // the latest update time that its events' documents carry
-	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then
-	done   chan struct{}   // closed when the generation is covered, unkept or failed
+	told   time.Time       // the latest time of any kind that its events tell of
+	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then; of an alarm its time
+	done   chan struct{}   // closed when the generation is covered, deferred, unkept or failed
 	asOf   time.Time       // of the roll-up that covers it; valid after done
+	later  bool            // it ended because an alarm stands for it; valid after done
 	unkept bool            // it ended because the counter is unkept; valid after done
 	err    error           // valid after done
 }
 
-// release ends every closed generation that a roll-up with this as_of covers. Each closed
-// generation must have its covered-from time.
+// release ends every closed generation and every alarm that a roll-up with this as_of covers. Each
+// closed generation must have its covered-from time.
 func (s *counterState) release(asOf time.Time) {
-	s.closed = slices.DeleteFunc(s.closed, func(g *generation) bool {
-		if g.from.After(asOf) {
+	covered := func(g *generation) { g.asOf = asOf }
+	s.closed = end(s.closed, asOf, covered)
+	s.alarms = end(s.alarms, asOf, covered)
+}
+
+// end ends those of the generations that are covered from a time at or before the time given, and
+// returns the others.
+func end(all []*generation, by time.Time, how func(*generation)) []*generation {
+	return slices.DeleteFunc(all, func(g *generation) bool {
+		if g.from.After(by) {
 			return false
 		}
-		g.asOf = asOf
+		how(g)
 		close(g.done)
 		return true
 	})
@@ -70,12 +87,13 @@ func (s *counterState) release(asOf time.Time) {
 // and a sum or a write that fails.
 const longestUnkept = time.Minute
 
-// unkeep ends every generation. The counter is then done with their events, although no roll-up
-// covers them. After that it pauses, for a cadence the first time, and twice as long each further
-// time in a row.
-func (s *counterState) unkeep(cadence time.Duration) {
-	s.unkept = min(max(2*s.unkept, cadence), longestPause(cadence))
+// unkeep ends every generation, and every alarm that was to ring by the server's time now. The
+// counter is then done with their events, although no roll-up covers them. After that it pauses,
+// for a step the first time, and twice as long each further time in a row.
+func (s *counterState) unkeep(step time.Duration, now time.Time) {
+	s.unkept = min(max(2*s.unkept, step), longestPause(step))
 	s.unkeptUntil = time.Now().Add(s.unkept)
+	s.known = known{}
 
 	if s.open != nil {
 		s.closed = append(s.closed, s.open)
@@ -86,14 +104,17 @@ func (s *counterState) unkeep(cadence time.Duration) {
 		close(g.done)
 	}
 	s.closed = nil
+	s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })
 }
 
 // rememberedUntil returns until when the counter is remembered after its prober has ended. That is
-// as long as this instance goes first because of its own last roll-up. An unkept counter is
-// remembered for as long again as its pause, so that the next pause can be longer.
+// as long as this instance goes first because of its own last roll-up, knows an alarm, does without
+// alarms, or counts those that it has handed on. An unkept counter is remembered for as long again
+// as its pause, so that the next pause can be longer.
 func (s *counterState) rememberedUntil() time.Time {
 	paused := s.unkeptUntil.Add(s.unkept)
-	return later(s.ownUntil, paused)
+	alarms := later(later(s.known.until, s.alarmless), s.handedUntil)
+	return later(later(s.ownUntil, paused), alarms)
 }
 
 // waited returns how long the oldest generation has waited since its first look.
@@ -106,12 +127,14 @@ func (s *counterState) waited(l *look) time.Duration {
 
 // fail ends the generation g with err, unless it has ended already.
 func (s *counterState) fail(g *generation, err error) {
-	i := slices.Index(s.closed, g)
+	closed, alarm := slices.Index(s.closed, g), slices.Index(s.alarms, g)
 	switch {
 	case s.open == g:
 		s.open = nil
-	case i >= 0:
-		s.closed = slices.Delete(s.closed, i, i+1)
+	case closed >= 0:
+		s.closed = slices.Delete(s.closed, closed, closed+1)
+	case alarm >= 0:
+		s.alarms = slices.Delete(s.alarms, alarm, alarm+1)
 	default:
 		return
 	}

@@ -452,7 +452,7 @@ func (k *keeper) rollUp(ctx context.Context, e *keptCounter) (v visit) {
 		return v
 	}
 
-	p := k.paceOf(e.Template)
+	p := k.paceOf(&v.look)
 	due := p.due(&v.look)
 	if due > 0 {
 		v.action, v.nextDue = actionSkip, v.received.Add(due)

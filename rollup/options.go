@@ -12,8 +12,13 @@ import (
 type Options struct {
 	// Cadence is how much time one roll-up of a counter uses up, by Firestore's clock. It keeps the
 	// roll-up document within the rate of writes that Firestore sustains on one document, about one
-	// a second. It must be positive.
+	// a second. It must be positive. A route that says "cadence" has its own.
 	Cadence time.Duration
+
+	// ReadsPerSecond is what the sums of one counter may be billed on average, in reads. The cadence
+	// of a counter whose sums bill more is as much longer. Zero: no bound. A Coalescer keeps it only
+	// with Alarms.
+	ReadsPerSecond int64
 
 	// Burst is how many roll-ups may follow each other at once after a quiet time. So in any time w
 	// there are at most Burst + w/Cadence roll-ups. 0 means 1.
@@ -24,8 +29,14 @@ type Options struct {
 	// answered.
 	Timeout time.Duration
 
-	// Hold is how long an event may be held. Zero means as long as its context lasts.
+	// Hold is how long an event may be held. Zero means as long as its context lasts. With Alarms it
+	// must be more than 5 s.
 	Hold time.Duration
+
+	// Alarms makes the alarms to which a Coalescer defers the events that it cannot hold until their
+	// counter is due. Nil means that there are none. Then no cadence is longer than events can be
+	// held, whatever is configured.
+	Alarms Alarms
 
 	// Logger must not be nil.
 	Logger *slog.Logger
@@ -43,7 +54,8 @@ type Options struct {
 	Wrote func(context.Context, Attempt)
 
 	// Calling, unless nil, is called before each call of the Store, but not before those of walks
-	// and cursors. The name is "look", "claim", "sum", "write" or "remove". The call is made with
+	// and cursors, and before each alarm is made. The name is "look", "claim", "sum", "write",
+	// "remove" or "alarm". The call is made with
 	// the context that Calling returns, and its error is given to the function that Calling
 	// returns.
 	Calling func(ctx context.Context, name string) (context.Context, func(error))

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -21,15 +22,58 @@ type pace struct {
 	burst   int
 }
 
-// livePace returns the pace of what events roll up.
-func (r *roller) livePace() pace { return pace{r.options.Cadence, max(r.options.Burst, 1)} }
+// routeCadence returns the cadence that the template's routes say.
+func (r *roller) routeCadence(t *route.Template) time.Duration {
+	return cmp.Or(t.Cadence, r.options.Cadence)
+}
+
+// longestBilled bounds the cadence that follows from what sums bill. Somebody who may write the
+// document could make any number of num_shards.
+const longestBilled = time.Hour
+
+// billedCadence returns how long the reads of one sum take at Options.ReadsPerSecond.
+func (r *roller) billedCadence(l *look) time.Duration {
+	if r.options.ReadsPerSecond <= 0 || l.asOf.IsZero() {
+		return 0
+	}
+	seconds := l.counter.Template.Reads(l.rollUp.Tally.NumShards) / float64(r.options.ReadsPerSecond)
+	return time.Duration(min(seconds, longestBilled.Seconds()) * float64(time.Second)).Truncate(time.Microsecond)
+}
+
+// cadence returns the counter's own cadence: what its routes say, or longer if its sums would bill
+// too much.
+func (r *roller) cadence(l *look) time.Duration {
+	return max(r.routeCadence(l.counter.Template), r.billedCadence(l))
+}
+
+// step returns the unit of the pauses and back-offs by which instances keep out of each other's
+// way. It is the cadence of the routes, or the longest that can be held if that is shorter. So a
+// slow cadence makes nobody wait longer for a call that failed.
+func (r *roller) step(t *route.Template) time.Duration {
+	own, longest := r.routeCadence(t), LongestCadence(r.options.Hold)
+	if longest <= 0 {
+		return own
+	}
+	return min(own, longest)
+}
+
+// livePace returns the pace of what events roll up. A counter whose sums bill too much for the
+// cadence of its routes has no burst.
+func (r *roller) livePace(l *look) pace {
+	p := pace{r.cadence(l), max(r.options.Burst, 1)}
+	if p.cadence > r.routeCadence(l.counter.Template) {
+		p.burst = 1
+	}
+	return p
+}
 
 // paceOf returns the pace of what audits and the schedule roll up.
-func (r *roller) paceOf(t *route.Template) pace {
-	if t.Scheduled() {
-		return pace{t.Every, 1}
+func (r *roller) paceOf(l *look) pace {
+	every := l.counter.Template.Every
+	if every > 0 {
+		return pace{every, 1}
 	}
-	return r.livePace()
+	return r.livePace(l)
 }
 
 // A paced_until is believed if it is no further ahead than furthestAhead. Instances with another

@@ -26,10 +26,10 @@ func (c *Coalescer) probe(s *counterState) {
 	}
 }
 
-// close closes the open generation, and returns the generation that has waited longest. It returns
-// nil if none is left. Then the prober ends. After a failure it leaves the open generation open, so
-// that this goes on absorbing events, and only the closed ones are tried again. So few events are
-// held, however long the failures last.
+// close closes the open generation, and returns the generation that has waited longest, or an alarm
+// if no event waits. It returns nil if none of either is left. Then the prober ends. After a
+// failure it leaves the open generation open, so that this goes on absorbing events, and only the
+// closed ones are tried again. So few events are held, however long the failures last.
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,12 +39,16 @@ func (c *Coalescer) close(s *counterState) (oldest *generation) {
 		s.open = nil
 	}
 
-	if len(s.closed) == 0 {
+	switch {
+	case len(s.closed) > 0:
+		return s.closed[0]
+	case len(s.alarms) > 0:
+		return s.alarms[0]
+	default:
 		s.probing = false
 		c.forget(s)
 		return nil
 	}
-	return s.closed[0]
 }
 
 // forget has a counter without a prober dropped, as soon as it need not be remembered any more.
@@ -70,8 +74,13 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	}
 
 	wanted, err := c.observe(s, &l)
-	if err != nil || !wanted {
+	switch {
+	case err != nil:
 		return err
+	case !l.deferTo.IsZero():
+		return c.makeAlarm(ctx, s, &l)
+	case !wanted:
+		return nil
 	}
 
 	if c.slow(&l) {
@@ -86,7 +95,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 		return err
 	}
 
-	p := c.livePace()
+	p := c.pace(s, &l)
 	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
 	}
@@ -100,15 +109,19 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	s.failures, s.unkept = 0, 0
+	s.failures, s.unkept, s.handedOn = 0, 0, 0
 	s.release(l.readTime)
 	s.own = l.readTime
 
+	own := min(c.cadence(l), max(c.step(s.counter.Template), c.canBeHeld()))
 	s.wake = l.received.Add(p.dueNext(l))
-	s.ownUntil = l.received.Add(c.options.Cadence)
+	s.ownUntil = l.received.Add(own)
 	if len(c.nextTurns(l)) > 0 {
-		s.wake = s.wake.Add(c.turnTakes())
-		s.ownUntil = l.received.Add(turnsKept * c.options.Cadence)
+		s.wake = s.wake.Add(c.turnTakes(s))
+		s.ownUntil = l.received.Add(turnsKept * own)
+	}
+	if c.defers(s, l) { // nobody may be held until then, so the next event has this instance look at once
+		s.wake = l.received
 	}
 }
 
@@ -121,7 +134,7 @@ var errEarly = errors.New("rollup: Firestore answered with a snapshot from befor
 //   - it sets the covered-from time of each generation that closed before the look began, unless it
 //     is set;
 //   - it releases the generations that the roll-up covers;
-//   - it plans the next look.
+//   - it plans the next look, or decides to which alarm those that are left are deferred.
 //
 // It reports whether to sum now.
 func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
@@ -148,7 +161,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	if l.missing() { // this covers and paces like a roll-up: whoever deletes a post deletes its likes, too
 		s.release(l.readTime)
 		s.failures, s.unkept, s.refused = 0, 0, false
-		s.wake = l.received.Add(c.options.Cadence)
+		s.wake = l.received.Add(c.step(s.counter.Template))
 		return false, nil
 	}
 
@@ -156,14 +169,29 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0
 	} else if s.refused { // the roll-up is still the same, so the write was refused because of a write of the app's
 		s.refused = false
-		s.wake = l.received.Add(c.pause(s.failures))
+		s.wake = l.received.Add(c.pause(s.failures, s.counter.Template))
 		return false, nil
 	}
 	s.refused = false
 
+	if early := c.untilAlarm(s, l); early > 0 {
+		s.failures = 0
+		s.wake = l.received.Add(early)
+		return false, nil
+	}
+
+	l.deferTo = c.deferTo(s, l)
+	if !l.deferTo.IsZero() {
+		s.wake = l.received
+		return false, nil
+	}
+
 	wait := c.turn(s, l)
+	if !s.waits() && c.defers(s, l) { // the next event has this instance look at once; see wrote
+		wait = 0
+	}
 	s.wake = l.received.Add(wait)
-	if wait > 0 || len(s.closed) == 0 {
+	if wait > 0 || !s.waits() {
 		s.failures = 0
 		return false, nil
 	}
@@ -180,7 +208,7 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		s.failures, s.refused = 0, false
-		s.unkeep(c.options.Cadence)
+		s.unkeep(c.step(s.counter.Template), c.newest)
 		return
 	}
 
@@ -201,6 +229,6 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 
 	s.wake = time.Now()
 	if !s.refused {
-		s.wake = s.wake.Add(c.pause(s.failures - 1)) // no pause follows the first failure: most often the next try succeeds
+		s.wake = s.wake.Add(c.pause(s.failures-1, s.counter.Template)) // no pause follows the first failure: most often the next try succeeds
 	}
 }

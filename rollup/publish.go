@@ -12,7 +12,7 @@ import (
 // write publishes what the look has summed, and calls Options.Wrote. It
 // locks the document if that is contended.
 func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) error {
-	locks := c.locks(l, p)
+	locks := c.locks(l, min(p.cadence, max(r.step(l.counter.Template), l.counter.Template.Every)))
 	if locks {
 		r.tellContended(ctx, l)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A roller looks at counters and publishes roll-ups. Coalescers, audits and Keep each have one.
@@ -36,14 +38,14 @@ func (r *roller) call(ctx context.Context, name string, f func(context.Context) 
 }
 
 // firstPause is the greatest length of the first pause. Each pause is shortened at random, by up to
-// a half. Each further pause is twice as long, up to the cadence.
+// a half. Each further pause is twice as long, up to the step.
 const firstPause = 50 * time.Millisecond
 
 // pause returns how long the n-th pause in a row takes. It returns 0 if n is 0.
-func (r *roller) pause(n int) time.Duration {
+func (r *roller) pause(n int, t *route.Template) time.Duration {
 	if n <= 0 {
 		return 0
 	}
-	delay := min(firstPause<<min(n-1, 10), r.options.Cadence)
+	delay := min(firstPause<<min(n-1, 10), r.step(t))
 	return time.Duration((0.5 + r.options.Random()/2) * float64(delay))
 }

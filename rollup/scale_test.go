@@ -51,6 +51,7 @@ type cloud struct {
 	call      time.Duration // that any call takes, up to twice as much
 	back      time.Duration // that a look's answer takes
 	sumTakes  time.Duration // up to a quarter less or more; 0: as any other call
+	documents int64         // of the first counter; 0: those that it has
 	group     *rateLimit    // of the roll-ups' collection group; nil: none
 	wrote     func(rollup.RollUp)
 	store     memstore.Store
@@ -71,9 +72,13 @@ type cloudCounter struct {
 	shard   string
 	failing atomic.Bool // looks at it fail
 
-	mu     sync.Mutex
-	behind []time.Time
-	paced  []time.Time // as_of of its roll-ups
+	looks, sums atomic.Int64
+
+	mu      sync.Mutex
+	behind  []time.Time
+	paced   []time.Time     // as_of of its roll-ups
+	covered time.Time       // when its last roll-up was written
+	lags    []time.Duration // of a counter of many documents
 }
 
 type cloudInstance struct {
@@ -205,17 +210,19 @@ func (i *cloudInstance) wait() {
 func (i *cloudInstance) View(ctx context.Context, counter route.Counter) (rollup.Snapshot, error) {
 	i.wait()
 	i.looks.Add(1)
+	i.byRollUp[counter.RollUp].looks.Add(1)
 	if i.byRollUp[counter.RollUp].failing.Load() {
 		return nil, errStore
 	}
 	v, err := i.store.View(ctx, counter)
 	time.Sleep(i.back)
-	return cloudSnapshot{v, i}, err
+	return cloudSnapshot{v, i, i.byRollUp[counter.RollUp]}, err
 }
 
 type cloudSnapshot struct {
 	rollup.Snapshot
-	i *cloudInstance
+	i       *cloudInstance
+	counter *cloudCounter
 }
 
 func (v cloudSnapshot) Sum(ctx context.Context) (route.Totals, error) {
@@ -225,7 +232,12 @@ func (v cloudSnapshot) Sum(ctx context.Context) (route.Totals, error) {
 		v.i.wait()
 	}
 	v.i.sums.Add(1)
+	v.counter.sums.Add(1)
 	totals, err := v.Snapshot.Sum(ctx)
+	if v.i.documents > 0 && v.counter == v.i.counters[0] {
+		time.Sleep(time.Duration(v.i.documents) * sumTakesEach)
+		totals.Shards = []int64{v.i.documents}
+	}
 	if v.i.sumTakes > 0 {
 		totals.Shards = []int64{20_000}
 	}
@@ -285,7 +297,11 @@ func (i *cloudInstance) Write(ctx context.Context, counter route.Counter, r roll
 	if r.Tally.Routes != c.Template.Hash() {
 		return nil // its as_of covers nothing
 	}
+	c.covered = time.Now()
 	for len(c.behind) > 0 && !c.behind[0].After(r.Tally.AsOf) {
+		if i.documents > 0 {
+			c.lags = append(c.lags, i.store.Now().Sub(c.behind[0]))
+		}
 		lag := i.store.Now().Sub(c.behind[0])
 		i.lags[min(int(lag.Milliseconds()), len(i.lags)-1)].Add(1)
 		i.lagTotal.Add(int64(lag))

@@ -97,7 +97,16 @@ func (s *simulation) shortestCadence() time.Duration {
 	for _, i := range s.all {
 		shortest = min(shortest, i.cadence)
 	}
-	return shortest
+
+	alarmsFail := s.weather.fail+s.weather.slow+s.weather.crash > 0 || s.mixed
+	switch {
+	case s.slowly > 0 && alarmsFail: // then the counters are rolled up as often as events can be held
+		return min(shortest, s.slowly, rollup.LongestCadence(hold))
+	case s.slowly > 0:
+		return s.slowly
+	default:
+		return shortest
+	}
 }
 
 // longestBurst is how many roll-ups of the shortest cadence fit into what an instance may use up in
@@ -105,7 +114,7 @@ func (s *simulation) shortestCadence() time.Duration {
 func (s *simulation) longestBurst() int {
 	var longest time.Duration
 	for _, i := range s.all {
-		longest = max(longest, time.Duration(i.burst)*i.cadence)
+		longest = max(longest, time.Duration(i.burst)*max(i.cadence, s.slowly))
 	}
 	shortest := s.shortestCadence()
 	return int((longest + shortest - 1) / shortest)
@@ -139,7 +148,7 @@ func (s *simulation) check() {
 	for _, c := range s.counters {
 		explained := false
 		for _, d := range s.deliveries {
-			if !d.changed(c) || !d.acked || s.covered(d, c) || s.coveredByAnother(d, c) {
+			if !d.changed(c) || !d.acked || s.covered(d, c) || s.coveredByAnother(d, c) || s.coveredElsewhere(d, c) {
 				continue
 			}
 			if !s.explained(d, c) {
@@ -273,7 +282,7 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 
 // template is a counter's in the last revision.
 func (s *simulation) template(c *simulatedCounter) *route.Template {
-	counter, _ := counterOf(s.revisions[s.latest], c.RollUp)
+	counter, _ := s.revisions[s.latest].Counter(c.RollUp)
 	return counter.Template
 }
 
@@ -287,7 +296,7 @@ func (s *simulation) totals(c *simulatedCounter) map[string]value.Value {
 // again, because another copy had been acknowledged before or because its retries were exhausted;
 // or what stood for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery, c *simulatedCounter) bool {
-	if slices.Contains(d.unkept, c) {
+	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) {
 		return true
 	}
 	for _, stood := range s.deliveries {

@@ -14,6 +14,7 @@ func (s *simulation) layOut() {
 	if s.every {
 		options += " : every " + slowCadence.String()
 	}
+	options += s.drawSlowly()
 	rollUp := "rollups/{counter}"
 	if s.existing = s.chance(0.3, "existing", upTo(1)) == 1; s.existing {
 		rollUp = "counters/{counter}"

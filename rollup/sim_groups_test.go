@@ -20,6 +20,7 @@ func (s *simulation) layOutGroups() {
 	if s.every {
 		options += " : every " + slowCadence.String()
 	}
+	options += s.drawSlowly()
 	routes := 1 + int(s.chance(0.8, "further routes", upTo(2)))
 
 	s.revisions = nil

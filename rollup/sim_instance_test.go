@@ -38,6 +38,7 @@ func (s *simulation) start(name string) *instance {
 		i.burst = []int{s.burst, 1, 2, 5}[s.chance(0.6, name+" has another burst", upTo(3))]
 	}
 	i.ctx, i.crashed = context.WithCancelCause(context.Background())
+	i.alarmless = s.mixed && s.chance(0.3, name+" has no alarms", upTo(1)) == 1
 	i.coalescer = rollup.NewCoalescer(i, i.options())
 	i.ready = time.Now().Add(s.chanceOf(0.5*s.weather.slow, i.name+" starts slowly", time.Millisecond, 10*time.Second))
 	s.all = append(s.all, i)
@@ -47,18 +48,8 @@ func (s *simulation) start(name string) *instance {
 
 // counterOf is the counter as the instance's routes see it.
 func (i *instance) counterOf(c *simulatedCounter) route.Counter {
-	counter, _ := counterOf(i.routes, c.RollUp)
+	counter, _ := i.routes.Counter(c.RollUp)
 	return counter
-}
-
-// counterOf returns the counter whose roll-up is at a path, as a revision sees it.
-func counterOf(routes route.Routes, rollUp string) (route.Counter, bool) {
-	for _, t := range routes.Templates() {
-		if c, ok := t.Counter(rollUp); ok {
-			return c, true
-		}
-	}
-	return route.Counter{}, false
 }
 
 // hash is that of the instance's routes to a counter.
@@ -86,7 +77,14 @@ func (s *simulation) deploy(name string) {
 }
 
 func (i *instance) options() rollup.Options {
-	return rollup.Options{Cadence: i.cadence, Burst: i.burst, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler), Random: i.random}
+	o := rollup.Options{Cadence: i.cadence, Burst: i.burst, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler), Random: i.random}
+	if i.slowly > 0 {
+		o.Hold = hold + jitter(i.name+" holds") // not twice the time-out: then two things would happen at one instant
+	}
+	if i.slowly > 0 && !i.alarmless {
+		o.Alarms = i
+	}
+	return o
 }
 
 func (i *instance) auditOptions() rollup.AuditOptions {

@@ -44,9 +44,11 @@ type simulation struct {
 	deliveries  []*simulatedDelivery // that have ended
 	held        map[holder][]*simulatedDelivery
 	outcome     outcome
-	existing    bool                      // the roll-ups are in documents of the app's own, which come and go
-	slow        bool                      // sums take long
-	conditional bool                      // the likes are counted by a condition
+	existing    bool          // the roll-ups are in documents of the app's own, which come and go
+	slow        bool          // sums take long
+	conditional bool          // the likes are counted by a condition
+	slowly      time.Duration // the cadence of the routes, for which events cannot be held; 0: they say none
+	alarms      map[rollup.Alarm]*simulatedAlarm
 	every       bool                      // the schedule keeps the counters; their events come all the same, or not at all
 	orders      map[string]map[string]any // the documents of groups, by path; nil in a run without groups
 	calm        bool                      // nothing fails any more
@@ -134,7 +136,7 @@ func (s *simulation) newCounter(id string) *simulatedCounter {
 
 // counterAt returns the counter of a roll-up.
 func (s *simulation) counterAt(rollUp string) *simulatedCounter {
-	c, ok := counterOf(s.routes, rollUp)
+	c, ok := s.routes.Counter(rollUp)
 	if !ok {
 		panic(rollUp + " is no roll-up")
 	}
@@ -255,6 +257,7 @@ type instance struct {
 	name      string
 	cadence   time.Duration
 	burst     int
+	alarmless bool // it has no queue
 	routes    route.Routes
 	deployed  int // by which deployment
 	coalescer *rollup.Coalescer
@@ -275,7 +278,7 @@ var (
 
 func newSimulation(c *choices) *simulation {
 	routes := likes.Template.Routes
-	return &simulation{choices: c, cadence: cadence, burst: 1, routes: routes, revisions: []route.Routes{routes}, held: make(map[holder][]*simulatedDelivery)}
+	return &simulation{choices: c, cadence: cadence, burst: 1, routes: routes, revisions: []route.Routes{routes}, alarms: make(map[rollup.Alarm]*simulatedAlarm), held: make(map[holder][]*simulatedDelivery)}
 }
 
 // simulate runs what the choices say. With kept it keeps the history.
@@ -493,7 +496,7 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	s.actors.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 		defer cancel()
-		ending, err := to.coalescer.Changed(ctx, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit}, m.concerns(to)...)
+		ending, err := to.coalescer.Changed(ctx, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit, Time: m.commit}, m.concerns(to)...)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer close(verdict)
@@ -579,6 +582,9 @@ func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool
 		if stood.stoodFor(d, a.simulatedCounter) {
 			return stood.name + " stood for it", true
 		}
+	}
+	if s.standsFor(d, a.simulatedCounter) {
+		return "an alarm stands for it", true
 	}
 	if a.same {
 		return "it changed nothing", true

@@ -6,6 +6,7 @@
 //	sim_run_test.go                   a run: events, their deliveries, instances that come and go
 //	sim_instance_test.go, sim_calls   an instance, and the faults of its calls
 //	sim_check_test.go                 what must hold, always and at the end
+//	sim_alarms_test.go                alarms: the queue that makes them ring, and what it may do wrong
 //	sim_documents, _groups, _keep,    what only some runs have: documents of the app's own, groups,
 //	_unkept                           routes that say "every", counters that are unkept
 //	sim_crowd_test.go                 a run without faults, held to its budgets

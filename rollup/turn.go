@@ -11,20 +11,21 @@ import (
 // turn returns how long after the look's answer it is this instance's turn to roll the counter up.
 // If that is not positive, its turn is now. The instance that wrote the last roll-up goes first. So
 // one of many instances writes again and again, and the others find its roll-up done.
+// If the counter has alarms, the instance that the alarm reaches goes first.
 func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
-	due := c.livePace().due(l)
+	due := c.pace(s, l).due(l)
 	turns := c.turns(l)
 	switch {
 	case len(turns) == 0:
 		return due
 	case len(turns) > 1 || l.rerouted():
 		return c.turnAmong(s, l, turns, due)
-	case l.asOf.Equal(s.own):
+	case l.asOf.Equal(s.own) && !c.rings(s, l):
 		return due
 	case due > 0:
-		return due + c.backOff(s.draw)
+		return due + c.backOff(s)
 	default: // there is credit, which all instances see
-		return c.backOff(s.draw) - l.readTime.Sub(l.asOf)
+		return c.backOff(s) - l.readTime.Sub(l.asOf)
 	}
 }
 
@@ -40,24 +41,24 @@ func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, d
 
 	ahead := slices.IndexFunc(turns, func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
 	isNew := ahead < 0
-	if isNew && (s.draw < 0.25 || s.waited(l) > c.options.Cadence) {
+	if isNew && (s.draw < 0.25 || s.waited(l) > c.step(l.counter.Template)) {
 		return free
 	}
 
-	wait := free + c.options.Cadence/20
-	if ahead > 0 && wait+c.turnTakes() > 0 {
-		return wait + c.turnTakes() // then look again, to see who has had a turn
+	wait := free + c.step(l.counter.Template)/20
+	if ahead > 0 && wait+c.turnTakes(s) > 0 {
+		return wait + c.turnTakes(s) // then look again, to see who has had a turn
 	}
 
-	wait += time.Duration(max(ahead, 0)) * c.turnTakes()
+	wait += time.Duration(max(ahead, 0)) * c.turnTakes(s)
 	if isNew || !turns[ahead].AsOf.Equal(s.own) {
-		wait += c.lateBackOff(s.draw)
+		wait += c.lateBackOff(s, s.draw)
 	}
 	return wait
 }
 
 // turnTakes returns how long the others wait for a revision to take its turn.
-func (c *Coalescer) turnTakes() time.Duration { return c.lateBackOff(1) }
+func (c *Coalescer) turnTakes(s *counterState) time.Duration { return c.lateBackOff(s, 1) }
 
 // turnsKept is for how many cadences a revision keeps its turn after its last roll-up.
 const turnsKept = 10
@@ -77,7 +78,7 @@ func (r *roller) turns(l *look) []document.Turn {
 	tally := l.rollUp.Tally
 	turns := slices.DeleteFunc(slices.Clone(tally.Turns), func(t document.Turn) bool {
 		age := l.asOf.Sub(t.AsOf)
-		return age < 0 || age > turnsKept*r.options.Cadence
+		return age < 0 || age > turnsKept*r.cadence(l)
 	})
 	if len(turns) > maxTurns {
 		turns = nil
@@ -92,16 +93,18 @@ func (r *roller) nextTurns(l *look) []document.Turn {
 
 // backOff returns how much longer an instance waits than the writer of the last roll-up. It depends
 // on the number in [0, 1) that the instance drew.
-func (c *Coalescer) backOff(draw float64) time.Duration {
-	return c.options.Cadence/10 + time.Duration(draw*float64(min(c.options.Cadence/4, time.Second)))
+func (c *Coalescer) backOff(s *counterState) time.Duration {
+	step := c.step(s.counter.Template)
+	return step/10 + time.Duration(s.draw*float64(min(step/4, time.Second)))
 }
 
 // lateBackOff stands for backOff where the writer of the last roll-up often has no event when its
 // turn comes. Few instances wait a short time, and most wait a long time. So the first is mostly
 // alone, however many there are.
-func (c *Coalescer) lateBackOff(draw float64) time.Duration {
+func (c *Coalescer) lateBackOff(s *counterState, draw float64) time.Duration {
 	const steepness = 50 // few writes are refused with some 20 to 100 instances
-	spread := min(c.options.Cadence*3/4, 3*time.Second)
+	step := c.step(s.counter.Template)
+	spread := min(step*3/4, 3*time.Second)
 	late := math.Log1p(steepness*draw) / math.Log1p(steepness)
-	return c.options.Cadence/10 + time.Duration(late*float64(spread))
+	return step/10 + time.Duration(late*float64(spread))
 }

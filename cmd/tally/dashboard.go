@@ -43,6 +43,7 @@ func serveDashboard(ctx context.Context, s *session, board *dashboard.Board, p *
 		Routes:    s.config.Routes,
 		Name:      func(c route.Counter) string { return nameOf(s.config.Routes, c) },
 		Cadence:   s.config.Cadence,
+		Due:       pacing(s.config).Due,
 		Report: func(err error) error {
 			err = s.told(err)
 			fmt.Fprintf(s.logs, "tally: %v\n", err)
@@ -57,6 +58,7 @@ func showDashboard(ctx context.Context, p *page, s *local.Stack) error {
 	o := dashboard.Options{
 		Project: s.Config.Project, Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,
 		Name:   func(c route.Counter) string { return nameOf(s.Config.Routes, c) },
+		Due:    pacing(s.Config).Due,
 		Report: func(err error) error { s.Say("%v", err); return err },
 		Functions: func() (dashboard.Functions, error) {
 			billed, err := s.Billed()

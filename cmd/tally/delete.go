@@ -109,7 +109,7 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 	}
 	documents := numShards + int64(len(found))
 	cost := billing.Counts{Reads: documents + int64(len(found)), Deletes: documents} // it reads the counter document twice
-	result := deleted{Counters: listedOf(s.config.Routes, found), Cost: cost, DryRun: dryRun}
+	result := deleted{Counters: listedOf(s.config, found), Cost: cost, DryRun: dryRun}
 	result.Dollars = result.Cost.Cost()
 
 	deletes := len(found) > 0 && !dryRun

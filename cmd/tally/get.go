@@ -44,7 +44,7 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 		notes += "\tfrozen"
 	}
 	missing := c.Template.Existing && !snapshot.RollUp().Exists()
-	r, text := rollUpOf(snapshot.RollUp(), snapshot.ReadTime()), cells("none; do Tally's functions run?")
+	r, text := rollUpOf(s.config, c.Template, snapshot.RollUp(), snapshot.ReadTime()), cells("none; do Tally's functions run?")
 	switch {
 	case missing:
 		text = cells(shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", c.RollUp)))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
@@ -63,15 +64,25 @@ type rollUp struct {
 	NumShards int64     `json:"num_shards"`
 	AsOf      time.Time `json:"as_of"`
 	AgeMS     float64   `json:"age_ms,omitempty"` // of as_of when the document was read; 0: not known
+
+	// Due is when the counter may be rolled up next, if its events are deferred until then.
+	Due time.Time `json:"due,omitzero"`
 }
 
-// rollUpOf returns a roll-up document in JSON, with the totals that its as_of covers; nil if the
-// document was never rolled up. read is when the document was read; zero if that is not known.
-func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
+// pacing returns the options by which the functions pace roll-ups.
+func pacing(c config.Config) rollup.Options {
+	return rollup.Options{Cadence: c.Cadence, ReadsPerSecond: c.Billed(), Burst: c.Burst, Hold: c.HoldLimit}
+}
+
+// rollUpOf returns the roll-up document of a counter of the template in JSON, with the totals that
+// its as_of covers; nil if the document was never rolled up. read is when the document was read;
+// zero if that is not known.
+func rollUpOf(c config.Config, of *route.Template, r rollup.RollUp, read time.Time) *rollUp {
 	if r.Tally.AsOf.IsZero() {
 		return nil
 	}
 	shown := &rollUp{Totals: totalsOf(r.Values), NumShards: r.Tally.NumShards, AsOf: r.Tally.AsOf}
+	shown.Due = pacing(c).Due(of, r.Tally)
 	maps.DeleteFunc(shown.Totals, func(name string, _ numeral) bool { return !r.Tally.Covers(name) })
 	if !read.IsZero() {
 		shown.AgeMS = float64(read.Sub(r.Tally.AsOf).Microseconds()) / 1000
@@ -82,7 +93,11 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 // cells returns the roll-up as cells of a table. Its counter is of the template.
 func (r *rollUp) cells(of *route.Template) cells {
 	age := time.Duration(r.AgeMS * float64(time.Millisecond)).Round(time.Millisecond)
-	return cells(fmt.Sprintf("%s%s\tas of %s\t%v old", shown(r.Totals.String()), counted(of, r.NumShards), stamp(r.AsOf), age))
+	line := fmt.Sprintf("%s%s\tas of %s\t%v old", shown(r.Totals.String()), counted(of, r.NumShards), stamp(r.AsOf), age)
+	if r.Due.After(r.AsOf.Add(age)) {
+		line += "\tdue at " + stamp(r.Due)
+	}
+	return cells(line)
 }
 
 // stamp returns a time as the commands print it.
@@ -92,6 +107,14 @@ func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 type listed struct {
 	Counter string  `json:"counter"`
 	RollUp  *rollUp `json:"rollup"` // null: the document was never rolled up
+}
+
+// due returns when the counter may be rolled up next, as tally ls prints it.
+func (l listed) due() string {
+	if l.RollUp == nil || !l.RollUp.Due.After(time.Now()) {
+		return "at once"
+	}
+	return stamp(l.RollUp.Due)
 }
 
 // longestPage is the most counters that tally ls lists at once.
@@ -128,7 +151,7 @@ func list(ctx context.Context, s *session, after string, limit int) error {
 	if err != nil {
 		return err
 	}
-	counters := listedOf(s.config.Routes, found)
+	counters := listedOf(s.config, found)
 	last := ""
 	if more {
 		last = counters[len(counters)-1].Counter
@@ -167,10 +190,10 @@ func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates [
 }
 
 // listedOf returns the counters of roll-ups as ls lists them.
-func listedOf(routes route.Routes, found []rollup.FoundCounter) []listed {
+func listedOf(c config.Config, found []rollup.FoundCounter) []listed {
 	counters := make([]listed, len(found))
 	for i, f := range found {
-		counters[i] = listed{nameOf(routes, f.Counter), rollUpOf(f.RollUp, time.Time{})}
+		counters[i] = listed{nameOf(c.Routes, f.Counter), rollUpOf(c, f.Template, f.RollUp, time.Time{})}
 	}
 	return counters
 }
@@ -181,12 +204,23 @@ func tableOf(found []rollup.FoundCounter, counters []listed) cells {
 	if len(found) == 0 {
 		return "no counters"
 	}
+
+	deferred := make(map[*route.Template]bool) // some counters of the template have events deferred
+	for i, f := range found {
+		r := counters[i].RollUp
+		deferred[f.Template] = deferred[f.Template] || r != nil && !r.Due.IsZero()
+	}
+
 	var lines []string
 	for i, f := range found {
-		if i == 0 || f.Template != found[i-1].Template {
-			lines = append(lines, headingOf(f.Template))
+		heading, line := headingOf(f.Template), lineOf(counters[i].Counter, f)
+		if deferred[f.Template] {
+			heading, line = heading+"\tDUE", line+"\t"+counters[i].due()
 		}
-		lines = append(lines, lineOf(counters[i].Counter, f))
+		if i == 0 || f.Template != found[i-1].Template {
+			lines = append(lines, heading)
+		}
+		lines = append(lines, line)
 	}
 	return cells(strings.Join(lines, "\n"))
 }

@@ -8,9 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 func TestList(t *testing.T) {
@@ -106,5 +110,38 @@ func TestWatch(t *testing.T) {
 	go io.Copy(io.Discard, reader)
 	if status := <-ended; status != 0 || !strings.Contains(logs.String(), "no such counter: counters/likes; ") {
 		t.Errorf("Ctrl-C: status %d, %s", status, &logs)
+	}
+}
+
+// Where events are deferred, the commands say when a counter is due.
+func TestDue(t *testing.T) {
+	c := newConsole(t)
+	t.Setenv("TALLY_ROUTES", "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing : cadence 1h")
+	counter := c.counter(os.Getenv("TALLY_ROUTES"), "posts/7/likes/ann")
+	now := time.Now().Truncate(time.Microsecond).UTC()
+	for post, used := range map[string]time.Time{"7": now.Add(5 * time.Hour), "8": now.Add(time.Hour)} {
+		tally := document.Tally{AsOf: now, NumShards: 1, PacedUntil: used, Routes: counter.Template.Hash(), Totals: []string{"likes"}}
+		c.set("posts/"+post, map[string]any{"likes": 1, document.TallyField: tally.Encode()})
+		c.set("posts/"+post+"/likes/ann", map[string]any{})
+	}
+	c.set("posts/9", map[string]any{})
+
+	due := stamp(now.Add(time.Hour))
+	for args, want := range map[string]string{
+		"ls": `^COUNTER  likes  DOCUMENTS  AS OF +DUE
+posts/7  1      1          \S+ +` + due + `
+posts/8  1      1          \S+ +at once
+posts/9  -      -          - +at once
+$`,
+		"ls --json --limit 1": `"due":"` + due + `"`,
+		"get posts/7":         `old  due at ` + due + "\n$",
+		"get posts/7 --json":  `"due":"` + due + `"`,
+		"get posts/8":         ` old\n$`,
+		"get posts/7 --routes posts/{post}/likes/{user}->posts/{post}:count()as\tlikes:existing": ` old\n$`,
+	} {
+		status, out, errors := c.run(strings.Split(args, " ")...)
+		if status != 0 || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%s: status %d, %s%s\nwant %s", args, status, out, errors, want)
+		}
 	}
 }

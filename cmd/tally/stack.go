@@ -109,6 +109,7 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 		environment["TALLY_LOG_LEVEL"] = f.severity
 	}
 	environment["GOOGLE_CLOUD_PROJECT"] = project
+	maps.Copy(environment, local.QueueVariables(project))
 	maps.Copy(environment, f.variables)
 
 	loaded, err := config.Load(environment)

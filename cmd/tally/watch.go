@@ -67,7 +67,7 @@ func rollUps(ctx context.Context, s *session, c counter, each func(*rollUp) erro
 			continue // the app has written another part of the document
 		}
 		seen, last = true, version.Tally.AsOf
-		if err := each(rollUpOf(version, doc.ReadTime)); err != nil {
+		if err := each(rollUpOf(s.config, c.Template, version, doc.ReadTime)); err != nil {
 			return err
 		}
 	}

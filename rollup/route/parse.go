@@ -80,6 +80,8 @@ func (rs Routes) share(p *problems) {
 			first[r.Template.canonical] = r
 		case r.Template.Every != other.Template.Every:
 			p.add(r, "it and route %q make one roll-up; say the same \"every\" in both", other)
+		case r.Template.Cadence != other.Template.Cadence:
+			p.add(r, "it and route %q make one roll-up; say the same \"cadence\" in both", other)
 		case r.Template.Existing != other.Template.Existing:
 			p.add(r, "it and route %q make one roll-up; say \"existing\" in both, or in neither", other)
 		default:
@@ -497,9 +499,15 @@ func fieldsOf(r *Route) []document.Field {
 	return fields
 }
 
-// shortestEvery is the least duration that "every" may have. Tally writes a document at most about
-// once a second.
-const shortestEvery = time.Second
+const (
+	// shortestEvery is the least duration that "every" and "cadence" may have. Tally writes a
+	// document at most about once a second.
+	shortestEvery = time.Second
+
+	// LongestCadence is the greatest duration that "cadence" may have. A total that is a day old is
+	// kept by "every" as well.
+	LongestCadence = 24 * time.Hour
+)
 
 // setOptions sets what the options of the route say.
 func (text source) setOptions(r *Route, options []optionNode) error {
@@ -528,6 +536,16 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 				return text.mistake(o.duration.from, "every %s: want a duration of at least %v, such as 10s or 5m", o.duration.text, shortestEvery)
 			}
 			r.Template.Every = every
+		case "cadence":
+			cadence, err := time.ParseDuration(o.duration.text)
+			if err != nil || cadence < shortestEvery || cadence > LongestCadence {
+				return text.mistake(o.duration.from, "cadence %s: want a duration from %v to %.0fh, such as 10s or 5m", o.duration.text, shortestEvery, LongestCadence.Hours())
+			}
+			r.Template.Cadence = cadence
+		}
+
+		if seen["every"] && seen["cadence"] {
+			return text.mistake(o.name.from, "every and cadence exclude each other: the schedule keeps a route that says every, and events keep one that says cadence")
 		}
 	}
 	return nil

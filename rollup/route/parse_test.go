@@ -25,7 +25,7 @@ unknown function first(); want a field, count(), or sum, average, maximum, minim
   a/{a}/s/{s} -> r/{a} : first(n) as n
                          ^`},
 		{"an option", "a/{a}/s/{s} -> a/{a} : n : exists", `
-unknown option exists; want documents, existing, or every and a duration such as 10s; did you mean existing?
+unknown option exists; want documents, existing, or every or cadence and a duration such as 10s; did you mean existing?
   a/{a}/s/{s} -> a/{a} : n : exists
                              ^`},
 		{"an arrow", "a/{a}/s/{s} => r/{a} : n", `
@@ -252,6 +252,18 @@ want a field, as in sum(amount)
 			"want a comma, a colon or the route's end; an option follows a colon: \": every\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : n every 10s\n" +
 			"                           ^"},
+		{"a cadence's option without its colon", "a/{a}/s/{s} -> r/{a} : n cadence 10s", "\n" +
+			"want a comma, a colon or the route's end; an option stands behind a colon: \": cadence\"\n" +
+			"  a/{a}/s/{s} -> r/{a} : n cadence 10s\n" +
+			"                           ^"},
+		{"a cadence that is too long", "a/{a}/s/{s} -> r/{a} : n : existing : cadence 25h", "\n" +
+			"cadence 25h: want a duration from 1s to 24h, such as 10s or 5m\n" +
+			"  a/{a}/s/{s} -> r/{a} : n : existing : cadence 25h\n" +
+			"                                                ^"},
+		{"every and cadence", "a/{a}/s/{s} -> r/{a} : n : cadence 10s : every 10s", "\n" +
+			"every and cadence exclude each other: the schedule keeps a route that says every, and events keep one that says cadence\n" +
+			"  a/{a}/s/{s} -> r/{a} : n : cadence 10s : every 10s\n" +
+			"                                           ^"},
 		{"a second option without its colon", "a/{a}/s/{s} -> r/{a} : n : existing every 10s", "\n" +
 			"want a colon or the route's end; an option follows a colon: \": every\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : n : existing every 10s\n" +
@@ -312,6 +324,8 @@ route <2>: its total "n" and that of route <1> have one name in one roll-up; ren
 			`route <0>: the total "frozen" has the name of a field by which the counter's own document b/x tells clients and rules about its shards; rename it with "as"`},
 		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : every 10s"},
 			`route <1>: it and route <0> make one roll-up; say the same "every" in both`},
+		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : cadence 10s"},
+			`route <1>: it and route <0> make one roll-up; say the same "cadence" in both`},
 		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : existing"},
 			`route <1>: it and route <0> make one roll-up; say "existing" in both, or in neither`},
 	} {
@@ -332,6 +346,7 @@ func TestSpelling(t *testing.T) {
 		"a / { a } /s/{s}->r/{a}:n,sum( k )as m :every 90s:documents":  "a/{a}/s/{s} -> r/{a} : n, k as m : documents : every 1m30s",
 		"a/{a}/s/{s} -> r/{a} : sum(n) as n, sum(m) as k":              "a/{a}/s/{s} -> r/{a} : n, m as k",
 		"a/{a}/s/{s}\u00a0->\u2003r/{a} :\tn":                          "a/{a}/s/{s} -> r/{a} : n",
+		"a/{a}/s/{s}->r/{a}:n:cadence 90s:existing":                    "a/{a}/s/{s} -> r/{a} : n : existing : cadence 1m30s",
 		"a/{a}/s/{s}->r/{a}:n":                                         "a/{a}/s/{s} -> r/{a} : n",
 		"a-b/{a}/s/{s}->r-/{a}:n-1":                                    "a-b/{a}/s/{s} -> r-/{a} : n-1",
 		"`a`/{`a`}/s/{s} -> r/{a} : `n` as `m`":                        "a/{a}/s/{s} -> r/{a} : n as m",

@@ -79,8 +79,8 @@ func (p Path) translate(path string, to Path) (string, bool) {
 // sum of a field f, written f or sum(f), or another Aggregate. count() is how many documents there
 // are. "where" and conditions say which documents a total takes, and "as" names it in the roll-up.
 // Quote says how names are written. The options may come in any order. They are "documents",
-// "existing", and "every" with a duration such as 10s. All routes of one template must agree in
-// "existing" and "every". A route is immutable.
+// "existing", and "every" or "cadence" with a duration such as 10s. All routes of one template must
+// agree in "existing", "every" and "cadence". A route is immutable.
 type Route struct {
 	Template *Template // where the roll-ups are; routes with equal templates share it
 	Totals   []Total
@@ -117,6 +117,9 @@ func (r *Route) String() string {
 	}
 	if r.Template.Scheduled() {
 		s += " : every " + r.Template.Every.String()
+	}
+	if r.Template.Cadence > 0 {
+		s += " : cadence " + r.Template.Cadence.String()
 	}
 	return s
 }
@@ -263,6 +266,17 @@ func (rs Routes) Templates() []*Template {
 		}
 	}
 	return templates
+}
+
+// Counter returns the counter whose roll-up document is at path (below the database's root), if one
+// of the routes gives it.
+func (rs Routes) Counter(path string) (Counter, bool) {
+	for _, r := range rs {
+		if c, ok := r.Template.Counter(path); ok {
+			return c, true
+		}
+	}
+	return Counter{}, false
 }
 
 // String returns the routes as Parse reads them, one to a line.

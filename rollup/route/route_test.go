@@ -91,7 +91,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"nothing", " \n ; ", "no route given"},
 		{"no arrow", "counters/{c}/shards/{s}", "want <source pattern> -> "},
 		{"no fields", "counters/{c}/shards/{s} -> rollups/{c}", "want <source pattern> -> "},
-		{"unknown option", base + " : documents : more", "unknown option more; want documents, existing, or every"},
+		{"unknown option", base + " : documents : more", "unknown option more; want documents, existing, or every or cadence"},
 		{"option twice", base + " : documents : every 1s : documents", "the option documents is given twice"},
 		{"empty option", base + " : ", "an option is missing; want documents"},
 		{"a text that no query takes", base + `, count() where x == "` + strings.Repeat("é", 750) + `" as n`, "this text has 1500 bytes; no query takes more than 1499"},
@@ -101,6 +101,11 @@ func TestRefusedRoutes(t *testing.T) {
 		{"every without a duration", base + " : every", "want a duration such as 10s"},
 		{"every of no duration", base + " : every day", "every day: want a duration of at least 1s"},
 		{"every too often", base + " : every 999ms", "every 999ms: want a duration of at least 1s"},
+		{"cadence without a duration", base + " : cadence", "want a duration such as 10s"},
+		{"cadence of no duration", base + " : cadence slow", "cadence slow: want a duration from 1s to 24h"},
+		{"cadence too often", base + " : cadence 999ms", "cadence 999ms: want a duration from 1s to 24h"},
+		{"cadence twice", base + " : cadence 1s : cadence 2s", "the option cadence is given twice"},
+		{"one template, cadences of two lengths", base + " : cadence 10s\nx/{x}/shards/{s} -> rollups/{x} : n : cadence 11s", `say the same "cadence" in both`},
 		{"pattern of a collection", "counters/{c}/shards -> rollups/{c} : count", "names a collection"},
 		{"template of a collection", "counters/{c}/shards/{s} -> rollups/{c}/x : count", "names a collection"},
 		{"empty segment", "counters//shards/{s} -> rollups/x : count", "segment 2 is empty"},
@@ -239,6 +244,7 @@ func TestHash(t *testing.T) {
 		"a/{x}/b/{y}/s/{z} -> r/{y}/of/{x} : likes, views",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : views, likes : every 10s : documents",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : views as views, likes : existing",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views : cadence 10s",
 	} {
 		if hash(same) != base {
 			t.Errorf("%s: another hash", same)
@@ -327,6 +333,7 @@ func TestRoutesAtTheEdge(t *testing.T) {
 		"counters/{c}/shards/{s} -> rollups/{c} : count : documents",
 		"a/{a} -> r/all : count()",
 		"a/{a}/s/{s} -> r/{a} : `as` as of, `the as` as n, count() as m, count : existing : every 1m0s",
+		"a/{a}/s/{s} -> r/{a} : count : existing : cadence 10s",
 		"a/`b; c -> d : e, \"f\"`/s/{`my s`} -> `r\\``/`by` : n",
 		"counters/{c}/shards/{s} -> counters/{c} : count : existing",
 	} {

@@ -58,7 +58,7 @@ type parser struct {
 const (
 	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + Default
 	wantTotal   = "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"
-	wantOption  = "want documents, existing, or every and a duration such as 10s"
+	wantOption  = "want documents, existing, or every or cadence and a duration such as 10s"
 	wantCapture = "a capture stands for one whole segment, as {counter}"
 )
 
@@ -333,11 +333,11 @@ func (p *parser) field(want string) (fieldNode, error) {
 }
 
 // options are the names of the options.
-var options = []string{"documents", "existing", "every"}
+var options = []string{"documents", "existing", "every", "cadence"}
 
 // option reads
 //
-//	"documents" | "existing" | "every" duration
+//	"documents" | "existing" | "every" duration | "cadence" duration
 func (p *parser) option() (n optionNode, err error) {
 	if p.tokens[0].kind != word {
 		return n, p.unexpected("an option is missing; " + wantOption)
@@ -347,7 +347,7 @@ func (p *parser) option() (n optionNode, err error) {
 	case "documents", "existing":
 		return n, nil
 
-	case "every":
+	case "every", "cadence":
 		if p.tokens[0].kind != word {
 			return n, p.unexpected("want a duration such as 10s or 5m")
 		}

@@ -18,6 +18,10 @@ type Template struct {
 	// live.
 	Every time.Duration
 
+	// Cadence is how much time one roll-up of a counter uses up. Zero: as the functions are
+	// configured. A template with Every has none.
+	Cadence time.Duration
+
 	// Existing says that the documents are the app's own. Tally updates the totals in the documents
 	// that exist, and never creates or removes one.
 	Existing bool
@@ -58,6 +62,27 @@ func (t *Template) String() string { return t.segments.String() }
 func (t *Template) Counter(path string) (Counter, bool) {
 	same, ok := t.segments.translate(path, t.segments)
 	return Counter{Template: t, RollUp: path}, ok && same == path // if a capture comes twice, both ids must be the same
+}
+
+// Reads returns how many reads the sum of a counter with so many documents is billed, or somewhat
+// more. An aggregation bills one for each 1,000 documents, a query of the best document one, and
+// the option documents one for each document.
+func (t *Template) Reads(documents int64) float64 {
+	var queries, each float64 // each: at most, for one document
+	for _, one := range t.Routes {
+		var aggregations float64
+		for _, q := range one.queries {
+			if q.Best == "" {
+				aggregations++
+			}
+		}
+		if one.Documents {
+			aggregations = 1000
+		}
+		queries += float64(len(one.queries))
+		each = max(each, aggregations/1000)
+	}
+	return queries + each*float64(max(documents, 0))
 }
 
 // seal computes the names of the totals and the hash, which follow from the routes.

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
+	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
@@ -64,6 +65,7 @@ type service struct {
 	config    config.Config
 	logger    *slog.Logger
 	telemetry *telemetry.Telemetry // nil: off
+	queue     *alarm.Queue         // nil: there are no alarms
 	open      func(ctx context.Context, id string) (documentStore, error)
 
 	dropped   atomic.Int64 // events that no retry could help
@@ -106,11 +108,24 @@ func (a *App) load() (*service, error) {
 	}
 
 	s := &service{config: loaded, logger: logger, telemetry: recorder, open: open}
+	s.queue, err = openQueue(loaded)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
 	s.memory = semaphore.NewWeighted(maxUnderstood)
 	s.endGracefully()
 	logger.Info("configured", "routes", loaded.Routes.String(), "cadence", loaded.Cadence.String(),
 		"burst", loaded.Burst, "hold_limit", loaded.HoldLimit.String())
 	return s, nil
+}
+
+// openQueue opens the queue that makes alarms. It returns nil if none is configured, and an error
+// if a cadence needs one.
+func openQueue(c config.Config) (*alarm.Queue, error) {
+	if c.Queue == "" {
+		return nil, c.CheckAlarms()
+	}
+	return alarm.Open(alarm.Options{Queue: c.Queue, URL: c.QueueURL, Account: c.QueueAccount, Emulator: c.QueueHost})
 }
 
 // newMeter returns a meter of what Firestore bills to this process. The meter also writes its
@@ -147,8 +162,8 @@ func (a *App) Configure() error {
 	return err
 }
 
-// OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event
-// is done with, 400 when the request is not an event, and 500 when the event must be delivered
+// OnWrite serves a Firestore document event, a CloudEvent over HTTP, or an alarm that rings. It
+// answers 2xx when that is done with, 400 when the request is neither, and 500 when it must come
 // again.
 func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	ctx := telemetry.Traced(r.Context(), r.Header)
@@ -164,6 +179,10 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	defer s.ending.RUnlock()
 	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end once the lock is free
 
+	if mayBeAlarm(r) {
+		s.serveAlarm(ctx, w, r)
+		return
+	}
 	s.serve(ctx, w, r)
 }
 

@@ -63,17 +63,19 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 
 	logger := s.logger.With("database", id)
 	logged := rollup.NewLogged()
-	coalescer := rollup.NewCoalescer(store, s.options(logger, logged))
+	coalescer := rollup.NewCoalescer(store, s.options(id, logger, logged))
 	d := &database{store, logger, logged, coalescer, rollup.NewUntoldNotes(store)}
 	s.databases.Store(id, d)
 	return d, nil
 }
 
-// options returns the options of the work for which events wait.
-func (s *service) options(logger *slog.Logger, logged *rollup.Logged) rollup.Options {
-	return rollup.Options{
-		Cadence: s.config.Cadence,
-		Burst:   s.config.Burst,
+// options returns the options of the work for which the events of a database wait.
+func (s *service) options(id string, logger *slog.Logger, logged *rollup.Logged) rollup.Options {
+	o := rollup.Options{
+		Cadence:        s.config.Cadence,
+		ReadsPerSecond: s.config.Billed(),
+		Burst:          s.config.Burst,
+
 		Timeout: s.config.HoldLimit / 2, // an event outlives one call that never answers
 		Hold:    s.config.HoldLimit,
 		Logger:  logger,
@@ -81,4 +83,13 @@ func (s *service) options(logger *slog.Logger, logged *rollup.Logged) rollup.Opt
 		Wrote:   s.telemetry.Wrote,
 		Calling: s.telemetry.Calling(true, firestorestore.Class),
 	}
+	if s.queue != nil {
+		o.Alarms = s.queue.Of(s.resourceName(id))
+	}
+	return o
+}
+
+// resourceName returns the resource name of a database.
+func (s *service) resourceName(id string) string {
+	return "projects/" + s.config.Project + "/databases/" + id
 }

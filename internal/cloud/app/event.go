@@ -68,7 +68,7 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 	if err != nil {
 		return err
 	}
-	event := rollup.Event{ID: d.change.ID, UpdateTime: d.change.UpdateTime}
+	event := rollup.Event{ID: d.change.ID, UpdateTime: d.change.UpdateTime, Time: d.change.Committed}
 	d.ending, err = database.coalescer.Changed(ctx, event, d.concerns...)
 	return err
 }
@@ -210,8 +210,8 @@ func (c asRead) Texts(f document.Field) (before, after string) {
 }
 
 // record notes how an event ended, logs a sample of lags, and warns if the roll-up came late. It
-// exports telemetry if that is due. An absorbed event does not, so that its answer never waits for
-// an export; a later event or a call of the schedule exports what it recorded.
+// exports telemetry if that is due. An event that was not held does not, so that its answer never
+// waits for an export; a later event or a call of the schedule exports what it recorded.
 func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
 	held := time.Duration(-1)
 	if d.ending.Held {
@@ -234,7 +234,8 @@ func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
 	}
 	telemetry.End(span, d.err)
 
-	if d.outcome != absorbed {
+	atOnce := d.outcome == absorbed || d.outcome == deferred && !d.ending.Held
+	if !atOnce {
 		s.telemetry.Flush(ctx)
 	}
 }

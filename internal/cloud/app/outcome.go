@@ -13,6 +13,7 @@ type outcome string
 const (
 	absorbed outcome = "absorbed" // acknowledged at once: an event that is held stands for it, or it changes nothing
 	covered  outcome = "covered"  // held until a roll-up covered it, then acknowledged
+	deferred outcome = "deferred" // acknowledged because an alarm stands for it
 	unkept   outcome = "unkept"   // acknowledged, but a counter cannot be rolled up until somebody mends it
 	dropped  outcome = "dropped"  // acknowledged without effect: no retry can help
 	refused  outcome = "refused"  // answered with 400: the request is not an event
@@ -30,6 +31,8 @@ func classify(ending rollup.Ending, err error) outcome {
 	switch {
 	case err == nil && ending.Unkept:
 		return unkept
+	case err == nil && ending.Deferred:
+		return deferred
 	case err == nil && ending.Held:
 		return covered
 	case err == nil:

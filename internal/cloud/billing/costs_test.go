@@ -84,21 +84,41 @@ type way struct {
 	updates    func(load) float64 // of the total a second, as a listener sees them; nil: as the way before
 }
 
-// A pattern is what the engine does at a load, with the default cadence of 1 s and burst of 5, when
-// increments come at random, independently of each other. TestEngine has the engine do it.
+// A pattern is what the engine does at a load, with a burst of 5, when increments come at random,
+// independently of each other. TestEngine has the engine do it.
 type pattern struct {
 	rollUps float64 // a second
 	busy    float64 // share of the time that an instance is busy: while an event is held, rounded up
+	looks   float64 // a second
+	alarms  float64 // made a second
 }
 
+// engine is the pattern of the default cadence, 1 s.
 func (l load) engine() pattern {
 	switch l.increments {
+	case 0.00001, 0.001, 0.01, 0.1: // each lone change is rolled up
+		return pattern{rollUps: l.increments, busy: l.increments / 10, looks: l.increments}
 	case 1:
-		return pattern{0.913, 0.175}
+		return pattern{rollUps: 0.913, busy: 0.175, looks: 0.913}
 	case 100:
-		return pattern{1, 1}
+		return pattern{rollUps: 1, busy: 1, looks: 1}
 	}
-	return pattern{1, 1} // one roll-up a cadence, and always an event that is held
+	return pattern{rollUps: 1, busy: 1, looks: 1} // one roll-up a cadence, and always an event that is held
+}
+
+// slowEngine is the pattern of a cadence of 10 s, by which most events are deferred.
+func (l load) slowEngine() pattern {
+	switch l.increments {
+	case 0.00001, 0.001, 0.01: // there is always credit
+		return l.engine()
+	case 0.1:
+		return pattern{rollUps: 0.09, busy: 0.025, looks: 0.113, alarms: 0.0122}
+	case 1:
+		return pattern{rollUps: 0.1, busy: 0.31, looks: 0.3, alarms: 0.1}
+	case 100:
+		return pattern{rollUps: 0.1, busy: 1, looks: 0.3, alarms: 0.1}
+	}
+	return pattern{rollUps: 0.1, busy: 1, looks: 0.2 + 0.1*l.instances, alarms: 0.1 * l.instances}
 }
 
 // What a roll-up costs whose sum is claimed, because it takes long and bills 5 reads or more. go
@@ -149,6 +169,24 @@ var ways = []way{
 		events:     load.loggedByInstance,
 		busy:       func(l load) float64 { return l.instances },
 		instance:   byInstance,
+	},
+	{
+		// Each instance asks for the alarm; the first makes it.
+		name: "Tally, `cadence 10s`",
+		operations: func(l load) (float64, bool) {
+			e := l.slowEngine()
+			if l.sum() >= 5 {
+				return l.operations(e.rollUps*claimedSums*l.sum()+e.looks+e.rollUps*l.instances*claimedReads, e.rollUps*claimedWrites, 0), true
+			}
+			return l.operations(e.rollUps*l.sum()+e.looks, e.rollUps, 0), true
+		},
+		events: func(l load) float64 {
+			e := l.slowEngine()
+			return l.events() + day*(e.alarms*billing.Task+e.rollUps*(billing.Task+billing.Request))
+		},
+		busy:     func(l load) float64 { return l.instances * l.slowEngine().busy },
+		instance: onWriteInstance,
+		updates:  func(l load) float64 { return l.slowEngine().rollUps },
 	},
 	{
 		// The schedule's function is busy all day; its calls and its job are cents.
@@ -218,11 +256,23 @@ func TestEngine(t *testing.T) {
 	if !ok {
 		t.Fatal("no counter")
 	}
-	for _, l := range loads("us-central1")[:2] {
-		t.Run(fmt.Sprint(l.increments), func(t *testing.T) {
+	for _, test := range []struct {
+		load    load
+		cadence time.Duration
+		want    pattern
+	}{
+		{loads("us-central1")[0], time.Second, loads("us-central1")[0].engine()},
+		{loads("us-central1")[1], time.Second, loads("us-central1")[1].engine()},
+		{load{increments: 0.1}, 10 * time.Second, load{increments: 0.1}.slowEngine()},
+		{loads("us-central1")[0], 10 * time.Second, loads("us-central1")[0].slowEngine()},
+		{loads("us-central1")[1], 10 * time.Second, loads("us-central1")[1].slowEngine()},
+	} {
+		l := test.load
+		t.Run(fmt.Sprint(l.increments, " ", test.cadence), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &counting{Store: new(memstore.Store)}
-				c := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Burst: 5, Timeout: 8 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+				alarms := &ringing{made: make(map[rollup.Alarm]bool)}
+				c := rollup.NewCoalescer(store, rollup.Options{Cadence: test.cadence, Burst: 5, Timeout: 4 * time.Second, Hold: 8 * time.Second, Alarms: alarms, Logger: slog.New(slog.DiscardHandler)})
 				random := rand.New(rand.NewPCG(1, 2))
 				var mu sync.Mutex
 				var held int
@@ -241,7 +291,14 @@ func TestEngine(t *testing.T) {
 					}
 				}
 				var wg sync.WaitGroup
-				for i := range 20_000 {
+				alarms.ring = func(a rollup.Alarm) {
+					change(1)
+					defer change(-1)
+					if _, err := c.Rings(t.Context(), a, routes); err != nil {
+						t.Error(err)
+					}
+				}
+				for i := range int(max(20_000, 5000*l.increments)) { // so many that the first burst does not count
 					time.Sleep(time.Duration(random.ExpFloat64() / l.increments * float64(time.Second)))
 					wg.Go(func() {
 						change(1)
@@ -258,10 +315,12 @@ func TestEngine(t *testing.T) {
 					what      string
 					got, want float64
 				}{
-					{"roll-ups a second", float64(store.writes.Load()) / took.Seconds(), l.engine().rollUps},
-					{"share of the time that an instance is busy", min(1, busy.Seconds()/took.Seconds()), l.engine().busy},
+					{"roll-ups a second", float64(store.writes.Load()) / took.Seconds(), test.want.rollUps},
+					{"looks a second", float64(store.looks.Load()) / took.Seconds(), test.want.looks},
+					{"alarms a second", float64(alarms.count()) / took.Seconds(), test.want.alarms},
+					{"share of the time that an instance is busy", min(1, busy.Seconds()/took.Seconds()), test.want.busy},
 				} {
-					if math.Abs(c.got/c.want-1) > 0.05 {
+					if math.Abs(c.got-c.want) > 0.05*c.want {
 						t.Errorf("%s: %.4f, want %.4f", c.what, c.got, c.want)
 					}
 				}
@@ -270,14 +329,39 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// counting counts the roll-ups.
+// A ringing queue has its alarms ring at their times.
+type ringing struct {
+	ring func(rollup.Alarm)
+
+	mu   sync.Mutex
+	made map[rollup.Alarm]bool
+}
+
+func (r *ringing) Create(_ context.Context, a rollup.Alarm) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.made[a] {
+		r.made[a] = true
+		time.AfterFunc(time.Until(a.At), func() { r.ring(a) })
+	}
+	return nil
+}
+
+func (r *ringing) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.made)
+}
+
+// counting counts the looks and the roll-ups.
 type counting struct {
 	*memstore.Store
-	writes atomic.Int64
+	looks, writes atomic.Int64
 }
 
 // View takes as long as the three calls of a roll-up take a function near its database.
 func (s *counting) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {
+	s.looks.Add(1)
 	time.Sleep(50 * time.Millisecond)
 	return s.Store.View(ctx, c)
 }
@@ -290,13 +374,13 @@ func (s *counting) Write(ctx context.Context, c route.Counter, r rollup.RollUp) 
 // The tables of docs/performance.md are what the prices and the ways give.
 func TestCosts(t *testing.T) {
 	if *location != "" {
-		fmt.Printf("In %s:\n\n%s\n%s\n", *location, keeping(*location), watching(*location))
+		fmt.Printf("In %s:\n\n%s\n%s\n%s\n", *location, keeping(*location), watching(*location), crowded(*location))
 	}
 	page, err := os.ReadFile("../../../docs/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{keeping("us-central1"), keeping("nam5"), watching("us-central1")} {
+	for _, table := range []string{keeping("us-central1"), keeping("nam5"), watching("us-central1"), crowded("us-central1")} {
 		if !strings.Contains(string(page), "\n\n"+table+"\n") {
 			t.Errorf("docs/performance.md does not hold this table:\n%s", table)
 		}
@@ -348,7 +432,7 @@ func TestTallyIsTheCheapest(t *testing.T) {
 	for _, l := range append(loads("us-central1"), loads("nam5")...) {
 		tally, other := math.Inf(1), math.Inf(1)
 		for _, w := range ways {
-			if _, ok := w.operations(l); !ok || w.busy == nil || w.name == "Tally, `every 1m`" {
+			if _, ok := w.operations(l); !ok || w.busy == nil || w.name == "Tally, `every 1m`" || w.name == "Tally, `cadence 10s`" {
 				continue
 			}
 			if strings.HasPrefix(w.name, "Tally") {
@@ -384,6 +468,62 @@ func watching(location string) string {
 	return b.String()
 }
 
+// crowded returns the table of what a total costs together with 10,000 listeners.
+func crowded(location string) string {
+	const listeners = 10_000
+	var b strings.Builder
+	fmt.Fprintf(&b, "| one counter with 10,000 listeners in %s, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n", location)
+	for _, w := range ways {
+		if w.updates == nil || !strings.HasPrefix(w.name, "Tally") {
+			continue
+		}
+		fmt.Fprintf(&b, "| %s |", w.name)
+		for _, l := range loads(location) {
+			fmt.Fprintf(&b, " %s |", dollars(w.total(l)+l.operations(listeners*w.updates(l), 0, 0)))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// visits is how many counters a second the schedule's function can visit: some 150 that say "every
+// 1s" (docs/performance.md).
+const visits = 150
+
+// choosing returns the table of what many posts cost, by the cadence of their route. The increments
+// a second are those of all posts together, which have up to 1,000 documents each. What instances
+// cost is not in it.
+func choosing() string {
+	var b strings.Builder
+	b.WriteString("| posts | changes a second, of all | live | `cadence 10s` | `every 10s` |\n| --- | --- | --- | --- | --- |\n")
+	for _, posts := range []float64{1, 100, 10_000} {
+		for _, all := range []float64{0.1, 10, 100} {
+			one := load{increments: all / posts}
+			quick, slow := one.engine(), one.slowEngine()
+			live := one.operations(2*quick.rollUps, quick.rollUps, 0) + one.events()
+			cadence := one.operations(slow.looks+slow.rollUps, slow.rollUps, 0) + one.events() + day*slow.alarms*(2*billing.Task+billing.Request)
+			every := one.operations(2.0/10, (1-math.Exp(-10*one.increments))/10, 0)
+			scheduled := dollars(posts * every)
+			if posts/10 > visits {
+				scheduled = "does not keep up"
+			}
+			fmt.Fprintf(&b, "| %s | %v | %s | %s | %s |\n", whole(posts), all, dollars(posts*live), dollars(posts*cadence), scheduled)
+		}
+	}
+	return b.String()
+}
+
+// The table of docs/config.md is what the prices and the patterns give.
+func TestChoosing(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table := choosing(); !strings.Contains(string(page), "\n\n"+table+"\n") {
+		t.Errorf("docs/config.md does not hold this table:\n%s", table)
+	}
+}
+
 // dollars writes an amount with two digits that count, or as whole dollars.
 func dollars(d float64) string {
 	switch {
@@ -394,9 +534,14 @@ func dollars(d float64) string {
 	case d < 100:
 		return fmt.Sprintf("$%.2f", d)
 	}
-	whole := fmt.Sprintf("%.0f", d)
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
+	return "$" + whole(d)
+}
+
+// whole writes a number without its fraction.
+func whole(n float64) string {
+	text := fmt.Sprintf("%.0f", n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
 	}
-	return "$" + whole
+	return text
 }

@@ -77,6 +77,10 @@ const (
 	logEntryBytes = 1350
 	gibibyte      = 0.50
 
+	// Task is the price of an operation of Cloud Tasks: of a call that makes a task, or a call that
+	// the task makes: https://cloud.google.com/tasks/pricing.
+	Task = 0.40 / 1e6
+
 	// Job is the price of a job of Cloud Scheduler for a month:
 	// https://cloud.google.com/scheduler/pricing.
 	Job = 0.10

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -79,10 +80,44 @@ func (c Config) callTime() (work, reserve time.Duration) {
 func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
 	work, _ := c.callTime()
 	return rollup.AuditOptions{
-		Options:     rollup.Options{Cadence: c.Cadence, Burst: c.Burst, Timeout: longestCall, Logger: logger},
+		Options:     rollup.Options{Cadence: c.Cadence, Burst: c.Burst, ReadsPerSecond: c.Billed(), Timeout: longestCall, Logger: logger},
 		Concurrency: AuditConcurrency,
 		Grace:       rollup.FittingGrace(c.Grace(), work),
 	}
+}
+
+// Billed returns ReadsPerSecond, or 0 if there is no queue. Without one, the events of a counter
+// whose sums bill much could not be held until it is due.
+func (c Config) Billed() int64 {
+	if c.Queue == "" {
+		return 0
+	}
+	return c.ReadsPerSecond
+}
+
+// CheckAlarms returns an error for each cadence that needs alarms, if there is no queue that makes
+// them. The functions refuse to start with such a configuration.
+func (c Config) CheckAlarms() error {
+	if c.Queue != "" {
+		return nil
+	}
+
+	longest := rollup.LongestCadence(c.HoldLimit)
+	tooLong := func(what string, cadence time.Duration) error {
+		return fmt.Errorf("%s: without a queue (TALLY_QUEUE) want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; \": every %v\" needs no queue",
+			what, longest, c.HoldLimit, cadence)
+	}
+
+	var problems []error
+	if c.Cadence > longest {
+		problems = append(problems, tooLong(fmt.Sprintf("TALLY_CADENCE=%v", c.Cadence), c.Cadence))
+	}
+	for _, r := range c.Routes {
+		if r.Template.Cadence > longest {
+			problems = append(problems, tooLong(fmt.Sprintf("TALLY_ROUTES: route %q: cadence %v", r, r.Template.Cadence), r.Template.Cadence))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // Grace returns how late an event can be that failed once and was delivered again.

@@ -66,8 +66,11 @@ func TestConfigProblems(t *testing.T) {
 			[]string{"TALLY_LOG_LEVEL=", "TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=9s: want less", `"x" is not a database id`}},
 		{map[string]string{"TALLY_DATABASES": "(default),, Orders,(default),a--b-,0abc," + strings.Repeat("d", 64) + ",f81d4fae-7dec-11d0-a765-00a0c91e6bf6"},
 			[]string{`"" is not`, `"Orders" is not`, "names (default) twice", `"a--b-" is not`, `"0abc" is not`, `dd" is not`, `bf6" is not`}},
-		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every 1.001s\" to the route"}},
+		{map[string]string{"TALLY_CADENCE": "25h"}, []string{"TALLY_CADENCE=25h0m0s: want at most 24h0m0s"}},
+		{map[string]string{"TALLY_QUEUE": "projects/p/locations/l/queues/tally"}, []string{"TALLY_QUEUE_URL is not set; want the URL of RollUpOnWrite", "TALLY_QUEUE_ACCOUNT is not set; want the service account"}},
+		{map[string]string{"TALLY_QUEUE": "projects/p/locations/l/queues/tally", "CLOUD_TASKS_EMULATOR_HOST": "127.0.0.1:9499"}, []string{"TALLY_QUEUE_URL is not set"}},
 		{map[string]string{"TALLY_BURST": "0", "TALLY_SCHEDULE_PERIOD": "-1m"}, []string{"TALLY_BURST=0: want at least 1", "TALLY_SCHEDULE_PERIOD=-1m0s: want more than 0"}},
+		{map[string]string{"TALLY_READS_PER_SECOND": "-1"}, []string{"TALLY_READS_PER_SECOND=-1: want at least 0"}},
 		{map[string]string{"TALLY_CADENCE": "0s", "TALLY_SCHEDULE_PERIOD": "0s", "TALLY_KEEP_READS_PER_TICK": "0"},
 			[]string{"TALLY_CADENCE=0s: want more than 0", "TALLY_SCHEDULE_PERIOD=0s: want more than 0", "TALLY_KEEP_READS_PER_TICK=0: want more than 0"}},
 		{map[string]string{"TALLY_BURST": "many", "TALLY_SCHEDULE_PERIOD": "10"}, []string{`TALLY_BURST="many"`, `TALLY_SCHEDULE_PERIOD="10"`}},
@@ -91,6 +94,35 @@ func TestConfigProblems(t *testing.T) {
 		if n := len(strings.Split(fmt.Sprint(err), "\n")); n != len(test.want) {
 			t.Errorf("%v: got %d problems, want %d: %v", test.environment, n, len(test.want), err)
 		}
+	}
+}
+
+// Without a queue no cadence is longer than events can be held.
+func TestCheckAlarms(t *testing.T) {
+	environment := map[string]string{
+		"GOOGLE_CLOUD_PROJECT": "p",
+		"TALLY_CADENCE":        "1001ms",
+		"TALLY_ROUTES":         "a/{a}/s/{s} -> r/{a} : n : cadence 10s\nb/{b}/s/{s} -> q/{b} : n\nc/{c}/s/{s} -> o/{c} : n : cadence 1s",
+	}
+	c, err := Load(environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `TALLY_CADENCE=1.001s: without a queue (TALLY_QUEUE) want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3; ": every 1.001s" needs no queue
+TALLY_ROUTES: route "a/{a}/s/{s} -> r/{a} : n : cadence 10s": cadence 10s: without a queue (TALLY_QUEUE) want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3; ": every 10s" needs no queue`
+	if d := cmp.Diff(want, fmt.Sprint(c.CheckAlarms())); d != "" {
+		t.Errorf("without a queue (-want +got):\n%s", d)
+	}
+
+	environment["TALLY_QUEUE"], environment["TALLY_QUEUE_URL"] = "projects/p/locations/l/queues/tally", "https://tally.example"
+	environment["TALLY_QUEUE_ACCOUNT"] = "tally@p.iam.gserviceaccount.com"
+	if c.Billed() != 0 {
+		t.Errorf("without a queue sums may bill %d reads a second", c.Billed())
+	}
+
+	c, err = Load(environment)
+	if err != nil || c.CheckAlarms() != nil || c.Billed() != 50 {
+		t.Errorf("with a queue: %v, %v", err, c.CheckAlarms())
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cloud.google.com/go/firestore"
@@ -155,6 +156,9 @@ func (f *Folder) Variables() map[string]string {
 		"routes":    string(f.Settings.Routes),
 		"cadence":   f.Settings.Cadence,
 		"databases": strings.Join(f.Settings.Databases, ","),
+	}
+	if f.Settings.ReadsPerSecond != nil {
+		ofKeys["reads_per_second"] = strconv.Itoa(*f.Settings.ReadsPerSecond)
 	}
 	for key, value := range ofKeys {
 		if value != "" {

@@ -45,6 +45,7 @@ func Schema(variables map[string]string) ([]byte, error) {
 	// The types of the fields do not tell these.
 	routes := root.Properties["routes"]
 	routes.Type, routes.Items = []string{"string", "array"}, &schema{Type: "string"}
+	root.Properties["max_instances"].Minimum = 1
 	root.Properties["region"].Pattern = region.String()
 	root.Properties["alert_email"].Pattern = email.String()
 
@@ -77,7 +78,7 @@ func schemaOf(field any) *schema {
 	case *[]string:
 		return &schema{Type: "array", Items: &schema{Type: "string"}}
 	case **int:
-		return &schema{Type: "integer", Minimum: 1}
+		return &schema{Type: "integer"}
 	case *map[string]int:
 		return &schema{Type: "object"}
 	case *map[string]string:

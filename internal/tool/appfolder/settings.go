@@ -18,16 +18,17 @@ import (
 // Settings are what tally.yaml says. docs/config.md describes them; "means" is the short form, for
 // editors.
 type Settings struct {
-	Routes       Routes            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as rollup.ParseRoutes reads them
-	Cadence      string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up, such as 1s."`
-	Databases    []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
-	Region       string            `yaml:"region" means:"Where tally deploy puts the functions; by default near the first database."`
-	Billing      string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite."`
-	RequestLogs  string            `yaml:"request_logs" means:"Which log entries about RollUpOnWrite's requests are kept."`
-	MaxInstances *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."` // nil: the default
-	AlertEmail   string            `yaml:"alert_email" means:"Address that alerts are mailed to."`
-	Env          map[string]string `yaml:"env" means:"Other variables of the functions, and OpenTelemetry's."`
-	Dev          map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag; 0: any that is free."`
+	Routes         Routes            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as rollup.ParseRoutes reads them
+	Cadence        string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up, such as 1s."`
+	ReadsPerSecond *int              `yaml:"reads_per_second" means:"With a queue: what the sums of one counter may bill, in reads a second."` // nil: the default
+	Databases      []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
+	Region         string            `yaml:"region" means:"Where tally deploy puts the functions; by default near the first database."`
+	Billing        string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite."`
+	RequestLogs    string            `yaml:"request_logs" means:"Which log entries about RollUpOnWrite's requests are kept."`
+	MaxInstances   *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."` // nil: the default
+	AlertEmail     string            `yaml:"alert_email" means:"Address that alerts are mailed to."`
+	Env            map[string]string `yaml:"env" means:"Other variables of the functions, and OpenTelemetry's."`
+	Dev            map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag; 0: any that is free."`
 }
 
 // devPorts are the keys that dev may have: the flags of tally dev that name ports, with
@@ -181,6 +182,9 @@ func (s *Settings) mistakes() []mistake {
 	}
 	if s.MaxInstances != nil && *s.MaxInstances < 1 {
 		note("max_instances", fmt.Sprintf("%d: want at least 1", *s.MaxInstances))
+	}
+	if s.ReadsPerSecond != nil && *s.ReadsPerSecond < 0 {
+		note("reads_per_second", fmt.Sprintf("%d: want at least 0", *s.ReadsPerSecond))
 	}
 	if s.AlertEmail != "" {
 		err := CheckEmail(s.AlertEmail)

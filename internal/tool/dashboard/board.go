@@ -30,6 +30,10 @@ type Options struct {
 	Name      func(route.Counter) string // what people call a counter
 	Cadence   time.Duration              // of the functions; rates are means over two cadences, at least ten seconds
 
+	// Due returns when a counter of the template that has the Tally may be rolled up next, if its
+	// events are deferred until then; otherwise zero.
+	Due func(*route.Template, document.Tally) time.Time
+
 	// Functions returns what the functions have done so far. It is called for each page shown.
 	// Calls may overlap. Nil: that is not known here.
 	Functions func() (Functions, error)
@@ -222,6 +226,11 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 			}
 			changed := b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards)
 			news = news || changed
+
+			due := b.options.Due(route.Template, tally)
+			if !due.IsZero() {
+				b.model.rows[key].Due = due.UnixMicro()
+			}
 		}
 	}
 	return news

@@ -103,6 +103,7 @@ func (w *world) run(dial ...grpc.DialOption) {
 		ended <- w.board.Run(ctx, l, Options{
 			Project: w.project, Databases: []Database{{ID: "(default)", Client: client}}, Emulator: emulator, Routes: routes, Cadence: time.Second,
 			Name: func(c route.Counter) string { return c.RollUp },
+			Due:  func(_ *route.Template, tally document.Tally) time.Time { return tally.PacedUntil },
 			Functions: func() (Functions, error) {
 				return Functions{Billed: billing.Counts{Reads: 100_000, Writes: 200_000}, Events: 7, Waiting: 2, Redelivered: 1}, nil
 			},
@@ -271,6 +272,29 @@ func testCounters(t *testing.T, w *world) {
 // The app's own writes of a roll-up document are no roll-ups. Of a total that it does not name any
 // more tally says nothing.
 func TestKindsOfTotals(t *testing.T) { everyWay(t, testKindsOfTotals) }
+
+// An open counter says when it is due, if that is later.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := time.Now().Truncate(time.Microsecond)
+	for id, due := range map[string]time.Time{"late": now.Add(90 * time.Minute), "past": now.Add(-time.Hour), "quick": {}} {
+		tally := document.Tally{AsOf: now.Add(-2 * time.Hour), NumShards: 1, Totals: []string{"count"}, PacedUntil: due}
+		w.set("rollups/"+id, map[string]any{"count": 1, document.TallyField: tally.Encode()})
+	}
+	w.run()
+	for _, row := range w.await("", has(3)).Rows {
+		s := w.await(row.ID, func(s *state) bool { return s.Open != nil })
+		var page strings.Builder
+		if err := pageTemplate.Execute(&page, s); err != nil {
+			t.Fatal(err)
+		}
+		got, want := strings.Contains(page.String(), "due in"), row.Key.RollUp == "rollups/late"
+		if got != want || want && !strings.Contains(page.String(), " old, due in 90 min</p>") && !strings.Contains(page.String(), " old, due in 89 min</p>") {
+			t.Errorf("%s: due said: %v, want %v", row.Key.RollUp, got, want)
+		}
+	}
+}
 
 // Times and null are totals, too. Only sums and counts have a rate and are added up. An open
 // counter shows the documents of its group alone, and what its total would be of them.

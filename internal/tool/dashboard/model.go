@@ -37,6 +37,7 @@ type row struct {
 	Total value.Value
 	AsOf  int64   // microseconds since 1970
 	Rate  float64 // change of the total per second; 0 unless it Adds
+	Due   int64   // when the counter may be rolled up next, in microseconds since 1970; 0: its events are not deferred until then
 }
 
 // A rowKey names a row.

@@ -53,6 +53,9 @@ func (o *Options) region() string {
 
 // check returns why the options cannot be deployed.
 func (o *Options) check() error {
+	if err := o.Config.CheckAlarms(); err != nil {
+		return err
+	}
 	if err := o.Config.CheckHoldLimit(config.OnWriteTimeout); err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 // Package local runs Tally on one machine, in place of Google's cloud, for tally dev, tally demo
 // and tests.
 //
-// In the cloud, Firestore tells Eventarc of each write, Eventarc sends events to the functions, and
-// Cloud Scheduler calls one of them. On one machine each of these has a stand-in:
+// In the cloud, Firestore tells Eventarc of each write, Eventarc sends events to the functions,
+// Cloud Tasks makes the calls that they put off, and Cloud Scheduler calls one of them. On one
+// machine each of these has a stand-in:
 //
 //	internal/tool/local/emulator     Google's own Firestore emulator, for Firestore
 //	internal/tool/local/eventrelay   delivers the emulator's events, for Eventarc
+//	internal/tool/local/taskqueue    makes calls at their time, for Cloud Tasks
 //	internal/tool/local/framework    serves the functions in a process, for Cloud Run
 //	internal/tool/local/freeport     the ports of all these servers
 //	internal/tool/local              runs them together, and calls the schedule
@@ -13,10 +15,10 @@
 // This package, from the bottom up:
 //
 //   - A [Process] (process.go) is one functions process. It runs [Serve], and ends with its parent.
-//   - A [Stack] (stack.go) runs the emulator, the relay of its events and the processes. It may
-//     keep the documents in a folder from one run to the next (data.go). An emulator that somebody
-//     else runs posts no events to the relay, so the stack makes them from what listeners see
-//     (events.go).
+//   - A [Stack] (stack.go) runs the emulator, the relay of its events, the queue and the processes.
+//     It may keep the documents in a folder from one run to the next (data.go). An emulator that
+//     somebody else runs posts no events to the relay, so the stack makes them from what listeners
+//     see (events.go).
 //   - A [Counter] (counter.go) is incremented and listened to. It remembers what the listener sees.
 //   - A [Load] (load.go) increments counters on a stack and says whether their roll-ups are exact.
 //     An [Orders] (orders.go) does the same with orders, for totals of groups.
@@ -37,6 +39,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
@@ -44,6 +47,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/tool/local/framework"
 	"github.com/firestore-tally/tally/internal/tool/local/freeport"
+	"github.com/firestore-tally/tally/internal/tool/local/taskqueue"
 	"github.com/googleapis/gax-go/v2"
 )
 
@@ -87,9 +91,11 @@ type Stack struct {
 	Relay    *eventrelay.Relay
 	Imported bool // the emulator began with documents from the folder Data
 
-	// RelayAddr is where the relay takes the emulator's events. It answers for as long as the stack
-	// runs.
-	RelayAddr string
+	Queue *taskqueue.Queue
+
+	// RelayAddr is where the relay takes the emulator's events, and queueAddr where the queue takes
+	// tasks. They answer for as long as the stack runs.
+	RelayAddr, queueAddr string
 
 	dir     string   // temporary
 	closers []func() // each ends something that was started, in the order of starting
@@ -113,8 +119,8 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// start starts the relay and the emulator, which every configuration uses, and then everything
-// else.
+// start starts the relay, the queue and the emulator, which every configuration uses, and then
+// everything else.
 func (s *Stack) start(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "tally-")
 	if err != nil {
@@ -123,7 +129,7 @@ func (s *Stack) start(ctx context.Context) error {
 	s.dir = dir
 	s.onStop(func() { _ = os.RemoveAll(dir) })
 
-	err = s.startRelay()
+	err = s.startDeliveries()
 	if err != nil {
 		return err
 	}
@@ -140,25 +146,46 @@ func (s *Stack) start(ctx context.Context) error {
 	return s.begin(ctx)
 }
 
-// startRelay starts the relay, and serves it at RelayAddr.
-func (s *Stack) startRelay() error {
+// startDeliveries starts the relay and the queue.
+func (s *Stack) startDeliveries() (err error) {
 	options := eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline()}
 	if s.Written != nil {
 		options.Accepted = func(e eventrelay.Event) { s.Written(e.Header.Get("Ce-Database"), e.Header.Get("Ce-Document")) }
 	}
 	s.Relay = eventrelay.New(options)
 	s.onStop(s.Relay.Close)
-
-	l, err := net.Listen("tcp", freeport.HostPort(0))
+	s.RelayAddr, err = s.serve(s.Relay)
 	if err != nil {
 		return err
 	}
-	s.RelayAddr = l.Addr().String()
 
-	server := &http.Server{Handler: s.Relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	s.Queue = taskqueue.New(eventrelay.Options{Faults: s.Faults, Timeout: config.OnWriteTimeout})
+	s.onStop(s.Queue.Close)
+	s.queueAddr, err = s.serve(s.Queue)
+	return err
+}
+
+// serve serves a handler at an address of this machine until the stack stops.
+func (s *Stack) serve(handler http.Handler) (addr string, err error) {
+	l, err := net.Listen("tcp", freeport.HostPort(0))
+	if err != nil {
+		return "", err
+	}
+
+	server := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	go func() { _ = server.Serve(l) }() // until Close
 	s.onStop(func() { _ = server.Close() })
-	return nil
+	return l.Addr().String(), nil
+}
+
+// QueueVariables returns the variables of the functions that name the queue of a stack. The stack
+// itself adds where that queue is served.
+func QueueVariables(project string) map[string]string {
+	return map[string]string{
+		"TALLY_QUEUE":         "projects/" + project + "/locations/local/queues/tally",
+		"TALLY_QUEUE_URL":     "http://" + freeport.Loopback + "/RollUpOnWrite", // the stack knows the ports
+		"TALLY_QUEUE_ACCOUNT": "tally-trigger@" + project + ".iam.gserviceaccount.com",
+	}
 }
 
 // startEmulator starts an emulator that posts its events to the relay.
@@ -294,7 +321,9 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.processes[n] = p
-	s.Relay.SetTargets(s.targets())
+	targets := s.targets()
+	s.Relay.SetTargets(targets)
+	s.Queue.SetTargets(targets)
 	return nil
 }
 
@@ -306,7 +335,7 @@ func (s *Stack) environment() []string {
 	}
 
 	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process alone; see Billed
-	variables = append(variables, firestorestore.EmulatorHost+"="+s.Addr, "TALLY_USAGE_FILE="+usage)
+	variables = append(variables, firestorestore.EmulatorHost+"="+s.Addr, alarm.EmulatorHost+"="+s.queueAddr, "TALLY_USAGE_FILE="+usage)
 
 	// With these two set, a process would serve one function only, and flush its logs with empty
 	// lines.

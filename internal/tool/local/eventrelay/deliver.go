@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// A message is an accepted event with all its copies. One acknowledgement ends it.
-type message struct {
-	event        Event
+// An accepted message, with all its copies. One acknowledgement ends it.
+type accepted struct {
+	Message
+	acknowledge  func()
 	acknowledged chan struct{} // closed by Relay.finish
 }
 
 // deliver brings copy c of the message to one target after another until the message is
 // acknowledged. It makes at least one delivery, even if another copy is acknowledged first: a copy
 // that has left cannot be recalled.
-func (r *Relay) deliver(ctx context.Context, m *message, c int) {
+func (r *Relay) deliver(ctx context.Context, m *accepted, c int) {
 	defer r.end()
 
 	faults := r.options.Faults
-	draws := faults.draws(m.event.ID(), c)
+	draws := faults.draws(m.ID(), c)
 	var (
 		target  string
 		done    <-chan struct{} // nil until the first delivery, so that nothing ends the copy before
@@ -37,7 +38,7 @@ func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 		}
 
 		target = r.begin(target, n)
-		answered := r.post(ctx, target, m.event)
+		answered := r.post(ctx, target, m)
 		r.finish(m, answered, lost)
 		if answered && !lost || ctx.Err() != nil {
 			return
@@ -69,15 +70,15 @@ func (r *Relay) begin(failed string, n int) (target string) {
 	return target
 }
 
-// post sends the event to the target, and reports whether the answer is 2xx and comes in time.
-func (r *Relay) post(ctx context.Context, target string, e Event) bool {
+// post sends the message to the target, and reports whether the answer is 2xx and comes in time.
+func (r *Relay) post(ctx context.Context, target string, m Message) bool {
 	if target == "" {
 		return false
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
-	req, err := e.Request(ctx, target)
+	req, err := m.Request(ctx, target)
 	if err != nil {
 		return false
 	}
@@ -93,7 +94,7 @@ func (r *Relay) post(ctx context.Context, target string, e Event) bool {
 
 // finish counts the end of a delivery. It acknowledges the message if the delivery was answered 2xx
 // and that answer was not lost.
-func (r *Relay) finish(m *message, answered, lost bool) {
+func (r *Relay) finish(m *accepted, answered, lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -108,6 +109,7 @@ func (r *Relay) finish(m *message, answered, lost bool) {
 	select {
 	case <-m.acknowledged: // by the other copy
 	default:
+		m.acknowledge()
 		close(m.acknowledged)
 		r.stats.Acknowledged++
 	}

@@ -17,6 +17,8 @@
 // of the emulator, from [Listen] (for an emulator that somebody else started and that posts nothing
 // here), or from [NewEvent]. testdata/README.md says what the emulator sends, and how that differs
 // from Eventarc. [Faults] makes copies, delays and lost answers happen.
+//
+// A Relay also sends any other [Message] in this way, such as a call that was put off.
 package eventrelay
 
 import (
@@ -36,6 +38,15 @@ var ErrClosed = errors.New("eventrelay: closed")
 // maxInFlight is the most deliveries under way to one target at once. It is the highest request
 // concurrency of a Cloud Run instance. Other deliveries wait, within their timeout.
 const maxInFlight = 1000
+
+// A Message is what a [Relay] delivers. An [Event] is one.
+type Message interface {
+	// ID is what the message's faults depend on.
+	ID() string
+
+	// Request returns the request of one delivery to a target.
+	Request(ctx context.Context, target string) (*http.Request, error)
+}
 
 // Options configures a [Relay].
 type Options struct {
@@ -59,6 +70,9 @@ type Options struct {
 
 	// Faults makes deliveries go wrong. Default: none does.
 	Faults Faults
+
+	// Transport makes the deliveries. Default: one that goes past any proxy.
+	Transport http.RoundTripper
 }
 
 // A Relay accepts events and delivers each to its targets, again and again until one of them
@@ -68,7 +82,7 @@ type Options struct {
 // no longer needed.
 type Relay struct {
 	options Options
-	client  *http.Client // goes past any proxy
+	client  *http.Client
 
 	// start runs f in a goroutine that running counts, with a context that cancel ends.
 	start   func(f func(context.Context))
@@ -100,11 +114,14 @@ func New(o Options) *Relay {
 	o.Initial = cmp.Or(o.Initial, 100*time.Millisecond)
 	o.Max = cmp.Or(o.Max, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	if o.Transport == nil {
+		o.Transport = &http.Transport{MaxConnsPerHost: maxInFlight, MaxIdleConnsPerHost: maxInFlight}
+	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Relay{
 		options: o,
-		client:  &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxInFlight, MaxIdleConnsPerHost: maxInFlight}},
+		client:  &http.Client{Transport: o.Transport},
 		cancel:  cancel,
 		targets: slices.Clone(o.Targets),
 		idle:    make(chan struct{}),
@@ -147,8 +164,18 @@ func (r *Relay) accept(req *http.Request) error {
 // Deliver accepts an event and returns without waiting for its delivery. Each call is an event of
 // its own, also if the id was seen before. It returns ErrClosed after Close.
 func (r *Relay) Deliver(e Event) error {
-	m := &message{event: e, acknowledged: make(chan struct{})}
-	n := r.options.Faults.copies(e.ID())
+	err := r.Send(e, func() {})
+	if err == nil && r.options.Accepted != nil {
+		r.options.Accepted(e)
+	}
+	return err
+}
+
+// Send is Deliver for any message. When a delivery is first answered 2xx, the Relay calls
+// acknowledged, which may not use the Relay.
+func (r *Relay) Send(message Message, acknowledged func()) error {
+	m := &accepted{Message: message, acknowledge: acknowledged, acknowledged: make(chan struct{})}
+	n := r.options.Faults.copies(m.ID())
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,9 +192,6 @@ func (r *Relay) Deliver(e Event) error {
 
 	for c := range n {
 		r.start(func(ctx context.Context) { r.deliver(ctx, m, c) })
-	}
-	if r.options.Accepted != nil {
-		r.options.Accepted(e)
 	}
 	return nil
 }

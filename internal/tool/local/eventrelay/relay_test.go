@@ -81,8 +81,8 @@ func newRelay(t *testing.T, n *network, o Options) *Relay {
 	if o.Targets == nil {
 		o.Targets = []string{"http://a", "http://b"}
 	}
+	o.Transport = n
 	r := New(o)
-	r.client.Transport = n
 	t.Cleanup(r.Close)
 	return r
 }

@@ -1,0 +1,267 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// An Alarm is a call of RollUpOnWrite at a later time. Two alarms with the same fields are one.
+type Alarm struct {
+	RollUp string    // path of the roll-up document below the database's root
+	Routes string    // Template.Hash of the counter's routes
+	At     time.Time // the earliest time at which it rings, in microseconds
+	Last   bool      // no further alarm is made for it
+	Salt   string    // random for alarms of audits and commands; "" otherwise
+}
+
+// Alarms makes the alarms of one database. It must be safe for concurrent use.
+type Alarms interface {
+	// Create makes sure that the alarm stands, or has already rung, at its time or later. An error
+	// proves nothing: the alarm may stand or not.
+	Create(ctx context.Context, a Alarm) error
+}
+
+const (
+	// leastAhead is how much later than the look an alarm rings. An event may be deferred only if
+	// it came before the alarm's time, by Firestore's clock and by the clock of the alarms. The two
+	// differ, and so do the clocks by which this instance reckons the time between its looks.
+	leastAhead = 3 * time.Second
+
+	// lastAfter is how much later an alarm rings again that other routes have got. By then a
+	// deployment is over.
+	lastAfter = 10 * time.Minute
+
+	// knownFor is for how long an instance relies on an alarm without a look. The clock of a machine
+	// that was suspended stands still, so an instance may not know that the alarm has rung.
+	knownFor = time.Minute
+
+	// alarmlessFor is for how long a counter does without alarms after two could not be made.
+	alarmlessFor = time.Minute
+
+	// roundedTo is to what the times of alarms are rounded that do not follow from the roll-up.
+	roundedTo = time.Second
+
+	// An alarm whose roll-up failed is handed on to one that rings firstHandOn later. That doubles
+	// with each further failure in a row, up to longestHandOn.
+	firstHandOn   = 10 * time.Second
+	longestHandOn = 10 * time.Minute
+)
+
+// A known alarm stands for all events that come early enough. The zero value knows of none.
+type known struct {
+	at    time.Time // when it rings
+	until time.Time // when this instance stops relying on it, by the local clock
+}
+
+// defers reports whether the counter's cadence is longer than events can be held, so that alarms
+// stand for events that come early in it.
+func (c *Coalescer) defers(s *counterState, l *look) bool {
+	if c.options.Alarms == nil || time.Now().Before(s.alarmless) {
+		return false
+	}
+	return c.cadence(l) > LongestCadence(c.options.Hold)
+}
+
+// canBeHeld returns for how long an event may be held until its counter is due.
+func (c *Coalescer) canBeHeld() time.Duration { return 3 * LongestCadence(c.options.Hold) }
+
+// rings reports whether most roll-ups of the counter under load follow an alarm, because it is due
+// later than events can be held.
+func (c *Coalescer) rings(s *counterState, l *look) bool {
+	return c.defers(s, l) && c.cadence(l) > c.canBeHeld()
+}
+
+// pace returns the pace of what this instance rolls up for events. Where no alarm stands for them,
+// the cadence is one through which they can be held.
+func (c *Coalescer) pace(s *counterState, l *look) pace {
+	if c.defers(s, l) {
+		return c.livePace(l)
+	}
+	return pace{c.step(l.counter.Template), max(c.options.Burst, 1)}
+}
+
+// deferTo returns when the alarm rings to which whatever waits for the look is deferred. It returns
+// zero if the counter's turn comes while an event can be held.
+func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
+	if !c.defers(s, l) || !s.waits() {
+		return time.Time{}
+	}
+
+	due := c.pace(s, l).due(l)
+	if due <= 0 || due <= c.canBeHeld()-s.waited(l) {
+		return time.Time{}
+	}
+	if due < leastAhead { // rounded up, so that instances that look one after the other make one alarm
+		return l.readTime.Add(leastAhead + roundedTo).Truncate(roundedTo)
+	}
+	return l.readTime.Add(due)
+}
+
+// waits reports whether an event or an alarm waits for a roll-up. The mutex is held.
+func (s *counterState) waits() bool { return len(s.closed)+len(s.alarms) > 0 }
+
+// untilAlarm returns how long to wait if nothing waits but alarms that rang early. If that is long,
+// it returns a step, because events may come meanwhile.
+func (c *Coalescer) untilAlarm(s *counterState, l *look) time.Duration {
+	if len(s.closed) > 0 || len(s.alarms) == 0 {
+		return 0
+	}
+
+	first := s.alarms[0].from
+	for _, g := range s.alarms {
+		if g.from.Before(first) {
+			first = g.from
+		}
+	}
+	return min(first.Sub(l.readTime), c.step(s.counter.Template))
+}
+
+// makeAlarm makes the alarm to which the look defers its generations, and the alarms that wait.
+// They end if it stands.
+func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) error {
+	err := c.createAlarm(ctx, Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: l.deferTo})
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		if s.alarmFailed {
+			s.alarmless = time.Now().Add(alarmlessFor)
+		}
+		s.alarmFailed = !s.alarmFailed
+		return err
+	}
+
+	s.alarmFailed, s.failures = false, 0
+	ahead := l.deferTo.Sub(l.readTime) - leastAhead
+	s.known = known{l.deferTo, l.began.Add(min(ahead, knownFor))}
+
+	deferred := func(g *generation) { g.later = true }
+	s.closed = end(s.closed, l.readTime, deferred)                       // those that closed before the look
+	s.alarms = end(s.alarms, l.deferTo.Add(-time.Microsecond), deferred) // those that are earlier
+	if s.open != nil && c.knowsAlarm(s, s.open.told) {                   // what came since the look
+		end([]*generation{s.open}, l.deferTo, deferred)
+		s.open = nil
+	}
+	return nil
+}
+
+// createAlarm makes an alarm. There is time for two attempts while an event is held.
+func (c *Coalescer) createAlarm(ctx context.Context, a Alarm) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout/2)
+	defer cancel()
+
+	a.At = a.At.Truncate(time.Microsecond).UTC()
+	err := c.call(ctx, "alarm", func(ctx context.Context) error { return c.options.Alarms.Create(ctx, a) })
+	if err != nil {
+		return fmt.Errorf("rollup: could not make the alarm of %s for %v: %w", a.RollUp, a.At, err)
+	}
+	return nil
+}
+
+// knowsAlarm reports whether an alarm is known that stands for an event which comes now, and tells
+// of the time told. That is no longer so once anything says that the alarm may have rung: this
+// instance's clocks, a newer look at any counter, or the event itself. The mutex is held.
+func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
+	if s.known.at.IsZero() {
+		return false
+	}
+
+	local := time.Now()
+	wall, until := local.Round(0), s.known.until.Round(0) // without the monotonic clock, which stands still while a machine is suspended
+	if !local.Before(s.known.until) || !wall.Before(until) {
+		return false
+	}
+	latest := later(c.newest, told)
+	return latest.Before(s.known.at.Add(-leastAhead))
+}
+
+// now returns what time it is at the server, or somewhat later. Before the first look it is not
+// known, and now returns zero. The mutex is held.
+func (c *Coalescer) now() time.Time {
+	if c.newest.IsZero() {
+		return time.Time{}
+	}
+	return c.newest.Add(time.Since(c.sent))
+}
+
+// Rings takes an alarm that rings, and the routes of this instance. It returns nil if the alarm is
+// done. An alarm is done
+//
+//   - when its counter has a roll-up that is as of the alarm's time or later;
+//   - when a look at that time or later found the app's own document missing, or its counter turned
+//     out to be unkept;
+//   - when a later alarm of the counter stands for it.
+//
+// Rings returns an error only if it could not even make a later alarm. Then the alarm must ring
+// again.
+//
+// An alarm that other routes have made counts as a change by the routes of this instance. It also
+// rings once more, because the instances of those routes may be at work in a while.
+func (c *Coalescer) Rings(ctx context.Context, a Alarm, routes route.Routes) (Ending, error) {
+	counter, ok := routes.Counter(a.RollUp)
+
+	foreign := !ok || counter.Template.Hash() != a.Routes
+	if foreign && !a.Last && c.options.Alarms != nil {
+		err := c.createAlarm(ctx, Alarm{RollUp: a.RollUp, Routes: a.Routes, At: a.At.Add(lastAfter), Last: true})
+		if err != nil {
+			return Ending{}, err
+		}
+	}
+	if !ok {
+		return Ending{}, nil
+	}
+
+	ending, err := c.ring(ctx, a, counter)
+	if err == nil || c.options.Alarms == nil {
+		return ending, err
+	}
+	return c.handOn(ctx, a, counter, err)
+}
+
+// ring has an alarm wait for its roll-up.
+func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (Ending, error) {
+	c.mu.Lock()
+	s := c.state(counter)
+	pausing := s.unkept > 0 && time.Now().Before(s.unkeptUntil)
+	if pausing && !c.now().Before(a.At) {
+		c.mu.Unlock()
+		return Ending{Unkept: true}, nil
+	}
+
+	g := &generation{
+		anchor: "alarm of " + a.At.Format(time.RFC3339Nano),
+		values: context.WithoutCancel(ctx),
+		from:   a.At,
+		done:   make(chan struct{}),
+	}
+	s.alarms = append(s.alarms, g)
+	c.startProbing(s)
+	c.mu.Unlock()
+
+	return c.wait(ctx, []entry{{s, g}}, Ending{})
+}
+
+// handOn makes a later alarm for one whose counter could not be rolled up. A queue slows down if
+// alarms fail, and then all counters are late.
+func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, failure error) (Ending, error) {
+	c.mu.Lock()
+	s := c.state(counter)
+	delay := min(firstHandOn<<min(s.handedOn, 10), longestHandOn)
+	s.handedOn++
+	s.handedUntil = time.Now().Add(2 * longestHandOn)
+	if !s.probing {
+		c.forget(s)
+	}
+	at := later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + delay)
+	c.mu.Unlock()
+
+	c.options.Logger.WarnContext(ctx, "alarm handed on; its counter was not rolled up", "counter", a.RollUp, "at", at, "error", failure)
+	err := c.createAlarm(context.WithoutCancel(ctx), Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})
+	if err != nil {
+		return Ending{Held: true}, err
+	}
+	return Ending{Held: true, Deferred: true}, nil
+}
