@@ -49,8 +49,7 @@
 //     time as Cloud Tasks does, framework runs a functions process, and freeport gives ports to
 //     all of them.
 //   - internal/tool/trial tries the functions that are deployed in a project. There and on one
-//     machine, internal/tool/lag tells how long after a write a listener sees a roll-up that covers
-//     it.
+//     machine, internal/tool/load writes, listens to the roll-ups, and compares.
 //
 // # What only tests use
 //

@@ -153,9 +153,9 @@ func (w *large) run(rate float64) {
 	w.exact()
 }
 
-// A stranger has many counters changed all the time. While the queue keeps up with one alarm of each
-// in a cadence, they delay those of another by what it takes for one alarm of each, at most. If there
-// are more, alarms come later and later: docs/limits.md says so.
+// A stranger has many counters changed all the time. While the queue keeps up with one alarm of
+// each in a cadence, they delay those of another by what it takes for one alarm of each, at most.
+// If there are more, alarms come later and later: docs/limits.md says so.
 func TestJunkDelaysAlarms(t *testing.T) {
 	const junk, perSecond, lasts = 900, 100, 2 * time.Minute
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -193,7 +192,7 @@ func nearestPath(routes route.Routes, arg string, ids []string) (nearest *route.
 				}
 			}
 			path := form.String()
-			d := levenshtein.Distance(arg, path, nil)
+			d := route.Distance(arg, path)
 			if d < distance && path != "" {
 				nearest, meant, distance = r, path, d
 			}

@@ -77,7 +77,7 @@ func TestDashboardRefuses(t *testing.T) {
 		}
 	}
 	// A port that nobody chose may be in use: another one does.
-	unchosen := page{flag: &pflag.Flag{Name: "port"}, first: taken}
+	unchosen := page{on: true, flag: &pflag.Flag{Name: "port"}, first: taken}
 	if err := unchosen.open(); err != nil {
 		t.Errorf("a port that nobody chose is in use: %v", err)
 	}

@@ -13,16 +13,15 @@ import (
 func TestDecide(t *testing.T) {
 	const pages = "pages/{page}/shards/{shard} -> rollups/{page} : count"
 	const defaults = route.Default
-	const both = pages + "\n" + "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
 	configured := func(routes string, databases ...string) *config.Config {
 		if databases == nil {
 			databases = []string{"(default)"}
 		}
 		return &config.Config{Routes: parsed(t, routes), Databases: databases}
 	}
-	assumed := stated{config: *configured(defaults), by: nobody}
-	ofFile := stated{config: *configured(pages), by: theFile, from: "by tally.yaml"}
-	ofFlag := stated{config: *configured(pages), by: theUser, from: "by --routes"}
+	assumed := stated{config: *configured(defaults)}
+	ofFile := stated{config: *configured(pages), from: "by tally.yaml"}
+	ofFlag := stated{config: *configured(pages), from: "by --routes", forThis: true}
 	none := running{project: "shop", of: "the deployed functions"}
 	runs := func(c *config.Config) running {
 		return running{project: "shop", of: "the deployed functions", config: c}
@@ -46,11 +45,11 @@ func TestDecide(t *testing.T) {
 		// Once a repair by the default route, which nobody had named, set the totals of an app with
 		// other routes to 0: by it their roll-ups had no shards.
 		{"nobody says anything", assumed, none, "", want{
-			routes: defaults, most: adds, refusal: "nothing was changed, because the routes are assumed; tally init writes them into tally.yaml, and --routes names them",
+			routes: defaults, most: adds, refusal: "nothing was changed: the routes are assumed; tally init writes them into tally.yaml, and --routes names them",
 			notice: "routes, assumed, for there is no tally.yaml here or above, and no functions run for project shop: " + defaults,
 		}},
 		{"nobody says anything, and what runs is not known", assumed, unread, "", want{
-			routes: defaults, most: adds, refusal: "because the routes are assumed",
+			routes: defaults, most: adds, refusal: "nothing was changed: the routes are assumed",
 			notice: "routes, assumed, for there is no tally.yaml here or above, and nobody could ask the deployed functions for their routes: no role: " + defaults,
 		}},
 		{"functions run, and nobody says anything else", assumed, runs(configured(pages)), "", want{
@@ -60,21 +59,11 @@ func TestDecide(t *testing.T) {
 		{"a file, and nothing runs", ofFile, none, "", want{routes: pages, from: "by tally.yaml", most: changes}},
 		{"a file, and what runs is not known", ofFile, unread, "", want{
 			routes: pages, from: "by tally.yaml", most: adds,
-			refusal: "nobody could ask the deployed functions for their routes: no role; nothing was changed; --routes names them for sure",
+			refusal: "nothing was changed: nobody could ask the deployed functions for their routes: no role; --routes names the routes for sure",
 			notice:  "tally: nobody could ask the deployed functions for their routes: no role",
 		}},
 		{"a file that says what runs", ofFile, runs(configured(pages)), "", want{routes: pages, from: "of the deployed functions", most: changes}},
-		{"a file that says another", ofFile, runs(configured(defaults)), "", want{
-			routes: defaults, from: "of the deployed functions", most: reads,
-			refusal: "the routes by tally.yaml differ from those of the deployed functions:\n  only named:  " + pages + "\n  only there:  " + defaults +
-				"\nnothing was changed; tally deploy brings those of tally.yaml to a project, and a new tally dev takes them",
-		}},
-		{"a file that says more", stated{config: *configured(both), by: theFile, from: "by tally.yaml"}, runs(configured(pages)), "", want{
-			routes: pages, from: "of the deployed functions", most: reads, refusal: "  only named:  posts/{post}/likes/{user}",
-		}},
-		{"a file that says less", ofFile, runs(configured(both)), "", want{
-			routes: both, from: "of the deployed functions", most: reads, refusal: "  only there:  posts/{post}/likes/{user}",
-		}},
+		{"a file that says another", ofFile, runs(configured(defaults)), "", want{routes: defaults, from: "of the deployed functions", most: changes}},
 
 		{"a flag, and nothing runs", ofFlag, none, "", want{routes: pages, from: "by --routes", most: changes}},
 		{"a flag, and what runs is not known", ofFlag, unread, "", want{
@@ -82,7 +71,8 @@ func TestDecide(t *testing.T) {
 		}},
 		{"a flag that says what runs", ofFlag, runs(configured(pages)), "", want{routes: pages, from: "of the deployed functions", most: changes}},
 		{"a flag that says another is meant for reading", ofFlag, runs(configured(defaults)), "", want{
-			routes: pages, from: "by --routes", most: reads, refusal: "the routes by --routes differ from those of the deployed functions:",
+			routes: pages, from: "by --routes", most: reads,
+			refusal: "nothing was changed: the routes by --routes are only for reading, because those of the deployed functions differ:\n" + defaults,
 		}},
 
 		{"the first of the databases", assumed, runs(configured(pages, "orders", "(default)")), "", want{
@@ -96,7 +86,7 @@ func TestDecide(t *testing.T) {
 		}},
 		{"a database, and nothing runs", ofFile, none, "sales", want{routes: pages, from: "by tally.yaml", most: changes, database: "sales"}},
 		{"other routes and another database", ofFlag, runs(configured(defaults, "orders")), "", want{
-			routes: pages, from: "by --routes", most: reads, refusal: "  only there:  " + defaults + "\nthe databases of the deployed functions are orders, not (default)",
+			routes: pages, from: "by --routes", most: reads, refusal: "nothing was changed: the routes by --routes are only for reading",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -114,7 +104,7 @@ func TestDecide(t *testing.T) {
 			if !strings.HasPrefix(d.notice, test.want.notice) || (d.notice == "") != (test.want.notice == "") {
 				t.Errorf("said first: %q, want %q", d.notice, test.want.notice)
 			}
-			if want := test.said.by == nobody && test.runs.config == nil; d.assumed != want {
+			if want := test.said.from == "" && test.runs.config == nil; d.assumed != want {
 				t.Errorf("assumed: %v, want %v", d.assumed, want)
 			}
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
@@ -170,7 +170,7 @@ func (d *demo) printTable(r local.Result) error {
 	}
 
 	quiet := ""
-	if r.QuietLag != (lag.Lag{}) {
+	if r.QuietLag != (load.Lag{}) {
 		quiet = fmt.Sprintf("; of a lone increment p50 %.0f ms", r.QuietLag.P50)
 	}
 	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms%s\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, quiet)

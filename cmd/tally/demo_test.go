@@ -88,6 +88,23 @@ func TestDemo(t *testing.T) {
 	wantNoListeners(t, ports, ports+1, ports+2)
 }
 
+// With a cadence for which events cannot be held, the demo has a queue that makes alarms.
+func TestDemoOfAlarms(t *testing.T) {
+	t.Parallel()
+	c := tally(t, "demo", "--json", "--kill", "--duplicates", "0.3", "--counters", "1", "--increments", "100", "--rate", "25", "--firestore-port", "0", "--functions-port", "0")
+	c.Env = append(c.Env, "TALLY_CADENCE=2s")
+	if err := c.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &c.stderr)
+	}
+	var got local.Result
+	if err := json.Unmarshal(c.stdout.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !got.Exact || got.RolledUp["demo-1"] != 100 || got.Lag.Max < 1000 || got.QuietLag.P50 > got.Lag.P50 {
+		t.Errorf("%s", &c.stdout)
+	}
+}
+
 // With an emulator that somebody else started, the events come from listeners.
 func TestDemoOnAnotherEmulator(t *testing.T) {
 	t.Parallel()

@@ -162,8 +162,7 @@ func (d *demo) trial(ctx context.Context, project string, p projectDemo) (*trial
 		return nil, err
 	}
 	return trial.New(deployed, trial.Options{
-		Increments: d.load.Increments, Rate: d.load.Rate, Clients: d.load.Clients, Shards: d.load.Shards,
-		Timeout: p.timeout, Record: p.record != "", Address: at.firestore, Dial: at.dial,
+		Load: d.load.Load, Shards: d.load.Shards, Timeout: p.timeout, Record: p.record != "", Address: at.firestore, Dial: at.dial,
 	})
 }
 

@@ -33,7 +33,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/googletest"
-	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/trial"
@@ -88,19 +88,28 @@ func (d *deployedDemo) write(t *testing.T) {
 		{"posts/first/likes/ann", "posts/first", "likes", map[string]any{}},
 	} {
 		client := d.stack.Clients[0]
-		written, err := client.Doc(doc.path).Set(t.Context(), doc.fields)
-		if err != nil {
-			t.Fatal(err)
+		set := func(ctx context.Context) (time.Time, error) {
+			written, err := client.Doc(doc.path).Set(ctx, doc.fields)
+			if err != nil {
+				return time.Time{}, err
+			}
+			return written.UpdateTime, nil
 		}
 		if doc.rollUp == "" {
+			if _, err := set(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			continue
 		}
 
-		w, err := lag.Listen(t.Context(), func(error) {}, client, doc.rollUp, doc.total)
-		if err != nil {
+		var c load.Counter
+		if err := c.Listen(t.Context(), func(error) {}, client, doc.rollUp, doc.total); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Await(t.Context(), written.UpdateTime); err != nil {
+		if err := c.Add(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

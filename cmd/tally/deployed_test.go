@@ -103,8 +103,8 @@ func (c cloud) undeploy(before []string) {
 	}
 }
 
-// On a project the routes of the deployed functions win. A command that would write by others says
-// where they differ, and stops.
+// On a project the routes of the deployed functions win, over tally.yaml, too. A command that would
+// write by others stops.
 func (c cloud) deployedRoutesWin() {
 	const deployed, other = "counters/{counter}/shards/{shard} -> rollups/{counter} : count", "pages/{page}/shards/{shard} -> page_totals/{page} : views"
 	c.firestore = emulatortest.Addr(c.t)
@@ -114,8 +114,8 @@ func (c cloud) deployedRoutesWin() {
 	repaired := c.want(0, "audit", "--repair", "--grace", "0")
 
 	c.settings("routes: |\n  " + other)
-	refused := c.want(1, "increment", "likes")
-	audit := c.want(1, "audit", "--repair")
+	refused := c.want(1, "increment", "likes", "--routes", other)
+	audit := c.want(0, "audit", "--repair", "--grace", "0")
 	read := c.want(0, "get", "likes")
 	examined := c.want(1, "doctor", "--json")
 	explicit := c.want(1, "get", "likes", "--routes", other)
@@ -128,8 +128,8 @@ func (c cloud) deployedRoutesWin() {
 
 	for _, told := range []struct{ name, printed, want string }{
 		{"repair", repaired, "routes, of the deployed functions: " + deployed},
-		{"a command that writes", refused, "  only named:  " + other + "\n  only there:  " + deployed},
-		{"audit --repair", audit, "nothing was changed"},
+		{"a command that writes", refused, "nothing was changed: the routes by --routes are only for reading, because those of the deployed functions differ:\n" + deployed},
+		{"audit --repair", audit, "routes, of the deployed functions: " + deployed},
 		{"a command that reads", read, "counters/likes  3\nroll-up         3"},
 		{"--routes", explicit, "no such counter: pages/likes"},
 		{"doctor", examined, "environmentVariables.TALLY_ROUTES: counters/{counter}"},

@@ -313,8 +313,8 @@ func TestDevKeepsData(t *testing.T) {
 	first.greeted(`the documents of database other are saved in `)
 
 	second := begin(route.Default + ";" + pages)
-	second.await("  page_totals/home  views 1  1 shards")
-	second.await("  other: page_totals/home  views 1  1 shards")
+	second.await("  page_totals/home  views 1  1 shard")
+	second.await("  other: page_totals/home  views 1  1 shard")
 	second.increment("other", "counters/likes/shards/0", "count", http.StatusOK)
 	second.await("other: rollups/likes  count 2")
 	second.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
@@ -325,7 +325,7 @@ func TestDevKeepsData(t *testing.T) {
 	_ = second.command.Wait() // killed
 
 	third := begin(pages)
-	third.await("  page_totals/home  views 1  1 shards")
+	third.await("  page_totals/home  views 1  1 shard")
 	third.interrupt()
 	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/agext/levenshtein"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/api/iterator"
@@ -62,7 +61,7 @@ func unknownCounter(ctx context.Context, client *firestore.Client, c counter) er
 
 	nearest, distance := "", max(2, len(doc.ID)/3)+1
 	for _, other := range others {
-		if d := levenshtein.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID), nil); d < distance {
+		if d := route.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID)); d < distance {
 			nearest, distance = other.ID, d
 		}
 	}

@@ -17,19 +17,19 @@ import (
 // routes, by the environment, or by tally.yaml.
 func statedBy(flag string, folder *appfolder.Folder, project string) (stated, error) {
 	variables := named(folder)
-	said := stated{by: nobody}
+	var said stated
 	switch {
 	case flag != "":
 		variables["TALLY_ROUTES"] = flag
-		said = stated{by: theUser, from: "by --routes"}
+		said = stated{from: "by --routes", forThis: true}
 	case os.Getenv("TALLY_ROUTES") != "":
-		said = stated{by: theUser, from: "by TALLY_ROUTES"}
+		said = stated{from: "by TALLY_ROUTES", forThis: true}
 	case folder.File != "":
-		said = stated{by: theFile, from: "by " + folder.File}
+		said = stated{from: "by " + folder.File}
 	}
 
 	var err error
-	said.config, err = load(variables, folder, project)
+	said.config, err = loadConfig(variables, folder, project)
 	return said, err
 }
 
@@ -58,7 +58,7 @@ func askFunctions(ctx context.Context, project string, folder *appfolder.Folder)
 		return runs, nil
 	}
 
-	loaded, err := load(variables, folder, project)
+	loaded, err := loadConfig(variables, folder, project)
 	if err != nil {
 		return runs, fmt.Errorf("%s: %w", runs.of, err)
 	}
@@ -66,8 +66,8 @@ func askFunctions(ctx context.Context, project string, folder *appfolder.Folder)
 	return runs, nil
 }
 
-// load returns the configuration that the variables of a project's functions say.
-func load(variables map[string]string, folder *appfolder.Folder, project string) (config.Config, error) {
+// loadConfig returns the configuration that the variables of a project's functions say.
+func loadConfig(variables map[string]string, folder *appfolder.Folder, project string) (config.Config, error) {
 	variables = maps.Clone(variables)
 	variables["GOOGLE_CLOUD_PROJECT"] = project
 	loaded, err := config.Load(variables)

@@ -375,6 +375,30 @@ test('unique visitors', async (t) => {
   await assert.rejects(visitAt(today, alice, 'bob'), denied);
 });
 
+test('counters that clients create', async (t) => {
+  const { createCounter } = await recipe('Counters that clients create');
+  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
+  const shard = (db, counter, i) => doc(db, 'counters', counter, 'shards', String(i));
+  const shows = await watching(t, (show) =>
+    onSnapshot(doc(bob, 'rollups/room'), (room) => show(room.data()?.count, room.data()?.tally.num_shards)),
+  );
+
+  await createCounter(alice, 'room', 12);
+  await shows(0, 12);
+  await Promise.all([0, 5, 11].map((i) => updateDoc(shard(bob, 'room', i), { count: increment(1) }))); // as the samples do
+  await shows(3, 12);
+  for (const numShards of [12, 10, 20]) await assert.rejects(createCounter(bob, 'room', numShards), denied);
+  for (const numShards of [1, 9, 101]) await assert.rejects(createCounter(bob, 'another', numShards), denied);
+  assert.equal(await stack.sum('counters/room'), 3);
+
+  // As the samples for Swift, Kotlin and Java do. Swift's goes on to shard N.
+  await setDoc(doc(alice, 'counters/phone'), { numShards: 10 });
+  await Promise.all([...Array(10).keys()].map((i) => setDoc(shard(alice, 'phone', i), { count: 0 })));
+  await assert.rejects(setDoc(shard(alice, 'phone', 10), { count: 0 }), denied);
+  await updateDoc(shard(bob, 'phone', 9), { count: increment(1) });
+  assert.equal(await stack.sum('counters/phone'), 1);
+});
+
 test('increments: a lost answer', async (t) => {
   const { addOnce } = await recipe('Increments that count once');
   const line = await startLine(stack.port);

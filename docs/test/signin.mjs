@@ -2,7 +2,7 @@
 import { connect, constants, createServer } from 'node:http2';
 import { listening } from '../../clients/web/e2e/loopback.mjs';
 
-/** A user's ID token; '' for nobody. The emulator takes one without a signature. */
+/** A user's ID token; '' if uid is ''. The emulator takes a token without a signature. */
 export function idToken(uid) {
   const part = (text) => Buffer.from(JSON.stringify(text)).toString('base64url');
   return uid && `${part({ alg: 'none' })}.${part({ sub: uid })}.`;

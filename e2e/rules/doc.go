@@ -12,7 +12,7 @@
 //   - Votes that come while their counter is deleted are not left for everybody to list:
 //     TestDeleteOfLiveVotes.
 //   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each
-//     vote is 0 or 1, of its user: TestAnyCommits.
+//     vote is 0 or 1, of its user, also where clients create counters: TestAnyCommits.
 //   - What docs/recipes.md says holds: its limits, the changes that it tells to make, and its
 //     blocks for other routes, with attacks of their own: TestLimits, TestRequests, TestChanges,
 //     TestBlocks, TestRecipes.

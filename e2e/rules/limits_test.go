@@ -82,6 +82,12 @@ func TestRequests(t *testing.T) {
 	t.Parallel()
 	code := docsCode(t, "recipes.md")
 	likes, comments, tokens := code["Likes"][0], code["Likes and comments in a post"][1], code["Increments that count once"][1]
+	created := code["Counters that clients create"][0]
+	ofRoom := "&& exists(/databases/$(database)/documents/rooms/$(counter))"
+	if !strings.Contains(docsPage(t, "recipes.md"), "`"+ofRoom+"`") {
+		t.Errorf("not on the page: %s", ofRoom)
+	}
+	boundCreated := replaced(t, created, "isId(counter) && saysShards", "isId(counter) "+ofRoom+" && saysShards")
 	existing := code["What one request can do"][0]
 	boundLikes := replaced(t, likes, "isId(post)", "isId(post) "+existing)
 	counters := "isId(counter) "
@@ -90,6 +96,7 @@ func TestRequests(t *testing.T) {
 	documents := map[string]fields{"counters/free": {"num_shards": 10}}
 	for i := range 30 {
 		documents[fmt.Sprint("posts/", i)] = fields{"title": "p"}
+		documents[fmt.Sprint("rooms/new", i)] = nil
 		documents[fmt.Sprint("counters/free", i)] = fields{"num_shards": 10}
 	}
 	one := func(what string) func(int) *firestorepb.Write {
@@ -101,6 +108,10 @@ func TestRequests(t *testing.T) {
 				return set(fmt.Sprintf("posts/0/comments/%d", i), fields{"by": "ann", "text": "a"})
 			case "increments":
 				return add(fmt.Sprintf("counters/free%d/shards/0", i), 1)
+			case "new counters":
+				return set(fmt.Sprint("counters/new", i), fields{"num_shards": 10})
+			case "zeros":
+				return zero(fmt.Sprint("free", i), 0)
 			case "a counter's increments":
 				return add(fmt.Sprintf("counters/free/shards/%d", i), 1)
 			}
@@ -121,6 +132,9 @@ func TestRequests(t *testing.T) {
 		{"tokens", "tokens", withBlocks(t, firestoreRules(t), tokens), 500, 0},
 		{"likes of posts that exist", "likes", withBlocks(t, firestoreRules(t), boundLikes), 20, 21},
 		{"counters that exist", "increments", boundCounters, 10, 11},
+		{"new counters", "new counters", withBlocks(t, firestoreRules(t), created), 500, 0},
+		{"new counters of rooms", "new counters", withBlocks(t, firestoreRules(t), boundCreated), 20, 21},
+		{"shards of counters that exist", "zeros", withBlocks(t, firestoreRules(t), created), 10, 11},
 		{"a counter that exists", "a counter's increments", boundCounters, 10, 11},
 	} {
 		t.Run(test.name, func(t *testing.T) {

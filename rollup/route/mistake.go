@@ -90,7 +90,7 @@ func meant(word string, others ...string) string {
 		if len(word) > 2*len(other) {
 			continue
 		}
-		d := distance([]rune(strings.ToLower(word)), []rune(strings.ToLower(other)))
+		d := Distance(strings.ToLower(word), strings.ToLower(other))
 		if d <= len(other)/2 && d < least {
 			nearest, least = other, d
 		}
@@ -102,14 +102,15 @@ func meant(word string, others ...string) string {
 	return "; did you mean " + nearest + "?"
 }
 
-// distance returns how many characters must be changed, added or taken away to turn a into b.
-func distance(a, b []rune) int {
-	row := make([]int, len(b)+1) // row[j] is the distance between the part of a that was read and the first j characters of b
+// Distance returns how many characters must be changed, added or taken away to turn from into to.
+func Distance(from, to string) int {
+	b := []rune(to)
+	row := make([]int, len(b)+1) // row[j] is the distance between the part of from that was read and the first j characters of b
 	for j := range row {
 		row[j] = j
 	}
 
-	for i, r := range a {
+	for i, r := range []rune(from) {
 		diagonal := row[0]
 		row[0] = i + 1
 		for j, s := range b {

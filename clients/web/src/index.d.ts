@@ -3,7 +3,8 @@ import type { Firestore, Timestamp, Unsubscribe } from 'firebase/firestore';
 /**
  * Returns the counter at a path: of a document, such as "counters/likes", that has shards; or of a
  * collection, such as "posts/7/likes", where each user has one document. The total of those is
- * "likes" in posts/7. It reads nothing yet. Counters of one path share what they know.
+ * "likes" in posts/7. It reads nothing yet. Counters of one path share what they know. The db may
+ * also come from the namespaced API, firebase/compat.
  */
 export function counter<T extends AnyTotal = number>(db: Firestore, path: string, options?: CounterOptions): Counter<T>;
 

@@ -135,7 +135,7 @@ func Need(t testing.TB) {
 var find = sync.OnceValues(func() (java, jar error) { return emulator.Find(context.Background()) })
 
 // Missing returns all that the tests lack on this machine; "" if they lack nothing.
-func Missing() string { return needs.Missing(context.Background(), emulator.Find, false) }
+func Missing() string { return needs.Missing(context.Background(), emulator.Find) }
 
 // exit ends the test binary. Without an emulator every test would fail for the same reason; once is
 // enough.

@@ -10,8 +10,8 @@
 // those of a route.
 //
 // From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
-// json.go says what is wrong in the Firebase CLI's; reader.go reads the parsed YAML and notes where
-// each key is; settings.go checks the values; schema.go describes them to editors.
+// json.go says what is wrong in the Firebase CLI's; yaml.go reads YAML and notes where each key is;
+// settings.go checks the values; schema.go describes them to editors.
 package appfolder
 
 import (
@@ -153,7 +153,7 @@ func (f *Folder) Variables() map[string]string {
 	maps.Copy(variables, f.Settings.Env)
 
 	ofKeys := map[string]string{
-		"routes":    f.Settings.Routes,
+		"routes":    string(f.Settings.Routes),
 		"cadence":   f.Settings.Cadence,
 		"databases": strings.Join(f.Settings.Databases, ","),
 	}

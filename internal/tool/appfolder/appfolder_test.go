@@ -45,7 +45,7 @@ func TestFind(t *testing.T) {
 	})
 	f := nearest(t, filepath.Join(dir, "web", "src"))
 	want := &Folder{File: filepath.Join(dir, "tally.yaml"), Elsewhere: true, Firebase: filepath.Join(dir, "firebase.json"), Settings: Settings{
-		Routes:  "# likes\na/{a}/b/{b} -> a/{a} : count() as b\n  : existing\n\nc/{c}/d/{d} -> e/{c} : f\n",
+		Routes:  "# likes\na/{a}/b/{b} -> a/{a} : count() as b\n  : existing\n\nc/{c}/d/{d} -> e/{c} : f",
 		Cadence: "500ms", Databases: []string{"(default)", "orders"}, Region: "us-east1", Billing: "instance", AlertEmail: "me@example.com", Env: map[string]string{"TALLY_BURST": "3"},
 	}}
 	if d := cmp.Diff(want, f, cmpopts.IgnoreUnexported(Folder{})); d != "" {
@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("Project: %q, %v", project, err)
 	}
 	variables := map[string]string{
-		"TALLY_ROUTES":  "# likes\na/{a}/b/{b} -> a/{a} : count() as b\n  : existing\n\nc/{c}/d/{d} -> e/{c} : f\n",
+		"TALLY_ROUTES":  "# likes\na/{a}/b/{b} -> a/{a} : count() as b\n  : existing\n\nc/{c}/d/{d} -> e/{c} : f",
 		"TALLY_CADENCE": "500ms", "TALLY_DATABASES": "(default),orders", "TALLY_BURST": "3",
 	}
 	if d := cmp.Diff(variables, f.Variables()); d != "" {

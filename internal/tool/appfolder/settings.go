@@ -18,7 +18,7 @@ import (
 // Settings are what tally.yaml says. docs/config.md describes them; "means" is the short form, for
 // editors.
 type Settings struct {
-	Routes         string            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as rollup.ParseRoutes reads them
+	Routes         Routes            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as rollup.ParseRoutes reads them
 	Cadence        string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up, such as 1s."`
 	ReadsPerSecond *int              `yaml:"reads_per_second" means:"With a queue: what the sums of one counter may bill, in reads a second."` // nil: the default
 	Databases      []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
@@ -64,15 +64,18 @@ func parse(file string, text []byte) (s Settings, p places, err error) {
 
 	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
-		return s, p, clearer(file, string(text), err)
+		return s, p, explained(file, err)
+	}
+	s, p, err = decode(file, string(text), parsed)
+	if err != nil {
+		return s, p, err
 	}
 
-	r := reader{file: file, lines: strings.Split(string(text), "\n"), places: places{keys: make(map[string]place)}}
-	r.settings(parsed, &s)
+	var mistakes []error
 	for _, m := range s.mistakes() {
-		r.problems = append(r.problems, fmt.Errorf("%s%s: %s", r.places.keys[m.key].in(file), m.key, m.reason))
+		mistakes = append(mistakes, fmt.Errorf("%s%s: %s", p.keys[m.key].in(file), m.key, m.reason))
 	}
-	return s, r.places, FirstOf(r.problems)
+	return s, p, FirstOf(mistakes)
 }
 
 // maxMistakes is how many mistakes of a file are told.
@@ -168,7 +171,7 @@ func (s *Settings) mistakes() []mistake {
 		}
 	}
 
-	note("routes", checkText(s.Routes))
+	note("routes", checkText(string(s.Routes)))
 	note("cadence", checkText(s.Cadence))
 	note("databases", checkText(strings.Join(s.Databases, ",")))
 	note("billing", checkChoice("billing", s.Billing))

@@ -10,26 +10,21 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
-	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/shards"
 	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 )
 
-// A Load increments new counters on a stack. It begins with lone increments: each comes to a
-// counter that was idle for so long that the functions have forgotten it. All other increments
-// follow at a rate.
+// A Load increments new counters of the default route on a stack. It begins with lone increments:
+// each comes to a counter that was idle for so long that the functions have forgotten it. All other
+// increments follow at a rate.
 type Load struct {
-	Counters   int
-	Shards     int     // of each counter
-	Increments int     // in all, each by 1
-	Clients    int     // that increment at once
-	Rate       float64 // increments a second, but for the lone ones
-	Kill       bool    // kill -9 one functions process in the middle, and start another
-
-	Stage    func(name string) // is called when a stage of the load begins
-	Progress func(done int)    // is called with the number of increments made; calls may overlap
+	load.Load
+	Counters int
+	Shards   int  // of each counter
+	Kill     bool // kill -9 one functions process in the middle, and start another
 }
 
 // loneRounds is how many lone increments each counter gets, if there are enough increments.
@@ -47,8 +42,8 @@ type Result struct {
 	RolledUp     map[string]int64 `json:"rolled_up"`
 	Exact        bool             `json:"exact"`
 
-	Lag      lag.Lag `json:"lag_ms"`
-	QuietLag lag.Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero if there were none
+	Lag      load.Lag `json:"lag_ms"`
+	QuietLag load.Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero if there were none
 
 	Events      int   `json:"events"`
 	Redelivered int   `json:"redelivered"`
@@ -66,8 +61,14 @@ type Result struct {
 type running struct {
 	Load
 	stack    *Stack
-	counters []*Counter
+	counters []*counter
 	made     atomic.Int64 // increments
+}
+
+type counter struct {
+	load.Counter
+	id     string
+	shards *shards.Counter
 }
 
 // A usage counts what a stack has done until a moment.
@@ -149,15 +150,17 @@ func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 
 // createOne creates a counter. A timer bounds the step. A limited context would not do: it would
 // end the counter's listener, which lives on.
-func (r *running) createOne(ctx context.Context, fail func(error), id string) (*Counter, error) {
+func (r *running) createOne(ctx context.Context, fail func(error), id string) (*counter, error) {
 	late := time.AfterFunc(r.limit(), func() { fail(r.late()) })
 	defer late.Stop()
 
-	c, err := NewCounter(ctx, fail, r.stack.Clients[0], id)
+	client := r.stack.Clients[0]
+	c := &counter{id: id, shards: shards.New(client, "counters/"+id)}
+	err := c.Listen(ctx, fail, client, "rollups/"+id, "count")
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Create(ctx, r.Shards)
+	return c, c.shards.Create(ctx, r.Shards)
 }
 
 // settle waits until the roll-ups cover every increment and every event is acknowledged. It returns
@@ -167,7 +170,7 @@ func (r *running) settle(ctx context.Context) (usage, error) {
 	defer cancel()
 
 	for _, c := range r.counters {
-		err := c.awaitAll(ctx)
+		err := c.Await(ctx)
 		if err != nil {
 			return usage{}, err
 		}
@@ -189,7 +192,8 @@ func (r *running) alone(ctx context.Context) error {
 	idle := r.stack.Config.Cadence * 5 / 2
 	for n := range r.Lone() {
 		c := r.counters[n%len(r.counters)]
-		err := gax.Sleep(ctx, time.Until(c.History().last().Seen.Add(idle)))
+		last, _ := c.Last()
+		err := gax.Sleep(ctx, time.Until(last.Seen.Add(idle)))
 		if err != nil {
 			return context.Cause(ctx)
 		}
@@ -207,32 +211,23 @@ func (r *running) alone(ctx context.Context) error {
 }
 
 // await waits until a counter's roll-up covers every increment.
-func (r *running) await(ctx context.Context, c *Counter) error {
+func (r *running) await(ctx context.Context, c *counter) error {
 	ctx, cancel := r.limited(ctx)
 	defer cancel()
-	return c.awaitAll(ctx)
+	return c.Await(ctx)
 }
 
 // together makes the other increments at the rate.
 func (r *running) together(ctx context.Context) error {
-	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
 	restart, up := errgroup.WithContext(ctx)
-	clients, working := errgroup.WithContext(up)
-	clients.SetLimit(r.Clients)
-
 	others := r.Increments - r.Lone()
-	for turn := range others {
-		if r.Kill && turn == others/2 {
+	err := r.WriteAll(up, others, func(ctx context.Context, n int) error {
+		if r.Kill && n == (others-1)/2 {
 			r.stack.kill(up, restart)
 		}
-
-		err := limiter.Wait(working)
-		if err != nil {
-			return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx), err)
-		}
-		clients.Go(func() error { return r.increment(working, r.counters[turn%len(r.counters)]) })
-	}
-	return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx))
+		return r.increment(ctx, r.counters[n%len(r.counters)])
+	})
+	return cmp.Or(err, restart.Wait(), context.Cause(ctx))
 }
 
 // kill ends the first functions process as kill -9 does, and has the group start another.
@@ -244,11 +239,11 @@ func (s *Stack) kill(ctx context.Context, restart *errgroup.Group) {
 }
 
 // increment makes one increment.
-func (r *running) increment(ctx context.Context, c *Counter) error {
+func (r *running) increment(ctx context.Context, c *counter) error {
 	ctx, cancel := r.limited(ctx)
 	defer cancel()
 
-	err := c.Add(ctx)
+	err := c.Add(ctx, func(ctx context.Context) (time.Time, error) { return c.shards.Increment(ctx, 1) })
 	if err != nil {
 		return err
 	}
@@ -272,34 +267,49 @@ func (r *running) result(created usage, began time.Time, end usage) Result {
 
 	var quiet, lags []time.Duration
 	for _, c := range r.counters {
-		h := c.History()
-		result.compare(c.ID, h)
-		quiet = append(quiet, h.lags(began)...)
-		lags = append(lags, h.lags(end.at)...)
-		result.Seconds = max(result.Seconds, h.last().Seen.Sub(began).Seconds())
+		result.compare(c)
+		writes, _ := c.Writes()
+		seen := c.Seen()
+		lags = append(lags, load.Lags(writes, seen, 0)...) // the emulator's clock is this machine's
+		lone := slices.DeleteFunc(writes, func(w load.Write) bool { return !w.Committed.Before(began) })
+		quiet = append(quiet, load.Lags(lone, seen, 0)...)
+		last, _ := c.Last()
+		result.Seconds = max(result.Seconds, last.Seen.Sub(began).Seconds())
 
-		since := slices.DeleteFunc(h.RollUps, func(r lag.RollUp) bool { return r.Seen.Before(created.at) })
+		since := slices.DeleteFunc(seen, func(r load.RollUp) bool { return r.Seen.Before(created.at) })
 		result.Seen += len(since)
 		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, since))
 	}
 
 	result.Exact = len(result.Wrong) == 0
-	result.Lag, result.QuietLag = lag.Of(lags), lag.Of(quiet)
+	result.Lag, result.QuietLag = load.LagOf(lags), load.LagOf(quiet)
 	return result
 }
 
 // redelivered returns how many deliveries repeated an event.
 func (u usage) redelivered() int { return u.events.Redelivered + u.events.Duplicated }
 
-// compare adds a counter to the result. An increment in doubt may be in the total or not.
-func (r *Result) compare(id string, h History) {
-	acknowledged, inDoubt := int64(len(h.Acknowledged)), int64(h.InDoubt)
-	r.Acknowledged += acknowledged
-	r.InDoubt += inDoubt
+// compare adds a counter to the result.
+func (r *Result) compare(c *counter) {
+	writes, inDoubt := c.Writes()
+	r.Acknowledged += int64(len(writes))
+	r.InDoubt += int64(inDoubt)
 
-	total, isInteger := h.last().Total.Int64()
-	r.Expected[id], r.RolledUp[id] = acknowledged, total
-	if !isInteger || total < acknowledged || total > acknowledged+inDoubt {
-		r.Wrong[id] = true
+	total, exact := c.Total()
+	r.Expected[c.id], r.RolledUp[c.id] = int64(len(writes)), total
+	if !exact {
+		r.Wrong[c.id] = true
 	}
+}
+
+// mostWithin returns the most roll-ups that were written within any window of length d.
+func mostWithin(d time.Duration, rollUps []load.RollUp) (most int) {
+	for i, first := range rollUps {
+		n := 0
+		for n < len(rollUps)-i && rollUps[i+n].Written.Sub(first.Written) < d {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
 }

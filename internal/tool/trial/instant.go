@@ -11,7 +11,7 @@ func (r *run) instant(ctx context.Context) finding {
 	f := finding{expected: "all that was written before the read, and nothing that was written after it"}
 	p := r.parts[0]
 	for range rounds {
-		commits, inDoubt := p.written()
+		writes, inDoubt := p.Writes()
 		if inDoubt > 0 {
 			return f.notLooked("%s in doubt, so nobody knows the right sum", counted(inDoubt, "increment"))
 		}
@@ -30,8 +30,8 @@ func (r *run) instant(ctx context.Context) finding {
 		}
 
 		sum, _ := totals.Values[p.total].Int64()
-		if sum != int64(len(commits)) {
-			return f.no("a sum of %d, where %d were written before the read", sum, len(commits))
+		if sum != int64(len(writes)) {
+			return f.no("a sum of %d, where %d were written before the read", sum, len(writes))
 		}
 	}
 	return f.yes("that, %d times", rounds)

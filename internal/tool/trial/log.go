@@ -14,7 +14,7 @@ import (
 
 // now returns the time by Firestore's clock, as far as it is known.
 func (r *run) now() time.Time {
-	ahead, _ := r.clock.ahead()
+	ahead, _ := r.ahead()
 	return time.Now().Add(ahead)
 }
 

@@ -3,20 +3,18 @@ package trial
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 )
 
-// A part is one counter of a trial, whose documents are below an id of the trial's own. Its writes
-// may be noted by many goroutines.
+// A part is one counter of a trial, whose documents are below an id of the trial's own. It is
+// listened to from run.begin on.
 type part struct {
+	load.Counter
 	kind       string
 	route      *route.Route
 	counter    route.Counter
@@ -24,14 +22,8 @@ type part struct {
 	total      string         // name of the total that is compared
 	field      document.Field // that a write adds 1 to; "": the documents are counted
 
-	watch  *lag.Watch      // nil until run.begin
-	shards *shards.Counter // that writes increment; nil: each write is a document more
-
-	documents atomic.Int64 // how many run.write has written
-
-	mu      sync.Mutex
-	commits []time.Time // of the acknowledged writes
-	inDoubt int         // increments that may have been applied: the answer was lost
+	shards    *shards.Counter // that writes increment; nil: each write is a document more
+	documents atomic.Int64    // how many run.write has written
 }
 
 // newPart returns the counter of a route whose captures are all the id.
@@ -78,43 +70,8 @@ func (p *part) queries() (n int64) {
 	return n
 }
 
-// acknowledged notes a write that was committed at a time.
-func (p *part) acknowledged(committed time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commits = append(p.commits, committed)
-}
-
-// doubted notes an increment that may have been applied.
-func (p *part) doubted() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.inDoubt++
-}
-
-// written returns when each acknowledged write was committed, and how many increments are in doubt.
-func (p *part) written() (commits []time.Time, inDoubt int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.commits), p.inDoubt
-}
-
 // tried reports whether the functions may have been told of a write.
 func (p *part) tried() bool {
-	commits, inDoubt := p.written()
-	return len(commits) > 0 || inDoubt > 0
-}
-
-// last returns when the last acknowledged write was committed; zero if there is none.
-func (p *part) last() time.Time {
-	commits, _ := p.written()
-	if len(commits) == 0 {
-		return time.Time{}
-	}
-	return slices.MaxFunc(commits, time.Time.Compare)
-}
-
-// above returns the path of the document that a collection is in, "" for a collection at the root.
-func above(collection string) string {
-	return collection[:max(0, strings.LastIndexByte(collection, '/'))]
+	writes, inDoubt := p.Writes()
+	return len(writes) > 0 || inDoubt > 0
 }

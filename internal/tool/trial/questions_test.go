@@ -16,7 +16,6 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
-	"github.com/firestore-tally/tally/internal/tool/lag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -91,7 +90,6 @@ func TestPatience(t *testing.T) {
 				t.Errorf("it says %q, want %q", got, test.says)
 			}
 
-			p.watch = new(lag.Watch) // sees nothing
 			synctest.Test(t, func(t *testing.T) {
 				began, writes := time.Now(), 0
 				write := func(context.Context) error {

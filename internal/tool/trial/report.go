@@ -1,10 +1,11 @@
 package trial
 
 import (
+	"math"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
-	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/load"
 )
 
 // A Report is the result of a trial. tally demo --help explains its JSON form.
@@ -17,7 +18,7 @@ type Report struct {
 	Parts     []PartResult   `json:"parts"`
 	Skipped   []Skipped      `json:"skipped,omitempty"`
 	Exact     bool           `json:"exact"`
-	Lag       lag.Lag        `json:"lag_ms"`
+	Lag       load.Lag       `json:"lag_ms"`
 	Clock     float64        `json:"clock_error_ms"` // of each lag, either way
 	RollUps   int            `json:"rollups_seen"`
 	Billed    billing.Counts `json:"billed"`             // of this machine
@@ -54,37 +55,43 @@ type PartResult struct {
 // behind the first ones, of which started says how many each part has.
 func (r *run) compare(report *Report, started []int) {
 	var lags []time.Duration
-	ahead, doubt := r.clock.ahead()
+	ahead, doubt := r.ahead()
 	report.Exact = true
 	for i, p := range r.parts {
 		result := p.result()
 		report.Parts = append(report.Parts, result)
 		report.Exact = report.Exact && result.Exact
 
-		seen := p.watch.Seen()
+		seen := p.Seen()
 		report.RollUps += len(seen)
 		report.Functions = report.Functions.Add(p.billed(len(seen)))
 
-		commits, _ := p.written()
-		for _, committed := range commits[started[i]:] {
-			covering, covered := lag.Covering(seen, committed)
-			if covered {
-				lags = append(lags, covering.Seen.Sub(committed)+ahead)
-			}
-		}
+		writes, _ := p.Writes()
+		lags = append(lags, load.Lags(writes[started[i]:], seen, ahead)...)
 	}
-	report.Lag, report.Clock = lag.Of(lags), float64(doubt.Microseconds())/1000
+	report.Lag, report.Clock = load.LagOf(lags), float64(doubt.Microseconds())/1000
 }
 
-// result compares the part's total with its writes. An increment in doubt may be in it or not.
+// ahead returns how far Firestore's clock is ahead of this machine's, and by how much that may be
+// wrong either way. Each write was committed between its sending and its answer.
+func (r *run) ahead() (by, doubt time.Duration) {
+	least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
+	for _, p := range r.begun {
+		writes, _ := p.Writes()
+		for _, w := range writes {
+			least, most = max(least, w.Committed.Sub(w.Answered)), min(most, w.Committed.Sub(w.Sent))
+		}
+	}
+	return least/2 + most/2, (most/2 - least/2).Abs()
+}
+
+// result compares the part's total with its writes.
 func (p *part) result() PartResult {
-	commits, inDoubt := p.written()
-	last, _ := p.watch.Last()
-	total, isInteger := last.Total.Int64()
+	writes, inDoubt := p.Writes()
+	total, exact := p.Total()
 	return PartResult{
 		Kind: p.kind, Route: p.route.String(), RollUp: p.counter.RollUp, Total: p.total,
-		Written: len(commits), InDoubt: inDoubt, RolledUp: total,
-		Exact: isInteger && total >= int64(len(commits)) && total <= int64(len(commits)+inDoubt),
+		Written: len(writes), InDoubt: inDoubt, RolledUp: total, Exact: exact,
 	}
 }
 
@@ -99,9 +106,7 @@ func (p *part) billed(rollUps int) billing.Counts {
 func (r *run) bill(report *Report) {
 	report.Billed = r.meter.Counts()
 	for _, p := range r.begun {
-		if p.watch != nil {
-			report.Billed.Reads += int64(len(p.watch.Seen()))
-		}
+		report.Billed.Reads += int64(len(p.Seen()))
 	}
 	report.Dollars = report.Billed.Add(report.Functions).CostIn(r.Database.Location)
 }

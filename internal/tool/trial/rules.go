@@ -77,7 +77,7 @@ func (r *run) list(ctx context.Context, collection string, offset int) (allowed 
 		return false, err
 	}
 
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.address(above(collection))+":runQuery", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.address(path.Dir(collection))+":runQuery", bytes.NewReader(body))
 	if err != nil {
 		return false, err
 	}
@@ -103,7 +103,7 @@ func (r *run) list(ctx context.Context, collection string, offset int) (allowed 
 }
 
 // address returns the address of a document in Firestore's REST interface; of the database's root
-// if the path is empty.
+// if the path is ".".
 func (r *run) address(doc string) string {
 	base := "https://firestore.googleapis.com"
 	if r.Address != "" {

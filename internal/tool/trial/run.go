@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,11 +13,8 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
-	"github.com/firestore-tally/tally/internal/tool/lag"
+	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/shards"
-	"github.com/googleapis/gax-go/v2"
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -32,7 +30,6 @@ type run struct {
 	meter  *billing.Meter
 	begun  []*part // also those of the questions
 	traces traces
-	clock  clock
 	made   atomic.Int64 // writes of the load
 
 	// listening lives until the run ends, also after an interrupt: the deletion needs it.
@@ -122,7 +119,7 @@ func (r *run) first(ctx context.Context, p *part) error {
 	}
 	return r.rouse(ctx, p, r.patience(p, time.Now()), func(ctx context.Context) error {
 		err := r.write(ctx, p)
-		if err == nil && p.last().IsZero() {
+		if err == nil && p.LastCommit().IsZero() {
 			return fmt.Errorf("nobody knows whether the first increment of %s was applied; run the demo again", p.collection)
 		}
 		return err
@@ -154,15 +151,15 @@ func (r *run) spread(p *part) {
 	for shard := range r.Shards {
 		r.traces.note(fmt.Sprintf("%s/%d", p.collection, shard))
 	}
-	p.shards = shards.New(r.client, above(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
+	p.shards = shards.New(r.client, path.Dir(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
 		shards.RollUpAt(p.counter.RollUp), shards.NumShards(r.Shards))
 }
 
 // commits returns how many writes of each part were acknowledged.
 func (r *run) commits() (n []int) {
 	for _, p := range r.parts {
-		commits, _ := p.written()
-		n = append(n, len(commits))
+		writes, _ := p.Writes()
+		n = append(n, len(writes))
 	}
 	return n
 }
@@ -178,48 +175,33 @@ func (r *run) begin(ctx context.Context, p *part) error {
 		}
 	}
 
-	var err error
-	p.watch, err = lag.Listen(r.listening, r.fail, r.client, p.counter.RollUp, p.total)
-	return err
+	return p.Listen(r.listening, r.fail, r.client, p.counter.RollUp, p.total)
 }
 
 // create creates an empty document, unless it is there: two parts may keep their totals in one.
 func (r *run) create(ctx context.Context, path string) error {
 	r.traces.note(path)
-	_, err := r.persist(ctx, func(ctx context.Context) (time.Time, error) {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+	return load.Persist(ctx, func(ctx context.Context) error {
 		_, err := r.client.Doc(path).Create(ctx, map[string]any{})
 		if err != nil && status.Code(err) != codes.AlreadyExists {
-			return time.Time{}, fmt.Errorf("writing %s: %w", path, err)
+			return fmt.Errorf("writing %s: %w", path, err)
 		}
-		return time.Time{}, nil
+		return nil
 	})
-	return err
 }
 
 // load makes the writes at the rate, of each part in turn.
 func (r *run) load(ctx context.Context) error {
-	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
-	clients, working := errgroup.WithContext(ctx)
-	clients.SetLimit(r.Clients)
-
-	for turn := range r.Increments {
-		err := limiter.Wait(working)
+	return r.WriteAll(ctx, r.Increments, func(ctx context.Context, n int) error {
+		err := r.write(ctx, r.parts[n%len(r.parts)])
 		if err != nil {
-			return errors.Join(clients.Wait(), context.Cause(ctx))
+			return err
 		}
-		clients.Go(func() error { return r.turn(working, turn) })
-	}
-	return clients.Wait()
-}
-
-// turn makes one write of the load.
-func (r *run) turn(ctx context.Context, turn int) error {
-	err := r.write(ctx, r.parts[turn%len(r.parts)])
-	if err != nil {
-		return err
-	}
-	r.Progress(int(r.made.Add(1)))
-	return nil
+		r.Progress(int(r.made.Add(1)))
+		return nil
+	})
 }
 
 // write makes a write of the part: an increment by 1 of any shard, or a document more.
@@ -228,23 +210,9 @@ func (r *run) write(ctx context.Context, p *part) error {
 		return r.put(ctx, p, fmt.Sprintf("tally-demo-%d", p.documents.Add(1)))
 	}
 
-	sent := time.Now()
-	committed, err := r.persist(ctx, func(ctx context.Context) (time.Time, error) {
-		committed, err := p.shards.Increment(ctx, 1)
-		if !errors.Is(err, shards.ErrInDoubt) || status.Code(err) == codes.PermissionDenied {
-			return committed, err
-		}
-
-		p.doubted()
-		if ctx.Err() != nil {
-			return time.Time{}, err
-		}
-		return time.Time{}, nil // to repeat it could count it twice
-	})
-	if err == nil && !committed.IsZero() {
-		r.note(p, sent, committed)
-	}
-	return err
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+	return p.Add(ctx, func(ctx context.Context) (time.Time, error) { return p.shards.Increment(ctx, 1) })
 }
 
 // put writes a document of the part, whose id is new, so that it adds 1 to the total. It may be
@@ -253,54 +221,20 @@ func (r *run) put(ctx context.Context, p *part, id string) error {
 	path := p.collection + "/" + id
 	r.traces.note(path)
 
-	sent := time.Now()
-	committed, err := r.persist(ctx, func(ctx context.Context) (time.Time, error) {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+	return p.Add(ctx, func(ctx context.Context) (time.Time, error) {
 		result, err := r.client.Doc(path).Set(ctx, p.fields())
 		if err != nil {
 			return time.Time{}, fmt.Errorf("writing %s: %w", path, err)
 		}
 		return result.UpdateTime, nil
 	})
-	if err == nil {
-		r.note(p, sent, committed)
-	}
-	return err
 }
 
-// note notes an acknowledged write of the part.
-func (r *run) note(p *part, sent, committed time.Time) {
-	r.clock.saw(sent, committed, time.Now())
-	p.acknowledged(committed)
-}
-
-// retryPause is the time between a write that failed and the next try.
-const retryPause = 200 * time.Millisecond
-
-// persist makes a write, again while it fails for a reason that may pass, for as long as the
-// timeout allows. It returns when the write was committed.
-func (r *run) persist(ctx context.Context, write func(context.Context) (time.Time, error)) (committed time.Time, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no write succeeded within %v", r.Timeout))
-	defer cancel()
-
-	for {
-		committed, err = write(ctx)
-		if err == nil {
-			return committed, nil
-		}
-		if ctx.Err() == nil && !passing(err) {
-			return time.Time{}, err
-		}
-
-		stopped := gax.Sleep(ctx, retryPause)
-		if stopped != nil {
-			return time.Time{}, fmt.Errorf("%w: %v", context.Cause(ctx), err) //nolint:errorlint // the cause matters, and the text
-		}
-	}
-}
-
-// passing reports whether a write that failed with the error may succeed later.
-func passing(err error) bool {
-	return slices.Contains([]codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal}, status.Code(err))
+// limited returns a context for one write.
+func (r *run) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no write succeeded within %v", r.Timeout))
 }
 
 // covered waits until a roll-up is seen that covers every acknowledged write of the part. If that
@@ -308,7 +242,7 @@ func passing(err error) bool {
 func (r *run) covered(ctx context.Context, p *part) error {
 	ctx, cancel := silentAfter(ctx, r.limit(p))
 	defer cancel()
-	return p.watch.Await(ctx, p.last())
+	return p.Await(ctx)
 }
 
 // silentAfter returns a context that ends after a time with ErrSilent as its cause.

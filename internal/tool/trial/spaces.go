@@ -60,13 +60,13 @@ func (r *run) arrive(ctx context.Context, f finding, spaced, trimmed *part) find
 		}
 
 		late := r.covered(ctx, spaced)
-		other, _ := trimmed.watch.Last()
+		other, _ := trimmed.Last()
 		switch {
 		case late == nil:
 			continue
 		case ctx.Err() != nil:
 			return f.failed(context.Cause(ctx))
-		case !other.AsOf.Before(spaced.last()):
+		case !other.AsOf.Before(spaced.LastCommit()):
 			return f.no("only %q changed", trimmed.counter.RollUp)
 		}
 		return f.no("no roll-up changed within %v", r.limit(spaced))

@@ -16,8 +16,7 @@
 //   - A shape (shape.go) is a kind of counters that is looked for among the deployed routes, and a
 //     part (part.go) is one counter that was made of it.
 //   - A [Trial] is what is to be written: where, and at which price.
-//   - The run (run.go) writes and waits. The clock (clock.go) compares the times of two machines.
-//     The traces (traces.go) are the documents to delete.
+//   - The run (run.go) writes and waits. The traces (traces.go) are the documents to delete.
 //   - A [Question] (questions.go) is answered by Firestore (instant.go), by an event (spaces.go)
 //     and by the security rules (rules.go). An event is recorded from the functions' log (log.go).
 //   - A [Report] (report.go) is the result.
@@ -33,17 +32,16 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/load"
 	"google.golang.org/grpc"
 )
 
 // Options say how a trial is made.
 type Options struct {
-	Increments int           // in all, of all counters
-	Rate       float64       // of them, a second
-	Clients    int           // that write at once
-	Shards     int           // of a counter
-	Timeout    time.Duration // how long the functions may take for a roll-up
-	Record     bool          // see Report.Event
+	load.Load
+	Shards  int           // of a counter
+	Timeout time.Duration // how long the functions may take for a roll-up
+	Record  bool          // see Report.Event
 
 	Address string // host:port of a Firestore on this machine; "": Google's
 	Dial    []grpc.DialOption
@@ -56,21 +54,13 @@ type Trial struct {
 	ID      string    // in the paths of its documents
 	Skipped []Skipped // what no route lets it try
 
-	// Stage is called when a stage of the trial begins, and Progress with the number of writes made;
-	// calls of Progress may overlap.
-	Stage    func(name string)
-	Progress func(done int)
-
 	parts []*part
 }
 
 // New returns a trial of a deployment. Nothing is written yet. It is an error if no deployed route
 // makes a counter of the trial's own possible.
 func New(d *Deployment, o Options) (*Trial, error) {
-	t := &Trial{
-		Deployment: d, Options: o, ID: "tally-demo-" + strings.ToLower(rand.Text()[:8]),
-		Stage: func(string) {}, Progress: func(int) {},
-	}
+	t := &Trial{Deployment: d, Options: o, ID: "tally-demo-" + strings.ToLower(rand.Text()[:8])}
 	for _, s := range shapes {
 		r := s.find(d.Config.Routes)
 		if r == nil {

@@ -1,14 +1,17 @@
 package trial
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
@@ -103,7 +106,7 @@ func TestIDs(t *testing.T) {
 
 // What is said before the question: where, how long, at the price of which location.
 func TestString(t *testing.T) {
-	made, err := New(of(t, defaults), Options{Increments: 150, Rate: 5, Timeout: time.Minute})
+	made, err := New(of(t, defaults), Options{Load: load.Load{Increments: 150, Rate: 5}, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +134,7 @@ func TestDollars(t *testing.T) {
 	price := func(increments int, location string, routes ...string) float64 {
 		d := of(t, routes...)
 		d.Database.Location = location
-		made, err := New(d, Options{Increments: increments, Rate: 5, Timeout: time.Minute})
+		made, err := New(d, Options{Load: load.Load{Increments: increments, Rate: 5}, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,14 +167,24 @@ func TestDelete(t *testing.T) {
 }
 
 // Each write narrows what is known of Firestore's clock.
-func TestClock(t *testing.T) {
-	var c clock
-	at := func(ms int) time.Time { return time.UnixMilli(int64(1000 + ms)) }
+func TestAhead(t *testing.T) {
 	const ahead = 500
-	for _, write := range []struct{ sent, committed, answered int }{{0, 40, 100}, {200, 210, 300}, {400, 490, 500}} {
-		c.saw(at(write.sent), at(write.committed+ahead), at(write.answered))
-	}
-	by, doubt := c.ahead()
+	p := new(part)
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+		for _, write := range []struct{ sent, committed, answered int }{{0, 40, 100}, {200, 210, 300}, {400, 490, 500}} {
+			time.Sleep(time.Until(at(write.sent)))
+			err := p.Add(t.Context(), func(context.Context) (time.Time, error) {
+				time.Sleep(time.Until(at(write.answered)))
+				return at(write.committed + ahead), nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	by, doubt := (&run{begun: []*part{p}}).ahead()
 	if by != 500*time.Millisecond || doubt != 10*time.Millisecond {
 		t.Errorf("ahead by %v ± %v, want 500ms ± 10ms", by, doubt)
 	}

@@ -41,7 +41,7 @@ func needJava(t *testing.T) {
 		t.Skip("needs the Firestore emulator, which -short goes without")
 	}
 	if java, jar := find(); java != nil || jar != nil {
-		fmt.Fprintln(os.Stderr, needs.Missing(t.Context(), Find, false))
+		fmt.Fprintln(os.Stderr, needs.Missing(t.Context(), Find))
 		os.Exit(1)
 	}
 }
