@@ -62,6 +62,7 @@ import "embed"
 //go:embed rollup/cursor.go
 //go:embed rollup/decide.go
 //go:embed rollup/doc.go
+//go:embed rollup/due.go
 //go:embed rollup/fair.go
 //go:embed rollup/find.go
 //go:embed rollup/generation.go

@@ -168,14 +168,10 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, e
 		return nil, nil
 	}
 
-	told := later(e.UpdateTime, e.Time)
-	if c.knowsAlarm(s, told) {
-		ending.Deferred = true
-		return nil, nil
-	}
-
 	if g := s.open; g != nil {
-		g.told = later(g.told, told)
+		if c.options.Alarms != nil {
+			g.told = later(g.told, later(e.UpdateTime, e.Time))
+		}
 		if e.UpdateTime.After(g.latest) {
 			g.latest = e.UpdateTime
 		}
@@ -185,6 +181,12 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, e
 		}
 		g.anchor, g.weak, g.commit = e.ID, concern.Unchanged, e.UpdateTime
 		return s, g
+	}
+
+	told := later(e.UpdateTime, e.Time)
+	if c.knowsAlarm(s, told) {
+		ending.Deferred = true
+		return nil, nil
 	}
 
 	g := &generation{

@@ -45,10 +45,14 @@ func (i *instance) Create(ctx context.Context, a rollup.Alarm) error {
 		return context.Cause(i.ctx)
 	}
 
-	return i.change(ctx, route.Counter{RollUp: "alarms of " + a.RollUp}, "alarm", func(_ context.Context, name string) error {
+	err := i.change(ctx, route.Counter{RollUp: "alarms of " + a.RollUp}, "alarm", func(_ context.Context, name string) error {
 		i.stand(a, name)
 		return nil
 	})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.alarmsFailed = i.alarmsFailed || err != nil
+	return err
 }
 
 // stand has an alarm stand, unless one of its name does, or was done a while ago.

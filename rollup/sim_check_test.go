@@ -98,9 +98,8 @@ func (s *simulation) shortestCadence() time.Duration {
 		shortest = min(shortest, i.cadence)
 	}
 
-	alarmsFail := s.weather.fail+s.weather.slow+s.weather.crash > 0 || s.mixed
 	switch {
-	case s.slowly > 0 && alarmsFail: // then the counters are rolled up as often as events can be held
+	case s.slowly > 0 && (s.alarmsFailed || s.mixed): // then the counters are rolled up as often as events can be held
 		return min(shortest, s.slowly, rollup.LongestCadence(hold))
 	case s.slowly > 0:
 		return s.slowly

@@ -34,26 +34,27 @@ type simulation struct {
 	store   memstore.Store
 	actors  sync.WaitGroup
 
-	mu          sync.Mutex
-	revisions   []route.Routes
-	latest      int // of them
-	deployed    int // how many deployments there were
-	counters    []*simulatedCounter
-	instances   []*instance // those that take events
-	all         []*instance
-	deliveries  []*simulatedDelivery // that have ended
-	held        map[holder][]*simulatedDelivery
-	outcome     outcome
-	existing    bool          // the roll-ups are in documents of the app's own, which come and go
-	slow        bool          // sums take long
-	conditional bool          // the likes are counted by a condition
-	slowly      time.Duration // the cadence of the routes, for which events cannot be held; 0: they say none
-	alarms      map[rollup.Alarm]*simulatedAlarm
-	every       bool                      // the schedule keeps the counters; their events come all the same, or not at all
-	orders      map[string]map[string]any // the documents of groups, by path; nil in a run without groups
-	calm        bool                      // nothing fails any more
-	kept        bool                      // whether to keep the history
-	history     []happening
+	mu           sync.Mutex
+	revisions    []route.Routes
+	latest       int // of them
+	deployed     int // how many deployments there were
+	counters     []*simulatedCounter
+	instances    []*instance // those that take events
+	all          []*instance
+	deliveries   []*simulatedDelivery // that have ended
+	held         map[holder][]*simulatedDelivery
+	outcome      outcome
+	existing     bool          // the roll-ups are in documents of the app's own, which come and go
+	slow         bool          // sums take long
+	conditional  bool          // the likes are counted by a condition
+	slowly       time.Duration // the cadence of the routes, for which events cannot be held; 0: they say none
+	alarmsFailed bool          // one could not be made
+	alarms       map[rollup.Alarm]*simulatedAlarm
+	every        bool                      // the schedule keeps the counters; their events come all the same, or not at all
+	orders       map[string]map[string]any // the documents of groups, by path; nil in a run without groups
+	calm         bool                      // nothing fails any more
+	kept         bool                      // whether to keep the history
+	history      []happening
 }
 
 // An outcome says what became of a run.

@@ -253,7 +253,7 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : n every 10s\n" +
 			"                           ^"},
 		{"a cadence's option without its colon", "a/{a}/s/{s} -> r/{a} : n cadence 10s", "\n" +
-			"want a comma, a colon or the route's end; an option stands behind a colon: \": cadence\"\n" +
+			"want a comma, a colon or the route's end; an option follows a colon: \": cadence\"\n" +
 			"  a/{a}/s/{s} -> r/{a} : n cadence 10s\n" +
 			"                           ^"},
 		{"a cadence that is too long", "a/{a}/s/{s} -> r/{a} : n : existing : cadence 25h", "\n" +
