@@ -45,7 +45,7 @@ func (m withEmulator) Run() int {
 // eventually bounds the waits; the machine may be slow.
 const eventually = 3 * time.Minute
 
-// freePorts returns the first of n ports in a row that nobody else gets until the test ends.
+// freePorts returns the first of n ports in a row that no other program gets until the test ends.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
 	for {
