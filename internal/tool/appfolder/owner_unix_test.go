@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A tally.yaml above the folder is taken only if nobody but the user wrote it. One in the folder,
+// A tally.yaml above the folder is taken only if no one but the user wrote it. One in the folder,
 // or one that is named, is what the user means.
 func TestSettingsOfOthers(t *testing.T) {
 	dir := write(t, map[string]string{"tally.yaml": "cadence: 1s", "below/x": ""})
