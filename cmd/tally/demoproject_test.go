@@ -752,7 +752,7 @@ func TestDemoFlags(t *testing.T) {
 		{[]string{"--project=my-project", "--kill"}, "--kill: not with --project"},
 		{[]string{"--project=my-project", "--timeout=0"}, "--timeout 0s: want more than 0"},
 		{[]string{"--project=my-project", "--rate=0"}, "--rate 0: want more than 0"},
-		{[]string{"--project=My_Project"}, `"My_Project" is no project id`},
+		{[]string{"--project=My_Project"}, `"My_Project" is not a project id`},
 	} {
 		var out bytes.Buffer
 		status := run(t.Context(), append([]string{"demo"}, test.args...), &out, &out)

@@ -188,10 +188,10 @@ func TestFilesThatAreNotRead(t *testing.T) {
 		file, want string
 	}{
 		{rules, at("more.rules"), "more.rules: has more than 256 KB: make it smaller, or name another file"},
-		{rules, at("pipe"), "pipe: is no regular file: name one"},
-		{rules, "/dev/zero", "/dev/zero: is no regular file: name one"},
-		{rules, dir, dir + ": is no regular file: name one"},
-		{settings, at("pipe"), "pipe: is no regular file: name one"},
+		{rules, at("pipe"), "pipe: is not a regular file: name one"},
+		{rules, "/dev/zero", "/dev/zero: is not a regular file: name one"},
+		{rules, dir, dir + ": is not a regular file: name one"},
+		{settings, at("pipe"), "pipe: is not a regular file: name one"},
 		{settings, at("more.yaml"), "more.yaml: has more than 32 KB"},
 		{firebase, "", "firebase.json: has more than 1024 KB"},
 	} {

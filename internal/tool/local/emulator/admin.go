@@ -117,7 +117,7 @@ const readyTimeout = 30 * time.Second
 // Errors of [Check].
 var (
 	ErrAbsent = errors.New("no Firestore emulator answers there")
-	ErrBusy   = errors.New("what listens there is too busy to answer")
+	ErrBusy   = errors.New("the program that listens there is too busy to answer")
 )
 
 // Check returns nil when an emulator answers at addr, a host:port, no matter who started it. It
