@@ -41,8 +41,8 @@
 // the request did, to a collector of OpenTelemetry's own service definitions. It exports the rest
 // when it is ended.
 //
-// The upload is tested here too. gcloud uploads the files that the functions are built from and no
-// others, and Google's buildpack can make of them a binary that rolls up.
+// The upload is tested here too. It has the files that the functions are built from and no others,
+// and Google's buildpack can make of them a binary that rolls up.
 //
 // Package apps, below this one, has the tests that need no functions process of their own.
 //

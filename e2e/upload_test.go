@@ -17,8 +17,6 @@ import (
 	"testing"
 
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +31,7 @@ const (
 // more may be a secret.
 func TestUploadIsWhatIsBuilt(t *testing.T) {
 	if d := cmp.Diff(carried(t), uploaded(t, clone)); d != "" {
-		t.Errorf("(-built from +uploaded by gcloud):\n%s", d)
+		t.Errorf("(-built from +uploaded):\n%s", d)
 	}
 }
 
@@ -56,15 +54,14 @@ func TestUploadLeavesOutTheRest(t *testing.T) {
 	}
 }
 
-// What the program writes and gcloud uploads builds as Google's Go buildpack builds it, and the
-// binary rolls up.
+// What the program uploads builds as Google's Go buildpack builds it, and the binary rolls up.
 func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build would slow the scenarios
-	folder := written(t)
-	files := uploaded(t, folder)
-	if d := cmp.Diff(carried(t), files); d != "" {
-		t.Fatalf("(-carried +uploaded):\n%s", d)
+	own, err := deploy.OwnUpload(root.Source, "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	binary := buildpack(t, folder, files)
+	folder := unpacked(t, own)
+	binary := buildpack(t, folder, listed(t, own))
 	w := newWorld(t, options{counters: 1, proxies: []func(*proxy){near}, binary: binary, env: []string{
 		"FUNCTION_TARGET=RollUpOnWrite",
 		"LOCAL_ONLY=true", // has the functions framework listen on the loopback address only
@@ -112,32 +109,52 @@ func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build wo
 	check("RollUpOnSchedule")
 }
 
-// uploaded returns the names of the files that gcloud uploads from a folder, sorted. "gcloud meta
-// list-files-for-upload" lists other files than gcloud uploads.
+// uploaded returns the names of the files that are uploaded from a folder, sorted.
 func uploaded(t *testing.T, dir string) []string {
 	t.Helper()
-	gcloud, err := exec.LookPath("gcloud")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, emulatortest.Missing())
-	}
-	g := googletest.Start(t, "my-project")
-	g.Enable("cloudbuild.googleapis.com", "cloudfunctions.googleapis.com", "run.googleapis.com")
-	run(t, dir, g.Environ(), gcloud, "functions", "deploy", "f", "--gen2", "--project=my-project", "--region=us-central1", "--runtime=go126",
-		"--entry-point=F", "--trigger-http", "--no-allow-unauthenticated", "--source=.")
-
-	archive := g.Uploaded()
-	uploaded, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	upload, err := deploy.ReadUpload(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var files []string
-	for _, f := range uploaded.File {
-		if !strings.HasSuffix(f.Name, "/") {
-			files = append(files, f.Name)
-		}
+	return listed(t, upload)
+}
+
+// archived returns what is uploaded.
+func archived(t *testing.T, upload *deploy.Upload) *zip.Reader {
+	t.Helper()
+	data, err := upload.Archive()
+	if err != nil {
+		t.Fatal(err)
 	}
-	slices.Sort(files)
+	again, err := upload.Archive()
+	if err != nil || !bytes.Equal(data, again) {
+		t.Errorf("the same files are another archive: %v", err)
+	}
+	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive
+}
+
+// listed returns the names of the files that are uploaded, in the archive's order.
+func listed(t *testing.T, upload *deploy.Upload) []string {
+	t.Helper()
+	var files []string
+	for _, f := range archived(t, upload).File {
+		files = append(files, f.Name)
+	}
 	return files
+}
+
+// unpacked returns a folder that has what is uploaded.
+func unpacked(t *testing.T, upload *deploy.Upload) string {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, archived(t, upload)); err != nil {
+		t.Fatal(err)
+	}
+	return folder
 }
 
 // carried returns the names of the files of the functions' source that the program carries, sorted.
@@ -156,23 +173,6 @@ func carried(t *testing.T) []string {
 	}
 	slices.Sort(files)
 	return files
-}
-
-// written returns the folder into which the program writes the source that it carries.
-func written(t *testing.T) string {
-	t.Helper()
-	cache := run(t, clone, nil, "go", "env", "GOCACHE")[0]
-	t.Setenv("GOCACHE", cache) // which lies in the user's cache folder otherwise
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	upload, err := deploy.OwnUpload(root.Source, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, err := upload.Folder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return folder
 }
 
 // buildpack does what Google's Go buildpack does with files of a folder and returns the binary: it

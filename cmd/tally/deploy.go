@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,11 +40,10 @@ func endpointsOf(ctx context.Context) endpoints {
 
 // signIn returns the options with which Google's clients sign in.
 func (at endpoints) signIn(ctx context.Context) ([]option.ClientOption, error) {
-	o, err := deploy.SignIn(ctx)
 	if at.apis != nil {
-		o = at.apis
+		return at.apis, nil
 	}
-	return o, err
+	return deploy.SignIn(ctx)
 }
 
 // A deployment is what deploy and undeploy have in common.
@@ -52,48 +52,43 @@ type deployment struct {
 	project     string
 	dryRun, yes bool
 	verbose     bool
+	json        bool
 
 	folder    *appfolder.Folder
 	newer     string // version of the functions that older ones would replace; empty: they are not
 	in        io.Reader
 	out, logs io.Writer
 	account   string // who is signed in; empty: nobody, or it is not known
-	tools     deploy.Tools
 	have      *deploy.State
+	run       deploy.Run
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
 	f := c.Flags()
 	d.settings.define(f)
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
-	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
+	f.BoolVar(&d.dryRun, "dry-run", false, "print each change, and why, and change nothing")
+	f.BoolVar(&d.json, "json", false, "with --dry-run: print JSON")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
-	f.BoolVarP(&d.verbose, "verbose", "v", false, "show all steps, with their commands")
+	f.BoolVarP(&d.verbose, "verbose", "v", false, "show all steps, and why")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+		if d.json && !d.dryRun {
+			return errors.New("--json prints what --dry-run lists")
+		}
 
 		var err error
 		d.folder, d.project, err = realProject(d.settings, d.project, d.logs)
 		if err != nil {
 			return err
 		}
-
-		d.tools = deploy.Tools{Project: d.project, Progress: d.logs}
 		return run(c.Context())
 	}
 	return c
 }
 
-// read reads the project, signed in as gcloud is.
+// read reads the project.
 func (d *deployment) read(ctx context.Context) error {
-	if err := d.tools.Check(ctx); err != nil {
-		return err
-	}
-	var err error
-	d.account, err = d.tools.Account(ctx)
-	if err != nil {
-		return err
-	}
 	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
 		return err
@@ -101,15 +96,22 @@ func (d *deployment) read(ctx context.Context) error {
 
 	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
 	d.have, err = deploy.Read(ctx, d.project, o...)
-	return err
+	if err != nil {
+		return err
+	}
+	d.account = d.have.Account(ctx)
+	d.run.State, d.run.Progress = d.have, d.logs
+	return nil
 }
 
 // do does the plan, if the user agrees. opening tells what the user should know before the steps.
 // nothing is printed if there are no steps.
 func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing string) error {
-	if d.dryRun {
-		d.script(plan, opening, nothing)
-		return nil
+	if d.json {
+		e := json.NewEncoder(d.out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(plan)
 	}
 	if len(plan.Steps) == 0 {
 		fmt.Fprint(d.out, nothing+"\n"+plan.Noted())
@@ -119,11 +121,14 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing 
 	if opening != "" {
 		opening += "\n"
 	}
-	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, opening, plan.Shown(d.verbose), plan.Noted())
+	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, opening, plan.Shown(d.verbose || d.dryRun), plan.Noted())
+	if d.dryRun {
+		return nil
+	}
 	if err := d.agree(ctx); err != nil {
 		return err
 	}
-	return d.tools.Run(ctx, plan)
+	return d.run.Do(ctx, plan)
 }
 
 // agree asks whether to go on. If the plan replaces newer functions, it asks even with --yes.
@@ -144,28 +149,11 @@ func (d *deployment) agree(ctx context.Context) error {
 // locations.
 var locationID = regexp.MustCompile(`^([a-z]{3,4}\d+|(africa|asia|australia|europe|me|us|northamerica|southamerica)-(north|south|east|west|central|northeast|northwest|southeast|southwest)\d+)$`)
 
-// script prints the plan as a script, with the opening as comments.
-func (d *deployment) script(plan deploy.Plan, opening, nothing string) {
-	switch {
-	case len(plan.Steps) == 0:
-		fmt.Fprintln(d.out, "# "+nothing)
-
-	case opening != "":
-		fmt.Fprintf(d.out, "# In project %s:\n#\n", d.project)
-		for line := range strings.Lines(opening) {
-			fmt.Fprint(d.out, "# ", line)
-		}
-		fmt.Fprintln(d.out)
-	}
-
-	fmt.Fprint(d.out, plan.Script(d.tools.Dir))
-}
-
 // deployFlags are those that only deploy has.
 type deployFlags struct {
 	source, location   string
 	rules, prune, wait bool
-	isNew, terraform   bool
+	isNew, manifest    bool
 	record             string // file
 }
 
@@ -174,11 +162,11 @@ func (f *deployFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.source, "source", "", "folder of Tally's source, which the functions are built from (default: this tally's own)")
 	flags.BoolVar(&f.rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
 	flags.BoolVar(&f.prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
-	flags.BoolVar(&f.wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run prints that, too")
-	flags.BoolVar(&f.isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
+	flags.BoolVar(&f.wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run lists that, too")
+	flags.BoolVar(&f.isNew, "new", false, "with --dry-run or --manifest: as for a project in which there is nothing; needs no credentials")
 	flags.StringVar(&f.location, "location", "", "with --new: where its databases will be, for ever")
 	flags.StringVar(&f.record, "record", "", "with --dry-run: a file to be written, with what the project's APIs answered; without secrets and documents")
-	flags.BoolVar(&f.terraform, "terraform", false, "print a Terraform configuration, and change nothing")
+	flags.BoolVar(&f.manifest, "manifest", false, "print all resources as their APIs have them, in YAML, and change nothing")
 }
 
 // check returns what is wrong with the flags of a recording, or of a new project.
@@ -190,14 +178,15 @@ func (f *deployFlags) check(dryRun bool) error {
 		return nil
 	}
 
-	if !dryRun && !f.terraform {
-		return errors.New("--new is for --dry-run and --terraform; tally deploy sees by itself what is new")
+	if !dryRun && !f.manifest {
+		return errors.New("--new is for --dry-run and --manifest; tally deploy sees by itself what is new")
 	}
+	const places = "https://cloud.google.com/firestore/docs/locations"
 	if f.location == "" {
-		return errors.New("--new needs --location: where the databases will be, for ever. These are the places:\n  gcloud firestore locations list")
+		return errors.New("--new needs --location: where the databases will be, for ever. These are the places:\n  " + places)
 	}
 	if !locationID.MatchString(f.location) {
-		return fmt.Errorf("--location %q: want one such as nam5 or europe-west1; gcloud firestore locations list lists them", f.location)
+		return fmt.Errorf("--location %q: want one such as nam5 or europe-west1, of %s", f.location, places)
 	}
 	return nil
 }
@@ -220,10 +209,9 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 		return err
 	}
 
-	var creation deploy.Plan
 	if flags.isNew {
 		ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
-		d.have, creation = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)
+		d.have = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)
 	} else {
 		err = d.read(ctx)
 		if flags.record != "" && d.have != nil {
@@ -238,22 +226,21 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	if err != nil {
 		return err
 	}
-	if flags.terraform {
-		return d.terraform(described, upload)
+	if flags.manifest {
+		text, err := described.Manifest()
+		fmt.Fprint(d.out, text)
+		return err
 	}
 
 	if !flags.isNew {
 		d.have.ReadFor(ctx, described)
 	}
-	plan, err := d.plan(described, creation, flags)
+	plan, err := d.plan(ctx, described, flags)
 	if err != nil {
 		return err
 	}
-
-	source, err := d.prepareUpload(&plan, upload)
-	if err != nil {
-		return err
-	}
+	d.run.Description, d.run.Upload = described, upload
+	source := d.prepareUpload(&plan, upload)
 
 	nothing := "Everything is as it is to be."
 	if len(plan.Awaited) > 0 {
@@ -288,57 +275,33 @@ func (d *deployment) want(upload *deploy.Upload) (*deploy.Description, error) {
 	return deploy.Want(d.folder, d.have, config, upload)
 }
 
-// terraform prints the description as a Terraform configuration.
-func (d *deployment) terraform(described *deploy.Description, upload *deploy.Upload) error {
-	folder, err := upload.Folder()
-	if err != nil {
-		return err
-	}
-	text, notes, err := described.Terraform(folder)
-	if err != nil {
-		return err
-	}
-
-	fmt.Fprintf(d.logs, "The functions' source: %s\n", upload)
-	for _, note := range notes {
-		fmt.Fprintln(d.logs, note)
-	}
-	_, err = d.out.Write(text)
-	return err
-}
-
-// plan returns the steps that are to be done: first those of creation, then those of the
-// description.
-func (d *deployment) plan(described *deploy.Description, creation deploy.Plan, flags deployFlags) (deploy.Plan, error) {
+// plan returns the steps that are to be done.
+func (d *deployment) plan(ctx context.Context, described *deploy.Description, flags deployFlags) (deploy.Plan, error) {
 	plan, err := described.Deploy(d.have, flags.prune, flags.wait || d.dryRun)
 	if err != nil {
 		return plan, err
 	}
-
-	plan.Prepend(creation)
+	if flags.isNew {
+		plan.Notes = append(plan.Notes, "the databases are to be there first, in a location that they keep for ever")
+	}
 	if flags.rules && len(plan.Awaited) == 0 {
-		err = plan.PlanRules(described, d.folder)
+		err = plan.PlanRules(ctx, described, d.have, d.folder)
 	}
 	return plan, err
 }
 
-// prepareUpload makes the functions' source ready if the plan uploads it, and returns in words
-// which source that is. If it would replace a newer one, the plan gets a note that says so.
-func (d *deployment) prepareUpload(plan *deploy.Plan, upload *deploy.Upload) (source string, err error) {
+// prepareUpload returns in words which source the plan uploads; "" if it uploads none. If that
+// would replace a newer one, the plan gets a note that says so.
+func (d *deployment) prepareUpload(plan *deploy.Plan, upload *deploy.Upload) (source string) {
 	if !plan.Uploads() {
-		return "", nil
-	}
-
-	d.tools.Dir, err = upload.Folder()
-	if err != nil {
-		return "", err
+		return ""
 	}
 
 	d.newer = upload.Replaces(d.have)
 	if d.newer != "" {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("the deployed functions are of %s, which is newer than %s", d.newer, upload.Version))
 	}
-	return upload.String(), nil
+	return upload.String()
 }
 
 // awaiting returns an error if the plan has to wait for indexes. The error tells how far they are,

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -22,10 +21,12 @@ import (
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
+	"cloud.google.com/go/logging/apiv2/loggingpb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"google.golang.org/genproto/googleapis/cloud/location"
@@ -49,34 +50,31 @@ var update = flag.Bool("update", false, "write testdata/deploy anew")
 //   - "env NAME=VALUE", which is the user's from then on;
 //   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds
 //     what it has;
-//   - "tool NAME", and holds a script that is on PATH from then on; after "without gcloud" that is
-//     not;
 //   - "without FILE", which is deleted from the clone;
 //   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete
 //     NAME". What the server names may be named as it is displayed, or with * for the name;
 //   - "get PATH of NAME", and holds what a resource has there;
+//   - "signed out": from then on there are no credentials;
+//   - "rules of RELEASE", and holds the rules that are in force for a database;
 //   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do
-//     not answer, from then on; or "cpus N", the quota of Cloud Run, or "builds N", how often a new
-//     index is looked at before it is ready;
+//     not answer, from then on; or "lacking API LOCATION…", those that an API does not have; or
+//     "cpus N", the quota of Cloud Run, or "builds N", how often a new index is looked at before it
+//     is ready;
 //   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build
 //     FUNCTION TIMES" is of builds.
 func TestDeploy(t *testing.T) {
 	folder := abs(t, "testdata/deploy")
 	c := newCloud(t)
+	t.Setenv("PATH", "") // no other program is needed
 	tell := func(t *testing.T, file string) {
 		told, err := txtar.ParseFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := player{cloud: cloud{Google: c.Google, t: t, program: c.program}, clone: leastClone(t), bin: t.TempDir()}
-		gcloud, err := exec.LookPath("gcloud")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("PATH", p.bin+":"+filepath.Dir(gcloud))
+		p := player{cloud: cloud{Google: c.Google, t: t, program: c.program}, clone: leastClone(t)}
 		played := slices.Clone(told.Files)
 		for i, f := range told.Files {
-			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE", os.Getenv("CLOUDSDK_CONFIG"), "CONFIG", os.Getenv("XDG_CACHE_HOME"), "CACHE").Replace(string(p.play(f))))
+			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE").Replace(string(p.play(f))))
 		}
 		if *update {
 			write(t, file, txtar.Format(&txtar.Archive{Comment: told.Comment, Files: played}))
@@ -107,9 +105,9 @@ func TestDeploy(t *testing.T) {
 // A player plays a story.
 type player struct {
 	cloud
-	clone, bin string // folders; bin is on PATH
-	own        bool   // the clone's source is the program's own
-	answer     []byte
+	clone  string // folder
+	own    bool   // the clone's source is the program's own
+	answer []byte
 }
 
 // play plays a file of a story and returns it as it came about.
@@ -138,10 +136,6 @@ func (p *player) play(f txtar.File) []byte {
 			p.t.Fatal(err)
 		}
 		return data
-	case "tool":
-		if err := os.WriteFile(filepath.Join(p.bin, rest), f.Data, 0o700); err != nil {
-			p.t.Fatal(err)
-		}
 	case "without":
 		p.without(rest)
 	case "put", "change":
@@ -151,10 +145,18 @@ func (p *player) play(f txtar.File) []byte {
 	case "get":
 		path, name, _ := strings.Cut(rest, " of ")
 		return []byte(p.get(p.name(name)).Get(path) + "\n")
+	case "signed":
+		p.signedOut = true
+		p.t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(p.clone, "none.json"))
+	case "rules":
+		return []byte(p.ReleasedRules(strings.TrimPrefix(rest, "of ")) + "\n")
 	case "closed":
 		p.Closed = strings.Fields(rest)
 	case "unreachable":
 		p.Unreachable = strings.Fields(rest)
+	case "lacking":
+		words := strings.Fields(rest)
+		p.Lacking = map[string][]string{words[0] + ".googleapis.com": words[1:]}
 	case "cpus", "builds":
 		n, err := strconv.Atoi(rest)
 		if err != nil {
@@ -173,14 +175,10 @@ func (p *player) play(f txtar.File) []byte {
 	return f.Data
 }
 
-// without takes away gcloud, or a file of the clone.
-func (p *player) without(what string) {
+// without takes away a file of the clone.
+func (p *player) without(name string) {
 	p.t.Helper()
-	if what == "gcloud" {
-		p.t.Setenv("PATH", p.bin)
-		return
-	}
-	if err := os.Remove(filepath.Join(p.clone, what)); err != nil {
+	if err := os.Remove(filepath.Join(p.clone, name)); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -220,7 +218,7 @@ func (p *player) put(name string, changes []byte, isNew bool) {
 	}
 	if isNew {
 		m = map[string]proto.Message{"databases": &adminpb.Database{}, "functions": &functionspb.Function{}, "triggers": &eventarcpb.Trigger{},
-			"jobs": &schedulerpb.Job{}, "notificationChannels": &monitoringpb.NotificationChannel{}, "dashboards": &dashboardpb.Dashboard{}, "locations": &location.Location{}}[path.Base(path.Dir(name))]
+			"jobs": &schedulerpb.Job{}, "notificationChannels": &monitoringpb.NotificationChannel{}, "dashboards": &dashboardpb.Dashboard{}, "exclusions": &loggingpb.LogExclusion{}, "locations": &location.Location{}}[path.Base(path.Dir(name))]
 	}
 	var into func(all, more map[string]any)
 	into = func(all, more map[string]any) {
@@ -298,66 +296,46 @@ func (p *player) fail(words []string, text string) {
 	}
 }
 
-// A new project's plan needs no credentials, and no gcloud. docs/deploy.md links it.
+// The plan and the manifest of a new project need no credentials, and no other program.
 func TestDeployNew(t *testing.T) {
-	file := abs(t, "testdata/deploy/new.sh")
+	file := abs(t, "testdata/deploy/new.txt")
 	clone := leastClone(t)
-	var out strings.Builder
+	write(t, "tally.yaml", []byte("env: {OTEL_EXPORTER_OTLP_HEADERS: s3cret}\nalert_email: me@example.com"))
 	t.Setenv("PATH", "")
-	if status := run(t.Context(), []string{"deploy", "--dry-run", "--new", "--location", "nam5", "--project", "my-project", "--source", clone}, &out, &out); status != 0 {
-		t.Fatalf("exit status %d: %s", status, &out)
+	call := func(flag string) string {
+		t.Helper()
+		var out strings.Builder
+		args := []string{"deploy", "--new", "--location", "nam5", "--project", "my-project", "--source", clone, flag}
+		if status := run(t.Context(), args, &out, &out); status != 0 {
+			t.Fatalf("%s: exit status %d: %s", flag, status, &out)
+		}
+		if strings.Contains(out.String(), "s3cret") {
+			t.Errorf("%s prints a secret", flag)
+		}
+		return strings.ReplaceAll(out.String(), clone, "CLONE")
 	}
-	printed := strings.ReplaceAll(out.String(), clone, "CLONE")
+
+	plan := call("--dry-run")
 	if *update {
-		write(t, file, []byte(printed))
+		write(t, file, []byte(plan))
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(string(want), printed); d != "" {
-		t.Errorf("new.sh (-want +got):\n%s", d)
-	}
-	if out, err := exec.Command("/bin/sh", "-n", file).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-}
-
-// The script of a new project goes on where it ended, and a run after the last one changes nothing.
-func TestDeployScriptAgain(t *testing.T) {
-	c := newCloud(t)
-	c.Delete("projects/my-project/databases/(default)")
-	clone := leastClone(t)
-	write(t, "tally.yaml", []byte("alert_email: me@example.com"))
-	script := c.want(0, "deploy", "--dry-run", "--new", "--location", "nam5", "--source", clone)
-	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\n"), 0o700); err != nil { // no waiting
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	play := func() ([]byte, error) {
-		cmd := exec.CommandContext(t.Context(), "sh")
-		cmd.Stdin = strings.NewReader(script)
-		return cmd.CombinedOutput()
+	if d := cmp.Diff(string(want), plan); d != "" {
+		t.Errorf("new.txt (-want +got):\n%s", d)
 	}
 
-	c.Fail("eventarc.googleapis.com", "CreateTrigger", status.Error(codes.InvalidArgument, "Permission denied while using the Eventarc Service Agent."), 2)
-	c.Fail("monitoring.googleapis.com", "CreateDashboard", status.Error(codes.FailedPrecondition, "broken"), 21) // as often as the script tries
-	if out, err := play(); err == nil {
-		t.Fatalf("the script did not end where a command failed for good:\n%s", out)
+	manifest := call("--manifest")
+	var resources []struct{ Kind, Name string }
+	if err := yaml.Unmarshal([]byte(manifest), &resources); err != nil || len(resources) < 50 {
+		t.Errorf("%d resources, %v", len(resources), err)
 	}
-	if out, err := play(); err != nil {
-		t.Fatalf("it does not go on: %v\n%s", err, out)
-	}
-	before := c.own()
-	if out, err := play(); err != nil {
-		t.Fatalf("it cannot be run again: %v\n%s", err, out)
-	}
-	if d := cmp.Diff(before, c.own()); d != "" {
-		t.Errorf("running it again changed (-before +after):\n%s", d)
-	}
-	if printed := c.want(0, "deploy", "--source", clone); !strings.Contains(printed, "Everything is as it is to be.") {
-		t.Errorf("something is left to do:\n%s", printed)
+	for _, want := range []string{"# An instance can absorb an event only into one that it holds itself.\n      maxInstanceRequestConcurrency: 1000\n", `uri: "${function projects/my-project/locations/us-central1/functions/tally-on-schedule serviceConfig.uri}"`} {
+		if !strings.Contains(manifest, want) {
+			t.Errorf("the manifest lacks %q:\n%s", want, manifest)
+		}
 	}
 }
 
@@ -365,8 +343,11 @@ func TestDeployScriptAgain(t *testing.T) {
 // --source names another, and says which before it asks.
 func TestDeploySource(t *testing.T) {
 	c := newCloud(t)
-	cache := os.Getenv("XDG_CACHE_HOME")
 	own, err := c.program.upload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +366,7 @@ func TestDeploySource(t *testing.T) {
 		want string // the folder
 		says string // of it
 	}{
-		{nil, filepath.Join(cache, "tally", "source-"+own.Hash), "\n  source    this tally's own, of no known version, hash " + own.Hash + "\n"},
+		{nil, repository, "\n  source    this tally's own, of no known version, hash " + own.Hash + "\n"},
 		{[]string{"--source", "."}, other, "\n  source    " + other + ", of no known version, hash dfe571af78f5f347\n"},
 	} {
 		args := append([]string{"deploy", "--yes"}, test.args...)
@@ -418,23 +399,6 @@ func (c cloud) uploaded(name string) string {
 		c.t.Fatal(err)
 	}
 	return string(text)
-}
-
-// A Terraform configuration goes where a file may be, and what Terraform cannot say elsewhere.
-func TestDeployTerraform(t *testing.T) {
-	clone := leastClone(t)
-	write(t, "tally.yaml", []byte("billing: instance"))
-	var out, notes bytes.Buffer
-	args := []string{"deploy", "--terraform", "--new", "--location", "nam5", "--project", "my-project", "--source", clone}
-	if status := run(t.Context(), args, &out, &notes); status != 0 {
-		t.Fatalf("exit status %d: %s", status, &notes)
-	}
-	if !json.Valid(out.Bytes()) {
-		t.Errorf("no JSON: %s", &out)
-	}
-	if !strings.Contains(notes.String(), "--no-cpu-throttling") {
-		t.Errorf("notes: %s", &notes)
-	}
 }
 
 // leastClone makes the least that looks like a clone of Tally, and an app's folder in it, and goes

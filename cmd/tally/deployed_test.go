@@ -36,10 +36,17 @@ func TestDeployed(t *testing.T) {
 // after.
 func (c cloud) grants() {
 	d, _ := c.described()
-	for _, g := range d.Grants {
-		p := c.Policy(g.Name)
-		p.Bindings = slices.DeleteFunc(p.Bindings, func(b *iampb.Binding) bool { return b.Role == g.Role && slices.Contains(b.Members, g.Member) })
-		c.SetPolicy(g.Name, p)
+	grants := 0
+	for _, r := range d.Resources {
+		for _, g := range r.Grants {
+			grants++
+			p := c.Policy(r.Name)
+			p.Bindings = slices.DeleteFunc(p.Bindings, func(b *iampb.Binding) bool { return b.Role == g.Role && slices.Contains(b.Members, g.Member) })
+			c.SetPolicy(r.Name, p)
+		}
+	}
+	if grants < 9 {
+		c.t.Errorf("only %d grants", grants)
 	}
 	add := func(name, role, member string) {
 		p := c.Policy(name)
@@ -49,15 +56,17 @@ func (c cloud) grants() {
 	const services = "projects/my-project/locations/us-central1/services/"
 	add(services+"tally-on-write", "roles/run.invoker", "allUsers")
 	add("projects/my-project", "roles/datastore.user", "serviceAccount:tally-functions@my-project.iam.gserviceaccount.com") // of every database
-	found := c.want(1, "doctor")
-	for _, want := range []string{"take roles/run.invoker from allUsers on tally-on-write", "take roles/datastore.user from tally-functions on my-project"} {
+	found := jsonText(c.want(1, "doctor", "--json"))
+	for _, want := range []string{"change roles on tally-on-write: give roles/run.invoker to tally-trigger; take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
 		if !strings.Contains(found, want) {
 			c.t.Errorf("doctor does not find: %s", want)
 		}
 	}
-	for _, g := range d.Grants {
-		if !strings.Contains(found, "give "+g.Role+" to ") {
-			c.t.Errorf("doctor does not find that %s lacks %s", g.Member, g.Role)
+	for _, r := range d.Resources {
+		for _, g := range r.Grants {
+			if !strings.Contains(found, "give "+g.String()) {
+				c.t.Errorf("doctor does not find that %s lacks %s", g.Member, g.Role)
+			}
 		}
 	}
 	c.want(0, "deploy", "--yes")
@@ -142,4 +151,9 @@ func (c cloud) deployedRoutesWin() {
 			c.t.Errorf("%s printed\n%s\nwant %q in it", told.name, told.printed, told.want)
 		}
 	}
+}
+
+// jsonText returns JSON as people read its texts.
+func jsonText(text string) string {
+	return strings.NewReplacer(`\"`, `"`, `\u003e`, ">", `\u003c`, "<", `\u0026`, "&").Replace(text)
 }

@@ -109,7 +109,6 @@ func examine(ctx context.Context, settings settingsFile, flag string, skip []str
 
 	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
-		err = fmt.Errorf("there are no credentials: %w", err)
 		return doctor.Local(folder, nil, err).Examine(ctx, skip), project, nil
 	}
 	own, err := programOf(ctx).upload()

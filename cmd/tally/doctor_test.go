@@ -31,14 +31,13 @@ func TestDoctorWithoutProject(t *testing.T) {
 	const unlooked = "- payment, configuration, databases, apis, access, functions, triggers, deliveries, schedule, indexes, fields, alerts, request-logs, surplus, last-tick, " +
 		"drift, late, billing, rules-increments, rules-rollups, rules-readable, rules-shards, rules-own not checked: the project was not read"
 	const java = "#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n" // which a machine may lack
-	const signedOut = "#!/bin/sh\necho 'ERROR: (gcloud.auth.print-access-token) You do not currently have an active account selected.' >&2\nexit 1\n"
 	for _, test := range []struct {
 		name, yaml, project string
 		status              int
 		says                []string
 	}{
 		{"no credentials", "routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n", "my-project", 2, []string{
-			"✓ tally-yaml ", "? project ", "the project: there are no credentials: ", "You do not currently have an active account selected", "gcloud auth login", unlooked, "4 well, 0 wrong, 24 could not be checked"}},
+			"✓ tally-yaml ", "? project ", "the project: there are no application default credentials; gcloud auth application-default login makes some", unlooked, "4 well, 0 wrong, 24 could not be checked"}},
 		{"no project", "", "", 2, []string{"there is no tally.yaml here or above", "name the project by --project or GOOGLE_CLOUD_PROJECT", unlooked}},
 		{"a project that is none", "", "My Project", 2, []string{"? project ", "My Project", unlooked}},
 		{"a tally.yaml that is wrong", "routes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", "want <source pattern>", "- rules-file, indexes-file not checked: tally.yaml cannot be used", unlooked}},
@@ -46,14 +45,14 @@ func TestDoctorWithoutProject(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bin := t.TempDir()
-			for name, script := range map[string]string{"gcloud": signedOut, "java": java} {
+			for name, script := range map[string]string{"java": java} {
 				if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
 			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 			t.Setenv("JAVA_HOME", "")
-			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "")
+			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(bin, "none.json"))
 			t.Setenv("FIRESTORE_EMULATOR_HOST", "")
 			t.Setenv("GOOGLE_CLOUD_PROJECT", test.project)
 			t.Chdir(t.TempDir())

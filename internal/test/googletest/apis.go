@@ -38,8 +38,6 @@ func (c *call) answer() (proto.Message, error) {
 		if r.PageToken == "" {
 			c.build()
 		}
-	case *adminpb.GetIndexRequest, *adminpb.DeleteIndexRequest:
-		c.resource = c.indexNamed(c.resource)
 
 	// Cloud Run functions
 	case *functionspb.CreateFunctionRequest:
@@ -49,8 +47,6 @@ func (c *call) answer() (proto.Message, error) {
 		return c.deploy(r.Function)
 	case *functionspb.GenerateUploadUrlRequest:
 		return uploadURL, nil
-	case *functionspb.ListRuntimesRequest:
-		return runtimes, nil
 
 	// IAM, Service Usage and Monitoring
 	case *iampb.GetIamPolicyRequest:
@@ -81,15 +77,10 @@ func (c *call) answer() (proto.Message, error) {
 	return c.standard()
 }
 
-// Answers that are always the same.
-var (
-	uploadURL = &functionspb.GenerateUploadUrlResponse{
-		UploadUrl: "http://storage.googleapis.com/source.zip", StorageSource: &functionspb.StorageSource{Object: "source.zip"},
-	}
-	runtimes = &functionspb.ListRuntimesResponse{
-		Runtimes: []*functionspb.ListRuntimesResponse_Runtime{{Name: "go126", Environment: functionspb.Environment_GEN_2}},
-	}
-)
+// uploadURL is where the source of functions goes.
+var uploadURL = &functionspb.GenerateUploadUrlResponse{
+	UploadUrl: "http://storage.googleapis.com/source.zip", StorageSource: &functionspb.StorageSource{Object: "source.zip"},
+}
 
 // job changes a job of Cloud Scheduler, and returns it.
 func (c *call) job(change func(*schedulerpb.Job)) (proto.Message, error) {
@@ -113,8 +104,6 @@ func (c *call) refusal(m proto.Message) error {
 			c.refusalOfSize(c.resource, m),
 			c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount()),
 		)
-	case *loggingpb.LogSink:
-		return refusalOfSink(m)
 	case *schedulerpb.Job:
 		return cmp.Or(
 			c.refusalOfJob(c.resource),
@@ -149,7 +138,7 @@ func (g *Google) complete(name string, m proto.Message) {
 		m.Email, m.UniqueId = path.Base(name), cmp.Or(m.UniqueId, fmt.Sprint(g.next()))
 	case *loggingpb.LogMetric:
 		m.Name = path.Base(name)
-	case *loggingpb.LogSink:
+	case *loggingpb.LogExclusion:
 		m.Name = path.Base(name)
 	case *schedulerpb.Job:
 		m.State = cmp.Or(m.State, schedulerpb.Job_ENABLED)

@@ -1,5 +1,5 @@
-// Package googletest stands in for Google's APIs in tests: over gRPC, as Go's clients call them,
-// and over REST, as gcloud does.
+// Package googletest stands in for Google's APIs in tests: over gRPC and over REST, as Go's clients
+// and package deploy call them.
 //
 // The APIs have one form in common (https://google.aip.dev). Everything is a resource with a full
 // name, such as projects/p/locations/l/functions/f, and most methods are standard: Get, List,
@@ -12,10 +12,10 @@
 //     google.api.http gives. It refuses a request that does not fit the message. restonly.go has
 //     the methods of which Go has no messages.
 //   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
-//     it makes beside, and what it refuses. indexes.go, places.go, delivery.go, sinks.go and
-//     traffic.go have the longer parts of it.
+//     it makes beside, and what it refuses. indexes.go, places.go and delivery.go have
+//     the longer parts of it.
+//   - requests.go keeps the requests that came over REST.
 //   - recording.go plays a project that tally deploy --record has recorded.
-//   - gcloud.go runs the machine's own gcloud against it.
 package googletest
 
 import (
@@ -29,9 +29,9 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +46,7 @@ import (
 	"google.golang.org/genproto/googleapis/cloud/location"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -53,11 +54,7 @@ import (
 const Number = "123456789"
 
 // alwaysOn are the APIs that need not be enabled.
-var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
-
-// apis are the APIs that gcloud calls, by the names in its configuration.
-var apis = []string{"artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
-	"monitoring", "pubsub", "run", "serviceusage"}
+var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "openidconnect.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
 
 // Google is Google with one project.
 type Google struct {
@@ -88,6 +85,10 @@ type Google struct {
 	// Closed are the locations that the project may not use: each call about one is refused.
 	Closed []string
 
+	// Lacking are the locations that an API, such as cloudscheduler.googleapis.com, does not have
+	// although others have them.
+	Lacking map[string][]string
+
 	// Builds is how many Lists of indexes it takes until a new composite index is ready. Below 0 it
 	// is never ready.
 	Builds int
@@ -105,8 +106,11 @@ type Google struct {
 	policies  map[string]*iampb.Policy // by full name of the resource
 	agents    map[string]bool          // service accounts of Google's, by email
 	failures  []*failure
-	uploaded  []byte // source of a function
-	last      int    // the last number that next returned
+	uploaded  []byte            // source of a function
+	rulesets  map[string]string // their texts, by full name
+	releases  map[string]string // names of rulesets, by what they are in force for
+	last      int               // the last number that next returned
+	requests  []Request
 }
 
 // A failure makes calls fail.
@@ -120,7 +124,8 @@ type failure struct {
 // to every project. Google ends with the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
-	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
+	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool),
+		rulesets: make(map[string]string), releases: make(map[string]string)}
 
 	name := "projects/" + project
 	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
@@ -130,7 +135,6 @@ func Start(t testing.TB, project string) *Google {
 	g.Enable("firestore.googleapis.com")
 	g.Put(name+"/databases/(default)", &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
 		DatabaseEdition: adminpb.Database_STANDARD})
-	g.resources[name+"/sinks/_Default"] = defaultSink(project)
 
 	g.listenGRPC()
 	g.listenREST()
@@ -155,7 +159,7 @@ func (g *Google) listenREST() {
 	mux := http.NewServeMux()
 	g.handleRESTOnly(mux)
 	mux.HandleFunc("/", g.serveREST)
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(g.remembered(mux))
 	g.t.Cleanup(server.Close)
 
 	address, err := url.Parse(server.URL)
@@ -189,34 +193,10 @@ func (g *Google) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: dial, DialTLSContext: dial, DisableKeepAlives: true}}
 }
 
-// Environ returns the test's environment with the variables by which gcloud works on this Google.
-// gcloud takes it for its proxy, and asks over http. https is refused, and with it the internet.
+// Environ returns the test's environment with the variable by which another process of the test
+// finds this Google; see Started.
 func (g *Google) Environ() []string {
-	dir := g.t.TempDir()
-	token := filepath.Join(dir, "token")
-	check(g.t, os.WriteFile(token, []byte("token"), 0o600))
-
-	isGoogles := func(v string) bool { return strings.HasPrefix(v, "CLOUDSDK_") || strings.HasPrefix(v, "GOOGLE_") }
-	env := slices.DeleteFunc(os.Environ(), isGoogles)
-	env = append(env,
-		"CLOUDSDK_CONFIG="+dir,
-		"CLOUDSDK_AUTH_ACCESS_TOKEN_FILE="+token,
-		"CLOUDSDK_CORE_ACCOUNT=me@example.com",
-		"CLOUDSDK_CORE_DISABLE_PROMPTS=1",
-		"CLOUDSDK_CORE_CHECK_GCE_METADATA=false",
-		"CLOUDSDK_CORE_DISABLE_USAGE_REPORTING=true",
-		"CLOUDSDK_CORE_SURVEY_DISABLE_PROMPTS=true",
-		"CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK=true",
-		"CLOUDSDK_PROXY_TYPE=http",
-		"CLOUDSDK_PROXY_ADDRESS="+g.rest.Hostname(),
-		"CLOUDSDK_PROXY_PORT="+g.rest.Port(),
-		environ+"="+g.grpc+" "+g.rest.String(),
-	)
-
-	for _, api := range apis {
-		env = append(env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_"+strings.ToUpper(api)+"=http://"+api+".googleapis.com/")
-	}
-	return env
+	return append(os.Environ(), environ+"="+g.grpc+" "+g.rest.String())
 }
 
 // environ is the variable that tells a child process the addresses of a Google; see Started.
@@ -281,6 +261,40 @@ func Change[T proto.Message](g *Google, name string, change func(T)) {
 	change(m)
 }
 
+// Set has somebody set a field of a resource by hand. The path has names and indexes of its JSON.
+func (g *Google) Set(name string, path []string, value any) {
+	g.t.Helper()
+	m := g.Get(name)
+	if m == nil {
+		g.t.Fatalf("there is no %s", name)
+	}
+
+	tree := asJSON(m)
+	var in any = tree
+	for _, step := range path[:len(path)-1] {
+		if list, isList := in.([]any); isList {
+			i, err := strconv.Atoi(step)
+			check(g.t, err)
+			in = list[i]
+			continue
+		}
+		o := in.(map[string]any)
+		if o[step] == nil {
+			o[step] = map[string]any{}
+		}
+		in = o[step]
+	}
+	in.(map[string]any)[path[len(path)-1]] = value
+
+	text, err := json.Marshal(tree)
+	check(g.t, err)
+	err = protojson.Unmarshal(text, m)
+	if err != nil {
+		g.t.Fatalf("%s %s: %v", name, path, err)
+	}
+	g.Put(name, m)
+}
+
 // Delete deletes a resource, its policy, and the resources that its API made for it.
 func (g *Google) Delete(name string) {
 	g.mu.Lock()
@@ -317,17 +331,51 @@ func (g *Google) Fail(api, method string, err error, times int) {
 	g.failures = append(g.failures, &failure{api, method, err, times})
 }
 
+// FailDisabled makes calls fail as if the API were not enabled in a project, which need not be this
+// one. Otherwise it is like Fail.
+func (g *Google) FailDisabled(api, method, consumer string, times int) {
+	g.Fail(api, method, notEnabled(api, consumer), times)
+}
+
+// An Image is what a project holds.
+type Image struct {
+	project   string
+	resources map[string]proto.Message
+	policies  map[string]*iampb.Policy
+	agents    map[string]bool
+	last      int
+}
+
+// Image returns what the project holds.
+func (g *Google) Image() *Image {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return &Image{g.project, cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last}
+}
+
+// Start starts Google with a project that holds the same.
+func (i *Image) Start(t testing.TB) *Google {
+	t.Helper()
+	g := Start(t, i.project)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.resources, g.policies, g.agents, g.last = cloned(i.resources), cloned(i.policies), maps.Clone(i.agents), i.last
+	return g
+}
+
 // Snapshot returns a function that puts everything back as it is now, and ends all failures.
 func (g *Google) Snapshot() (restore func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	resources, policies, agents, last := cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last
+	rulesets, releases := maps.Clone(g.rulesets), maps.Clone(g.releases)
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
+		g.rulesets, g.releases = maps.Clone(rulesets), maps.Clone(releases)
 		g.failures, g.Build = nil, nil
-		g.Unreachable, g.Closed, g.CPUs, g.Builds = nil, nil, 0, 0
+		g.Unreachable, g.Closed, g.Lacking, g.CPUs, g.Builds = nil, nil, nil, 0, 0
 	}
 }
 
@@ -352,4 +400,12 @@ func (g *Google) key(name string) string {
 func (g *Google) next() int {
 	g.last++
 	return g.last
+}
+
+// check ends the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

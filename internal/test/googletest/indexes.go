@@ -92,15 +92,3 @@ func (g *Google) build() {
 		}
 	}
 }
-
-// indexNamed returns the full name of an index. gcloud names an index without its collection group,
-// for which it writes "-".
-func (g *Google) indexNamed(name string) string {
-	database, id, open := strings.Cut(name, "/collectionGroups/-/indexes/")
-	for other := range g.resources {
-		if open && strings.HasPrefix(other, database+"/collectionGroups/") && strings.HasSuffix(other, "/indexes/"+id) {
-			return other
-		}
-	}
-	return name
-}

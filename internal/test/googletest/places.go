@@ -96,8 +96,15 @@ func (g *Google) refusalOfSize(name string, f *functionspb.Function) error {
 	return nil
 }
 
-// upload keeps the archive of a function's source.
+// upload keeps the archive of a function's source. A signed address refuses credentials, and a
+// project to count the call for: https://github.com/firebase/firebase-tools/issues/6896.
 func (g *Google) upload(r *http.Request) (any, error) {
+	if r.Header.Get("Authorization") != "" || r.Header.Get("X-Goog-User-Project") != "" {
+		return nil, status.Error(codes.InvalidArgument, "MalformedSecurityHeader: Your request has a malformed header.")
+	}
+	if r.Header.Get("Content-Type") != "application/zip" {
+		return nil, status.Error(codes.PermissionDenied, "SignatureDoesNotMatch: want the content type application/zip")
+	}
 	archive, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err

@@ -83,8 +83,7 @@ var (
 )
 
 // newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. The
-// route also matches other versions in the path. gcloud calls some versions for which Go has no
-// messages, and the messages of a newer version do as well.
+// route also matches other versions in the path: the messages of a newer version do as well.
 func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotations.HttpRule) route {
 	r := route{method: method, api: api, body: rule.GetBody()}
 
@@ -139,8 +138,7 @@ func (r route) decode(values []string, from *http.Request) (proto.Message, error
 	}
 
 	query := from.URL.Query()
-	query.Del("alt")
-	query.Del("prettyPrint")
+	query.Del("$alt") // of Go's clients
 	for name := range query {
 		first, _, _ := strings.Cut(name, ".")
 		if field(request.ProtoReflect(), first) == nil {

@@ -2,16 +2,11 @@ package googletest
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"cloud.google.com/go/run/apiv2/runpb"
-	"google.golang.org/api/cloudbuild/v1"
-	"google.golang.org/api/cloudresourcemanager/v1"
 	"google.golang.org/api/firebaserules/v1"
-	"google.golang.org/api/run/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -44,13 +39,11 @@ type restMethod struct {
 
 // restOnly returns the methods of which Go has no protobuf messages.
 func (g *Google) restOnly() []restMethod {
-	empty := func(*http.Request) (any, error) { return struct{}{}, nil }
-	noRevisions := func(*http.Request) (any, error) { return &run.ListRevisionsResponse{Metadata: &run.ListMeta{}}, nil }
-
 	return []restMethod{
-		{"GetDefaultServiceAccount", "GET cloudbuild.googleapis.com/v1/projects/{project}/locations/{location}/defaultServiceAccount", g.buildAccount},
 		{"GetProjectBillingInfo", "GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo", g.billingInfo},
-		{"GetProject", "GET cloudresourcemanager.googleapis.com/v1/projects/{project}", g.projectV1},
+		{"CreateRelease", "POST firebaserules.googleapis.com/v1/projects/{project}/releases", g.createRelease},
+		{"CreateRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets", g.createRuleset},
+		{"UpdateRelease", "PATCH firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.updateRelease},
 		{"GetRelease", "GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.release},
 		{"GetRuleset", "GET firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.ruleset},
 		{"TestRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.testRules},
@@ -58,12 +51,7 @@ func (g *Google) restOnly() []restMethod {
 		{"GenerateServiceIdentity", "POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}", g.identity},
 		{"ListConsumerQuotaMetrics", "GET serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}/consumerQuotaMetrics", g.quotas},
 		{"Upload", "PUT storage.googleapis.com/{object}", g.upload},
-
-		// Cloud Run's older API, at hosts of regions.
-		{"GetService", "GET /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}", g.serviceV1},
-		{"ListServices", "GET /apis/serving.knative.dev/v1/namespaces/{project}/services", empty},
-		{"UpdateService", "PUT /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}", g.serviceV1},
-		{"ListRevisions", "GET /apis/serving.knative.dev/v1/namespaces/{project}/revisions", noRevisions},
+		{"GetUserInfo", "GET openidconnect.googleapis.com/v1/userinfo", g.userInfo},
 	}
 }
 
@@ -85,12 +73,9 @@ func (g *Google) handleRESTOnly(mux *http.ServeMux) {
 	}
 }
 
-// projectV1 is the project of resourcemanager v3.
-func (g *Google) projectV1(r *http.Request) (any, error) {
-	if r.PathValue("project") != g.project {
-		return nil, status.Errorf(codes.PermissionDenied, "The caller does not have permission")
-	}
-	return &cloudresourcemanager.Project{ProjectId: g.project, ProjectNumber: 123456789, LifecycleState: "ACTIVE"}, nil
+// userInfo says who is signed in: https://openid.net/specs/openid-connect-core-1_0.html#UserInfo
+func (g *Google) userInfo(*http.Request) (any, error) {
+	return map[string]any{"sub": "1", "email": "me@example.com", "email_verified": true}, nil
 }
 
 // entries returns the log entries that a filter finds.
@@ -125,24 +110,107 @@ func (g *Google) quotas(*http.Request) (any, error) {
 	return map[string]any{"metrics": []any{map[string]any{"metric": "run.googleapis.com/cpu_allocation", "consumerQuotaLimits": []any{limit}}}}, nil
 }
 
-// buildAccount is the service account that Cloud Build uses in a new project.
-// https://cloud.google.com/build/docs/cloud-build-service-account-updates
-func (g *Google) buildAccount(*http.Request) (any, error) {
-	return &cloudbuild.DefaultServiceAccount{ServiceAccountEmail: "projects/" + g.project + "/serviceAccounts/" + Number + "-compute@developer.gserviceaccount.com"}, nil
+// createRuleset keeps the text of rules: https://firebase.google.com/docs/reference/rules/rest
+func (g *Google) createRuleset(r *http.Request) (any, error) {
+	var ruleset firebaserules.Ruleset
+	if err := decodeStrictly(r, &ruleset); err != nil {
+		return nil, err
+	}
+	if ruleset.Source == nil || len(ruleset.Source.Files) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "source.files: want at least one file")
+	}
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ruleset.Name = "projects/" + g.project + "/rulesets/" + strconv.Itoa(g.next())
+	g.rulesets[ruleset.Name] = ruleset.Source.Files[0].Content
+	return &ruleset, nil
+}
+
+// createRelease puts rules in force for a database that has none.
+func (g *Google) createRelease(r *http.Request) (any, error) {
+	var release firebaserules.Release
+	if err := decodeStrictly(r, &release); err != nil {
+		return nil, err
+	}
+	_, found := g.released(release.Name)
+	if found {
+		return nil, status.Error(codes.AlreadyExists, "Requested entity already exists")
+	}
+	return g.putRelease(&release)
+}
+
+// updateRelease puts other rules in force for a database.
+func (g *Google) updateRelease(r *http.Request) (any, error) {
+	var request firebaserules.UpdateReleaseRequest
+	if err := decodeStrictly(r, &request); err != nil {
+		return nil, err
+	}
+	name := "projects/" + g.project + "/releases/" + r.PathValue("release")
+	_, found := g.released(name)
+	switch {
+	case !found:
+		return nil, status.Error(codes.NotFound, "Requested entity was not found.")
+	case request.Release == nil || request.Release.Name != name:
+		return nil, status.Error(codes.InvalidArgument, "release.name: want "+name)
+	}
+	return g.putRelease(request.Release)
+}
+
+func (g *Google) putRelease(release *firebaserules.Release) (any, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, exists := g.rulesets[release.RulesetName]
+	if !exists {
+		return nil, status.Error(codes.NotFound, "Ruleset not found")
+	}
+	g.releases[release.Name] = release.RulesetName
+	return release, nil
+}
+
+// released returns the name of the rules that are in force under a name.
+func (g *Google) released(name string) (ruleset string, found bool) {
+	g.mu.Lock()
+	ruleset, found = g.releases[name]
+	g.mu.Unlock()
+	if found {
+		return ruleset, true
+	}
+	release := strings.TrimPrefix(name, "projects/"+g.project+"/releases/")
+	if g.Rules == nil || g.Rules(release, RulesCase{}) == nil {
+		return "", false
+	}
+	return "projects/" + g.project + "/rulesets/" + strings.ReplaceAll(release, "/", "~"), true
+}
+
+// decodeStrictly decodes the body of a request, which may have no unknown field.
+func decodeStrictly(r *http.Request, into any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return nil
 }
 
 // release finds the rules that are in force for a database.
 func (g *Google) release(r *http.Request) (any, error) {
-	release := r.PathValue("release")
-	if g.Rules == nil || g.Rules(release, RulesCase{}) == nil {
+	ruleset, found := g.released("projects/" + g.project + "/releases/" + r.PathValue("release"))
+	if !found {
 		return nil, status.Error(codes.NotFound, "Requested entity was not found.")
 	}
-	return &firebaserules.Release{RulesetName: "projects/" + g.project + "/rulesets/" + strings.ReplaceAll(release, "/", "~")}, nil
+	return &firebaserules.Release{RulesetName: ruleset}, nil
 }
 
 // ruleset returns the text of rules.
-func (g *Google) ruleset(*http.Request) (any, error) {
-	file := &firebaserules.File{Name: "firestore.rules", Content: g.RulesText}
+func (g *Google) ruleset(r *http.Request) (any, error) {
+	g.mu.Lock()
+	text, written := g.rulesets["projects/"+g.project+"/rulesets/"+r.PathValue("ruleset")]
+	g.mu.Unlock()
+	if !written {
+		text = g.RulesText
+	}
+	file := &firebaserules.File{Name: "firestore.rules", Content: text}
 	return &firebaserules.Ruleset{Source: &firebaserules.Source{Files: []*firebaserules.File{file}}}, nil
 }
 
@@ -182,62 +250,10 @@ func testResult(c RulesCase, says *RulesResult) *firebaserules.TestResult {
 	return result
 }
 
-// throttling is the annotation with which run v1 says whether an instance has its CPU only during
-// requests: https://cloud.google.com/run/docs/configuring/billing-settings.
-const throttling = "run.googleapis.com/cpu-throttling"
-
-// serviceV1 answers for a service of Cloud Run over the older API, run v1. The store has services
-// of run v2. A PUT sets when the CPU is allocated, and the traffic.
-func (g *Google) serviceV1(r *http.Request) (any, error) {
-	region, _, _ := strings.Cut(r.Host, "-run.")
-	id := r.PathValue("service")
-
+// ReleasedRules returns the text of the rules that are in force for a database, such as those of
+// "cloud.firestore"; "" if they were not released here.
+func (g *Google) ReleasedRules(release string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m, err := g.find("projects/" + g.project + "/locations/" + region + "/services/" + id)
-	if err != nil {
-		return nil, err
-	}
-	service := m.(*runpb.Service)
-
-	if r.Method == http.MethodPut {
-		return g.putServiceV1(service, r.Body)
-	}
-	return serviceAsV1(id, service), nil
-}
-
-// putServiceV1 changes a service to what run v1 wants, and returns that.
-func (g *Google) putServiceV1(service *runpb.Service, body io.Reader) (any, error) {
-	var wanted run.Service
-	decoder := json.NewDecoder(body)
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&wanted)
-	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	}
-
-	// gcloud writes "False", as Python does.
-	throttled := !strings.EqualFold(wanted.Spec.Template.Metadata.Annotations[throttling], "false")
-	service.Template.Containers[0].Resources.CpuIdle = throttled
-	g.setTraffic(service, wanted.Spec.Traffic)
-	return &wanted, nil
-}
-
-// serviceAsV1 returns a service as run v1 has it, as far as gcloud reads it.
-func serviceAsV1(id string, service *runpb.Service) *run.Service {
-	container := service.Template.Containers[0]
-	annotations := make(map[string]string)
-	if container.Resources != nil && !container.Resources.CpuIdle {
-		annotations[throttling] = "false"
-	}
-
-	traffic := trafficV1(service)
-	return &run.Service{
-		ApiVersion: "serving.knative.dev/v1", Kind: "Service", Metadata: &run.ObjectMeta{Name: id, Namespace: Number},
-		Spec: &run.ServiceSpec{Template: &run.RevisionTemplate{
-			Metadata: &run.ObjectMeta{Annotations: annotations},
-			Spec:     &run.RevisionSpec{Containers: []*run.Container{{Image: container.Image}}},
-		}, Traffic: traffic},
-		Status: &run.ServiceStatus{Conditions: []*run.GoogleCloudRunV1Condition{{Type: "Ready", Status: "True"}}, Traffic: traffic},
-	}
+	return g.rulesets[g.releases["projects/"+g.project+"/releases/"+release]]
 }

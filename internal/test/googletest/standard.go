@@ -68,6 +68,7 @@ func newMessage(d protoreflect.MessageDescriptor) proto.Message {
 type call struct {
 	*Google
 	route
+	called   string // the API
 	request  proto.Message
 	resource string // full name of the resource, or of its parent
 	problem  error  // with which the operation ends
@@ -88,7 +89,7 @@ func (g *Google) call(api string, r route, request proto.Message) (proto.Message
 		return nil, err
 	}
 
-	c := &call{Google: g, route: r, request: request, resource: resource}
+	c := &call{Google: g, route: r, called: api, request: request, resource: resource}
 	response, err := c.answer()
 	if err != nil {
 		return nil, err
@@ -114,9 +115,14 @@ func (g *Google) refused(api, method string) error {
 		return nil
 	}
 
-	// https://cloud.google.com/apis/design/errors#error_info
-	s, err := status.Newf(codes.PermissionDenied, "%s has not been used in project %s before or it is disabled.", api, Number).WithDetails(
-		&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com", Metadata: map[string]string{"service": api, "consumer": "projects/" + Number}})
+	return notEnabled(api, "projects/"+Number)
+}
+
+// notEnabled returns the error that an API is not enabled in a project:
+// https://cloud.google.com/apis/design/errors#error_info
+func notEnabled(api, consumer string) error {
+	s, err := status.Newf(codes.PermissionDenied, "%s has not been used in %s before or it is disabled.", api, strings.Replace(consumer, "projects/", "project ", 1)).WithDetails(
+		&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com", Metadata: map[string]string{"service": api, "consumer": consumer}})
 	if err != nil {
 		return err
 	}
@@ -154,6 +160,7 @@ func (c *call) list() (proto.Message, error) {
 	var found []proto.Message
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
 		matches, _ := path.Match(under, name)
+		matches = matches && (c.collection != "locations" || !slices.Contains(c.Lacking[c.called], path.Base(name)))
 		if matches && (!c.everywhere() || c.reached(name)) {
 			found = append(found, c.resources[name])
 		}
@@ -398,7 +405,7 @@ func (c *call) done(response proto.Message) *longrunningpb.Operation {
 	if c.problem != nil {
 		op.Result = &longrunningpb.Operation_Error{Error: status.Convert(c.problem).Proto()}
 	}
-	if c.api == "cloudfunctions.googleapis.com" { // gcloud reads its progress there
+	if c.api == "cloudfunctions.googleapis.com" {
 		op.Metadata = pack(&functionspb.OperationMetadata{})
 	}
 

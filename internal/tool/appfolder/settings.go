@@ -145,7 +145,7 @@ func scan(file string, tokens token.Tokens) error {
 // A mistake is a value that Tally does not take.
 type mistake struct{ key, reason string }
 
-// Patterns of values that become parts of commands, filters and Terraform's configurations.
+// Patterns of values that become parts of filters and queries.
 var (
 	variable = regexp.MustCompile(`^(TALLY|OTEL)_[A-Z0-9_]+$`)
 
@@ -177,7 +177,7 @@ func (s *Settings) mistakes() []mistake {
 	note("request_logs", checkChoice("request_logs", s.RequestLogs))
 
 	if s.Region != "" && !region.MatchString(s.Region) {
-		note("region", fmt.Sprintf("%q is no region: want one such as us-central1; gcloud functions regions list lists them", s.Region))
+		note("region", fmt.Sprintf("%q is no region: want one such as us-central1; https://cloud.google.com/functions/docs/locations lists them", s.Region))
 	}
 	if s.MaxInstances != nil && *s.MaxInstances < 1 {
 		note("max_instances", fmt.Sprintf("%d: want at least 1", *s.MaxInstances))

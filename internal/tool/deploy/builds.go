@@ -23,7 +23,7 @@ const (
 
 // An unready is an index that cannot serve a query yet.
 type unready struct {
-	*index
+	*Resource
 	have Object // nil: there is none
 }
 
@@ -41,15 +41,10 @@ func (u unready) String() string {
 // unready returns the description's indexes that cannot serve a query yet.
 func (d *Description) unready(have *State) []unready {
 	var all []unready
-	for _, r := range d.Resources {
-		x, ok := r.(*index)
-		if !ok {
-			continue
-		}
-
-		o := have.Find(Index, x.name)
+	for _, r := range d.of(Index) {
+		o := have.Find(Index, r.Name)
 		if o.Get("state") != indexReady {
-			all = append(all, unready{x, o})
+			all = append(all, unready{r, o})
 		}
 	}
 	return all
@@ -61,7 +56,7 @@ func (d *Description) Awaited(have *State) []string {
 	served := served(have)
 	var all []string
 	for _, u := range d.unready(have) {
-		if !slices.Contains(served, u.name) {
+		if !slices.Contains(served, u.Name) {
 			all = append(all, u.String())
 		}
 	}
@@ -122,7 +117,7 @@ func (p *Plan) hold(d *Description, have *State, wait bool) {
 				Does:  See,
 				Of:    Index,
 				Title: "see that the indexes of " + database.ID + " are ready",
-				Wait:  &readiness{d, database, have},
+				wait:  &readiness{d, database, have},
 			})
 		}
 
@@ -133,8 +128,8 @@ func (p *Plan) hold(d *Description, have *State, wait bool) {
 	p.Steps = append(begin, rest...)
 }
 
-// ReadIndexes reads the indexes of the databases anew, and the progress of those that are being
-// built.
+// ReadIndexes reads the indexes of the databases once more, and the progress of those that are
+// being built.
 func (s *State) ReadIndexes(ctx context.Context, databases []Database) error {
 	s.mu.Lock()
 	delete(s.have, Index)

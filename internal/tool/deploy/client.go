@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
+	"github.com/googleapis/gax-go/v2/callctx"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
 	transport "google.golang.org/api/transport/http"
@@ -20,14 +21,17 @@ import (
 
 // connect returns a state that can read the project, and has read nothing yet.
 func connect(ctx context.Context, project string, o []option.ClientOption) (*State, error) {
-	scopes := option.WithScopes("https://www.googleapis.com/auth/cloud-platform")
-	client, _, err := transport.NewClient(ctx, append([]option.ClientOption{scopes}, o...)...)
+	s := newState(project)
+	client, _, err := transport.NewClient(ctx, o...)
 	if err != nil {
-		return nil, ReadError(projectsAPI, project, Project.All(), err)
+		return nil, s.readError(projectsAPI, Project.All(), err)
 	}
 
-	s := newState(project)
 	s.client = client
+	signer, signed := client.Transport.(*signer)
+	if signed && signer.isUser {
+		s.quota = project
+	}
 	return s, nil
 }
 
@@ -79,8 +83,8 @@ func withSilent(silent []string, page Object) []string {
 	return silent
 }
 
-// Call calls an API with a body in JSON, and decodes its answer. While the API is overloaded, Call
-// tries again, for a minute.
+// Call calls an API with a body in JSON, and decodes its answer. A GET is tried again for a minute
+// while the API is overloaded. Other calls are not: who makes them looks first what they have done.
 func (s *State) Call(ctx context.Context, api Source, verb, path, body string, answer any) error {
 	address := "https://" + api.name + ".googleapis.com/" + path
 	var got []byte
@@ -89,29 +93,37 @@ func (s *State) Call(ctx context.Context, api Source, verb, path, body string, a
 		if err != nil {
 			return err
 		}
-
 		r.Header.Set("Content-Type", "application/json")
-		if api == RulesAPI { // it takes no quota from gcloud's own project; the credentials' own comes first
-			r.Header.Set("X-Goog-User-Project", s.Project)
+		if quota := s.quotaProject(); quota != "" {
+			r.Header.Set(quotaHeader, quota)
 		}
-		got, err = s.send(r)
+		got, err = s.exchange(r)
 		return err
 	}
 
-	overloaded := func() gax.Retryer { return gax.OnHTTPCodes(gax.Backoff{}, http.StatusServiceUnavailable) }
-	err := gax.Invoke(ctx, call, gax.WithRetry(overloaded), gax.WithTimeout(time.Minute))
+	settings := []gax.CallOption{gax.WithTimeout(time.Minute)}
+	if verb == http.MethodGet {
+		overloaded := func() gax.Retryer {
+			return gax.OnHTTPCodes(gax.Backoff{}, http.StatusServiceUnavailable, http.StatusTooManyRequests)
+		}
+		settings = append(settings, gax.WithRetry(overloaded))
+	}
+	err := gax.Invoke(ctx, call, settings...)
+	if s.uncounted(err) {
+		err = gax.Invoke(ctx, call, settings...)
+	}
 	s.remember(verb, address, got, err)
 	if err != nil {
 		return err
 	}
 
 	d := json.NewDecoder(bytes.NewReader(got))
-	d.UseNumber() // as they are spelled
+	d.UseNumber() // as they are written
 	return d.Decode(answer)
 }
 
-// send sends the request, and returns the answer's body.
-func (s *State) send(r *http.Request) ([]byte, error) {
+// exchange sends the request, and returns the answer's body.
+func (s *State) exchange(r *http.Request) ([]byte, error) {
 	response, err := s.client.Do(r)
 	if err != nil {
 		return nil, err
@@ -122,4 +134,47 @@ func (s *State) send(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	return io.ReadAll(response.Body)
+}
+
+// quotaHeader names the project that a call is counted for. APIs want it of a person's credentials:
+// https://cloud.google.com/docs/quotas/set-quota-project
+const quotaHeader = "X-Goog-User-Project"
+
+func (s *State) quotaProject() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.quota
+}
+
+// uncounted reports whether a call was refused because the project that it is counted for has no
+// Service Usage API. From then on calls are counted for no project, until the API is enabled:
+// https://github.com/hashicorp/terraform-provider-google/issues/14173
+func (s *State) uncounted(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.quota == "" || reason(err) != disabled || metadata(err, "service") != servicesAPI.name+".googleapis.com" {
+		return false
+	}
+	s.paused, s.quota = s.quota, ""
+	return true
+}
+
+// counted has the calls of a client of Google's counted as those of Call.
+func (s *State) counted(ctx context.Context) context.Context {
+	quota := s.quotaProject()
+	if quota == "" {
+		return ctx
+	}
+	return callctx.SetHeaders(ctx, quotaHeader, quota)
+}
+
+// unsigned returns a client that sends neither credentials nor the project that calls are counted
+// for. Addresses that are signed refuse them: https://github.com/firebase/firebase-tools/issues/6896
+func (s *State) unsigned() *http.Client {
+	signer, signed := s.client.Transport.(*signer)
+	if signed {
+		return &http.Client{Transport: signer.base}
+	}
+	return &http.Client{Transport: s.client.Transport}
 }

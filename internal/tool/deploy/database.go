@@ -16,24 +16,15 @@ type Database struct {
 	Location string // such as "nam5" or "europe-west1"
 }
 
-// NewProject returns the state of a project in which there is nothing but databases, and a plan
-// that creates these. Nobody has read the project, so the commands look up its number.
-func NewProject(id string, databases []string, location string) (*State, Plan) {
+// NewProject returns the state of a project in which there is nothing but databases. Without
+// reading a project, its number is not known.
+func NewProject(id string, databases []string, location string) *State {
 	s := newState(id)
-	s.Number = Placeholder
-
-	var p Plan
+	s.Number = "NUMBER"
 	for _, d := range databases {
 		s.Databases[d] = Object{"locationId": location, "type": nativeMode}
-
-		p.add(Step{
-			Does:    Create,
-			Title:   "create database " + d + ", in a location that it keeps for ever",
-			Command: createDatabase(id, d, location),
-			Exists:  new(gcloud("firestore", "databases", "describe", "--database="+d, "--format=value(name)").in(id)),
-		})
 	}
-	return s, p
+	return s
 }
 
 // databases reads the databases.
@@ -67,7 +58,7 @@ func (s *State) unservable(id string) error {
 	d := s.Databases[id]
 	switch {
 	case d == nil && len(s.Databases) == 0:
-		return fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever (gcloud firestore locations list names them):\n  %s",
+		return fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever (https://cloud.google.com/firestore/docs/locations):\n  %s",
 			s.Project, createDatabase(s.Project, id, "LOCATION"))
 
 	case d == nil:
@@ -84,6 +75,6 @@ func (s *State) unservable(id string) error {
 }
 
 // createDatabase returns the command that creates a database.
-func createDatabase(project, id, location string) Command {
-	return gcloud("firestore", "databases", "create", "--database="+id, "--location="+location, "--type=firestore-native").in(project)
+func createDatabase(project, id, location string) string {
+	return fmt.Sprintf("gcloud firestore databases create --database='%s' --location=%s --type=firestore-native --project=%s", id, location, project)
 }

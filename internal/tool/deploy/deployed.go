@@ -14,7 +14,7 @@ import (
 	"google.golang.org/api/option"
 )
 
-// Functions returns the functions that tally deploy or Terraform made, the one that was deployed
+// Functions returns the functions that Tally's tools made, the one that was deployed
 // last first: its variables are the newest that somebody wanted.
 func (s *State) Functions() []Object {
 	all := slices.DeleteFunc(slices.Clone(s.have[Function]), func(f Object) bool { return !ours(f) })
@@ -79,6 +79,15 @@ func (s *State) Billing() string {
 	return ByRequest
 }
 
+// RequestLogs returns which entries about requests are to be kept: AllRequests if the exclusion is
+// disabled, else FailedRequests, which is the default.
+func (s *State) RequestLogs() string {
+	if s.Find(Exclusion, "projects/"+s.Project+"/exclusions/tally-on-write-requests").Get("disabled") == "true" {
+		return AllRequests
+	}
+	return FailedRequests
+}
+
 // MaxInstances returns how many instances RollUpOnWrite may have, 0 if it is not there.
 func (s *State) MaxInstances() int {
 	for _, f := range s.Functions() {
@@ -106,6 +115,7 @@ func ReadFunctions(ctx context.Context, project string, o ...option.ClientOption
 	if err != nil {
 		return nil, err
 	}
+	s.number(ctx)
 
 	s.list(ctx, Function, "projects/"+project+"/locations/-/functions")
 	if u := s.Unread[Function]; u != nil {

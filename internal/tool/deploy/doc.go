@@ -1,15 +1,29 @@
 // Package deploy brings Tally's functions to a project of Google Cloud, and takes them away again.
 //
-// A deployment takes four steps, each of which has what the one before it returned:
+// What is to be there is data: manifest.yaml and monitoring.yaml have each resource once, as its
+// API has it, in the order in which they are made, and say why each setting has its value. A
+// deployment takes four steps, each of which has what the one before it returned:
 //
 //	Read          asks Google's APIs what the project has: a State
-//	Want          says what is to be there, by the app's folder and the State: a Description
+//	Want          fills in the manifest by the app's folder and the State: a Description
 //	Deploy        lists the steps from the State to the Description: a Plan
-//	Tools.Run     does the steps, by gcloud and the Firebase CLI
+//	Run.Do        does the steps through Google's APIs
 //
-// Want and Deploy are pure: they call nobody, and change nothing that they are given. tally doctor
-// asks Want, and two parts of Deploy, Mend and Surplus; it shows their steps as findings. Terraform
-// writes the Description as a configuration, and Plan.Script writes the Plan for a shell.
+// Want and Deploy are pure: they call no API, and change nothing that they are given. tally doctor
+// asks Want, and two parts of Deploy, Mend and Surplus; it shows their steps as findings.
+//
+// One loop makes all resources (apply.go). It reads a resource as it is now, compares it with what
+// is wanted, and creates it, or changes what differs; what fails for a reason that passes it tries
+// again for ten minutes, from the look on. The APIs have one form in common (https://google.aip.dev);
+// where one differs, its [Kind] says so. Code of its own have only
+//
+//   - the functions (function.go), which are uploaded and built;
+//   - roles (policy.go), which share a policy with those of others;
+//   - indexes (builds.go), which must be built before routes need them;
+//   - the order of a change of routes (plan.go), and what is surplus (surplus.go);
+//   - the rules of an app (rules.go).
+//
+// errors.go has the table of the errors that pass, and of those that have a remedy.
 //
 // One must know how Google Cloud runs the two functions. Cloud Build builds each function from
 // source into a container image, which Artifact Registry keeps. Cloud Run serves the image as a
@@ -23,13 +37,4 @@
 //
 // Functions, triggers, jobs and builds each act as a service account. It may do only what the roles
 // allow that it is given on the other resources: a Grant is such a role.
-//
-// A Description consists of Resources and Grants. Each kind of resource, such as Trigger, has a
-// file: how people, gcloud and the API call it, why each setting has its value, and how Terraform
-// says it. The list kinds has them in the order in which they are made: each after those that it
-// needs.
-//
-//	run: Function, Service       find events: Trigger, Subscription   repair: Job
-//	build: Repository, Cleanup   store: Index, Field, TTL             allow: API, Account, Project
-//	log and watch: Exclusion, Metric, Channel, Alert, Dashboard
 package deploy

@@ -4,20 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 )
-
-// Field is the kind of single fields, as far as their own indexes are concerned. Every field is
-// there, with the database's default.
-var Field Kind = &common{noun: "indexes of", all: "the databases and their fields",
-	from: firestoreAPI, api: "v1", group: "firestore indexes fields"}
-
-// TTL is the kind of fields by which Firestore deletes documents.
-var TTL Kind = &common{noun: "time to live by", from: firestoreAPI, api: "v1", group: "firestore fields ttls"}
 
 // A FieldConfig is a field of all collections of one id, and how it is indexed, as
 // firestore.indexes.json has one that is exempt.
@@ -77,128 +68,56 @@ func Exempt(routes route.Routes) []FieldConfig {
 	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
 }
 
-// A field is one whose values must, or must not, have an index of their own.
-type field struct{ wanted }
-
-// A timeToLive is a field that holds the time at which Firestore deletes the document.
-type timeToLive struct{ wanted }
-
-// fields adds the fields of each database. Each is one command, which changes no other field.
-func (d *Description) fields() {
-	for _, database := range d.Databases {
-		for _, f := range Fields(d.Config.Routes) {
-			d.field(database, f)
-		}
+// orders returns the orders that the field's own indexes must have; nil if it must have none.
+func (f FieldConfig) orders() []string {
+	switch {
+	case f.Descending:
+		return []string{ascending, descending}
+	case f.Indexed:
+		return []string{ascending}
 	}
-}
-
-// field adds how a field is indexed, and its time to live.
-func (d *Description) field(database Database, f FieldConfig) {
-	name := "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path
-	group := Setting{Arg: "--collection-group=" + f.CollectionGroup, Always: true}
-	in := Setting{Arg: "--database=" + database.ID, Always: true}
-
-	// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions
-	indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
-	if f.Indexed {
-		indexes = Setting{Path: "summable", Want: "true", Arg: "--clear-exemption"}
-	}
-	if f.Descending {
-		indexes.Path = "sortable"
-	}
-	// Where there are many documents it takes hours, and nothing here waits for it.
-	begun := Setting{Arg: "--async", Always: true}
-	d.add(&field{d.want(Field, name, group, in, indexes, begun)})
-
-	if f.TTL {
-		// https://cloud.google.com/firestore/docs/ttl
-		expires := Setting{Path: "expires", Want: "true", Arg: "--enable-ttl"}
-		d.add(&timeToLive{d.want(TTL, name, group, in, expires, begun)})
-	}
-}
-
-func (f *field) label() string { return fieldLabel(f.name) }
-
-func (f *timeToLive) label() string { return fieldLabel(f.name) }
-
-// fieldLabel returns the field of the name, such as "rollups.tally in (default)".
-func fieldLabel(name string) string {
-	return segment(name, "collectionGroups") + "." + path.Base(name) + " in " + segment(name, "databases")
-}
-
-// absent returns a field as Firestore indexes it by default.
-func (f *field) absent() Object { return Object{"indexed": true, "summable": true, "sortable": true} }
-
-func (f *timeToLive) absent() Object { return Object{} }
-
-// terraform adds the field if it must have no index. By default it has one.
-func (f *field) terraform(t *terraform) {
-	if settingsOf(f)["indexed"] != nil {
-		t.field(f.name)["index_config"] = block{} // no index
-	}
-}
-
-func (f *timeToLive) terraform(t *terraform) { t.field(f.name)["ttl_config"] = block{} }
-
-// field returns the block of a field. It adds the block if there is none yet. The provider has one
-// block for a field's indexes and its time to live.
-func (t *terraform) field(name string) block {
-	group, id := segment(name, "collectionGroups"), path.Base(name)
-	address := hashed(group+"-"+id, name)
-
-	field := t.resources[fieldType][address]
-	if field == nil {
-		field = block{"database": segment(name, "databases"), "collection": literal(group), "field": literal(id)}
-	}
-	t.add(fieldType, address, field)
-	return field
-}
-
-// A fieldState is how Firestore has a field.
-type fieldState struct {
-	IndexConfig struct {
-		UsesAncestorConfig bool
-		AncestorField      string
-		Indexes            []struct {
-			QueryScope string
-			Fields     []struct{ Order string }
-		}
-	}
-	TTLConfig *struct{ State string } // nil: it expires nothing
+	return nil
 }
 
 // field reads how a field is indexed, and whether Firestore deletes documents by it. A field
 // without settings of its own may name an ancestor, which is the default of the database. Then
 // field reads the ancestor. An index or a policy that is being made counts as made.
-func (s *State) field(ctx context.Context, name string) {
-	get := func(name string) (f fieldState, err error) {
+func (s *State) field(ctx context.Context, name string) (Object, error) {
+	get := func(name string) (f Object, err error) {
 		escaped := (&url.URL{Path: name}).EscapedPath()
 		return f, s.Call(ctx, firestoreAPI, http.MethodGet, "v1/"+escaped, "", &f)
 	}
 
 	f, err := get(name)
-	config := f.IndexConfig
-	if err == nil && config.UsesAncestorConfig && len(config.Indexes) == 0 && config.AncestorField != "" {
-		var inherited fieldState
-		inherited, err = get(config.AncestorField)
-		config = inherited.IndexConfig
+	if err != nil {
+		return nil, err
 	}
+
+	config := asObject(f["indexConfig"])
+	ancestor := config.Get("ancestorField")
+	if config.Get("usesAncestorConfig") == "true" && config["indexes"] == nil && ancestor != "" {
+		inherited, err := get(ancestor)
+		if err != nil {
+			return nil, err
+		}
+		f["indexConfig"] = inherited["indexConfig"]
+	}
+
+	if f.Get("ttlConfig.state") == "NEEDS_REPAIR" {
+		delete(f, "ttlConfig")
+	}
+	f["name"] = name
+	return f, nil
+}
+
+// readField reads a field. One call reads both of its kinds.
+func (s *State) readField(ctx context.Context, name string) {
+	f, err := s.field(ctx, name)
 	if err != nil {
 		s.add(Field, err)
+		s.add(TTL, err)
 		return
 	}
-
-	has := make(map[string]bool) // orders
-	for _, index := range config.Indexes {
-		for _, f := range index.Fields {
-			has[f.Order] = has[f.Order] || index.QueryScope == collectionScope
-		}
-	}
-
-	expires := f.TTLConfig != nil && f.TTLConfig.State != "NEEDS_REPAIR"
-	s.add(Field, nil, Object{
-		"name": name, "indexed": len(config.Indexes) > 0,
-		"summable": has[ascending], "sortable": has[ascending] && has[descending],
-	})
-	s.add(TTL, nil, Object{"name": name, "expires": expires})
+	s.add(Field, nil, f)
+	s.add(TTL, nil, f)
 }

@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/oauth2"
 )
 
 const orderRoutes = `orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, sum(amount) where status == "paid" as revenue : existing`
@@ -130,8 +126,8 @@ func TestTriggerOfAPattern(t *testing.T) {
 	}
 	triggers := make(map[string]int)
 	for _, r := range d.Resources {
-		if r.Kind() == Trigger {
-			triggers[r.Name()]++
+		if r.Kind == Trigger {
+			triggers[r.Name]++
 		}
 	}
 	want := map[string]int{"projects/p/locations/nam5/triggers/tally-orders-964b9b": 1, "projects/p/locations/europe-west1/triggers/tally-orders-orders-152d65": 1}
@@ -154,8 +150,8 @@ func TestWaitForIndexes(t *testing.T) {
 		want    string
 	}{
 		{"ready", adminpb.Index_READY, true, ""},
-		{"broken", adminpb.Index_NEEDS_REPAIR, true, "index orders (shop ASC, amount ASC) in (default): its build failed; run tally deploy again: it makes the index anew"},
-		{"gone", adminpb.Index_STATE_UNSPECIFIED, true, "index orders (shop ASC, amount ASC) in (default): not there; run tally deploy again: it makes the index anew"},
+		{"broken", adminpb.Index_NEEDS_REPAIR, true, "index orders (shop ASC, amount ASC) in (default): its build failed; run tally deploy again: it makes the index once more"},
+		{"gone", adminpb.Index_STATE_UNSPECIFIED, true, "index orders (shop ASC, amount ASC) in (default): not there; run tally deploy again: it makes the index once more"},
 		{"never", adminpb.Index_CREATING, false, "enough"},
 	} {
 		g := googletest.Start(t, "p")
@@ -184,7 +180,7 @@ func TestWaitForIndexes(t *testing.T) {
 			cancel(enough)
 		})
 		wait := &readiness{d, d.Databases[0], have}
-		err = wait.Until(ctx, said)
+		err = wait.until(ctx, said)
 		cancel(nil)
 		got := ""
 		if err != nil {
@@ -205,28 +201,4 @@ type writer func([]byte)
 func (w writer) Write(text []byte) (int, error) {
 	w(text)
 	return len(text), nil
-}
-
-// A wait may be longer than a token of gcloud's is good for: then gcloud is called again.
-func TestTokensOfGcloud(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		tokens := gcloudTokens(func() ([]byte, error) {
-			calls++
-			return fmt.Appendf(nil, "token-%d\n", calls), nil
-		})
-		source := oauth2.ReuseTokenSource(nil, tokens)
-		for _, want := range []string{"token-1", "token-1", "token-2"} {
-			token, err := source.Token()
-			if err != nil || token.AccessToken != want {
-				t.Errorf("after %d calls the token is %v, %v, want %s", calls, token, err, want)
-			}
-			time.Sleep(tokenTime * 2 / 3)
-		}
-	})
-
-	failed := errors.New("failed")
-	if _, err := gcloudTokens(func() ([]byte, error) { return nil, failed }).Token(); !errors.Is(err, failed) {
-		t.Errorf("where gcloud fails: %v", err)
-	}
 }

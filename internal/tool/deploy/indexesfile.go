@@ -36,9 +36,7 @@ func NewIndexesFile(routes route.Routes) IndexesFile {
 	needs := IndexesFile{Indexes: []IndexConfig{}, FieldOverrides: Exempt(routes)}
 	for _, x := range routes.Indexes() {
 		config := IndexConfig{CollectionGroup: x.Collection, QueryScope: collectionScope}
-		for _, f := range x.Fields {
-			config.Fields = append(config.Fields, IndexFieldConfig{string(f.Field), orderOf(f)})
-		}
+		config.Fields = indexFieldsOf(x)
 		needs.Indexes = append(needs.Indexes, config)
 	}
 	return needs
@@ -58,7 +56,7 @@ func CheckIndexesFile(file string, routes route.Routes) (problems []string, err 
 	var indexes, fields, exempt []string
 	for i, x := range routes.Indexes() {
 		name := indexName(x.Collection, x.Fields)
-		if !slices.ContainsFunc(has.Indexes, func(o Object) bool { return Index.key(o) == name }) {
+		if !slices.ContainsFunc(has.Indexes, func(o Object) bool { return indexKey(o) == name }) {
 			indexes = append(indexes, element(needs.Indexes[i]))
 		}
 	}

@@ -2,76 +2,212 @@ package deploy
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
-// A Kind is a kind of resources that one of Google's APIs has. It says how people call them, how to
-// tell one from the others, and how to call gcloud. The file of a kind also has the type of those
-// resources that a deployment wants; see Resource.
-type Kind interface {
-	Noun() string // of one, such as "function"
-	All() string  // of all, such as "the functions"
+// A Kind is a kind of resources that one of Google's APIs has: how people call them, and what is
+// not alike in the requests of all APIs.
+type Kind struct {
+	Noun   string // of one, such as "function"
+	plural string // empty: the noun's
 
-	// Command returns gcloud's command on a resource. verb is create, update, delete, describe, list,
-	// or another one of gcloud's for the kind. name is the resource's, as the API has it.
-	Command(project, verb, name string, args ...string) Command
+	api        Source
+	version    string // of the API, in its addresses
+	collection string // the last part of the name of a resource's parent, such as "functions"
 
-	// key returns a text that no other resource of the kind in the project has: most have names
-	// that Tally knows, and others have what Tally wrote into them. See State.Find.
-	key(o Object) string
+	// How a new resource gets its id: by a query parameter, or by a field of the body. If both are
+	// empty, the body has the name, or the API makes one up.
+	idParameter, idField string
 
-	// label returns a resource of a project as people tell it from the others.
-	label(o Object) string
+	wrap  string // field of the body that holds the resource; empty: the body is the resource
+	put   bool   // an update replaces the resource as a whole, by PUT
+	whole bool   // an update replaces the resource as a whole, by PATCH
+	top   bool   // the mask of an update names top-level fields
+	short bool   // the API names the resource by its id alone
 
-	source() Source  // that the resources are read from
-	version() string // of that API, in the addresses of its REST interface
+	// key returns what tells a resource from others if the API makes up its name; nil: the name does.
+	key func(Object) string
+
+	// tidy brings a resource that was read into the form in which the manifest has it.
+	tidy func(Object)
+
+	// absent is a resource as it first appears, if it needs no making; nil: it has to be made.
+	absent Object
+
+	// outputs are fields that are compared and never sent.
+	outputs []string
+
+	// fixed are fields that the API cannot change, so the resource is made once more.
+	fixed []string
+
+	// begun says that a change of the resource is only begun, and not waited for.
+	begun bool
 }
 
-// kinds are all kinds, each after those that its resources need.
-var kinds = []Kind{API, Index, Account, Project, Repository, Cleanup, Field, TTL, Exclusion, Function,
+// The kinds, each after those that its resources need.
+var (
+	API   = &Kind{Noun: "API", api: servicesAPI, version: "v1", collection: "services"}
+	Index = &Kind{Noun: "index", plural: "the indexes", api: firestoreAPI, version: "v1", collection: "indexes",
+		key: indexKey, begun: true}
+	Account = &Kind{Noun: "service account", api: accountsAPI, version: "v1", collection: "serviceAccounts",
+		idField: "accountId", wrap: "serviceAccount"}
+	Project    = &Kind{Noun: "project", plural: "the project", api: projectsAPI, version: "v3"}
+	Repository = &Kind{Noun: "repository", plural: "the repositories", api: repositoriesAPI, version: "v1",
+		collection: "repositories", idParameter: "repositoryId"}
+	Field = &Kind{Noun: "field", plural: "the databases and their fields", api: firestoreAPI, version: "v1",
+		collection: "fields", top: true, begun: true, absent: Object{"indexConfig": Object{"indexes": inBothOrders}}}
+	TTL = &Kind{Noun: "time to live", plural: "the times to live", api: firestoreAPI, version: "v1",
+		collection: "fields", top: true, begun: true, absent: Object{}}
+	Exclusion = &Kind{Noun: "log exclusion", api: loggingAPI, version: "v2", collection: "exclusions", short: true}
+	Function  = &Kind{Noun: "function", api: functionsAPI, version: "v2", collection: "functions",
+		idParameter: "functionId", outputs: []string{"state"}}
+	Service = &Kind{Noun: "service", api: runAPI, version: "v2", collection: "services", whole: true,
+		absent: Object{"template": Object{"containers": []any{Object{"resources": Object{"cpuIdle": true}}}}}}
+	Trigger = &Kind{Noun: "trigger", api: eventarcAPI, version: "v1", collection: "triggers",
+		idParameter: "triggerId", tidy: tidyTrigger, fixed: []string{"eventFilters"}}
+	Subscription = &Kind{Noun: "subscription", api: pubsubAPI, version: "v1", collection: "subscriptions",
+		wrap: "subscription", tidy: expiring, absent: Object{"ackDeadlineSeconds": 10, "expirationPolicy": byDefault}}
+	Job    = &Kind{Noun: "job", api: schedulerAPI, version: "v1", collection: "jobs"}
+	Metric = &Kind{Noun: "metric", api: loggingAPI, version: "v2", collection: "metrics", put: true, short: true}
+
+	Channel = &Kind{Noun: "notification channel", api: MonitoringAPI, version: "v3", collection: "notificationChannels",
+		key: func(o Object) string { return o.Get("labels.email_address") }}
+	Alert = &Kind{Noun: "alert", api: MonitoringAPI, version: "v3", collection: "alertPolicies",
+		key: func(o Object) string { return o.Get("userLabels." + purposeLabel) }}
+	Dashboard = &Kind{Noun: "dashboard", api: MonitoringAPI, version: "v1", collection: "dashboards", whole: true, key: dashboardKey}
+)
+
+var kinds = []*Kind{API, Index, Account, Project, Repository, Field, TTL, Exclusion, Function,
 	Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
 
-// A common kind has the usual form of gcloud's commands, and its resources are told apart by their
-// names. Kinds that differ are built on it.
-type common struct {
-	noun  string
-	all   string // empty: "the" and the noun's plural
-	from  Source
-	api   string // version of the API
-	group string // gcloud's words for the kind
-	place string // gcloud's flag for the location of a resource; empty: the kind has none
-}
-
-func (k *common) Noun() string { return k.noun }
-
-func (k *common) All() string {
-	if k.all != "" {
-		return k.all
+// kindOf returns the kind of a noun; nil if there is none.
+func kindOf(noun string) *Kind {
+	i := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Noun == noun })
+	if i < 0 {
+		return nil
 	}
-	return "the " + k.noun + "s"
+	return kinds[i]
 }
 
-func (k *common) Command(project, verb, name string, args ...string) Command {
-	return k.command(verb, path.Base(name), name).in(project).with(args...)
-}
-
-// command returns gcloud's command on a resource. The id is an argument of the command; "": there
-// is none. The name says the location.
-func (k *common) command(verb, id, name string) Command {
-	words := strings.Fields(k.group + " " + verb)
-	if id != "" {
-		words = append(words, id)
+// All returns the kind's resources in words, such as "the functions".
+func (k *Kind) All() string {
+	if k.plural != "" {
+		return k.plural
 	}
-	if k.place != "" {
-		words = append(words, k.place+"="+segment(name, "locations"))
-	}
-	return gcloud(words...)
+	return "the " + k.Noun + "s"
 }
 
-func (k *common) key(o Object) string { return o.name() }
+// String returns the noun.
+func (k *Kind) String() string { return k.Noun }
 
-func (k *common) label(o Object) string { return path.Base(o.name()) }
+// MarshalText returns the noun.
+func (k *Kind) MarshalText() ([]byte, error) { return []byte(k.Noun), nil }
 
-func (k *common) source() Source { return k.from }
+// is reports whether a resource that was read is the one that the manifest names.
+func (k *Kind) is(o Object, name string) bool {
+	switch {
+	case k == Index:
+		return k.key(o) == name
+	case k.key != nil:
+		return k.key(o) == path.Base(name)
+	}
+	return o.name() == name
+}
 
-func (k *common) version() string { return k.api }
+// label returns a resource as people tell it from the others of its kind, by its name in the
+// manifest.
+func (k *Kind) label(name string) string {
+	r, isRef := parseRef(name)
+	switch {
+	case isRef:
+		return path.Base(r.name)
+	case k == Field || k == TTL:
+		return segment(name, "collectionGroups") + "." + id(name) + " in " + segment(name, "databases")
+	}
+	return path.Base(name)
+}
+
+// labelOf returns a resource that was read as people tell it from the others of its kind.
+func (k *Kind) labelOf(o Object) string {
+	switch {
+	case k == Index:
+		return indexLabel(o.name(), o["fields"])
+	case k.key != nil && k.key(o) != "":
+		return k.key(o)
+	}
+	return k.label(o.name())
+}
+
+// id returns the last part of a name. Ids of indexes and fields may hold slashes.
+func id(name string) string {
+	for _, collection := range []string{"/indexes/", "/fields/"} {
+		_, id, found := strings.Cut(name, collection)
+		if found {
+			return id
+		}
+	}
+	return path.Base(name)
+}
+
+// parent returns the name of the collection that a resource is in.
+func parent(name string) string { return strings.TrimSuffix(name, "/"+id(name)) }
+
+// address returns where the API has a resource, or a collection.
+func (k *Kind) address(name string) string { return k.version + "/" + name }
+
+// anyField is an index of one field, whatever its name.
+func anyField(order string) Object {
+	return Object{"queryScope": collectionScope, "fields": []any{Object{"fieldPath": "*", "order": order}}}
+}
+
+// inBothOrders is how Firestore indexes a field by default, as far as sums need it.
+var inBothOrders = []any{anyField(ascending), anyField(descending)}
+
+// byDefault is after how long without use Pub/Sub deletes a subscription that has no policy of its
+// own: 31 days.
+var byDefault = Object{"ttl": "2678400s"}
+
+// expiring gives a subscription without a policy the default one. An empty policy means never:
+// https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions#expirationpolicy
+func expiring(subscription Object) {
+	if subscription["expirationPolicy"] == nil {
+		subscription["expirationPolicy"] = byDefault
+	}
+}
+
+// tidyTrigger sorts the filters of a trigger, and replaces the names of captures.
+func tidyTrigger(trigger Object) {
+	filters, _ := trigger["eventFilters"].([]any)
+	order := []string{"type", "database", "document"}
+	slices.SortStableFunc(filters, func(a, b any) int {
+		at := func(f any) int { return slices.Index(order, asObject(f).Get("attribute")) }
+		return at(a) - at(b)
+	})
+	for _, f := range filters {
+		filter := asObject(f)
+		if filter.Get("attribute") == "document" {
+			filter["value"] = anonymous(filter.Get("value"))
+		}
+	}
+}
+
+// filter returns the value of one of a trigger's filters.
+func filter(trigger Object, attribute string) string {
+	filters, _ := trigger["eventFilters"].([]any)
+	for _, f := range filters {
+		if asObject(f).Get("attribute") == attribute {
+			return asObject(f).Get("value")
+		}
+	}
+	return ""
+}
+
+// dashboardKey returns the title of a dashboard. Dashboards without Tally's label are others'.
+func dashboardKey(o Object) string {
+	labels := asObject(o["labels"])
+	if labels[purposeLabel] == nil {
+		return ""
+	}
+	return o.Get("displayName")
+}

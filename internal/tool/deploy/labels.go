@@ -1,10 +1,12 @@
 package deploy
 
-import "slices"
+import (
+	"path"
+	"strings"
+)
 
-// How Tally marks its resources. Functions, triggers, alerts and channels get labels. One that
-// can have no label mostly gets the description madeBy; unmarked has the others. Terraform's
-// resources have only the label tally.
+// How Tally marks its resources. Functions, triggers, alerts and channels get labels. One that can
+// have no label mostly gets the description madeBy; unmarked has the others.
 const (
 	purposeLabel = "tally"        // its purpose
 	madeByLabel  = "tally-deploy" // its maker
@@ -12,7 +14,7 @@ const (
 	madeBy       = "Made by tally deploy"
 )
 
-// ours reports whether tally deploy or its Terraform made the resource.
+// ours reports whether the resource is of Tally, no matter which tool made it.
 func ours(o Object) bool {
 	return o.Get("labels."+purposeLabel) != "" || o.Get("userLabels."+purposeLabel) != ""
 }
@@ -24,12 +26,13 @@ func made(o Object) bool {
 
 // unmarked reports whether the resource is Tally's by its name alone, because its kind has no room
 // for the mark that made looks for.
-func unmarked(k Kind, o Object) bool {
+func unmarked(k *Kind, o Object) bool {
 	switch k {
 	case Dashboard:
-		return k.key(o) == dashboardName
+		return dashboardKey(o) == "Tally"
 	case Metric:
-		return o.name() == lagMetric.name() || slices.ContainsFunc(logMetrics, func(m logMetric) bool { return m.name == o.name() })
+		name := path.Base(o.name())
+		return strings.Contains(monitoringText, `"metric" (list . "`+name+`"`) || strings.Contains(monitoringText, `/metrics/`+name+`"`)
 	}
 	return false
 }

@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,36 +14,40 @@ import (
 	"strings"
 	"testing"
 
-	"cloud.google.com/go/logging/apiv2/loggingpb"
-	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 )
 
 const playbooks = "../../../docs/playbooks"
 
-// fits reads a definition as Google's own type, which must know all that it holds.
-func fits(t *testing.T, name string, o Object, m proto.Message) {
+// wantedOf returns what the manifest of a deployment wants of a kind, by the ends of the names.
+func wantedOf(t *testing.T, k *Kind) map[string]Object {
 	t.Helper()
-	if err := protojson.Unmarshal([]byte(o.text()), m); err != nil {
-		t.Errorf("%s: %v", name, err)
+	all := make(map[string]Object)
+	for _, r := range priced(t, likes, "us-central1", nil).of(k) {
+		all[path.Base(r.Name)] = r.Want
 	}
+	if len(all) == 0 {
+		t.Fatalf("the manifest has no %s", k)
+	}
+	return all
 }
 
 // definitions are the dashboard, the alerts, the playbooks and the page on metrics, by their names.
 func definitions(t *testing.T) map[string]string {
 	t.Helper()
-	pages := slices.DeleteFunc(files(t, "../../../docs/*.md"), func(page string) bool { return !strings.Contains(text(t, page), "`tally.audited`") })
+	pages := slices.DeleteFunc(files(t, "../../../docs/*.md"), func(page string) bool { return !strings.Contains(contentOf(t, page), "`tally.audited`") })
 	if len(pages) != 1 {
 		t.Fatalf("the metrics are on %v, want one page", pages)
 	}
-	all := map[string]string{"dashboard": dashboard().text()}
-	for _, a := range allAlerts(DefaultMaxInstances) {
-		all[a.name] = a.policy().text()
+	all := make(map[string]string)
+	for _, k := range []*Kind{Dashboard, Alert} {
+		for name, want := range wantedOf(t, k) {
+			all[name] = want.text()
+		}
 	}
 	for _, file := range append(pages, files(t, playbooks+"/*.md")...) {
-		all[file] = text(t, file)
+		all[file] = contentOf(t, file)
 	}
 	for name, content := range all {
 		all[name] = strings.ReplaceAll(content, `\"`, `"`)
@@ -49,7 +55,7 @@ func definitions(t *testing.T) map[string]string {
 	return all
 }
 
-func text(t *testing.T, file string) string {
+func contentOf(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -100,44 +106,45 @@ func literals(t *testing.T, folders ...string) (found []string) {
 
 func TestAlerts(t *testing.T) {
 	displayed := make(map[string]string)
-	for _, a := range allAlerts(DefaultMaxInstances) {
-		var policy monitoringpb.AlertPolicy
-		fits(t, a.name, a.policy(), &policy)
-		if other := displayed[policy.DisplayName]; other != "" || policy.DisplayName == "" {
-			t.Errorf("%s: its displayName %q is that of %s", a.name, policy.DisplayName, other)
+	alerts := wantedOf(t, Alert)
+	for name, a := range alerts {
+		title := a.Get("displayName")
+		if other := displayed[title]; other != "" || title == "" {
+			t.Errorf("%s: its displayName %q is that of %s", name, title, other)
 		}
-		displayed[policy.DisplayName] = a.name
-		if _, err := os.Stat(filepath.Join(playbooks, a.name+".md")); err != nil {
-			t.Errorf("%s has no playbook: %v", a.name, err)
+		displayed[title] = name
+		if _, err := os.Stat(filepath.Join(playbooks, name+".md")); err != nil {
+			t.Errorf("%s has no playbook: %v", name, err)
 		}
-		if (a.filter == "") == (a.query == "") || (a.lasting == "") != (a.query == "") {
-			t.Errorf("%s: want a filter, or a query and how long it lasts", a.name)
+		if !strings.Contains(a.Get("documentation.content"), "/docs/playbooks/"+name+".md") {
+			t.Errorf("%s does not link its playbook", name)
 		}
-		if a.filter != "" {
-			checkFilter(t, a.name, a.filter)
-			checkServices(t, a.name, a.filter)
+		filter := a.Get("conditions.0.conditionMatchedLog.filter")
+		if (filter == "") == (a.Get("conditions.0.conditionPrometheusQueryLanguage.query") == "") {
+			t.Errorf("%s: want a filter or a query", name)
+		}
+		if filter != "" {
+			checkFilter(t, name, filter)
+			checkServices(t, name, filter)
 		}
 	}
 	for _, file := range files(t, playbooks+"/*.md") {
 		if name(file) == "abuse" {
 			continue // it begins with a bill, a budget's mail or a user's
 		}
-		if !slices.ContainsFunc(allAlerts(DefaultMaxInstances), func(a alert) bool { return a.name == name(file) }) {
+		if alerts[name(file)] == nil {
 			t.Errorf("%s is of no alert", file)
 		}
 	}
 }
 
 func TestLogMetrics(t *testing.T) {
-	for _, m := range logMetrics {
-		checkFilter(t, m.name, m.filter)
-		checkServices(t, m.name, m.filter)
+	metrics := wantedOf(t, Metric)
+	for name, m := range metrics {
+		checkFilter(t, name, m.Get("filter"))
+		checkServices(t, name, m.Get("filter"))
 	}
-
-	checkFilter(t, lagMetric.name(), lagMetric.Get("filter"))
-	checkServices(t, lagMetric.name(), lagMetric.Get("filter"))
-	fits(t, lagMetric.name(), lagMetric, new(loggingpb.LogMetric))
-	key := strings.TrimSuffix(strings.TrimPrefix(lagMetric.Get("valueExtractor"), "EXTRACT(jsonPayload."), ")")
+	key := strings.TrimSuffix(strings.TrimPrefix(metrics["tally_lag"].Get("valueExtractor"), "EXTRACT(jsonPayload."), ")")
 	if !slices.Contains(literals(t, "../../cloud/app"), key) {
 		t.Errorf("no line has the field %s", key)
 	}
@@ -182,7 +189,9 @@ func checkFilter(t *testing.T, file, filter string) {
 
 func TestDashboard(t *testing.T) {
 	var board dashboardpb.Dashboard
-	fits(t, "dashboard", dashboard(), &board)
+	if err := protojson.Unmarshal([]byte(wantedOf(t, Dashboard)["Tally"].text()), &board); err != nil {
+		t.Fatal(err)
+	}
 	mosaic := board.GetMosaicLayout()
 	type cell struct{ x, y int32 }
 	taken := make(map[cell]string)
@@ -264,11 +273,7 @@ func TestPushMetrics(t *testing.T) {
 // code's, or is defined here; and so are the attributes by which the dashboard groups.
 func TestMetricsExist(t *testing.T) {
 	code := literals(t, "../../cloud/telemetry")
-	var defined []string
-	for _, m := range logMetrics {
-		defined = append(defined, m.name)
-	}
-	defined = append(defined, lagMetric.name())
+	defined := slices.Sorted(maps.Keys(wantedOf(t, Metric)))
 	var (
 		ofCode   = regexp.MustCompile("[\"`](tally\\.[a-z_.]+)[\"`]")
 		ofLogs   = regexp.MustCompile("(?:logging_googleapis_com:user_|user/|`)(tally_[a-z_]+)")
@@ -310,7 +315,7 @@ func TestMetricsExist(t *testing.T) {
 // The log lines and commands of the playbooks are there too.
 func TestPlaybooks(t *testing.T) {
 	for _, file := range files(t, playbooks+"/*.md") {
-		content := text(t, file)
+		content := contentOf(t, file)
 		for line := range strings.Lines(content) {
 			if strings.Contains(line, "jsonPayload") {
 				checkFilter(t, file, line)

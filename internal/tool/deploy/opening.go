@@ -64,7 +64,7 @@ func (p Plan) counted() string {
 
 		switch {
 		case n == 1:
-			created = append(created, "1 "+k.Noun())
+			created = append(created, "1 "+k.Noun)
 		case n > 1:
 			created = append(created, fmt.Sprintf("%d %s", n, strings.TrimPrefix(k.All(), "the ")))
 		}
@@ -205,8 +205,8 @@ func brief(d time.Duration) string {
 // many is how many steps may be shown unasked.
 const many = 12
 
-// Shown returns the steps in words. If verbose is set, it adds their commands. Otherwise, if there
-// are many steps, it shows only those that take something away, and says how to see the others.
+// Shown returns the steps in words. If verbose is set, it adds why. Otherwise, if there are many
+// steps, it shows only those that take something away, and says how to see the others.
 func (p Plan) Shown(verbose bool) string {
 	if verbose || len(p.Steps) <= many {
 		return p.summary(verbose)
@@ -214,8 +214,29 @@ func (p Plan) Shown(verbose bool) string {
 
 	shown := p
 	shown.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return !s.takes() })
-	more := fmt.Sprintf("  --verbose shows all %d steps with their commands, --dry-run prints them as a script\n", len(p.Steps))
+	more := fmt.Sprintf("  --dry-run shows all %d steps, and why; --manifest prints each setting\n", len(p.Steps))
 	return shown.summary(false) + more
+}
+
+// summary returns the steps in words, and with why also the manifest's reasons.
+func (p Plan) summary(why bool) string {
+	var b strings.Builder
+	for _, step := range p.Steps {
+		fmt.Fprintf(&b, "  %s\n", readable(step.Title))
+		if why && step.Why != "" && len(step.Changes) == 0 {
+			fmt.Fprintf(&b, "      # %s\n", step.Why)
+		}
+		for _, c := range step.Changes {
+			fmt.Fprintf(&b, "      %v\n", c)
+			if why && c.Why != "" {
+				fmt.Fprintf(&b, "        # %s\n", c.Why)
+			}
+		}
+		for _, reason := range step.Reasons {
+			fmt.Fprintf(&b, "      %s\n", reason)
+		}
+	}
+	return b.String()
 }
 
 // Noted returns the notes, each after a blank line.

@@ -33,6 +33,13 @@ type Options struct {
 // https://cloud.google.com/run/docs/configuring/max-instances-limits
 const DefaultMaxInstances = 10
 
+// Which entries Cloud Logging keeps of those that Cloud Run writes about RollUpOnWrite's requests,
+// one for each request. The functions' own lines and RollUpOnSchedule's requests are always kept.
+const (
+	FailedRequests = "failed" // those of requests that did not end with a status from 200 to 299
+	AllRequests    = "all"
+)
+
 // Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
 const (
 	ByRequest  = "request"  // the time in which they serve, and each request

@@ -55,7 +55,7 @@ var buildRegions = []string{"asia-east1", "australia-southeast1", "europe-west1"
 // An unreached says why resources of a kind could not be read in a location.
 type unreached struct {
 	Unread
-	kind     Kind
+	kind     *Kind
 	location string
 }
 
@@ -69,13 +69,13 @@ func (u *unreachable) Error() string {
 }
 
 // miss notes that resources of the kind could not be read in a location.
-func (s *State) miss(k Kind, location string, err error) {
-	if absent(err) {
+func (s *State) miss(k *Kind, location string, err error) {
+	if s.absent(err) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unreached = append(s.unreached, unreached{*ReadError(k.source(), s.Project, k.All()+" in "+location, err), k, location})
+	s.unreached = append(s.unreached, unreached{*s.readError(k.api, k.All()+" in "+location, err), k, location})
 }
 
 // settle decides which unreached locations make a kind Unread: those that matter for the kind. A
@@ -101,7 +101,7 @@ func (s *State) settle(d *Description) {
 // location. Triggers are where other triggers are: at their database. All else is in the functions'
 // region. Two things tell it: the triggers' destination, and the condition on the grant by which
 // builds read their bucket.
-func (s *State) mayHave(k Kind, location string) bool {
+func (s *State) mayHave(k *Kind, location string) bool {
 	for of, objects := range s.have {
 		for _, o := range objects {
 			if !ours(o) && !made(o) {
@@ -117,8 +117,8 @@ func (s *State) mayHave(k Kind, location string) bool {
 	}
 
 	build := "serviceAccount:" + email(s.Project, buildAccount)
-	return k != Trigger && slices.ContainsFunc(s.given, func(g Grant) bool {
-		return g.Member == build && strings.Contains(g.Condition, "-"+location+`"`)
+	return k != Trigger && slices.ContainsFunc(s.given["projects/"+s.Project], func(g Grant) bool {
+		return g.Member == build && strings.Contains(g.If, "-"+location+`"`)
 	})
 }
 
@@ -133,13 +133,13 @@ func (s *State) Unreached() (notes []string) {
 }
 
 // uses reports whether a resource of the kind is to be in the location.
-func (d *Description) uses(k Kind, location string) bool {
-	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind() == k && segment(r.Name(), "locations") == location })
+func (d *Description) uses(k *Kind, location string) bool {
+	return slices.ContainsFunc(d.Resources, func(r *Resource) bool { return r.Kind == k && segment(r.Name, "locations") == location })
 }
 
 // locations reads the ids of the locations that a kind's API has.
-func (s *State) locations(ctx context.Context, k Kind, parent string) ([]string, error) {
-	found, err := s.List(ctx, k.source(), k.version()+"/"+parent+"/locations")
+func (s *State) locations(ctx context.Context, k *Kind, parent string) ([]string, error) {
+	found, err := s.List(ctx, k.api, k.version+"/"+parent+"/locations")
 
 	var ids []string
 	for _, l := range found {
@@ -153,14 +153,14 @@ func (s *State) locations(ctx context.Context, k Kind, parent string) ([]string,
 }
 
 // lacks reports whether the API of the kind is known not to be in the location.
-func (s *State) lacks(k Kind, location string) bool {
+func (s *State) lacks(k *Kind, location string) bool {
 	return len(s.regions[k]) > 0 && !slices.Contains(s.regions[k], location)
 }
 
 // checkRegion refuses a region that Cloud Functions or Cloud Scheduler does not have, and a
-// database in a region that Eventarc does not have. While an API is not enabled, nobody can ask for
-// its regions; then lookForScheduler has the plan ask Cloud Scheduler, which has the fewest.
-// Eventarc is not asked for multi-regions: nobody has seen how its list names them.
+// database in a region that Eventarc does not have. While an API is not enabled, its regions are
+// not known; then lookAtRegions has the plan ask. Eventarc is not asked for multi-regions: nobody
+// has seen how its list names them.
 func (d *Description) checkRegion(have *State) error {
 	for _, database := range d.Databases {
 		live := len(d.Config.Routes.Live()) > 0 && !billing.MultiRegion(database.Location)
@@ -191,22 +191,19 @@ func (d *Description) checkRegion(have *State) error {
 	return fmt.Errorf("%s has no %s; write another region into tally.yaml, of %s:\n  region: %s", d.region(), lacking, strings.Join(near, ", "), near[0])
 }
 
-// lookForScheduler adds a step that asks whether Cloud Scheduler has the region, if the plan
-// creates the job and this is not known. The step comes right after the APIs: before anything is
-// created.
-func (p *Plan) lookForScheduler(d *Description, have *State) {
-	if !p.creates(Job) || len(have.regions[Job]) > 0 {
+// lookAtRegions adds a step that asks Cloud Functions, Eventarc and Cloud Scheduler whether they
+// are where the plan needs them, if this is not known because their APIs are not enabled yet. The
+// step comes right after the APIs: before anything is created.
+func (p *Plan) lookAtRegions(d *Description, have *State) {
+	asked := func(k *Kind) bool { return !p.creates(k) || len(have.regions[k]) > 0 }
+	if asked(Function) && asked(Trigger) && asked(Job) {
 		return
 	}
-
 	p.afterAPIs(Step{
-		Does:    See,
-		Of:      API,
-		Title:   "see that Cloud Scheduler is in " + d.region(),
-		Command: gcloud("scheduler", "locations", "describe", d.region()).in(d.Project),
-		Remedy: fmt.Sprintf("If Cloud Scheduler is not in %s, write another region into tally.yaml, of those that this lists:\n  gcloud scheduler locations list --project=%s",
-			d.region(), d.Project),
-		Again: true,
+		Does:  See,
+		Of:    API,
+		Title: "see that Cloud Functions, Eventarc and Cloud Scheduler are in " + d.region() + " and at the databases",
+		wait:  &regions{d, have},
 	})
 }
 

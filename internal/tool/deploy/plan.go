@@ -8,12 +8,12 @@ import (
 
 // A Plan lists what tally deploy or undeploy does.
 type Plan struct {
-	Steps []Step
-	Notes []string // what the user should know or do
+	Steps []Step   `json:"steps"`
+	Notes []string `json:"notes,omitempty"` // what the user should know or do
 
 	// Awaited are the indexes, in words, that keep the plan short: until they are ready, it does no
 	// more than begin their builds.
-	Awaited []string
+	Awaited []string `json:"awaited,omitempty"`
 }
 
 // add adds a step.
@@ -25,14 +25,14 @@ func (p *Plan) note(format string, args ...any) {
 }
 
 // has reports whether the plan has a step with this verb for the resource of the kind and name.
-func (p *Plan) has(does Verb, of Kind, name string) bool {
+func (p *Plan) has(does Verb, of *Kind, name string) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return s.Does == does && s.Of == of && s.Name == name
 	})
 }
 
 // creates reports whether a step makes a resource of the kind.
-func (p *Plan) creates(k Kind) bool {
+func (p *Plan) creates(k *Kind) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.creates(k) })
 }
 
@@ -42,10 +42,6 @@ func (p *Plan) Uploads() bool {
 		return s.Of == Function && (s.Does == Create || s.Does == Update)
 	})
 }
-
-// Prepend inserts the steps of a plan that is to be done first. Only the steps that enable APIs
-// stay before it.
-func (p *Plan) Prepend(first Plan) { p.afterAPIs(first.Steps...) }
 
 // afterAPIs inserts steps behind those that enable APIs, which everything else needs.
 func (p *Plan) afterAPIs(steps ...Step) {
@@ -74,7 +70,7 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	}
 
 	p := d.Mend(have)
-	p.lookForScheduler(d, have)
+	p.lookAtRegions(d, have)
 	p.takeSurplus(d, have, prune)
 	p.audit(d, have)
 
@@ -85,11 +81,6 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	p.Notes = append(p.Notes, have.Unreached()...)
 	if d.silent {
 		p.note("alerts tell nobody yet: alert_email in tally.yaml has them mailed")
-	}
-
-	hidden := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Command.Shown != nil })
-	if hidden {
-		p.note("the commands leave out the variables OTEL_…HEADERS, whose values are secrets: only tally deploy itself sets them")
 	}
 
 	p.hold(d, have, wait)
@@ -117,7 +108,7 @@ func (p *Plan) takeSurplus(d *Description, have *State, prune bool) {
 		Does:  Pause,
 		Of:    Trigger,
 		Title: fmt.Sprint("wait ", redelivery.Minutes(), " minutes, until events that failed have been delivered again"),
-		Wait:  pause(redelivery),
+		wait:  pause(redelivery),
 	})
 	p.Steps = append(lost.Steps, p.Steps...)
 }
@@ -127,7 +118,7 @@ func (p *Plan) takeSurplus(d *Description, have *State, prune bool) {
 func (p *Plan) audit(d *Description, have *State) {
 	name := d.Job()
 	if have.Find(Job, name).Get("state") == "PAUSED" {
-		p.note("the job is paused, and stays so: nothing is audited until you run\n  %s", Job.Command(d.Project, "resume", name))
+		p.note("the job is paused, and stays so: nothing is audited until you resume it, as with\n  gcloud scheduler jobs resume tally --location=%s --project=%s", d.region(), d.Project)
 		return
 	}
 
@@ -136,11 +127,10 @@ func (p *Plan) audit(d *Description, have *State) {
 		return
 	}
 	audit := Step{
-		Does:    Audit,
-		Of:      Job,
-		Name:    name,
-		Title:   "audit: what changed without an event is rolled up",
-		Command: Job.Command(d.Project, "run", name),
+		Does:  Audit,
+		Of:    Job,
+		Name:  name,
+		Title: "audit: what changed without an event is rolled up",
 	}
 	if len(have.Functions()) > 0 {
 		p.add(audit)
@@ -153,7 +143,7 @@ func (p *Plan) audit(d *Description, have *State) {
 		Does:  Settle,
 		Of:    Job,
 		Title: fmt.Sprint("wait ", settling.Minutes(), " minutes, until the new triggers deliver"),
-		Wait:  pause(settling),
+		wait:  pause(settling),
 	}
 	monitoring := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Of == Metric || s.Of == Alert })
 	if monitoring < 0 {

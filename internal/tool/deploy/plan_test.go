@@ -1,11 +1,13 @@
 package deploy
 
 import (
+	"fmt"
 	"path"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
@@ -14,10 +16,21 @@ import (
 // everything has cmp look into all fields of all types. A kind is what it is by its address.
 var everything = cmp.Options{
 	cmp.Exporter(func(reflect.Type) bool { return true }),
-	cmp.Comparer(func(a, b Kind) bool { return a == b }),
+	cmp.Comparer(func(a, b *Kind) bool { return a == b }),
 }
 
-// troubled returns a state in which a trigger must be made anew, with its subscription, and in
+// filters returns a trigger's filters.
+func filters(event, database, document string) []any {
+	var all []any
+	for attribute, value := range map[string]string{"type": event, "database": database, "document": document} {
+		if value != "" {
+			all = append(all, map[string]any{"attribute": attribute, "value": value})
+		}
+	}
+	return all
+}
+
+// troubled returns a state in which a trigger must be made once more, with its subscription, and in
 // which there is something to create, to update, to delete, to give and to take. It returns the
 // same each time.
 func troubled(t *testing.T) *State {
@@ -42,7 +55,7 @@ func troubled(t *testing.T) *State {
 	have.add(Trigger, nil, Object{
 		"name":         "projects/p/locations/nam5/triggers/" + TriggerName("(default)", route),
 		"labels":       map[string]any{purposeLabel: "on-write", madeByLabel: "true"},
-		"eventFilters": map[string]any{"type": "google.cloud.firestore.document.v1.created", "database": "(default)"},
+		"eventFilters": filters("google.cloud.firestore.document.v1.created", "(default)", ""),
 		"destination":  map[string]any{"cloudRun": map[string]any{"service": OnWriteName}},
 		"transport":    map[string]any{"pubsub": map[string]any{"subscription": subscription}},
 	})
@@ -51,7 +64,7 @@ func troubled(t *testing.T) *State {
 	// No route has these documents.
 	have.add(Trigger, nil, Object{
 		"name":         "projects/p/locations/nam5/triggers/tally-old-1a2b3c",
-		"eventFilters": map[string]any{"database": "(default)", "document": "old/*/shards/*"},
+		"eventFilters": filters("", "(default)", "old/*/shards/*"),
 		"destination":  map[string]any{"cloudRun": map[string]any{"service": OnWriteName}},
 	})
 
@@ -65,7 +78,7 @@ func troubled(t *testing.T) *State {
 	})
 
 	here := "projects/p/locations/us-central1/services/" + OnWriteName
-	have.given = []Grant{{On: Service, Name: here, Role: "roles/run.invoker", Member: "allUsers"}}
+	have.given[here] = []Grant{{Role: "roles/run.invoker", Member: "allUsers"}}
 	return have
 }
 
@@ -128,13 +141,13 @@ func TestOrder(t *testing.T) {
 	for _, s := range p.Steps {
 		switch {
 		case s.Does == Pause:
-			got = append(got, s.shown().String())
+			got = append(got, fmt.Sprint("wait ", time.Duration(s.wait.(pause))))
 		case s.Of == Function, s.Of == Trigger, s.Of == Job:
 			got = append(got, string(s.Does)+" "+path.Base(s.Name))
 		}
 	}
 	want := []string{
-		"delete tally-old-1a2b3c", "sleep 600",
+		"delete tally-old-1a2b3c", "wait 10m0s",
 		"update tally-on-write", "create tally-on-schedule",
 		"delete tally-counters-shards-78fea5", "create tally-counters-shards-78fea5", "create tally-orders-964b9b",
 		"create tally-orders-counters-shards-188118", "create tally-orders-orders-152d65",
@@ -155,18 +168,18 @@ func TestRegionsThatLackSomething(t *testing.T) {
 	const live, every = likes, likes + " : every 1m"
 	for _, test := range []struct {
 		name, routes, location string
-		regions                map[Kind][]string
+		regions                map[*Kind][]string
 		want                   string
 	}{
 		{"nothing was asked", live, "europe-west1", nil, ""},
-		{"all is there", live, "europe-west1", map[Kind][]string{Job: all, Function: all, Trigger: all}, ""},
-		{"no functions", live, "europe-west1", map[Kind][]string{Job: all, Function: without("europe-west1")},
+		{"all is there", live, "europe-west1", map[*Kind][]string{Job: all, Function: all, Trigger: all}, ""},
+		{"no functions", live, "europe-west1", map[*Kind][]string{Job: all, Function: without("europe-west1")},
 			"europe-west1 has no Cloud Functions, which runs tally-on-write; write another region into tally.yaml, of europe-north1:\n  region: europe-north1"},
-		{"no scheduler", live, "europe-west1", map[Kind][]string{Job: without("europe-west1"), Function: without("europe-north1")},
+		{"no scheduler", live, "europe-west1", map[*Kind][]string{Job: without("europe-west1"), Function: without("europe-north1")},
 			"europe-west1 has no Cloud Scheduler, which calls tally-on-schedule; write another region into tally.yaml, of us-central1:"},
-		{"no events", live, "europe-west1", map[Kind][]string{Trigger: without("europe-west1")}, "database (default) is in europe-west1, which has no Eventarc"},
-		{"no events, and none needed", every, "europe-west1", map[Kind][]string{Trigger: without("europe-west1")}, ""},
-		{"a multi-region", live, "eur3", map[Kind][]string{Job: all, Function: all, Trigger: all}, ""},
+		{"no events", live, "europe-west1", map[*Kind][]string{Trigger: without("europe-west1")}, "database (default) is in europe-west1, which has no Eventarc"},
+		{"no events, and none needed", every, "europe-west1", map[*Kind][]string{Trigger: without("europe-west1")}, ""},
+		{"a multi-region", live, "eur3", map[*Kind][]string{Job: all, Function: all, Trigger: all}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			have := newState("p")
@@ -191,7 +204,7 @@ func TestAuditsOfAFirstDeployment(t *testing.T) {
 	var got []string
 	for _, s := range p.Steps {
 		if s.Does == Audit || s.Does == Settle || s.Of == Trigger || s.Of == Metric && len(got) < 5 {
-			got = append(got, string(s.Does)+" "+s.Of.Noun())
+			got = append(got, string(s.Does)+" "+s.Of.Noun)
 		}
 	}
 	if diff := cmp.Diff([]string{"create trigger", "audit job", "settle job", "audit job", "create metric"}, got); diff != "" {

@@ -3,8 +3,10 @@ package deploy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 
 	"google.golang.org/api/option"
@@ -13,11 +15,11 @@ import (
 // listedKinds are the kinds that are read by one List of a collection, which has all resources of
 // the project.
 var listedKinds = []struct {
-	kind       Kind
+	kind       *Kind
 	collection string
 }{
-	{API, "services?filter=state:ENABLED"},
 	{Account, "serviceAccounts"},
+	{Exclusion, "exclusions"},
 	{Function, "locations/-/functions"},
 	{Trigger, "locations/-/triggers"},
 	{Subscription, "subscriptions"},
@@ -41,13 +43,16 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		return nil, err
 	}
 
+	s.number(ctx)
 	s.readAll(ctx, "projects/"+id)
-	for _, k := range []Kind{Project, API, Field} {
+	for _, k := range []*Kind{Project, API, Field} {
 		if u := s.Unread[k]; u != nil {
 			return s, u
 		}
 	}
-	s.Number = path.Base(s.have[Project][0].name())
+	if s.Number == "" {
+		return s, fmt.Errorf("the number of project %s could not be read; enable an API that has it:\n  gcloud services enable %s.googleapis.com --project=%[1]s", id, projectsAPI.name)
+	}
 	s.settle(nil)
 
 	// These have names that only the functions tell.
@@ -62,6 +67,21 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	return s, nil
 }
 
+// number reads which APIs are enabled, and the project's number. Both come first: by the number an
+// API says for which project it is not enabled.
+func (s *State) number(ctx context.Context) {
+	project := "projects/" + s.Project
+	s.list(ctx, API, project+"/services?filter=state:ENABLED")
+	for _, api := range s.have[API] {
+		s.Number = strings.Split(api.name(), "/")[1]
+	}
+
+	s.get(ctx, Project, project)
+	if p := s.have[Project]; len(p) > 0 {
+		s.Number = path.Base(p[0].name())
+	}
+}
+
 // readAll reads everything for which the project's name is enough, all at once.
 func (s *State) readAll(ctx context.Context, project string) {
 	var all sync.WaitGroup
@@ -69,12 +89,10 @@ func (s *State) readAll(ctx context.Context, project string) {
 		all.Go(func() { s.list(ctx, l.kind, project+"/"+l.collection) })
 	}
 
-	all.Go(func() { s.get(ctx, Project, project) })
 	all.Go(func() { s.policy(ctx, Account, project+"/serviceAccounts/"+email(s.Project, triggerAccount)) })
 	all.Go(func() { s.databases(ctx, project) })
-	all.Go(func() { s.exclusions(ctx) })
 	all.Go(func() { s.jobs(ctx, project) })
-	for _, k := range []Kind{Function, Trigger} {
+	for _, k := range []*Kind{Function, Trigger} {
 		all.Go(func() { _, _ = s.locations(ctx, k, project) }) // without them nothing is refused
 	}
 	all.Wait()
@@ -90,28 +108,20 @@ func (s *State) ReadFor(ctx context.Context, d *Description) {
 		all.Go(func() { _ = s.ReadIndexes(ctx, d.Databases) }) // Unread has the error
 	}
 	for _, r := range d.Resources {
-		switch r.Kind() {
+		switch r.Kind {
 		case Repository:
-			all.Go(func() { s.repository(ctx, r.Name()) })
+			all.Go(func() { s.repository(ctx, r.Name) })
 		case Field:
-			all.Go(func() { s.field(ctx, r.Name()) })
+			all.Go(func() { s.readField(ctx, r.Name) })
 		}
 	}
 	all.Wait()
-
-	// One call reads both.
-	if u := s.Unread[Field]; u != nil {
-		s.Unread[TTL] = u
-	}
-	if u := s.Unread[Repository]; u != nil {
-		s.Unread[Cleanup] = u
-	}
 }
 
 // get reads a resource of the kind, and who may do what with it.
-func (s *State) get(ctx context.Context, k Kind, name string) {
+func (s *State) get(ctx context.Context, k *Kind, name string) {
 	var o Object
-	err := s.Call(ctx, k.source(), http.MethodGet, k.version()+"/"+name, "", &o)
+	err := s.Call(ctx, k.api, http.MethodGet, k.address(name), "", &o)
 	if err != nil {
 		s.add(k, err)
 		return
@@ -122,8 +132,8 @@ func (s *State) get(ctx context.Context, k Kind, name string) {
 }
 
 // list reads the resources of a kind in a collection.
-func (s *State) list(ctx context.Context, k Kind, collection string) {
-	found, err := s.List(ctx, k.source(), k.version()+"/"+collection)
+func (s *State) list(ctx context.Context, k *Kind, collection string) {
+	found, err := s.List(ctx, k.api, k.address(collection))
 	u := new(unreachable)
 	if !errors.As(err, &u) {
 		s.add(k, err, found...)
@@ -136,54 +146,9 @@ func (s *State) list(ctx context.Context, k Kind, collection string) {
 	}
 }
 
-// add adds resources of the kind, or why those could not be read. An API that is not enabled has
-// none.
-func (s *State) add(k Kind, err error, found ...Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	for _, o := range found {
-		switch k {
-		case Trigger:
-			tidy(o)
-		case Subscription:
-			expiring(o)
-		}
-		s.have[k] = append(s.have[k], o)
-	}
-
-	none := err == nil || k != Project && absent(err)
-	if !none && s.Unread[k] == nil {
-		s.Unread[k] = ReadError(k.source(), s.Project, k.All(), err)
-	}
-}
-
-// policy reads which members have which roles on the resource. It asks for version 3 of the policy,
-// the first that has conditions.
-func (s *State) policy(ctx context.Context, k Kind, name string) {
-	verb, query, body := http.MethodGet, "?options.requestedPolicyVersion=3", ""
-	switch k {
-	case Project:
-		verb, query, body = http.MethodPost, "", `{"options": {"requestedPolicyVersion": 3}}`
-	case Account:
-		verb = http.MethodPost
-	}
-
-	var p struct {
-		Bindings []struct {
-			Role      string
-			Members   []string
-			Condition struct{ Expression string }
-		}
-	}
-	s.add(k, s.Call(ctx, k.source(), verb, k.version()+"/"+name+":getIamPolicy"+query, body, &p))
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	for _, b := range p.Bindings {
-		for _, member := range b.Members {
-			s.given = append(s.given, Grant{k, name, b.Role, member, b.Condition.Expression})
-		}
+// repository reads a repository of Tally's, unless it is read already.
+func (s *State) repository(ctx context.Context, name string) {
+	if path.Base(name) == "tally" && s.Find(Repository, name) == nil {
+		s.get(ctx, Repository, name)
 	}
 }

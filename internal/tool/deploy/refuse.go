@@ -78,22 +78,22 @@ func (d *Description) serves(database string) bool {
 func (d *Description) foreign(have *State) error {
 	var problems []error
 	for _, r := range d.Resources {
-		if r.Kind() != Function && r.Kind() != Trigger && r.Kind() != Job {
+		if r.Kind != Function && r.Kind != Trigger && r.Kind != Job {
 			continue
 		}
 
-		h := have.Find(r.Kind(), r.Name())
+		h := have.Find(r.Kind, r.Name)
 		if h == nil || made(h) {
 			continue
 		}
 
-		callsUs := r.Kind() == Job && strings.TrimSuffix(h.Get("httpTarget.uri"), "/") == d.uri(have)
+		callsUs := r.Kind == Job && strings.TrimSuffix(h.Get("httpTarget.uri"), "/") == d.uri(have)
 		if callsUs {
 			continue
 		}
 
 		problems = append(problems, fmt.Errorf("%s %s in %s was not made by tally deploy: go on with what made it, such as Terraform, or delete it first",
-			r.Kind().Noun(), path.Base(r.Name()), segment(r.Name(), "locations")))
+			r.Kind.Noun, path.Base(r.Name), segment(r.Name, "locations")))
 	}
 	return errors.Join(problems...)
 }

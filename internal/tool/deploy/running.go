@@ -11,12 +11,6 @@ func (s *State) RunJob(ctx context.Context, name string) error {
 	return s.Call(ctx, schedulerAPI, http.MethodPost, "v1/"+name+":run", "{}", new(Object))
 }
 
-// JobNow reads a job as it is now.
-func (s *State) JobNow(ctx context.Context, name string) (job Object, err error) {
-	err = s.Call(ctx, schedulerAPI, http.MethodGet, "v1/"+name, "", &job)
-	return job, err
-}
-
 // FirstEntry reads the oldest log entry that a filter finds; nil if there is none. It takes
 // roles/logging.viewer.
 func (s *State) FirstEntry(ctx context.Context, filter string) (Object, error) {

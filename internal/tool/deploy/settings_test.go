@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -94,8 +93,8 @@ func TestEvery(t *testing.T) {
 	}
 	var triggers []string
 	for _, r := range d.Resources {
-		if r.Kind() == Trigger {
-			triggers = append(triggers, r.Name())
+		if r.Kind == Trigger {
+			triggers = append(triggers, r.Name)
 		}
 	}
 	want := []string{"projects/p/locations/nam5/triggers/tally-counters-shards-78fea5", "projects/p/locations/europe-west1/triggers/tally-orders-counters-shards-188118"}
@@ -104,13 +103,16 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// A secret is no argument of a process, and in no text that people see. It reaches gcloud by its
-// input.
+// A secret is in no text that people see. It reaches the function.
 func TestSecrets(t *testing.T) {
 	const value = "api-key=s3cret,x=@y"
 	o := options(t, route.Default)
 	o.Env = map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": value, "OTEL_SERVICE_NAME": "mine"}
 	d, err := Describe(o, newState("p"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := d.Manifest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,22 +124,26 @@ func TestSecrets(t *testing.T) {
 	}
 	for _, have := range []*State{newState("p"), deployed} {
 		p := d.Mend(have)
-		told := p.Script("") + p.Shown(true)
+		told := manifest + p.Shown(true) + toJSON(p)
+		if strings.Contains(told, `\u0000`) || strings.Contains(told, refMark) {
+			t.Errorf("a mark of a ref is in\n%s", told)
+		}
 		functions := 0
 		for _, s := range p.Steps {
-			told += s.String() + (&failure{command: s.Command}).Error()
-			if strings.Contains(strings.Join(s.Command.Args, " "), "s3cret") {
-				t.Errorf("an argument of %q is the secret", s.Title)
-			}
+			told += s.String()
 			if s.Of != Function {
 				continue
 			}
 			functions++
-			if !strings.Contains(s.Command.Input, "OTEL_EXPORTER_OTLP_HEADERS="+value) || !strings.Contains(s.Command.Input, "OTEL_SERVICE_NAME=mine") {
-				t.Errorf("the input of %q is %q", s.Title, s.Command.Input)
+			body := s.resource.creation().Body
+			if h := have.Find(Function, s.Name); h != nil {
+				body, _ = s.resource.functionUpdate(h, s.Changes)
+			}
+			if got := body.Get("serviceConfig.environmentVariables.OTEL_EXPORTER_OTLP_HEADERS"); got != value {
+				t.Errorf("%q sends %q", s.Title, got)
 			}
 		}
-		if functions != 2 || strings.Contains(told, "s3cret") || strings.Contains(told, "0ld") || !strings.Contains(told, "OTEL_SERVICE_NAME=mine") {
+		if functions != 2 || strings.Contains(told, "s3cret") || strings.Contains(told, "0ld") || !strings.Contains(told, "OTEL_SERVICE_NAME") {
 			t.Errorf("%d functions:\n%s", functions, told)
 		}
 	}
@@ -157,10 +163,10 @@ func TestManyDatabases(t *testing.T) {
 		}
 
 		conditions, operands := 0, 0
-		for _, g := range d.Grants {
+		for _, g := range d.of(Project)[0].Grants {
 			if g.Role == "roles/datastore.user" {
 				conditions++
-				n := strings.Count(g.Condition, "resource.name ==")
+				n := strings.Count(g.If, "resource.name ==")
 				operands += n
 				if n > 12 {
 					t.Errorf("%d databases: a condition has %d", databases, n)
@@ -218,6 +224,7 @@ func TestRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runtime := new(manifest).Runtime()
 	if want := "\ngo 1." + strings.TrimPrefix(runtime, "go1") + "."; !strings.Contains(string(data), want) {
 		t.Errorf("runtime is %s, but go.mod does not say%s", runtime, want)
 	}
@@ -234,140 +241,6 @@ func TestQuote(t *testing.T) {
 		}
 		if d := cmp.Diff(strings.Join(args, "|")+"|", string(out)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", script, d)
-		}
-	}
-	inner := Command{Args: []string{"echo", "a b"}}
-	out, err := exec.Command("/bin/sh", "-c", Command{Args: []string{"printf", "%s|", "--uri=" + Placeholder}, Output: &inner}.String()).CombinedOutput()
-	if got, want := string(out), "--uri=a b|"; err != nil || got != want {
-		t.Errorf("got %q, %v, want %q", got, err, want)
-	}
-}
-
-func TestDict(t *testing.T) {
-	for _, test := range []struct {
-		pairs []string
-		want  string
-	}{
-		{[]string{"a=1", "b=2"}, "a=1,b=2"},
-		{[]string{"a=1,2", "b=3"}, "^@^a=1,2@b=3"},
-		{[]string{"a=1,2@x", "b=3"}, "^@0@^a=1,2@x@0@b=3"},
-		{[]string{"a=1,2@0", "b=3"}, "^@1@^a=1,2@0@1@b=3"},
-		{[]string{"b=3", "a=1,2@0"}, "^@1@^b=3@1@a=1,2@0"},
-		{[]string{"a=1,2@"}, "^@0@^a=1,2@"},
-		{[]string{"a=1,"}, "^@^a=1,"},
-		{[]string{"^a=1"}, "^@^^a=1"},
-	} {
-		if got := dict(test.pairs); got != test.want {
-			t.Errorf("%q: got %q, want %q", test.pairs, got, test.want)
-		}
-	}
-}
-
-// TestSourceHash: the hash follows what the functions are built from, and nothing else.
-func TestSourceHash(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name, content string) {
-		t.Helper()
-		file := filepath.Join(dir, name)
-		err := os.MkdirAll(filepath.Dir(file), 0o700)
-		if err == nil {
-			err = os.WriteFile(file, []byte(content), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("go.mod", "module "+module+"\n")
-	put("go.sum", "")
-	put("functions.go", "package tally\nimport _ \""+module+"/a\"\n")
-	put("a/a.go", "package a\n")
-	put("b/b.go", "package b\n")
-	put(".gcloudignore", "# upload\n**\n!.\n!/go.mod\n!/go.sum\n!/*.go\n!/a\n!/a/*.go\n*_test.go\n")
-	hash := func() string {
-		t.Helper()
-		h, err := sourceHash(os.DirFS(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	before := hash()
-	for _, test := range []struct {
-		file    string
-		changes bool
-	}{
-		{"functions_test.go", false}, {"b/b.go", false}, {"README.md", false}, {"a/a_test.go", false},
-		{"a/a.go", true}, {"a/more.go", true}, {"functions.go", true}, {"go.sum", true},
-	} {
-		name := "tally"
-		if strings.Contains(test.file, "/") {
-			name = filepath.Dir(test.file)
-		}
-		put(test.file, "package "+name+"\n// changed\n")
-		after := hash()
-		if (after != before) != test.changes {
-			t.Errorf("%s changed: hash changes %v, want %v", test.file, after != before, test.changes)
-		}
-		before = after
-	}
-	if h, err := sourceHash(os.DirFS("../../..")); err != nil || len(h) != 16 {
-		t.Errorf("of this clone: %q, %v", h, err)
-	}
-}
-
-func TestDiffers(t *testing.T) {
-	content := Object{"a": 1, "b": Object{"c": []any{"x", Object{"d": false}}}, "e": ""}
-	want := append(leaves("", content, "--file"), Setting{Arg: "--mark=m"})
-	for _, test := range []struct{ have, want string }{
-		{`{"a": 1, "b": {"c": ["x", {"d": false, "more": 1}]}, "name": "n"}`, ""},
-		{`{"a": "1", "b": {"c": ["x", {}]}, "e": ""}`, ""},
-		{`{"a": 2, "b": {"c": ["x", {"d": true}]}, "e": "e"}`, "a: 2, want 1; b.c.1.d: true, want false; e: e, want none"},
-		{`{"b": {"c": ["x"]}}`, "a: none, want 1; b.c.#: 1, want 2"},
-		{`{"a": 1, "b": {"c": "x"}}`, "b.c.#: none, want 2; b.c.0: none, want x"},
-	} {
-		have, err := decode([]byte(test.have))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, c := range differences(want, have) {
-			got = append(got, c.String())
-		}
-		if got := strings.Join(got, "; "); got != test.want {
-			t.Errorf("%s: got %q, want %q", test.have, got, test.want)
-		}
-	}
-	unknown := Change{Setting{Path: "uri", Want: Placeholder}, "https://a"}
-	if got, want := unknown.String(), "uri: https://a, want (looked up)"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// The pages name each role that suffices. tally doctor --explain prints the permissions.
-func TestDocumented(t *testing.T) {
-	var pages string
-	for _, file := range files(t, "../../../docs/*.md") {
-		pages += text(t, file)
-	}
-	for _, a := range Sources {
-		if !strings.Contains(pages, "`"+a.role+"`") {
-			t.Errorf("no page tells that %v", a)
-		}
-	}
-}
-
-// The functions are near the first database, unless the user or an earlier deployment says where.
-func TestRegion(t *testing.T) {
-	for _, test := range []struct{ region, location, want string }{
-		{"", "nam5", "us-central1"},
-		{"", "nam7", "us-central1"},
-		{"", "eur3", "europe-west1"},
-		{"", "asia-south1", "asia-south1"},
-		{"us-east1", "eur3", "us-east1"},
-	} {
-		o := Options{Region: test.region, Databases: []Database{{Location: test.location}, {Location: "us-west1"}}}
-		if got := o.region(); got != test.want {
-			t.Errorf("region %q, database in %s: got %s, want %s", test.region, test.location, got, test.want)
 		}
 	}
 }

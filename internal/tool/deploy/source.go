@@ -22,7 +22,7 @@ type Upload struct {
 	Hash    string // of the files; deployed functions carry that of their own source
 
 	own    fs.FS  // what the program carries; nil: the folder is somebody's
-	folder string // absolute; "": the program's own, which is not written yet
+	folder string // absolute; "": none
 }
 
 // OwnUpload returns the source that the program itself carries, of that version. files must have a
@@ -68,57 +68,6 @@ func orUnknown(version string) string {
 		return "of no known version"
 	}
 	return "version " + version
-}
-
-// Folder returns the folder of the source, an absolute path. The program's own source is written
-// into a folder of the user's cache, which is named after the hash and holds the same each time: a
-// script, or a Terraform configuration, that names it can be run later.
-func (u *Upload) Folder() (string, error) {
-	if u.own == nil {
-		return u.folder, nil
-	}
-
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("there is no folder for the functions' source: %w; name a clone of Tally's by --source", err)
-	}
-
-	folder := filepath.Join(cache, "tally", "source-"+u.Hash)
-	if u.isIn(folder) {
-		return folder, nil
-	}
-
-	// Another tally may write the same at this moment. So each writes a folder of its own, and
-	// renames it when it is whole.
-	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
-		return "", err
-	}
-	written, err := os.MkdirTemp(filepath.Dir(folder), "writing-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(written) }()
-
-	if err := os.CopyFS(written, u.own); err != nil {
-		return "", err
-	}
-
-	err = os.Rename(written, folder)
-	if err == nil || u.isIn(folder) { // the other tally was faster
-		return folder, nil
-	}
-
-	// A folder of this name is there, and somebody has changed it.
-	if err := os.RemoveAll(folder); err != nil {
-		return "", err
-	}
-	return folder, os.Rename(written, folder)
-}
-
-// isIn reports whether the folder holds the same source.
-func (u *Upload) isIn(folder string) bool {
-	hash, err := sourceHash(os.DirFS(folder))
-	return err == nil && hash == u.Hash
 }
 
 // version returns the version of a folder of Go's module cache, or else of the commit that is

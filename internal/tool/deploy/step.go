@@ -4,18 +4,19 @@ import "strings"
 
 // A Step is one thing that a plan does, and why.
 type Step struct {
-	Does    Verb
-	Of      Kind     // kind of the resource that it is about; nil: of none of the description's
-	Name    string   // of that resource, as the API has it; empty: the step is about no single one
-	Title   string   // such as "create trigger tally-counters-shards-78fea5"
-	Reasons []string // why, such as "concurrency: 80, want 1000"
+	Does    Verb     `json:"does"`
+	Of      *Kind    `json:"of,omitempty"`   // kind of the resource that it is about; nil: of none of the description's
+	Name    string   `json:"name,omitempty"` // of that resource; empty: the step is about no single one
+	Title   string   `json:"title"`          // such as "create trigger tally-counters-shards-78fea5"
+	Changes []Change `json:"changes,omitempty"`
+	Reasons []string `json:"reasons,omitempty"` // for what is not one field: in words
+	Why     string   `json:"why,omitempty"`     // the manifest's comment on the resource
+	Want    Object   `json:"want,omitempty"`    // of what is created: the resource as its API gets it
 
-	Command Command // what it runs, or
-	Wait    Wait    // what it waits for; nil: it runs the command
-
-	Exists *Command // prints something if what the step creates exists; nil: it may be created twice
-	Remedy string   // what to do if it fails; empty: the failure tells
-	Again  bool     // it may need what was made just before, and is tried again
+	resource   *Resource // of Create and Update
+	give, take []Grant
+	rules      []databaseRules
+	wait       wait
 }
 
 // A Verb says what a step does.
@@ -23,12 +24,11 @@ type Verb string
 
 // The verbs of steps.
 const (
-	Enable  Verb = "enable" // has Google turn on, or make, something of its own
+	Enable  Verb = "enable" // has Google turn on APIs
 	Create  Verb = "create"
 	Update  Verb = "update"
 	Delete  Verb = "delete"
-	Give    Verb = "give" // a role
-	Take    Verb = "take" // a role
+	Grants  Verb = "grants" // gives roles on a resource, and takes some
 	Replace Verb = "replace"
 	Pause   Verb = "wait"   // for events that were sent to what is deleted next
 	Settle  Verb = "settle" // wait until what is new works
@@ -38,28 +38,26 @@ const (
 
 // takes reports whether the step takes something away, or waits for that.
 func (s *Step) takes() bool {
-	switch s.Does {
-	case Delete, Take, Replace, Pause:
-		return true
-	}
-	return false
+	return s.Does == Delete || s.Does == Replace || s.Does == Pause || len(s.take) > 0
 }
 
 // creates reports whether the step makes a resource of the kind.
-func (s *Step) creates(k Kind) bool { return s.Does == Create && s.Of == k }
+func (s *Step) creates(k *Kind) bool { return s.Does == Create && s.Of == k }
+
+// details returns the changes and the reasons in words.
+func (s *Step) details() []string {
+	var all []string
+	for _, c := range s.Changes {
+		all = append(all, c.String())
+	}
+	return append(all, s.Reasons...)
+}
 
 // String returns the step in words, on one line.
 func (s Step) String() string {
-	if len(s.Reasons) == 0 {
+	details := s.details()
+	if len(details) == 0 {
 		return s.Title
 	}
-	return s.Title + ": " + strings.Join(s.Reasons, "; ")
-}
-
-// shown returns the step as a command for a shell.
-func (s *Step) shown() Command {
-	if s.Wait != nil {
-		return s.Wait.Command()
-	}
-	return s.Command
+	return s.Title + ": " + strings.Join(details, "; ")
 }

@@ -20,38 +20,41 @@ func Undeploy(have *State) (Plan, error) {
 
 	routes, err := route.Parse(have.Env()["TALLY_ROUTES"])
 	if err == nil && len(routes.Indexes()) > 0 {
-		p.note("the indexes that the routes needed stay, because queries of your app may use them: gcloud firestore indexes composite list shows them")
+		p.note("the indexes that the routes needed stay, because queries of your app may use them: Firestore's page of the console lists them")
 	}
 
-	for _, k := range []Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
+	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
 		}
 
-		for _, o := range have.have[k] {
-			mine := made(o) || unmarked(k, o) && !others
-			if !mine {
-				continue
-			}
-
-			if k == Account {
-				p.takeRoles(have, o)
-			}
-			p.remove(have.Project, k, o)
+		mine := slices.DeleteFunc(slices.Clone(have.have[k]), func(o Object) bool {
+			return !made(o) && (others || !unmarked(k, o))
+		})
+		if k == Account {
+			p.takeRoles(have, mine)
+		}
+		for _, o := range mine {
+			p.remove(k, o)
 		}
 	}
-
 	p.Notes = append(p.Notes, have.Unreached()...)
 	return p, nil
 }
 
-// takeRoles takes the project's roles from an account, because a policy keeps the roles of an
-// account that is gone. Roles on other resources go with those.
-func (p *Plan) takeRoles(have *State, account Object) {
-	member := "serviceAccount:" + path.Base(account.name())
-	for _, g := range have.given {
-		if g.On == Project && g.Member == member {
-			p.take(have.Project, g)
+// takeRoles takes the project's roles from accounts that are deleted next, because a policy keeps
+// the roles of an account that is gone. Roles on other resources go with those.
+func (p *Plan) takeRoles(have *State, accounts []Object) {
+	project := "projects/" + have.Project
+	step := Step{Does: Grants, Of: Project, Name: project, Title: "change roles on " + have.Project}
+	for _, g := range have.given[project] {
+		isTheirs := func(o Object) bool { return g.Member == "serviceAccount:"+path.Base(o.name()) }
+		if slices.ContainsFunc(accounts, isTheirs) {
+			step.take = append(step.take, g)
+			step.Reasons = append(step.Reasons, "take "+taken(g))
 		}
+	}
+	if len(step.take) > 0 {
+		p.add(step)
 	}
 }

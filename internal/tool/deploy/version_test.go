@@ -1,9 +1,6 @@
 package deploy
 
 import (
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -68,63 +65,4 @@ func deployed(label, hash string) *State {
 	s.add(Function, nil, Object{"name": "projects/p/locations/us-central1/functions/" + OnWriteName,
 		"labels": map[string]any{"tally": "on-write", versionLabel: label, sourceLabel: hash}})
 	return s
-}
-
-// The program's source is in a folder that it wrote, the same each time, whatever became of it.
-func TestOwnUpload(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Setenv("LocalAppData", t.TempDir())
-	text := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
-	files := fstest.MapFS{
-		"go.mod": text("module " + module + "\n"), "functions.go": text("package tally\n"), "a/a.go": text("package a\n"),
-		".gcloudignore": text("# all of it\n**\n!.\n!/go.mod\n!/*.go\n!/a\n!/a/*.go\n*_test.go\n/source.go\n"),
-	}
-	u, err := OwnUpload(files, "v1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := func() string {
-		t.Helper()
-		f, err := u.Folder()
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, err := ReadUpload(f)
-		if err != nil || read.Hash != u.Hash {
-			t.Fatalf("%s: %v, %v; want hash %s", f, read, err, u.Hash)
-		}
-		return f
-	}
-
-	first := folder()
-	changed := filepath.Join(first, "a", "a.go")
-	if err := os.WriteFile(changed, []byte("package b\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := folder(); got != first {
-		t.Errorf("the second time it is in %s, the first in %s", got, first)
-	}
-	if err := os.Remove(changed); err != nil {
-		t.Fatal(err)
-	}
-	folder()
-
-	// Many tallies at once write one folder.
-	var all sync.WaitGroup
-	if err := os.RemoveAll(first); err != nil {
-		t.Fatal(err)
-	}
-	for range 20 {
-		all.Go(func() {
-			if f, err := u.Folder(); err != nil || f != first {
-				t.Errorf("%s, %v", f, err)
-			}
-		})
-	}
-	all.Wait()
-	folder()
-	if left, err := os.ReadDir(filepath.Dir(first)); err != nil || len(left) != 1 {
-		t.Errorf("beside it is left: %v, %v", left, err)
-	}
 }

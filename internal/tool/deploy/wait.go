@@ -10,30 +10,41 @@ import (
 	"github.com/googleapis/gax-go/v2"
 )
 
-// A Wait is what a step waits for. It changes nothing.
-type Wait interface {
-	// Until returns nil when the wait is over, or an error if it cannot end well. It writes what it
+// A wait is what a step waits for. It changes nothing.
+type wait interface {
+	// until returns nil when the wait is over, or an error if it cannot end well. It writes what it
 	// waits for to progress, and again whenever that has changed.
-	Until(ctx context.Context, progress io.Writer) error
-
-	// Command returns a command that waits for the same in a script.
-	Command() Command
+	until(ctx context.Context, progress io.Writer) error
 }
 
 // A pause waits for a time.
 type pause time.Duration
 
-// Until implements Wait.
-func (p pause) Until(ctx context.Context, _ io.Writer) error {
-	err := gax.Sleep(ctx, time.Duration(p))
+func (p pause) until(ctx context.Context, _ io.Writer) error { return sleep(ctx, time.Duration(p)) }
+
+// sleep returns after a time, or when ctx ends, with the reason.
+func sleep(ctx context.Context, d time.Duration) error {
+	err := gax.Sleep(ctx, d)
 	if err != nil {
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-// Command implements Wait.
-func (p pause) Command() Command { return Command{Args: []string{"sleep", number(time.Duration(p))}} }
+// regions sees that what is to be made can be made in its region.
+type regions struct {
+	description *Description
+	state       *State
+}
+
+func (r *regions) until(ctx context.Context, _ io.Writer) error {
+	for _, k := range []*Kind{Function, Trigger, Job} {
+		if _, err := r.state.locations(ctx, k, "projects/"+r.state.Project); err != nil {
+			return err
+		}
+	}
+	return r.description.checkRegion(r.state)
+}
 
 // indexLook is how often a wait looks at the indexes.
 const indexLook = 30 * time.Second
@@ -45,9 +56,9 @@ type readiness struct {
 	state       *State
 }
 
-// Until implements Wait. A build may take hours. It is an error if an index cannot become ready, or
+// until waits for a build, which may take hours. It is an error if an index cannot become ready, or
 // if the indexes cannot be read.
-func (r *readiness) Until(ctx context.Context, progress io.Writer) error {
+func (r *readiness) until(ctx context.Context, progress io.Writer) error {
 	said := ""
 	for {
 		if err := r.state.ReadIndexes(ctx, r.description.Databases); err != nil {
@@ -67,10 +78,8 @@ func (r *readiness) Until(ctx context.Context, progress io.Writer) error {
 			said = text
 			fmt.Fprint(progress, text)
 		}
-
-		err = gax.Sleep(ctx, indexLook)
-		if err != nil {
-			return context.Cause(ctx)
+		if err := sleep(ctx, indexLook); err != nil {
+			return err
 		}
 	}
 }
@@ -79,20 +88,13 @@ func (r *readiness) Until(ctx context.Context, progress io.Writer) error {
 // not ready and not being built.
 func (r *readiness) waiting() (waiting []string, err error) {
 	for _, u := range r.description.unready(r.state) {
-		if segment(u.name, "databases") != r.database.ID {
+		if segment(u.Name, "databases") != r.database.ID {
 			continue
 		}
 		if u.have.Get("state") != indexBuilding {
-			return nil, fmt.Errorf("index %v; run tally deploy again: it makes the index anew", u)
+			return nil, fmt.Errorf("index %v; run tally deploy again: it makes the index once more", u)
 		}
 		waiting = append(waiting, u.String())
 	}
 	return waiting, nil
-}
-
-// Command implements Wait. A script waits until no index is being built.
-func (r *readiness) Command() Command {
-	list := Index.Command(r.state.Project, "list", "/databases/"+r.database.ID+"/", "--filter=state="+indexBuilding, "--format=value(name)")
-	loop := `until building=$(` + list.String() + `) || exit 1; [ -z "$building" ]; do sleep ` + number(indexLook) + `; done`
-	return Command{Args: []string{"sh", "-c", loop}}
 }

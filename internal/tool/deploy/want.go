@@ -64,48 +64,62 @@ func (s *State) maxInstancesBy(f *appfolder.Folder) int {
 // A Description is all that a deployment consists of. Nothing changes it once it is made.
 type Description struct {
 	Options
-	APIs      []string
-	Resources []Resource
-	Grants    []Grant
+	Resources []*Resource
 
+	number string // of the project
 	source string // hash of the functions' source; empty: any will do
 	silent bool   // an alert tells nobody
 }
 
-// Describe returns the description for the options. It takes the names that Google has made up from
-// the state; commands look up those of new resources. source is the hash of the functions' source,
-// "" if any will do.
+// Describe returns the description for the options. source is the hash of the functions' source, ""
+// if any will do.
 func Describe(o Options, have *State, source string) (*Description, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 
-	d := &Description{Options: o, APIs: slices.Clone(apis), source: source}
-	d.accounts()
-	d.roles(have.Number)
-	d.repository()
-	d.cleanUp()
-	d.indexes()
-	d.fields()
-	d.requestLogs()
-	d.functions()
-	d.service()
-	d.triggers(have)
-	d.schedule(have)
-	d.metrics()
-	d.alerts(d.channel(), have)
-	d.dashboard(have)
+	d := &Description{Options: o, number: have.Number, source: source}
+	text, err := d.fill(have.Number).write()
+	if err != nil {
+		return nil, err
+	}
+	d.Resources, err = readManifest(text)
+	if err != nil {
+		return nil, err
+	}
+
+	for i, r := range d.Resources {
+		d.Resources[i] = have.filledIn(r)
+		if r.Kind == Alert && o.AlertEmail == "" {
+			d.silent = d.silent || have.Find(Alert, r.Name).Get("notificationChannels") == ""
+		}
+	}
 	return d, nil
 }
-
-func (d *Description) add(r Resource) { d.Resources = append(d.Resources, r) }
 
 // in returns the name of a resource in a region or location.
 func (d *Description) in(location, collection, id string) string {
 	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
 }
 
-// wants reports whether the description has a resource of the kind that has the name.
-func (d *Description) wants(k Kind, name string) bool {
-	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind() == k && r.Name() == name })
+// of returns the resources of a kind.
+func (d *Description) of(k *Kind) []*Resource {
+	return slices.DeleteFunc(slices.Clone(d.Resources), func(r *Resource) bool { return r.Kind != k })
 }
+
+// wants reports whether the description has a resource of the kind that has the name.
+func (d *Description) wants(k *Kind, name string) bool {
+	return slices.ContainsFunc(d.Resources, func(r *Resource) bool { return r.Kind == k && r.Name == name })
+}
+
+// Job returns the name of the job.
+func (d *Description) Job() string { return d.in(d.region(), "jobs", "tally") }
+
+// uri returns the address of RollUpOnSchedule, "" if it is not there.
+func (d *Description) uri(have *State) string {
+	return have.Find(Function, d.in(d.region(), "functions", OnScheduleName)).Get("serviceConfig.uri")
+}
+
+// LongestSilence is how long ago the job's last call may be: two periods and the longest time of a
+// call. So one late or skipped call is no alarm.
+const LongestSilence = 2*config.SchedulePeriod + config.OnScheduleTimeout

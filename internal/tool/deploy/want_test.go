@@ -20,12 +20,11 @@ func TestWant(t *testing.T) {
 		have := troubled(t)
 		have.Databases["(default)"] = Object{"locationId": "nam5", "type": nativeMode}
 		have.add(Service, nil, Object{"name": "projects/p/locations/us-central1/services/" + OnWriteName})
-		have.add(Exclusion, nil, Object{"name": exclusionName, "disabled": true})
+		have.add(Exclusion, nil, Object{"name": "tally-on-write-requests", "disabled": true})
 		return have
 	}
 	created := func() *State {
-		have, _ := NewProject("p", []string{"(default)"}, "nam5")
-		return have
+		return NewProject("p", []string{"(default)"}, "nam5")
 	}
 
 	for _, test := range []struct {
@@ -65,7 +64,7 @@ func TestWant(t *testing.T) {
 
 // A database that Tally cannot serve is an error.
 func TestWantUnservedDatabase(t *testing.T) {
-	have, _ := NewProject("p", []string{"(default)"}, "nam5")
+	have := NewProject("p", []string{"(default)"}, "nam5")
 	_, err := Want(&appfolder.Folder{}, have, configured(t, "(default),orders"), nil)
 	if want := "project p has no database orders; it has (default)"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -11,7 +11,7 @@ func (e *examination) payment(ctx context.Context) {
 	var info deploy.Object
 	err := e.Have.Call(ctx, deploy.BillingAPI, "GET", "v1/projects/"+e.Have.Project+"/billingInfo", "", &info)
 	if err != nil {
-		e.unknown(deploy.ReadError(deploy.BillingAPI, e.Have.Project, "the project's billing", err))
+		e.unknown(e.Have.ReadError(deploy.BillingAPI, "the project's billing", err))
 		return
 	}
 

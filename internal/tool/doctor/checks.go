@@ -13,8 +13,7 @@ type Check struct {
 	RestsOn string `json:"rests_on"` // why the claim matters
 
 	// Mends lists the ways to mend it, with semicolons between them. A way is the beginning of a
-	// command, or words where no command does it. If several commands of gcloud have the same
-	// beginning, their last words stand in parentheses after it.
+	// command, or words where no command does it.
 	Mends string `json:"-"`
 
 	needs   need
@@ -42,7 +41,7 @@ const (
 )
 
 // mendRules is how all checks of rules are mended.
-const mendRules = "take the rules of firestore.rules into the project's own; firebase deploy --only=firestore:rules"
+const mendRules = "take the rules of firestore.rules into the project's own; tally deploy"
 
 // Checks are all checks, in the order in which they are best mended. docs/operations.md lists them.
 var Checks = []Check{
@@ -83,7 +82,7 @@ var Checks = []Check{
 		Name:    "project",
 		Claim:   "the project can be read",
 		RestsOn: "All that follows is in the project.",
-		Mends:   "gcloud auth login; --project",
+		Mends:   "gcloud auth application-default login; --project",
 		needs:   theFolder,
 		examine: (*examination).project,
 	},
@@ -117,7 +116,7 @@ var Checks = []Check{
 		Name:    "apis",
 		Claim:   "the APIs are enabled",
 		RestsOn: "An API that is not enabled refuses every call.",
-		Mends:   "gcloud services enable",
+		Mends:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.API),
 	},
@@ -127,13 +126,9 @@ var Checks = []Check{
 		RestsOn: "Without its roles no event arrives, or every event fails. Each call of " +
 			"RollUpOnSchedule is billed for an audit, and events that strangers send cost " +
 			"roll-ups.",
-		Mends: "gcloud beta services identity create; " +
-			"gcloud iam service-accounts (create, update, add-iam-policy-binding, remove-iam-policy-binding); " +
-			"gcloud projects (add-iam-policy-binding, remove-iam-policy-binding); " +
-			"gcloud artifacts repositories (create, set-cleanup-policies, add-iam-policy-binding, remove-iam-policy-binding); " +
-			"gcloud run services (update, add-iam-policy-binding, remove-iam-policy-binding)",
+		Mends:   "tally deploy",
 		needs:   theDescription,
-		examine: settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Cleanup, deploy.Service),
+		examine: settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Service),
 	},
 	{
 		Name:  "functions",
@@ -154,8 +149,7 @@ var Checks = []Check{
 			"acknowledgement deadline is delivered twice. A subscription that may expire is gone " +
 			"after 31 days without an event. A database that was made again has triggers that " +
 			"deliver nothing.",
-		Mends: "gcloud eventarc triggers (create, update, delete); " +
-			"gcloud pubsub subscriptions (update)",
+		Mends:   "tally deploy; gcloud eventarc triggers delete",
 		needs:   theDescription,
 		examine: (*examination).triggers,
 	},
@@ -174,7 +168,7 @@ var Checks = []Check{
 		Claim: "one job of Cloud Scheduler calls RollUpOnSchedule",
 		RestsOn: "The schedule audits, and keeps the routes that say every. A job that gives up " +
 			"before the function does calls it again while it is still at work.",
-		Mends:   "gcloud scheduler jobs (create http, update http)",
+		Mends:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Job),
 	},
@@ -183,7 +177,7 @@ var Checks = []Check{
 		Claim: "the composite indexes that the routes need are there, and ready",
 		RestsOn: "Without its index a sum reads up to 1,000 documents one by one. Above that the " +
 			"counter is unkept: its roll-up stands still.",
-		Mends:   "gcloud firestore indexes composite (create, delete); tally deploy",
+		Mends:   "tally deploy",
 		needs:   theDescription,
 		examine: (*examination).indexes,
 	},
@@ -193,7 +187,7 @@ var Checks = []Check{
 		RestsOn: "A sum without an index reads every shard. An indexed field whose values only grow, " +
 			"such as the times in tally, limits its collection group to about 500 writes a " +
 			"second. Tokens that never expire are stored, and billed, for ever.",
-		Mends:   "gcloud firestore indexes fields (update); gcloud firestore fields ttls (update)",
+		Mends:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Field, deploy.TTL),
 	},
@@ -201,10 +195,7 @@ var Checks = []Check{
 		Name:    "alerts",
 		Claim:   "alerts, metrics and the dashboard are as tally deploy makes them",
 		RestsOn: "Alerts report what nobody is looking at.",
-		Mends: "gcloud logging metrics (create, update); " +
-			"gcloud alpha monitoring policies (create, update); " +
-			"gcloud monitoring dashboards (create, update); " +
-			"gcloud beta monitoring channels (create)",
+		Mends:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel),
 	},
@@ -213,7 +204,7 @@ var Checks = []Check{
 		Claim: "log entries about requests that succeeded are kept only if somebody wants them",
 		RestsOn: "Cloud Run's entry about a request costs about as much as the rest of an event. " +
 			"Nothing reads those of requests that succeeded.",
-		Mends:   "gcloud logging sinks (update)",
+		Mends:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Exclusion),
 	},
@@ -221,8 +212,7 @@ var Checks = []Check{
 		Name:    "surplus",
 		Claim:   "nothing else calls the functions, and no other region has them",
 		RestsOn: "A second function or a second caller is billed a second time.",
-		Mends: "gcloud eventarc triggers delete; gcloud scheduler jobs delete; " +
-			"gcloud functions delete; gcloud artifacts repositories delete",
+		Mends:   "tally deploy",
 		needs:   theDescription,
 		examine: (*examination).nothingElse,
 	},

@@ -69,12 +69,12 @@ func (e *examination) deliveries(ctx context.Context) {
 func (e *examination) subscriptions() map[string]string {
 	found := make(map[string]string)
 	for _, r := range e.described.Resources {
-		if r.Kind() != deploy.Trigger {
+		if r.Kind != deploy.Trigger {
 			continue
 		}
-		trigger := e.Have.Find(deploy.Trigger, r.Name())
+		trigger := e.Have.Find(deploy.Trigger, r.Name)
 		if id := trigger.Get("transport.pubsub.subscription"); id != "" {
-			found[path.Base(id)] = path.Base(r.Name())
+			found[path.Base(id)] = path.Base(r.Name)
 		}
 	}
 	return found

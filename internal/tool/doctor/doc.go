@@ -1,6 +1,6 @@
-// Package doctor checks that Tally is deployed in a project of Google Cloud as tally deploy or its
-// Terraform would deploy it, and that it works. Exactness and the price rest on both. Without the
-// project it checks the app's folder. It only reads.
+// Package doctor checks that Tally is deployed in a project of Google Cloud as tally deploy would
+// deploy it, and that it works. Exactness and the price rest on both. Without the project it checks
+// the app's folder. It only reads.
 //
 // [Checks] are all checks, each with what it claims and why that matters. They are made in two
 // steps:
@@ -9,7 +9,7 @@
 //     [Local] reads no project, and says why. Both return a [Deployment].
 //   - [Deployment.Examine] makes all checks at once, and returns a [Finding] for each. Many checks
 //     only look for their kinds of resources among the planned steps: each such step is a problem,
-//     and its command is the remedy. Other checks read for themselves what only they need, such as
+//     which tally deploy mends. Other checks read for themselves what only they need, such as
 //     metrics of Cloud Monitoring, or the results of a trial of the security rules.
 //
 // A finding is Well or Wrong. It is Unknown if something could not be read, and Idle if what it

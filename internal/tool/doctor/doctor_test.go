@@ -14,7 +14,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"cloud.google.com/go/iam/apiv1/iampb"
-	"cloud.google.com/go/logging/apiv2/loggingpb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/run/apiv2/runpb"
@@ -137,8 +136,13 @@ var broken = []struct {
 	{"a function that everybody may call", "access", func(g *googletest.Google) {
 		grant(g, serviceIs, &iampb.Binding{Role: "roles/run.invoker", Members: []string{"allUsers"}})
 	}},
+	{"Cloud Scheduler's agent has lost its role", "access", func(g *googletest.Google) {
+		p := g.Policy("projects/" + project)
+		p.Bindings = slices.DeleteFunc(p.Bindings, func(b *iampb.Binding) bool { return b.Role == "roles/cloudscheduler.serviceAgent" })
+		g.SetPolicy("projects/"+project, p)
+	}},
 	{"log entries about all requests", "request-logs", func(g *googletest.Google) {
-		googletest.Change(g, "projects/my-project/sinks/_Default", func(s *loggingpb.LogSink) { s.Exclusions = nil })
+		g.Delete("projects/my-project/exclusions/tally-on-write-requests")
 	}},
 	{"a second job", "surplus", func(g *googletest.Google) {
 		j := g.Get(jobIs).(*schedulerpb.Job)

@@ -120,7 +120,7 @@ func (e *examination) unknown(u *deploy.Unread) {
 }
 
 // read reports whether resources of the kinds could be read, and notes those that could not.
-func (e *examination) read(kinds ...deploy.Kind) bool {
+func (e *examination) read(kinds ...*deploy.Kind) bool {
 	all := true
 	for _, k := range kinds {
 		if u := e.Have.Unread[k]; u != nil {

@@ -37,10 +37,7 @@ func index(g *googletest.Google, database string, state adminpb.Index_State) {
 // Each database has its indexes, which may be there or not, and ready or not.
 func TestIndexes(t *testing.T) {
 	const here = "index orders (shop ASC, at DESC) in "
-	create := func(database string) string {
-		return "gcloud firestore indexes composite create --database=" + database + " --project=my-project --collection-group=orders " +
-			"--query-scope=collection --field-config=field-path=shop,order=ascending --field-config=field-path=at,order=descending --async"
-	}
+	const deploys = "tally deploy --project=my-project"
 	for _, test := range []struct {
 		name     string
 		orders   adminpb.Index_State // of the index in the database orders
@@ -48,12 +45,12 @@ func TestIndexes(t *testing.T) {
 		remedies []string
 	}{
 		{"ready", adminpb.Index_READY, nil, nil},
-		{"missing", adminpb.Index_STATE_UNSPECIFIED, []string{"create " + here + "orders"}, []string{create("orders")}},
+		{"missing", adminpb.Index_STATE_UNSPECIFIED, []string{"create " + here + "orders"}, []string{deploys}},
 		{"being built", adminpb.Index_CREATING, []string{here + "orders: being built"}, []string{"tally deploy --project=my-project --wait"}},
 		{
 			"broken", adminpb.Index_NEEDS_REPAIR,
 			[]string{"delete " + here + "orders: its build failed, and it never becomes ready", "create " + here + "orders"},
-			[]string{"gcloud firestore indexes composite delete 7 --database=orders --project=my-project", create("orders")},
+			[]string{deploys, deploys},
 		},
 	} {
 		g := sound(t)

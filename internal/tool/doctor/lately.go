@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"path"
 	"strings"
 	"time"
 
@@ -22,8 +23,7 @@ func (e *examination) lastTick(context.Context) {
 		return
 	}
 
-	run := []deploy.Command{deploy.Job.Command(e.Have.Project, "run", name)}
-	resume := []deploy.Command{deploy.Job.Command(e.Have.Project, "resume", name)}
+	run, resume := e.job("run"), e.job("resume")
 	logs := []deploy.Command{e.logs(deploy.OnScheduleName, "error")}
 
 	last, _ := time.Parse(time.RFC3339, job.Get("lastAttemptTime")) // zero if there was none
@@ -40,6 +40,12 @@ func (e *examination) lastTick(context.Context) {
 	case age > deploy.LongestSilence:
 		e.wrong(run, "the last call was %v ago", age)
 	}
+}
+
+// job returns the command that does something with the job.
+func (e *examination) job(verb string) []deploy.Command {
+	return []deploy.Command{{Args: []string{"gcloud", "scheduler", "jobs", verb, path.Base(e.described.Job()),
+		"--location=" + e.Have.Region(), "--project=" + e.Have.Project}}}
 }
 
 // drift finds that audits repaired a roll-up within the last day. It also finds that audits cannot

@@ -44,7 +44,7 @@ func (e *examination) tallyYAML(context.Context) {
 		return
 	}
 
-	have, _ := deploy.NewProject(someID, config.Databases, "nam5")
+	have := deploy.NewProject(someID, config.Databases, "nam5")
 	if _, err := deploy.Want(e.folder, have, config, nil); err != nil {
 		e.wrong(nil, "%s: %v", e.folder.File, err)
 	}

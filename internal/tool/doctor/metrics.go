@@ -51,7 +51,7 @@ func (e *examination) ask(ctx context.Context, q question) []deploy.Object {
 
 	all, err := e.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+e.Have.Project+"/timeSeries?"+query.Encode())
 	if err != nil && !deploy.NotFound(err) { // NotFound: there is no such metric yet
-		e.unknown(deploy.ReadError(deploy.MonitoringAPI, e.Have.Project, "the metric "+q.metric, err))
+		e.unknown(e.Have.ReadError(deploy.MonitoringAPI, "the metric "+q.metric, err))
 		return nil
 	}
 	return all

@@ -184,7 +184,7 @@ func spell(segments route.Path) (where, path string) {
 // tryRules tries the cases of this check in each database, and judges the results.
 func (e *examination) tryRules(ctx context.Context) {
 	cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
-	mend := []deploy.Command{{Args: []string{"firebase", "deploy", "--only=firestore:rules", "--project=" + e.Have.Project}}}
+	mend := []deploy.Command{e.deploy("--rules")}
 
 	for _, d := range e.described.Databases {
 		what := "the rules of database " + d.ID
@@ -196,7 +196,7 @@ func (e *examination) tryRules(ctx context.Context) {
 			continue
 		}
 		if err != nil {
-			e.unknown(deploy.ReadError(deploy.RulesAPI, e.Have.Project, what, err))
+			e.unknown(e.Have.ReadError(deploy.RulesAPI, what, err))
 			continue
 		}
 

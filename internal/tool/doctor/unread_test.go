@@ -52,10 +52,10 @@ var unread = []struct {
 		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "ListJobs")},
 	{"fields", "fields", "", "the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission",
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
-	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list, logging.sinks.get: The caller does not have permission",
+	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list, logging.exclusions.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogMetrics")},
-	{"the sink of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.sinks.get: The caller does not have permission",
-		mayDo + "logging.viewer --condition=None", refuse("logging", "GetSink")},
+	{"the exclusions of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.exclusions.list: The caller does not have permission",
+		mayDo + "logging.viewer --condition=None", refuse("logging", "ListExclusions")},
 	{"time series", "deliveries drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
@@ -146,7 +146,7 @@ func TestNothingRead(t *testing.T) {
 			mayDo + "iam.securityReviewer --condition=None", refuse("cloudresourcemanager", "")},
 		{"no such project", "the project could not be read: there is no project my-project, or the account may not see it\ngcloud projects list",
 			func(g *googletest.Google) { g.Delete("projects/my-project") }},
-		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth login",
+		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth application-default login",
 			func(g *googletest.Google) {
 				g.Fail("serviceusage.googleapis.com", "", status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), -1)
 			}},

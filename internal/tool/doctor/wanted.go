@@ -12,26 +12,17 @@ import (
 )
 
 // settings returns a check of all resources of the kinds. Each step of tally deploy about them is a
-// problem, and its command is the remedy.
-func settings(kinds ...deploy.Kind) func(*examination, context.Context) {
+// problem, which tally deploy mends.
+func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
 	return func(e *examination, _ context.Context) {
 		e.read(kinds...)
 
 		for _, s := range e.mend.Steps {
 			if slices.Contains(kinds, s.Of) {
-				e.wrong([]deploy.Command{e.remedy(s)}, "%v", s)
+				e.wrong([]deploy.Command{e.deploy()}, "%v", s)
 			}
 		}
 	}
-}
-
-// remedy returns the command that does what the step does. A step about a function uploads source,
-// which only tally deploy carries.
-func (e *examination) remedy(s deploy.Step) deploy.Command {
-	if s.Of == deploy.Function {
-		return e.deploy()
-	}
-	return s.Command
 }
 
 // functions finds what tally deploy would mend, and tells which version is deployed and which one
@@ -110,6 +101,6 @@ func (e *examination) nothingElse(context.Context) {
 	}
 
 	for _, s := range e.surplus {
-		e.wrong([]deploy.Command{s.Command}, "%v", s)
+		e.wrong([]deploy.Command{e.deploy("--prune")}, "%v", s)
 	}
 }

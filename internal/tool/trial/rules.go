@@ -27,7 +27,7 @@ func (r *run) offset(ctx context.Context) finding {
 		return f.notLooked("no security rules are deployed")
 	}
 	if err != nil {
-		return f.unread(deploy.ReadError(deploy.RulesAPI, r.Project, "the security rules", err))
+		return f.unread(r.state.ReadError(deploy.RulesAPI, "the security rules", err))
 	}
 	if !strings.Contains(rules, asksOffset) {
 		return f.notLooked("the deployed rules do not ask for %s", asksOffset)

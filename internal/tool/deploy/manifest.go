@@ -1,0 +1,378 @@
+package deploy
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/goccy/go-yaml"
+)
+
+var (
+	//go:embed manifest.yaml
+	manifestText string
+	//go:embed monitoring.yaml
+	monitoringText string
+)
+
+// Ids of the functions.
+const (
+	OnWriteName    = "tally-on-write"
+	OnScheduleName = "tally-on-schedule"
+)
+
+// memoryLimit is the part of an instance's memory that Go's runtime keeps to, by collecting garbage
+// more often: 500 events of 500 KB at once took 568 MB without a limit, and an instance that needs
+// more than its memory is killed with all that it holds. The other fifth is for what the runtime
+// does not count: the program itself, and the files in /tmp, which are in memory.
+// https://pkg.go.dev/runtime#hdr-Environment_Variables
+const memoryLimit = "410MiB"
+
+// mostOperators is how many logical operators IAM allows in a condition:
+// https://cloud.google.com/iam/quotas
+const mostOperators = 12
+
+// A manifest is what the templates are filled in with.
+type manifest struct {
+	*Options
+	Number      string // of the project
+	Source      string // hash of the functions' source; empty: any will do
+	APIs        map[string]string
+	Indexes     []manifestIndex
+	Fields      []manifestField
+	Functions   []manifestFunction
+	Triggers    []manifestTrigger
+	ScheduleURI string // in JSON
+	Channel     string // in JSON; empty: no alert is mailed
+
+	hidden bool // secrets are left out
+}
+
+type manifestIndex struct {
+	Name   string
+	Fields []IndexFieldConfig
+}
+
+type manifestField struct {
+	Name   string
+	Orders []string
+	TTL    bool
+}
+
+type manifestFunction struct {
+	ID, EntryPoint, Purpose string
+	Timeout                 int // in seconds
+	OnWrite                 bool
+}
+
+type manifestTrigger struct{ Name, Database, Pattern, Documents string }
+
+// Runtime is the Go version of go.mod.
+func (*manifest) Runtime() string { return "go126" }
+
+// Place is the functions' region.
+func (m *manifest) Place() string { return m.region() }
+
+// Telemetry reports whether the functions send telemetry to Google Cloud.
+func (m *manifest) Telemetry() bool { return m.Env["TALLY_TELEMETRY"] == "gcp" }
+
+// AllRequests reports whether log entries about requests that succeeded are kept.
+func (m *manifest) AllRequests() bool { return m.RequestLogs == AllRequests }
+
+// CPUIdle reports whether instances are billed by request.
+func (m *manifest) CPUIdle() bool { return m.Billing != ByInstance }
+
+// Concurrency returns how many requests an instance of RollUpOnWrite serves at once.
+func (*manifest) Concurrency() int { return rollup.Concurrency }
+
+// AckDeadline returns the seconds after which a delivery is made once more.
+func (m *manifest) AckDeadline() int { return int(m.Config.AckDeadline() / time.Second) }
+
+// Schedule returns when the job calls, as cron says it.
+func (*manifest) Schedule() string {
+	return fmt.Sprintf("*/%d * * * *", config.SchedulePeriod/time.Minute)
+}
+
+// ScheduleTimeout returns how long a call of the job may take.
+func (*manifest) ScheduleTimeout() string {
+	return strconv.Itoa(int(config.OnScheduleTimeout/time.Second)) + "s"
+}
+
+// VersionLabel returns the version of the source as the value of a label.
+func (m *manifest) VersionLabel() string { return versionValue(m.Version) }
+
+// Conditions returns the conditions that name all databases, each as many as IAM allows.
+func (m *manifest) Conditions() (all []string) {
+	var databases []string
+	for _, d := range m.Databases {
+		databases = append(databases, fmt.Sprintf(`resource.name == "projects/%s/databases/%s"`, m.Project, d.ID))
+	}
+	for few := range slices.Chunk(databases, mostOperators) {
+		all = append(all, strings.Join(few, " || "))
+	}
+	return all
+}
+
+// Variables returns the functions' variables, and without a value those that they must not have.
+func (m *manifest) Variables() map[string]any {
+	all := make(map[string]any)
+	for name, value := range m.env() {
+		if m.hidden && secret(name) {
+			value = notShown
+		}
+		all[name] = value
+	}
+	for _, name := range development {
+		all[name] = nil
+	}
+	return all
+}
+
+// fill gathers what the templates need.
+func (d *Description) fill(number string) *manifest {
+	m := &manifest{Options: &d.Options, Number: number, Source: d.source, APIs: apis()}
+	if m.Telemetry() {
+		m.APIs["telemetry.googleapis.com"] = "takes telemetry"
+	}
+	schedule := d.in(d.region(), "functions", OnScheduleName)
+	m.ScheduleURI = toJSON(ref{Function.Noun, schedule, "serviceConfig.uri"}.String())
+	if d.AlertEmail != "" {
+		m.Channel = toJSON(ref{Channel.Noun, "projects/" + d.Project + "/notificationChannels/" + d.AlertEmail, "name"}.String())
+	}
+
+	for _, database := range d.Databases {
+		groups := "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/"
+		for _, x := range d.Config.Routes.Indexes() {
+			m.Indexes = append(m.Indexes, manifestIndex{indexName(groups+x.Collection, x.Fields), indexFieldsOf(x)})
+		}
+		for _, f := range Fields(d.Config.Routes) {
+			m.Fields = append(m.Fields, manifestField{groups + f.CollectionGroup + "/fields/" + f.Path, f.orders(), f.TTL})
+		}
+		m.Triggers = append(m.Triggers, d.triggersOf(database)...)
+	}
+
+	m.Functions = []manifestFunction{
+		{OnWriteName, "RollUpOnWrite", "on-write", int(config.OnWriteTimeout / time.Second), true},
+		{OnScheduleName, "RollUpOnSchedule", "on-schedule", int(config.OnScheduleTimeout / time.Second), false},
+	}
+	return m
+}
+
+// triggersOf returns the triggers of a database: one for each pattern of live routes. Routes with
+// the same pattern share a trigger. Routes that say "every" have none, because the schedule keeps
+// them: so no event is billed for their writes.
+func (d *Description) triggersOf(database Database) []manifestTrigger {
+	var all []manifestTrigger
+	for _, r := range d.Config.Routes.Live() {
+		name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
+		if slices.ContainsFunc(all, func(t manifestTrigger) bool { return t.Name == name }) {
+			continue
+		}
+		pattern := anonymous(r.Pattern().String())
+		all = append(all, manifestTrigger{name, database.ID, pattern, oneLine(pattern)})
+	}
+	return all
+}
+
+// oneLine returns a text that cannot end a comment.
+func oneLine(text string) string { return strings.Trim(strconv.QuoteToGraphic(text), `"`) }
+
+// apis are the services that the project needs, and why.
+func apis() map[string]string {
+	return map[string]string{
+		"artifactregistry.googleapis.com":     "keeps the functions' container images",
+		"cloudbilling.googleapis.com":         "tally doctor reads whether billing is on",
+		"cloudbuild.googleapis.com":           "builds the functions",
+		"cloudfunctions.googleapis.com":       "has the functions",
+		"cloudresourcemanager.googleapis.com": "has the project's policy",
+		"cloudscheduler.googleapis.com":       "calls RollUpOnSchedule",
+		"eventarc.googleapis.com":             "calls RollUpOnWrite",
+		"eventarcpublishing.googleapis.com":   "takes the events",
+		"firebaserules.googleapis.com":        "has the security rules",
+		"firestore.googleapis.com":            "has the documents",
+		"iam.googleapis.com":                  "has the service accounts",
+		"logging.googleapis.com":              "counts log lines",
+		"monitoring.googleapis.com":           "has the alerts",
+		"pubsub.googleapis.com":               "carries the events",
+		"run.googleapis.com":                  "runs the functions",
+		"serviceusage.googleapis.com":         "has the list of these",
+		"storage.googleapis.com":              "keeps the functions' source",
+	}
+}
+
+// Manifest returns the manifest, filled in, as YAML. What only the server makes up stands there as
+// ${kind name field}. Secrets are left out.
+func (d *Description) Manifest() (string, error) {
+	m := d.fill(d.number)
+	m.hidden = true
+	text, err := m.write()
+	return refInYAML.ReplaceAllString(text, `"$${$1 $2 $3}"`), err
+}
+
+var refInYAML = regexp.MustCompile(`"\\u0000([^"\\]*)\\u0000([^"\\]*)\\u0000([^"\\]*)"`)
+
+// write fills in the templates.
+func (m *manifest) write() (string, error) {
+	functions := template.FuncMap{
+		"json":       toJSON,
+		"email":      func(id string) string { return email(m.Project, id) },
+		"account":    func(id string) string { return toJSON("serviceAccount:" + email(m.Project, id)) },
+		"agent":      func(api string) string { return toJSON("serviceAccount:" + serviceAgent(api, m.Number)) },
+		"ref":        func(noun, name, field string) string { return toJSON(ref{noun, name, field}.String()) },
+		"list":       func(elements ...any) []any { return elements },
+		"words":      func(name string) string { return strings.ReplaceAll(name, "-", " ") },
+		"logged":     logged,
+		"increased":  increased,
+		"pushed":     pushed,
+		"ofTriggers": ofTriggers,
+	}
+
+	var b bytes.Buffer
+	for _, text := range []string{manifestText, monitoringText} {
+		t, err := template.New("manifest").Funcs(functions).Parse(text)
+		if err != nil {
+			return "", err
+		}
+		if err := t.Execute(&b, m); err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
+// read reads the resources of a manifest that was filled in, with its comments.
+func readManifest(text string) ([]*Resource, error) {
+	var all []struct {
+		Kind, Name string
+		Want, Once map[string]any
+		Orders     []string
+		Grants     []Grant
+	}
+	comments := make(yaml.CommentMap)
+	err := yaml.UnmarshalWithOptions([]byte(text), &all, yaml.Strict(), yaml.CommentToMap(comments))
+	if err != nil {
+		return nil, err
+	}
+
+	why := reasons(comments)
+	var resources []*Resource
+	for i, r := range all {
+		kind := kindOf(r.Kind)
+		if kind == nil {
+			return nil, fmt.Errorf("there is no kind %q", r.Kind)
+		}
+		resources = append(resources, &Resource{
+			Kind: kind, Name: r.Name, Want: objects(r.Want).(Object), Once: objects(r.Once).(Object),
+			Orders: r.Orders, Grants: r.Grants, why: why[i],
+		})
+	}
+	return resources, nil
+}
+
+// objects turns the maps in a value into Objects.
+func objects(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		o := make(Object, len(v))
+		for name, value := range v {
+			o[name] = objects(value)
+		}
+		return o
+	case []any:
+		for i := range v {
+			v[i] = objects(v[i])
+		}
+	}
+	return v
+}
+
+// reasons returns the comments by the resource's place, and by the field that they stand above.
+func reasons(comments yaml.CommentMap) map[int]map[string]string {
+	why := make(map[int]map[string]string)
+	for path, above := range comments {
+		place, field, _ := strings.Cut(strings.TrimPrefix(path, "$["), "]")
+		i, err := strconv.Atoi(place)
+		if err != nil {
+			continue // above the whole
+		}
+
+		var lines []string
+		for _, c := range above {
+			for _, line := range c.Texts {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		if why[i] == nil {
+			why[i] = make(map[string]string)
+		}
+		field = strings.TrimPrefix(strings.TrimPrefix(field, "."), "want.")
+		why[i][field] = strings.Join(lines, " ")
+	}
+	return why
+}
+
+// Ids of the service accounts are in the manifest. Each may do one thing, so that one that leaks
+// opens nothing else.
+const (
+	triggerAccount = "tally-trigger"
+	buildAccount   = "tally-build"
+)
+
+func email(project, id string) string { return id + "@" + project + ".iam.gserviceaccount.com" }
+
+// serviceAgent returns the account of Google's own through which an API acts in the project of the
+// number.
+func serviceAgent(api, number string) string {
+	return fmt.Sprintf("service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, api)
+}
+
+// secret reports whether the value of a variable is one, such as the key of a telemetry service in
+// OTEL_EXPORTER_OTLP_HEADERS.
+func secret(name string) bool {
+	return strings.HasPrefix(name, "OTEL_") && strings.HasSuffix(name, "HEADERS")
+}
+
+// development are variables for a machine of a developer. Deployed functions must not have them.
+var development = []string{"FIRESTORE_EMULATOR_HOST", "TALLY_USAGE_FILE"}
+
+// env returns the variables of both functions. It sets even those that have their defaults. So if a
+// new version of Tally changes a default, that takes effect when the version is deployed.
+func (o *Options) env() map[string]string {
+	var routes, databases []string
+	for _, r := range o.Config.Routes {
+		routes = append(routes, r.String())
+	}
+	for _, d := range o.Databases {
+		databases = append(databases, d.ID)
+	}
+
+	env := make(map[string]string)
+	maps.Copy(env, o.Env)
+	for _, name := range development {
+		delete(env, name)
+	}
+
+	maps.Copy(env, map[string]string{
+		"GOOGLE_CLOUD_PROJECT":       o.Project,
+		"TALLY_ROUTES":               strings.Join(routes, "; "),
+		"TALLY_CADENCE":              o.Config.Cadence.String(),
+		"TALLY_BURST":                strconv.Itoa(o.Config.Burst),
+		"TALLY_HOLD_LIMIT":           o.Config.HoldLimit.String(),
+		"TALLY_LOG_LEVEL":            o.Config.LogLevel.String(),
+		"TALLY_DATABASES":            strings.Join(databases, ","),
+		"TALLY_SCHEDULE_PERIOD":      config.SchedulePeriod.String(),
+		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
+		"TALLY_KEEP_READS_PER_TICK":  strconv.FormatInt(o.Config.KeepReads, 10),
+		"GOMEMLIMIT":                 memoryLimit,
+	})
+	return env
+}

@@ -1,0 +1,24 @@
+package deploy
+
+import "strings"
+
+// logged returns the filter of the functions' log lines with a message. It names both services,
+// because other services of the project may log the same words.
+func logged(message string) string {
+	return `resource.type="cloud_run_revision" AND resource.labels.service_name=("` + OnWriteName + `" OR "` + OnScheduleName +
+		`") AND jsonPayload.message="` + message + `"`
+}
+
+// increased returns the query for how much a metric of log lines increased within a time.
+func increased(metric, within string) string {
+	return "sum(increase(logging_googleapis_com:user_" + metric + `{monitored_resource="cloud_run_revision"}[` + within + "]))"
+}
+
+// ofTriggers returns a metric of Pub/Sub's subscriptions, limited to those of Tally's triggers.
+func ofTriggers(metric string, also ...string) string {
+	labels := append([]string{`subscription_id=~"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+"`}, also...)
+	return "pubsub_googleapis_com:subscription_" + metric + "{" + strings.Join(labels, ",") + "}"
+}
+
+// pushed returns a metric of Pub/Sub's pushes, limited to the subscriptions of Tally's triggers.
+func pushed(metric string, also ...string) string { return ofTriggers("push_request_"+metric, also...) }
