@@ -234,6 +234,7 @@ func (m *manifest) write() (string, error) {
 		"logged":     logged,
 		"increased":  increased,
 		"pushed":     pushed,
+		"attempted":  attempted,
 		"ofTriggers": ofTriggers,
 	}
 
