@@ -236,7 +236,7 @@ func TestLostAnswers(t *testing.T) {
 	if again := d.deploy(); again != "" {
 		t.Errorf("something is left to do:\n%s", again)
 	}
-	for of, want := range map[string]int{"alertPolicies": 11, "dashboards": 1, "notificationChannels": 1, "indexes": 2, "triggers": 6} {
+	for of, want := range map[string]int{"alertPolicies": 12, "dashboards": 1, "notificationChannels": 1, "indexes": 2, "triggers": 6} {
 		if got := len(d.google.Names(of)); got != want {
 			t.Errorf("%d %s, want %d", got, of, want)
 		}
