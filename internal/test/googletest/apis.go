@@ -69,7 +69,11 @@ func (c *call) answer() (proto.Message, error) {
 
 	// Cloud Tasks
 	case *cloudtaskspb.PurgeQueueRequest:
-		return c.find(c.resource)
+		m, err := c.find(c.resource)
+		if q, ok := m.(*cloudtaskspb.Queue); ok {
+			q.PurgeTime = timestamppb.Now()
+		}
+		return m, err
 
 	// Cloud Scheduler
 	case *schedulerpb.RunJobRequest:

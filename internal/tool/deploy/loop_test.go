@@ -213,6 +213,26 @@ func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
+// The queue outlasts an undeployment: without its tasks, and nobody may add any.
+func TestQueueStays(t *testing.T) {
+	d := newProject(t)
+	d.deploy()
+	const name = "projects/my-project/locations/us-central1/queues/tally"
+	if len(d.google.Policy(name).Bindings) != 1 {
+		t.Errorf("deployed: %v", d.google.Policy(name))
+	}
+
+	d.undeploy()
+	queue, _ := d.google.Get(name).(*cloudtaskspb.Queue)
+	if queue.GetPurgeTime() == nil || len(d.google.Policy(name).Bindings) != 0 {
+		t.Errorf("undeployed: %v, %v", queue, d.google.Policy(name))
+	}
+	d.deploy()
+	if said := d.deploy(); said != "" {
+		t.Errorf("deployed again, something is left to do:\n%s", said)
+	}
+}
+
 // An answer to a POST that is lost is looked up: what was made is not made a second time.
 func TestLostAnswers(t *testing.T) {
 	d := newProject(t)
