@@ -22,7 +22,6 @@ var allowed = map[string][]string{
 	// The functions.
 	".":                             {"internal/cloud/app"},
 	"internal/cloud/app":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
-	"internal/cloud/alarm":          {"rollup"},
 	"internal/cloud/telemetry":      {"internal/cloud/config", "rollup"},
 	"internal/cloud/firestorestore": {"internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},
@@ -49,7 +48,6 @@ var allowed = map[string][]string{
 	"internal/tool/local":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/tool/load", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "internal/tool/local/taskqueue", "rollup/route", "shards"},
 	"internal/tool/local/emulator":   {"internal/tool/local/freeport"},
 	"internal/tool/local/eventrelay": {"internal/document"},
-	"internal/tool/local/taskqueue":  {"internal/tool/local/eventrelay"},
 	"internal/tool/local/framework":  {"internal/tool/local/freeport"},
 	"internal/tool/local/freeport":   {},
 
@@ -61,13 +59,15 @@ var allowed = map[string][]string{
 	"e2e/apps":                         {},
 	"e2e/bench":                        {},
 	"e2e/rules":                        {},
+	"internal/cloud/alarm":             {"rollup"},
 	"internal/test/emulatortest":       {"internal/test/needs", "internal/tool/local/emulator"},
 	"internal/test/emulatortest/share": {"internal/test/emulatortest", "internal/tool/local/emulator"},
-	"internal/test/googletest":         {"internal/test/emulatortest", "internal/tool/local/freeport"},
+	"internal/test/googletest":         {"internal/tool/local/freeport"},
 	"internal/test/memstore":           {"internal/document", "rollup", "rollup/route"},
 	"internal/test/needs":              {},
 	"internal/test/storetest":          {},
 	"internal/tool/load":               {"shards"},
+	"internal/tool/local/taskqueue":    {"internal/tool/local/eventrelay"},
 }
 
 func TestImports(t *testing.T) {

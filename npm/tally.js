@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Runs the program of the package for this machine, which npm installs beside this one.
+// Runs the program of the package for this machine, which npm installs next to this one.
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';

@@ -2,5 +2,6 @@
 
 package main
 
-// lock does nothing: without flock, only the note on the emulator tells of another tally dev.
+// lock does nothing. Without flock, only the note on the emulator shows that another tally dev
+// runs.
 func lock(_, _ string) (other string, unlock func(), err error) { return "", func() {}, nil }

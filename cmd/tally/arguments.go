@@ -19,7 +19,7 @@ func arguments(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%s is missing, as in: %s", strings.TrimSuffix(names[len(args)], "..."), example)
 	}
 	if len(args) > len(names) && !strings.HasSuffix(c.Use, "...") {
-		return fmt.Errorf("%q is one argument too many, want: %s", args[len(names)], strings.TrimSuffix(c.UseLine(), " [flags]"))
+		return fmt.Errorf("unexpected argument %q; usage: %s", args[len(names)], strings.TrimSuffix(c.UseLine(), " [flags]"))
 	}
 	return nil
 }

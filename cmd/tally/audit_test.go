@@ -196,8 +196,8 @@ func TestAuditOfFullDocument(t *testing.T) {
 	}
 }
 
-// Routes that nobody named are not those of the deployed functions: by the default route a counter
-// of another one has a roll-up and no shards, and repairing would set its total to 0.
+// Assumed routes may differ from the deployed ones. By the default route, a counter of another
+// route has a roll-up and no shards, and a repair would set its total to 0.
 func TestAuditAssumesRoutes(t *testing.T) {
 	const r = "pages/{page}/shards/{shard} -> rollups/{page} : count"
 	c := newConsole(t)

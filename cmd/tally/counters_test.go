@@ -115,7 +115,7 @@ func TestCountersByRoute(t *testing.T) {
 		{args: "increment bars/a --routes cafes/{cafe}/in/{id}->places/{cafe}:n;bars/{bar}/in/{id}->places/{bar}:m", want: "bars/a  1  added 1  committed T\n",
 			before: func() { c.set("bars/a", map[string]any{}) }},
 
-		// A roll-up elsewhere, and a total beside count().
+		// A roll-up elsewhere, and a total in addition to count().
 		{args: "get shop_totals/s", want: "shops/s  ratings 2, stars 7.5\nroll-up  none; do Tally's functions run?\n"},
 
 		// Shards with random ids, and a total that something else has counted.
@@ -141,7 +141,7 @@ func TestCountersByRoute(t *testing.T) {
 		t.Errorf("the shard with a random id: %v, want it folded", err)
 	}
 	for path, want := range map[string]map[string]any{
-		"posts/7": {"title": "x"}, // beside what the roll-up has
+		"posts/7": {"title": "x"}, // in addition to the fields of the roll-up
 		"pages/p": {"title": "x", "visits": int64(40), "num_shards": int64(2)},
 	} {
 		doc, err := c.client.Doc(path).Get(t.Context())

@@ -67,7 +67,7 @@ func TestDashboardRefuses(t *testing.T) {
 		{fmt.Sprintf("dashboard --port %d", taken), fmt.Sprintf("port %d is in use; choose another with --port", taken)},
 		{"dashboard --port -1", "--port -1: want a port up to 65535, or 0 for any that is free"},
 		{"dashboard --routes likes", "configuration: TALLY_ROUTES"},
-		{"dashboard likes", `"likes" is one argument too many`},
+		{"dashboard likes", `unexpected argument "likes"; usage: tally dashboard`},
 		{fmt.Sprintf("dev --dashboard-port %d", taken), fmt.Sprintf("port %d is in use; choose another with --dashboard-port", taken)},
 		{"dev --dashboard-port 65536", "--dashboard-port 65536: want a port up to 65535"},
 	} {
@@ -76,10 +76,10 @@ func TestDashboardRefuses(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want 1, and in it %q", test.args, status, stderr, test.want)
 		}
 	}
-	// A port that nobody chose may be in use: another one does.
+	// If the default port is in use, the dashboard takes another one.
 	unchosen := page{on: true, flag: &pflag.Flag{Name: "port"}, first: taken}
 	if err := unchosen.open(); err != nil {
-		t.Errorf("a port that nobody chose is in use: %v", err)
+		t.Errorf("the default port is in use: %v", err)
 	}
 	unchosen.listener.Close()
 }

@@ -23,15 +23,15 @@ type stated struct {
 type running struct {
 	project string
 	of      string         // what these functions are called
-	config  *config.Config // nil: none run, or nobody knows
-	unread  error          // why nobody knows; nil: they could be asked
+	config  *config.Config // nil: none run, or unread says why that is unknown
+	unread  error          // why their configuration is unknown; nil: it was read
 }
 
 // A decision is how a command works on a database, and what it may do there.
 type decision struct {
 	config   config.Config // of the functions
 	from     string        // where its routes are from, such as "of tally dev"
-	assumed  bool          // nobody named the routes, and no functions run that have some
+	assumed  bool          // no flag, variable or file names the routes, and no running functions are known
 	database string
 	notice   string // a line that the user reads first; "": there is none
 
@@ -94,7 +94,7 @@ func (d *decision) withoutFunctions(said stated, runs running) {
 	switch {
 	case said.from == "":
 		d.assumed = true
-		d.notice = fmt.Sprintf("routes, assumed, for there is no %s here or above, and %v: %s", appfolder.FileName, none, route.Default)
+		d.notice = fmt.Sprintf("routes, assumed (no %s here or above; %v): %s", appfolder.FileName, none, route.Default)
 		d.limit(adds, "the routes are assumed; tally init writes them into %s, and --routes names them", appfolder.FileName)
 	case runs.unread != nil && !said.forThis:
 		d.limit(adds, "%w; --routes names the routes for sure", runs.unread)

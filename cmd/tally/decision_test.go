@@ -26,7 +26,7 @@ func TestDecide(t *testing.T) {
 	runs := func(c *config.Config) running {
 		return running{project: "shop", of: "the deployed functions", config: c}
 	}
-	unread := running{project: "shop", of: "the deployed functions", unread: errors.New("nobody could ask the deployed functions for their routes: no role")}
+	unread := running{project: "shop", of: "the deployed functions", unread: errors.New("could not read the deployed routes: no role")}
 
 	type want struct {
 		routes, from string
@@ -42,32 +42,32 @@ func TestDecide(t *testing.T) {
 		database string
 		want     want
 	}{
-		// Once a repair by the default route, which nobody had named, set the totals of an app with
-		// other routes to 0: by it their roll-ups had no shards.
-		{"nobody says anything", assumed, none, "", want{
+		// Once a repair by the default route, which no flag or file had named, set the totals of an
+		// app with other routes to 0, because by the default route their roll-ups had no shards.
+		{"nothing is stated", assumed, none, "", want{
 			routes: defaults, most: adds, refusal: "nothing was changed: the routes are assumed; tally init writes them into tally.yaml, and --routes names them",
-			notice: "routes, assumed, for there is no tally.yaml here or above, and no functions run for project shop: " + defaults,
+			notice: "routes, assumed (no tally.yaml here or above; no functions run for project shop): " + defaults,
 		}},
-		{"nobody says anything, and what runs is not known", assumed, unread, "", want{
+		{"nothing is stated, and what runs is not known", assumed, unread, "", want{
 			routes: defaults, most: adds, refusal: "nothing was changed: the routes are assumed",
-			notice: "routes, assumed, for there is no tally.yaml here or above, and nobody could ask the deployed functions for their routes: no role: " + defaults,
+			notice: "routes, assumed (no tally.yaml here or above; could not read the deployed routes: no role): " + defaults,
 		}},
-		{"functions run, and nobody says anything else", assumed, runs(configured(pages)), "", want{
+		{"functions run, and nothing else is stated", assumed, runs(configured(pages)), "", want{
 			routes: pages, from: "of the deployed functions", most: changes,
 		}},
 
 		{"a file, and nothing runs", ofFile, none, "", want{routes: pages, from: "by tally.yaml", most: changes}},
 		{"a file, and what runs is not known", ofFile, unread, "", want{
 			routes: pages, from: "by tally.yaml", most: adds,
-			refusal: "nothing was changed: nobody could ask the deployed functions for their routes: no role; --routes names the routes for sure",
-			notice:  "tally: nobody could ask the deployed functions for their routes: no role",
+			refusal: "nothing was changed: could not read the deployed routes: no role; --routes names the routes for sure",
+			notice:  "tally: could not read the deployed routes: no role",
 		}},
 		{"a file that says what runs", ofFile, runs(configured(pages)), "", want{routes: pages, from: "of the deployed functions", most: changes}},
 		{"a file that says another", ofFile, runs(configured(defaults)), "", want{routes: defaults, from: "of the deployed functions", most: changes}},
 
 		{"a flag, and nothing runs", ofFlag, none, "", want{routes: pages, from: "by --routes", most: changes}},
 		{"a flag, and what runs is not known", ofFlag, unread, "", want{
-			routes: pages, from: "by --routes", most: changes, notice: "tally: nobody could ask",
+			routes: pages, from: "by --routes", most: changes, notice: "tally: could not read the deployed routes",
 		}},
 		{"a flag that says what runs", ofFlag, runs(configured(pages)), "", want{routes: pages, from: "of the deployed functions", most: changes}},
 		{"a flag that says another is meant for reading", ofFlag, runs(configured(defaults)), "", want{

@@ -223,7 +223,8 @@ func answersOf(r trial.Report) (all []string) {
 	return all
 }
 
-// demo runs a demo on the project. Firestore answers as it does in production, but for the faults.
+// demo runs a demo on the project. Apart from the faults, Firestore answers as it does in
+// production.
 func (d *deployedDemo) demo(ctx context.Context, f faults, args ...string) demoResult {
 	var stdout, stderr bytes.Buffer
 	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: d.REST(), firestore: d.stack.Addr, dial: f.dial()})
@@ -370,7 +371,7 @@ func TestDemoOnProject(t *testing.T) {
 		{"asks first", (*deployedDemo).asksFirst},
 		{"records an event", (*deployedDemo).records},
 		{"production says no", (*deployedDemo).saysNo},
-		{"nobody can look", (*deployedDemo).looksNowhere},
+		{"the demo cannot look", (*deployedDemo).looksNowhere},
 		{"increments in doubt", (*deployedDemo).doubts},
 		{"the first increment in doubt", (*deployedDemo).doubtsFirst},
 		{"interrupted while it writes", (*deployedDemo).interruptedWriting},
@@ -453,7 +454,7 @@ func dollars(t *testing.T, text, after string) float64 {
 	return sum
 }
 
-// Without --yes it says where it would write and at which price, and asks. Nobody answers.
+// Without --yes it says where it would write and at which price, and asks. There is no answer.
 func (d *deployedDemo) asksFirst(t *testing.T) {
 	never := func(commit *firestorepb.CommitRequest, _ func() error) error {
 		t.Errorf("%v is written", commit)
@@ -606,7 +607,7 @@ func (d *deployedDemo) doubtsFirst(t *testing.T) {
 		return apply()
 	}}
 	r := d.demo(t.Context(), f, "--yes")
-	if r.status != 1 || !strings.Contains(r.logs, "nobody knows whether the first increment of counters/tally-demo-") {
+	if r.status != 1 || !strings.Contains(r.logs, "it is unknown whether the first increment of counters/tally-demo-") {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }
@@ -751,7 +752,7 @@ func TestDemoFlags(t *testing.T) {
 		{[]string{"--project=my-project", "--kill"}, "--kill: not with --project"},
 		{[]string{"--project=my-project", "--timeout=0"}, "--timeout 0s: want more than 0"},
 		{[]string{"--project=my-project", "--rate=0"}, "--rate 0: want more than 0"},
-		{[]string{"--project=My_Project"}, `"My_Project" is no project id`},
+		{[]string{"--project=My_Project"}, `"My_Project" is not a project id`},
 	} {
 		var out bytes.Buffer
 		status := run(t.Context(), append([]string{"demo"}, test.args...), &out, &out)
@@ -768,8 +769,7 @@ func TestDemoFlags(t *testing.T) {
 	}
 }
 
-// Nobody can try a project without credentials, without functions, or with functions that they may
-// not read.
+// A demo needs credentials, and functions that the user may read.
 func TestDemoOnUnreadableProject(t *testing.T) {
 	t.Setenv(firestorestore.EmulatorHost, "")
 	c := newCloud(t)

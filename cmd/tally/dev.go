@@ -76,7 +76,7 @@ type dev struct {
 	mistake    error    // of these rules
 }
 
-// run runs Tally until ctx ends, and anew whenever tally.yaml says other settings.
+// run runs Tally until ctx ends, and starts it again whenever the settings in tally.yaml change.
 func (d *dev) run(ctx context.Context) error {
 	folder, err := d.stack.settings.here(d.logs)
 	if err != nil {
@@ -185,8 +185,8 @@ func (d *dev) openData() (err error) {
 	return err
 }
 
-// otherProject tells of a request that names another project than the one that runs. The emulator
-// serves each project, and nothing counts the documents of another one.
+// otherProject reports a request for a project other than the one that runs. The emulator serves
+// every project, but no functions count the documents of the others.
 func (d *dev) otherProject(project string) {
 	if project == devProject {
 		return
@@ -240,7 +240,7 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	defer cancel()
 
 	if again {
-		d.stack.lines.print("%s changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
+		d.stack.lines.print("%s changed: the functions run again with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
 	} else {
 		d.stack.lines.turnTo(d.out, d.greeting(s))
 	}

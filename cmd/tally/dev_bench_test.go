@@ -31,7 +31,7 @@ func BenchmarkDev(b *testing.B) {
 		name  string
 		start func(b *testing.B) (addr, project string)
 	}{
-		{"nobody", benchStack},
+		{"no listener", benchStack},
 		{"dev", func(b *testing.B) (string, string) {
 			addr, _ := benchDev(b, "--dashboard=false")
 			return addr, "demo-tally"
@@ -78,7 +78,7 @@ func BenchmarkDev(b *testing.B) {
 	}
 }
 
-// benchStack starts a stack that nobody watches.
+// benchStack starts a stack without listeners.
 func benchStack(b *testing.B) (addr, project string) {
 	var nearest settingsFile
 	folder, err := nearest.here(io.Discard)

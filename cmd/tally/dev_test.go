@@ -60,15 +60,15 @@ func (f *follower) ports() (ports []int) {
 	return ports
 }
 
-// increment adds 1 to a field over REST, as any app can: past the rules, or if it wants to be
-// refused, as nobody.
+// increment adds 1 to a field over REST, as any app can: past the rules, or, to be refused, without
+// a signed-in user.
 func (f *follower) increment(database, shard, field string, wantStatus int) {
 	f.t.Helper()
 	f.add(database, shard, field, wantStatus, wantStatus == http.StatusOK)
 }
 
-// asNobody adds 1 to a field over REST, as a client does that has signed nobody in.
-func (f *follower) asNobody(database, shard, field string, wantStatus int) {
+// signedOut adds 1 to a field over REST, as a client without a signed-in user does.
+func (f *follower) signedOut(database, shard, field string, wantStatus int) {
 	f.t.Helper()
 	f.add(database, shard, field, wantStatus, false)
 }
@@ -251,7 +251,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 			add("counters/likes/shards/0", "count")
 			out.await("  rollups/likes  count 2  1 shard")
 			settings("# both\nroutes: |\n" + pages + counters)
-			out.await("tally.yaml changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date\n")
+			out.await("tally.yaml changed: the functions run again with its settings, all documents stay, and an audit brings the totals up to date\n")
 			out.await("  page_totals/home  views 1  1 shard")
 			add("counters/likes/shards/0", "count")
 			out.await("  rollups/likes  count 3  1 shard")
@@ -425,22 +425,22 @@ func TestDevTakesChangedRules(t *testing.T) {
 	out.greeted(`  rules +Tally's built-in rules`)
 
 	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
-	out.await("refused: create or update of products/p1 (n) by nobody signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own\n")
+	out.await("refused: create or update of products/p1 (n) by a client that is not signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own\n")
 	rules("allow create: if true;")
 	write(t, filepath.Join(dir, "firebase.json"), []byte(`{"firestore": {"rules": "firestore.rules"}}`))
 	out.await("firebase.json names firestore.rules: its rules are in force now\n")
-	out.asNobody("(default)", "products/p1", "n", http.StatusOK)
+	out.signedOut("(default)", "products/p1", "n", http.StatusOK)
 	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
-	out.await("refused: update of products/p1 (n) by nobody signed in; nothing in firestore.rules allows it\n")
+	out.await("refused: update of products/p1 (n) by a client that is not signed in; nothing in firestore.rules allows it\n")
 
 	rules("allow create: if true;\nallow update: if resource.data.n = 5;")
 	out.await("firestore.rules:4:34: ")
 	out.await("The former rules stay in force.\n")
-	out.asNobody("(default)", "products/p2", "n", http.StatusOK)
+	out.signedOut("(default)", "products/p2", "n", http.StatusOK)
 	rules("allow create: if true;\nallow update: if resource.data.n == 5;")
 	out.await("firestore.rules changed: its rules are in force now\n")
 	out.increment("(default)", "products/p1", "n", http.StatusForbidden)
-	out.await("refused: update of products/p1 (n) by nobody signed in; firestore.rules line 4: allow update: if resource.data.n == 5;\n")
+	out.await("refused: update of products/p1 (n) by a client that is not signed in; firestore.rules line 4: allow update: if resource.data.n == 5;\n")
 
 	// Other settings make no refusal new.
 	write(t, filepath.Join(dir, "tally.yaml"), []byte("cadence: 900ms\n"))
@@ -534,12 +534,12 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 			out.await("  users/ann  orders 0  0 documents  as of ")
 
 			write("orders/2", order("c", 1))
-			out.await("orders/2 belongs to shops/c, and there is no such document: its totals come once the app has created it\n")
+			out.await("orders/2 belongs to shops/c, which does not exist: the totals come once the app has created that document\n")
 			for n := range 20 { // more than lookAround sees
 				write(fmt.Sprintf("posts/%d", n), map[string]any{"title": "a post"})
 			}
 			write("posts/z/likes/ann", map[string]any{"at": "now"})
-			out.await("posts/z/likes/ann belongs to posts/z, and there is no such document: its totals come once the app has created it\n")
+			out.await("posts/z/likes/ann belongs to posts/z, which does not exist: the totals come once the app has created that document\n")
 			out.readDashboard(func(read string) bool { return strings.Contains(read, `<dd id="events">`+test.events+"<") })
 
 			write("orders/3", map[string]any{"shop": client.Doc("shops/a"), "customer": map[string]any{"id": "ann"}})
@@ -555,7 +555,7 @@ func TestDevHints(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
 	out := startDev(t, recordedJava(t, pids), "--dashboard=false")
-	const added = "refused: create or update of counters/likes/shards/4 (count) by nobody signed in; firestore.rules line 25: allow create, update: if mayWrite() && "
+	const added = "refused: create or update of counters/likes/shards/4 (count) by a client that is not signed in; firestore.rules line 25: allow create, update: if mayWrite() && "
 	for range 2 {
 		out.increment("(default)", "counters/likes/shards/3", "Count", http.StatusOK)
 		out.await("counters/likes/shards/3 has Count, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : Count\n")
@@ -563,7 +563,7 @@ func TestDevHints(t *testing.T) {
 			out.increment("(default)", shard, "count", http.StatusForbidden)
 		}
 		out.await(added)
-		out.await("refused: create or update of posts/7/shards/0 (count) by nobody signed in; nothing in firestore.rules allows it\n")
+		out.await("refused: create or update of posts/7/shards/0 (count) by a client that is not signed in; nothing in firestore.rules allows it\n")
 	}
 	out.increment("(default)", "counters/last/shards/0", "count", http.StatusOK)
 	out.await("rollups/last  count 1")

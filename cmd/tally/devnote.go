@@ -16,8 +16,8 @@ import (
 // emulator's address finds the functions' routes.
 const devProject = "demo-tally-dev"
 
-// aliveAt names a field beside the variables. It holds an address at which something answers for as
-// long as tally dev runs.
+// aliveAt names a field next to the variables. It holds an address that answers for as long as
+// tally dev runs.
 const aliveAt = "alive_at"
 
 // devNote returns the document that keeps the variables.

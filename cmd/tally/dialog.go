@@ -56,7 +56,7 @@ func (d *dialog) begin(what, unit string, total int, kept string) {
 	d.progress, d.kept = newProgress(d.logs, what, unit, total), kept
 }
 
-// report notes how much of the work is done, and starts the timeout anew.
+// report notes how much of the work is done, and restarts the timeout.
 func (d *dialog) report(done, total int) {
 	if d.patience != nil {
 		d.patience.Reset(d.timeout)

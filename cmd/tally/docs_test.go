@@ -45,7 +45,6 @@ var notRun = []struct{ start, why string }{
 	{"gcloud", "it asks Google's own APIs"},
 	{"tally deploy --project my-project --rules", "the reader's rules lack Tally's part; testdata/deploy/app.txtar has it run"},
 	{"tally demo --project", "it needs functions at work; TestDemoOnProject runs it"},
-	{"gcloud config set", "it would change the settings of whoever runs the tests"},
 	{"curl -X PATCH", "it writes to Google's own Firestore"},
 }
 
@@ -117,6 +116,7 @@ type reader struct {
 	all, t         *testing.T // t is of the page
 	root, dir, app string     // folders: this clone, the reader's, and the app's
 	upstream       string     // repository that has this clone as a commit
+	tutorial       bool       // the page is one, whose commands are fenced, need each other, and begin in a clone
 	terminal       string     // folder that keeps the terminal's variables and current folder
 	env            []string
 	google         *googletest.Google
@@ -184,8 +184,8 @@ func (r *reader) read(t *testing.T, page, text string) {
 	if first {
 		folder = r.dir
 	}
-	tutorial := page == "docs/cloud-shell.md" // its commands are fenced, one after the other, and begin in the clone
-	if tutorial {
+	r.tutorial = page == "docs/cloud-shell.md"
+	if r.tutorial {
 		folder = filepath.Join(t.TempDir(), "tally")
 		out, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", r.upstream, folder).CombinedOutput()
 		if err != nil {
@@ -214,11 +214,11 @@ func (r *reader) read(t *testing.T, page, text string) {
 			continue
 		}
 		switch {
-		case fenced && tutorial && language == "sh":
+		case fenced && r.tutorial && language == "sh":
 			r.try(fmt.Sprintf("%s:%d", page, n+1), strings.ReplaceAll(line, "<walkthrough-project-id/>", "my-project"))
 		case fenced:
 			block += line + "\n"
-		case heading.MatchString(line) && !first && !tutorial:
+		case heading.MatchString(line) && !first && !r.tutorial:
 			begin()
 		case strings.HasPrefix(line, "    ") && strings.TrimSpace(line) != "":
 			var more bool
@@ -317,7 +317,7 @@ func (r *reader) try(at, command string) {
 	if begins("go mod init") { // then the reader writes the page's program
 		line += ` && cp "$TERMINAL"/main.go .`
 	}
-	if !slices.ContainsFunc(unawaited, begins) {
+	if r.tutorial || !slices.ContainsFunc(unawaited, begins) {
 		run(r.t, r.sh(line+"\nstatus=$?; export -p >\"$TERMINAL\"/variables; pwd >\"$TERMINAL\"/folder; exit $status"))
 		return
 	}

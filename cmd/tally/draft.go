@@ -28,7 +28,7 @@ const (
 // shards, and it counts other documents.
 func newDraft(path string) draft {
 	d := draft{source: strings.Split(path, "/"), group: none, creator: byTally}
-	d.totals, d.target = "count", d.beside()
+	d.totals, d.target = "count", d.ownTarget()
 	if !d.ofShards() {
 		d.totals = "count() as " + route.Quote(d.source[len(d.source)-2])
 	}
@@ -43,7 +43,7 @@ func newDraft(path string) draft {
 // that Tally creates.
 func routeFor(path, field string) string {
 	d := newDraft(path)
-	d.totals, d.target = route.Quote(field), d.beside()
+	d.totals, d.target = route.Quote(field), d.ownTarget()
 	return d.String()
 }
 
@@ -56,8 +56,8 @@ func (d draft) ofShards() bool {
 // above returns the path of the document above the source, "" if there is none.
 func (d draft) above() string { return strings.Join(d.source[:len(d.source)-2], "/") }
 
-// beside returns a path for a document that Tally creates.
-func (d draft) beside() string {
+// ownTarget returns a path for a document that Tally creates.
+func (d draft) ownTarget() string {
 	first, n := d.source[0], len(d.source)
 	if n == 2 {
 		return "totals/" + first

@@ -75,8 +75,8 @@ func (h *hints) indexes() {
 	}
 }
 
-// document tells of a document that looks like a shard and that no route covers, and of one whose
-// fields are not as its routes have them.
+// document reports a document that looks like a shard and that no route covers, and a document
+// whose fields do not fit its routes.
 func (h *hints) document(path string, fields map[string]any) {
 	if !h.routes.Covers(path) {
 		h.uncovered(path, fields)
@@ -91,7 +91,7 @@ func (h *hints) document(path string, fields map[string]any) {
 	}
 }
 
-// uncovered tells of a document that no route covers, if it looks like a shard.
+// uncovered reports a document that no route covers, if it looks like a shard.
 func (h *hints) uncovered(path string, fields map[string]any) {
 	if !isShard(path, fields) {
 		return
@@ -102,13 +102,13 @@ func (h *hints) uncovered(path string, fields map[string]any) {
 		return
 	}
 
-	_, spelt, _ := numbers(fields)
+	_, written, _ := numbers(fields)
 	h.suggest(fmt.Sprintf("no route covers %s, which looks like a shard", path),
-		"to sum it, add the route", pattern+" -> "+template+" : "+strings.Join(spelt, ", "), h.routes)
+		"to sum it, add the route", pattern+" -> "+template+" : "+strings.Join(written, ", "), h.routes)
 }
 
-// ungrouped tells of a document that belongs to no counter of a route, because the field that
-// should name its counter does not. It tells each reason once an hour.
+// ungrouped reports a document that belongs to no counter of a route, because the field that
+// should name its counter does not. It reports each reason once an hour.
 func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
 	kind, text := "", ""
 	if held, has := route.By.In(fields); has {
@@ -122,7 +122,7 @@ func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any
 	}
 }
 
-// unseen tells of a field whose value a minimum, maximum, earliest or latest leaves out, because it
+// unseen reports a field whose value a minimum, maximum, earliest or latest leaves out, because it
 // is of another kind. For sums and averages the functions warn.
 func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 	for _, q := range route.Queries() {
@@ -147,14 +147,14 @@ func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 	}
 }
 
-// maxHomes is how many missing documents of a template are told. Whoever writes sources can make up
-// any number of them.
+// maxHomes is how many missing documents of a template are reported. A client that writes sources
+// can name any number of them.
 const maxHomes = 10
 
-// homeless tells of a document whose totals have no place: the app has not created the document
-// that is to hold them. It tells this once for each missing document, and asks missing once for
-// each that may be.
-func (h *hints) homeless(database, path string, fields map[string]any, missing func(path string) bool) {
+// missingTarget reports a document whose totals have no place, because the app has not created the
+// document that is to hold the totals. It reports each missing document once, and calls missing
+// once for each document that may be missing.
+func (h *hints) missingTarget(database, path string, fields map[string]any, missing func(path string) bool) {
 	for _, r := range h.routes {
 		c, ok := counterIn(r, path, fields)
 		if !ok || !r.Template.Existing {
@@ -169,12 +169,12 @@ func (h *hints) homeless(database, path string, fields map[string]any, missing f
 		if told > maxHomes {
 			continue
 		}
-		text := fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)
+		text := fmt.Sprintf("%s belongs to %s, which does not exist: the totals come once the app has created that document", path, c.RollUp)
 		if database != firestore.DefaultDatabaseID {
 			text = database + ": " + text
 		}
 		if told == maxHomes {
-			text += "; others like it are not told any more"
+			text += "; others like it are not reported any more"
 		}
 		h.say("%s", shown(text))
 	}
@@ -205,8 +205,8 @@ func counterIn(r *route.Route, path string, fields map[string]any) (counter rout
 	return r.Grouped(group)
 }
 
-// left tells of a document with totals that Tally made, and that no route keeps up to date. It
-// tells this once for all documents of a pattern.
+// left reports a document with totals that Tally made and that no route keeps up to date. It
+// reports one document of each pattern.
 func (h *hints) left(path string, fields map[string]any) {
 	made, _ := fields[document.TallyField].(map[string]any)
 	_, isRollUp := made["as_of"].(time.Time)
@@ -224,17 +224,17 @@ func (h *hints) left(path string, fields map[string]any) {
 
 // numbers returns the names of the fields that hold numbers, how a route spells them, and the
 // totals that are their sums.
-func numbers(fields map[string]any) (names, spelt []string, totals []route.Total) {
+func numbers(fields map[string]any) (names, written []string, totals []route.Total) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := value.Number(fields[name]); ok {
 			total := route.Total{Aggregate: route.Sum, Field: document.FieldOf(name), Name: name}
-			names, spelt, totals = append(names, name), append(spelt, total.String()), append(totals, total)
+			names, written, totals = append(names, name), append(written, total.String()), append(totals, total)
 		}
 	}
-	return names, spelt, totals
+	return names, written, totals
 }
 
-// unsummed tells of a shard that has numbers, and none that its route sums.
+// unsummed reports a shard that has numbers, but none that its route sums.
 func (h *hints) unsummed(summing *route.Route, path string, fields map[string]any) {
 	names, _, totals := numbers(fields)
 	if !summing.HasShards() || names == nil || hasAny(fields, summing.Fields()) {
@@ -280,8 +280,8 @@ type servedDatabase struct {
 	client *firestore.Client
 }
 
-// lookAround looks at documents again and again until ctx ends. Nothing else tells of them: only
-// documents of live routes make events, and the rules do not see what servers write.
+// lookAround looks at documents again and again until ctx ends. Nothing else reports them: only
+// documents of live routes make events, and the rules do not see writes by servers.
 func (h *hints) lookAround(ctx context.Context, db servedDatabase) {
 	for looks := 1; ; looks++ {
 		began := time.Now()
@@ -341,7 +341,7 @@ func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firesto
 		return
 	}
 	path := firestorestore.Path(doc.Ref)
-	h.homeless(db.id, path, doc.Data(), func(path string) bool {
+	h.missingTarget(db.id, path, doc.Data(), func(path string) bool {
 		_, err := db.client.Doc(path).Get(ctx)
 		return status.Code(err) == codes.NotFound // without an answer there is no hint
 	})
@@ -438,7 +438,7 @@ func (h *hints) refused(r emulator.Refusal) {
 		return
 	}
 
-	who := "nobody signed in"
+	who := "a client that is not signed in"
 	if r.User != "" {
 		who = "user " + r.User
 	}

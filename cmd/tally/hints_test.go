@@ -76,11 +76,11 @@ func TestHints(t *testing.T) {
 		"no route covers Shards/x, which looks like a shard; to sum it, add the route Shards/{Shard} -> totals/Shards : n",
 		"no route covers my shards/x, which looks like a shard; to sum it, add the route `my shards`/{`my shard`} -> totals/`my shards` : `a, b`, n",
 		"counters/a/shards/3 has the rest, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : `the rest`",
-		"refused: update of a/1 by nobody signed in; my.rules line 2: allow write: if false;",
-		"refused: update of a/2 by nobody signed in; my.rules line 2: allow write: if false;",
+		"refused: update of a/1 by a client that is not signed in; my.rules line 2: allow write: if false;",
+		"refused: update of a/2 by a client that is not signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false;, line 9",
-		"refused: list of a/* by nobody signed in; nothing in my.rules allows it",
-		"refused: list of a/* by nobody signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own",
+		"refused: list of a/* by a client that is not signed in; nothing in my.rules allows it",
+		"refused: list of a/* by a client that is not signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)
@@ -136,13 +136,13 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 	h.document("games/1/scores/ann", map[string]any{"seconds": true, "points": int64(5)})
 	missing := func(string) bool { return true }
 	for _, shop := range []string{"7", "7", "8", "a/b"} {
-		h.homeless("(default)", "orders/2", map[string]any{"shop": shop}, func(path string) bool { return path == "shops/8" })
+		h.missingTarget("(default)", "orders/2", map[string]any{"shop": shop}, func(path string) bool { return path == "shops/8" })
 	}
-	h.homeless("(default)", "orders/3", map[string]any{"shop": "gone", "customer": customer}, missing)
-	h.homeless("other", "orders/3", map[string]any{"shop": "gone"}, missing)
-	h.homeless("(default)", "games/1/scores/ann", nil, missing)
-	h.homeless("(default)", "games/1/scores/bob", nil, missing)
-	h.homeless("(default)", "posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
+	h.missingTarget("(default)", "orders/3", map[string]any{"shop": "gone", "customer": customer}, missing)
+	h.missingTarget("other", "orders/3", map[string]any{"shop": "gone"}, missing)
+	h.missingTarget("(default)", "games/1/scores/ann", nil, missing)
+	h.missingTarget("(default)", "games/1/scores/bob", nil, missing)
+	h.missingTarget("(default)", "posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
 
 	const byShop = "orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing"
 	want := []string{
@@ -155,11 +155,11 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
 		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",
-		"orders/2 belongs to shops/8, and there is no such document: its totals come once the app has created it",
-		"orders/3 belongs to shops/gone, and there is no such document: its totals come once the app has created it",
-		"orders/3 belongs to users/ann, and there is no such document: its totals come once the app has created it",
-		"other: orders/3 belongs to shops/gone, and there is no such document: its totals come once the app has created it",
-		"games/1/scores/ann belongs to games/1, and there is no such document: its totals come once the app has created it",
+		"orders/2 belongs to shops/8, which does not exist: the totals come once the app has created that document",
+		"orders/3 belongs to shops/gone, which does not exist: the totals come once the app has created that document",
+		"orders/3 belongs to users/ann, which does not exist: the totals come once the app has created that document",
+		"other: orders/3 belongs to shops/gone, which does not exist: the totals come once the app has created that document",
+		"games/1/scores/ann belongs to games/1, which does not exist: the totals come once the app has created that document",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)
@@ -172,17 +172,17 @@ func TestHintsOfManyMissingDocuments(t *testing.T) {
 	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 	h.routes = parsed(t, "products/{product}/votes/{user} -> products/{product} : count() as votes : existing; orders/{order} by shop -> shops/{shop} : count() as orders : existing")
 	for n := range 1000 {
-		h.homeless("(default)", fmt.Sprintf("products/%d/votes/ann", n), nil, func(string) bool { return true })
+		h.missingTarget("(default)", fmt.Sprintf("products/%d/votes/ann", n), nil, func(string) bool { return true })
 	}
-	h.homeless("(default)", "orders/1", map[string]any{"shop": "7"}, func(string) bool { return true })
+	h.missingTarget("(default)", "orders/1", map[string]any{"shop": "7"}, func(string) bool { return true })
 
 	if len(said) != maxHomes+1 {
 		t.Fatalf("%d lines, want %d:\n%s", len(said), maxHomes+1, strings.Join(said, "\n"))
 	}
 	for n, want := range map[int]string{
-		8:  "products/8/votes/ann belongs to products/8, and there is no such document: its totals come once the app has created it",
-		9:  "products/9/votes/ann belongs to products/9, and there is no such document: its totals come once the app has created it; others like it are not told any more",
-		10: "orders/1 belongs to shops/7, and there is no such document: its totals come once the app has created it",
+		8:  "products/8/votes/ann belongs to products/8, which does not exist: the totals come once the app has created that document",
+		9:  "products/9/votes/ann belongs to products/9, which does not exist: the totals come once the app has created that document; others like it are not reported any more",
+		10: "orders/1 belongs to shops/7, which does not exist: the totals come once the app has created that document",
 	} {
 		if said[n] != want {
 			t.Errorf("line %d: %s, want %s", n, said[n], want)

@@ -58,11 +58,11 @@ func initCommand() *cobra.Command {
 // answers are what tally init writes.
 type answers struct {
 	routes     string
-	writers    map[string]string // who writes the documents of a route, as it is spelt
-	alertEmail string            // empty: nobody's
+	writers    map[string]string // who writes the documents of a route, by its text
+	alertEmail string            // empty: no one gets alerts
 }
 
-// ask asks for what no flag has said.
+// ask prompts for settings that no flag sets.
 func (a *answers) ask(ctx context.Context, q questions, said func(flag string) bool) (err error) {
 	if !said("routes") {
 		a.routes, a.writers, err = q.routes(ctx)
@@ -161,7 +161,7 @@ type questions struct {
 func (q questions) ask(ctx context.Context, question, otherwise string) (string, error) {
 	answer, err := ask(ctx, q.in, q.out, fmt.Sprintf("%s [%s]: ", question, otherwise))
 	if errors.Is(err, io.EOF) {
-		err = errors.New("nobody answered, so nothing was written")
+		err = errors.New("nothing was written: there was no answer")
 	}
 	return cmp.Or(answer, otherwise), err
 }

@@ -50,7 +50,7 @@ func TestQuestions(t *testing.T) {
 			[]string{"Which field of orders/1 says \"acme\"", "The app creates shops/acme and all others like it: Tally writes totals only into documents that exist."}},
 		{"a group in a map", "orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing",
 			[]string{"orders/1", "", "users/ann", "customer.id"}, nil},
-		{"several totals beside", "posts/{post}/comments/{comment} -> stats/{post} : count() as n, latest(at) as last",
+		{"several totals in a document of their own", "posts/{post}/comments/{comment} -> stats/{post} : count() as n, latest(at) as last",
 			[]string{"posts/7/comments/a", "count() as n, latest(at) as last", "stats/7", "tally"}, nil},
 		{"two levels", "a/{a}/b/{b}/c/{c} -> d/{b}/e/{a} : count() as c", []string{"a/1/b/2/c/3", "", "d/2/e/1", ""}, nil},
 
@@ -62,7 +62,7 @@ func TestQuestions(t *testing.T) {
 		{"no target", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing",
 			[]string{"posts/7/likes/ann", "", "posts", "posts/8", "all/likes/ann/x", "posts/7/likes/x", "posts/7"},
 			[]string{`"posts" is a collection`, "does not use {post}", "does not use {post}", "matches the source"}},
-		{"no field and nobody", "orders/{order} -> shops/acme : count() as orders",
+		{"no field and no user", "orders/{order} -> shops/acme : count() as orders",
 			[]string{"orders/1", "", "shops/acme", "order", "a b", "none", "me", "tally"},
 			[]string{"give it another name", "", `"me": want app or tally`}},
 	} {
@@ -94,7 +94,7 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 		"posts/7/likes/ann", "", "", "", // by their owners
 		"posts/7/likes/ann", "count() as likes", "posts/7", // again: the total has a name already
 		"orders/1", "", "", "me", "servers",
-		"counters/likes/shards/0", "", "", // nobody needs to say who writes shards
+		"counters/likes/shards/0", "", "", // init does not ask who writes shards
 		"pages/{page}/votes/{user} -> pages/{page} : on as votes : existing", "none",
 	}
 	var said strings.Builder

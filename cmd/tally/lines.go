@@ -130,7 +130,7 @@ func (l *lines) logged(line []byte) {
 	}
 
 	named, has := record["shards"]
-	if message == leftOut && has { // they may be orders, which nobody calls shards
+	if message == leftOut && has { // they may be orders, which users do not call shards
 		summed := l.summed(fmt.Sprint(record["counter"]))
 		message = summed + strings.TrimPrefix(leftOut, "shards")
 		delete(record, "shards")

@@ -45,7 +45,7 @@ func (m withEmulator) Run() int {
 // eventually bounds the waits; the machine may be slow.
 const eventually = 3 * time.Minute
 
-// freePorts returns the first of n ports in a row that nobody else gets until the test ends.
+// freePorts returns the first of n ports in a row that no other program gets until the test ends.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
 	for {
@@ -222,14 +222,14 @@ func TestMistakes(t *testing.T) {
 		{"a chance", []string{"demo", "--lost-acks", "1"}, nil, []string{"--lost-acks 1: want a chance"}},
 		{"no instances", []string{"demo", "--instances", "0"}, nil, []string{"--instances 0: want at least 1"}},
 		{"schedule", []string{"dev", "--every", "0s"}, nil, []string{"--every 0s: want more than 0"}},
-		{"project id", []string{"dev", "--project", "My Project"}, nil, []string{`"My Project" is no project id`, "lower-case"}},
+		{"project id", []string{"dev", "--project", "My Project"}, nil, []string{`"My Project" is not a project id`, "lower-case"}},
 		{"route", []string{"dev"}, []string{"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{s} : count"}, []string{"TALLY_ROUTES: the roll-up path uses the last capture {s}", "-> rollups/{s} : count\n", " ^\n"}},
 		{"a cadence that cannot be held", []string{"demo"}, []string{"TALLY_CADENCE=1m"}, []string{"TALLY_CADENCE=1m0s: want at most 1s", ": every 1m0s"}},
 		{"Firestore's port", []string{"dev", "--firestore-port", busy, "--functions-port", functions}, nil, []string{busy, "in use", "--firestore-port"}},
 		{"a function's port", []string{"dev", "--firestore-port", free, "--functions-port", busy}, nil, []string{"port " + busy + " is in use", "--functions-port"}},
 		{"no rules", []string{"dev", "--firestore-port", free, "--functions-port", functions, "--rules", "no.rules"}, nil, []string{"no.rules", "--rules"}},
-		{"rules without end", []string{"dev", "--firestore-port", free, "--functions-port", functions, "--rules", "/dev/zero"}, nil, []string{"--rules: rules: /dev/zero: is no regular file: name one"}},
-		{"rules of a folder", []string{"demo", "--firestore-port", free, "--functions-port", functions, "--rules", nothing}, nil, []string{"is no regular file: name one"}},
+		{"rules without end", []string{"dev", "--firestore-port", free, "--functions-port", functions, "--rules", "/dev/zero"}, nil, []string{"--rules: rules: /dev/zero: is not a regular file: name one"}},
+		{"rules of a folder", []string{"demo", "--firestore-port", free, "--functions-port", functions, "--rules", nothing}, nil, []string{"is not a regular file: name one"}},
 		{"no Java", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"PATH=" + nothing, "JAVA_HOME="}, []string{"Java", "install"}},
 		{"no emulator", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_BINARY_PATH=" + nothing + "/none.jar"}, []string{"none.jar"}},
 		{"another emulator that is not there", []string{"demo", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free},
@@ -272,7 +272,7 @@ func TestBusyEmulator(t *testing.T) {
 	defer busy.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	const want = "what listens there is too busy to answer; try again when it has less to do"
+	const want = "the program that listens there is too busy to answer; try again when it has less to do"
 	if err := checkEmulator(ctx, busy.Addr().String()); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

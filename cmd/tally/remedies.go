@@ -29,7 +29,7 @@ func explain(err error, project string, needs access) error {
 	return errors.Join(err, errors.New(remedy))
 }
 
-// remedyOf returns what mends an error; "" if nobody knows.
+// remedyOf returns a remedy for an error; "" if none is known.
 func remedyOf(err error, project string, needs access) string {
 	code := status.Code(err)
 	onEmulator := os.Getenv(firestorestore.EmulatorHost) != ""

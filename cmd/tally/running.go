@@ -34,14 +34,14 @@ func statedBy(flag string, folder *appfolder.Folder, project string) (stated, er
 }
 
 // askFunctions asks the functions that run how they are configured: those of tally dev on an
-// emulator, else those that are deployed. Functions that cannot be asked are no error: unread says
-// why. It is an error if their configuration is invalid, or if ctx ends.
+// emulator, else those that are deployed. If they cannot be asked, unread says why, and
+// askFunctions returns no error. It returns one if their configuration is invalid, or if ctx ends.
 func askFunctions(ctx context.Context, project string, folder *appfolder.Folder) (running, error) {
-	runs := running{project: project, of: "the deployed functions"}
+	runs, routes := running{project: project, of: "the deployed functions"}, "the deployed routes"
 	var variables map[string]string
 	var err error
 	if host := os.Getenv(firestorestore.EmulatorHost); host != "" {
-		runs.of = "tally dev"
+		runs.of, routes = "tally dev", "the routes of tally dev"
 		variables, err = devVariables(ctx, host, project)
 	} else {
 		variables, err = deploy.Deployed(ctx, project, endpointsOf(ctx).apis...)
@@ -51,7 +51,7 @@ func askFunctions(ctx context.Context, project string, folder *appfolder.Folder)
 	}
 	if err != nil {
 		why, _, _ := strings.Cut(err.Error(), "\n")
-		runs.unread = fmt.Errorf("nobody could ask %s for their routes: %s", runs.of, why)
+		runs.unread = fmt.Errorf("could not read %s: %s", routes, why)
 		return runs, nil
 	}
 	if variables == nil {

@@ -31,7 +31,7 @@ import (
 //	client USER SHARD   add 1 to a shard as a signed-in user's app does, bound by firestore.rules
 //	await FILE REGEXP   until a file has that; $match is then the group in the expression, if any
 //
-// A command that runs beside the story is begun by exec sh -c 'exec tally dev > dev 2>&1' &dev&,
+// A command that runs next to the story is begun by exec sh -c 'exec tally dev > dev 2>&1' &dev&,
 // and gets a Ctrl-C by kill -INT dev.
 func TestStory(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func client(ts *testscript.TestScript, refused bool, args []string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/"+database+":commit", strings.NewReader(body))
 	ts.Check(err)
 	part := base64.RawURLEncoding.EncodeToString
-	token := part([]byte(`{"alg":"none"}`)) + "." + part(fmt.Appendf(nil, `{"sub":%q}`, args[0])) + "." // nobody signed it
+	token := part([]byte(`{"alg":"none"}`)) + "." + part(fmt.Appendf(nil, `{"sub":%q}`, args[0])) + "." // without a signature
 	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := http.DefaultClient.Do(req)
 	ts.Check(err)

@@ -163,7 +163,7 @@ type progress struct {
 	redraw      *time.Timer // nil once it is stopped
 }
 
-// unknown is the total of a progress whose end nobody knows.
+// unknown is the total of a progress whose end is not known.
 const unknown = -1
 
 func newProgress(logs io.Writer, what, unit string, total int) *progress {
@@ -236,7 +236,7 @@ func (p *progress) stop() {
 // errUnconfirmed ends a command when the user did not agree to go on.
 var errUnconfirmed = errors.New("nothing was changed; --yes goes on without a question")
 
-// answerWithin is how long a question waits where there is no terminal, and so perhaps nobody.
+// answerWithin is how long a question waits where there is no terminal, and so perhaps no user.
 const answerWithin = time.Minute
 
 // confirm asks the user whether to go on, unless yes is set. It returns errUnconfirmed if the

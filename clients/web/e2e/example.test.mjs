@@ -47,8 +47,8 @@ afterEach(async (t) => {
  * Opens the page in a browser profile of its own, or in that of another page, and waits for its
  * totals. With a line, it reaches Firestore through that.
  */
-async function open(query, { beside, line, ...options } = {}) {
-  const context = beside?.context() ?? (await browser.newContext(options));
+async function open(query, { contextOf, line, ...options } = {}) {
+  const context = contextOf?.context() ?? (await browser.newContext(options));
   // The SDK of Google's CDN, from the npm package, which has the same files.
   await context.route(`${cdn}/**`, (route) => {
     const file = new URL(route.request().url()).pathname.split('/').at(-1);
@@ -186,7 +186,7 @@ test('two browsers see each other’s likes, and no number ever decreases', { ti
 
 test('each user has one vote, may take it back and vote again', { timeout }, async () => {
   const [alice, bob] = [await open('?user=alice'), await open('?user=bob')];
-  const aliceToo = await open('?user=alice', { beside: alice });
+  const aliceToo = await open('?user=alice', { contextOf: alice });
   await tap(alice, 'vote');
   assert.equal(await label(alice), 'Take it back');
   for (const page of [alice, bob]) await untilTotal(page, 'vote', 1);
@@ -250,7 +250,7 @@ test('a page that is signed out sees all, is refused, and says why', { timeout }
 
 test('a browser profile is one user, another is another', { timeout }, async () => {
   const [one, other] = [await open(''), await open('')];
-  const again = await open('', { beside: one });
+  const again = await open('', { contextOf: one });
   const user = (page) => page.getByLabel('Your name').inputValue();
   assert.match(await user(one), /^guest-\w{8}$/);
   assert.equal(await user(again), await user(one));

@@ -17,7 +17,7 @@ let db;
 window.tally = {
   firestore,
 
-  /** Opens Firestore, as a user or as nobody. */
+  /** Opens Firestore, as a user or signed out. */
   open({ project, port, cache = 'memory', uid = null, appCheck = false }) {
     const app = initializeApp({ projectId: project, apiKey: 'none', appId: '1:1:web:1' });
     if (appCheck) {

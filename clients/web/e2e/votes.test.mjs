@@ -345,16 +345,16 @@ testBoth('with a listener, a vote that another device took back is given again a
   assert.deepEqual((await shown(page)).calls, [0, 1, 0, 1]);
 });
 
-test('a listener of nobody, and one of a vote that is not the own', async () => {
+test("a signed-out listener, and one of another user's vote", async () => {
   const path = await newLikes();
-  const [nobody, bobs] = [await open(path), await open(path, { options: { uid: 'bob' } })];
-  for (const page of [nobody, bobs]) await listen(page);
-  await told(nobody, 'not-signed-in');
+  const [signedOut, bobs] = [await open(path), await open(path, { options: { uid: 'bob' } })];
+  for (const page of [signedOut, bobs]) await listen(page);
+  await told(signedOut, 'not-signed-in');
   await told(bobs, 'permission-denied');
 });
 
 for (const version of versions) {
-  test(`a refused like says whether nobody is signed in or no rule allows it: ${version}`, async () => {
+  test(`a refused like says whether no user is signed in or no rule allows it: ${version}`, async () => {
     const path = await newLikes();
     const ruled = 'unruled/7/likes';
     const fails = async (uid, path) => {
@@ -363,7 +363,7 @@ for (const version of versions) {
     };
     const signedOut = await fails(null, path);
     assert.equal(signedOut.code, 'not-signed-in', signedOut.message);
-    assert.match(signedOut.message, /^vote\(\) of posts\/p\d+\/likes as ann was refused: nobody is signed in\./);
+    assert.match(signedOut.message, /^vote\(\) of posts\/p\d+\/likes as ann was refused: no user is signed in\./);
     const unruled = await fails('ann', ruled);
     assert.equal(unruled.code, 'permission-denied', unruled.message);
     assert.ok(unruled.message.includes(`no rule lets the user ann do that`), unruled.message);

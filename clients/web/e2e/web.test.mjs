@@ -213,17 +213,17 @@ test('errors say what to do', async () => {
   await stack.set(votes, { num_shards: 5, once_per_user: true });
   const frozen = newCounter();
   await stack.set(frozen, { num_shards: 5, frozen: true });
-  const [ann, nobody] = [await open(path, { show: false }), await open(path, { show: false, uid: null })];
+  const [ann, signedOut] = [await open(path, { show: false }), await open(path, { show: false, uid: null })];
   const fails = async (page, code, message, path, options, method, ...args) => {
     const got = await page.evaluate((args) => tally.call(...args), [path, options, method, ...args]);
     assert.equal(got.name, 'TallyError', JSON.stringify(got));
     assert.equal(got.code, code, got.message);
     assert.match(got.message, message);
   };
-  await fails(nobody, 'not-signed-in', /nobody is signed in/, path, {}, 'increment');
-  await fails(nobody, 'not-signed-in', /Sign a user in/, path, { uid: '' }, 'increment');
+  await fails(signedOut, 'not-signed-in', /no user is signed in/, path, {}, 'increment');
+  await fails(signedOut, 'not-signed-in', /Sign a user in/, path, { uid: '' }, 'increment');
   await fails(ann, 'permission-denied', /no rule lets the user ann do that/, 'unruled/c', {}, 'increment');
-  await fails(nobody, 'not-signed-in', /option uid/, votes, {}, 'vote');
+  await fails(signedOut, 'not-signed-in', /option uid/, votes, {}, 'vote');
   for (const n of [2, -1]) await fails(ann, 'permission-denied', /add 1 and nothing else/, path, {}, 'increment', n);
   await fails(ann, 'permission-denied', /only a server may/, votes, { uid: 'ann' }, 'exact');
   await fails(ann, 'permission-denied', /Use vote\(\)/, votes, {}, 'increment');

@@ -11,7 +11,7 @@ import { counter } from '@firestore-tally/web';
 
 const $ = (selector) => document.querySelector(selector);
 
-// The user of ?user=, else one for each browser profile; "" is nobody.
+// The user of ?user=, else one for each browser profile; "" is no user.
 const asked = new URLSearchParams(location.search);
 const guest = (localStorage['tally-example-user'] ??= `guest-${crypto.randomUUID().slice(0, 8)}`);
 const user = (asked.get('user') ?? guest).trim();
@@ -46,7 +46,7 @@ $('#vote .act').onclick = async () => {
 };
 readVoted();
 
-/** Shows whether the user has voted. Offline, nobody knows better than the page. */
+/** Shows whether the user has voted. Offline, the page keeps what it shows. */
 function readVoted() {
   if (user) vote.hasVoted().then(showVoted, (error) => error.code === 'unavailable' || complain(error));
   else showVoted(false);

@@ -28,7 +28,7 @@ export function counter(db, path, options = {}) {
   function user() {
     const user = typeof uid === 'function' ? uid() : uid;
     if (user) return user;
-    throw new TallyError('not-signed-in', 'The option uid of counter() names nobody. Sign a user in first.');
+    throw new TallyError('not-signed-in', 'The option uid of counter() names no user. Sign a user in first.');
   }
 
   /**

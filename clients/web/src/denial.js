@@ -10,12 +10,12 @@ import { TallyError } from './errors.js';
  * @param {string} what
  * @param {number | undefined} n the amount of an increment; undefined: a vote
  * @param {CounterDocument} document as it was read after the refusal
- * @param {string | null | undefined} user who is signed in; null: nobody; undefined: not known
+ * @param {string | null | undefined} user who is signed in; null: no user; undefined: not known
  */
 export function denial(cause, what, n, document, user) {
-  const nobody = user === null && !document.frozen;
-  const why = nobody ? 'nobody is signed in. Sign a user in first.' : reason(n, document, user);
-  return new TallyError(nobody ? 'not-signed-in' : 'permission-denied', `${what} was refused: ${why}`, cause);
+  const signedOut = user === null && !document.frozen;
+  const why = signedOut ? 'no user is signed in. Sign a user in first.' : reason(n, document, user);
+  return new TallyError(signedOut ? 'not-signed-in' : 'permission-denied', `${what} was refused: ${why}`, cause);
 }
 
 /** @type {(n: number | undefined, document: CounterDocument, user: string | null | undefined) => string} */

@@ -122,7 +122,7 @@ export class Feed {
     /** @type {{ as_of?: unknown, totals?: unknown }} */
     const { as_of: asOf, totals } = data['tally'] ?? {};
 
-    // as_of speaks only for the totals that are listed beside it.
+    // as_of speaks only for the totals that are listed next to it.
     this.#asOf = Array.isArray(totals) && totals.includes(this.#name) && isTimestamp(asOf) ? asOf : null;
     this.#other = total === null || isTimestamp(total) ? total : undefined;
 

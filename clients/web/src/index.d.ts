@@ -56,7 +56,7 @@ export interface Counter<T extends AnyTotal = number> {
   total(): Promise<Total<T>>;
   /**
    * Votes, or likes: the user's own document is 1 then. It may be called again, also from another
-   * device: nobody counts twice. It is in the total as soon as the SDK's cache has told whether the
+   * device: each user counts once. It is in the total as soon as the SDK's cache has told whether the
    * user has voted; otherwise like increment. Needs the option uid, and users' documents or a
    * counter with once_per_user.
    */

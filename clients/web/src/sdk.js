@@ -30,7 +30,7 @@ export async function fromCache(ref) {
 }
 
 /**
- * The id of the user whose token the SDK sends; null: nobody is signed in; undefined: this SDK does
+ * The id of the user whose token the SDK sends; null: no user is signed in; undefined: this SDK does
  * not tell. No public API of firebase/firestore does, and this only words a message.
  *
  * @param {Firestore} db

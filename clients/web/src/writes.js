@@ -16,7 +16,7 @@ import { doc, onSnapshot } from './sdk.js';
  *   cache tells what becomes of it.
  */
 
-/** At most so many settled writes are remembered while the total is shown to nobody. */
+/** At most so many settled writes are remembered while no listener gets the total. */
 const REMEMBERED = 100;
 
 /**
@@ -116,7 +116,7 @@ export class Writes {
   /**
    * The write was committed at or before a version of its shard. It was committed exactly then if
    * no other write to the shard can have come after it. Such a write may be one of this page or of
-   * another tab. If the write is an earlier page's, nobody knows.
+   * another tab. If the write is an earlier page's, this is unknown.
    *
    * @param {Write} write
    * @param {string} shard
@@ -143,7 +143,7 @@ export class Writes {
     }
   }
 
-  /** Forgets the oldest settled writes: perhaps nobody ever reads a roll-up that covers them. */
+  /** Forgets the oldest settled writes: perhaps this page never reads a roll-up that covers them. */
   forget() {
     const settled = this.#coverage.entries.filter((entry) => entry.by !== null);
     for (const { id } of settled.slice(0, -REMEMBERED)) {

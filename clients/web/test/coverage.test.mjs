@@ -87,7 +87,7 @@ test('others may take away', () => {
   assert.equal(coverage.shown, 2);
 });
 
-test('without a roll-up nothing is covered, and a counter that is made anew is taken as it is', () => {
+test('without a roll-up nothing is covered, and a counter that is created again is taken as it is', () => {
   const coverage = seen(0, null);
   coverage.tap('a', 1);
   coverage.commit('a', 20, true);
@@ -171,7 +171,7 @@ function vote(coverage, id, v, voter = 'ann') {
 
 /**
  * A server with commits and roll-ups, and one client. What it does is checked after each step: with
- * increments only, the number shown is never above the truth and never falls, but for a refusal;
+ * increments only, the number shown is never above the truth, and falls only after a refusal;
  * and it is the truth where nothing is unknown.
  */
 class World {
@@ -468,7 +468,7 @@ class Votes {
 }
 
 for (const [who, most] of [
-  ['one device, nobody else', 6],
+  ['one device, no other user', 6],
   ['one device, and other users', 7],
   ['two devices, and other users', 8],
 ]) {

@@ -13,7 +13,7 @@ test('the size that the README states is right within 3 %, and at most 5,300 byt
   assert.ok(Math.abs(difference) <= 0.03, `README.md says ${stated}, npm run size ${gzipped}`);
 });
 
-test('an app has only what it imports, and nothing but the SDK beside', async () => {
+test('an app has only what it imports, and only the SDK in addition', async () => {
   const { dependencies, peerDependencies } = JSON.parse(await read('package.json'));
   assert.equal(dependencies, undefined);
   assert.deepEqual(Object.keys(peerDependencies), ['firebase']);

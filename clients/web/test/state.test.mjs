@@ -316,7 +316,7 @@ test('increments are for shards', async () => {
   assert.throws(() => counter(db, 'posts//likes'), { code: 'invalid-argument', message: /"posts\/\/likes"/ });
 });
 
-test('a listener of nobody: the error comes at once', () => {
+test('a signed-out listener: the error comes at once', () => {
   const errors = [];
   const stop = counter(db, 'posts/7/likes', { uid: () => null }).onVoted(assert.fail, (error) =>
     errors.push(error.code),

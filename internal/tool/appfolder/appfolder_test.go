@@ -106,9 +106,9 @@ func TestEmulator(t *testing.T) {
 		{`{"emulators": {"firestore": {"port": 80.5}}}`, "firestore", Address{}, place + "firestore.port: want a whole number, and found 80.5"},
 		{`{"emulators": {"firestore": 8080}}`, "firestore", Address{}, place + "firestore: want keys and values in braces, and found a number"},
 		{"{\n  \"emulators\": []\n}", "firestore", Address{}, "firebase.json:2:16: emulators: want keys and values in braces, and found a list in brackets"},
-		{"{\n  \"emulators\" []\n}", "firestore", Address{}, "firebase.json:2:15: is no JSON: invalid character '[' after object name"},
+		{"{\n  \"emulators\" []\n}", "firestore", Address{}, "firebase.json:2:15: is not JSON: invalid character '[' after object name"},
 		{`{"emulators": {"firestore": {"port": 65536}}}`, "firestore", Address{}, place + "firestore.port: 65536: want a port up to 65535"},
-		{`{`, "firestore", Address{}, "firebase.json:1:2: is no JSON: the file ends before its last brace is closed"},
+		{`{`, "firestore", Address{}, "firebase.json:1:2: is not JSON: the file ends before its last brace is closed"},
 	} {
 		f := nearest(t, write(t, map[string]string{"firebase.json": test.file}))
 		got, err := f.Emulator(test.name)
@@ -158,7 +158,7 @@ func TestMistakes(t *testing.T) {
 func TestProject(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\"projects\": {\"default\": \"shop\"}} // ours\n": "",
-		`{`:                            ".firebaserc:1:2: is no JSON: the file ends before its last brace is closed",
+		`{`:                            ".firebaserc:1:2: is not JSON: the file ends before its last brace is closed",
 		`[]`:                           ".firebaserc:1:1: want keys and values in braces, and found a list in brackets",
 		`{"projects": {"default": 5}}`: ".firebaserc:1:26: projects.default: want text, and found a number",
 	} {

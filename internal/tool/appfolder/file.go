@@ -56,7 +56,7 @@ func read(open func(string) (*os.File, error), file string, most int64, check fu
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no regular file: name one", file)
+		return nil, fmt.Errorf("%s: is not a regular file: name one", file)
 	}
 
 	f, err := open(file)

@@ -13,18 +13,18 @@ import (
 // noJSONAt matches the errors of package hujson.
 var noJSONAt = regexp.MustCompile(`^hujson: line (\d+), column (\d+): (.*)$`)
 
-// noJSON returns the error for a file that is no JSON, with the place.
+// noJSON returns the error for a file that is not JSON, with the place.
 func noJSON(file string, err error) error {
 	found := noJSONAt.FindStringSubmatch(err.Error())
 	if found == nil {
-		return fmt.Errorf("%s: is no JSON: %w", file, err)
+		return fmt.Errorf("%s: is not JSON: %w", file, err)
 	}
 
 	why := found[3]
 	if strings.HasSuffix(why, "unexpected EOF") {
 		why = "the file ends before its last brace is closed"
 	}
-	return fmt.Errorf("%s:%s:%s: is no JSON: %s", file, found[1], found[2], why)
+	return fmt.Errorf("%s:%s:%s: is not JSON: %s", file, found[1], found[2], why)
 }
 
 // placeAt returns the place of an error of json.Unmarshal in a file; zero if it has none.

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A tally.yaml above the folder is taken only if nobody but the user wrote it. One in the folder,
+// A tally.yaml above the folder is taken only if no one but the user wrote it. One in the folder,
 // or one that is named, is what the user means.
 func TestSettingsOfOthers(t *testing.T) {
 	dir := write(t, map[string]string{"tally.yaml": "cadence: 1s", "below/x": ""})
@@ -188,10 +188,10 @@ func TestFilesThatAreNotRead(t *testing.T) {
 		file, want string
 	}{
 		{rules, at("more.rules"), "more.rules: has more than 256 KB: make it smaller, or name another file"},
-		{rules, at("pipe"), "pipe: is no regular file: name one"},
-		{rules, "/dev/zero", "/dev/zero: is no regular file: name one"},
-		{rules, dir, dir + ": is no regular file: name one"},
-		{settings, at("pipe"), "pipe: is no regular file: name one"},
+		{rules, at("pipe"), "pipe: is not a regular file: name one"},
+		{rules, "/dev/zero", "/dev/zero: is not a regular file: name one"},
+		{rules, dir, dir + ": is not a regular file: name one"},
+		{settings, at("pipe"), "pipe: is not a regular file: name one"},
 		{settings, at("more.yaml"), "more.yaml: has more than 32 KB"},
 		{firebase, "", "firebase.json: has more than 1024 KB"},
 	} {

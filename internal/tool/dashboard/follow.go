@@ -104,8 +104,8 @@ func (b *Board) interrupted(f *feed, err error) {
 // bill counts what Firestore bills for the changes that a listener gets: a read for each document
 // that is new or changed, and one for a query that finds nothing
 // (https://cloud.google.com/firestore/pricing). When the SDK opens a listener's stream again by
-// itself, Firestore may send and bill unchanged documents. No change tells of these, so they are
-// not counted.
+// itself, Firestore may send and bill unchanged documents. No change reports these documents, so
+// they are not counted.
 func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
 	var reads int64
 	for _, change := range changes {

@@ -40,7 +40,7 @@ type shard struct {
 }
 
 // lookAt returns the look at the shards of a row, and begins it if there is none. It ends when
-// nobody has asked for it for a while. The caller holds the board's mutex.
+// no page has asked for it for a while. The caller holds the board's mutex.
 func (b *Board) lookAt(r *row, now time.Time) *look {
 	shards := r.source.database.Client.Collection(r.shards)
 	query, key := shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards), shards.Path
@@ -63,10 +63,10 @@ func (b *Board) lookAt(r *row, now time.Time) *look {
 	return k
 }
 
-// absence is how long a look goes on that nobody asks for.
+// absence is how long a look goes on that no page asks for.
 const absence = 10 * time.Second
 
-// forget ends the looks that nobody has asked for in a while.
+// forget ends the looks that no page has asked for in a while.
 func (b *Board) forget(local time.Time) {
 	maps.DeleteFunc(b.looks, func(_ string, k *look) bool {
 		over := local.Sub(k.asked) > absence

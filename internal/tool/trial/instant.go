@@ -13,7 +13,7 @@ func (r *run) instant(ctx context.Context) finding {
 	for range rounds {
 		writes, inDoubt := p.Writes()
 		if inDoubt > 0 {
-			return f.notLooked("%s in doubt, so nobody knows the right sum", counted(inDoubt, "increment"))
+			return f.notLooked("%s in doubt, so the right sum is unknown", counted(inDoubt, "increment"))
 		}
 
 		snapshot, err := r.store.View(ctx, p.counter)

@@ -58,7 +58,7 @@ func (r *run) record(ctx context.Context) (*Recorded, error) {
 	if i < 0 {
 		return nil, errors.New("no event can be recorded: " + noEvents)
 	}
-	p, err := r.beside(ctx, r.parts[i], "-record")
+	p, err := r.sibling(ctx, r.parts[i], "-record")
 	if err != nil {
 		return nil, err
 	}

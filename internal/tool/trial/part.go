@@ -70,7 +70,7 @@ func (p *part) queries() (n int64) {
 	return n
 }
 
-// tried reports whether the functions may have been told of a write.
+// tried reports whether the functions may have received an event of a write.
 func (p *part) tried() bool {
 	writes, inDoubt := p.Writes()
 	return len(writes) > 0 || inDoubt > 0

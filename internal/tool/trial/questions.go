@@ -21,7 +21,7 @@ type Question struct {
 	Asks     string `json:"asks"`
 	Answer   Answer `json:"answer"`
 	Expected string `json:"expected"`
-	Seen     string `json:"seen"` // or why nobody could look
+	Seen     string `json:"seen"` // or why the trial could not look
 }
 
 // ask asks all questions, one after the other.

@@ -120,7 +120,7 @@ func (r *run) first(ctx context.Context, p *part) error {
 	return r.rouse(ctx, p, r.patience(p, time.Now()), func(ctx context.Context) error {
 		err := r.write(ctx, p)
 		if err == nil && p.LastCommit().IsZero() {
-			return fmt.Errorf("nobody knows whether the first increment of %s was applied; run the demo again", p.collection)
+			return fmt.Errorf("it is unknown whether the first increment of %s was applied; run the demo again", p.collection)
 		}
 		return err
 	})

@@ -39,7 +39,7 @@ func (s shape) find(routes route.Routes) *route.Route {
 }
 
 // hasOwn reports whether the path of the route's documents tells counters apart. Then an id of the
-// trial's own gives a counter that nobody else has.
+// trial's own gives a counter that no one else uses.
 func hasOwn(r *route.Route) bool {
 	isCapture := func(s route.Segment) bool { return s.Capture }
 	return r.By == "" && slices.ContainsFunc(collectionOf(r), isCapture)

@@ -21,11 +21,11 @@ func (r *run) spaces(ctx context.Context) finding {
 		return f.notLooked(noEvents)
 	}
 
-	trimmed, err := r.beside(ctx, r.parts[i], "-space")
+	trimmed, err := r.sibling(ctx, r.parts[i], "-space")
 	if err != nil {
 		return f.failed(err)
 	}
-	spaced, err := r.beside(ctx, r.parts[i], "-space ")
+	spaced, err := r.sibling(ctx, r.parts[i], "-space ")
 	if err != nil {
 		return f.failed(err)
 	}
@@ -41,8 +41,8 @@ func (r *run) spaces(ctx context.Context) finding {
 	return r.arrive(ctx, f, spaced, trimmed)
 }
 
-// beside returns a part like another one, for the trial's id with an end.
-func (r *run) beside(ctx context.Context, like *part, end string) (*part, error) {
+// sibling returns a part like another one, with end appended to the trial's id.
+func (r *run) sibling(ctx context.Context, like *part, end string) (*part, error) {
 	p, err := newPart(like.kind, like.route, r.ID+end)
 	if err != nil {
 		return nil, err

@@ -44,8 +44,8 @@ func (t *traces) all() []string {
 	return slices.Clone(t.paths)
 }
 
-// rollUpsOf returns the paths of the roll-ups, but for the app's own documents, that the functions
-// make of the parts' documents: those of all routes that have these documents.
+// rollUpsOf returns the paths of the roll-ups that the functions make of the parts' documents, by
+// all routes that have these documents. It leaves out the app's own documents.
 func rollUpsOf(routes route.Routes, parts []*part) (paths []string) {
 	for _, p := range parts {
 		for _, r := range routes {
@@ -60,21 +60,21 @@ func rollUpsOf(routes route.Routes, parts []*part) (paths []string) {
 
 // Bounds of what follows a trial, also one that was interrupted.
 const (
-	cleanWithin  = time.Minute      // beside the time until a roll-up is due
+	cleanWithin  = time.Minute      // in addition to the time until a roll-up is due
 	chunkWithin  = 2 * time.Second  // more for each chunk
-	settleWithin = 20 * time.Second // beside the time until a roll-up is due
+	settleWithin = 20 * time.Second // in addition to the time until a roll-up is due
 	settleEvery  = 500 * time.Millisecond
 
 	atOnce = 400 // documents of a chunk: of a commit, or of a read
 
-	// linger is how long an event may come later than others of the same counter. One that comes
-	// after its roll-up is deleted has the functions make that anew, and they know it for empty only
-	// at an audit an hour later.
+	// linger is how long an event may come later than others of the same counter. If an event comes
+	// after its roll-up is deleted, the functions create the roll-up again, and find that it is
+	// empty only at an audit an hour later.
 	linger = 3 * time.Second
 )
 
-// clean deletes all that the trial made. It returns the paths of what is left, or, if nobody knows,
-// of what may be, and why.
+// clean deletes all that the trial made. It returns the paths of the documents that are left, or,
+// if that is unknown, of those documents that may be left, and why.
 func (r *run) clean(ctx context.Context) (left []string, err error) {
 	written, rollUps := r.traces.all(), rollUpsOf(r.Config.Routes, r.begun)
 	limit := cleanWithin + r.Config.Cadence + time.Duration(len(written)/atOnce)*chunkWithin
@@ -95,7 +95,7 @@ func (r *run) clean(ctx context.Context) (left []string, err error) {
 }
 
 // deleteAll deletes what the trial wrote, and then the roll-ups. It waits in between until the
-// functions have rolled up that the documents are gone: their events would make the roll-ups anew.
+// functions have rolled up that the documents are gone: their events would make the roll-ups again.
 func (r *run) deleteAll(ctx context.Context, written, rollUps []string) error {
 	deleted, err := r.delete(ctx, written)
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *run) settle(ctx context.Context, deleted time.Time) error {
 	}
 }
 
-// existing returns which of the documents exist; all of them if nobody knows.
+// existing returns which of the documents exist; all of them if that is unknown.
 func (r *run) existing(ctx context.Context, paths []string) (there []string, err error) {
 	for chunk := range slices.Chunk(paths, atOnce) {
 		docs, err := r.client.GetAll(ctx, documents(r.client, chunk))

@@ -89,7 +89,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// No two trials have one id, and it is long enough for nobody's own.
+// No two trials have the same id, and no user's own id is that long.
 func TestIDs(t *testing.T) {
 	ids := make(map[string]bool)
 	for range 100 {

@@ -19,7 +19,7 @@ let timer = 0;
 /** Asks once, and shows the answer unless there is a later question. Then it goes on asking. */
 async function ask() {
   clearTimeout(timer);
-  if (document.hidden) return; // a page that nobody sees asks nothing, and its counter's shards bill nothing
+  if (document.hidden) return; // a hidden page asks nothing, and its counter's shards bill nothing
   const question = ++asked;
   const rows = { ...view, filter: $('filter').value, gone: $('all').checked, open: '' };
   const answer = await answerTo({ ...rows, open: view.open }).catch(() => null);

@@ -417,7 +417,7 @@ test('2,000 counters: a bounded page, and nothing is missed', async (t) => {
     globalThis.tasks = [];
     new PerformanceObserver((list) => tasks.push(...list.getEntries().map((e) => e.duration))).observe({ entryTypes: ['longtask'] });
   });
-  // Meanwhile every counter is rolled up anew.
+  // Meanwhile every counter is rolled up again.
   for (let i = 0; i < many; i += atOnce) {
     await rollUp(stack.host, project, Array.from({ length: atOnce }, (_, j) => [`c${i + j}`, (i + j) * 10 + 2, new Date(now + 1000), 10]));
   }
@@ -442,7 +442,7 @@ test('2,000 counters: a bounded page, and nothing is missed', async (t) => {
   assert.deepEqual((await page.evaluate(() => globalThis.tasks)).filter((ms) => ms > 2000), []);
 });
 
-test('a page that nobody sees is sent nothing', async (t) => {
+test('a hidden page is sent nothing', async (t) => {
   const page = await open(t, stack.url);
   await increment(stack.host, stack.project, 'seen', 0);
   await awaitTotal(page, 'seen', '1');

@@ -22,7 +22,7 @@ export function build() {
 }
 
 /**
- * Holds a port until release(): the system gives it to nobody, and the dashboard can be started there again and again. It is
+ * Holds a port until release(): the system gives it to no other program, and the dashboard can be started there again and again. It is
  * that of an open connection, which a server may share.
  */
 export async function holdPort() {

@@ -28,8 +28,8 @@ type Trigger struct {
 }
 
 // RegisterTrigger registers a trigger of type google.cloud.firestore.document.v1.written with the
-// emulator at addr, whoever started it. Registering the same name again replaces the trigger. From
-// then on the emulator posts each event once, whatever the answer, to
+// emulator at addr, no matter who started it. Registering the same name again replaces the trigger.
+// From then on the emulator posts each event once, whatever the answer, to
 //
 //	http://HOST:PORT/functions/projects/PROJECT/triggers/NAME
 //
@@ -117,12 +117,12 @@ const readyTimeout = 30 * time.Second
 // Errors of [Check].
 var (
 	ErrAbsent = errors.New("no Firestore emulator answers there")
-	ErrBusy   = errors.New("what listens there is too busy to answer")
+	ErrBusy   = errors.New("the program that listens there is too busy to answer")
 )
 
-// Check returns nil when an emulator, whoever started it, answers at addr, a host:port. It returns
-// ErrBusy if something listens there and does not answer for half a minute, or until ctx ends. It
-// returns ErrAbsent at once if nothing listens there, or another program answers.
+// Check returns nil when an emulator answers at addr, a host:port, no matter who started it. It
+// returns ErrBusy if something listens there and does not answer for half a minute, or until ctx
+// ends. It returns ErrAbsent at once if nothing listens there, or another program answers.
 func Check(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -60,7 +60,7 @@ func start(t *testing.T, o Options) *Emulator {
 	return e
 }
 
-// hold returns a port that nobody else gets until the test ends.
+// hold returns a port that no other program gets until the test ends.
 func hold(t *testing.T) int {
 	t.Helper()
 	port, release, err := freeport.Hold(0)

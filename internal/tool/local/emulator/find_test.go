@@ -46,8 +46,8 @@ func fakeTool(t *testing.T, home, name, script string) (path string) {
 	return path
 }
 
-// fakeJava empties the machine but for a Java of some version, which runs the script as any
-// program, and an emulator for it.
+// fakeJava leaves on the machine only a Java of some version, which runs the script as any program,
+// and an emulator for that Java.
 func fakeJava(t *testing.T, version int, script string) (home string) {
 	t.Helper()
 	home = emptyMachine(t)

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// checkProject is the project for which Start sets rules to have them compiled. Nobody uses it.
+// checkProject is the project for which Start sets rules to have them compiled. No app uses it.
 const checkProject = "demo-tally-check-rules"
 
-// maxProjects is how many projects a projectWatch tells of. Tests may take a new one each.
+// maxProjects is how many projects a projectWatch reports. Tests may take a new one each.
 const maxProjects = 10
 
 // A projectWatch reads what an emulator prints, and tells once of each project that a request names

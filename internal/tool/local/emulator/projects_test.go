@@ -41,10 +41,10 @@ func TestOtherProject(t *testing.T) {
 		select {
 		case got := <-told:
 			if got != want {
-				t.Errorf("told of %s, want %s", got, want)
+				t.Errorf("reported %s, want %s", got, want)
 			}
 		case <-t.Context().Done():
-			t.Fatalf("not told of %s", want)
+			t.Fatalf("did not report %s", want)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Refusal struct {
 	Method   string // as rules name it: get, list, create, update or delete; or "create or update"
 	Database string
 	Path     string // of the document below the database's root; of a list, the collection's and "/*"
-	User     string // the uid; "": nobody is signed in
+	User     string // the uid; "": no user is signed in
 	Fields   string // that the request would have written, joined by ", "
 	Lines    []int  // of the rules: where each statement begins that was tried and did not allow it
 }
@@ -178,7 +178,7 @@ func (j *judge) judgeBoth(create, update *trial) {
 	j.tell(create.refusal())
 }
 
-// settle tells of a doubt that no other trial of its request has decided for a while.
+// settle reports a doubt that no other trial of its request has decided for a while.
 func (j *judge) settle(ctx context.Context, doubt *trial) {
 	for range 2 {
 		select {

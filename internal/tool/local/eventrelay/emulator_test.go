@@ -233,8 +233,8 @@ func TestListenGroups(t *testing.T) {
 	}
 }
 
-// told says what an event tells of an order: what happened, its shop, and its customer's id and
-// city. It checks that nothing else is told.
+// told returns an event's data on an order: the operation, the shop, and the customer's id and
+// city. It checks that the event has no other data.
 func told(t *testing.T, e eventrelay.Event) string {
 	t.Helper()
 	var data firestoredata.DocumentEventData

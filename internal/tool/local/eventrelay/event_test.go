@@ -140,7 +140,7 @@ func TestNewEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What the emulator says of an update, but for what only it knows.
+		// The emulator's own event of an update, without the values that only the emulator knows.
 		req, body := captured(t, "update.http")
 		want, err := repair(req.Header, body)
 		if err != nil {

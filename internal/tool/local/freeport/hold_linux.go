@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Hold holds a port that nobody uses: the given one, or any if it is 0. It binds a socket to the
+// Hold holds an unused port: the given one, or any if it is 0. It binds a socket to the
 // port and does not listen. The port is held until release is called or the process ends.
 func Hold(port int) (held int, release func(), err error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

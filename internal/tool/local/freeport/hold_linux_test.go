@@ -9,7 +9,7 @@ import (
 
 func listen(port int) (net.Listener, error) { return net.Listen("tcp", HostPort(port)) }
 
-// A held port is nobody else's, and the server's that it is for.
+// Only the server for which a port is held gets that port.
 func TestHold(t *testing.T) {
 	given := make(map[int]bool)
 	for range 600 {
