@@ -9,6 +9,7 @@ import (
 	"time"
 
 	_ "cloud.google.com/go/artifactregistry/apiv1/artifactregistrypb" // its service
+	"cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
@@ -65,6 +66,10 @@ func (c *call) answer() (proto.Message, error) {
 			all = append(all, s)
 		}
 		return c.page(all)
+
+	// Cloud Tasks
+	case *cloudtaskspb.PurgeQueueRequest:
+		return c.find(c.resource)
 
 	// Cloud Scheduler
 	case *schedulerpb.RunJobRequest:
@@ -128,6 +133,8 @@ func (g *Google) complete(name string, m proto.Message) {
 	switch m := m.(type) {
 	case *adminpb.Field:
 		g.completeField(m)
+	case *cloudtaskspb.Queue:
+		m.State = cmp.Or(m.State, cloudtaskspb.Queue_RUNNING)
 	case *dashboardpb.Dashboard:
 		m.Name = "projects/" + Number + "/dashboards/" + path.Base(name)
 	case *eventarcpb.Trigger:

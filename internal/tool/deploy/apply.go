@@ -52,6 +52,8 @@ func (r *Run) do(ctx context.Context, step Step) error {
 		try = func() error { return r.apply(ctx, step.resource) }
 	case Delete:
 		try = func() error { return r.State.remove(ctx, step.Of, step.Name) }
+	case Purge:
+		try = func() error { return r.State.purge(ctx, step.Name) }
 	case Grants:
 		try = func() error { return r.State.change(ctx, step) }
 	case Replace:

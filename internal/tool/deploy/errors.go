@@ -109,6 +109,10 @@ var knownErrors = []known{
 		remedy: "The region does not have the Go version of the functions. Write another region into tally.yaml, of those that have it:\n  https://cloud.google.com/run/docs/runtimes/go",
 		source: "https://cloud.google.com/functions/docs/runtime-support",
 	}, {
+		text:   regexp.MustCompile(`queue with this name existed (?:too )?recently`),
+		remedy: "Somebody deleted the queue, and Cloud Tasks blocks its name for 7 days. Until then, write another region into tally.yaml, and run tally deploy again:\n  region: us-central1",
+		source: "https://cloud.google.com/tasks/docs/quotas",
+	}, {
 		text: actAs,
 		remedy: "Your account may not have functions run as $1. It needs roles/iam.serviceAccountUser, which somebody who may give roles can give:\n" +
 			"  gcloud iam service-accounts add-iam-policy-binding $1 --member=user:YOU --role=roles/iam.serviceAccountUser --project=PROJECT",

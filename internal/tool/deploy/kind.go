@@ -55,6 +55,7 @@ var (
 	Project    = &Kind{Noun: "project", plural: "the project", api: projectsAPI, version: "v3"}
 	Repository = &Kind{Noun: "repository", plural: "the repositories", api: repositoriesAPI, version: "v1",
 		collection: "repositories", idParameter: "repositoryId"}
+	Queue = &Kind{Noun: "queue", api: tasksAPI, version: "v2", collection: "queues"}
 	Field = &Kind{Noun: "field", plural: "the databases and their fields", api: firestoreAPI, version: "v1",
 		collection: "fields", top: true, begun: true, absent: Object{"indexConfig": Object{"indexes": inBothOrders}}}
 	TTL = &Kind{Noun: "time to live", plural: "the times to live", api: firestoreAPI, version: "v1",
@@ -78,7 +79,7 @@ var (
 	Dashboard = &Kind{Noun: "dashboard", api: MonitoringAPI, version: "v1", collection: "dashboards", whole: true, key: dashboardKey}
 )
 
-var kinds = []*Kind{API, Index, Account, Project, Repository, Field, TTL, Exclusion, Function,
+var kinds = []*Kind{API, Index, Account, Project, Repository, Queue, Field, TTL, Exclusion, Function,
 	Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
 
 // kindOf returns the kind of a noun; nil if there is none.

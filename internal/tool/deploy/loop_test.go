@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"cloud.google.com/go/artifactregistry/apiv1/artifactregistrypb"
+	"cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
@@ -38,7 +39,7 @@ import (
 // protobufs are Google's own protocol buffers of the kinds.
 var protobufs = map[*Kind]proto.Message{
 	API: new(serviceusagepb.Service), Index: new(adminpb.Index), Account: new(iamadminpb.ServiceAccount),
-	Project: new(resourcemanagerpb.Project), Repository: new(artifactregistrypb.Repository),
+	Project: new(resourcemanagerpb.Project), Repository: new(artifactregistrypb.Repository), Queue: new(cloudtaskspb.Queue),
 	Field: new(adminpb.Field), TTL: new(adminpb.Field), Exclusion: new(loggingpb.LogExclusion),
 	Function: new(functionspb.Function), Service: new(runpb.Service), Trigger: new(eventarcpb.Trigger),
 	Subscription: new(pubsubpb.Subscription), Job: new(schedulerpb.Job), Metric: new(loggingpb.LogMetric),
@@ -118,6 +119,7 @@ func TestForeignFieldsSurvive(t *testing.T) {
 		{p + "serviceAccounts/tally-trigger@my-project.iam.gserviceaccount.com", "displayName", "x", "description", "Made by tally deploy"},
 		{here + "repositories/tally", "cleanupPolicyDryRun", true, "cleanupPolicies.mine", map[string]any{"id": "mine", "action": "KEEP"}},
 		{here + "repositories/tally", "cleanupPolicies.tally-keep.mostRecentVersions.keepCount", 9, "labels.mine", "1"},
+		{here + "queues/tally", "retryConfig.maxAttempts", 9, "retryConfig.maxDoublings", 16},
 		{p + "exclusions/tally-on-write-requests", "filter", "x", "description", "theirs"},
 		{here + "functions/tally-on-write", "serviceConfig.timeoutSeconds", 7, "serviceConfig.environmentVariables.MINE", "1"},
 		{here + "functions/tally-on-write", "serviceConfig.environmentVariables.TALLY_BURST", "9", "labels.mine", "1"},

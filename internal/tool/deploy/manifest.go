@@ -195,6 +195,7 @@ func apis() map[string]string {
 		"cloudfunctions.googleapis.com":       "has the functions",
 		"cloudresourcemanager.googleapis.com": "has the project's policy",
 		"cloudscheduler.googleapis.com":       "calls RollUpOnSchedule",
+		"cloudtasks.googleapis.com":           "makes alarms",
 		"eventarc.googleapis.com":             "calls RollUpOnWrite",
 		"eventarcpublishing.googleapis.com":   "takes the events",
 		"firebaserules.googleapis.com":        "has the security rules",
@@ -342,7 +343,7 @@ func secret(name string) bool {
 }
 
 // development are variables for a machine of a developer. Deployed functions must not have them.
-var development = []string{"FIRESTORE_EMULATOR_HOST", "TALLY_USAGE_FILE"}
+var development = []string{"FIRESTORE_EMULATOR_HOST", "CLOUD_TASKS_EMULATOR_HOST", "TALLY_USAGE_FILE"}
 
 // env returns the variables of both functions. It sets even those that have their defaults. So if a
 // new version of Tally changes a default, that takes effect when the version is deployed.
@@ -366,6 +367,10 @@ func (o *Options) env() map[string]string {
 		"TALLY_ROUTES":               strings.Join(routes, "; "),
 		"TALLY_CADENCE":              o.Config.Cadence.String(),
 		"TALLY_BURST":                strconv.Itoa(o.Config.Burst),
+		"TALLY_READS_PER_SECOND":     strconv.FormatInt(o.Config.ReadsPerSecond, 10),
+		"TALLY_QUEUE":                o.Config.Queue,
+		"TALLY_QUEUE_URL":            o.Config.QueueURL,
+		"TALLY_QUEUE_ACCOUNT":        o.Config.QueueAccount,
 		"TALLY_HOLD_LIMIT":           o.Config.HoldLimit.String(),
 		"TALLY_LOG_LEVEL":            o.Config.LogLevel.String(),
 		"TALLY_DATABASES":            strings.Join(databases, ","),

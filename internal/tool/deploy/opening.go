@@ -27,7 +27,7 @@ func (d *Description) Opening(p Plan, account, source string, rules bool) string
 		o.line(l[0], l[1])
 	}
 	o.line("not done", undone(rules))
-	o.line("undo", "tally undeploy --project "+d.Project+" removes it; documents, databases, fields and APIs stay")
+	o.line("undo", "tally undeploy --project "+d.Project+" removes it; documents, databases, fields, APIs and an empty queue stay")
 	return o.String()
 }
 
@@ -119,7 +119,7 @@ func (d *Description) who() string {
 	if d.Env["TALLY_TELEMETRY"] == "gcp" {
 		functions += ", and telemetry"
 	}
-	return functions + "; tally-trigger and tally-scheduler may call one function each, nobody else any; tally-build builds them"
+	return functions + "; Cloud Tasks takes its alarms, and calls as tally-trigger; tally-trigger and tally-scheduler may call one function each, nobody else any; tally-build builds them"
 }
 
 // undone says what the user is left to do.

@@ -135,6 +135,7 @@ func TestWho(t *testing.T) {
 	d := priced(t, likes, "nam5", func(o *Options) { o.Env = map[string]string{"TALLY_TELEMETRY": "gcp"} })
 	covered := []string{
 		"tally-functions roles/datastore.user", "tally-functions roles/telemetry.writer",
+		"tally-functions roles/cloudtasks.enqueuer", "tally-functions roles/iam.serviceAccountUser",
 		"tally-trigger roles/eventarc.eventReceiver", "tally-trigger roles/run.invoker",
 		"tally-scheduler roles/run.invoker",
 		"tally-build roles/logging.logWriter", "tally-build roles/storage.objectViewer", "tally-build roles/artifactregistry.writer",

@@ -74,6 +74,9 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	p.takeSurplus(d, have, prune)
 	p.audit(d, have)
 
+	if state := have.Find(Queue, d.Config.Queue).Get("state"); state == "PAUSED" || state == "DISABLED" {
+		p.note("the queue of alarms is %s, and stays so: what is deferred waits until you resume it, as with\n  %v", state, d.QueueResume())
+	}
 	if err := d.Config.CheckGrace(); err != nil {
 		p.note("%v", err)
 	}

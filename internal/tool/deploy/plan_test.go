@@ -38,6 +38,7 @@ func troubled(t *testing.T) *State {
 	o := options(t, route.Default+"; "+orderRoutes)
 	have := newState("p")
 	have.Number = "123"
+	o.nameQueue(have.Number)
 
 	variables := make(map[string]any)
 	for name, value := range o.env() {

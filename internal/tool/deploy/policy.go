@@ -69,7 +69,7 @@ func (p *policy) remove(g Grant) {
 func (s *State) getPolicy(ctx context.Context, k *Kind, name string) (p policy, err error) {
 	verb, query, body := http.MethodGet, "?options.requestedPolicyVersion=3", ""
 	switch k {
-	case Project:
+	case Project, Queue:
 		verb, query, body = http.MethodPost, "", `{"options": {"requestedPolicyVersion": 3}}`
 	case Account:
 		verb = http.MethodPost

@@ -57,7 +57,8 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 
 	// These have names that only the functions tell.
 	for _, f := range s.Functions() {
-		s.repository(ctx, f.Get("buildConfig.dockerRepository"))
+		s.ours(ctx, Repository, f.Get("buildConfig.dockerRepository"))
+		s.ours(ctx, Queue, Environment(f)["TALLY_QUEUE"])
 
 		service := f.Get("serviceConfig.service")
 		if service != "" {
@@ -98,7 +99,8 @@ func (s *State) readAll(ctx context.Context, project string) {
 	all.Wait()
 }
 
-// ReadFor reads the resources that only the description names: indexes, fields and the repository.
+// ReadFor reads the resources that only the description names: indexes, fields, the
+// repository and the queue.
 // A location that did not answer makes a kind Unread if the description wants something there.
 func (s *State) ReadFor(ctx context.Context, d *Description) {
 	s.settle(d)
@@ -109,8 +111,8 @@ func (s *State) ReadFor(ctx context.Context, d *Description) {
 	}
 	for _, r := range d.Resources {
 		switch r.Kind {
-		case Repository:
-			all.Go(func() { s.repository(ctx, r.Name) })
+		case Repository, Queue:
+			all.Go(func() { s.ours(ctx, r.Kind, r.Name) })
 		case Field:
 			all.Go(func() { s.readField(ctx, r.Name) })
 		}
@@ -146,9 +148,11 @@ func (s *State) list(ctx context.Context, k *Kind, collection string) {
 	}
 }
 
-// repository reads a repository of Tally's, unless it is read already.
-func (s *State) repository(ctx context.Context, name string) {
-	if path.Base(name) == "tally" && s.Find(Repository, name) == nil {
-		s.get(ctx, Repository, name)
+// ours reads the resource of a name that the functions or the description tell, if it is Tally's,
+// unless it is read already.
+func (s *State) ours(ctx context.Context, k *Kind, name string) {
+	isOurs := strings.HasPrefix(name, "projects/"+s.Project+"/") && path.Base(name) == "tally"
+	if isOurs && s.Find(k, name) == nil {
+		s.get(ctx, k, name)
 	}
 }

@@ -53,7 +53,7 @@ func decoded(text []byte) (content any) {
 // asked are permissions that tally deploy needs to make something of each kind.
 var asked = []string{
 	"serviceusage.services.enable", "resourcemanager.projects.setIamPolicy", "iam.serviceAccounts.create", "iam.serviceAccounts.actAs",
-	"artifactregistry.repositories.create", "cloudfunctions.functions.create", "run.services.setIamPolicy", "eventarc.triggers.create",
+	"artifactregistry.repositories.create", "cloudtasks.queues.create", "cloudfunctions.functions.create", "run.services.setIamPolicy", "eventarc.triggers.create",
 	"pubsub.subscriptions.update", "cloudscheduler.jobs.create", "datastore.indexes.create", "datastore.indexes.update",
 	"logging.logMetrics.create", "logging.sinks.update", "monitoring.alertPolicies.create", "monitoring.notificationChannels.create",
 	"monitoring.dashboards.create",

@@ -28,3 +28,8 @@ func (s *State) FirstEntry(ctx context.Context, filter string) (Object, error) {
 	}
 	return found.Entries[0], nil
 }
+
+// purge deletes the tasks of a queue.
+func (s *State) purge(ctx context.Context, name string) error {
+	return s.Call(ctx, tasksAPI, http.MethodPost, Queue.address(name)+":purge", "{}", new(Object))
+}

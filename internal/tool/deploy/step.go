@@ -28,6 +28,7 @@ const (
 	Create  Verb = "create"
 	Update  Verb = "update"
 	Delete  Verb = "delete"
+	Purge   Verb = "purge"  // deletes the tasks of a queue, which stays
 	Grants  Verb = "grants" // gives roles on a resource, and takes some
 	Replace Verb = "replace"
 	Pause   Verb = "wait"   // for events that were sent to what is deleted next
@@ -38,7 +39,7 @@ const (
 
 // takes reports whether the step takes something away, or waits for that.
 func (s *Step) takes() bool {
-	return s.Does == Delete || s.Does == Replace || s.Does == Pause || len(s.take) > 0
+	return s.Does == Delete || s.Does == Purge || s.Does == Replace || s.Does == Pause || len(s.take) > 0
 }
 
 // creates reports whether the step makes a resource of the kind.

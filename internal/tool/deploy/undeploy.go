@@ -3,11 +3,13 @@ package deploy
 import (
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// Undeploy returns the steps that delete the resources that Deploy's steps made, except indexes.
+// Undeploy returns the steps that delete the resources that Deploy's steps made, except indexes and
+// the queue.
 // It deletes no document, no rule and no database, and leaves fields, APIs and service agents as
 // they are. It does not change the state.
 func Undeploy(have *State) (Plan, error) {
@@ -31,8 +33,11 @@ func Undeploy(have *State) (Plan, error) {
 		mine := slices.DeleteFunc(slices.Clone(have.have[k]), func(o Object) bool {
 			return !made(o) && (others || !unmarked(k, o))
 		})
-		if k == Account {
-			p.takeRoles(have, mine)
+		switch {
+		case k == Function && len(mine) > 0 && !others:
+			p.purge(have)
+		case k == Account:
+			p.takeRoles(have, "projects/"+have.Project, mine)
 		}
 		for _, o := range mine {
 			p.remove(k, o)
@@ -42,12 +47,26 @@ func Undeploy(have *State) (Plan, error) {
 	return p, nil
 }
 
-// takeRoles takes the project's roles from accounts that are deleted next, because a policy keeps
-// the roles of an account that is gone. Roles on other resources go with those.
-func (p *Plan) takeRoles(have *State, accounts []Object) {
-	project := "projects/" + have.Project
-	step := Step{Does: Grants, Of: Project, Name: project, Title: "change roles on " + have.Project}
-	for _, g := range have.given[project] {
+// purge takes the queue from the functions, which are deleted next, and deletes its tasks. The queue
+// stays, because Cloud Tasks blocks the name of a deleted queue for 7 days:
+// https://cloud.google.com/tasks/docs/quotas
+func (p *Plan) purge(have *State) {
+	accounts := slices.DeleteFunc(slices.Clone(have.have[Account]), func(o Object) bool { return !made(o) })
+	for _, q := range have.have[Queue] {
+		p.takeRoles(have, q.name(), accounts)
+		p.add(Step{Does: Purge, Of: Queue, Name: q.name(), Title: "purge queue " + Queue.labelOf(q),
+			Reasons: []string{"it stays, empty: Cloud Tasks blocks the name of a deleted queue for 7 days"}})
+	}
+}
+
+// takeRoles takes the roles on a resource that stays from accounts that are deleted, because a
+// policy keeps the roles of an account that is gone. Roles on other resources go with those.
+func (p *Plan) takeRoles(have *State, on string, accounts []Object) {
+	step := Step{Does: Grants, Of: Project, Name: on, Title: "change roles on " + path.Base(on)}
+	if strings.Contains(on, "/queues/") {
+		step.Of = Queue
+	}
+	for _, g := range have.given[on] {
 		isTheirs := func(o Object) bool { return g.Member == "serviceAccount:"+path.Base(o.name()) }
 		if slices.ContainsFunc(accounts, isTheirs) {
 			step.take = append(step.take, g)

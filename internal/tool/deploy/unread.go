@@ -20,6 +20,7 @@ var (
 	accountsAPI     = Source{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
 	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/artifactregistry.reader"}
 	firestoreAPI    = Source{"firestore", "datastore.databases.list, datastore.indexes.get, datastore.indexes.list", "roles/datastore.viewer"}
+	tasksAPI        = Source{"cloudtasks", "cloudtasks.queues.get, cloudtasks.queues.getIamPolicy", "roles/cloudtasks.viewer"}
 	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list, cloudfunctions.locations.list", "roles/cloudfunctions.viewer"}
 	runAPI          = Source{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
 	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list, eventarc.locations.list", "roles/eventarc.viewer"}
@@ -32,7 +33,7 @@ var (
 )
 
 // Sources are all APIs that Tally reads.
-var Sources = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI,
+var Sources = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, tasksAPI, firestoreAPI, functionsAPI, runAPI,
 	eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, BillingAPI, RulesAPI}
 
 // String returns the API's name, the permissions, and the role.

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
@@ -74,6 +75,7 @@ type Description struct {
 // Describe returns the description for the options. source is the hash of the functions' source, ""
 // if any will do.
 func Describe(o Options, have *State, source string) (*Description, error) {
+	o.nameQueue(have.Number)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -114,6 +116,11 @@ func (d *Description) wants(k *Kind, name string) bool {
 
 // Job returns the name of the job.
 func (d *Description) Job() string { return d.in(d.region(), "jobs", "tally") }
+
+// QueueResume returns the command that resumes the queue.
+func (d *Description) QueueResume() Command {
+	return command(fmt.Sprintf("gcloud tasks queues resume tally --location=%s --project=%s", d.region(), d.Project))
+}
 
 // uri returns the address of RollUpOnSchedule, "" if it is not there.
 func (d *Description) uri(have *State) string {

@@ -164,6 +164,16 @@ var Checks = []Check{
 		examine: (*examination).deliveries,
 	},
 	{
+		Name:  "alarms",
+		Claim: "the queue of alarms is there, set as tally deploy sets it, and running",
+		RestsOn: "An alarm stands for events that were acknowledged, and rolls their counter up when " +
+			"it is due. A queue that is paused calls nobody, and without a queue counters keep a " +
+			"pace at which events can be held.",
+		Mends:   "tally deploy; gcloud tasks queues resume",
+		needs:   theDescription,
+		examine: (*examination).alarms,
+	},
+	{
 		Name:  "schedule",
 		Claim: "one job of Cloud Scheduler calls RollUpOnSchedule",
 		RestsOn: "The schedule audits, and keeps the routes that say every. A job that gives up " +

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
@@ -111,7 +112,7 @@ var broken = []struct {
 	{"no function", "configuration", func(g *googletest.Google) { g.Delete(onWriteIs); g.Delete(scheduleIs) }},
 	{"no RollUpOnSchedule", "configuration access functions schedule", func(g *googletest.Google) { g.Delete(scheduleIs) }},
 	{"a variable of a function", "configuration functions", func(g *googletest.Google) {
-		setEnv(g, onWriteIs, "TALLY_CADENCE", "30s")
+		setEnv(g, onWriteIs, "TALLY_HOLD_LIMIT", "5s")
 	}},
 	{"variables of both", "configuration", func(g *googletest.Google) {
 		setEnv(g, onWriteIs, "TALLY_BURST", "many")
@@ -157,6 +158,14 @@ var broken = []struct {
 		g.Put(name, g.Get(onWriteIs))
 		googletest.Change(g, name, func(f *functionspb.Function) { f.UpdateTime = timestamppb.New(f.UpdateTime.AsTime().Add(-time.Hour)) })
 	}},
+	{"no queue", "alarms", func(g *googletest.Google) { g.Delete(queueIs) }},
+	{"a paused queue that gives up", "alarms", func(g *googletest.Google) {
+		googletest.Change(g, queueIs, func(q *cloudtaskspb.Queue) {
+			q.State = cloudtaskspb.Queue_PAUSED
+			q.RetryConfig.MaxAttempts = 5
+		})
+	}},
+	{"functions that may make no alarms", "alarms", func(g *googletest.Google) { g.SetPolicy(queueIs, nil) }},
 	{"a paused job", "last-tick", changeJob(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })},
 	{"no call yet", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = nil })},
 	{"a call that failed", "last-tick", changeJob(func(j *schedulerpb.Job) {
@@ -321,7 +330,7 @@ func TestDriftThatNobodyTells(t *testing.T) {
 // The explanation names the commands that mend a deployment of which only the functions are left.
 func TestExplained(t *testing.T) {
 	g := sound(t)
-	for _, of := range []string{"triggers", "jobs", "serviceAccounts", "metrics", "alertPolicies", "dashboards", "fields", "services"} {
+	for _, of := range []string{"triggers", "jobs", "queues", "serviceAccounts", "metrics", "alertPolicies", "dashboards", "fields", "services"} {
 		for _, name := range g.Names(of) {
 			if g.SetPolicy(name, nil); of != "services" || strings.HasSuffix(name, "firebaserules.googleapis.com") {
 				g.Delete(name)
@@ -330,7 +339,7 @@ func TestExplained(t *testing.T) {
 	}
 	g.SetPolicy("projects/"+project, nil)
 	names, findings, err := examined(t.Context(), g)
-	if want := "apis access triggers schedule fields alerts"; err != nil || names[Wrong] != want {
+	if want := "apis access triggers alarms schedule fields alerts"; err != nil || names[Wrong] != want {
 		t.Errorf("wrong are %s, %v, want %s", names[Wrong], err, want)
 	}
 	checkExplained(t, findings)

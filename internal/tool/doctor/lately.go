@@ -42,6 +42,16 @@ func (e *examination) lastTick(context.Context) {
 	}
 }
 
+// alarms finds what tally deploy would mend of the queue, and that it calls nobody.
+func (e *examination) alarms(ctx context.Context) {
+	settings(deploy.Queue)(e, ctx)
+
+	queue := e.Have.Find(deploy.Queue, e.described.Config.Queue)
+	if state := queue.Get("state"); queue != nil && state != "RUNNING" {
+		e.wrong([]deploy.Command{e.described.QueueResume()}, "the queue is %s: what is deferred waits", state)
+	}
+}
+
 // job returns the command that does something with the job.
 func (e *examination) job(verb string) []deploy.Command {
 	return []deploy.Command{{Args: []string{"gcloud", "scheduler", "jobs", verb, path.Base(e.described.Job()),

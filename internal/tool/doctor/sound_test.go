@@ -26,6 +26,7 @@ const (
 	scheduleIs = here + "functions/" + deploy.OnScheduleName
 	serviceIs  = here + "services/" + deploy.OnWriteName
 	jobIs      = here + "jobs/" + "tally"
+	queueIs    = here + "queues/" + "tally"
 	ordersIs   = "projects/" + project + "/databases/orders"
 	triggerIs  = "projects/" + project + "/locations/nam5/triggers/tally-counters-shards-78fea5"
 )
