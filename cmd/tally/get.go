@@ -61,8 +61,8 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 	return s.print(object, "%s\t%v%s\nroll-up\t%s", c.path, all, notes, text)
 }
 
-// An unsummedSource has shards, but none of them has a field that its route sums. The route may name
-// the wrong field.
+// An unsummedSource has shards, but none of them has a field that its route sums. The route may
+// name the wrong field.
 type unsummedSource struct {
 	route *route.Route
 	has   []string // the fields of one of its shards

@@ -51,8 +51,8 @@ func (o *Options) region() string {
 	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
 }
 
-// nameQueue sets what the functions have to know of the queue. There is always one: it costs nothing
-// while no route makes alarms. The number is the project's.
+// nameQueue sets what the functions have to know of the queue. There is always one: it costs
+// nothing while no route makes alarms. The number is the project's.
 //
 // With it the address of RollUpOnWrite is known before there is a function. The queue's calls are
 // internal ones only at run.app: https://cloud.google.com/run/docs/securing/ingress

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// pushesElsewhere returns why the events of a trigger do not reach RollUpOnWrite, although the trigger names
-// it; "" if they do, or if that cannot be told.
+// pushesElsewhere returns why the events of a trigger do not reach RollUpOnWrite, although the
+// trigger names it; "" if they do, or if that cannot be told.
 func (d *Description) pushesElsewhere(trigger Object, have *State) string {
 	name := trigger.Get("transport.pubsub.subscription")
 	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))

@@ -47,8 +47,8 @@ func Undeploy(have *State) (Plan, error) {
 	return p, nil
 }
 
-// purge takes the queue from the functions, which are deleted next, and deletes its tasks. The queue
-// stays, because Cloud Tasks blocks the name of a deleted queue for 7 days:
+// purge takes the queue from the functions, which are deleted next, and deletes its tasks. The
+// queue stays, because Cloud Tasks blocks the name of a deleted queue for 7 days:
 // https://cloud.google.com/tasks/docs/quotas
 func (p *Plan) purge(have *State) {
 	accounts := slices.DeleteFunc(slices.Clone(have.have[Account]), func(o Object) bool { return !made(o) })
