@@ -215,10 +215,24 @@ func (c *Coalescer) Rings(ctx context.Context, a Alarm, routes route.Routes) (En
 	}
 
 	ending, err := c.ring(ctx, a, counter)
+	if err == nil && foreign && !a.Last && c.options.Alarms == nil {
+		return ending, c.ringsAgain(a)
+	}
 	if err == nil || c.options.Alarms == nil {
 		return ending, err
 	}
 	return c.handOn(ctx, a, counter, err)
+}
+
+// ringsAgain returns an error as long as instances of other routes may be at work that wait for the
+// alarm. An instance that makes no alarms has only that way to have it ring once more.
+func (c *Coalescer) ringsAgain(a Alarm) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now().Before(a.At.Add(lastAfter)) {
+		return fmt.Errorf("rollup: the alarm of %s is of other routes, and there is no queue that could make it ring again", a.RollUp)
+	}
+	return nil
 }
 
 // ring has an alarm wait for its roll-up.

@@ -182,6 +182,25 @@ func TestAlarmOfOtherRoutes(t *testing.T) {
 	})
 }
 
+// An instance without a queue fails an alarm of other routes, for ten minutes, and counts it as a
+// change all the same.
+func TestAlarmWithoutAQueue(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		alarm := rollup.Alarm{RollUp: likes.RollUp, Routes: "others", At: w.store.Now()}
+		if _, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes); err == nil {
+			t.Error("it is done with the alarm")
+		}
+		w.wantTotal(1)
+
+		time.Sleep(11 * time.Minute)
+		alarm.At = w.store.Now().Add(-11 * time.Minute)
+		if _, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An alarm of a counter that no route keeps here rings once more for those that may keep it.
 func TestAlarmWithoutARoute(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {

@@ -73,8 +73,8 @@
 //	 a roll-up is as of   the counter is     the counter        the anchor's
 //	 covered-from or      due only later,    cannot be          time is up
 //	 later, or the        and an alarm       rolled up at all   (from any
-//	 document is the      stands for it      (from any state    state above)
-//	 app's and missing           │            above)                 │
+//	 document is the      stands for it      (at any time)      state above)
+//	 app's and missing           │                  │                  │
 //	          ▼                  ▼                  ▼                  ▼
 //	┌──────────────────┐ ┌────────────────┐ ┌────────────────┐ ┌───────────────┐
 //	│ covered          │ │ deferred       │ │ unkept         │ │ failed        │

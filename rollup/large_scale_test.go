@@ -115,6 +115,7 @@ func (w *large) run(rate float64) {
 	})
 	send(big, 0) // the first roll-up of a counter: until then nobody knows how large it is
 	time.Sleep(10 * time.Second)
+	synctest.Wait()
 	big.sums.Store(0)
 	big.looks.Store(0)
 	first := len(big.paced)

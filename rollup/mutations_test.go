@@ -1849,4 +1849,10 @@ var mutations = []mutation{
 `,
 		`	return c.defers(s, l)
 `, "TestLargeCounters"},
+	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "alarm.go",
+		`	if c.now().Before(a.At.Add(lastAfter)) {`,
+		`	if false {`, "TestAlarmWithoutAQueue"},
+	{"alarm-routes", "an instance without a queue fails an alarm of other routes for ever", "alarm.go",
+		`	if c.now().Before(a.At.Add(lastAfter)) {`,
+		`	if true {`, "TestAlarmWithoutAQueue"},
 }

@@ -55,7 +55,7 @@ func TestCounters(t *testing.T) {
 		{args: "create votes --once-per-user --json", want: `{"counter":"counters/votes","once_per_user":true}` + "\n"},
 		{args: "set votes 0 --yes", want: "counters/votes  0  was 1  as of T\n", before: func() { c.set("counters/votes/shards/ann", map[string]any{"count": 1}) }},
 		{args: "get votes", want: "counters/votes  0\nroll-up         none; do Tally's functions run?\n"},
-		{args: "get odd", want: "counters/odd  7  without 2 that are no finite numbers\nroll-up       7  3 shards  as of T  T\n", before: func() {
+		{args: "get odd", want: "counters/odd  7  without 2 that are not finite numbers\nroll-up       7  3 shards  as of T  T\n", before: func() {
 			for id, count := range map[string]any{"0": 7, "1": math.NaN(), "2": "text"} {
 				c.set("counters/odd/shards/"+id, map[string]any{"count": count})
 			}

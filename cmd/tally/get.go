@@ -32,17 +32,22 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 	if err != nil {
 		return err
 	}
-	notes, err := lacking(ctx, s.client, c, sum)
+	unsummed, err := unsummedSources(ctx, s.client, c, sum)
 	if err != nil {
 		return err
 	}
 
+	notes := cells("")
 	if sum.Malformed > 0 {
-		notes = cells(fmt.Sprintf("\twithout %d that are no finite numbers", sum.Malformed)) + notes
+		notes = cells(fmt.Sprintf("\twithout %d that are not finite numbers", sum.Malformed))
+	}
+	for _, u := range unsummed {
+		notes += u.note()
 	}
 	if c.frozen {
 		notes += "\tfrozen"
 	}
+
 	missing := c.Template.Existing && !snapshot.RollUp().Exists()
 	r, text := rollUpOf(s.config, c.Template, snapshot.RollUp(), snapshot.ReadTime()), cells("none; do Tally's functions run?")
 	switch {
@@ -56,25 +61,36 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 	return s.print(object, "%s\t%v%s\nroll-up\t%s", c.path, all, notes, text)
 }
 
-// lacking tells of sources that have shards, but none that has a field which the route sums. The
-// route may name the wrong field.
-func lacking(ctx context.Context, client *firestore.Client, c counter, sum route.Totals) (notes cells, err error) {
+// An unsummedSource has shards, but none of them has a field that its route sums. The route may
+// name the wrong field.
+type unsummedSource struct {
+	route *route.Route
+	has   []string // the fields of one of its shards
+}
+
+// unsummedSources returns the counter's sources that are unsummed.
+func unsummedSources(ctx context.Context, client *firestore.Client, c counter, sum route.Totals) (sources []unsummedSource, err error) {
 	for i, r := range c.Template.Routes {
 		if r.Counts() || sum.Shards[i] > 0 {
 			continue
 		}
 		shard, err := documents(client, c, r).Limit(1).Documents(ctx).GetAll()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if len(shard) == 0 || hasAny(shard[0].Data(), r.Fields()) {
 			continue
 		}
 
-		has := cmp.Or(strings.Join(slices.Sorted(maps.Keys(shard[0].Data())), ", "), "none")
-		notes += "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", either(r.Fields()), has)))
+		sources = append(sources, unsummedSource{r, slices.Sorted(maps.Keys(shard[0].Data()))})
 	}
-	return notes, nil
+	return sources, nil
+}
+
+// note returns a cell that says which field is missing.
+func (u unsummedSource) note() cells {
+	has := cmp.Or(strings.Join(u.has, ", "), "none")
+	return "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", either(u.route.Fields()), has)))
 }
 
 // hasAny reports whether a document has one of the fields.
@@ -84,9 +100,9 @@ func hasAny(found map[string]any, fields []document.Field) bool {
 
 // either returns fields in a sentence.
 func either(fields []document.Field) string {
-	spelt := make([]string, len(fields))
+	names := make([]string, len(fields))
 	for i, f := range fields {
-		spelt[i] = string(f)
+		names[i] = string(f)
 	}
-	return strings.Join(spelt, " or ")
+	return strings.Join(names, " or ")
 }

@@ -121,7 +121,7 @@ func (s *alarms) Create(ctx context.Context, a rollup.Alarm) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("Cloud Tasks: %w", cmp.Or(context.Cause(ctx), err))
+	return fmt.Errorf("could not call Cloud Tasks: %w", cmp.Or(context.Cause(ctx), err))
 }
 
 // post sends a request that makes a task. It returns nil if the task was made, or has been before.

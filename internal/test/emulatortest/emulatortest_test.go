@@ -122,7 +122,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{"not needed", "PATH=", "^TestWithoutEmulator$", ""},
 		{"another emulator is set", "FIRESTORE_EMULATOR_HOST=127.0.0.1:1", "^TestAddr$", ""},
-		{"no Java", "PATH=", "^TestAddr$", "emulatortest: \ngo test ./... runs more than Go, and this machine lacks:\n  Java 21 "},
+		{"no Java", "PATH=", "^TestAddr$", "emulatortest: \ngo test ./... runs more than Go, and this machine lacks:\n  Java 21: "},
 		{"emulator ends by itself", killEmulator + "=1", "^TestKillEmulator$", "emulatortest: the emulator ended before the tests did"},
 		{"no Main", withoutMain + "=1", "^TestAddr$", "does not call emulatortest.Main"},
 	} {

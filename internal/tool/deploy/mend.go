@@ -184,7 +184,7 @@ func (d *Description) whyAnew(r *Resource, h Object, have *State) (reasons []str
 		reasons = append(reasons, "it is older than the database "+database+", which was deleted and made again under its id at "+since+": it delivers nothing")
 	}
 
-	problem := d.misled(h, have)
+	problem := d.pushesElsewhere(h, have)
 	if problem != "" {
 		reasons = append(reasons, problem)
 	}

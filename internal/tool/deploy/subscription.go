@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// misled returns why the events of a trigger do not reach RollUpOnWrite, although the trigger names
-// it; "" if they do, or if that cannot be told.
-func (d *Description) misled(trigger Object, have *State) string {
+// pushesElsewhere returns why the events of a trigger do not reach RollUpOnWrite, although the
+// trigger names it; "" if they do, or if that cannot be told.
+func (d *Description) pushesElsewhere(trigger Object, have *State) string {
 	name := trigger.Get("transport.pubsub.subscription")
 	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
 	unread := have.Unread[Subscription] != nil || have.Unread[Service] != nil

@@ -154,28 +154,31 @@ type Comparison struct {
 func (p *Plan) Compare(after *Plan) Comparison {
 	c := Comparison{By: map[string]value.Value{}}
 
-	now := map[string]*Document{}
+	counted := make(map[string]*Document) // documents that a route counts
 	for _, d := range after.Documents {
-		now[d.Path] = d
+		counted[d.Path] = d
 		c.checkDone(d)
 	}
-
 	for _, d := range p.Documents {
-		c.compareTotals(d, now[d.Path])
+		c.compareTotals(d, counted[d.Path])
 	}
 
-	for path := range after.leftOut {
-		now[path] = nil
-	}
-	c.Documents, c.LeftOut = len(now), len(after.leftOut)
-
+	differing := make(map[string]bool)
 	for _, d := range c.Differing {
-		delete(now, d.Document)
+		differing[d.Document] = true
 	}
-	for path := range after.leftOut {
-		delete(now, path)
+
+	c.LeftOut = len(after.leftOut)
+	c.Documents = len(after.leftOut)
+	for path := range counted {
+		leftOut := after.leftOut[path]
+		if !leftOut {
+			c.Documents++
+		}
+		if !leftOut && !differing[path] {
+			c.Exact++
+		}
 	}
-	c.Exact = len(now)
 
 	if after.written.After(p.written) {
 		c.Differing = append(c.Differing, Difference{stateDocument, "the extension has written it since: it is not uninstalled"})

@@ -95,7 +95,14 @@ func newPush(header http.Header, data []byte) push {
 
 	id, at := header.Get("Ce-Id"), header.Get("Ce-Time")
 	return push{
-		Message:      pushMessage{attributes, data, id, id, at, at},
+		Message: pushMessage{
+			Attributes:   attributes,
+			Data:         data,
+			MessageID:    id,
+			MessageID2:   id,
+			PublishTime:  at,
+			PublishTime2: at,
+		},
 		Subscription: "projects/" + header.Get("Ce-Project") + "/subscriptions/eventarc-tally",
 	}
 }

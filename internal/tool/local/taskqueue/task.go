@@ -42,9 +42,9 @@ func (t *task) Request(ctx context.Context, target string) (*http.Request, error
 	queue := path.Base(path.Dir(path.Dir(t.GetName())))
 	at := t.GetScheduleTime().AsTime()
 	r.Header.Set("User-Agent", "Google-Cloud-Tasks")
-	r.Header.Set("X-CloudTasks-QueueName", queue)
-	r.Header.Set("X-CloudTasks-TaskName", path.Base(t.GetName()))
-	r.Header.Set("X-CloudTasks-TaskRetryCount", strconv.FormatInt(t.calls.Add(1)-1, 10))
-	r.Header.Set("X-CloudTasks-TaskETA", fmt.Sprintf("%d.%06d", at.Unix(), at.Nanosecond()/1000))
+	r.Header.Set("X-Cloudtasks-Queuename", queue)
+	r.Header.Set("X-Cloudtasks-Taskname", path.Base(t.GetName()))
+	r.Header.Set("X-Cloudtasks-Taskretrycount", strconv.FormatInt(t.calls.Add(1)-1, 10))
+	r.Header.Set("X-Cloudtasks-Tasketa", fmt.Sprintf("%d.%06d", at.Unix(), at.Nanosecond()/1000))
 	return r, nil
 }
