@@ -492,7 +492,7 @@ test('from nothing to a total', async (t) => {
   // What is allowed is not told as refused, and a vote for a product that is missing is told.
   await setDoc(doc(bob, 'products/p3'), { name: 'Chair' });
   await setDoc(doc(bob, 'products/p4/votes/bob'), {});
-  await until(() => dev.output().includes('products/p4/votes/bob belongs to products/p4, and there is no such document'), dev.output);
+  await until(() => dev.output().includes('products/p4/votes/bob belongs to products/p4, which does not exist'), dev.output);
   await until(() => dev.output().split('refused: ').length === 5, dev.output);
   assert.doesNotMatch(dev.output(), /refused: .*(p3|p4|votes\/ann)/);
 });
