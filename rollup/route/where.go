@@ -99,23 +99,16 @@ func (text source) checkTested(n conditionNode, c Condition, t Total, by fieldNo
 		return nil
 	}
 
-	if c.Operator == Equal {
+	switch c.Operator {
+	case Equal:
 		return text.mistake(n.field.at, "%s is tested and aggregated; all its values would be the same", quoteField(c.Field))
+	case In:
+		return text.mistake(n.field.at, "%s is tested and aggregated; count the documents of each value instead", quoteField(c.Field))
 	}
-	for i, v := range c.values() {
-		if _, sees := t.Aggregate.Sees(v); !sees {
-			return text.mistake(n.values[i].from, "%s is of a kind that %s does not see", quoteValue(v), t.Aggregate)
-		}
+	if _, sees := t.Aggregate.Sees(c.Value); !sees {
+		return text.mistake(n.values[0].from, "%s is of a kind that %s does not see", quoteValue(c.Value), t.Aggregate)
 	}
 	return nil
-}
-
-// values returns the values with which the condition compares.
-func (c Condition) values() []any {
-	if list, is := c.Value.([]any); is {
-		return list
-	}
-	return []any{c.Value}
 }
 
 // alternatives returns how many values meet a condition that is no range.
@@ -125,8 +118,8 @@ func (c Condition) alternatives() int {
 }
 
 // checkTogether checks that one total can have the condition and others. Firestore bounds how many
-// alternatives the lists of one query make. A second range would make the order of the index matter
-// (https://firebase.google.com/docs/firestore/query-data/multiple-range-fields).
+// alternatives the lists of one query make. A range of a second field would bill what lies outside
+// of it (https://firebase.google.com/docs/firestore/query-data/multiple-range-fields).
 func (text source) checkTogether(n conditionNode, c Condition, others []Condition) error {
 	alternatives := c.alternatives()
 	for _, other := range others {
