@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -71,6 +72,16 @@ func (t Total) unnamed() bool {
 		return t.Name == countName
 	}
 	return t.Aggregate == Sum && len(t.Where) == 0 && t.Field == document.FieldOf(t.Name)
+}
+
+// AlongTimes reports whether a query of the total goes along the times in a field. Firestore must
+// index that field.
+func (t Total) AlongTimes() bool {
+	rangeOfTimes := func(c Condition) bool {
+		_, isTime := c.Value.(time.Time)
+		return isTime && c.Operator.Range()
+	}
+	return t.Aggregate.OfTimes() || slices.ContainsFunc(t.Where, rangeOfTimes)
 }
 
 // best reports whether one document decides the total: the first in the order of the field.
