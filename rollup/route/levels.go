@@ -79,9 +79,30 @@ func (rs Routes) through(circle []int) string {
 	return strings.Join(names, ", whose roll-ups are sources of ")
 }
 
-// Levels returns the longest chain of routes of which each, except for the first, makes totals of
+// Depth says how deep totals of totals go, such as "2 levels, posts/{post}/likes/{user} ->
+// posts/{post} -> users/{author}: …". It returns "" if there are none.
+func (rs Routes) Depth() string {
+	levels := rs.levels()
+	if len(levels) < 2 {
+		return ""
+	}
+
+	const most = 5 // levels that are named
+	path := levels[0].pattern.quote()
+	for i, r := range levels {
+		switch {
+		case i < most-1 || i == len(levels)-1:
+			path += " -> " + r.template.quote()
+		case i == most-1:
+			path += " -> …"
+		}
+	}
+	return fmt.Sprintf("%d levels, %s: each roll-up is a change for the next level", len(levels), path)
+}
+
+// levels returns the longest chain of routes of which each, except for the first, makes totals of
 // the totals of the one before. It is one route long if there are no totals of totals.
-func (rs Routes) Levels() Routes {
+func (rs Routes) levels() Routes {
 	longest := make(map[*Route]Routes) // that ends with each
 	var chain func(r *Route) Routes
 	chain = func(r *Route) Routes {
@@ -116,14 +137,4 @@ func (r *Route) makes(fields []document.Field) bool {
 	return slices.ContainsFunc(r.Totals, func(t Total) bool {
 		return slices.ContainsFunc(fields, func(f document.Field) bool { return f.Within(document.FieldOf(t.Name)) })
 	})
-}
-
-// Path returns how a change goes through the routes, from the sources of the first to the roll-ups
-// of the last, such as "posts/{post}/likes/{user} -> posts/{post} -> users/{author}".
-func (rs Routes) Path() string {
-	path := rs[0].pattern.quote()
-	for _, r := range rs {
-		path += " -> " + r.template.quote()
-	}
-	return path
 }

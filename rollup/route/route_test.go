@@ -313,13 +313,13 @@ func TestTemplate(t *testing.T) {
 
 func TestRoutesAtTheEdge(t *testing.T) {
 	for name, test := range map[string]struct{ routes, want string }{
-		"a literal does not use a capture":  {"counters/{c}/shards/{s} -> rollups/c : count", "does not use {c}"},
-		"two dots":                          {"counters/../shards/{s} -> rollups/x : count", "does not allow"},
-		"half a capture":                    {"counters/{c/shards/{s} -> rollups/x : count", "one whole segment"},
-		"the other half":                    {"counters/c}/shards/{s} -> rollups/x : count", "one whole segment"},
-		"no capture's name":                 {"counters/{}/shards/{s} -> rollups/x : count", "one whole segment"},
-		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : `a/b`", "want a name without"},
-		"conflicts and a parse error":       {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
+		"a literal does not use a capture": {"counters/{c}/shards/{s} -> rollups/c : count", "does not use {c}"},
+		"two dots":                         {"counters/../shards/{s} -> rollups/x : count", "does not allow"},
+		"half a capture":                   {"counters/{c/shards/{s} -> rollups/x : count", "one whole segment"},
+		"the other half":                   {"counters/c}/shards/{s} -> rollups/x : count", "one whole segment"},
+		"no capture's name":                {"counters/{}/shards/{s} -> rollups/x : count", "one whole segment"},
+		"a field's slash":                  {"counters/{c}/shards/{s} -> rollups/{c} : `a/b`", "want a name without"},
+		"conflicts and a parse error":      {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
 	} {
 		if _, err := route.Parse(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
