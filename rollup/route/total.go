@@ -142,7 +142,8 @@ func queries(totals []Total) []Query {
 	return all
 }
 
-// sortConditions sorts conditions by their fields. A field's lower bound comes before its upper one.
+// sortConditions sorts conditions by their fields. A field's lower bound comes before its upper
+// one.
 func sortConditions(conditions []Condition) {
 	slices.SortFunc(conditions, func(a, b Condition) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(rank(a.Operator.upper()), rank(b.Operator.upper())))
