@@ -154,7 +154,7 @@ func TestForeignFieldsSurvive(t *testing.T) {
 			t.Errorf("%s: after an update of %s, %s is %s, want %s", of.name, of.ours, of.foreign, toJSON(got), toJSON(of.theirs))
 		}
 		if of.ours != "" && toJSON(now.at(ours)) == toJSON(of.value) {
-			t.Errorf("%s: %s was not mended", of.name, of.ours)
+			t.Errorf("%s: %s was not fixed", of.name, of.ours)
 		}
 	}
 	if said := d.deploy(); said != "" {
@@ -213,7 +213,7 @@ func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// The queue outlasts an undeployment: without its tasks, and nobody may add any.
+// The queue outlasts an undeployment: without its tasks, and no one may add any.
 func TestQueueStays(t *testing.T) {
 	d := newProject(t)
 	d.deploy()

@@ -159,7 +159,7 @@ func (s *State) lacks(k *Kind, location string) bool {
 
 // checkRegion refuses a region that Cloud Functions or Cloud Scheduler does not have, and a
 // database in a region that Eventarc does not have. While an API is not enabled, its regions are
-// not known; then lookAtRegions has the plan ask. Eventarc is not asked for multi-regions: nobody
+// not known; then lookAtRegions has the plan ask. Eventarc is not asked for multi-regions: no one
 // has seen how its list names them.
 func (d *Description) checkRegion(have *State) error {
 	for _, database := range d.Databases {

@@ -327,7 +327,7 @@ func TestDriftThatNobodyTells(t *testing.T) {
 	}
 }
 
-// The explanation names the commands that mend a deployment of which only the functions are left.
+// The explanation names the commands that fix a deployment of which only the functions are left.
 func TestExplained(t *testing.T) {
 	g := sound(t)
 	for _, of := range []string{"triggers", "jobs", "queues", "serviceAccounts", "metrics", "alertPolicies", "dashboards", "fields", "services"} {
@@ -345,14 +345,14 @@ func TestExplained(t *testing.T) {
 	checkExplained(t, findings)
 }
 
-// checkExplained checks that the explanation of each check names the commands that mend what it
+// checkExplained checks that the explanation of each check names the commands that fix what it
 // found.
 func checkExplained(t *testing.T, findings map[string]Finding) {
 	t.Helper()
 	for _, f := range findings {
 		for _, p := range f.Problems {
 			for _, command := range p.Remedy {
-				if p.Verdict == Wrong && !slices.ContainsFunc(strings.Split(f.Mends, "; "), func(remedy string) bool {
+				if p.Verdict == Wrong && !slices.ContainsFunc(strings.Split(f.Fixes, "; "), func(remedy string) bool {
 					group, verbs, _ := strings.Cut(strings.TrimSuffix(remedy, ")"), " (")
 					return slices.ContainsFunc(strings.Split(verbs, ", "), func(verb string) bool {
 						return strings.HasPrefix(strings.Join(command.Args, " "), strings.TrimSpace(group+" "+verb))

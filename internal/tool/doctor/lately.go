@@ -42,7 +42,7 @@ func (e *examination) lastTick(context.Context) {
 	}
 }
 
-// alarms finds what tally deploy would mend of the queue, and that it calls nobody.
+// alarms finds what tally deploy would fix of the queue, and whether it is paused.
 func (e *examination) alarms(ctx context.Context) {
 	settings(deploy.Queue)(e, ctx)
 

@@ -185,7 +185,7 @@ func TestUnreachableRegion(t *testing.T) {
 		g.Unreachable = []string{region}
 		got := ""
 		d, err := Read(t.Context(), project, &appfolder.Folder{}, g.REST()...)
-		if err != nil { // the functions are needed for everything else
+		if err != nil { // the functions are needed foreverything else
 			got = err.Error()
 		} else if u := d.Have.Unread[deploy.Trigger]; u != nil {
 			got = u.Error()
@@ -236,7 +236,7 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// Nobody listens, or nobody answers.
+// No one listens, or no one answers.
 func TestUnreachable(t *testing.T) {
 	port, release, err := freeport.Hold(0)
 	if err != nil {
