@@ -72,7 +72,7 @@ export async function startLine(port) {
     },
     hold: () => (held ??= []),
     lose: () => (held = null),
-    fix() {
+    restore() {
       cut = false;
       const calls = held ?? [];
       held = null;

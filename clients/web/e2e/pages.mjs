@@ -119,7 +119,7 @@ export async function open(path, options = {}) {
 }
 
 /**
- * Fixes the line, and tells pages so, as browsers do: the SDK begins new sessions at once and sends
+ * Restores the line, and tells pages so, as browsers do: the SDK begins new sessions at once and sends
  * again what was not answered. Only for votes: a plain increment that is on its way then counts
  * twice, as without this package.
  */

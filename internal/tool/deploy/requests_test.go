@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/run/apiv2/runpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/google/go-cmp/cmp"
@@ -285,4 +286,17 @@ func nearest(all []string, want string) string {
 		}
 	}
 	return best
+}
+
+// alert returns the name that the project has given to one of Tally's alerts.
+func (d *testProject) alert(label string) string {
+	d.Helper()
+	for _, name := range d.google.Names("alertPolicies") {
+		policy, _ := d.google.Get(name).(*monitoringpb.AlertPolicy)
+		if policy.GetUserLabels()["tally"] == label {
+			return name
+		}
+	}
+	d.Fatalf("there is no alert %s", label)
+	return ""
 }

@@ -165,11 +165,11 @@ var Checks = []Check{
 	},
 	{
 		Name:  "alarms",
-		Claim: "the queue of alarms is there, set as tally deploy sets it, and running",
+		Claim: "the queue of alarms is there, set as tally deploy sets it, and runs; none rang late in the last hour",
 		RestsOn: "An alarm stands for events that were acknowledged, and rolls their counter up when " +
 			"it is due. A queue that is paused makes no calls, and without a queue counters keep a " +
 			"pace at which events can be held.",
-		Fixes:   "tally deploy; gcloud tasks queues resume",
+		Fixes:   "tally deploy; gcloud tasks queues resume; docs/playbooks/alarms-late.md",
 		needs:   theDescription,
 		examine: (*examination).alarms,
 	},

@@ -166,6 +166,14 @@ var broken = []struct {
 		})
 	}},
 	{"functions that may make no alarms", "alarms", func(g *googletest.Google) { g.SetPolicy(queueIs, nil) }},
+	{"alarms that ring late", "alarms", func(g *googletest.Google) {
+		measure(g, delays, 95_000)
+		g.Series[len(g.Series)-1].Resource.Labels["queue_id"] = "tally"
+	}},
+	{"alarms in time", "", func(g *googletest.Google) {
+		measure(g, delays, 59_000)
+		g.Series[len(g.Series)-1].Resource.Labels["queue_id"] = "tally"
+	}},
 	{"a paused job", "last-tick", changeJob(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })},
 	{"no call yet", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = nil })},
 	{"a call that failed", "last-tick", changeJob(func(j *schedulerpb.Job) {

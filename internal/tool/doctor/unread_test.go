@@ -58,7 +58,7 @@ var unread = []struct {
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogMetrics")},
 	{"the exclusions of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.exclusions.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListExclusions")},
-	{"time series", "deliveries drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
+	{"time series", "deliveries alarms drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
 	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test: The caller does not have permission",
