@@ -116,6 +116,11 @@ func inWords(v any) any {
 	return v
 }
 
+// grants returns a step that changes no role yet.
+func grants(on *Kind, name string) Step {
+	return Step{Does: Grants, Of: on, Name: name, Title: "change roles on " + on.Noun + " " + path.Base(name)}
+}
+
 // access adds the step that gives the roles on a resource that are missing. It takes away roles
 // that are given to everybody, and wanted roles that are given on another condition.
 func (p *Plan) access(r *Resource, have *State) {
@@ -123,7 +128,7 @@ func (p *Plan) access(r *Resource, have *State) {
 		return
 	}
 
-	step := Step{Does: Grants, Of: r.Kind, Name: r.Name, Title: "change roles on " + path.Base(r.Name)}
+	step := grants(r.Kind, r.Name)
 	given := have.given[r.Name]
 	for _, g := range r.Grants {
 		if !slices.Contains(given, g) {
