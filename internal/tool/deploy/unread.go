@@ -20,7 +20,7 @@ var (
 	accountsAPI     = Source{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
 	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/artifactregistry.reader"}
 	firestoreAPI    = Source{"firestore", "datastore.databases.list, datastore.indexes.get, datastore.indexes.list", "roles/datastore.viewer"}
-	tasksAPI        = Source{"cloudtasks", "cloudtasks.queues.get, cloudtasks.queues.getIamPolicy", "roles/cloudtasks.viewer"}
+	tasksAPI        = Source{"cloudtasks", "cloudtasks.locations.list, cloudtasks.queues.get, cloudtasks.queues.getIamPolicy", "roles/cloudtasks.viewer"}
 	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list, cloudfunctions.locations.list", "roles/cloudfunctions.viewer"}
 	runAPI          = Source{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
 	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list, eventarc.locations.list", "roles/eventarc.viewer"}

@@ -42,7 +42,7 @@ var unread = []struct {
 		mayDo + "iam.securityReviewer --condition=None", refuse("iam", "")},
 	{"repositories", "access surplus", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
 		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
-	{"the queue", "alarms", "", "the queues: the account needs cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
+	{"the queue", "alarms", "", "the queues: the account needs cloudtasks.locations.list, cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
 		mayDo + "cloudtasks.viewer --condition=None", refuse("cloudtasks", "")},
 	{"policies of services", "access billing", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
