@@ -168,6 +168,7 @@ func TestRequestsAreGclouds(t *testing.T) {
 	d.deploy()
 	change := func(name string, at string, value any) { d.google.Set(name, strings.Split(at, "."), value) }
 	const here = "projects/my-project/locations/us-central1/"
+	change(here+"queues/tally", "retryConfig.minBackoff", "11s")
 	change("projects/my-project/serviceAccounts/tally-trigger@my-project.iam.gserviceaccount.com", "displayName", "x")
 	d.google.Put("projects/my-project/databases/(default)/collectionGroups/shards/fields/count", &adminpb.Field{IndexConfig: new(adminpb.Field_IndexConfig)})
 	for _, field := range []string{"timeoutSeconds", "maxInstanceCount", "minInstanceCount"} {
