@@ -26,6 +26,10 @@ const (
 	FrozenField         = "frozen"        // true: clients may not write
 )
 
+// DefaultNumShards is how many shards a counter has if its document tells no number. The security
+// rules of Tally's own say the same.
+const DefaultNumShards = 10
+
 // CounterFields are all of these fields.
 var CounterFields = []string{NumShardsField, NumShardsCamelField, AutoShardsField, OncePerUserField, FrozenField}
 
