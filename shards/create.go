@@ -64,8 +64,8 @@ func (c *Counter) Create(ctx context.Context, numShards int) error {
 //
 //	counters/visitors           num_shards: 10   auto_shards: true
 //
-// While the shards are written more than about twice a second each, Tally's functions create more of
-// them, and raise num_shards. The number never goes down by itself.
+// While the shards are written more than about twice a second each, Tally's functions create more
+// of them, and raise num_shards. The number never goes down by itself.
 //
 // A counter that has a number of shards keeps it, and grows from there. Calling CreateAuto again is
 // harmless. [Counter.Resize] ends the growing. CreateAuto returns an error for a counter with

@@ -10,8 +10,8 @@ import (
 
 // Resize changes the number of shards, up or down, while clients go on incrementing. The counter's
 // total stays the same in every snapshot, and so in every roll-up. From then on the number is the
-// one that was given: if the counter's shards grew by themselves, as [Counter.CreateAuto] says, they
-// do not any more.
+// one that was given: if the counter's shards grew by themselves, as [Counter.CreateAuto] says,
+// they do not any more.
 //
 // To go up, Resize first creates the new shards, each with the integer 0, for clients that only
 // update. Then it writes the number. Clients that still use the old number lose nothing.
@@ -23,8 +23,8 @@ import (
 // allow the old one for as long as devices may be offline.
 //
 // After an error some shards may be created, and the total is right. Calling again with the same
-// number is harmless, and finishes the work. Concurrent calls with different numbers leave the total
-// right, and one of the numbers in the counter document.
+// number is harmless, and finishes the work. Concurrent calls with different numbers leave the
+// total right, and one of the numbers in the counter document.
 //
 // Resize writes the number to num_shards or numShards, whichever the counter document has, or to
 // both. It returns an error for a counter with [NumShards], whose number is in the app's code:

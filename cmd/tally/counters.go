@@ -28,10 +28,10 @@ func counterCommands() []*cobra.Command {
 const manyShards = 1000
 
 func createCommand() *cobra.Command {
-	var number string
+	var n numShards
 	var oncePerUser bool
 	c := newCommand("create COUNTER")
-	c.Flags().StringVar(&number, "num-shards", autoShards, fmt.Sprintf("number of shards; each sustains about one increment a second; auto: %d, and more when they are needed", shards.DefaultNumShards))
+	c.Flags().Var(&n, "num-shards", fmt.Sprintf("number of shards; each sustains about one increment a second; auto: %d, and more when they are needed", shards.DefaultNumShards))
 	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user has one; not for a counter that has counted anything")
 	c.MarkFlagsMutuallyExclusive("num-shards", "once-per-user")
 	return databaseCommand{
@@ -42,20 +42,41 @@ func createCommand() *cobra.Command {
 			if oncePerUser {
 				return createOncePerUser(ctx, s, args[0])
 			}
-			if number == autoShards {
+			if n == auto {
 				return createAuto(ctx, s, args[0], c.Flags().Changed("num-shards"))
 			}
-			n, err := strconv.Atoi(number)
-			if err != nil {
-				return fmt.Errorf("--num-shards %s: want a number of shards, or %s", number, autoShards)
-			}
-			return create(ctx, s, args[0], n)
+			return create(ctx, s, args[0], int(n))
 		},
 	}.define(c)
 }
 
-// autoShards is the number of shards of a counter whose shards grow by themselves.
-const autoShards = "auto"
+// numShards is a number of shards as the user gives it.
+type numShards int
+
+// auto is the number of a counter whose shards grow by themselves.
+const auto numShards = 0
+
+func (n *numShards) Type() string { return "number" }
+
+func (n *numShards) String() string {
+	if *n == auto {
+		return "auto"
+	}
+	return strconv.Itoa(int(*n))
+}
+
+func (n *numShards) Set(text string) error {
+	if text == "auto" {
+		*n = auto
+		return nil
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		return errors.New("want a number of at least 1, or auto")
+	}
+	*n = numShards(number)
+	return nil
+}
 
 // createAuto creates a counter whose shards grow by themselves. If they cannot, it creates one with
 // a fixed number, unless the user has asked for auto.
@@ -101,7 +122,7 @@ func growByThemselves(ctx context.Context, s *session, c counter, r *route.Route
 			return err
 		}
 	}
-	return s.print(map[string]any{"counter": c.path, "num_shards": n, "auto_shards": true}, "%s\t%s\t%s", c.path, plural(n, "shard"), autoShards)
+	return s.print(map[string]any{"counter": c.path, "num_shards": n, "auto_shards": true}, "%s\t%s\tauto", c.path, plural(n, "shard"))
 }
 
 func create(ctx context.Context, s *session, arg string, n int) error {
@@ -278,16 +299,19 @@ func resize(ctx context.Context, s *session, arg, number string) error {
 	if err != nil {
 		return err
 	}
-	if number == autoShards {
+	var wanted numShards
+	err = wanted.Set(number)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of shards: %w", number, err)
+	}
+
+	n := int(wanted)
+	if wanted == auto {
 		err := canGrow(c, r)
 		if err != nil {
 			return err
 		}
 		return growByThemselves(ctx, s, c, r)
-	}
-	n, err := strconv.Atoi(number)
-	if err != nil {
-		return fmt.Errorf("%q is not a number of shards; want one, or %s", number, autoShards)
 	}
 
 	source := s.shards(c, r, r.Totals[0].Field, n)

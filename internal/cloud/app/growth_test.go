@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -121,19 +122,9 @@ func (c *crowd) increment(shard string) {
 // deliver delivers the event of a write to any instance after a while, and again until it is
 // acknowledged.
 func (c *crowd) deliver(path string, before, now time.Time) {
-	version := func(at time.Time) *firestoredata.Document {
-		if at.IsZero() {
-			return nil
-		}
-		return &firestoredata.Document{
-			Name:       "projects/" + project + "/databases/(default)/documents/" + path,
-			Fields:     map[string]*firestoredata.Value{"count": {ValueType: &firestoredata.Value_IntegerValue{IntegerValue: at.UnixNano()}}},
-			UpdateTime: timestamppb.New(at),
-		}
-	}
 	c.mu.Lock()
 	c.events++
-	e, err := eventrelay.NewEvent(fmt.Sprint("event-", c.events), now, version(before), version(now))
+	e, err := eventrelay.NewEvent(fmt.Sprint("event-", c.events), now, version(path, before), version(path, now))
 	app, late := c.apps[c.random.IntN(len(c.apps))], time.Duration(c.random.IntN(200))*time.Millisecond
 	c.mu.Unlock()
 	if err != nil {
@@ -151,6 +142,18 @@ func (c *crowd) deliver(path string, before, now time.Time) {
 			time.Sleep(10 * time.Second)
 		}
 	}()
+}
+
+// version returns a shard as it was written at a time; nil if that is zero.
+func version(path string, at time.Time) *firestoredata.Document {
+	if at.IsZero() {
+		return nil
+	}
+	return &firestoredata.Document{
+		Name:       "projects/" + project + "/databases/(default)/documents/" + path,
+		Fields:     map[string]*firestoredata.Value{"count": {ValueType: &firestoredata.Value_IntegerValue{IntegerValue: at.UnixNano()}}},
+		UpdateTime: timestamppb.New(at),
+	}
 }
 
 // Write compares each roll-up with the increments that were committed until its as_of.
@@ -207,7 +210,7 @@ func (c *crowd) hottest(rate float64) float64 {
 // A counter of ten shards that is incremented 300 times a second soon has so many shards that each
 // is written less than once a second, and it is exact all the while.
 func TestGrows(t *testing.T) {
-	rate, during := 300.0, 4*time.Minute
+	rate, during := 300.0, 150*time.Second
 	for _, instances := range []int{2, 20} {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
 			t.Parallel()
@@ -251,15 +254,57 @@ func TestGrowsNotByJunk(t *testing.T) {
 		began := time.Now()
 		var junk sync.WaitGroup
 		junk.Go(func() {
-			for time.Since(began) < 90*time.Second {
+			for time.Since(began) < time.Minute {
 				c.increment(shardOf(3))
 				time.Sleep(time.Millisecond)
 			}
 		})
-		c.increments(5, 90*time.Second, nil)
+		c.increments(5, time.Minute, nil)
 		junk.Wait()
 	})
 	if n := c.numShards(); n != 10 {
 		t.Errorf("%d shards, want 10", n)
+	}
+}
+
+// stuck is a store whose counters cannot grow.
+type stuck struct {
+	*store
+	look func(context.Context) error
+}
+
+func (s stuck) Look(ctx context.Context, _ string, _ []string) (growth.Look, error) {
+	return growth.Look{}, s.look(ctx)
+}
+
+// An event is acknowledged although its counter cannot grow, and soon.
+func TestGrowthFails(t *testing.T) {
+	for name, look := range map[string]func(context.Context) error{
+		"fails": func(context.Context) error { return errors.New("no") },
+		"hangs": hang,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s, err := w.setup()
+			if err != nil {
+				t.Fatal(err)
+			}
+			looks := 0
+			s.open = func(context.Context, string) (documentStore, error) {
+				return stuck{w.stores["(default)"], func(ctx context.Context) error { looks++; return look(ctx) }}, nil
+			}
+			w.run(func() {
+				now := w.stores["(default)"].Put(shardOf(0), map[string]any{"count": int64(7)})
+				e, err := eventrelay.NewEvent("e1", now, version(shardOf(0), now.Add(-time.Millisecond)), version(shardOf(0), now))
+				if err != nil {
+					t.Fatal(err)
+				}
+				status, after := w.deliver(request(w.t, e))
+				if status != http.StatusOK || after > 3*time.Second || looks != 1 {
+					t.Errorf("status %d after %v and %d looks, want 200 after 3 s at most", status, after, looks)
+				}
+				w.stores["(default)"].wantCount("rollups/hot", 7)
+			})
+		})
 	}
 }

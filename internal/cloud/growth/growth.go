@@ -1,25 +1,25 @@
 // Package growth raises the number of a counter's shards while they are written too often.
 //
 // Firestore sustains about one write a second to one document, so a counter with n shards takes
-// about n increments a second. A counter whose document says auto_shards: true gets more shards when
-// it needs them:
+// about n increments a second. A counter whose document says auto_shards: true gets more shards
+// when it needs them:
 //
 //	counters/visitors            num_shards: 10   auto_shards: true
 //	counters/visitors/shards/0   count: 17        written 30 ms ago
 //	counters/visitors/shards/1   count: 20        written 8 ms ago
 //
 // How often are the shards written? One instance cannot tell from its events, because each of many
-// instances sees only some. But the shards can: if one is written r times a second, its last write is
-// younger than ln 2 / r in half of all cases. So a [Grower] looks at ten shards, at most every 20
-// seconds. If most of them were written less than 0.35 s before, which is about two writes a second,
-// and so for three looks running, it creates so many more that each is written about once in two
-// seconds. One shard that somebody floods is one of ten, and changes nothing.
+// instances sees only some. But the shards can: if one is written r times a second, its last write
+// is younger than ln 2 / r in half of all cases. So a [Grower] looks at ten shards, at most every
+// 20 seconds. If most of them were written less than 0.35 s before, which is about two writes a
+// second, and so for three looks running, it creates so many more that each is written about once
+// in two seconds. One shard that somebody floods is one of ten, and changes nothing.
 //
 // An event says when its shard was written before. If that was long ago, the Grower does not even
 // look. So a counter that is seldom written costs no reads.
 //
-// No roll-up depends on any of this. A look that fails, or a raise that is refused, is made up for by
-// the next one. Nothing lowers the number: a surplus shard costs next to nothing.
+// No roll-up depends on any of this. A look that fails, or a raise that is refused, is made up for
+// by the next one. Nothing lowers the number: a surplus shard costs next to nothing.
 package growth
 
 import (
@@ -60,7 +60,7 @@ const (
 	// because looks are inexact, and because shards are picked at random.
 	aim = 0.5
 
-	// settling is how long after a raise nobody looks. Clients learn the number of shards once a
+	// settling is how long after a raise no one looks. Clients learn the number of shards once a
 	// minute.
 	settling = 2 * time.Minute
 
@@ -156,9 +156,9 @@ func New(store Store, routes route.Routes, logger *slog.Logger) *Grower {
 }
 
 // Written is called when a document was written that existed before. since is how long after the
-// write before that was, or 0 if that is unknown. If the document is a shard, and it is time to look
-// at its counter, Written looks, and raises the number of shards if that is needed. It returns when
-// that is done or has failed, after 2 s at most.
+// write before that was, or 0 if that is unknown. If the document is a shard, and it is time to
+// look at its counter, Written looks, and raises the number of shards if that is needed. It returns
+// when that is done or has failed, after 2 s at most.
 func (g *Grower) Written(ctx context.Context, path string, since time.Duration) {
 	c, ok := counterOf(g.routes, path)
 	if !ok {
@@ -288,8 +288,8 @@ func needed(n int64, ages []time.Duration) int64 {
 	return int64(math.Ceil(float64(n) * rate / aim))
 }
 
-// numShards returns how many shards a counter has, by the fields of its document. It reports whether
-// the number is to grow. A document that tells no number means the one that clients assume.
+// numShards returns how many shards a counter has, by the fields of its document. It reports
+// whether the number is to grow. A document that tells no number means the one that clients assume.
 func numShards(fields map[string]any) (n int64, grows bool) {
 	if fields[document.AutoShardsField] != true || fields[document.FrozenField] == true || fields[document.OncePerUserField] == true {
 		return 0, false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,8 +20,8 @@ import (
 )
 
 // A counter whose shards are written as often as they should is not raised, and one whose shards
-// are written too often soon is. Writes come at random times. Package documentation and docs/limits.md
-// have these numbers.
+// are written too often soon is. Writes come at random times. Package documentation and
+// docs/limits.md have these numbers.
 func TestChance(t *testing.T) {
 	const trials = 400_000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -116,9 +117,11 @@ func (d *database) Look(ctx context.Context, counter string, shards []string) (L
 func (d *database) Raise(_ context.Context, r Raise) error {
 	if d.raise == nil {
 		d.raises = append(d.raises, r)
-		for field, v := range r.Fields {
-			d.counter[field] = v
+		d.counter = maps.Clone(d.counter)
+		if d.counter == nil {
+			d.counter = make(map[string]any)
 		}
+		maps.Copy(d.counter, r.Fields)
 	}
 	return d.raise
 }
@@ -262,7 +265,8 @@ func TestRaiseAll(t *testing.T) {
 	}
 }
 
-// A cool look between two hot ones begins anew, and so does a number that somebody else has changed.
+// After a cool look three hot ones are needed again, and also after somebody else has changed the
+// number.
 func TestRunning(t *testing.T) {
 	for name, between := range map[string]func(*database){
 		"cool":    func(d *database) { d.age = time.Hour },
@@ -301,7 +305,8 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// However many counters there are, and however slow Firestore is, looks are few and memory is bounded.
+// However many counters there are, and however slow Firestore is, looks are few and memory is
+// bounded.
 func TestBounds(t *testing.T) {
 	parsed, err := route.Parse(routes)
 	if err != nil {

@@ -127,8 +127,8 @@ func (c Change) Updated() bool {
 }
 
 // Since returns how long after the write before the document was written. It returns 0 if that is
-// unknown, because the document was not there before or because the event does not tell it. A sample
-// of Google's has the same time in both documents
+// unknown, because the document was not there before or because the event does not tell it. A
+// sample of Google's has the same time in both documents
 // (https://googleapis.github.io/google-cloudevents/examples/binary/firestore/DocumentEventData-simple.json).
 func (c Change) Since() time.Duration {
 	now, before := c.data.GetValue().GetUpdateTime(), c.data.GetOldValue().GetUpdateTime()

@@ -1,4 +1,5 @@
-// Package storetest is the suite that every rollup.AuditStore and growth.Store passes, and runs it on each of them.
+// Package storetest is the suite that every rollup.AuditStore and growth.Store passes, and runs it
+// on each of them.
 package storetest
 
 import (

@@ -20,13 +20,13 @@ type folding struct {
 	n      int64
 }
 
-// fold folds all documents but the shards 0 to n-1. One commit deletes a document, if it is still as
-// it was read, and adds all that it held to a shard. So a fold cannot be applied twice, and after an
-// error fold may be called again. Subcollections stay.
+// fold folds all documents but the shards 0 to n-1. One commit deletes a document, if it is still
+// as it was read, and adds all that it held to a shard. So a fold cannot be applied twice, and
+// after an error fold may be called again. Subcollections stay.
 //
 // It leaves a document where it is if folding could lose something. That is so if one of the
-// document's fields is not a finite number. It is also so if no shard can take the document, because
-// each would come to an integer beyond ±2^62, or holds something else than a number.
+// document's fields is not a finite number. It is also so if no shard can take the document,
+// because each would come to an integer beyond ±2^62, or holds something else than a number.
 func (f *folding) fold(ctx context.Context) error {
 	all, err := f.shards.Select().Documents(ctx).GetAll()
 	if err != nil {
@@ -110,8 +110,8 @@ func (f *folding) move(ctx context.Context, surplus *firestore.DocumentSnapshot,
 	})
 }
 
-// overtaken reports whether a commit was refused because the document had changed since it was read.
-// Either a client was faster, or the commit was applied before and that answer was lost.
+// overtaken reports whether a commit was refused because the document had changed since it was
+// read. Either a client was faster, or the commit was applied before and that answer was lost.
 func overtaken(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition, codes.NotFound, codes.Aborted:

@@ -26,7 +26,7 @@ type docs = map[string]map[string]any
 type foldTest struct {
 	folding
 	t     *testing.T
-	other *firestore.CollectionRef // by a client whose requests nobody sees
+	other *firestore.CollectionRef // by a client whose requests no test sees
 	reads atomic.Int64             // by the folding's client
 	fails func(method string, send func() error) error
 }
@@ -243,8 +243,8 @@ func remove(id string) func(*foldTest) error {
 }
 
 // A shard may go and come again as often as it likes. None of these counts as a failure. The
-// emulator answers the commit with FAILED_PRECONDITION. Firestore's documentation names no code, and
-// NOT_FOUND is its usual answer for a document that is gone.
+// emulator answers the commit with FAILED_PRECONDITION. Firestore's documentation names no code,
+// and NOT_FOUND is its usual answer for a document that is gone.
 func TestFoldOvertakenAgain(t *testing.T) {
 	for name, answer := range map[string]error{"the emulator's answer": nil, "NOT_FOUND": status.Error(codes.NotFound, "injected")} {
 		t.Run(name, func(t *testing.T) {
