@@ -95,9 +95,9 @@ func (i *instance) look(s *store) {
 	}
 }
 
-// publish writes the sum of the last look. Only then is the anchor acknowledged. If another instance
-// was faster, the write is refused, and the anchor stays: the other's sum may be from before this
-// generation's changes.
+// publish writes the sum of the last look. Only then is the anchor acknowledged. If another
+// instance was faster, the write is refused, and the anchor stays: the other's sum may be from
+// before this generation's changes.
 func (i *instance) publish(s *store) (acknowledged *event) {
 	looked := i.closed != nil && i.next.asOf > 0 // there is no event before the first commit
 	if !looked || !s.write(i.next, i.seen) {
@@ -109,9 +109,9 @@ func (i *instance) publish(s *store) (acknowledged *event) {
 }
 
 // Whatever the order of steps, duplicates and crashes, the roll-up keeps its promise at every
-// instant and is exact in the end. The sum of deltas is not. Each seed is a history of two instances.
-// After 200 steps clients write no more, no process dies, and the history ends when all events are
-// acknowledged.
+// instant and is exact in the end. The sum of deltas is not. Each seed is a history of two
+// instances. After 200 steps clients write no more, no process dies, and the history ends when all
+// events are acknowledged.
 func TestProtocol(t *testing.T) {
 	wrongDeltas := 0
 	for seed := range uint64(2000) {
