@@ -53,6 +53,9 @@ func createCommand() *cobra.Command {
 // numShards is a number of shards as the user gives it.
 type numShards int
 
+// wantedShards says in words what numShards takes.
+const wantedShards = "a number of at least 1, or auto"
+
 // auto is the number of a counter whose shards grow by themselves.
 const auto numShards = 0
 
@@ -72,7 +75,7 @@ func (n *numShards) Set(text string) error {
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 {
-		return errors.New("want a number of at least 1, or auto")
+		return errors.New("want " + wantedShards)
 	}
 	*n = numShards(number)
 	return nil
