@@ -29,11 +29,12 @@ type crowd struct {
 	store
 	t       *testing.T
 	apps    []*App
-	random  *rand.Rand
+	random  *rand.Rand // of increments
 	clients []client
-	events  int
 
 	mu      sync.Mutex
+	way     *rand.Rand           // of events
+	events  int                  // that were sent
 	written map[string]time.Time // when each shard was last written
 	commits []time.Time          // of all increments by one
 	rollUps int                  // that were compared
@@ -51,6 +52,7 @@ func newCrowd(t *testing.T, instances, clients int) *crowd {
 	t.Helper()
 	c := &crowd{store: store{t: t}, t: t, clients: make([]client, clients), written: make(map[string]time.Time)}
 	c.random = rand.New(rand.NewPCG(uint64(instances), uint64(clients)))
+	c.way = rand.New(rand.NewPCG(uint64(clients), uint64(instances)))
 	for range instances {
 		var log locked
 		a := New(environ(), &log)
@@ -125,7 +127,7 @@ func (c *crowd) deliver(path string, before, now time.Time) {
 	c.mu.Lock()
 	c.events++
 	e, err := eventrelay.NewEvent(fmt.Sprint("event-", c.events), now, version(path, before), version(path, now))
-	app, late := c.apps[c.random.IntN(len(c.apps))], time.Duration(c.random.IntN(200))*time.Millisecond
+	app, late := c.apps[c.way.IntN(len(c.apps))], time.Duration(c.way.IntN(200))*time.Millisecond
 	c.mu.Unlock()
 	if err != nil {
 		c.t.Fatal(err)

@@ -189,7 +189,7 @@ func (g *Grower) Written(ctx context.Context, path string, since time.Duration) 
 	}
 
 	err = g.store.Raise(ctx, c.raise(look, was, n))
-	if err != nil { // such as a write of the app's to the counter's document
+	if err != nil { // the counter's document was written meanwhile, perhaps its roll-up; the next look tries again
 		g.logger.DebugContext(ctx, "could not raise the number of shards", "document", c.document, "error", err)
 		return
 	}
@@ -222,10 +222,9 @@ func (g *Grower) begin(c counter, since time.Duration) (w *watch, shards []strin
 		return nil, nil, false
 	}
 
-	for _, n := range rand.Perm(int(w.n)) {
-		if len(shards) < sampled {
-			shards = append(shards, c.shard(int64(n)))
-		}
+	random := rand.Perm(int(w.n))
+	for _, n := range random[:min(sampled, len(random))] {
+		shards = append(shards, c.shard(int64(n)))
 	}
 	return w, shards, true
 }
@@ -254,12 +253,11 @@ func (g *Grower) judge(w *watch, c counter, look Look) (has, needs int64) {
 
 	w.hot++
 	w.ages = append(w.ages, look.Ages...)
+	w.ages = w.ages[max(0, len(w.ages)-looks*sampled):]
 	if w.hot < looks {
 		return n, 0
 	}
-	needs = min(needed(n, w.ages), c.most, n+c.perCommit())
-	w.hot, w.ages = 0, nil
-	return n, needs
+	return n, min(needed(n, w.ages), c.most, n+c.perCommit())
 }
 
 // settle notes that a counter has n shards from now on.

@@ -240,6 +240,30 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// A raise that was refused is tried again after the next look.
+func TestRaiseRefused(t *testing.T) {
+	parsed, err := route.Parse(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{counter: grows(10), age: 100 * time.Millisecond, raise: errors.New("no")}
+		g := New(d, parsed, slog.New(slog.DiscardHandler))
+		for len(d.looks) < 6 {
+			g.Written(t.Context(), "counters/c/shards/0", 0)
+			time.Sleep(time.Second)
+		}
+		d.raise = nil
+		for len(d.looks) < 7 {
+			g.Written(t.Context(), "counters/c/shards/0", 0)
+			time.Sleep(time.Second)
+		}
+		if len(d.raises) != 1 || d.counter["num_shards"] != int64(139) {
+			t.Errorf("%d raises, to %v; want one to 139", len(d.raises), d.counter["num_shards"])
+		}
+	})
+}
+
 // All kinds of shards below one document get the new ones, because it tells one number for all.
 func TestRaiseAll(t *testing.T) {
 	d := &database{counter: map[string]any{"numShards": int64(10), "num_shards": int64(10), "auto_shards": true}, age: 300 * time.Millisecond}
