@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
@@ -81,8 +83,9 @@ func (n *numShards) Set(text string) error {
 	return nil
 }
 
-// createAuto creates a counter whose shards grow by themselves. If they cannot, it creates one with
-// a fixed number, unless the user has asked for auto.
+// createAuto creates a counter whose shards grow by themselves. Unless the user has asked for auto,
+// it creates one with a fixed number if they cannot grow, and leaves a counter that exists at the
+// number that somebody gave it.
 func createAuto(ctx context.Context, s *session, arg string, asked bool) error {
 	c, r, err := creatable(ctx, s, arg)
 	if err != nil {
@@ -95,8 +98,30 @@ func createAuto(ctx context.Context, s *session, arg string, asked bool) error {
 		return err
 	case err != nil:
 		return create(ctx, s, arg, shards.DefaultNumShards)
+	case asked:
+		return growByThemselves(ctx, s, c, r)
 	}
-	return growByThemselves(ctx, s, c, r)
+
+	docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(above(r.Shards(c.Counter)))})
+	if err != nil {
+		return err
+	}
+	if !isFixed(docs[0].Data()) {
+		return growByThemselves(ctx, s, c, r)
+	}
+	n, err := s.shards(c, r, r.Totals[0].Field, shards.DefaultNumShards).NumShards(ctx)
+	if err != nil {
+		return err
+	}
+	return create(ctx, s, arg, n)
+}
+
+// isFixed reports whether a counter's document tells a number of shards that does not grow by
+// itself.
+func isFixed(fields map[string]any) bool {
+	_, tells := fields[document.NumShardsField]
+	_, tellsCamel := fields[document.NumShardsCamelField]
+	return (tells || tellsCamel) && fields[document.AutoShardsField] != true
 }
 
 // canGrow returns an error if the shards of a source cannot grow by themselves.
