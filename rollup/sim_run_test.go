@@ -48,6 +48,7 @@ type simulation struct {
 	slow         bool          // sums take long
 	conditional  bool          // the likes are counted by a condition
 	slowly       time.Duration // the cadence of the routes, for which events cannot be held; 0: they say none
+	takes        time.Duration // how long a sum takes, for which events cannot be held; 0: as any call
 	alarmsFailed bool          // one could not be made
 	alarms       map[rollup.Alarm]*simulatedAlarm
 	every        bool                      // the schedule keeps the counters; their events come all the same, or not at all
