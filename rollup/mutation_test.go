@@ -293,7 +293,7 @@ func (m *mutation) dir() string {
 	switch dir := filepath.Dir(m.file); {
 	case folder != "":
 		return path.Clean(folder)
-	case slices.Contains([]string{"firestorestore", "app", "shards"}, filepath.Base(dir)):
+	case slices.Contains([]string{"firestorestore", "app", "growth", "migration", "shards"}, filepath.Base(dir)):
 		return dir
 	default:
 		return "."

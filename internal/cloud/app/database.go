@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/growth"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -13,6 +14,7 @@ import (
 // A documentStore is what the functions need of a database.
 type documentStore interface {
 	rollup.AuditStore
+	growth.Store
 
 	// Fields returns some fields of the document at a path, in maps that are nested as in the
 	// document.
@@ -26,6 +28,7 @@ type database struct {
 	logged    *rollup.Logged // shared by events and ticks
 	coalescer *rollup.Coalescer
 	untold    *rollup.UntoldNotes
+	grower    *growth.Grower
 }
 
 // database returns the database with an id, and opens it on first use. It waits for the hold limit
@@ -64,7 +67,8 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 	logger := s.logger.With("database", id)
 	logged := rollup.NewLogged()
 	coalescer := rollup.NewCoalescer(store, s.options(id, logger, logged))
-	d := &database{store, logger, logged, coalescer, rollup.NewUntoldNotes(store)}
+	grower := growth.New(store, s.config.Routes.Live(), logger)
+	d := &database{store, logger, logged, coalescer, rollup.NewUntoldNotes(store), grower}
 	s.databases.Store(id, d)
 	return d, nil
 }

@@ -16,7 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/growth"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -433,6 +435,57 @@ func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) er
 // returns nil if there is no document.
 func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (map[string]any, error) {
 	return s.Get(path), ctx.Err()
+}
+
+// Look implements growth.Store.
+func (s *Store) Look(ctx context.Context, counter string, shards []string) (growth.Look, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look()
+
+	own := s.get(counter)
+	look := growth.Look{UpdateTime: own.updateTime}
+	if !own.updateTime.IsZero() {
+		look.Counter = own.clone()
+	}
+	for _, path := range shards {
+		age := growth.Never
+		written := s.get(path).updateTime
+		if !written.IsZero() {
+			age = s.last.Sub(written)
+		}
+		look.Ages = append(look.Ages, age)
+	}
+	return look, ctx.Err()
+}
+
+// Raise implements growth.Store.
+func (s *Store) Raise(ctx context.Context, r growth.Raise) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := s.get(r.Counter)
+	if own.updateTime.IsZero() || !own.updateTime.Equal(r.UpdateTime) {
+		return rollup.ErrConflict
+	}
+
+	fields := own.clone()
+	maps.Copy(fields, r.Fields)
+	s.put(r.Counter, fields)
+	for _, shard := range r.Shards {
+		fields := s.get(shard.Path).clone()
+		for _, field := range shard.Fields {
+			_, isNumber := value.Number(fields[field])
+			if !isNumber {
+				fields[field] = int64(0)
+			}
+		}
+		s.put(shard.Path, fields)
+	}
+	return nil
 }
 
 // LoadCursor implements rollup.AuditStore.
