@@ -25,6 +25,7 @@ import (
 // them all that a cloud may do. It knows the truth, and notes what breaks the engine's word.
 type simulation struct {
 	*choices
+	t       *testing.T
 	weather weather
 	cadence time.Duration
 	burst   int
@@ -44,6 +45,9 @@ type simulation struct {
 	deliveries   []*simulatedDelivery // that have ended
 	held         map[holder][]*simulatedDelivery
 	outcome      outcome
+	levels       bool          // there are totals of totals
+	told         int           // events of roll-ups, in a run with levels
+	passing      int           // those that are not acknowledged yet
 	existing     bool          // the roll-ups are in documents of the app's own, which come and go
 	slow         bool          // sums take long
 	conditional  bool          // the likes are counted by a condition
@@ -128,6 +132,7 @@ type simulatedCounter struct {
 	covered map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
 	came    time.Time            // commit of the app's own document, the last one; zero: there is none
 	commits []time.Time          // of its roll-up's writes
+	writes  int                  // to its document by anybody, in a run with levels
 	paced   []time.Time          // as_of of those since it was created
 	lags    []time.Duration
 	unkept  unkeptTime
@@ -155,10 +160,14 @@ type truth struct {
 	likes      int64
 	unseen     bool // there are documents that meet no condition
 	groups     map[document.Field]groupTruth
+	summed     *route.Totals // in a run with levels
 }
 
 // counted is how many documents were counted, of all sources of a template.
 func (t truth) counted(template *route.Template) int64 {
+	if t.summed != nil {
+		return t.summed.NumShards()
+	}
 	n := t.shardCount + t.likes
 	for _, r := range template.Routes {
 		n += t.groups[r.By].counted(r)
@@ -168,12 +177,18 @@ func (t truth) counted(template *route.Template) int64 {
 
 // empty reports whether there were no documents.
 func (t truth) empty() bool {
+	if t.summed != nil {
+		return t.summed.Empty()
+	}
 	there := func(g groupTruth) bool { return g.documents > 0 }
 	return t.shardCount+t.likes == 0 && !t.unseen && !slices.ContainsFunc(slices.Collect(maps.Values(t.groups)), there)
 }
 
 // totals returns what a roll-up by a revision's routes is to hold then.
 func (t truth) totals(template *route.Template) map[string]value.Value {
+	if t.summed != nil {
+		return t.summed.Values
+	}
 	totals := make(map[string]value.Value)
 	for _, r := range template.Routes {
 		if r.By != "" {
@@ -295,7 +310,10 @@ func simulate(t *testing.T, c *choices, kept bool) (s *simulation) {
 		}
 		slices.SortFunc(s.history, func(a, b happening) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.what, b.what)) })
 	}()
-	synctest.Test(t, func(*testing.T) { s.run() })
+	synctest.Test(t, func(t *testing.T) {
+		s.t = t
+		s.run()
+	})
 	return s
 }
 
@@ -337,6 +355,7 @@ func (s *simulation) run() {
 		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
 	}
 	s.addGroups()
+	s.addLevels()
 	s.startApp()
 	for _, c := range s.counters {
 		s.startUnkept(c)
@@ -360,6 +379,7 @@ func (s *simulation) run() {
 	}
 	s.actors.Wait()
 	time.Sleep(time.Hour) // quiet
+	s.settle()
 	s.check()
 }
 
@@ -372,6 +392,10 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	shard := s.chance(0.7, name+" shard", upTo(3))
 	malformed := s.chance(0.3*s.weather.malformed, name+" is malformed", upTo(2))
 	switch {
+	case s.levels:
+		if !s.commitOnPost(m, name, shard, deletes) {
+			return
+		}
 	case s.orders != nil:
 		s.commitOrder(m, name, amount, deletes, malformed)
 	case len(s.routes) > 1 && s.chance(0.5, name+" is of a like", upTo(1)) == 1:
@@ -420,6 +444,9 @@ func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64
 // committed notes the truth as of a commit. The mutex is held.
 func (s *simulation) committed(c *simulatedCounter, at time.Time) {
 	t := truth{commit: at, shardCount: int64(len(c.shards)), groups: s.groupsOf(c.Counter)}
+	if s.levels {
+		t.summed = s.summed(c.Counter)
+	}
 	for _, held := range c.shards {
 		t.sum += held
 	}

@@ -125,6 +125,7 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		{"customer": customer},
 		{"customer": customer},
 		{"shop": int64(7), "customer": "ann"},
+		{"shop": []any{"7", "8"}, "customer": customer},
 		{"shop": nil, "customer": customer},
 		{"shop": "a/b\n", "customer": customer},
 		{"shop": strings.Repeat("x", 1500), "customer": customer},
@@ -149,6 +150,7 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		"orders/1 belongs to no counter of " + byShop + ": it has no field shop",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is a number, not a string",
 		"orders/1 belongs to no counter of orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing: it has no field customer.id",
+		"orders/1 belongs to no counter of " + byShop + ": its shop is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is null, not a string",
 		"orders/1 belongs to no counter of " + byShop + `: its shop is "a/b\n", which holds a slash`,
 		"orders/1 belongs to no counter of " + byShop + ": its shop is longer than 1,499 bytes, which no query takes",
@@ -221,6 +223,23 @@ func TestHintsOfIndexes(t *testing.T) {
 		var said []string
 		h := hints{routes: parsed(t, routes), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 		h.indexes()
+		if d := cmp.Diff(want, said); d != "" {
+			t.Errorf("%s (-want +got):\n%s", routes, d)
+		}
+	}
+}
+
+// How deep totals of totals go is told when tally dev starts.
+func TestHintsOfLevels(t *testing.T) {
+	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
+	for routes, want := range map[string][]string{
+		likes:               nil,
+		likes + ";" + karma: {"totals of totals: 2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}: each roll-up is a change for the next level"},
+	} {
+		var said []string
+		h := hints{routes: parsed(t, routes), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		h.levels()
 		if d := cmp.Diff(want, said); d != "" {
 			t.Errorf("%s (-want +got):\n%s", routes, d)
 		}

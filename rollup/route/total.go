@@ -1,9 +1,10 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -29,7 +30,7 @@ const (
 type Total struct {
 	Aggregate Aggregate
 	Field     document.Field // the field whose values are aggregated; "" for Count
-	Where     []Condition    // the conditions that the documents meet, sorted by their fields; each field comes once
+	Where     []Condition    // the conditions that the documents meet, sorted by their fields; a field comes once, or twice as a lower and an upper bound
 	Name      string         // the name of the total in the roll-up
 }
 
@@ -73,6 +74,16 @@ func (t Total) unnamed() bool {
 	return t.Aggregate == Sum && len(t.Where) == 0 && t.Field == document.FieldOf(t.Name)
 }
 
+// AlongTimes reports whether a query of the total goes along the times in a field. Firestore must
+// index that field.
+func (t Total) AlongTimes() bool {
+	rangeOfTimes := func(c Condition) bool {
+		_, isTime := c.Value.(time.Time)
+		return isTime && c.Operator.Range()
+	}
+	return t.Aggregate.OfTimes() || slices.ContainsFunc(t.Where, rangeOfTimes)
+}
+
 // best reports whether one document decides the total: the first in the order of the field.
 func (a Aggregate) best() bool {
 	return slices.Contains([]Aggregate{Maximum, Minimum, Latest, Earliest}, a)
@@ -96,6 +107,20 @@ type Query struct {
 	Totals []Total // the totals that it answers
 }
 
+// Ranged returns the field of which the conditions want a range. It returns "" if they want none.
+func (q Query) Ranged() document.Field {
+	for _, c := range q.Where {
+		if c.Operator.Range() {
+			return c.Field
+		}
+	}
+	return ""
+}
+
+// Walks reports whether the query goes through values from the best one on until one is in a range
+// of another field.
+func (q Query) Walks() bool { return q.Best != "" && q.Ranged() != "" && q.Ranged() != q.Field }
+
 // queries returns the queries that answer the totals, in their order. Totals with the same field
 // and the same conditions share a query. Each kind of Best has queries of its own.
 func queries(totals []Total) []Query {
@@ -106,7 +131,7 @@ func queries(totals []Total) []Query {
 			q.Best = t.Aggregate
 		}
 		same := func(other Query) bool {
-			return other.Field == q.Field && other.Best == q.Best && slices.Equal(other.Where, q.Where)
+			return other.Field == q.Field && other.Best == q.Best && slices.EqualFunc(other.Where, q.Where, Condition.Equal)
 		}
 		i := slices.IndexFunc(all, same)
 		if i < 0 {
@@ -117,7 +142,10 @@ func queries(totals []Total) []Query {
 	return all
 }
 
-// sortConditions sorts conditions by their fields.
+// sortConditions sorts conditions by their fields. A field's lower bound comes before its upper
+// one.
 func sortConditions(conditions []Condition) {
-	slices.SortFunc(conditions, func(a, b Condition) int { return strings.Compare(string(a.Field), string(b.Field)) })
+	slices.SortFunc(conditions, func(a, b Condition) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(rank(a.Operator.upper()), rank(b.Operator.upper())))
+	})
 }

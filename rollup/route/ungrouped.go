@@ -27,6 +27,8 @@ func (r *Route) Ungrouped(kind, text string) (Ungrouped, bool) {
 		return Ungrouped{}, false
 	case kind == "":
 		u.Why = fmt.Sprintf("it has no field %s", r.By)
+	case kind == "an array":
+		u.Why = fmt.Sprintf("its %s is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)", r.By)
 	case kind == "a reference":
 		u.Why = fmt.Sprintf("its %s is a reference, not a string: let it hold the document's id", r.By)
 	case kind != "a string":

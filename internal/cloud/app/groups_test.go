@@ -48,6 +48,8 @@ func (w *world) changed(id, path string, before, after fields) eventrelay.Event 
 			switch value := value.(type) {
 			case string:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: value}}
+			case []any:
+				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_ArrayValue{ArrayValue: new(firestoredata.ArrayValue)}}
 			case reference:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_ReferenceValue{ReferenceValue: string(value)}}
 			case int64:
@@ -169,7 +171,7 @@ func TestNoGroupIsLogged(t *testing.T) {
 	w.run(func() {
 		n := 0
 		for range 3 {
-			for _, shop := range []any{nil, int64(7), "", "a/b", reference("shops/a")} {
+			for _, shop := range []any{nil, int64(7), "", "a/b", reference("shops/a"), []any{"a", "b"}} {
 				after := fields{"shop": shop}
 				if shop == nil {
 					after = fields{}
@@ -188,6 +190,8 @@ func TestNoGroupIsLogged(t *testing.T) {
 		"its shop is empty":                     2, // of the same reason as the next
 		"which holds a slash":                   0,
 		"its shop is a reference, not a string": 2,
+
+		`"reason":"an array","why":"its shop is an array, and a document is in one group`: 2,
 	} {
 		lines := w.log.lines(`"severity":"INFO","message":"a document belongs to no counter"`, `"document":"orders/`, why)
 		if len(lines) != want {

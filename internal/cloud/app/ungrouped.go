@@ -43,7 +43,8 @@ func (l *ungroupedLog) due(u route.Ungrouped, now time.Time) bool {
 }
 
 // tellUngrouped logs why the document that changed belongs to no counter of a route, if that is
-// due. Otherwise such a document would leave no trace, because no total has it.
+// due. Otherwise such a document would leave no trace, because no total has it. tally doctor looks
+// for these lines.
 func (s *service) tellUngrouped(ctx context.Context, change trigger.Change, source route.Source) {
 	if change.Deleted() {
 		return
@@ -52,7 +53,7 @@ func (s *service) tellUngrouped(ctx context.Context, change trigger.Change, sour
 	for _, u := range source.Ungrouped(change.Holds) {
 		if s.ungrouped.due(u, time.Now()) {
 			s.logger.InfoContext(ctx, "a document belongs to no counter", "document", change.Path(), "database", change.Database,
-				"route", u.Route.String(), "why", u.Why)
+				"route", u.Route.String(), "reason", u.Reason, "why", u.Why)
 		}
 	}
 }
