@@ -11,23 +11,30 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// took returns how long the last sum took, but at most Options.Timeout, which ends a sum.
-func (c *Coalescer) took(l *look) time.Duration { return min(l.rollUp.Tally.Took, c.options.Timeout) }
+// took returns how long the last sum took, but at most as long as a sum may take.
+func (c *Coalescer) took(l *look) time.Duration {
+	if l.long {
+		return min(l.rollUp.Tally.Took, c.longTimeout())
+	}
+	return min(l.rollUp.Tally.Took, c.options.Timeout)
+}
 
 // claimReads is what a claim costs, in reads. Its write costs as much as three, and two instances
 // read it: the one that claims, and one that waits.
 const claimReads = 5
 
-// slow reports whether a counter is worth claims. Its sums must take so long that several instances
-// would sum for the same roll-up, and bill at least as much as a claim. For quicker sums, the
-// back-offs keep the instances apart.
+// slow reports whether a counter is worth claims. Its sums must bill at least as much as a claim,
+// and take so long that several instances would sum for the same roll-up. For quicker sums, the
+// back-offs keep the instances apart. If the sums bill so much that the cadence follows from that,
+// the back-offs do not suffice: a second sum now and then is more than the bill allows.
 func (c *Coalescer) slow(l *look) bool {
 	reads := l.rollUp.Tally.NumShards
 	readsEach := slices.ContainsFunc(l.counter.Template.Routes, func(r *route.Route) bool { return r.Documents })
 	if !readsEach {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}
-	return reads >= claimReads && c.took(l) >= c.step(l.counter.Template)/10
+	billed := c.billedCadence(l) > c.routeCadence(l.counter.Template)
+	return reads >= claimReads && (billed || c.took(l) >= c.step(l.counter.Template)/10)
 }
 
 // claim reports whether this instance is to sum a slow counter now. If so, it has written a claim.
@@ -86,7 +93,16 @@ func (c *Coalescer) newClaim(s *counterState) string {
 // claimHolds returns how long a claim holds. It is one and a half times as long as the last sum
 // took, because not all sums take the same time. An instance that has not written its roll-up by
 // then has died, or takes too long.
-func (c *Coalescer) claimHolds(l *look) time.Duration { return min(c.took(l)*3/2, c.options.Timeout) }
+func (c *Coalescer) claimHolds(l *look) time.Duration {
+	switch {
+	case l.long && l.rollUp.Tally.Took <= c.options.Hold/4: // no roll-up says how long
+		return c.longTimeout()
+	case l.long:
+		return min(c.took(l)*3/2, c.longTimeout())
+	default:
+		return min(c.took(l)*3/2, c.options.Timeout)
+	}
+}
 
 // waitForClaim plans the next look for the time when the sum that another instance has claimed
 // should be done. If that has passed, it plans the look for the end of the claim.
@@ -100,4 +116,8 @@ func (c *Coalescer) waitForClaim(s *counterState, l *look, age time.Duration) {
 	defer c.mu.Unlock()
 	s.failures = 0
 	s.wake = l.received.Add(wait + c.backOff(s))
+	if l.long { // whatever waits is deferred until then
+		l.deferTo, l.alarmsStay = ahead(l.readTime, max(wait, leastAhead), roundedTo), false
+		s.wake = l.received
+	}
 }

@@ -248,7 +248,7 @@ const longestSoftened = 5 * time.Minute
 // TestSoftened measures what the simulation alone sees of the rules on events that concern several
 // counters and of those on alarms, each softened.
 //
-//	go test -tags=mutations -timeout=1h -run=TestSoftened ./rollup -soft.table=3000
+//	go test -tags=mutations -timeout=1h -run=TestSoftened ./rollup -soft.table=3000 -v
 func TestSoftened(t *testing.T) {
 	if *softTable == 0 {
 		t.Skip("it measures; see -soft.table")

@@ -24,11 +24,32 @@ const tombstone = time.Hour
 // the option.
 func (s *simulation) drawSlowly() string {
 	slow := s.chanceOf(0.3, "cadence of the routes", 1500*time.Millisecond, 2*time.Minute)
-	if s.every || slow == 0 {
+	takes := s.chanceOf(0.2, "a sum takes", time.Second, longestSum*4/5)
+	if s.every {
+		return ""
+	}
+
+	s.takes = takes
+	if slow == 0 {
 		return ""
 	}
 	s.slowly = slow
 	return " : cadence " + slow.String()
+}
+
+// longestSum is how long an instance waits for a sum.
+const longestSum = 45 * time.Second
+
+// hasAlarms reports whether the instances make alarms.
+func (s *simulation) hasAlarms() bool { return s.slowly > 0 || s.takes > 0 }
+
+// takeLong has a sum take as long as those of the run do, up to a quarter less or more.
+func (c *call) takeLong(ctx context.Context) error {
+	if c.takes == 0 {
+		return nil
+	}
+	name := c.name + " takes"
+	return c.stall(ctx, "long", c.takes*3/4+c.chanceOf(0.9, name, time.Millisecond, c.takes/2))
 }
 
 // Create makes an alarm, as the queue does. The process may be frozen until long after the answer
@@ -36,6 +57,9 @@ func (s *simulation) drawSlowly() string {
 func (i *instance) Create(ctx context.Context, a rollup.Alarm) error {
 	name := fmt.Sprintf("%s makes the %s", i.name, i.nameOf(a, 0))
 	frozen := i.chanceOf(0.1*i.weather.slow, name+", frozen for", time.Second, 3*time.Minute)
+	if more := i.chanceOf(0.3*i.weather.slow, name+", frozen after it rings for", 10*time.Millisecond, 5*time.Second); more > 0 {
+		frozen = max(time.Millisecond, a.At.Sub(i.store.Now())+more)
+	}
 	i.mu.Lock()
 	calm := i.calm
 	i.mu.Unlock()
@@ -94,7 +118,7 @@ func (s *simulation) ringAlarm(a rollup.Alarm, copy int) {
 	if byHand := s.chance(0.1*s.weather.late, name+" is run by hand", upTo(99)); byHand > 0 {
 		at = s.store.Now().Add(a.At.Sub(s.store.Now()) * time.Duration(byHand) / 100)
 	}
-	time.Sleep(at.Sub(s.store.Now()) + jitter(name))
+	s.sleepUntil(at, name)
 
 	for attempt := 1; ; attempt++ {
 		faulty := 1.0
@@ -113,6 +137,36 @@ func (s *simulation) ringAlarm(a rollup.Alarm, copy int) {
 			return
 		}
 		time.Sleep(10*time.Second + jitter(name+fmt.Sprint(attempt)))
+	}
+}
+
+// suspend has all machines suspended for a while. Their clocks stand still, and those of the
+// database and of the queue go on.
+func (s *simulation) suspend(lasts time.Duration) {
+	time.Sleep(s.chanceOf(1, "suspended after", time.Millisecond, 2*time.Minute) + jitter("suspended"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store.Suspended(lasts)
+	s.suspended = lasts
+	s.tell("all machines were suspended for %v", lasts)
+	close(s.resumed)
+}
+
+// stoodStill returns for how long the clocks of the machines have stood still.
+func (s *simulation) stoodStill() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.suspended
+}
+
+// sleepUntil waits until a time of the database.
+func (s *simulation) sleepUntil(at time.Time, name string) {
+	timer := time.NewTimer(at.Sub(s.store.Now()) + jitter(name))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.resumed:
+		time.Sleep(at.Sub(s.store.Now()) + jitter(name))
 	}
 }
 
@@ -205,11 +259,25 @@ func (s *simulation) standsFor(d *simulatedDelivery, c *simulatedCounter) bool {
 	return false
 }
 
+// rangMeanwhile reports whether a delivery that is older than an alarm of its counter may have been
+// taken for one that came before the alarm, because the clocks of all machines had stood still.
+func (s *simulation) rangMeanwhile(d *simulatedDelivery, c *simulatedCounter) bool {
+	if s.suspended == 0 {
+		return false
+	}
+	for a := range s.alarms {
+		if a.RollUp == c.RollUp && a.Routes == d.to.hash(c) && a.At.After(d.commit) && !a.At.After(d.since) {
+			return true
+		}
+	}
+	return false
+}
+
 // coveredElsewhere reports whether an alarm of the counter rang by other routes, which are the last
 // ones, and is covered there.
 func (s *simulation) coveredElsewhere(d *simulatedDelivery, c *simulatedCounter) bool {
 	last := s.template(c).Hash()
-	return s.slowly > 0 && d.to.hash(c) != last && !c.covered[last].Before(d.since.Truncate(time.Microsecond))
+	return s.hasAlarms() && d.to.hash(c) != last && !c.covered[last].Before(d.since.Truncate(time.Microsecond))
 }
 
 // rangUnkept reports whether an alarm that may have stood for a delivery was done because its

@@ -145,6 +145,9 @@ func (v *simulatedSources) Sum(ctx context.Context) (totals route.Totals, err er
 			return totals, err
 		}
 	}
+	if err := call.takeLong(ctx); err != nil {
+		return totals, err
+	}
 	if err := call.there(ctx); err != nil {
 		return totals, err
 	}
@@ -167,6 +170,9 @@ func (v simulatedSnapshot) Sum(ctx context.Context) (totals route.Totals, err er
 		if err := call.stall(ctx, "slowly", v.i.chanceOf(0.9, call.name+" takes", 50*time.Millisecond, 3*time.Second)); err != nil {
 			return totals, err
 		}
+	}
+	if err := call.takeLong(ctx); err != nil {
+		return totals, err
 	}
 	if err := call.there(ctx); err != nil {
 		return totals, err
@@ -202,7 +208,7 @@ func (i *instance) Claim(ctx context.Context, c route.Counter, claim rollup.Clai
 }
 
 func (i *instance) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
-	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
+	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute+i.stoodStill() {
 		i.mu.Lock()
 		i.breach("%s sent a write %v after its snapshot", i.name, age)
 		i.mu.Unlock()
@@ -213,7 +219,7 @@ func (i *instance) Write(ctx context.Context, c route.Counter, r rollup.RollUp) 
 }
 
 func (i *instance) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
-	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
+	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute+i.stoodStill() {
 		i.mu.Lock()
 		i.breach("%s sent a locked write %v after its snapshot", i.name, age)
 		i.mu.Unlock()

@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -101,8 +102,8 @@ func (s *simulation) shortestCadence() time.Duration {
 	}
 
 	switch {
-	case s.slowly > 0 && (s.alarmsFailed || s.mixed): // then the counters are rolled up as often as events can be held
-		return min(shortest, s.slowly, rollup.LongestCadence(hold))
+	case s.hasAlarms() && (s.alarmsFailed || s.mixed): // then the counters are rolled up as often as events can be held
+		return min(shortest, cmp.Or(s.slowly, shortest), rollup.LongestCadence(hold))
 	case s.slowly > 0:
 		return s.slowly
 	default:
@@ -294,11 +295,11 @@ func (s *simulation) totals(c *simulatedCounter) map[string]value.Value {
 }
 
 // explained reports whether an acknowledged event that nothing covers is a remainder of
-// docs/design/proof.md: its counter was unkept; or what stood for it failed, and was not delivered
-// again, because another copy had been acknowledged before or because its retries were exhausted;
-// or what stood for it was itself acknowledged as unkept.
+// docs/design/proof.md: its counter was unkept; or its machine was suspended; or what stood for it
+// failed, and was not delivered again, because another copy had been acknowledged before or because
+// its retries were exhausted; or what stood for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery, c *simulatedCounter) bool {
-	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) {
+	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) || s.rangMeanwhile(d, c) {
 		return true
 	}
 	for _, stood := range s.deliveries {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/growth"
@@ -34,6 +35,8 @@ type Store struct {
 	// Indexed reports whether a composite index exists. Nil means that all exist. It must not
 	// change, and many goroutines may call it at once.
 	Indexed func(route.Index) bool
+
+	suspended atomic.Int64 // a time.Duration; see Suspended
 
 	mu          sync.Mutex
 	last        time.Time                    // of the latest commit or snapshot
@@ -499,7 +502,11 @@ func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor)
 }
 
 // Now returns the time by the database's clock.
-func (s *Store) Now() time.Time { return time.Now().Add(s.Skew) }
+func (s *Store) Now() time.Time { return time.Now().Add(s.Skew + time.Duration(s.suspended.Load())) }
+
+// Suspended has the database's clock go on while all that of time.Now stood still, as that of a
+// machine that was suspended.
+func (s *Store) Suspended(d time.Duration) { s.suspended.Add(int64(d)) }
 
 // Put sets the document at path to the fields and returns its commit time.
 func (s *Store) Put(path string, fields map[string]any) time.Time {
