@@ -95,6 +95,11 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 		return err
 	}
 
+	err = c.chain(ctx, s, &l)
+	if err != nil {
+		return err
+	}
+
 	p := c.pace(s, &l)
 	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
@@ -110,7 +115,11 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	defer c.mu.Unlock()
 
 	s.failures, s.unkept, s.handedOn = 0, 0, 0
-	s.release(l.readTime)
+	rung := l.readTime
+	if l.rings.Equal(l.readTime) { // the roll-up has no alarm, and needs one
+		rung = time.Time{}
+	}
+	s.release(l.readTime, rung)
 	s.own = l.readTime
 
 	own := min(c.cadence(l), max(c.step(s.counter.Template), c.canBeHeld()))
@@ -156,10 +165,11 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		}
 	}
 
-	s.release(l.covers())
+	s.release(l.covers(), l.rung())
 
 	if l.missing() { // this covers and paces like a roll-up: whoever deletes a post deletes its likes, too
-		s.release(l.readTime)
+		s.release(l.readTime, l.readTime)
+		s.chained = time.Time{}
 		s.failures, s.unkept, s.refused = 0, 0, false
 		s.wake = l.received.Add(c.step(s.counter.Template))
 		return false, nil

@@ -19,6 +19,9 @@ type Totals struct {
 	// Some says that there are documents, although Shards does not show them. The documents belong
 	// to a route whose totals all have conditions, and meet none of these conditions.
 	Some bool
+
+	// Leaving says of each window with documents in it when the first of them leaves.
+	Leaving []Leaving
 }
 
 // NumShards returns how many documents were counted, over all routes.
@@ -190,6 +193,7 @@ func JoinTotals(parts []Totals) Totals {
 		all.Shards = append(all.Shards, part.Shards...)
 		all.Malformed += part.Malformed
 		all.Some = all.Some || part.Some
+		all.Leaving = append(all.Leaving, part.Leaving...)
 	}
 	return all
 }
