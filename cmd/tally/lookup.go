@@ -38,7 +38,7 @@ func exists(ctx context.Context, client *firestore.Client, c counter) (frozen bo
 func documents(client *firestore.Client, c counter, r *route.Route) firestore.Query {
 	q := client.Collection(r.Shards(c.Counter)).Query
 	for _, condition := range r.Where(c.Counter) {
-		q = q.WherePath(condition.Field.Names(), "==", condition.Value)
+		q = q.WherePath(condition.Field.Names(), string(condition.Operator), condition.Value)
 	}
 	return q
 }

@@ -1,53 +1,147 @@
 package route
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"math/big"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
-// A Condition says that a field of a document equals a value. It compares as Firestore does: 2
-// equals 2.0, and a field equals null only if the document has it and it is null. Conditions can be
-// compared with ==.
+// A Condition compares a field of a document with a value. It compares as Firestore does: it sees
+// only values of the same kind as its own, 2 equals 2.0, a text is ordered by the bytes of its
+// UTF-8, and a field equals null only if the document has it and it is null. NaN meets no condition.
 type Condition struct {
-	Field document.Field
+	Field    document.Field
+	Operator Operator
 
-	// Value is a string, an int64, a float64, a bool or nil. It is a float64 only if no int64 equals
-	// it.
+	// Value is a string, an int64, a float64, a bool, a time.Time in UTC, or nil. It is a float64
+	// only if no int64 equals it. With In, it is a []any of such values, in Firestore's order, of
+	// which each comes once. Only Equal compares with nil.
 	Value any
 }
 
-// equals returns the condition that a field equals a value. Equal conditions have the same form: a
-// double that an integer equals becomes that integer.
+// An Operator is a comparison. Its text is the one that routes and the Firestore SDK have.
+type Operator string
+
+// The operators.
+const (
+	Equal              Operator = "=="
+	GreaterThan        Operator = ">"
+	GreaterThanOrEqual Operator = ">="
+	LessThan           Operator = "<"
+	LessThanOrEqual    Operator = "<="
+	In                 Operator = "in" // the field equals one of several values
+)
+
+// Range reports whether the operator is a bound of a range: one of > >= < <=.
+func (o Operator) Range() bool { return o.lower() || o.upper() }
+
+func (o Operator) lower() bool { return o == GreaterThan || o == GreaterThanOrEqual }
+func (o Operator) upper() bool { return o == LessThan || o == LessThanOrEqual }
+
+// maxIn is how many values Firestore compares a field with in one query
+// (https://firebase.google.com/docs/firestore/query-data/queries#limits_on_or_queries).
+const maxIn = 30
+
+// equals returns the condition that a field equals a value.
 func equals(field document.Field, value any) Condition {
+	return Condition{field, Equal, canonical(value)}
+}
+
+// canonical returns the form that equal values share: a double that an integer equals becomes that
+// integer.
+func canonical(value any) any {
 	f, isDouble := value.(float64)
-	if isDouble && !math.IsNaN(f) {
-		i, accuracy := big.NewFloat(f).Int64()
-		if accuracy == big.Exact {
-			value = i
-		}
+	if !isDouble || math.IsNaN(f) {
+		return value
 	}
-	return Condition{field, value}
+	i, accuracy := big.NewFloat(f).Int64()
+	if accuracy != big.Exact {
+		return value
+	}
+	return i
+}
+
+// Equal reports whether the conditions are the same.
+func (c Condition) Equal(other Condition) bool {
+	return c.Field == other.Field && c.Operator == other.Operator && reflect.DeepEqual(c.Value, other.Value)
 }
 
 // Holds reports whether a document, whose fields are as the Firestore SDK decodes them, meets the
 // condition.
 func (c Condition) Holds(fields map[string]any) bool {
-	value, ok := c.Field.In(fields)
+	v, ok := c.Field.In(fields)
 	if !ok {
 		return false
 	}
-	switch value.(type) {
-	case nil, string, bool, int64, float64:
-		return equals(c.Field, value) == c // NaN equals nothing
-	default:
+	if c.Operator == In {
+		list, _ := c.Value.([]any)
+		return slices.ContainsFunc(list, func(one any) bool { return Equal.holds(v, one) })
+	}
+	return c.Operator.holds(v, c.Value)
+}
+
+// holds reports whether a document's value compares to another as the operator says.
+func (o Operator) holds(v, than any) bool {
+	order, comparable := compare(v, than)
+	if !comparable {
 		return false
 	}
+
+	switch o {
+	case GreaterThan:
+		return order > 0
+	case GreaterThanOrEqual:
+		return order >= 0
+	case LessThan:
+		return order < 0
+	case LessThanOrEqual:
+		return order <= 0
+	default:
+		return order == 0
+	}
 }
+
+// compare compares values that a condition may have. It reports false if they are of two kinds, or
+// of a kind that conditions do not have, or if one is NaN.
+func compare(a, b any) (order int, ok bool) {
+	switch a := a.(type) {
+	case nil:
+		return 0, b == nil
+	case string:
+		b, ok := b.(string)
+		return strings.Compare(a, b), ok
+	case bool:
+		b, ok := b.(bool)
+		return cmp.Compare(rank(a), rank(b)), ok
+	}
+
+	x, xOK := value.Of(a)
+	y, yOK := value.Of(b)
+	ok = xOK && yOK && !y.IsNull() && x.IsNumber() == y.IsNumber() && !isNaN(x) && !isNaN(y)
+	if !ok {
+		return 0, false
+	}
+	return value.Compare(x, y), true
+}
+
+// rank orders booleans: false comes before true.
+func rank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func isNaN(v value.Value) bool { return math.IsNaN(v.Float64()) }
 
 // HoldAll reports whether a document, whose fields are as the Firestore SDK decodes them, meets all
 // of the conditions.
@@ -61,7 +155,9 @@ func HoldAll(conditions []Condition, fields map[string]any) bool {
 }
 
 // String returns the condition as a route spells it.
-func (c Condition) String() string { return quoteField(c.Field) + " == " + quoteValue(c.Value) }
+func (c Condition) String() string {
+	return quoteField(c.Field) + " " + string(c.Operator) + " " + quoteValue(c.Value)
+}
 
 // quoteField returns a field as a route spells it. Its names hold no dots.
 func quoteField(f document.Field) string {
@@ -72,7 +168,8 @@ func quoteField(f document.Field) string {
 	return strings.Join(names, ".")
 }
 
-// quoteValue returns the value of a condition as a route spells it, which is as in JSON.
+// quoteValue returns the value of a condition as a route spells it. That is as in JSON, except for
+// a time.
 func quoteValue(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -87,6 +184,14 @@ func quoteValue(value any) string {
 		return strconv.FormatFloat(value, 'g', -1, 64)
 	case bool:
 		return strconv.FormatBool(value)
+	case time.Time:
+		return timestamp + "(" + quoteValue(value.Format(time.RFC3339Nano)) + ")"
+	case []any:
+		texts := make([]string, len(value))
+		for i, one := range value {
+			texts[i] = quoteValue(one)
+		}
+		return "[" + strings.Join(texts, ", ") + "]"
 	default:
 		return "null"
 	}

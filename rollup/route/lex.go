@@ -24,13 +24,13 @@ const (
 	word                   // a bare name, a number, or one of the reserved words
 	backticked             // a name in backticks
 	inQuotes               // a text, as in JSON
-	symbol                 // "->", "==", or one of symbols
+	symbol                 // "->", one of symbols, or one of the comparisons that are no word
 	odd                    // characters that no bare name has
 	broken                 // the rest of a line, which cannot be read
 )
 
 // symbols are the symbols of one character.
-const symbols = "/{}(),:"
+const symbols = "/{}()[],:"
 
 // reserved are the words that have a meaning wherever a name may end. As names they must stand in
 // backticks.
@@ -123,10 +123,8 @@ func (l *lexer) skip(from, to int) int {
 
 // scan returns the token at the beginning of what is left of a line, and how many bytes it has.
 func scan(line string) (token, int) {
-	for _, long := range []string{arrow, isEqual} {
-		if strings.HasPrefix(line, long) {
-			return token{kind: symbol, text: long}, len(long)
-		}
+	if strings.HasPrefix(line, arrow) {
+		return token{kind: symbol, text: arrow}, len(arrow)
 	}
 	if strings.IndexByte(symbols, line[0]) >= 0 {
 		return token{kind: symbol, text: line[:1]}, 1
@@ -147,6 +145,9 @@ func scan(line string) (token, int) {
 	if n < 0 {
 		n = len(line)
 	}
+	if slices.Contains(comparisons, line[:n]) {
+		return token{kind: symbol, text: line[:n]}, n
+	}
 	if !utf8.ValidString(line[:n]) {
 		return token{kind: broken, text: "this is not valid UTF-8"}, len(line)
 	}
@@ -156,10 +157,10 @@ func scan(line string) (token, int) {
 	return token{kind: odd, text: line[:n]}, n
 }
 
-const (
-	arrow   = "->"
-	isEqual = "=="
-)
+const arrow = "->"
+
+// comparisons are the operators of conditions.
+var comparisons = []string{string(Equal), string(GreaterThan), string(GreaterThanOrEqual), string(LessThan), string(LessThanOrEqual), string(In)}
 
 // scanName reads a name in backticks, in which \` stands for ` and \\ for \.
 func scanName(line string) (token, int) {

@@ -1,14 +1,11 @@
 package route
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -349,7 +346,7 @@ func (text source) total(n totalNode, by fieldNode) (t Total, err error) {
 			return t, err
 		}
 	}
-	t.Where, err = text.conditions(n, t.Field, by)
+	t.Where, err = text.conditions(n, t, by)
 	if err != nil {
 		return t, err
 	}
@@ -385,78 +382,6 @@ func (text source) name(n totalNode, t Total) (string, error) {
 		written = n.function.text + "(" + quoteField(t.Field) + ")"
 	}
 	return "", text.mistake(n.at, "%s has no name; write %[1]s as %s", written, Quote(name))
-}
-
-// conditions returns the conditions of a total, sorted. of is the field that the total aggregates.
-func (text source) conditions(n totalNode, of document.Field, by fieldNode) ([]Condition, error) {
-	var all []Condition
-	for _, node := range n.where {
-		field, err := text.field(node.field)
-		if err != nil {
-			return nil, err
-		}
-		value, err := text.value(node.value)
-		if err != nil {
-			return nil, err
-		}
-
-		tested := slices.ContainsFunc(all, func(c Condition) bool { return c.Field == field })
-		if tested {
-			return nil, text.mistake(node.field.at, "%s is tested twice", quoteField(field))
-		}
-		if field == of {
-			return nil, text.mistake(node.field.at, "%s is tested and aggregated; all its values would be the same", quoteField(field))
-		}
-		if by.names != nil && field == document.FieldOf(by.names...) {
-			return nil, text.mistake(node.field.at, "%s is the group, so each counter tests it already", quoteField(field))
-		}
-		all = append(all, equals(field, value))
-	}
-	sortConditions(all)
-	return all, nil
-}
-
-// value returns the value to which a condition compares a field. It is a string, an int64, a
-// float64, a bool or nil.
-func (text source) value(t token) (any, error) {
-	if t.kind == inQuotes {
-		var s string
-		if err := json.Unmarshal([]byte(t.text), &s); err != nil {
-			return nil, text.mistake(t.from, "this is not a JSON string: %v", err)
-		}
-		if strings.ContainsRune(s, utf8.RuneError) { // it stands for bytes that are not UTF-8
-			return nil, text.mistake(t.from, "this text is not valid UTF-8")
-		}
-		if len(s) > LongestGroup {
-			return nil, text.mistake(t.from, "this text has %d bytes; no query takes more than %d", len(s), LongestGroup)
-		}
-		return s, nil
-	}
-
-	switch t.text {
-	case "true":
-		return true, nil
-	case "false":
-		return false, nil
-	case "null":
-		return nil, nil
-	}
-	if !json.Valid([]byte(t.text)) {
-		return nil, text.mistake(t.from, "%s: %s", t.text, wantValue)
-	}
-
-	if n, err := strconv.ParseInt(t.text, 10, 64); err == nil {
-		return n, nil
-	}
-
-	f, err := strconv.ParseFloat(t.text, 64)
-	if err != nil {
-		return nil, text.mistake(t.from, "%s is beyond the largest number that Firestore holds", t.text)
-	}
-	if !strings.ContainsAny(t.text, ".eE") {
-		return nil, text.mistake(t.from, "%s is beyond the largest integer that Firestore holds", t.text)
-	}
-	return f, nil
 }
 
 // field returns the field at a path.

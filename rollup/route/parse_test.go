@@ -188,24 +188,112 @@ want a field, as in sum(amount)
 			"m.n is in a map; a total is a top-level field\n" +
 			"  a/{a}/s/{s} -> r/{a} : n as m.n\n" +
 			"                              ^"},
-		{"another comparison", "a/{a}/s/{s} -> r/{a} : count() where n > 3 as m", "\n" +
-			"a condition is that a field equals a value; want ==\n" +
-			"  a/{a}/s/{s} -> r/{a} : count() where n > 3 as m\n" +
-			"                                         ^"},
 		{"one equals sign", "a/{a}/s/{s} -> r/{a} : count() where n = 3 as m", "\n" +
-			"a condition is that a field equals a value; want ==\n" +
+			"want a comparison: ==, >, >=, <, <= or in; did you mean ==?\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n = 3 as m\n" +
 			"                                         ^"},
+		{"a comparison the other way round", "a/{a}/s/{s} -> r/{a} : count() where n => 3 as m", "\n" +
+			"want a comparison: ==, >, >=, <, <= or in; did you mean >=?\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n => 3 as m\n" +
+			"                                         ^"},
+		{"a comparison that there is not", `a/{a}/s/{s} -> r/{a} : count() where n != "x" as m`, "\n" +
+			"want a comparison: ==, >, >=, <, <= or in; there is no !=: list the other values with in, or let the app keep a field that says it\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n != \"x\" as m\n" +
+			"                                         ^"},
+		{"a field without a comparison", "a/{a}/s/{s} -> r/{a} : count() where n as m", "\n" +
+			"want a comparison: ==, >, >=, <, <= or in\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n as m\n" +
+			"                                         ^"},
+		{"null in a range", "a/{a}/s/{s} -> r/{a} : count() where n >= null as m", "\n" +
+			"null has no order; want ==, or another value\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n >= null as m\n" +
+			"                                            ^"},
+		{"a list without brackets", "a/{a}/s/{s} -> r/{a} : count() where n in 1, 2 as m", "\n" +
+			"want a list of values in brackets, as in status in [\"paid\", \"sent\"]\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n in 1, 2 as m\n" +
+			"                                            ^"},
+		{"a list in parentheses", "a/{a}/s/{s} -> r/{a} : count() where n IN (1, 2) as m", "\n" +
+			"want a comparison: ==, >, >=, <, <= or in; did you mean in?\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n IN (1, 2) as m\n" +
+			"                                         ^"},
+		{"a list after another comparison", "a/{a}/s/{s} -> r/{a} : count() where n == [1, 2] as m", "\n" +
+			"want a value as JSON has it: a text in quotes, a number, true, false or null; or a time such as timestamp(\"2026-01-31T12:00:00Z\")\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == [1, 2] as m\n" +
+			"                                            ^"},
+		{"an empty list", "a/{a}/s/{s} -> r/{a} : count() where n in [] as m", "\n" +
+			"the list is empty, so no document would count; want a list of values in brackets, as in status in [\"paid\", \"sent\"]\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n in [] as m\n" +
+			"                                             ^"},
+		{"a list that does not end", "a/{a}/s/{s} -> r/{a} : count() where n in [1, 2 as m", "\n" +
+			"want a comma or ]\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n in [1, 2 as m\n" +
+			"                                                  ^"},
+		{"a list with null", "a/{a}/s/{s} -> r/{a} : count() where n in [1, null] as m", "\n" +
+			"null in a list matches no document; test it with ==\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n in [1, null] as m\n" +
+			"                                                ^"},
+		{"a list with a value twice", "a/{a}/s/{s} -> r/{a} : count() where n in [2, 3, 2.0] as m", "\n" +
+			"2 is in the list twice\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n in [2, 3, 2.0] as m\n" +
+			"                                                   ^"},
+		{"a list that is too long", "a/{a}/s/{s} -> r/{a} : count() where n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31] as m", "\n" +
+			"the list has more than 30 values, which is Firestore's limit\n" +
+			"  … 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31] as m\n" +
+			"                                                                                                       ^"},
+		{"lists that make too much together", `a/{a}/s/{s} -> r/{a} : count() where n in [1, 2, 3, 4, 5, 6] and k in ["a", "b", "c", "d", "e", "f"] as m`, "\n" +
+			"the lists of this total make more than 30 alternatives, which is Firestore's limit\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n in [1, 2, 3, 4, 5, 6] and k in [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"] as m\n" +
+			"                                                                   ^"},
+		{"two lower bounds", "a/{a}/s/{s} -> r/{a} : count() where n > 3 and n >= 4 as m", "\n" +
+			"n is tested twice\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > 3 and n >= 4 as m\n" +
+			"                                                 ^"},
+		{"bounds of two kinds", `a/{a}/s/{s} -> r/{a} : count() where n > 3 and n < "z" as m`, "\n" +
+			"3 and \"z\" are of two kinds, so no document would count\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > 3 and n < \"z\" as m\n" +
+			"                                                     ^"},
+		{"ranges of two fields", "a/{a}/s/{s} -> r/{a} : count() where n > 3 and k <= 4 as m", "\n" +
+			"n and k are both compared; a total has a range of one field\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > 3 and k <= 4 as m\n" +
+			"                                                 ^"},
+		{"a sum of texts", `a/{a}/s/{s} -> r/{a} : sum(n) where n > "a" as m`, "\n" +
+			"\"a\" is of a kind that sum does not see\n" +
+			"  a/{a}/s/{s} -> r/{a} : sum(n) where n > \"a\" as m\n" +
+			"                                          ^"},
+		{"the latest number", `a/{a}/s/{s} -> r/{a} : latest(n) where n in [timestamp("2026-01-31T12:00:00Z"), 3] as m`, "\n" +
+			"3 is of a kind that latest does not see\n" +
+			"  a/{a}/s/{s} -> r/{a} : latest(n) where n in [timestamp(\"2026-01-31T12:00:00Z\"), 3] as m\n" +
+			"                                                         ^"},
+		{"a time without quotes", "a/{a}/s/{s} -> r/{a} : count() where n > timestamp(2026) as m", "\n" +
+			"want a time in quotes, as in timestamp(\"2026-01-31T12:00:00Z\")\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > timestamp(2026) as m\n" +
+			"                                                     ^"},
+		{"a time that does not end", `a/{a}/s/{s} -> r/{a} : count() where n > timestamp("2026-01-31T12:00:00Z" as m`, "\n" +
+			"want )\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > timestamp(\"2026-01-31T12:00:00Z\" as m\n" +
+			"                                                                            ^"},
+		{"a date", `a/{a}/s/{s} -> r/{a} : count() where n > timestamp("2026-01-31") as m`, "\n" +
+			"this is not a time as in RFC 3339; want one such as timestamp(\"2026-01-31T12:00:00Z\")\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > timestamp(\"2026-01-31\") as m\n" +
+			"                                                     ^"},
+		{"a time that is too fine", `a/{a}/s/{s} -> r/{a} : count() where n > timestamp("2026-01-31T12:00:00.0000001Z") as m`, "\n" +
+			"Firestore keeps microseconds; this time is finer\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > timestamp(\"2026-01-31T12:00:00.0000001Z\") as m\n" +
+			"                                                     ^"},
+		{"a time before Firestore's first", `a/{a}/s/{s} -> r/{a} : count() where n > timestamp("0001-01-01T00:00:00+01:00") as m`, "\n" +
+			"the year is out of Firestore's range, which is 1 to 9999\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > timestamp(\"0001-01-01T00:00:00+01:00\") as m\n" +
+			"                                                     ^"},
 		{"another condition", "a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m", "\n" +
 			"want a comma, a colon or the route's end\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m\n" +
 			"                                              ^"},
 		{"a value without quotes", "a/{a}/s/{s} -> r/{a} : count() where n == paid as m", "\n" +
-			"paid: want a value as JSON has it: a text in quotes, a number, true, false or null\n" +
+			"paid: want a value as JSON has it: a text in quotes, a number, true, false or null; or a time such as timestamp(\"2026-01-31T12:00:00Z\")\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n == paid as m\n" +
 			"                                            ^"},
 		{"a value that is missing", "a/{a}/s/{s} -> r/{a} : count() where n == as m", "\n" +
-			"want a value as JSON has it: a text in quotes, a number, true, false or null\n" +
+			"want a value as JSON has it: a text in quotes, a number, true, false or null; or a time such as timestamp(\"2026-01-31T12:00:00Z\")\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n == as m\n" +
 			"                                            ^"},
 		{"a text that is not JSON's", "a/{a}/s/{s} -> r/{a} : count() where n == \"\\q\" as m", "\n" +
@@ -359,16 +447,19 @@ func TestSpelling(t *testing.T) {
 		"s/{s} -> r/x : `sum`, `count`, sum as count2":                 "s/{s} -> r/x : sum, count, sum as count2",
 		"s/{s} -> r/x : count() as count : existing : every 60s":       "s/{s} -> r/x : count() : existing : every 1m0s",
 
-		"o/{o}by shop->s/{ shop }:average( a.b )as n,latest(at)as l:existing":            "o/{o} by shop -> s/{shop} : average(a.b) as n, latest(at) as l : existing",
-		"o/{o} by `a b`.c.`by` -> s/{a b.c.by} : count() : existing":                     "",
-		"o/{o} by `a b`.c.`by` -> s/{`a b`.c.`by`} : count() : existing":                 "o/{o} by `a b`.c.`by` -> s/{`a b.c.by`} : count() : existing",
-		"o/{o} by c.id -> s/{`c.id`}/t/{c.id} : count() : existing":                      "o/{o} by c.id -> s/{c.id}/t/{c.id} : count() : existing",
-		"s/{s} -> r/x : count()where b==\"; -> : , \\\" \u00e9\"and a.x==2.0 as n":       `s/{s} -> r/x : count() where a.x == 2 and b == "; -> : , \" é" as n`,
-		"s/{s} -> r/x : sum(n) where a == null and b == false as n, n where c==1e3 as m": "s/{s} -> r/x : sum(n) where a == null and b == false as n, sum(n) where c == 1000 as m",
-		"s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m":          "s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m",
-		"s/{s} -> r/x : n where a == 1E3 and b == 0.30000000000000004 as n":              "s/{s} -> r/x : sum(n) where a == 1000 and b == 0.30000000000000004 as n",
-		"s/{s} -> r/x : earliest(at) as at, sum(a.b) as c":                               "s/{s} -> r/x : earliest(at) as at, a.b as c",
-		"s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == -0 as n":          "s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == 0 as n",
+		"o/{o}by shop->s/{ shop }:average( a.b )as n,latest(at)as l:existing":                                                      "o/{o} by shop -> s/{shop} : average(a.b) as n, latest(at) as l : existing",
+		"o/{o} by `a b`.c.`by` -> s/{a b.c.by} : count() : existing":                                                               "",
+		"o/{o} by `a b`.c.`by` -> s/{`a b`.c.`by`} : count() : existing":                                                           "o/{o} by `a b`.c.`by` -> s/{`a b.c.by`} : count() : existing",
+		"o/{o} by c.id -> s/{`c.id`}/t/{c.id} : count() : existing":                                                                "o/{o} by c.id -> s/{c.id}/t/{c.id} : count() : existing",
+		"s/{s} -> r/x : count()where b==\"; -> : , \\\" \u00e9\"and a.x==2.0 as n":                                                 `s/{s} -> r/x : count() where a.x == 2 and b == "; -> : , \" é" as n`,
+		"s/{s} -> r/x : sum(n) where a == null and b == false as n, n where c==1e3 as m":                                           "s/{s} -> r/x : sum(n) where a == null and b == false as n, sum(n) where c == 1000 as m",
+		"s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m":                                                    "s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m",
+		"s/{s} -> r/x : n where a == 1E3 and b == 0.30000000000000004 as n":                                                        "s/{s} -> r/x : sum(n) where a == 1000 and b == 0.30000000000000004 as n",
+		`s/{s} -> r/x : count()where n>=-3.0 and n<1e1 and a in["b",-2,true,"a",1.5,timestamp("2026-01-31T13:00:00.5+01:00")]as n`: `s/{s} -> r/x : count() where a in [true, -2, 1.5, timestamp("2026-01-31T12:00:00.5Z"), "a", "b"] and n >= -3 and n < 10 as n`,
+		"s/{s} -> r/x : sum(n) where n<=5 and n>2 as n, count() where in in [1] as m":                                              "s/{s} -> r/x : sum(n) where n > 2 and n <= 5 as n, count() where in in [1] as m",
+		`s/{s} -> r/x : count() where timestamp == timestamp("2026-01-31T12:00:00.000001Z") and now < false as n`:                  `s/{s} -> r/x : count() where now < false and timestamp == timestamp("2026-01-31T12:00:00.000001Z") as n`,
+		"s/{s} -> r/x : earliest(at) as at, sum(a.b) as c":                                                                         "s/{s} -> r/x : earliest(at) as at, a.b as c",
+		"s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == -0 as n":                                                    "s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == 0 as n",
 	} {
 		routes, err := route.Parse(text)
 		if want == "" {

@@ -40,8 +40,14 @@ type (
 	}
 
 	conditionNode struct {
-		field fieldNode
-		value token
+		field    fieldNode
+		operator token
+		values   []valueNode // one, or several after "in"
+	}
+
+	valueNode struct {
+		token       // as JSON has it; in a timestamp, the text
+		isTime bool // the text is in a timestamp
 	}
 
 	optionNode struct{ name, duration token }
@@ -281,28 +287,100 @@ func meantFunction(name string) string {
 
 // condition reads
 //
-//	field "==" value
+//	field comparison value | field "in" "[" value {"," value} "]"
+//
+// where a comparison is
+//
+//	"==" | ">" | ">=" | "<" | "<="
 func (p *parser) condition() (n conditionNode, err error) {
 	n.field, err = p.field("want a condition, as in approved == true")
 	if err != nil {
 		return n, err
 	}
-	if !p.accept(isEqual) {
-		return n, p.wrong("a condition is that a field equals a value; want ==")
+
+	t := p.tokens[0]
+	if !slices.ContainsFunc(comparisons, t.is) {
+		return n, p.wrong("want a comparison: ==, >, >=, <, <= or in%s", meantComparison(t.text))
+	}
+	n.operator = p.next()
+	if !n.operator.is(string(In)) {
+		n.values, err = one(p.value)
+		return n, err
 	}
 
-	value := p.tokens[0]
-	if value.kind == broken {
-		return n, p.wrong("%s", value.text)
+	if !p.accept("[") {
+		return n, p.wrong(wantList)
 	}
-	if value.kind != inQuotes && (value.kind != word || !value.named()) {
-		return n, p.wrong(wantValue)
+	if p.sees("]") {
+		return n, p.wrong("the list is empty, so no document would count; " + wantList)
 	}
-	n.value = p.next()
+	n.values, err = list(p, ",", p.value)
+	if err != nil {
+		return n, err
+	}
+	if !p.accept("]") {
+		return n, p.unexpected("want a comma or ]")
+	}
 	return n, nil
 }
 
-const wantValue = `want a value as JSON has it: a text in quotes, a number, true, false or null`
+// one reads one element, as a list.
+func one[T any](element func() (T, error)) ([]T, error) {
+	e, err := element()
+	return []T{e}, err
+}
+
+// meantComparison says what stands in the place of a comparison that there is not, or asks which
+// one was meant.
+func meantComparison(written string) string {
+	switch strings.ToLower(written) {
+	case "=", "===", "is", "equals":
+		return "; did you mean ==?"
+	case "=>":
+		return "; did you mean >=?"
+	case "=<":
+		return "; did you mean <=?"
+	case "in":
+		return "; did you mean in?"
+	case "!=", "<>", "not":
+		return "; there is no !=: list the other values with in, or let the app keep a field that says it"
+	}
+	return ""
+}
+
+// value reads
+//
+//	text | number | "true" | "false" | "null" | "timestamp" "(" text ")"
+func (p *parser) value() (n valueNode, err error) {
+	n.isTime = p.sees(timestamp) && p.tokens[1].is("(")
+	if n.isTime {
+		p.next()
+		p.next()
+	}
+
+	t := p.tokens[0]
+	switch {
+	case t.kind == broken:
+		return n, p.wrong("%s", t.text)
+	case n.isTime && t.kind != inQuotes:
+		return n, p.wrong("want a time in quotes, as in " + exampleTime)
+	case t.kind != inQuotes && (t.kind != word || !t.named()):
+		return n, p.wrong(wantValue)
+	}
+
+	n.token = p.next()
+	if n.isTime && !p.accept(")") {
+		return n, p.unexpected("want )")
+	}
+	return n, nil
+}
+
+const (
+	timestamp   = "timestamp"
+	exampleTime = `timestamp("2026-01-31T12:00:00Z")`
+	wantValue   = `want a value as JSON has it: a text in quotes, a number, true, false or null; or a time such as ` + exampleTime
+	wantList    = `want a list of values in brackets, as in status in ["paid", "sent"]`
+)
 
 // field reads the path of a field: names with dots between them, and no spaces.
 func (p *parser) field(want string) (fieldNode, error) {

@@ -1,9 +1,9 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -29,7 +29,7 @@ const (
 type Total struct {
 	Aggregate Aggregate
 	Field     document.Field // the field whose values are aggregated; "" for Count
-	Where     []Condition    // the conditions that the documents meet, sorted by their fields; each field comes once
+	Where     []Condition    // the conditions that the documents meet, sorted by their fields; a field comes once, or twice as a lower and an upper bound
 	Name      string         // the name of the total in the roll-up
 }
 
@@ -106,7 +106,7 @@ func queries(totals []Total) []Query {
 			q.Best = t.Aggregate
 		}
 		same := func(other Query) bool {
-			return other.Field == q.Field && other.Best == q.Best && slices.Equal(other.Where, q.Where)
+			return other.Field == q.Field && other.Best == q.Best && slices.EqualFunc(other.Where, q.Where, Condition.Equal)
 		}
 		i := slices.IndexFunc(all, same)
 		if i < 0 {
@@ -117,7 +117,9 @@ func queries(totals []Total) []Query {
 	return all
 }
 
-// sortConditions sorts conditions by their fields.
+// sortConditions sorts conditions by their fields. A field's lower bound comes before its upper one.
 func sortConditions(conditions []Condition) {
-	slices.SortFunc(conditions, func(a, b Condition) int { return strings.Compare(string(a.Field), string(b.Field)) })
+	slices.SortFunc(conditions, func(a, b Condition) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(rank(a.Operator.upper()), rank(b.Operator.upper())))
+	})
 }

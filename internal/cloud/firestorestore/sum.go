@@ -125,7 +125,7 @@ func (e *unindexedError) Unwrap() error { return e.error }
 func (v *snapshot) documents(r *route.Route, conditions ...route.Condition) firestore.Query {
 	query := v.store.client.Collection(r.Shards(v.counter)).Query
 	for _, c := range append(r.Where(v.counter), conditions...) {
-		query = query.WherePath(c.Field.Names(), "==", c.Value) // of nil the SDK makes IS_NULL
+		query = query.WherePath(c.Field.Names(), string(c.Operator), c.Value) // of nil the SDK makes IS_NULL
 	}
 	return query
 }

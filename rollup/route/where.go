@@ -1,0 +1,217 @@
+package route
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
+)
+
+// conditions returns the conditions of a total, sorted. t is the total without them.
+func (text source) conditions(n totalNode, t Total, by fieldNode) ([]Condition, error) {
+	var all []Condition
+	for _, node := range n.where {
+		c, err := text.condition(node)
+		if err != nil {
+			return nil, err
+		}
+		err = text.checkTested(node, c, t, by)
+		if err != nil {
+			return nil, err
+		}
+		err = text.checkTogether(node, c, all)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	sortConditions(all)
+	return all, nil
+}
+
+// condition returns one condition.
+func (text source) condition(n conditionNode) (Condition, error) {
+	field, err := text.field(n.field)
+	if err != nil {
+		return Condition{}, err
+	}
+	if n.operator.is(string(In)) {
+		list, err := text.list(n.values)
+		return Condition{field, In, list}, err
+	}
+
+	v, err := text.value(n.values[0])
+	if err != nil {
+		return Condition{}, err
+	}
+	c := Condition{field, Operator(n.operator.text), canonical(v)}
+	if v == nil && c.Operator.Range() {
+		return Condition{}, text.mistake(n.values[0].from, "null has no order; want ==, or another value")
+	}
+	return c, nil
+}
+
+// list returns the values of a list, in Firestore's order.
+func (text source) list(nodes []valueNode) ([]any, error) {
+	var values []any
+	for i, n := range nodes {
+		v, err := text.value(n)
+		if err != nil {
+			return nil, err
+		}
+
+		v = canonical(v)
+		switch {
+		case v == nil:
+			return nil, text.mistake(n.from, "null in a list matches no document; test it with ==")
+		case slices.Contains(values, v):
+			return nil, text.mistake(n.from, "%s is in the list twice", quoteValue(v))
+		case i == maxIn:
+			return nil, text.mistake(n.from, "the list has more than %d values, which is Firestore's limit", maxIn)
+		}
+		values = append(values, v)
+	}
+	slices.SortFunc(values, ordered)
+	return values, nil
+}
+
+// ordered compares values of a list in Firestore's order, which puts booleans before numbers,
+// numbers before timestamps, and timestamps before texts.
+func ordered(a, b any) int {
+	kinds := []string{"a boolean", "a number", "a timestamp", "a string"}
+	byKind := cmp.Compare(slices.Index(kinds, value.KindOf(a)), slices.Index(kinds, value.KindOf(b)))
+	byValue, _ := compare(a, b)
+	return cmp.Or(byKind, byValue)
+}
+
+// checkTested checks that a total can test the condition's field.
+func (text source) checkTested(n conditionNode, c Condition, t Total, by fieldNode) error {
+	if by.names != nil && c.Field == document.FieldOf(by.names...) {
+		return text.mistake(n.field.at, "%s is the group, so each counter tests it already", quoteField(c.Field))
+	}
+	if c.Field != t.Field {
+		return nil
+	}
+
+	if c.Operator == Equal {
+		return text.mistake(n.field.at, "%s is tested and aggregated; all its values would be the same", quoteField(c.Field))
+	}
+	for i, v := range c.values() {
+		if _, sees := t.Aggregate.Sees(v); !sees {
+			return text.mistake(n.values[i].from, "%s is of a kind that %s does not see", quoteValue(v), t.Aggregate)
+		}
+	}
+	return nil
+}
+
+// values returns the values with which the condition compares.
+func (c Condition) values() []any {
+	if list, is := c.Value.([]any); is {
+		return list
+	}
+	return []any{c.Value}
+}
+
+// alternatives returns how many values meet a condition that is no range.
+func (c Condition) alternatives() int {
+	list, _ := c.Value.([]any)
+	return max(1, len(list))
+}
+
+// checkTogether checks that one total can have the condition and others. Firestore bounds how many
+// alternatives the lists of one query make. A second range would make the order of the index matter
+// (https://firebase.google.com/docs/firestore/query-data/multiple-range-fields).
+func (text source) checkTogether(n conditionNode, c Condition, others []Condition) error {
+	alternatives := c.alternatives()
+	for _, other := range others {
+		alternatives = min(alternatives*other.alternatives(), maxIn+1)
+		ends := c.Operator.lower() && other.Operator.upper() || c.Operator.upper() && other.Operator.lower()
+		switch {
+		case c.Field == other.Field && !ends:
+			return text.mistake(n.field.at, "%s is tested twice", quoteField(c.Field))
+		case c.Field == other.Field && value.KindOf(c.Value) != value.KindOf(other.Value):
+			return text.mistake(n.values[0].from, "%s and %s are of two kinds, so no document would count", quoteValue(other.Value), quoteValue(c.Value))
+		case c.Field != other.Field && c.Operator.Range() && other.Operator.Range():
+			return text.mistake(n.field.at, "%s and %s are both compared; a total has a range of one field", quoteField(other.Field), quoteField(c.Field))
+		}
+	}
+	if alternatives > maxIn {
+		return text.mistake(n.field.at, "the lists of this total make more than %d alternatives, which is Firestore's limit", maxIn)
+	}
+	return nil
+}
+
+// value returns a value with which a condition compares a field. It is a string, an int64, a
+// float64, a bool, a time.Time or nil.
+func (text source) value(n valueNode) (any, error) {
+	if n.kind == inQuotes {
+		s, err := text.unquote(n.token)
+		if err != nil || !n.isTime {
+			return s, err
+		}
+		return text.time(n.token, s)
+	}
+
+	switch n.text {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	case "null":
+		return nil, nil
+	}
+	if !json.Valid([]byte(n.text)) {
+		return nil, text.mistake(n.from, "%s: %s", n.text, wantValue)
+	}
+
+	if i, err := strconv.ParseInt(n.text, 10, 64); err == nil {
+		return i, nil
+	}
+
+	f, err := strconv.ParseFloat(n.text, 64)
+	if err != nil {
+		return nil, text.mistake(n.from, "%s is beyond the largest number that Firestore holds", n.text)
+	}
+	if !strings.ContainsAny(n.text, ".eE") {
+		return nil, text.mistake(n.from, "%s is beyond the largest integer that Firestore holds", n.text)
+	}
+	return f, nil
+}
+
+// unquote returns the text in quotes.
+func (text source) unquote(t token) (string, error) {
+	var s string
+	if err := json.Unmarshal([]byte(t.text), &s); err != nil {
+		return "", text.mistake(t.from, "this is not a JSON string: %v", err)
+	}
+	if strings.ContainsRune(s, utf8.RuneError) { // it stands for bytes that are not UTF-8
+		return "", text.mistake(t.from, "this text is not valid UTF-8")
+	}
+	if len(s) > LongestGroup {
+		return "", text.mistake(t.from, "this text has %d bytes; no query takes more than %d", len(s), LongestGroup)
+	}
+	return s, nil
+}
+
+// time returns the time that a text says.
+func (text source) time(t token, s string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return at, text.mistake(t.from, "this is not a time as in RFC 3339; want one such as "+exampleTime)
+	}
+
+	at = at.UTC()
+	if at.Year() < 1 || at.Year() > 9999 {
+		return at, text.mistake(t.from, "the year is out of Firestore's range, which is 1 to 9999")
+	}
+	if at.Nanosecond()%1000 != 0 {
+		return at, text.mistake(t.from, "Firestore keeps microseconds; this time is finer")
+	}
+	return at, nil
+}
