@@ -44,6 +44,11 @@ const (
 	// roundedTo is to what the times of alarms are rounded that do not follow from the roll-up.
 	roundedTo = time.Second
 
+	// furthest is how far ahead an alarm may ring. Cloud Tasks takes no task that is more than 30
+	// days ahead, by its own clock (https://docs.cloud.google.com/tasks/docs/quotas).
+	furthest = 29 * day
+	day      = 24 * time.Hour
+
 	// An alarm whose roll-up failed is handed on to one that rings firstHandOn later. That doubles
 	// with each further failure in a row, up to longestHandOn.
 	firstHandOn   = 10 * time.Second
@@ -97,7 +102,17 @@ func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
 	if due < leastAhead { // rounded up, so that instances that look one after the other make one alarm
 		return l.readTime.Add(leastAhead + roundedTo).Truncate(roundedTo)
 	}
-	return l.readTime.Add(due)
+	return withinReach(l.readTime, l.readTime.Add(due))
+}
+
+// withinReach returns when an alarm rings for what is due at a time. If that is too far ahead, the
+// alarm rings on an earlier day, and makes the next one, because its counter is not due then. The
+// time is rounded down to a day, so that instances that look on the same day make one alarm.
+func withinReach(now, due time.Time) time.Time {
+	if due.Sub(now) <= furthest {
+		return due
+	}
+	return now.Add(furthest).Truncate(day)
 }
 
 // waits reports whether an event or an alarm waits for a roll-up. The mutex is held.

@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -234,6 +235,55 @@ func TestAlarmThatIsNotDue(t *testing.T) {
 		if err != nil || !ending.Deferred || !a.last().At.Equal(asOf.Add(10*time.Second)) {
 			t.Errorf("%+v, %v, made %v", ending, err, a.made)
 		}
+	})
+}
+
+// What is due in more than a month has an alarm on a day within a month, which makes the next one
+// when it rings. Instances that look on the same day make the same alarm.
+func TestAlarmsReachAMonth(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		const day = 24 * time.Hour
+		counter := mustCounter(route.Default+" : cadence 10s", "counters/likes/shards")
+		counter.Template.Cadence = 70 * day // longer than a route may say
+		w.store.Skew = 10 * time.Hour
+
+		w.increment(1)
+		if _, err := w.happens(c, "first", counter); err != nil {
+			t.Fatal(err)
+		}
+		_, asOf := w.rollUp()
+		for n, instance := range []*rollup.Coalescer{c, w.alarmedInstance(a, 0)} {
+			w.increment(1)
+			if ending, err := w.happens(instance, fmt.Sprint("later ", n), counter); err != nil || !ending.Deferred {
+				t.Fatalf("%+v, %v", ending, err)
+			}
+			time.Sleep(time.Hour)
+		}
+		if len(a.made) != 2 || a.made[0] != a.made[1] {
+			t.Errorf("made %v, want one alarm twice", a.made)
+		}
+
+		var days []time.Duration // from alarm to alarm
+		for rung := asOf; ; {
+			alarm := a.last()
+			days = append(days, alarm.At.Sub(rung).Round(day)/day)
+			rung = alarm.At
+			w.until(rung)
+			ending, err := c.Rings(w.t.Context(), alarm, counter.Template.Routes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ending.Deferred {
+				break
+			}
+		}
+		if want := []time.Duration{29, 29, 12}; !slices.Equal(days, want) {
+			t.Errorf("the alarms are %d days apart, want %d", days, want)
+		}
+		if _, last := w.rollUp(); last.Sub(asOf) < counter.Template.Cadence || last.Sub(asOf) > counter.Template.Cadence+time.Second {
+			t.Errorf("it is rolled up after %v, want %v", last.Sub(asOf), counter.Template.Cadence)
+		}
+		w.wantTotal(3)
 	})
 }
 

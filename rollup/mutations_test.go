@@ -1770,6 +1770,14 @@ var mutations = []mutation{
 	{"alarm-covers", "an unkept counter ends alarms that rang early", "generation.go",
 		`s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })`,
 		`s.alarms = end(s.alarms, now.Add(time.Hour), func(g *generation) { g.unkept = true })`, "TestAlarmOfUnkeptCounter"},
+	{"alarm-reach", "an alarm rings as late as it is due", "alarm.go",
+		`	if due.Sub(now) <= furthest {`,
+		`	if true {`, "TestAlarmsReachAMonth"},
+	{"alarm-reach", "an alarm that is far ahead rings at any time of the day", "alarm.go",
+		`	return now.Add(furthest).Truncate(day)
+`,
+		`	return now.Add(furthest)
+`, "TestAlarmsReachAMonth"},
 	{"alarm-handed", "an alarm that failed is done", "alarm.go",
 		`	if err == nil || c.options.Alarms == nil {
 		return ending, err
