@@ -34,6 +34,9 @@ func (s *simulation) drawSlowly() string {
 // Create makes an alarm, as the queue does. The process may be frozen until long after the answer
 // has come.
 func (i *instance) Create(ctx context.Context, a rollup.Alarm) error {
+	i.mu.Lock()
+	a = i.salt(a)
+	i.mu.Unlock()
 	name := fmt.Sprintf("%s makes the %s", i.name, i.nameOf(a, 0))
 	frozen := i.chanceOf(0.1*i.weather.slow, name+", frozen for", time.Second, 3*time.Minute)
 	i.mu.Lock()
@@ -80,6 +83,9 @@ func (s *simulation) nameOf(a rollup.Alarm, copy int) string {
 	name := fmt.Sprintf("alarm of %s at %s by %s.%d", a.RollUp, s.clock(a.At), a.Routes, copy)
 	if a.Last {
 		name += ", the last"
+	}
+	if a.Salt != "" {
+		name += ", of an audit " + a.Salt
 	}
 	return name
 }

@@ -54,7 +54,10 @@ func (r *roller) nextLeaves(l *look) time.Time {
 			first = at
 		}
 	}
-	return first
+	if first.IsZero() {
+		return first
+	}
+	return withinReach(l.readTime, first)
 }
 
 // onGrid returns the first time on a counter's grid that is not before a time.

@@ -46,8 +46,9 @@ type (
 	}
 
 	valueNode struct {
-		token       // as JSON has it; in a timestamp, the text
+		token       // as JSON has it; in a timestamp, the text; of a window, its length
 		isTime bool // the text is in a timestamp
+		isAgo  bool // it is of a window
 	}
 
 	optionNode struct{ name, duration token }
@@ -350,8 +351,11 @@ func meantComparison(written string) string {
 
 // value reads
 //
-//	text | number | "true" | "false" | "null" | "timestamp" "(" text ")"
+//	text | number | "true" | "false" | "null" | "timestamp" "(" text ")" | "now" "-" length
 func (p *parser) value() (n valueNode, err error) {
+	if p.sees(now) {
+		return p.window()
+	}
 	n.isTime = p.sees(timestamp) && p.tokens[1].is("(")
 	if n.isTime {
 		p.next()
@@ -375,7 +379,24 @@ func (p *parser) value() (n valueNode, err error) {
 	return n, nil
 }
 
+// window reads
+//
+//	"now" "-" length
+func (p *parser) window() (n valueNode, err error) {
+	p.next()
+	if !p.accept("-") {
+		return n, p.unexpected(wantWindow)
+	}
+	if p.tokens[0].kind != word {
+		return n, p.unexpected(wantWindow)
+	}
+	n.isAgo, n.token = true, p.next()
+	return n, nil
+}
+
 const (
+	now         = "now"
+	wantWindow  = "want now - and how long the window is, with spaces, as in at > now - 24h"
 	timestamp   = "timestamp"
 	exampleTime = `timestamp("2026-01-31T12:00:00Z")`
 	wantValue   = `want a value as JSON has it: a text in quotes, a number, true, false or null; or a time such as ` + exampleTime

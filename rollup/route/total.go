@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -115,6 +116,12 @@ func queries(totals []Total) []Query {
 		all[i].Totals = append(all[i].Totals, t)
 	}
 	return all
+}
+
+// At returns the query as it is at an instant. Only a window's bound depends on that.
+func (q Query) At(instant time.Time) Query {
+	q.Where = At(q.Where, instant)
+	return q
 }
 
 // sortConditions sorts conditions by their fields. A field's lower bound comes before its upper one.

@@ -50,12 +50,12 @@ type RouteTotals struct {
 }
 
 // Total counts and aggregates the documents that a counter has by the route. The shards must be all
-// of them, read in one snapshot, in the order of their paths.
-func (r *Route) Total(shards []Shard) RouteTotals {
+// of them, read in one snapshot, in the order of their paths. Windows are as they are at an instant.
+func (r *Route) Total(shards []Shard, instant time.Time) RouteTotals {
 	t := RouteTotals{Totals: Totals{Values: make(map[string]value.Value, len(r.Totals))}}
 	var most int64
 	for _, q := range r.queries {
-		answer := q.answer(shards)
+		answer := q.At(instant).answer(shards)
 		maps.Copy(t.Values, answer.Values)
 		t.Malformed = append(t.Malformed, answer.Malformed...)
 		most = max(most, answer.Shards[0])
@@ -64,6 +64,7 @@ func (r *Route) Total(shards []Shard) RouteTotals {
 		most = int64(len(shards))
 	}
 	t.Shards = []int64{most}
+	t.Leaving = r.leaving(shards, instant)
 	t.Some = r.Filtered() && most == 0 && len(shards) > 0
 	t.Totals.Malformed = int64(len(t.Malformed))
 	return t

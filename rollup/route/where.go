@@ -46,6 +46,9 @@ func (text source) condition(n conditionNode) (Condition, error) {
 		return Condition{field, In, list}, err
 	}
 
+	if n.values[0].isAgo {
+		return text.window(n, field)
+	}
 	v, err := text.value(n.values[0])
 	if err != nil {
 		return Condition{}, err
@@ -57,10 +60,27 @@ func (text source) condition(n conditionNode) (Condition, error) {
 	return c, nil
 }
 
+// window returns the condition that makes a window.
+func (text source) window(n conditionNode, field document.Field) (Condition, error) {
+	length := n.values[0].token
+	ago, ok := parseWindow(length.text)
+	if !ok {
+		return Condition{}, text.mistake(length.from, "%s: want whole seconds from %s to %s, such as 90s, 24h or 30d", length.text, Ago(shortestWindow), Ago(LongestWindow))
+	}
+	c := Condition{field, Operator(n.operator.text), ago}
+	if !c.Operator.lower() {
+		return c, text.mistake(n.operator.from, "a window is what is later than a while ago; want > or >=, as in at > now - 24h")
+	}
+	return c, nil
+}
+
 // list returns the values of a list, in Firestore's order.
 func (text source) list(nodes []valueNode) ([]any, error) {
 	var values []any
 	for i, n := range nodes {
+		if n.isAgo {
+			return nil, text.mistake(n.from, "a list has no window; "+wantList)
+		}
 		v, err := text.value(n)
 		if err != nil {
 			return nil, err
@@ -115,7 +135,7 @@ func (c Condition) values() []any {
 	if list, is := c.Value.([]any); is {
 		return list
 	}
-	return []any{c.Value}
+	return []any{c.At(time.Time{}).Value}
 }
 
 // alternatives returns how many values meet a condition that is no range.
@@ -135,7 +155,7 @@ func (text source) checkTogether(n conditionNode, c Condition, others []Conditio
 		switch {
 		case c.Field == other.Field && !ends:
 			return text.mistake(n.field.at, "%s is tested twice", quoteField(c.Field))
-		case c.Field == other.Field && value.KindOf(c.Value) != value.KindOf(other.Value):
+		case c.Field == other.Field && value.KindOf(c.values()[0]) != value.KindOf(other.values()[0]):
 			return text.mistake(n.values[0].from, "%s and %s are of two kinds, so no document would count", quoteValue(other.Value), quoteValue(c.Value))
 		case c.Field != other.Field && c.Operator.Range() && other.Operator.Range():
 			return text.mistake(n.field.at, "%s and %s are both compared; a total has a range of one field", quoteField(other.Field), quoteField(c.Field))

@@ -175,7 +175,7 @@ func totalsOf(c route.Counter, docs map[string]map[string]any) route.Totals {
 				shards = append(shards, route.Shard{Path: path, Fields: fields})
 			}
 		}
-		parts = append(parts, r.Total(shards).Totals)
+		parts = append(parts, r.Total(shards, someTime).Totals)
 	}
 	return route.JoinTotals(parts)
 }
