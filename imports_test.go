@@ -60,7 +60,7 @@ var allowed = map[string][]string{
 	"e2e/bench":                        {},
 	"e2e/rules":                        {},
 	"internal/cloud/alarm":             {"rollup"},
-	"internal/test/emulatortest":       {"internal/test/needs", "internal/tool/local/emulator"},
+	"internal/test/emulatortest":       {"internal/document", "internal/test/needs", "internal/tool/local/emulator", "rollup/route"},
 	"internal/test/emulatortest/share": {"internal/test/emulatortest", "internal/tool/local/emulator"},
 	"internal/test/googletest":         {"internal/tool/local/freeport"},
 	"internal/test/memstore":           {"internal/document", "rollup", "rollup/route"},

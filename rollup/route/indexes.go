@@ -41,10 +41,11 @@ func (x Index) Compare(other Index) int {
 }
 
 // Indexes returns the composite indexes that the routes' queries need, each once and in one order.
-// Firestore creates none of them by itself. The last field of each is the one whose values a query
-// adds up or sorts by. The fields before it are tested for equality, by conditions and the group,
-// and come in the order of their names. For these fields, the order of the values makes no
-// difference.
+// Firestore creates none of them by itself. The first fields are tested for equality, by conditions
+// and the group, and come in the order of their names. For these fields, the order of the values
+// makes no difference. Then comes the field of a range, and then the one whose values a query adds
+// up. A query for the best value goes through the values in their order, so that field comes before
+// the one of the range.
 func (rs Routes) Indexes() []Index {
 	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) == 1 })
 }
@@ -101,13 +102,15 @@ func (r *Route) GroupIndex() Index {
 	return Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}}
 }
 
-// indexes returns the indexes that the query needs. If it counts documents, Firestore merges the
-// indexes of the single fields that are tested. If it aggregates a field, one index has all fields.
-// The queries that tell malformed values from others go along the same index.
+// indexes returns the indexes that the query needs. If it only tests fields for equality, Firestore
+// merges the indexes of the single fields. Otherwise one index has all fields. The queries that
+// tell malformed values from others go along the same index.
 func (q Query) indexes(collection string, by document.Field) []Index {
 	var equal []document.Field
 	for _, c := range q.Where {
-		equal = append(equal, c.Field)
+		if !c.Operator.Range() {
+			equal = append(equal, c.Field)
+		}
 	}
 	if by != "" {
 		equal = append(equal, by)
@@ -115,7 +118,8 @@ func (q Query) indexes(collection string, by document.Field) []Index {
 	slices.Sort(equal)
 	equal = slices.Compact(equal)
 
-	if q.Field == "" {
+	along := q.along()
+	if along == nil {
 		var single []Index
 		for _, f := range equal {
 			single = append(single, Index{collection, []IndexField{{Field: f}}})
@@ -129,5 +133,22 @@ func (q Query) indexes(collection string, by document.Field) []Index {
 			fields = append(fields, IndexField{Field: f})
 		}
 	}
-	return []Index{{collection, append(fields, IndexField{q.Field, q.Best.Descending()})}}
+	return []Index{{collection, append(fields, along...)}}
+}
+
+// along returns the fields along whose order the query goes through an index: that of a range, and
+// the one that is aggregated. It returns none if documents are counted that have fields equal.
+func (q Query) along() []IndexField {
+	var along []IndexField
+	ranged := q.Ranged()
+	if ranged != "" && ranged != q.Field {
+		along = append(along, IndexField{ranged, q.Best.Descending()})
+	}
+	if q.Field != "" {
+		along = append(along, IndexField{q.Field, q.Best.Descending()})
+	}
+	if q.Best != "" {
+		slices.Reverse(along)
+	}
+	return along
 }

@@ -260,10 +260,14 @@ want a field, as in sum(amount)
 			"\"a\" is of a kind that sum does not see\n" +
 			"  a/{a}/s/{s} -> r/{a} : sum(n) where n > \"a\" as m\n" +
 			"                                          ^"},
-		{"the latest number", `a/{a}/s/{s} -> r/{a} : latest(n) where n in [timestamp("2026-01-31T12:00:00Z"), 3] as m`, "\n" +
+		{"the latest number", "a/{a}/s/{s} -> r/{a} : latest(n) where n > 3 as m", "\n" +
 			"3 is of a kind that latest does not see\n" +
-			"  a/{a}/s/{s} -> r/{a} : latest(n) where n in [timestamp(\"2026-01-31T12:00:00Z\"), 3] as m\n" +
-			"                                                         ^"},
+			"  a/{a}/s/{s} -> r/{a} : latest(n) where n > 3 as m\n" +
+			"                                             ^"},
+		{"a list of what is aggregated", "a/{a}/s/{s} -> r/{a} : sum(n) where n in [4, 5] as m", "\n" +
+			"n is tested and aggregated; count the documents of each value instead\n" +
+			"  a/{a}/s/{s} -> r/{a} : sum(n) where n in [4, 5] as m\n" +
+			"                                      ^"},
 		{"a time without quotes", "a/{a}/s/{s} -> r/{a} : count() where n > timestamp(2026) as m", "\n" +
 			"want a time in quotes, as in timestamp(\"2026-01-31T12:00:00Z\")\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n > timestamp(2026) as m\n" +

@@ -65,22 +65,23 @@ func (t *Template) Counter(path string) (Counter, bool) {
 }
 
 // Reads returns how many reads the sum of a counter with so many documents is billed, or somewhat
-// more. An aggregation bills one for each 1,000 documents, a query of the best document or of the
-// first that leaves a window one, and the option documents one for each document.
+// more. An aggregation bills one for each 1,000 documents, and so does a query that Walks. Another
+// query of the best document, or of the first that leaves a window, bills one, and the option
+// documents one for each document.
 func (t *Template) Reads(documents int64) float64 {
 	var queries, each float64 // each: at most, for one document
 	for _, one := range t.Routes {
-		var aggregations float64
+		var thorough float64 // queries that may go through all documents
 		for _, q := range one.queries {
-			if q.Best == "" {
-				aggregations++
+			if q.Best == "" || q.Walks() {
+				thorough++
 			}
 		}
 		if one.Documents {
-			aggregations = 1000
+			thorough = 1000
 		}
 		queries += float64(len(one.queries) + len(one.windows))
-		each = max(each, aggregations/1000)
+		each = max(each, thorough/1000)
 	}
 	return queries + each*float64(max(documents, 0))
 }

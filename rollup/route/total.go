@@ -97,6 +97,20 @@ type Query struct {
 	Totals []Total // the totals that it answers
 }
 
+// Ranged returns the field of which the conditions want a range. It returns "" if they want none.
+func (q Query) Ranged() document.Field {
+	for _, c := range q.Where {
+		if c.Operator.Range() {
+			return c.Field
+		}
+	}
+	return ""
+}
+
+// Walks reports whether the query goes through values from the best one on until one is in a range
+// of another field.
+func (q Query) Walks() bool { return q.Best != "" && q.Ranged() != "" && q.Ranged() != q.Field }
+
 // queries returns the queries that answer the totals, in their order. Totals with the same field
 // and the same conditions share a query. Each kind of Best has queries of its own.
 func queries(totals []Total) []Query {

@@ -119,24 +119,20 @@ func (text source) checkTested(n conditionNode, c Condition, t Total, by fieldNo
 		return nil
 	}
 
-	if c.Operator == Equal {
+	switch c.Operator {
+	case Equal:
 		return text.mistake(n.field.at, "%s is tested and aggregated; all its values would be the same", quoteField(c.Field))
+	case In:
+		return text.mistake(n.field.at, "%s is tested and aggregated; count the documents of each value instead", quoteField(c.Field))
 	}
-	for i, v := range c.values() {
-		if _, sees := t.Aggregate.Sees(v); !sees {
-			return text.mistake(n.values[i].from, "%s is of a kind that %s does not see", quoteValue(v), t.Aggregate)
-		}
+	if _, sees := t.Aggregate.Sees(c.At(time.Time{}).Value); !sees {
+		return text.mistake(n.values[0].from, "%s is of a kind that %s does not see", quoteValue(c.Value), t.Aggregate)
 	}
 	return nil
 }
 
-// values returns the values with which the condition compares.
-func (c Condition) values() []any {
-	if list, is := c.Value.([]any); is {
-		return list
-	}
-	return []any{c.At(time.Time{}).Value}
-}
+// kind returns the kind of the condition's value.
+func (c Condition) kind() string { return value.KindOf(c.At(time.Time{}).Value) }
 
 // alternatives returns how many values meet a condition that is no range.
 func (c Condition) alternatives() int {
@@ -145,8 +141,8 @@ func (c Condition) alternatives() int {
 }
 
 // checkTogether checks that one total can have the condition and others. Firestore bounds how many
-// alternatives the lists of one query make. A second range would make the order of the index matter
-// (https://firebase.google.com/docs/firestore/query-data/multiple-range-fields).
+// alternatives the lists of one query make. A range of a second field would bill what lies outside
+// of it (https://firebase.google.com/docs/firestore/query-data/multiple-range-fields).
 func (text source) checkTogether(n conditionNode, c Condition, others []Condition) error {
 	alternatives := c.alternatives()
 	for _, other := range others {
@@ -155,7 +151,7 @@ func (text source) checkTogether(n conditionNode, c Condition, others []Conditio
 		switch {
 		case c.Field == other.Field && !ends:
 			return text.mistake(n.field.at, "%s is tested twice", quoteField(c.Field))
-		case c.Field == other.Field && value.KindOf(c.values()[0]) != value.KindOf(other.values()[0]):
+		case c.Field == other.Field && c.kind() != other.kind():
 			return text.mistake(n.values[0].from, "%s and %s are of two kinds, so no document would count", quoteValue(other.Value), quoteValue(c.Value))
 		case c.Field != other.Field && c.Operator.Range() && other.Operator.Range():
 			return text.mistake(n.field.at, "%s and %s are both compared; a total has a range of one field", quoteField(other.Field), quoteField(c.Field))

@@ -43,12 +43,25 @@ type snapshot struct {
 type field struct {
 	of   firestore.Query
 	path document.Field
+
+	// ranged is another field, of which the query takes a range. "" if it takes none.
+	ranged document.Field
 }
 
 // where returns the same field of fewer documents: those whose value compares to another as the
 // operator says.
 func (f field) where(operator string, than any) field {
-	return field{f.of.WherePath(f.path.Names(), operator, than), f.path}
+	f.of = f.of.WherePath(f.path.Names(), operator, than)
+	return f
+}
+
+// along returns the same field of the same documents, in the order of a range. So all queries take
+// the same index. Without a range, they do so by themselves.
+func (f field) along() field {
+	if f.ranged != "" {
+		f.of = f.of.OrderByPath(f.ranged.Names(), firestore.Asc).OrderByPath(f.path.Names(), firestore.Asc)
+	}
+	return f
 }
 
 // addends are the numbers that one aggregation query has summed or averaged.
@@ -155,7 +168,7 @@ func (v *snapshot) aggregate(ctx context.Context, r *route.Route) (part, error) 
 	asking, all := errgroup.WithContext(ctx)
 	for i, q := range queries {
 		asking.Go(func() (err error) {
-			answers[i], err = v.answer(all, q, field{v.documents(r, q.Where...), q.Field})
+			answers[i], err = v.answer(all, q, v.field(r, q))
 			indexes := r.IndexesOf(q)
 			if status.Code(err) == codes.FailedPrecondition && len(indexes) > 0 {
 				return &unindexedError{indexes, err}
@@ -230,6 +243,15 @@ func (v *snapshot) Ahead(ctx context.Context, most int) ([]string, error) {
 	return named, nil
 }
 
+// field returns the field that a query aggregates, of the documents that it takes.
+func (v *snapshot) field(r *route.Route, q route.Query) field {
+	f := field{of: v.documents(r, q.Where...), path: q.Field}
+	if q.Ranged() != q.Field {
+		f.ranged = q.Ranged()
+	}
+	return f
+}
+
 // partOf returns what the answers to queries add up to.
 func partOf(queries []route.Query, answers []answer) part {
 	p := part{
@@ -259,7 +281,7 @@ func (v *snapshot) answer(ctx context.Context, q route.Query, f field) (answer, 
 		return v.best(ctx, q.Best, f)
 	}
 	if q.Field != "" {
-		return v.sumField(ctx, f)
+		return v.sumField(ctx, f.along())
 	}
 	return v.ask(ctx, f)
 }
@@ -276,7 +298,11 @@ func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (ans
 		direction = firestore.Desc
 	}
 
-	first, err := v.read(ctx, ofKind.of.SelectPaths(f.path.Names()).OrderByPath(f.path.Names(), direction).Limit(1))
+	query := ofKind.of.SelectPaths(f.path.Names()).OrderByPath(f.path.Names(), direction)
+	if f.ranged != "" {
+		query = query.OrderByPath(f.ranged.Names(), direction)
+	}
+	first, err := v.read(ctx, query.Limit(1))
 	if err != nil || len(first) == 0 {
 		return answer{field: f, best: value.Null}, err
 	}
@@ -578,27 +604,42 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 
 // Malformed implements rollup.Snapshot. In Firestore's order of values, every value that is not a
 // finite number lies at or behind infinity, or at or before minus infinity. So two queries find it
-// (https://firebase.google.com/docs/firestore/manage-data/data-types#value_type_ordering).
+// (https://firebase.google.com/docs/firestore/manage-data/data-types#value_type_ordering). In the
+// order of a range of another field, such values lie anywhere. There the query returns the first
+// documents, whatever their values are.
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	named := v.named[:min(len(v.named), most)]
 	for _, s := range v.suspects {
 		path := firestore.FieldPath(s.path.Names())
-		ordered := s.of.SelectPaths(path).OrderByPath(path, firestore.Asc) // the index that SUM uses has this order only
-		ends := []firestore.Query{ordered.StartAt(math.Inf(1)), ordered.EndAt(math.Inf(-1))}
-		for _, end := range ends {
+		selected := s.of.SelectPaths(path)
+		queries := []firestore.Query{selected.Limit(maxLooked)}
+		if s.ranged == "" {
+			ordered := selected.OrderByPath(path, firestore.Asc) // the index that SUM uses has this order only
+			queries = []firestore.Query{ordered.StartAt(math.Inf(1)).Limit(most), ordered.EndAt(math.Inf(-1)).Limit(most)}
+		}
+
+		for _, query := range queries {
 			if len(named) == most {
 				return named, nil
 			}
 
-			shards, err := v.read(ctx, end.Limit(most-len(named)))
+			shards, err := v.read(ctx, query)
 			if err != nil {
 				return named, fmt.Errorf("firestore: finding malformed values of %s: %w", s.path, err)
 			}
 			for _, shard := range shards {
 				found, _ := s.path.In(shard.Fields)
-				named = append(named, route.MalformedShard(shard.Path, s.path, found))
+				n, isNumber := value.Number(found)
+				finite := isNumber && n.Finite()
+				if !finite && len(named) < most {
+					named = append(named, route.MalformedShard(shard.Path, s.path, found))
+				}
 			}
 		}
 	}
 	return named, nil
 }
+
+// maxLooked is how many documents of a range are looked at for malformed values. It bounds what a
+// line of the log bills.
+const maxLooked = 100

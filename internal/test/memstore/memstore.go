@@ -143,8 +143,7 @@ func (v *snapshot) SumAsOf(ctx context.Context, instant time.Time) (route.Totals
 }
 
 // lacking returns the composite indexes that are missing, and without which Firestore would refuse
-// a query of the route. A query needs one if it aggregates or sorts by one field, and tests others
-// for equality. That field comes last in the index.
+// a query of the route.
 func (v *snapshot) lacking(r *route.Route) []route.Index {
 	if v.indexed == nil || r.Documents {
 		return nil
@@ -152,26 +151,10 @@ func (v *snapshot) lacking(r *route.Route) []route.Index {
 
 	var lacking []route.Index
 	for _, q := range r.Queries() {
-		var equal []document.Field
-		for _, c := range slices.Concat(q.Where, r.Where(v.counter)) {
-			if c.Field != q.Field {
-				equal = append(equal, c.Field)
+		for _, x := range r.IndexesOf(q) {
+			if len(x.Fields) > 1 && !v.indexed(x) {
+				lacking = append(lacking, x)
 			}
-		}
-		if q.Field == "" || len(equal) == 0 {
-			continue
-		}
-
-		slices.Sort(equal)
-		pattern := r.Pattern()
-		needed := route.Index{Collection: pattern[len(pattern)-2].Name}
-		for _, f := range equal {
-			needed.Fields = append(needed.Fields, route.IndexField{Field: f})
-		}
-		descending := q.Best == route.Maximum || q.Best == route.Latest
-		needed.Fields = append(needed.Fields, route.IndexField{Field: q.Field, Descending: descending})
-		if !v.indexed(needed) {
-			lacking = append(lacking, needed)
 		}
 	}
 	return lacking

@@ -12,6 +12,7 @@ import (
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -46,10 +47,13 @@ func int64s(fields map[string]any) map[string]any {
 
 func TestFirestore(t *testing.T) { run(t, 60, openFirestore) }
 
-func openFirestore(t *testing.T) backend {
+func openFirestore(t *testing.T) backend { return openWith(t) }
+
+// openWith opens a database of the emulator, with options of the store's connection.
+func openWith(t *testing.T, options ...grpc.DialOption) backend {
 	project := emulatortest.Project(t)
 	client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
-	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler), options...)
 	if err != nil {
 		t.Fatal(err)
 	}

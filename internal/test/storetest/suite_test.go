@@ -43,6 +43,7 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"View sees what was committed before", testViewSeesCommits},
 		{"View does not block writes", testViewDoesNotBlock},
 		{"Sum of several routes", testSeveralRoutes},
+		{"comparisons", testComparisons},
 		{"Magnitude", testMagnitude},
 		{"Magnitude of documents", testNoMagnitude},
 		{"Magnitude of several totals", testMagnitudes},

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
@@ -251,9 +252,11 @@ func TestMissingIndexInMemory(t *testing.T) {
 	}
 }
 
-// Random documents make the same totals by random routes in both stores, and read one by one.
+// Random documents make the same totals by random routes in both stores, and read one by one. The
+// queries need the indexes that the routes name, and no others.
 func TestStoresAgree(t *testing.T) {
-	stores := map[string]backend{"memory": openMemory(t), "Firestore": openFirestore(t)}
+	var indexes emulatortest.Indexes
+	stores := map[string]backend{"memory": openMemory(t), "Firestore": openWith(t, indexes.DialOption())}
 	seed := uint64(time.Now().UnixNano())
 	if fixed := os.Getenv("STORES_SEED"); fixed != "" {
 		var err error
@@ -280,7 +283,24 @@ func TestStoresAgree(t *testing.T) {
 				t.Fatalf("STORES_SEED=%d: %s of %v\n%s (-want +got):\n%s", seed, mustRoute, docs, name, d)
 			}
 		}
+
+		composite, single := indexes.Needed()
+		if d := cmp.Diff(texts(routes.Indexes()), composite); d != "" {
+			t.Fatalf("STORES_SEED=%d: %s: composite indexes (-named +needed):\n%s", seed, mustRoute, d)
+		}
+		unnamed := slices.DeleteFunc(single, func(x string) bool { return slices.Contains(texts(routes.FieldIndexes()), x) })
+		if len(unnamed) > 0 {
+			t.Fatalf("STORES_SEED=%d: %s: needs unnamed indexes of one field, %v", seed, mustRoute, unnamed)
+		}
 	}
+}
+
+func texts(indexes []route.Index) []string {
+	var all []string
+	for _, x := range indexes {
+		all = append(all, x.String())
+	}
+	return all
 }
 
 // rounded reports whether values are the same up to the rounding of a sum of doubles.
@@ -300,13 +320,14 @@ func randomRoute(random *rand.Rand, collection string) string {
 	var totals []string
 	for i := range 1 + random.IntN(4) {
 		aggregate := pick(random, route.Sum, route.Count, route.Average, route.Maximum, route.Minimum, route.Latest, route.Earliest)
-		of, tested := pick(random, fields...), pick(random, fields...)
+		of := pick(random, fields...)
 		if aggregate == route.Count {
 			of = ""
 		}
 		total := fmt.Sprintf("%s(%s)", aggregate, of)
-		if tested != of && random.IntN(2) == 0 {
-			total += fmt.Sprintf(" where %s == %s", tested, pick(random, `"a"`, `""`, "0", "1", "2", "2.0", "0.5", "-3", "true", "false", "null"))
+		conditions := randomConditions(random, aggregate, of, fields)
+		if len(conditions) > 0 {
+			total += " where " + strings.Join(conditions, " and ")
 		}
 		totals = append(totals, fmt.Sprintf("%s as t%d", total, i))
 	}
@@ -314,9 +335,55 @@ func randomRoute(random *rand.Rand, collection string) string {
 	return collection + source + strings.Join(totals, ", ") + " : existing"
 }
 
+// randomConditions returns up to three conditions of a total: each form that there is, of each kind
+// of value.
+func randomConditions(random *rand.Rand, aggregate route.Aggregate, of string, fields []string) []string {
+	kinds := [][]string{
+		{`"a"`, `""`, `"é"`, `"2"`},
+		{"0", "-0.0", "1", "2", "2.0", "0.5", "-3", "9007199254740993"},
+		{"true", "false"},
+		{`timestamp("2026-01-02T03:04:05.678901Z")`, `timestamp("2026-01-02T04:04:05.678902+01:00")`},
+	}
+	ofTimes := aggregate.OfTimes()
+
+	var conditions []string
+	ranged := false
+	for _, i := range random.Perm(len(fields))[:random.IntN(4)] {
+		field, kind := fields[i], pick(random, kinds...)
+		form := pick(random, "==", "in", "range", "null")
+		if form == "range" && ranged {
+			continue
+		}
+		if field == of {
+			form, kind = "range", kinds[1]
+			if ofTimes {
+				kind = kinds[3]
+			}
+		}
+
+		switch form {
+		case "==":
+			conditions = append(conditions, field+" == "+pick(random, kind...))
+		case "null":
+			conditions = append(conditions, field+" == null")
+		case "in":
+			list := []string{pick(random, kinds[0]...), pick(random, kinds[1]...), pick(random, kinds[2]...), pick(random, kinds[3]...)}
+			conditions = append(conditions, field+" in ["+strings.Join(list[:1+random.IntN(len(list))], ", ")+"]")
+		case "range":
+			if ranged {
+				continue
+			}
+			ranged = true
+			lower, upper := field+pick(random, " > ", " >= ")+pick(random, kind...), field+pick(random, " < ", " <= ")+pick(random, kind...)
+			conditions = append(conditions, pick(random, [][]string{{lower}, {upper}, {upper, lower}}...)...)
+		}
+	}
+	return conditions
+}
+
 // randomDocuments returns up to six documents by their paths.
 func randomDocuments(random *rand.Rand, collection string) map[string]map[string]any {
-	values := []any{0, 1, 2, -3, 1<<53 + 1, float64(1 << 53), 0.5, 2.0, -1.5, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), "a", "", "2", true, false, nil, noon, late, []any{int64(1)}}
+	values := []any{0, 1, 2, -3, "é", 1<<53 + 1, float64(1 << 53), 0.5, 2.0, -1.5, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), "a", "", "2", true, false, nil, noon, late, []any{int64(1)}}
 	docs := make(map[string]map[string]any)
 	for i := range random.IntN(7) {
 		fields, inner := make(map[string]any), make(map[string]any)
