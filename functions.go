@@ -42,7 +42,7 @@ var service = app.New(os.Environ, os.Stderr)
 //
 //   - 2xx once the write is in the counter's roll-up document, or at once if another event that is
 //     not acknowledged yet stands for it, or if it changes no total;
-//   - 2xx when the counter cannot be rolled up until somebody mends it; the log says why;
+//   - 2xx when the counter cannot be rolled up until someone fixes it; the log says why;
 //   - 2xx when no retry can help: the event is malformed, or no route covers its document, or its
 //     project or database is not served here. The log says that the event was dropped;
 //   - 500 when the event must be delivered again, TALLY_HOLD_LIMIT after its database was opened at

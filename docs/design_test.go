@@ -136,7 +136,7 @@ func mutated(t *testing.T, tests map[string]bool) map[string][]string {
 	return broken
 }
 
-// guardOf names a mutation's test, which is in the folder that it says, or else beside the mutated
+// guardOf names a mutation's test, which is in the folder that it says, or else next to the mutated
 // file. Both are told as seen from rollup.
 func guardOf(file, test string) string {
 	folder, name := path.Split(test)

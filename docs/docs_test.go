@@ -107,7 +107,7 @@ func TestIdentities(t *testing.T) {
 }
 
 // The edit that CONTRIBUTING.md names, for when the first release is published, still applies. Then
-// nobody is told to take a clone, but for a change of Tally itself.
+// no one is told to take a clone, except for a change of Tally itself.
 func TestPublished(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs git")

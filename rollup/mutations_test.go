@@ -1439,7 +1439,7 @@ var mutations = []mutation{
 	{"pushed-raw", "a push that cannot be read is refused", "../internal/cloud/trigger/request.go",
 		`Errorf("%w: its version is %q, not %s", ErrMalformed,`,
 		`Errorf("%w: its version is %q, not %s", ErrNoEvent,`, "../internal/cloud/trigger/TestFromRequest"},
-	{"retries-on", "a trigger with a single attempt passes", "../internal/tool/deploy/mend.go",
+	{"retries-on", "a trigger with a single attempt passes", "../internal/tool/deploy/repair.go",
 		`if attempts != "" && attempts != "0" {`,
 		`if false {`, "../internal/tool/doctor/TestBroken"},
 	{"order-of-deploy", "the functions change before the triggers of old routes are gone", "../internal/tool/deploy/plan.go",
@@ -1448,7 +1448,7 @@ var mutations = []mutation{
 	{"order-of-deploy", "nothing waits for the last events of old routes", "../internal/tool/deploy/plan.go",
 		`pause(redelivery),`,
 		`pause(0),`, "../internal/tool/deploy/TestOrder"},
-	{"order-of-deploy", "triggers of new routes come before the functions know them", "../internal/tool/deploy/mend.go",
+	{"order-of-deploy", "triggers of new routes come before the functions know them", "../internal/tool/deploy/repair.go",
 		`for _, r := range d.Resources {
 		if r.Kind == API`,
 		`for _, r := range slices.Backward(d.Resources) {

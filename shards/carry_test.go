@@ -159,7 +159,7 @@ func TestCarryRefuses(t *testing.T) {
 }
 
 // A note that cannot be read says nothing of what was carried: nothing is carried again until it is
-// mended or deleted.
+// fixed or deleted.
 func TestCarryWithBrokenNote(t *testing.T) {
 	client := emulatortest.Client(t)
 	page := client.Doc("pages/p")

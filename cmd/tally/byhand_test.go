@@ -153,7 +153,7 @@ func other(field string, want any) any {
 }
 
 // Each leaf of each resource of the manifest that somebody changes by hand is found by doctor,
-// mended by deploy, and gone after.
+// fixed by deploy, and gone after.
 func TestSettings(t *testing.T) {
 	c := newCloud(t)
 	c.Put("projects/my-project/databases/orders", &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})

@@ -23,7 +23,7 @@ type counter struct {
 // roll-up, the document above the shards, or only the ids in the roll-up's path. It may not exist.
 // The error is errNoRoute if no route serves such a path, and none serves one that is like it.
 func counterOf(routes route.Routes, arg string) (counter, error) {
-	if err := checkIDs(arg); err != nil { // with invalid bytes the SDK would try for ever
+	if err := checkIDs(arg); err != nil { // with invalid bytes the SDK would try forever
 		return counter{}, err
 	}
 	if c, ok := ofShards(routes, arg); ok {

@@ -232,7 +232,7 @@ func resize(ctx context.Context, s *session, arg, number string, renumber bool) 
 	source := s.shards(c, r, r.Totals[0].Field, n)
 	was, note := 0, cells("")
 	if above(r.Shards(c.Counter)) != "" { // else no document says how many there were
-		was, _ = source.NumShards(ctx) // on an error 0: resizing replaces a value that is no number
+		was, _ = source.NumShards(ctx) // on an error 0: resizing replaces a value that is not a number
 		cost := billing.Counts{Reads: int64(n + 1), Writes: int64(n - was + 1)}
 		if err := mayGrow(ctx, s, c, r, growth{was, n, cost}); err != nil {
 			return err

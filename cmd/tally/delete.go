@@ -58,7 +58,7 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 	if c.Template.Existing {
 		what = "the shards of %s of project %s, all documents of %s"
 	}
-	if err := s.confirm(ctx, "Delete "+what+", for ever?", c.path, s.project, r.Shards(c.Counter)); err != nil {
+	if err := s.confirm(ctx, "Delete "+what+", forever?", c.path, s.project, r.Shards(c.Counter)); err != nil {
 		return err
 	}
 
@@ -118,7 +118,7 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 			table(string(tableOf(found, result.Counters))), plural(len(found), "counter"), plural(numShards, "shard"), price(result.Cost))
 	}
 	if deletes {
-		err := s.confirm(ctx, "Delete %s of project %s, for ever?", plural(len(found), "counter"), s.project)
+		err := s.confirm(ctx, "Delete %s of project %s, forever?", plural(len(found), "counter"), s.project)
 		if err != nil {
 			return err
 		}

@@ -158,7 +158,7 @@ func (d *demo) printTable(r local.Result) error {
 		case r.Wrong[id]:
 			mark = "WRONG"
 		case r.Expected[id] != r.RolledUp[id]:
-			mark = "exact but for increments in doubt"
+			mark = "exact except for increments in doubt"
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", id, r.Expected[id], r.RolledUp[id], mark)
 	}

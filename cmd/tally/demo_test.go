@@ -28,7 +28,7 @@ func TestInexactDemoFails(t *testing.T) {
 	}{
 		{local.Result{Exact: true, Expected: map[string]int64{"c": 0}, RolledUp: map[string]int64{"c": 0}}, nil, "c        0           0  exact"},
 		{local.Result{Expected: map[string]int64{"c": 1}, Wrong: map[string]bool{"c": true}}, errInexact, "c        1           0  WRONG"},
-		{local.Result{Exact: true, Expected: map[string]int64{"c": 1}, RolledUp: map[string]int64{"c": 2}, InDoubt: 7}, nil, "exact but for increments in doubt"},
+		{local.Result{Exact: true, Expected: map[string]int64{"c": 1}, RolledUp: map[string]int64{"c": 2}, InDoubt: 7}, nil, "exact except for increments in doubt"},
 		{local.Result{Exact: true, InDoubt: 7}, nil, "7 increments, of which no answer tells"},
 	} {
 		for _, json := range []bool{false, true} {

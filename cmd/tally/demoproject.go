@@ -198,7 +198,7 @@ func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
 	return cmp.Or(err, unprinted, verdict(r))
 }
 
-// remedied returns the error of a trial with what mends it.
+// remedied returns the error of a trial with what fixes it.
 func remedied(t *trial.Trial, r trial.Report, err error) error {
 	err = explain(err, r.Project, changes)
 	if errors.Is(err, trial.ErrSilent) {
@@ -261,7 +261,7 @@ func mark(p trial.PartResult) string {
 	case !p.Exact:
 		return "WRONG"
 	case p.InDoubt > 0:
-		return fmt.Sprintf("exact but for %d increments in doubt", p.InDoubt)
+		return fmt.Sprintf("exact except for %d increments in doubt", p.InDoubt)
 	}
 	return "exact"
 }

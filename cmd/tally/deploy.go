@@ -58,7 +58,7 @@ type deployment struct {
 	newer     string // version of the functions that older ones would replace; empty: they are not
 	in        io.Reader
 	out, logs io.Writer
-	account   string // who is signed in; empty: nobody, or it is not known
+	account   string // who is signed in; empty: no one, or it is not known
 	have      *deploy.State
 	run       deploy.Run
 }
@@ -164,7 +164,7 @@ func (f *deployFlags) define(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
 	flags.BoolVar(&f.wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run lists that, too")
 	flags.BoolVar(&f.isNew, "new", false, "with --dry-run or --manifest: as for a project in which there is nothing; needs no credentials")
-	flags.StringVar(&f.location, "location", "", "with --new: where its databases will be, for ever")
+	flags.StringVar(&f.location, "location", "", "with --new: where its databases will be, forever")
 	flags.StringVar(&f.record, "record", "", "with --dry-run: a file to be written, with what the project's APIs answered; without secrets and documents")
 	flags.BoolVar(&f.manifest, "manifest", false, "print all resources as their APIs have them, in YAML, and change nothing")
 }
@@ -172,7 +172,7 @@ func (f *deployFlags) define(flags *pflag.FlagSet) {
 // check returns what is wrong with the flags of a recording, or of a new project.
 func (f *deployFlags) check(dryRun bool) error {
 	if f.record != "" && (!dryRun || f.isNew) {
-		return errors.New("--record keeps what a project answers to --dry-run; with --new nobody asks it")
+		return errors.New("--record keeps what a project answers to --dry-run; with --new it is not asked")
 	}
 	if !f.isNew {
 		return nil
@@ -183,7 +183,7 @@ func (f *deployFlags) check(dryRun bool) error {
 	}
 	const places = "https://cloud.google.com/firestore/docs/locations"
 	if f.location == "" {
-		return errors.New("--new needs --location: where the databases will be, for ever. These are the places:\n  " + places)
+		return errors.New("--new needs --location: where the databases will be, forever. These are the places:\n  " + places)
 	}
 	if !locationID.MatchString(f.location) {
 		return fmt.Errorf("--location %q: want one such as nam5 or europe-west1, of %s", f.location, places)
@@ -282,7 +282,7 @@ func (d *deployment) plan(ctx context.Context, described *deploy.Description, fl
 		return plan, err
 	}
 	if flags.isNew {
-		plan.Notes = append(plan.Notes, "the databases are to be there first, in a location that they keep for ever")
+		plan.Notes = append(plan.Notes, "the databases are to be there first, in a location that they keep forever")
 	}
 	if flags.rules && len(plan.Awaited) == 0 {
 		err = plan.PlanRules(ctx, described, d.have, d.folder)

@@ -36,7 +36,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-var update = flag.Bool("update", false, "write testdata/deploy anew")
+var update = flag.Bool("update", false, "rewrite testdata/deploy")
 
 // TestDeploy plays the stories of testdata/deploy, each of commands that are called one after the
 // other. first.txtar is of a new project, and each of the others of the project as first.txtar left
@@ -359,15 +359,15 @@ func TestDeploySource(t *testing.T) {
 			t.Errorf("tally version says %q, not %q", printed, want)
 		}
 	}
-	version("nothing is deployed; this tally is of no known version")
+	version("nothing is deployed; this tally is of an unknown version")
 
 	for _, test := range []struct {
 		args []string
 		want string // the folder
 		says string // of it
 	}{
-		{nil, repository, "\n  source    this tally's own, of no known version, hash " + own.Hash + "\n"},
-		{[]string{"--source", "."}, other, "\n  source    " + other + ", of no known version, hash dfe571af78f5f347\n"},
+		{nil, repository, "\n  source    this tally's own, of an unknown version, hash " + own.Hash + "\n"},
+		{[]string{"--source", "."}, other, "\n  source    " + other + ", of an unknown version, hash dfe571af78f5f347\n"},
 	} {
 		args := append([]string{"deploy", "--yes"}, test.args...)
 		printed := c.want(0, args...)
@@ -383,7 +383,7 @@ func TestDeploySource(t *testing.T) {
 			t.Errorf("tally %s uploads\n%s\nwant that of %s", strings.Join(args, " "), got, test.want)
 		}
 	}
-	version("the functions are of no known version, this tally is of no known version: tally deploy replaces them")
+	version("the functions are of an unknown version, this tally is of an unknown version: tally deploy replaces them")
 }
 
 // uploaded returns a file of the source that was uploaded last.
@@ -417,7 +417,7 @@ func leastClone(t *testing.T) string {
 	return clone
 }
 
-// shellWords splits a line at blanks, but for those between single quotes.
+// shellWords splits a line at blanks, except for those between single quotes.
 func shellWords(line string) []string {
 	var words []string
 	for i, part := range strings.Split(line, "'") {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What deploy brings to a project is mended, obeyed and taken away.
+// What deploy brings to a project is fixed, obeyed and taken away.
 func TestDeployed(t *testing.T) {
 	c := newCloud(t)
 	c.settings("alert_email: me@example.com")
@@ -32,7 +32,7 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone
+// Each role that somebody takes away, and each that somebody adds, is found, fixed, and gone
 // after.
 func (c cloud) grants() {
 	d, _ := c.described()
@@ -57,7 +57,7 @@ func (c cloud) grants() {
 	add(services+"tally-on-write", "roles/run.invoker", "allUsers")
 	add("projects/my-project", "roles/datastore.user", "serviceAccount:tally-functions@my-project.iam.gserviceaccount.com") // of every database
 	found := jsonText(c.want(1, "doctor", "--json"))
-	for _, want := range []string{"change roles on tally-on-write: give roles/run.invoker to tally-trigger; take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
+	for _, want := range []string{"change roles on service tally-on-write: give roles/run.invoker to tally-trigger; take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
 		if !strings.Contains(found, want) {
 			c.t.Errorf("doctor does not find: %s", want)
 		}
@@ -144,8 +144,8 @@ func (c cloud) deployedRoutesWin() {
 		{"doctor", examined, "environmentVariables.TALLY_ROUTES: counters/{counter}"},
 		{"without tally.yaml", unnamed, "routes, of the deployed functions: " + deployed},
 		{"delete", deleted, "deleted"},
-		{"nobody may know", unknown, "the routes are assumed"},
-		{"why nobody may know", unknown, "the functions could not be read: "},
+		{"routes that cannot be read", unknown, "the routes are assumed"},
+		{"why they cannot be read", unknown, "the functions could not be read: "},
 	} {
 		if !strings.Contains(told.printed, told.want) {
 			c.t.Errorf("%s printed\n%s\nwant %q in it", told.name, told.printed, told.want)

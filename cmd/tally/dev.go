@@ -68,7 +68,7 @@ type dev struct {
 	out, logs io.Writer
 	hints     hints
 
-	// The settings of a changed tally.yaml, which serveAnew takes. Before a change they are empty.
+	// The settings of a changed tally.yaml, which serveAgain takes. Before a change they are empty.
 	environment map[string]string
 	config      config.Config
 
@@ -121,7 +121,7 @@ func (d *dev) run(ctx context.Context) error {
 
 	err = d.serve(ctx, s, false)
 	for err == nil { // the settings have changed
-		err = d.serveAnew(ctx, s)
+		err = d.serveAgain(ctx, s)
 	}
 	return err
 }
@@ -195,8 +195,8 @@ func (d *dev) otherProject(project string) {
 		project, d.project, d.project)))
 }
 
-// serveAnew gives the stack the settings of the changed tally.yaml, and serves with them.
-func (d *dev) serveAnew(ctx context.Context, s *local.Stack) error {
+// serveAgain gives the stack the settings of the changed tally.yaml, and serves with them.
+func (d *dev) serveAgain(ctx context.Context, s *local.Stack) error {
 	d.stack.lines.follow(d.config.Routes)
 	d.tellLeft(s.Config.Routes, d.config.Routes)
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
@@ -248,7 +248,7 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	if d.dashboard.on {
 		work.Go(func() { d.runDashboard(ctx, s) })
 	}
-	audited := !again && !s.Imported // what no event told of needs an audit
+	audited := !again && !s.Imported // imports make no events, so they need an audit
 	work.Go(func() { s.Keep(ctx, d.every, !audited) })
 	d.hint(ctx, s, &work)
 	return d.awaitChange(ctx, s)

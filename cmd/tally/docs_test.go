@@ -49,7 +49,7 @@ var notRun = []struct{ start, why string }{
 }
 
 // unawaited are the commands, by how they begin, that only the next of them need. They run one
-// after the other beside the others.
+// after the other, at the same time as the others.
 var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install"}
 
 // endless are the commands that run until Ctrl-C, by how they begin, and what they print first.

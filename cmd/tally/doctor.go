@@ -14,7 +14,7 @@ import (
 
 // How doctor ends when something is wrong, and when it found nothing wrong but could not check all.
 var (
-	errUnsound   = errors.New("something is wrong; the commands above mend it, and tally doctor --explain tells more")
+	errUnsound   = errors.New("something is wrong; the commands above fix it, and tally doctor --explain says more")
 	errUnchecked = errors.New("not all could be checked")
 )
 
@@ -47,7 +47,7 @@ func (d *doctorFlags) define(c *cobra.Command) {
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
 	f.StringSliceVar(&d.skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&d.json, "json", false, "print JSON")
-	f.BoolVar(&d.explain, "explain", false, "say what each check claims, why, and what mends it, and the permissions that they take; ask no project")
+	f.BoolVar(&d.explain, "explain", false, "say what each check claims, why, and what fixes it, and the permissions that they take; ask no project")
 	f.DurationVar(&d.timeout, "timeout", time.Minute, "how long to try")
 }
 
@@ -89,13 +89,13 @@ func (d *doctorFlags) run(c *cobra.Command) error {
 func examine(ctx context.Context, settings settingsFile, flag string, skip []string, logs io.Writer) (findings []doctor.Finding, project string, err error) {
 	for _, name := range skip {
 		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
-			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
+			return nil, "", fmt.Errorf("--skip: unknown check %q; see tally doctor --explain", name)
 		}
 	}
 
 	folder, err := settings.here(logs)
 	if err != nil {
-		d := doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is mended"))
+		d := doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is fixed"))
 		return d.Examine(ctx, skip), "", nil
 	}
 

@@ -92,6 +92,6 @@ func sayDeployed(c *cobra.Command, flag string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", project, own.Beside(have))
+	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", project, own.Versions(have))
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // What a project answered is a project of googletest's, for which tally deploy has the same plan.
-// The file holds nothing that nobody should pass on.
+// The file holds nothing that no one should pass on.
 func TestRecord(t *testing.T) {
 	c := newCloud(t)
 	c.settings("alert_email: someone@example.com") // as each address is recorded

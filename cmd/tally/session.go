@@ -149,7 +149,7 @@ func (s *session) chooseProject(ctx context.Context, flag string, folder *appfol
 
 	host := os.Getenv(firestorestore.EmulatorHost)
 	if host != "" {
-		err := checkEmulator(ctx, host) // the SDK would try for ever
+		err := checkEmulator(ctx, host) // the SDK would try forever
 		if err != nil {
 			return project, cmp.Or(context.Cause(ctx), fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err))
 		}

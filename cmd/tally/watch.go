@@ -16,8 +16,8 @@ func watchCommand() *cobra.Command {
 	return databaseCommand{access: reads, endless: true, run: watch}.define(newCommand("watch COUNTER..."))
 }
 
-// watch prints the roll-ups of counters until ctx ends, which is no error. It waits for those that
-// do not exist.
+// watch prints the roll-ups of counters until ctx ends, which is not an error. It waits for those
+// that do not exist.
 func watch(ctx context.Context, s *session, args []string) error {
 	watching, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex // lines are not mixed
@@ -46,7 +46,7 @@ func watch(ctx context.Context, s *session, args []string) error {
 }
 
 // rollUps calls each with the counter's roll-up as it is, and again whenever the counter was rolled
-// up; nil: there is no roll-up. It goes on until ctx ends, which is no error.
+// up; nil: there is no roll-up. It goes on until ctx ends, which is not an error.
 func rollUps(ctx context.Context, s *session, c counter, each func(*rollUp) error) error {
 	versions := s.client.Doc(c.RollUp).Snapshots(ctx)
 	defer versions.Stop()

@@ -6,7 +6,7 @@ import { listening } from '../../clients/web/e2e/loopback.mjs';
  * Passes on connections to a port of this machine.
  *
  * - `lose()`: from now on nothing that is answered arrives.
- * - `mend()`: breaks the connections that are open, and passes on new ones whole.
+ * - `restore()`: breaks the connections that are open, and passes on new ones whole.
  * - `connections()`: how many there have been.
  */
 export async function startLine(port) {
@@ -29,7 +29,7 @@ export async function startLine(port) {
   return {
     port: own,
     lose: () => (losing = true),
-    mend: () => (destroyAll(), (losing = false)),
+    restore: () => (destroyAll(), (losing = false)),
     connections: () => connections,
     close: () => (destroyAll(), close()),
   };

@@ -419,7 +419,7 @@ test('increments: a lost answer', async (t) => {
       () => `the increment of ${counter} does not arrive`,
     );
     const before = line.connections();
-    line.mend();
+    line.restore();
     await done;
     assert.ok(line.connections() > before, 'the SDK connects again');
     return stack.sum(`counters/${counter}`);
@@ -456,7 +456,7 @@ test('increments: a lost answer', async (t) => {
   await assert.rejects(addOnce(alice, 'none'), denied);
 });
 
-// The first section, as it stands there, but for the emulator's port, which is any that is free.
+// The first section, as it stands there, except for the emulator's port, which is any that is free.
 test('from nothing to a total', async (t) => {
   const section = below('From nothing to a total', page);
   const [program] = blocks(section, 'js');

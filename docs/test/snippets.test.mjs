@@ -91,7 +91,7 @@ after(() => stack?.stop());
 const counter = (id) => ({ source: `counters/${id}/shards`, path: `rollups/${id}`, field: 'count', of: 'count' });
 const likes = (post) => ({ source: `posts/${post}/likes`, path: `posts/${post}`, field: 'likes', of: 'on' });
 
-/** Checks a total whose source nobody writes any more, as soon as it covers all documents there. */
+/** Checks a total whose source no one writes any more, as soon as it covers all documents there. */
 async function exact({ source, path, field, of }, want) {
   const { documents } = await stack.rest('GET', `/${source}?pageSize=300`);
   const last = documents.map(({ updateTime }) => micros(updateTime)).sort().at(-1);
@@ -176,26 +176,26 @@ for (const [name, id, shards, open, code] of [
 ]) {
   test(name, async (t) => {
     const { add, vote, like, watch, exact: sumNow } = await imported(code);
-    const [ann, bob, cid, nobody] = ['ann', 'bob', 'cid', null].map((user) => open(t, user));
+    const [ann, bob, cid, guest] = ['ann', 'bob', 'cid', null].map((user) => open(t, user));
     await stack.set(`counters/${id}`, { num_shards: shards });
-    const shows = await watched(watch, nobody, `rollups/${id}`, 'count');
+    const shows = await watched(watch, guest, `rollups/${id}`, 'count');
     for (let i = 0; i < 5; i++) await Promise.all([add(ann, id), add(bob, id)]);
     await shows(10);
-    await assert.rejects(add(nobody, id), denied);
+    await assert.rejects(add(guest, id), denied);
     await assert.rejects(add(ann, id, 2), denied);
     await exact(counter(id), 10);
-    assert.equal(await sumNow(nobody, `counters/${id}/shards`, 'count'), 10);
+    assert.equal(await sumNow(guest, `counters/${id}/shards`, 'count'), 10);
 
     await stack.set(`counters/${id}-votes`, { num_shards: 3, once_per_user: true });
     await stack.set(`posts/${id}`, {});
-    const showsLikes = await watched(watch, nobody, `posts/${id}`, 'likes');
+    const showsLikes = await watched(watch, guest, `posts/${id}`, 'likes');
     for (const [uid, yes] of story) {
       await vote({ ann, bob, cid }[uid], `${id}-votes`, uid, yes);
       await like({ ann, bob, cid }[uid], id, uid, yes);
     }
     for (const write of [(db, uid) => vote(db, `${id}-votes`, uid), (db, uid) => like(db, id, uid)]) {
       await assert.rejects(write(bob, 'ann'), denied);
-      await assert.rejects(write(nobody, 'nobody'), denied);
+      await assert.rejects(write(guest, 'guest'), denied);
     }
     await showsLikes(2);
     await exact(counter(`${id}-votes`), 2);

@@ -70,7 +70,7 @@ var layouts = []layout{
 			if status.Code(err) != codes.NotFound {
 				w.t.Errorf("the sample's own increment: %v, want not found", err)
 			}
-			w.update(w.shard("counters/c/shards", numShards), "count", 5) // as an app does that mended its range
+			w.update(w.shard("counters/c/shards", numShards), "count", 5) // as an app does that fixed its range
 		},
 		rollUp: "rollups/c", want: count(int64(5), 1),
 	},

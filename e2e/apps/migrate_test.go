@@ -214,7 +214,7 @@ func TestMigrateExtensionInPlace(t *testing.T) {
 }
 
 // A run of the extension that ends only after the total was carried over takes everything back into
-// the document. Migrating once more mends it.
+// the document. Migrating once more fixes it.
 func TestMigrateExtensionTooEarly(t *testing.T) {
 	t.Parallel()
 	w := newMigration(t)

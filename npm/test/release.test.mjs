@@ -242,7 +242,7 @@ test('deploy uploads what the program carries, which is what this clone has', as
   const plan = ['deploy', '--dry-run', '--new', '--location=nam5', '--project=my-project'];
   const carried = await tally(...plan);
   assert.ok(carried.includes(`this tally's own, version ${version}, `), carried);
-  const [, hash] = /^  source .* hash ([0-9a-f]{16})$/m.exec(carried);
+  const [, hash] = /^ {2}source .* hash ([0-9a-f]{16})$/m.exec(carried);
   const ofClone = await tally(...plan, `--source=${process.cwd()}`);
   assert.ok(ofClone.includes(`hash ${hash}`), ofClone);
 });

@@ -49,7 +49,7 @@ func (p *problems) join() error {
 	return errors.Join(all...)
 }
 
-// conflicts adds a problem for everything that makes the routes unsafe together.
+// conflicts adds a problem foreverything that makes the routes unsafe together.
 func (rs Routes) conflicts(p *problems) {
 	for i, r := range rs {
 		for _, other := range rs[:i] {
@@ -88,7 +88,7 @@ func (rs Routes) conflicts(p *problems) {
 	}
 }
 
-// overlaps adds a problem for everything that makes r and another route unsafe together, if one
+// overlaps adds a problem foreverything that makes r and another route unsafe together, if one
 // document can be a source of both. Routes with the same pattern share a trigger, or have none, so
 // each event comes once.
 func (r *Route) overlaps(other *Route, p *problems) {
@@ -106,7 +106,7 @@ func (r *Route) overlaps(other *Route, p *problems) {
 	}
 }
 
-// conflict adds a problem for everything that makes r's roll-ups unsafe together with the sources
+// conflict adds a problem foreverything that makes r's roll-ups unsafe together with the sources
 // of a route. That route may be r itself.
 func (r *Route) conflict(other *Route, p *problems) {
 	if overlap(r.template, other.pattern) {

@@ -30,8 +30,8 @@ export async function servePage(firebase) {
 /**
  * A proxy between pages and Firestore.
  *
- * - `cut()`: breaks all connections and refuses new ones, until `mend()`.
- * - `hold()`: keeps back what Firestore answers to writes, until `mend()`; what it tells listeners
+ * - `cut()`: breaks all connections and refuses new ones, until `restore()`.
+ * - `hold()`: keeps back what Firestore answers to writes, until `restore()`; what it tells listeners
  *   passes.
  * - `lose()`: loses what is kept back.
  * - `sent()`: all that pages have sent.
@@ -72,7 +72,7 @@ export async function startLine(port) {
     },
     hold: () => (held ??= []),
     lose: () => (held = null),
-    mend() {
+    restore() {
       cut = false;
       const calls = held ?? [];
       held = null;

@@ -298,7 +298,7 @@ test('with persistence, what waits is still there after a reload', { timeout }, 
   await untilTotal(page, 'likes', start + 2);
   assert.equal(await text(page, '#likes .pending'), '2 of yours on the way');
   assert.equal(await stack.sum('counters/example-likes'), start);
-  line.mend();
+  line.restore();
   await untilSent(page, 'likes');
   await wantExact(page, 'likes', start + 2);
   const { likes } = await page.evaluate(() => window.painted);

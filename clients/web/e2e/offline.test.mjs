@@ -41,7 +41,7 @@ test('taps that were not sent are shown after a reload, and are sent, with each 
     assert.equal((await shown(page)).last.pending, 3);
   };
   await Promise.all(pages.map(reloaded));
-  line.mend();
+  line.restore();
   await Promise.all(pages.map(({ path, page }) => endsAt(path, 4, page)));
 });
 
@@ -64,7 +64,7 @@ test('offline, then online', async () => {
     ],
   });
   await rolledUp(path, 3);
-  line.mend();
+  line.restore();
   await endsAt(path, 15, page);
 });
 
@@ -77,7 +77,7 @@ test('offline from the start: an increment is shown and queued, with nothing kno
     async () => (await shown(page)).last?.total === 1,
     async () => JSON.stringify(await shown(page)),
   );
-  line.mend();
+  line.restore();
   await endsAt(path, 1, page);
 });
 
@@ -90,7 +90,7 @@ test('with a memory cache, a reload keeps what was acknowledged and drops what w
   await tap(page, 1, false);
   await saved(page, path, 3);
   await page.load();
-  line.mend();
+  line.restore();
   await shows(page, 2);
   stack.resume();
   await rolledUp(path, 2);
@@ -111,7 +111,7 @@ test('two tabs, online and offline, with each cache', async () => {
   const counters = await Promise.all(['memory', 'multiTab'].map(ready));
   line.cut();
   for (const tab of counters.flatMap(({ tabs }) => tabs)) assert.equal(await tap(tab, 4, false), 20);
-  line.mend();
+  line.restore();
   await Promise.all(counters.map(({ path, tabs }) => endsAt(path, 24, ...tabs)));
 });
 
@@ -127,6 +127,6 @@ test('a tab that is closed offline: its tap is shown by the next one, and is sen
   await first.close();
   const second = await open(path, { context, cache: 'multiTab' });
   assert.deepEqual((await shown(second)).calls, [2]);
-  line.mend();
+  line.restore();
   await endsAt(path, 2, second);
 });

@@ -31,7 +31,7 @@ before(async () => {
 });
 
 afterEach(async (t) => {
-  line.mend();
+  line.restore();
   stack.resume();
   for (const context of browser.contexts()) await context.close();
 
@@ -119,12 +119,12 @@ export async function open(path, options = {}) {
 }
 
 /**
- * Mends the line, and tells pages so, as browsers do: the SDK begins new sessions at once and sends
+ * Restores the line, and tells pages so, as browsers do: the SDK begins new sessions at once and sends
  * again what was not answered. Only for votes: a plain increment that is on its way then counts
  * twice, as without this package.
  */
 export async function online(...pages) {
-  line.mend();
+  line.restore();
   for (const page of pages) await page.evaluate(() => dispatchEvent(new Event('online')));
 }
 

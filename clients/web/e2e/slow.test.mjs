@@ -1,4 +1,4 @@
-// The package with a cadence of a minute: events are deferred, and nobody but the user's own page has
+// The package with a cadence of a minute: events are deferred, and no one but the user's own page has
 // their increments meanwhile.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

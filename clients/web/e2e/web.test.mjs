@@ -86,7 +86,7 @@ test('a roll-up that comes before the acknowledgement does not count twice', asy
     () => 'the roll-up does not come',
   );
   assert.deepEqual((await shown(page)).last, { ...(await shown(page)).last, total: 2, pending: 1 });
-  line.mend();
+  line.restore();
   await endsAt(path, 2, page);
   assert.deepEqual((await shown(page)).calls.slice(-2), [1, 2]);
 });

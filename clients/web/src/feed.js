@@ -29,7 +29,7 @@ export class Feed {
   /** @type {Unsubscribe | null} Ends the listener. */ #stop = null;
   /** Whether the server has said last that there is no such document. */ #missing = false;
   /** @type {Timestamp | null} */ #asOf = null;
-  /** @type {Timestamp | null | undefined} The total, if the roll-up says that it is no number. */ #other;
+  /** @type {Timestamp | null | undefined} The total, if the roll-up says that it is not a number. */ #other;
   /** @type {string | null} What the observers were told last. */ #told = null;
 
   /**

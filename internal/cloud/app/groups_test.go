@@ -257,10 +257,10 @@ func TestGroupThatCannotBeRead(t *testing.T) {
 		s := w.stores["(default)"]
 		w.run(func() {
 			s.Put("shops/b", map[string]any{})
-			var mended atomic.Bool
+			var fixed atomic.Bool
 			unless := func(fails func(context.Context) error) func(context.Context) error {
 				return func(ctx context.Context) error {
-					if mended.Load() {
+					if fixed.Load() {
 						return nil
 					}
 					return fails(ctx)
@@ -277,7 +277,7 @@ func TestGroupThatCannotBeRead(t *testing.T) {
 				w.t.Errorf("%s: got %d lines, want 1:\n%s", test.name, len(lines), &w.log)
 			}
 
-			mended.Store(true)
+			fixed.Store(true)
 			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK || s.Get("shops/b")["orders"] != int64(1) {
 				w.t.Errorf("%s: delivered again: status %d and %v", test.name, status, s.Get("shops/b"))
 			}

@@ -14,7 +14,7 @@ const (
 	absorbed outcome = "absorbed" // acknowledged at once: an event that is held stands for it, or it changes nothing
 	covered  outcome = "covered"  // held until a roll-up covered it, then acknowledged
 	deferred outcome = "deferred" // acknowledged because an alarm stands for it
-	unkept   outcome = "unkept"   // acknowledged, but a counter cannot be rolled up until somebody mends it
+	unkept   outcome = "unkept"   // acknowledged, but a counter cannot be rolled up until someone fixes it
 	dropped  outcome = "dropped"  // acknowledged without effect: no retry can help
 	refused  outcome = "refused"  // answered with 400: the request is not an event
 	failed   outcome = "failed"   // not acknowledged: it is delivered again

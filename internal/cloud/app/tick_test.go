@@ -91,7 +91,7 @@ func TestFirstDatabaseFails(t *testing.T) {
 	}
 }
 
-// What lasts until somebody mends it is logged at most once in ten minutes for each counter,
+// What lasts until someone fixes it is logged at most once in ten minutes for each counter,
 // whichever work of the process meets it: events, audits, or ticks that keep routes. Each report
 // counts it.
 func TestLastingFaultsAreLoggedOnce(t *testing.T) {

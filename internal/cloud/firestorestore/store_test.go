@@ -390,7 +390,7 @@ func TestUnknownTransaction(t *testing.T) {
 	})
 	_, err := view(t, open(t, client, unknown), counter(t, route.Default)).Sum(t.Context())
 	if status.Code(err) != codes.InvalidArgument || errors.Is(err, rollup.ErrUnkept) {
-		t.Errorf("got %v, want INVALID_ARGUMENT that a new look mends", err)
+		t.Errorf("got %v, want INVALID_ARGUMENT that a new look fixes", err)
 	}
 }
 

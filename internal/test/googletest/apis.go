@@ -44,7 +44,7 @@ func (c *call) answer() (proto.Message, error) {
 	case *functionspb.CreateFunctionRequest:
 		return c.deploy(r.Function)
 	case *functionspb.UpdateFunctionRequest:
-		sizeAnew(r)
+		resetCPU(r)
 		return c.deploy(r.Function)
 	case *functionspb.GenerateUploadUrlRequest:
 		return uploadURL, nil

@@ -12,7 +12,7 @@
 //     google.api.http gives. It refuses a request that does not fit the message. restonly.go has
 //     the methods of which Go has no messages.
 //   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
-//     it makes beside, and what it refuses. indexes.go, places.go and delivery.go have
+//     it makes in addition, and what it refuses. indexes.go, places.go and delivery.go have
 //     the longer parts of it.
 //   - requests.go keeps the requests that came over REST.
 //   - recording.go plays a project that tally deploy --record has recorded.

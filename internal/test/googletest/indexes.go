@@ -23,7 +23,7 @@ func (c *call) createIndex(x *adminpb.Index) (proto.Message, error) {
 	x.Fields = named(x.Fields)
 	for name, m := range c.resources {
 		other, ok := m.(*adminpb.Index)
-		if ok && path.Dir(name) == c.resource+"/indexes" && spelt(other) == spelt(x) {
+		if ok && path.Dir(name) == c.resource+"/indexes" && written(other) == written(x) {
 			return nil, status.Error(codes.AlreadyExists, "index already exists")
 		}
 	}
@@ -56,8 +56,8 @@ func named(fields []*adminpb.Index_IndexField) []*adminpb.Index_IndexField {
 	return append(fields, &adminpb.Index_IndexField{FieldPath: "__name__", ValueMode: last.ValueMode})
 }
 
-// spelt returns a text that is the same for indexes of the same scope and fields.
-func spelt(x *adminpb.Index) string {
+// written returns a text that is the same for indexes of the same scope and fields.
+func written(x *adminpb.Index) string {
 	text := x.QueryScope.String()
 	for _, f := range x.Fields {
 		text += fmt.Sprint(" ", f.FieldPath, f.GetOrder(), f.GetArrayConfig())

@@ -56,14 +56,14 @@ func (g *Google) refusalOfJob(name string) error {
 		`The principal (user or service account) lacks IAM permission "cloudscheduler.jobs.create" for the resource %q (or the resource may not exist).`, location)
 }
 
-// sizeByMemory is the CPU of a function whose CPU nobody has set. The real Google goes by the
+// sizeByMemory is the CPU of a function whose CPU no one has set. The real Google goes by the
 // memory: https://cloud.google.com/run/docs/configuring/services/cpu.
 const sizeByMemory = "0.333"
 
-// sizeAnew resets the CPU of a function to sizeByMemory if an update sets the memory and not the
-// CPU. Google's pages say that the memory decides the CPU of new functions. Nobody has verified
+// resetCPU resets the CPU of a function to sizeByMemory if an update sets the memory and not the
+// CPU. Google's pages say that the memory decides the CPU of new functions. No one has verified
 // that it also does for updates.
-func sizeAnew(r *functionspb.UpdateFunctionRequest) {
+func resetCPU(r *functionspb.UpdateFunctionRequest) {
 	paths := r.GetUpdateMask().GetPaths()
 	if slices.Contains(paths, "service_config.available_memory") && !slices.Contains(paths, "service_config.available_cpu") {
 		r.UpdateMask.Paths = append(paths, "service_config.available_cpu")
@@ -82,7 +82,7 @@ func (g *Google) refusalOfSize(name string, f *functionspb.Function) error {
 	s := f.GetServiceConfig()
 	cpus, err := strconv.ParseFloat(s.GetAvailableCpu(), 64)
 	if err != nil {
-		return nil // nobody has set it
+		return nil // no one has set it
 	}
 
 	if cpus < 1 && s.GetMaxInstanceRequestConcurrency() > 1 {

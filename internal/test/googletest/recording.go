@@ -31,7 +31,7 @@ type exchange struct {
 
 // Load starts Google with the project that a file was recorded of: its resources, policies and
 // locations, and the refusals of its APIs. The project's number is Number. The locations are those
-// of Cloud Scheduler. Quotas are not enforced, and what nobody asked for is not there.
+// of Cloud Scheduler. Quotas are not enforced, and what no one asked for is not there.
 func Load(t testing.TB, file string) *Google {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -136,7 +136,7 @@ func TestEmulatorElsewhere(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for text, files := range map[string]map[string]string{
 		`write "routes: |"`: {"tally.yaml": "routes: a/{a} -> b/{a} : c"},
-		`tally.yaml:1:1: there is no key "route"; the keys are routes, cadence, `: {"tally.yaml": "route: x"},
+		`tally.yaml:1:1: unknown key "route"; the keys are routes, cadence, `: {"tally.yaml": "route: x"},
 	} {
 		if _, err := Find(write(t, files), ""); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: %v; want %q in it", files, err, text)

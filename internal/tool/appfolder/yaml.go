@@ -78,7 +78,7 @@ func (p *places) mistakes(file string) error {
 		case strings.Contains(key, "->"):
 			wrong = append(wrong, fmt.Errorf("%sa route is not indented: %s", p.keys[key].in(file), writeRoutes))
 		default:
-			wrong = append(wrong, fmt.Errorf("%sthere is no key %q; the keys are %s", p.keys[key].in(file), key, strings.Join(known, ", ")))
+			wrong = append(wrong, fmt.Errorf("%sunknown key %q; the keys are %s", p.keys[key].in(file), key, strings.Join(known, ", ")))
 		}
 	}
 	for _, key := range p.halves {

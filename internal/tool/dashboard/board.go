@@ -91,7 +91,7 @@ func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer func() {
-		b.mu.Lock() // so that nobody is beginning a feed
+		b.mu.Lock() // so that no one is beginning a feed
 		defer b.mu.Unlock()
 		cancel()
 	}()

@@ -415,7 +415,7 @@ func testShards(t *testing.T, w *world) {
 	}
 }
 
-// Nobody pays for shards that nobody looks at, and a counter that several pages have open is
+// No one pays for shards that no one looks at, and a counter that several pages have open is
 // followed once.
 func TestLooksEnd(t *testing.T) {
 	t.Parallel()
@@ -445,6 +445,6 @@ func TestLooksEnd(t *testing.T) {
 	}
 	w.board.forget(asked.Add(2*absence + time.Second))
 	if !ended || len(w.board.looks) != 0 {
-		t.Errorf("%d looks are left though nobody looks", len(w.board.looks))
+		t.Errorf("%d looks are left though no one looks", len(w.board.looks))
 	}
 }

@@ -28,7 +28,7 @@ type feed struct {
 	err   error     // why the feed is interrupted; nil: it is not
 }
 
-// The pause before a feed begins again after Firestore refused it. A person has to mend the reason
+// The pause before a feed begins again after Firestore refused it. A person has to fix the reason
 // of a refusal, such as a missing permission, so the pause grows.
 const (
 	firstPause   = 2 * time.Second

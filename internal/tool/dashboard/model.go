@@ -92,7 +92,7 @@ func (r *row) totalAt(at int64) value.Value {
 	return value.Int(0) // there was no counter yet
 }
 
-// change returns by how much to is more than from; 0 if that is no finite number.
+// change returns by how much to is more than from; 0 if that is not a finite number.
 func change(from, to value.Value) float64 {
 	f, fromIsInteger := from.Int64()
 	t, toIsInteger := to.Int64()

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flags.Bool("update", false, "write the names in source.go and .gcloudignore anew")
+var update = flags.Bool("update", false, "rewrite the names in source.go and .gcloudignore")
 
 // The program carries what the functions are built from, all of it and nothing else, and
 // .gcloudignore, which lists the same. This test is not in the package that carries: that one does
@@ -58,7 +58,7 @@ func holds(t *testing.T, file, begin string, want []string) {
 		return
 	}
 	if d := cmp.Diff(lines, block); d != "" {
-		t.Errorf("%s: go test ./internal/tool/deploy -run TestCarried -update writes it anew (-want +got):\n%s", file, d)
+		t.Errorf("%s: go test ./internal/tool/deploy -run TestCarried -update rewrites it (-want +got):\n%s", file, d)
 	}
 }
 

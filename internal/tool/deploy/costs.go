@@ -31,7 +31,7 @@ type Costs struct {
 	Location string   // of Firestore's prices
 	Unknown  []string // locations of databases whose prices are not known; those of us-central1 or nam5 stand for them
 
-	Rest    float64 // a month in which nothing changes, but for audits' reads
+	Rest    float64 // a month in which nothing changes, except for audits' reads
 	Audit   float64 // a month of the audits of one counter
 	Audits  float64 // a month of all audits, at most
 	Alone   Range   // a million changes, each long after the one before

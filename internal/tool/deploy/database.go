@@ -58,7 +58,7 @@ func (s *State) unservable(id string) error {
 	d := s.Databases[id]
 	switch {
 	case d == nil && len(s.Databases) == 0:
-		return fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever (https://cloud.google.com/firestore/docs/locations):\n  %s",
+		return fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps forever (https://cloud.google.com/firestore/docs/locations):\n  %s",
 			s.Project, createDatabase(s.Project, id, "LOCATION"))
 
 	case d == nil:

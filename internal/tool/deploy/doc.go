@@ -10,7 +10,7 @@
 //	Run.Do        does the steps through Google's APIs
 //
 // Want and Deploy are pure: they call no API, and change nothing that they are given. tally doctor
-// asks Want, and two parts of Deploy, Mend and Surplus; it shows their steps as findings.
+// asks Want, and two parts of Deploy, Repair and Surplus; it shows their steps as findings.
 //
 // One loop makes all resources (apply.go). It reads a resource as it is now, compares it with what
 // is wanted, and creates it, or changes what differs; what fails for a reason that passes it tries
@@ -25,7 +25,7 @@
 //
 // errors.go has the table of the errors that pass, and of those that have a remedy.
 //
-// One must know how Google Cloud runs the two functions. Cloud Build builds each function from
+// You need to know how Google Cloud runs the two functions. Cloud Build builds each function from
 // source into a container image, which Artifact Registry keeps. Cloud Run serves the image as a
 // Service. Firestore's events reach RollUpOnWrite in two steps. A Trigger of Eventarc picks the
 // writes to some documents and hands them to Pub/Sub. There the trigger's Subscription pushes each

@@ -104,7 +104,7 @@ func TestForeignFieldsSurvive(t *testing.T) {
 	d := newProject(t)
 	d.deploy()
 	const p, here = "projects/my-project/", "projects/my-project/locations/us-central1/"
-	alert, subscription := d.google.Names("alertPolicies")[0], d.google.Names("subscriptions")[0]
+	alert, subscription := d.alert("lag"), d.google.Names("subscriptions")[0]
 	field := p + "databases/(default)/collectionGroups/increment_tokens/fields/expire_at"
 	ttl, _ := d.google.Get(field).(*adminpb.Field)
 	ttl.TtlConfig = nil
@@ -154,7 +154,7 @@ func TestForeignFieldsSurvive(t *testing.T) {
 			t.Errorf("%s: after an update of %s, %s is %s, want %s", of.name, of.ours, of.foreign, toJSON(got), toJSON(of.theirs))
 		}
 		if of.ours != "" && toJSON(now.at(ours)) == toJSON(of.value) {
-			t.Errorf("%s: %s was not mended", of.name, of.ours)
+			t.Errorf("%s: %s was not fixed", of.name, of.ours)
 		}
 	}
 	if said := d.deploy(); said != "" {
@@ -213,7 +213,7 @@ func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// The queue outlasts an undeployment: without its tasks, and nobody may add any.
+// The queue outlasts an undeployment: without its tasks, and no one may add any.
 func TestQueueStays(t *testing.T) {
 	d := newProject(t)
 	d.deploy()
@@ -256,7 +256,7 @@ func TestLostAnswers(t *testing.T) {
 	if again := d.deploy(); again != "" {
 		t.Errorf("something is left to do:\n%s", again)
 	}
-	for of, want := range map[string]int{"alertPolicies": 12, "dashboards": 1, "notificationChannels": 1, "indexes": 2, "triggers": 6} {
+	for of, want := range map[string]int{"alertPolicies": 13, "dashboards": 1, "notificationChannels": 1, "indexes": 2, "triggers": 6} {
 		if got := len(d.google.Names(of)); got != want {
 			t.Errorf("%d %s, want %d", got, of, want)
 		}

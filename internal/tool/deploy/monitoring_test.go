@@ -321,7 +321,7 @@ func TestPlaybooks(t *testing.T) {
 				checkFilter(t, file, line)
 			}
 		}
-		for _, section := range []string{"## Look", "## Mend", "## When it is harmless"} {
+		for _, section := range []string{"## Look", "## Fix", "## When it is harmless"} {
 			if !strings.Contains(content, "\n"+section+"\n") {
 				t.Errorf("%s has no section %q", file, section)
 			}

@@ -119,7 +119,7 @@ func (d *Description) who() string {
 	if d.Env["TALLY_TELEMETRY"] == "gcp" {
 		functions += ", and telemetry"
 	}
-	return functions + "; Cloud Tasks takes its alarms, and calls as tally-trigger; tally-trigger and tally-scheduler may call one function each, nobody else any; tally-build builds them"
+	return functions + "; Cloud Tasks takes its alarms, and calls as tally-trigger; only tally-trigger and tally-scheduler may call the functions, each one of them; tally-build builds them"
 }
 
 // undone says what the user is left to do.

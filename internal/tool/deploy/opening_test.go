@@ -163,7 +163,7 @@ func TestOpeningIsShort(t *testing.T) {
 	routes = append(routes, likes)
 	d := priced(t, strings.Join(routes, "; "), "us-central1", func(o *Options) { o.Databases = databases })
 	unseen := NewProject("p", nil, "")
-	text := d.Opening(d.Mend(unseen), "me@example.com", "somewhere", false)
+	text := d.Opening(d.Repair(unseen), "me@example.com", "somewhere", false)
 
 	if n := strings.Count(text, "\n"); n > 15 {
 		t.Errorf("%d lines:\n%s", n, text)
@@ -173,7 +173,7 @@ func TestOpeningIsShort(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
 	}
-	if strings.Contains(d.Opening(d.Mend(unseen), "", "", true), "security rules") {
+	if strings.Contains(d.Opening(d.Repair(unseen), "", "", true), "security rules") {
 		t.Error("the rules are deployed, and are said to stay")
 	}
 }

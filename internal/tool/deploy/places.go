@@ -157,10 +157,25 @@ func (s *State) lacks(k *Kind, location string) bool {
 	return len(s.regions[k]) > 0 && !slices.Contains(s.regions[k], location)
 }
 
-// checkRegion refuses a region that Cloud Functions or Cloud Scheduler does not have, and a
-// database in a region that Eventarc does not have. While an API is not enabled, its regions are
-// not known; then lookAtRegions has the plan ask. Eventarc is not asked for multi-regions: nobody
-// has seen how its list names them.
+// placed are the kinds whose locations are read.
+var placed = []*Kind{Function, Queue, Trigger, Job}
+
+// A regional service is one that the functions' region must have.
+type regional struct {
+	kind    *Kind
+	service string
+}
+
+var inRegion = []regional{
+	{Function, "Cloud Functions, which runs " + OnWriteName},
+	{Queue, "Cloud Tasks, which makes alarms"},
+	{Job, "Cloud Scheduler, which calls " + OnScheduleName},
+}
+
+// checkRegion refuses a region of the functions that lacks one of their services, and a database in
+// a region that Eventarc does not have. While an API is not enabled, its regions are not known; then
+// lookAtRegions has the plan ask. Eventarc is not asked for multi-regions: no one has seen how its
+// list names them.
 func (d *Description) checkRegion(have *State) error {
 	for _, database := range d.Databases {
 		live := len(d.Config.Routes.Live()) > 0 && !billing.MultiRegion(database.Location)
@@ -169,40 +184,48 @@ func (d *Description) checkRegion(have *State) error {
 		}
 	}
 
-	lacking := ""
-	switch {
-	case have.lacks(Function, d.region()):
-		lacking = "Cloud Functions, which runs " + OnWriteName
-	case have.lacks(Job, d.region()):
-		lacking = "Cloud Scheduler, which calls " + OnScheduleName
-	default:
-		return nil
+	for _, in := range inRegion {
+		if have.lacks(in.kind, d.region()) {
+			return fmt.Errorf("%s has no %s%s", d.region(), in.service, have.otherRegions(d.region()))
+		}
 	}
-
-	both := slices.Sorted(slices.Values(slices.Concat(have.regions[Job], have.regions[Function])))
-	both = slices.DeleteFunc(slices.Compact(both), func(region string) bool { return have.lacks(Job, region) || have.lacks(Function, region) })
-	near := slices.DeleteFunc(slices.Clone(both), func(region string) bool { return continent(region) != continent(d.region()) })
-	if len(near) == 0 {
-		near = both
-	}
-	if len(near) == 0 {
-		return fmt.Errorf("%s has no %s", d.region(), lacking)
-	}
-	return fmt.Errorf("%s has no %s; write another region into tally.yaml, of %s:\n  region: %s", d.region(), lacking, strings.Join(near, ", "), near[0])
+	return nil
 }
 
-// lookAtRegions adds a step that asks Cloud Functions, Eventarc and Cloud Scheduler whether they
-// are where the plan needs them, if this is not known because their APIs are not enabled yet. The
-// step comes right after the APIs: before anything is created.
+// otherRegions returns what to write into tally.yaml instead of a region: the regions that have all
+// services of the functions, on the region's continent if there are any there; "" if none is known.
+func (s *State) otherRegions(region string) string {
+	var all []string
+	for _, in := range inRegion {
+		all = append(all, s.regions[in.kind]...)
+	}
+	slices.Sort(all)
+	all = slices.DeleteFunc(slices.Compact(all), func(other string) bool {
+		return slices.ContainsFunc(inRegion, func(in regional) bool { return s.lacks(in.kind, other) })
+	})
+
+	near := slices.DeleteFunc(slices.Clone(all), func(other string) bool { return continent(other) != continent(region) })
+	if len(near) == 0 {
+		near = all
+	}
+	if len(near) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; write another region into tally.yaml, of %s:\n  region: %s", strings.Join(near, ", "), near[0])
+}
+
+// lookAtRegions adds a step that asks the services whether they are where the plan needs them, if
+// this is not known because their APIs are not enabled yet. The step comes right after the APIs:
+// before anything is created.
 func (p *Plan) lookAtRegions(d *Description, have *State) {
-	asked := func(k *Kind) bool { return !p.creates(k) || len(have.regions[k]) > 0 }
-	if asked(Function) && asked(Trigger) && asked(Job) {
+	unknown := func(k *Kind) bool { return p.creates(k) && len(have.regions[k]) == 0 }
+	if !slices.ContainsFunc(placed, unknown) {
 		return
 	}
 	p.afterAPIs(Step{
 		Does:  See,
 		Of:    API,
-		Title: "see that Cloud Functions, Eventarc and Cloud Scheduler are in " + d.region() + " and at the databases",
+		Title: "see that Cloud Functions, Cloud Tasks, Eventarc and Cloud Scheduler are in " + d.region() + " and at the databases",
 		wait:  &regions{d, have},
 	})
 }

@@ -61,7 +61,7 @@ const redelivery = 10 * time.Minute
 // with prune it deletes all of it.
 //
 // It is an error if something could not be read, if something else made a function, trigger or job
-// of the same name, if the region lacks a service that it needs, or if nobody chose the region for
+// of the same name, if the region lacks a service that it needs, or if no one chose the region for
 // databases on several continents. It is also an error if a source that is served now would no
 // longer be, unless prune is set.
 func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
@@ -69,7 +69,7 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 		return Plan{}, err
 	}
 
-	p := d.Mend(have)
+	p := d.Repair(have)
 	p.lookAtRegions(d, have)
 	p.takeSurplus(d, have, prune)
 	p.audit(d, have)
@@ -83,7 +83,7 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	p.noteBuilds(d)
 	p.Notes = append(p.Notes, have.Unreached()...)
 	if d.silent {
-		p.note("alerts tell nobody yet: alert_email in tally.yaml has them mailed")
+		p.note("no one gets the alerts yet: set alert_email in tally.yaml")
 	}
 
 	p.hold(d, have, wait)

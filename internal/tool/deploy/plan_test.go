@@ -110,7 +110,7 @@ func TestPlanChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return append(all, d.Mend(have), lost, others, p)
+		return append(all, d.Repair(have), lost, others, p)
 	}
 	first, second := plan(), plan()
 

@@ -23,8 +23,8 @@ func ofTriggers(metric string, also ...string) string {
 // pushed returns a metric of Pub/Sub's pushes, limited to the subscriptions of Tally's triggers.
 func pushed(metric string, also ...string) string { return ofTriggers("push_request_"+metric, also...) }
 
-// attempted returns the metric of the queue's calls.
-func attempted(also ...string) string {
+// attempted returns a metric of the queue's calls, such as count.
+func attempted(metric string, also ...string) string {
 	labels := append([]string{`monitored_resource="cloud_tasks_queue"`, `queue_id="tally"`}, also...)
-	return "cloudtasks_googleapis_com:queue_task_attempt_count{" + strings.Join(labels, ",") + "}"
+	return "cloudtasks_googleapis_com:queue_task_attempt_" + metric + "{" + strings.Join(labels, ",") + "}"
 }

@@ -93,7 +93,7 @@ func (s *State) readAll(ctx context.Context, project string) {
 	all.Go(func() { s.policy(ctx, Account, project+"/serviceAccounts/"+email(s.Project, triggerAccount)) })
 	all.Go(func() { s.databases(ctx, project) })
 	all.Go(func() { s.jobs(ctx, project) })
-	for _, k := range []*Kind{Function, Trigger} {
+	for _, k := range []*Kind{Function, Queue, Trigger} {
 		all.Go(func() { _, _ = s.locations(ctx, k, project) }) // without them nothing is refused
 	}
 	all.Wait()

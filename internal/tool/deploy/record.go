@@ -106,7 +106,7 @@ var lists = []string{"accounts", "functions", "triggers", "subscriptions", "jobs
 // loose are fields that may hold anything, such as a token.
 var loose = []string{"headers", "body", "data", "attributes", "secretEnvironmentVariables"}
 
-// clean returns an answer without what nobody should pass on. Of resources that are not Tally's it
+// clean returns an answer without what no one should pass on. Of resources that are not Tally's it
 // keeps the names. It takes away members that are neither Tally's nor Google's, the values of
 // variables that are not Tally's, the queries of addresses, and what the fields in loose hold.
 func (s *State) clean(content any) any {

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/run/apiv2/runpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/google/go-cmp/cmp"
@@ -167,6 +168,7 @@ func TestRequestsAreGclouds(t *testing.T) {
 	d.deploy()
 	change := func(name string, at string, value any) { d.google.Set(name, strings.Split(at, "."), value) }
 	const here = "projects/my-project/locations/us-central1/"
+	change(here+"queues/tally", "retryConfig.minBackoff", "11s")
 	change("projects/my-project/serviceAccounts/tally-trigger@my-project.iam.gserviceaccount.com", "displayName", "x")
 	d.google.Put("projects/my-project/databases/(default)/collectionGroups/shards/fields/count", &adminpb.Field{IndexConfig: new(adminpb.Field_IndexConfig)})
 	for _, field := range []string{"timeoutSeconds", "maxInstanceCount", "minInstanceCount"} {
@@ -285,4 +287,17 @@ func nearest(all []string, want string) string {
 		}
 	}
 	return best
+}
+
+// alert returns the name that the project has given to one of Tally's alerts.
+func (d *testProject) alert(label string) string {
+	d.Helper()
+	for _, name := range d.google.Names("alertPolicies") {
+		policy, _ := d.google.Get(name).(*monitoringpb.AlertPolicy)
+		if policy.GetUserLabels()["tally"] == label {
+			return name
+		}
+	}
+	d.Fatalf("there is no alert %s", label)
+	return ""
 }

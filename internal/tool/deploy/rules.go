@@ -124,8 +124,8 @@ func (s *State) release(database string) string {
 	return name
 }
 
-// Ruleset returns the name of the security rules that are in force for a database. NotFound tells
-// of the error if there are none.
+// Ruleset returns the name of the security rules that are in force for a database. NotFound
+// recognizes the error if there are none.
 func (s *State) Ruleset(ctx context.Context, database string) (name string, err error) {
 	var release struct{ RulesetName string }
 	err = s.Call(ctx, RulesAPI, http.MethodGet, "v1/"+s.release(database), "", &release)
@@ -133,7 +133,7 @@ func (s *State) Ruleset(ctx context.Context, database string) (name string, err 
 }
 
 // Rules returns the text of the security rules that are in force for a database, all files of it.
-// NotFound tells of the error if there are none.
+// NotFound recognizes the error if there are none.
 func (s *State) Rules(ctx context.Context, database string) (text string, err error) {
 	name, err := s.Ruleset(ctx, database)
 	if err != nil {

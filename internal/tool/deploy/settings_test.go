@@ -123,7 +123,7 @@ func TestSecrets(t *testing.T) {
 		deployed.add(Function, nil, Object{"name": d.in("us-central1", "functions", name), "serviceConfig": map[string]any{"environmentVariables": variables}})
 	}
 	for _, have := range []*State{newState("p"), deployed} {
-		p := d.Mend(have)
+		p := d.Repair(have)
 		told := manifest + p.Shown(true) + toJSON(p)
 		if strings.Contains(told, `\u0000`) || strings.Contains(told, refMark) {
 			t.Errorf("a mark of a ref is in\n%s", told)

@@ -65,7 +65,7 @@ func (u *Upload) String() string {
 // orUnknown returns a version in words.
 func orUnknown(version string) string {
 	if version == "" {
-		return "of no known version"
+		return "of an unknown version"
 	}
 	return "version " + version
 }

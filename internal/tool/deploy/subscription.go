@@ -15,7 +15,7 @@ func (d *Description) pushesElsewhere(trigger Object, have *State) string {
 	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
 	unread := have.Unread[Subscription] != nil || have.Unread[Service] != nil
 	elsewhere := trigger.Get("destination.cloudRun.service") != OnWriteName || trigger.Get("destination.cloudRun.region") != d.region()
-	if name == "" || function == nil || unread || elsewhere { // an update mends a trigger that names something else
+	if name == "" || function == nil || unread || elsewhere { // an update fixes a trigger that names something else
 		return ""
 	}
 
@@ -27,7 +27,7 @@ func (d *Description) pushesElsewhere(trigger Object, have *State) string {
 	case subscription.Get("topic") == deletedTopic:
 		return "the topic of its subscription " + path.Base(name) + " is gone: no event comes"
 	case endpoint == "":
-		return "its subscription " + path.Base(name) + " pushes to nobody"
+		return "its subscription " + path.Base(name) + " pushes to no endpoint"
 	}
 	return ""
 }

@@ -62,10 +62,12 @@ func (p *Plan) purge(have *State) {
 // takeRoles takes the roles on a resource that stays from accounts that are deleted, because a
 // policy keeps the roles of an account that is gone. Roles on other resources go with those.
 func (p *Plan) takeRoles(have *State, on string, accounts []Object) {
-	step := Step{Does: Grants, Of: Project, Name: on, Title: "change roles on " + path.Base(on)}
+	kind := Project
 	if strings.Contains(on, "/queues/") {
-		step.Of = Queue
+		kind = Queue
 	}
+
+	step := grants(kind, on)
 	for _, g := range have.given[on] {
 		isTheirs := func(o Object) bool { return g.Member == "serviceAccount:"+path.Base(o.name()) }
 		if slices.ContainsFunc(accounts, isTheirs) {

@@ -20,7 +20,7 @@ var (
 	accountsAPI     = Source{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
 	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/artifactregistry.reader"}
 	firestoreAPI    = Source{"firestore", "datastore.databases.list, datastore.indexes.get, datastore.indexes.list", "roles/datastore.viewer"}
-	tasksAPI        = Source{"cloudtasks", "cloudtasks.queues.get, cloudtasks.queues.getIamPolicy", "roles/cloudtasks.viewer"}
+	tasksAPI        = Source{"cloudtasks", "cloudtasks.locations.list, cloudtasks.queues.get, cloudtasks.queues.getIamPolicy", "roles/cloudtasks.viewer"}
 	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list, cloudfunctions.locations.list", "roles/cloudfunctions.viewer"}
 	runAPI          = Source{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
 	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list, eventarc.locations.list", "roles/eventarc.viewer"}
@@ -45,7 +45,7 @@ func (a Source) String() string {
 type Unread struct {
 	What   string // such as "the triggers"
 	Why    string
-	Remedy []Command // commands that may mend it; none: nothing is known that may
+	Remedy []Command // commands that may fix it; none: no fix is known
 }
 
 // Error makes an Unread an error, with its remedy.
@@ -73,7 +73,7 @@ func (s *State) readError(a Source, what string, err error) *Unread {
 	return u
 }
 
-// explain returns why a call of the API failed, and the command that mends it; "" if none is known.
+// explain returns why a call of the API failed, and the command that fixes it; "" if none is known.
 func (s *State) explain(a Source, err error) (why, remedy string) {
 	api, why := a.name+".googleapis.com", message(err)
 	switch {

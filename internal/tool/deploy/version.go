@@ -65,9 +65,9 @@ func (u *Upload) Replaces(have *State) string {
 	return version
 }
 
-// Beside says which version is deployed, which one this tally is, and what tally deploy would do
+// Versions says which version is deployed, which one this tally is, and what tally deploy would do
 // about it.
-func (u *Upload) Beside(have *State) string {
+func (u *Upload) Versions(have *State) string {
 	if len(have.Functions()) == 0 {
 		return fmt.Sprintf("nothing is deployed; this tally is %s", orUnknown(u.Version))
 	}

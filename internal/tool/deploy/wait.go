@@ -38,7 +38,7 @@ type regions struct {
 }
 
 func (r *regions) until(ctx context.Context, _ io.Writer) error {
-	for _, k := range []*Kind{Function, Trigger, Job} {
+	for _, k := range placed {
 		if _, err := r.state.locations(ctx, k, "projects/"+r.state.Project); err != nil {
 			return err
 		}

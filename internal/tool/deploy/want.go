@@ -18,7 +18,7 @@ import (
 // nil: any will do. It is an error if Tally cannot serve one of the databases, or if the settings
 // contradict each other.
 //
-// Want is pure: it calls nobody, and changes nothing that it is given.
+// Want is pure: it makes no calls, and changes nothing that it is given.
 func Want(f *appfolder.Folder, have *State, c config.Config, upload *Upload) (*Description, error) {
 	databases, err := have.Locate(c.Databases)
 	if err != nil {
@@ -69,7 +69,7 @@ type Description struct {
 
 	number string // of the project
 	source string // hash of the functions' source; empty: any will do
-	silent bool   // an alert tells nobody
+	silent bool   // no one gets an alert
 }
 
 // Describe returns the description for the options. source is the hash of the functions' source, ""

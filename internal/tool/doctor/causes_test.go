@@ -15,7 +15,7 @@ var causes = []struct {
 	break_ func(*googletest.Google) // nil: what is sound says it
 }{
 	{"The rules refuse increments", as("rules that refuse increments")},
-	{"The app signs nobody in", nil},
+	{"The app signs no one in", nil},
 	{"The app writes elsewhere", nil},
 	{"Nothing is deployed", as("no function")},
 	{"The route is not deployed", func(g *googletest.Google) { g.Delete(triggerIs) }},
@@ -86,7 +86,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// rowsOf returns the cells of the rows of the first table below a heading, but for its head.
+// rowsOf returns the cells of the rows of the first table below a heading, except for its head.
 func rowsOf(page, heading string) (rows [][]string) {
 	_, section, _ := strings.Cut(page, heading+"\n")
 	for line := range strings.Lines(section) {

@@ -12,9 +12,9 @@ type Check struct {
 	Claim   string `json:"claim"`    // holds if all is well
 	RestsOn string `json:"rests_on"` // why the claim matters
 
-	// Mends lists the ways to mend it, with semicolons between them. A way is the beginning of a
+	// Fixes lists the ways to fix it, with semicolons between them. A way is the beginning of a
 	// command, or words where no command does it.
-	Mends string `json:"-"`
+	Fixes string `json:"-"`
 
 	needs   need
 	examine func(*examination, context.Context)
@@ -40,16 +40,16 @@ const (
 	rulesOwn        = "rules-own"
 )
 
-// mendRules is how all checks of rules are mended.
-const mendRules = "take the rules of firestore.rules into the project's own; tally deploy"
+// fixRules is how all checks of rules are fixed.
+const fixRules = "take the rules of firestore.rules into the project's own; tally deploy"
 
-// Checks are all checks, in the order in which they are best mended. docs/operations.md lists them.
+// Checks are all checks, in the order in which they are best fixed. docs/operations.md lists them.
 var Checks = []Check{
 	{
 		Name:    "tally-yaml",
 		Claim:   "tally.yaml can be read, and tally deploy takes its settings",
 		RestsOn: "Every command reads it, and none works while it is wrong.",
-		Mends:   "edit tally.yaml",
+		Fixes:   "edit tally.yaml",
 		needs:   theFolder,
 		examine: (*examination).tallyYAML,
 	},
@@ -57,7 +57,7 @@ var Checks = []Check{
 		Name:    "rules-file",
 		Claim:   "the rules that firebase.json names have a block for each collection of the routes",
 		RestsOn: "What no rule allows is refused: clients could neither count nor read totals.",
-		Mends:   "take the rules of firestore.rules into the file",
+		Fixes:   "take the rules of firestore.rules into the file",
 		needs:   theFolder,
 		examine: (*examination).rulesFile,
 	},
@@ -65,7 +65,7 @@ var Checks = []Check{
 		Name:    "indexes-file",
 		Claim:   "the indexes that firebase.json names have those that Tally needs",
 		RestsOn: "The next firebase deploy of indexes offers to delete what its file does not have.",
-		Mends:   "add the lines to fieldOverrides of the file",
+		Fixes:   "add the lines to fieldOverrides of the file",
 		needs:   theFolder,
 		examine: (*examination).indexesFile,
 	},
@@ -74,7 +74,7 @@ var Checks = []Check{
 		Claim: "tally dev can start Google's emulator, and one that the environment names answers",
 		RestsOn: "tally dev needs Java. While FIRESTORE_EMULATOR_HOST is set, commands and SDKs go to " +
 			"the emulator that it names. (Checked only where no project is.)",
-		Mends:   "install Java; unset FIRESTORE_EMULATOR_HOST",
+		Fixes:   "install Java; unset FIRESTORE_EMULATOR_HOST",
 		needs:   theFolder,
 		examine: (*examination).emulator,
 	},
@@ -82,7 +82,7 @@ var Checks = []Check{
 		Name:    "project",
 		Claim:   "the project can be read",
 		RestsOn: "All that follows is in the project.",
-		Mends:   "gcloud auth application-default login; --project",
+		Fixes:   "gcloud auth application-default login; --project",
 		needs:   theFolder,
 		examine: (*examination).project,
 	},
@@ -90,7 +90,7 @@ var Checks = []Check{
 		Name:    "payment",
 		Claim:   "the project's billing is on",
 		RestsOn: "Without billing no function runs, and events are lost after a day.",
-		Mends:   "gcloud billing projects link",
+		Fixes:   "gcloud billing projects link",
 		needs:   theProject,
 		examine: (*examination).payment,
 	},
@@ -100,7 +100,7 @@ var Checks = []Check{
 		RestsOn: "Without RollUpOnWrite no roll-up follows a write. Without RollUpOnSchedule nothing " +
 			"repairs what events missed. A function refuses every request while a variable is " +
 			"wrong.",
-		Mends:   "edit tally.yaml; tally deploy",
+		Fixes:   "edit tally.yaml; tally deploy",
 		needs:   theProject,
 		examine: (*examination).configuration,
 	},
@@ -108,7 +108,7 @@ var Checks = []Check{
 		Name:    "databases",
 		Claim:   "the databases in TALLY_DATABASES exist, in native mode and the Standard edition",
 		RestsOn: "Other databases send no events, or read every document for a sum.",
-		Mends:   "edit tally.yaml; tally deploy",
+		Fixes:   "edit tally.yaml; tally deploy",
 		needs:   theVariables,
 		examine: (*examination).databases,
 	},
@@ -116,17 +116,17 @@ var Checks = []Check{
 		Name:    "apis",
 		Claim:   "the APIs are enabled",
 		RestsOn: "An API that is not enabled refuses every call.",
-		Mends:   "tally deploy",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.API),
 	},
 	{
 		Name:  "access",
-		Claim: "each identity may do its work, and nobody else may call the functions",
+		Claim: "each identity may do its work, and no one else may call the functions",
 		RestsOn: "Without its roles no event arrives, or every event fails. Each call of " +
 			"RollUpOnSchedule is billed for an audit, and events that strangers send cost " +
 			"roll-ups.",
-		Mends:   "tally deploy",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Service),
 	},
@@ -137,7 +137,7 @@ var Checks = []Check{
 			"serve many at once. Functions with different routes, cadences or limits drop each " +
 			"other's events, or report drift where there is none. Another size or billing costs " +
 			"more.",
-		Mends:   "tally deploy",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: (*examination).functions,
 	},
@@ -149,7 +149,7 @@ var Checks = []Check{
 			"acknowledgement deadline is delivered twice. A subscription that may expire is gone " +
 			"after 31 days without an event. A database that was made again has triggers that " +
 			"deliver nothing.",
-		Mends:   "tally deploy; gcloud eventarc triggers delete",
+		Fixes:   "tally deploy; gcloud eventarc triggers delete",
 		needs:   theDescription,
 		examine: (*examination).triggers,
 	},
@@ -158,18 +158,18 @@ var Checks = []Check{
 		Claim: "RollUpOnWrite acknowledges the events, and none waits for long",
 		RestsOn: "An event that fails stands for others, and Pub/Sub slows down all that share its " +
 			"trigger. After a day it is lost.",
-		Mends: "gcloud functions logs read; edit tally.yaml; tally deploy; " +
+		Fixes: "gcloud functions logs read; edit tally.yaml; tally deploy; " +
 			"docs/playbooks/deliveries-failing.md",
 		needs:   theDescription,
 		examine: (*examination).deliveries,
 	},
 	{
 		Name:  "alarms",
-		Claim: "the queue of alarms is there, set as tally deploy sets it, and running",
+		Claim: "the queue of alarms is there, set as tally deploy sets it, and runs; none rang late in the last hour",
 		RestsOn: "An alarm stands for events that were acknowledged, and rolls their counter up when " +
-			"it is due. A queue that is paused calls nobody, and without a queue counters keep a " +
+			"it is due. A queue that is paused makes no calls, and without a queue counters keep a " +
 			"pace at which events can be held.",
-		Mends:   "tally deploy; gcloud tasks queues resume",
+		Fixes:   "tally deploy; gcloud tasks queues resume; docs/playbooks/alarms-late.md",
 		needs:   theDescription,
 		examine: (*examination).alarms,
 	},
@@ -178,7 +178,7 @@ var Checks = []Check{
 		Claim: "one job of Cloud Scheduler calls RollUpOnSchedule",
 		RestsOn: "The schedule audits, and keeps the routes that say every. A job that gives up " +
 			"before the function does calls it again while it is still at work.",
-		Mends:   "tally deploy",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Job),
 	},
@@ -187,7 +187,7 @@ var Checks = []Check{
 		Claim: "the composite indexes that the routes need are there, and ready",
 		RestsOn: "Without its index a sum reads up to 1,000 documents one by one. Above that the " +
 			"counter is unkept: its roll-up stands still.",
-		Mends:   "tally deploy",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: (*examination).indexes,
 	},
@@ -196,16 +196,16 @@ var Checks = []Check{
 		Claim: "fields that sums go by are indexed, times are not, and increment tokens expire",
 		RestsOn: "A sum without an index reads every shard. An indexed field whose values only grow, " +
 			"such as the times in tally, limits its collection group to about 500 writes a " +
-			"second. Tokens that never expire are stored, and billed, for ever.",
-		Mends:   "tally deploy",
+			"second. Tokens that never expire are stored, and billed, forever.",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Field, deploy.TTL),
 	},
 	{
 		Name:    "alerts",
 		Claim:   "alerts, metrics and the dashboard are as tally deploy makes them",
-		RestsOn: "Alerts report what nobody is looking at.",
-		Mends:   "tally deploy",
+		RestsOn: "Alerts report problems while no one is looking.",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel),
 	},
@@ -214,7 +214,7 @@ var Checks = []Check{
 		Claim: "log entries about requests that succeeded are kept only if somebody wants them",
 		RestsOn: "Cloud Run's entry about a request costs about as much as the rest of an event. " +
 			"Nothing reads those of requests that succeeded.",
-		Mends:   "tally deploy",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: settings(deploy.Exclusion),
 	},
@@ -222,7 +222,7 @@ var Checks = []Check{
 		Name:    "surplus",
 		Claim:   "nothing else calls the functions, and no other region has them",
 		RestsOn: "A second function or a second caller is billed a second time.",
-		Mends:   "tally deploy",
+		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: (*examination).nothingElse,
 	},
@@ -230,7 +230,7 @@ var Checks = []Check{
 		Name:    "last-tick",
 		Claim:   "the job is enabled, and its last call was recent and succeeded",
 		RestsOn: "Only a call that succeeded shows that all parts work together.",
-		Mends:   "gcloud scheduler jobs resume; gcloud scheduler jobs run; gcloud functions logs read",
+		Fixes:   "gcloud scheduler jobs resume; gcloud scheduler jobs run; gcloud functions logs read",
 		needs:   theDescription,
 		examine: (*examination).lastTick,
 	},
@@ -239,7 +239,7 @@ var Checks = []Check{
 		Claim: "no audit of the last day found a roll-up that lacked a change",
 		RestsOn: "A healthy system has no drift. The audit repaired it, but events are lost or come " +
 			"very late.",
-		Mends:   "edit tally.yaml; tally deploy; docs/playbooks/drift.md",
+		Fixes:   "edit tally.yaml; tally deploy; docs/playbooks/drift.md",
 		needs:   theDescription,
 		examine: (*examination).drift,
 	},
@@ -248,7 +248,7 @@ var Checks = []Check{
 		Claim: "no roll-up of the last day came later than an event that fails once may take",
 		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or " +
 			"Firestore.",
-		Mends:   "docs/playbooks/lag.md",
+		Fixes:   "docs/playbooks/lag.md",
 		needs:   theDescription,
 		examine: (*examination).late,
 	},
@@ -256,7 +256,7 @@ var Checks = []Check{
 		Name:    "billing",
 		Claim:   "RollUpOnWrite's instances are billed in the cheaper way for their traffic",
 		RestsOn: "Billing by request charges each request; billing by instance charges idle time.",
-		Mends:   "edit tally.yaml; tally deploy",
+		Fixes:   "edit tally.yaml; tally deploy",
 		needs:   theDescription,
 		examine: (*examination).billing,
 	},
@@ -265,7 +265,7 @@ var Checks = []Check{
 		Claim: "signed-in clients can increment a shard",
 		RestsOn: "A refused increment counts nothing, and makes no event. An app whose servers count " +
 			"leaves this check out: --skip rules-increments.",
-		Mends:   mendRules,
+		Fixes:   fixRules,
 		needs:   theDescription,
 		examine: (*examination).tryRules,
 	},
@@ -274,7 +274,7 @@ var Checks = []Check{
 		Claim: "clients cannot write roll-ups",
 		RestsOn: "A roll-up that a client wrote is wrong until the next write of a shard or the next " +
 			"audit.",
-		Mends:   mendRules,
+		Fixes:   fixRules,
 		needs:   theDescription,
 		examine: (*examination).tryRules,
 	},
@@ -282,7 +282,7 @@ var Checks = []Check{
 		Name:    rulesReadable,
 		Claim:   "clients can read roll-ups",
 		RestsOn: "Apps read totals there, and listen to them.",
-		Mends:   mendRules,
+		Fixes:   fixRules,
 		needs:   theDescription,
 		examine: (*examination).tryRules,
 	},
@@ -290,7 +290,7 @@ var Checks = []Check{
 		Name:    rulesShards,
 		Claim:   "clients cannot delete shards",
 		RestsOn: "A deleted shard takes its part of the total with it.",
-		Mends:   mendRules,
+		Fixes:   fixRules,
 		needs:   theDescription,
 		examine: (*examination).tryRules,
 	},
@@ -299,7 +299,7 @@ var Checks = []Check{
 		Claim: "clients can neither read nor write what Tally keeps for itself",
 		RestsOn: "A client that changes the audit's cursor delays repairs. One that deletes an " +
 			"increment token lets an increment count twice.",
-		Mends:   mendRules,
+		Fixes:   fixRules,
 		needs:   theDescription,
 		examine: (*examination).tryRules,
 	},

@@ -9,7 +9,7 @@
 //     [Local] reads no project, and says why. Both return a [Deployment].
 //   - [Deployment.Examine] makes all checks at once, and returns a [Finding] for each. Many checks
 //     only look for their kinds of resources among the planned steps: each such step is a problem,
-//     which tally deploy mends. Other checks read for themselves what only they need, such as
+//     which tally deploy fixes. Other checks read for themselves what only they need, such as
 //     metrics of Cloud Monitoring, or the results of a trial of the security rules.
 //
 // A finding is Well or Wrong. It is Unknown if something could not be read, and Idle if what it

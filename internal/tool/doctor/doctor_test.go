@@ -166,6 +166,14 @@ var broken = []struct {
 		})
 	}},
 	{"functions that may make no alarms", "alarms", func(g *googletest.Google) { g.SetPolicy(queueIs, nil) }},
+	{"alarms that ring late", "alarms", func(g *googletest.Google) {
+		measure(g, delays, 95_000)
+		g.Series[len(g.Series)-1].Resource.Labels["queue_id"] = "tally"
+	}},
+	{"alarms in time", "", func(g *googletest.Google) {
+		measure(g, delays, 59_000)
+		g.Series[len(g.Series)-1].Resource.Labels["queue_id"] = "tally"
+	}},
 	{"a paused job", "last-tick", changeJob(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })},
 	{"no call yet", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = nil })},
 	{"a call that failed", "last-tick", changeJob(func(j *schedulerpb.Job) {
@@ -327,7 +335,7 @@ func TestDriftThatNobodyTells(t *testing.T) {
 	}
 }
 
-// The explanation names the commands that mend a deployment of which only the functions are left.
+// The explanation names the commands that fix a deployment of which only the functions are left.
 func TestExplained(t *testing.T) {
 	g := sound(t)
 	for _, of := range []string{"triggers", "jobs", "queues", "serviceAccounts", "metrics", "alertPolicies", "dashboards", "fields", "services"} {
@@ -345,14 +353,14 @@ func TestExplained(t *testing.T) {
 	checkExplained(t, findings)
 }
 
-// checkExplained checks that the explanation of each check names the commands that mend what it
+// checkExplained checks that the explanation of each check names the commands that fix what it
 // found.
 func checkExplained(t *testing.T, findings map[string]Finding) {
 	t.Helper()
 	for _, f := range findings {
 		for _, p := range f.Problems {
 			for _, command := range p.Remedy {
-				if p.Verdict == Wrong && !slices.ContainsFunc(strings.Split(f.Mends, "; "), func(remedy string) bool {
+				if p.Verdict == Wrong && !slices.ContainsFunc(strings.Split(f.Fixes, "; "), func(remedy string) bool {
 					group, verbs, _ := strings.Cut(strings.TrimSuffix(remedy, ")"), " (")
 					return slices.ContainsFunc(strings.Split(verbs, ", "), func(verb string) bool {
 						return strings.HasPrefix(strings.Join(command.Args, " "), strings.TrimSpace(group+" "+verb))

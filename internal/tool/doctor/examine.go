@@ -56,7 +56,7 @@ type Deployment struct {
 	invalid    error         // why config cannot be used; nil: it can
 	noDatabase error         // why Tally cannot serve some of the databases; nil: it can serve all
 	described  *deploy.Description
-	mend       deploy.Plan
+	repair     deploy.Plan
 	surplus    []deploy.Step
 }
 
@@ -106,7 +106,7 @@ func (e *examination) run(ctx context.Context) {
 	}
 }
 
-// wrong notes a problem, and the commands that mend it.
+// wrong notes a problem, and the commands that fix it.
 func (e *examination) wrong(remedy []deploy.Command, format string, args ...any) {
 	e.finding.Problems = append(e.finding.Problems, Problem{Wrong, fmt.Sprintf(format, args...), remedy})
 }

@@ -42,13 +42,24 @@ func (e *examination) lastTick(context.Context) {
 	}
 }
 
-// alarms finds what tally deploy would mend of the queue, and that it calls nobody.
+// longestDelay is how long after its time an alarm may ring. Cloud Tasks promises none.
+const longestDelay = time.Minute
+
+// alarms finds what tally deploy would fix of the queue, whether it is paused, and that alarms of
+// the last hour rang late. Cloud Tasks has no stable API for the age of the oldest task.
 func (e *examination) alarms(ctx context.Context) {
 	settings(deploy.Queue)(e, ctx)
 
 	queue := e.Have.Find(deploy.Queue, e.described.Config.Queue)
 	if state := queue.Get("state"); queue != nil && state != "RUNNING" {
 		e.wrong([]deploy.Command{e.described.QueueResume()}, "the queue is %s: what is deferred waits", state)
+	}
+
+	for _, series := range e.ask(ctx, question{delays, `resource.labels.queue_id = "tally"`, "ALIGN_PERCENTILE_99", time.Hour, time.Hour}) {
+		delay := time.Duration(point(series, 0)) * time.Millisecond
+		if delay > longestDelay {
+			e.wrong(nil, "one in a hundred alarms of the last hour rang more than %v late: docs/playbooks/alarms-late.md", delay.Round(time.Second))
+		}
 	}
 }
 

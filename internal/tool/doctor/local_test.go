@@ -37,7 +37,7 @@ var local = []struct {
 	{"a cadence that is none", map[string]string{"tally.yaml": someYAML + "cadence: often\n"}, "tally-yaml", `tally.yaml:3:1: cadence="often": `},
 	{"a billing that is none", map[string]string{"tally.yaml": someYAML + "billing: never\n"}, "tally-yaml", `billing: "never": want request or instance`},
 	{"a hold limit that no function has", map[string]string{"tally.yaml": someYAML + "env:\n  TALLY_HOLD_LIMIT: 60s\n"}, "tally-yaml", "TALLY_HOLD_LIMIT"},
-	{"a key that is none", map[string]string{"tally.yaml": "route: counters\n"}, "tally-yaml", `tally.yaml:1:1: there is no key "route"`},
+	{"a key that is none", map[string]string{"tally.yaml": "route: counters\n"}, "tally-yaml", `tally.yaml:1:1: unknown key "route"`},
 	{"rules without Tally's", map[string]string{"firestore.rules": "match /posts/{post} {}"}, "rules-file", "firestore.rules has no match for /counters/, of the route"},
 	{"rules that are not there", map[string]string{"firestore.rules": ""}, "rules-file", "firestore.rules: no such file"},
 	{"a firebase.json that is none", map[string]string{"firebase.json": "{"}, "rules-file indexes-file", "firebase.json: "},
@@ -63,7 +63,7 @@ func TestLocal(t *testing.T) {
 			}
 
 			folder, unfit := appfolder.Find(dir, "")
-			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "nobody is signed in", Remedy: []deploy.Command{{Args: []string{"gcloud", "auth", "login"}}}})
+			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "no one is signed in", Remedy: []deploy.Command{{Args: []string{"gcloud", "auth", "login"}}}})
 			findings := d.Examine(t.Context(), []string{localEmulator})
 			var wrong []string
 			for _, f := range findings {
@@ -139,7 +139,7 @@ func TestEmulator(t *testing.T) {
 	}
 }
 
-// silentAddr returns an address at which nobody listens until the test ends.
+// silentAddr returns an address at which no one listens until the test ends.
 func silentAddr(t *testing.T) string {
 	t.Helper()
 	port, release, err := freeport.Hold(0)

@@ -21,6 +21,7 @@ const (
 	instances = "run.googleapis.com/container/instance_count"
 	pushes    = "pubsub.googleapis.com/subscription/push_request_count"
 	waiting   = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+	delays    = "cloudtasks.googleapis.com/queue/task_attempt_delays"
 	oldest    = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
 )
 

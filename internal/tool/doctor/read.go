@@ -29,7 +29,7 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.
 	d.describe(f)
 	if d.described != nil {
 		have.ReadFor(ctx, d.described)
-		d.mend = d.described.Mend(have)
+		d.repair = d.described.Repair(have)
 		lost, others := d.described.Surplus(have)
 		d.surplus = slices.Concat(lost.Steps, others.Steps)
 	}
@@ -113,7 +113,7 @@ func (c *RuleCase) trial(database string, now time.Time) object {
 	request := object{
 		"method": c.Method, "path": "/databases/" + database + "/documents/" + c.Path, "time": now.UTC().Format(time.RFC3339Nano),
 	}
-	if !c.Nobody {
+	if !c.SignedOut {
 		request["auth"] = object{"uid": someID, "token": object{"sub": someID}}
 	}
 	if c.After != nil {

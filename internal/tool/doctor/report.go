@@ -28,7 +28,7 @@ var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-
 // backslash, so that they can be copied as they are.
 const width = 100
 
-// Print writes the findings for a reader: a line for each check, and the commands that mend it
+// Print writes the findings for a reader: a line for each check, and the commands that fix it
 // below. Checks that were not made for one reason share a line.
 func Print(w io.Writer, findings []Finding) error {
 	name := 0
@@ -103,12 +103,12 @@ func (f *Finding) print(b *strings.Builder) {
 	}
 }
 
-// sameRemedy reports whether the same commands mend both problems.
+// sameRemedy reports whether the same commands fix both problems.
 func sameRemedy(p, q Problem) bool {
 	return slices.EqualFunc(p.Remedy, q.Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() })
 }
 
-// Explain writes each check for a reader: what it claims, why that matters and what mends it. The
+// Explain writes each check for a reader: what it claims, why that matters and what fixes it. The
 // permissions that all checks take follow.
 func Explain(w io.Writer) error {
 	var b strings.Builder
@@ -116,7 +116,7 @@ func Explain(w io.Writer) error {
 		c := &Checks[i]
 		wrap(&b, c.Name+": ", c.Claim)
 		wrap(&b, "    why:   ", c.RestsOn)
-		wrap(&b, "    mends: ", c.Mends)
+		wrap(&b, "    fix:   ", c.Fixes)
 	}
 	b.WriteString("\nAll of it takes these permissions, which only read:\n")
 	for _, a := range deploy.Sources {

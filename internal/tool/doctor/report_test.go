@@ -20,7 +20,7 @@ var findings = []Finding{
 			{Wrong, "size: 3, want 4", []deploy.Command{
 				{Args: []string{"gcloud", "things", "update", "second", "--description=of many words", "--count=2", "--size=4", "--project=my-project"}},
 			}},
-			{Unknown, "the color: nobody saw it", nil},
+			{Unknown, "the color: no one saw it", nil},
 		}},
 	{Check: &Check{Name: "third", Claim: "the third is"}, Verdict: Unknown, Problems: []Problem{{Unknown, "the third: it hides", []deploy.Command{{Args: []string{"gcloud", "seek"}}}}}},
 	{Check: &Check{Name: "fourth", Claim: "the fourth is"}, Verdict: Idle, Why: "there is no fourth"},
@@ -38,7 +38,7 @@ func TestPrint(t *testing.T) {
         --count=2 \
         --size=4 \
         --project=my-project
-    ? the color: nobody saw it
+    ? the color: no one saw it
     why: All that is said of it here, which does not fit on a line, either, as it is too long for
          that.
 ? third   the third is
@@ -89,7 +89,7 @@ func TestSkip(t *testing.T) {
 func TestExplain(t *testing.T) {
 	names := make(map[string]bool)
 	for _, c := range Checks {
-		if c.examine == nil || c.Name == "" || c.Claim == "" || c.RestsOn == "" || c.Mends == "" {
+		if c.examine == nil || c.Name == "" || c.Claim == "" || c.RestsOn == "" || c.Fixes == "" {
 			t.Errorf("%q is not explained in full, or examines nothing", c.Name)
 		}
 		if names[c.Name] {

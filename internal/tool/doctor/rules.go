@@ -23,9 +23,9 @@ type RuleCase struct {
 	After  map[string]any // what is written
 	Allow  bool
 
-	Nobody  bool   // the user is not signed in
-	Counter string // path of the document that says how many shards there are, which rules may read
-	Else    string // format of a note, if it is not wrong that rules fail the case; empty: it is wrong
+	SignedOut bool   // the user is not signed in
+	Counter   string // path of the document that says how many shards there are, which rules may read
+	Else      string // format of a note, if it is not wrong that rules fail the case; empty: it is wrong
 }
 
 // someID replaces the captures of a path. Nothing of that name needs to exist.
@@ -104,8 +104,8 @@ func (l *ruleList) shards(r *route.Route) {
 	l.cases = append(l.cases, increments(r)...)
 }
 
-// tokens adds the cases of the increment tokens beside a route's documents. Several routes may have
-// the same tokens, which get their cases once.
+// tokens adds the cases of the increment tokens next to a route's documents. Several routes may
+// have the same tokens, which get their cases once.
 func (l *ruleList) tokens(r *route.Route) {
 	pattern := r.Pattern()
 	parent := pattern[:len(pattern)-2]
@@ -149,7 +149,7 @@ func increments(r *route.Route) (cases []RuleCase) {
 		create.Else = "refuse to create shards: %s. A shard must exist before a client counts in it"
 		cases = append(cases, create, update)
 		for _, c := range []RuleCase{create, update} {
-			c.Nobody, c.Else = true, "refuse who is not signed in: %s. An app must sign its users in before they count"
+			c.SignedOut, c.Else = true, "refuse who is not signed in: %s. An app must sign its users in before they count"
 			cases = append(cases, c)
 		}
 	}
@@ -184,14 +184,14 @@ func spell(segments route.Path) (where, path string) {
 // tryRules tries the cases of this check in each database, and judges the results.
 func (e *examination) tryRules(ctx context.Context) {
 	cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
-	mend := []deploy.Command{e.deploy("--rules")}
+	fix := []deploy.Command{e.deploy("--rules")}
 
 	for _, d := range e.described.Databases {
 		what := "the rules of database " + d.ID
 		results, err := e.try(ctx, d.ID, cases)
 		if deploy.NotFound(err) {
 			if e.finding.Name == rulesReadable || e.finding.Name == rulesIncrements { // all else is refused without rules
-				e.wrong(mend, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
+				e.wrong(fix, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
 			}
 			continue
 		}
@@ -202,7 +202,7 @@ func (e *examination) tryRules(ctx context.Context) {
 
 		failed, harmless, unsure := judge(cases, results)
 		if len(failed) > 0 {
-			e.wrong(mend, "%s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", what, doing(e.finding.Name), strings.Join(failed, "; "))
+			e.wrong(fix, "%s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", what, doing(e.finding.Name), strings.Join(failed, "; "))
 		} else {
 			for _, text := range slices.Sorted(maps.Keys(harmless)) {
 				e.note("%s "+text, what, strings.Join(harmless[text], "; "))

@@ -47,14 +47,14 @@ func TestRuleCases(t *testing.T) {
 		wrong               []string // the cases that the rules fail
 		harmless            []string // those that they fail, which is not wrong
 	}{
-		{"default route", route.Default, "", nil, shards, nil, []string{"nobody: create " + counters, "nobody: update " + counters}},
+		{"default route", route.Default, "", nil, shards, nil, []string{"signed out: create " + counters, "signed out: update " + counters}},
 		{"increments by everybody", route.Default, "", everybody, shards, nil, nil},
-		{"increments by nobody", route.Default, "", frozen, shards, []string{"update " + counters},
-			[]string{"create " + counters, "nobody: create " + counters, "nobody: update " + counters}},
+		{"increments by no one", route.Default, "", frozen, shards, []string{"update " + counters},
+			[]string{"create " + counters, "signed out: create " + counters, "signed out: update " + counters}},
 		{"shards that servers make", route.Default, "", updates, shards, nil,
-			[]string{"create " + counters, "nobody: create " + counters, "nobody: update " + counters}},
+			[]string{"create " + counters, "signed out: create " + counters, "signed out: update " + counters}},
 		{"several fields", several, fields, nil, shards, nil, []string{
-			"nobody: create " + severally + "likes", "nobody: update " + severally + "likes", "nobody: create " + severally + "views", "nobody: update " + severally + "views"}},
+			"signed out: create " + severally + "likes", "signed out: update " + severally + "likes", "signed out: create " + severally + "views", "signed out: update " + severally + "views"}},
 		{"app documents", likes, totals, nil, documents, nil, nil},
 		{"app documents made with totals", likes, totals, untallied, documents, []string{"create the totals of posts/{post}"}, nil},
 		{"app documents whose totals change", likes, totals, unkept, documents, []string{"update the totals of posts/{post}"}, nil},
@@ -80,8 +80,8 @@ func TestRuleCases(t *testing.T) {
 			for _, c := range ruleCases(routes) {
 				checks = append(checks, c.Check)
 				says := c.Says
-				if c.Nobody {
-					says = "nobody: " + says
+				if c.SignedOut {
+					says = "signed out: " + says
 				}
 				switch allowed := allowed(t, client, c); {
 				case allowed == c.Allow:
@@ -150,7 +150,7 @@ func allowed(t *testing.T, client *firestore.Client, c RuleCase) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.Nobody {
+	if !c.SignedOut {
 		req.Header.Set("Authorization", "Bearer "+unsigned(someID))
 	}
 	res, err := http.DefaultClient.Do(req)

@@ -93,7 +93,7 @@ func deployed(t *testing.T, more ...string) *googletest.Google {
 		t.Fatal(err)
 	}
 	run := deploy.Run{State: have, Description: d, Upload: source, Progress: io.Discard}
-	if err := run.Do(ctx, d.Mend(have)); err != nil {
+	if err := run.Do(ctx, d.Repair(have)); err != nil {
 		t.Fatal(err)
 	}
 	googletest.Change(g, jobIs, func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })

@@ -42,7 +42,7 @@ var unread = []struct {
 		mayDo + "iam.securityReviewer --condition=None", refuse("iam", "")},
 	{"repositories", "access surplus", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
 		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
-	{"the queue", "alarms", "", "the queues: the account needs cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
+	{"the queue", "alarms", "", "the queues: the account needs cloudtasks.locations.list, cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
 		mayDo + "cloudtasks.viewer --condition=None", refuse("cloudtasks", "")},
 	{"policies of services", "access billing", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
@@ -58,7 +58,7 @@ var unread = []struct {
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogMetrics")},
 	{"the exclusions of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.exclusions.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListExclusions")},
-	{"time series", "deliveries drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
+	{"time series", "deliveries alarms drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
 	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test: The caller does not have permission",
@@ -185,7 +185,7 @@ func TestUnreachableRegion(t *testing.T) {
 		g.Unreachable = []string{region}
 		got := ""
 		d, err := Read(t.Context(), project, &appfolder.Folder{}, g.REST()...)
-		if err != nil { // the functions are needed for everything else
+		if err != nil { // the functions are needed foreverything else
 			got = err.Error()
 		} else if u := d.Have.Unread[deploy.Trigger]; u != nil {
 			got = u.Error()
@@ -236,7 +236,7 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// Nobody listens, or nobody answers.
+// No one listens, or no one answers.
 func TestUnreachable(t *testing.T) {
 	port, release, err := freeport.Hold(0)
 	if err != nil {

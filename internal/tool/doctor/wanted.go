@@ -12,12 +12,12 @@ import (
 )
 
 // settings returns a check of all resources of the kinds. Each step of tally deploy about them is a
-// problem, which tally deploy mends.
+// problem, which tally deploy fixes.
 func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
 	return func(e *examination, _ context.Context) {
 		e.read(kinds...)
 
-		for _, s := range e.mend.Steps {
+		for _, s := range e.repair.Steps {
 			if slices.Contains(kinds, s.Of) {
 				e.wrong([]deploy.Command{e.deploy()}, "%v", s)
 			}
@@ -25,17 +25,17 @@ func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
 	}
 }
 
-// functions finds what tally deploy would mend, and tells which version is deployed and which one
+// functions finds what tally deploy would fix, and tells which version is deployed and which one
 // this program would deploy.
 func (e *examination) functions(ctx context.Context) {
 	settings(deploy.Function)(e, ctx)
 
 	if e.Own != nil {
-		e.note("%s", e.Own.Beside(e.Have))
+		e.note("%s", e.Own.Versions(e.Have))
 	}
 }
 
-// triggers finds what tally deploy would mend, and events that are pushed elsewhere.
+// triggers finds what tally deploy would fix, and events that are pushed elsewhere.
 func (e *examination) triggers(ctx context.Context) {
 	settings(deploy.Trigger, deploy.Subscription)(e, ctx)
 

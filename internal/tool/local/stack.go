@@ -268,7 +268,7 @@ func (s *Stack) onStop(f func()) { s.closers = append(s.closers, f) }
 // Stop ends whatever was started, in reverse order.
 func (s *Stack) Stop() { s.stop(0) }
 
-// stop ends what was started, in reverse order, but for the first n.
+// stop ends what was started, in reverse order, except for the first n.
 func (s *Stack) stop(n int) {
 	for _, f := range slices.Backward(s.closers[n:]) {
 		f()
@@ -327,7 +327,7 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 	return nil
 }
 
-// environment returns the variables of a new functions process, beside its parent's.
+// environment returns the variables of a new functions process, in addition to its parent's.
 func (s *Stack) environment() []string {
 	var variables []string
 	for name, value := range s.Environment {

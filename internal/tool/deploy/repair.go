@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Mend returns the steps after which the project has all that the description wants. It leaves out
-// kinds that could not be read. It deletes a resource only to make it once more; Surplus has those
-// that the description does not want.
-func (d *Description) Mend(have *State) Plan {
+// Repair returns the steps after which the project has all that the description wants. It leaves
+// out kinds that could not be read. It deletes a resource only to make it once more; Surplus has
+// those that the description does not want.
+func (d *Description) Repair(have *State) Plan {
 	var p Plan
 	p.enable(d, have)
 	for _, r := range d.Resources {
@@ -18,7 +18,7 @@ func (d *Description) Mend(have *State) Plan {
 			continue
 		}
 		if r.Kind != Project {
-			p.mend(d, r, have)
+			p.repair(d, r, have)
 		}
 		p.access(r, have)
 	}
@@ -43,8 +43,8 @@ func (s *State) enabled(api string) bool {
 	return slices.ContainsFunc(s.have[API], func(o Object) bool { return path.Base(o.name()) == api })
 }
 
-// mend adds the steps that make the resource, or change it.
-func (p *Plan) mend(d *Description, r *Resource, have *State) {
+// repair adds the steps that make the resource, or change it.
+func (p *Plan) repair(d *Description, r *Resource, have *State) {
 	h := have.Find(r.Kind, r.Name)
 	if p.remakes(r) { // the old subscription is deleted with its trigger
 		r, h = r.unfilled, nil
@@ -54,7 +54,7 @@ func (p *Plan) mend(d *Description, r *Resource, have *State) {
 	}
 
 	changes := r.differences(h)
-	reasons := d.whyAnew(r, h, have)
+	reasons := d.whyReplace(r, h, have)
 	fixed := slices.ContainsFunc(changes, func(c Change) bool { return slices.Contains(r.Kind.fixed, c.at[0]) })
 	if h != nil && (fixed || len(reasons) > 0) {
 		p.add(Step{Does: Delete, Of: r.Kind, Name: r.at(h), Title: "delete " + r.Kind.Noun + " " + r.Kind.labelOf(h),
@@ -116,6 +116,11 @@ func inWords(v any) any {
 	return v
 }
 
+// grants returns a step that changes no role yet.
+func grants(on *Kind, name string) Step {
+	return Step{Does: Grants, Of: on, Name: name, Title: "change roles on " + on.Noun + " " + path.Base(name)}
+}
+
 // access adds the step that gives the roles on a resource that are missing. It takes away roles
 // that are given to everybody, and wanted roles that are given on another condition.
 func (p *Plan) access(r *Resource, have *State) {
@@ -123,7 +128,7 @@ func (p *Plan) access(r *Resource, have *State) {
 		return
 	}
 
-	step := Step{Does: Grants, Of: r.Kind, Name: r.Name, Title: "change roles on " + path.Base(r.Name)}
+	step := grants(r.Kind, r.Name)
 	given := have.given[r.Name]
 	for _, g := range r.Grants {
 		if !slices.Contains(given, g) {
@@ -157,9 +162,9 @@ func taken(g Grant) string {
 	return fmt.Sprintf("%s from %s (condition: %s)", g.Role, short(g.Member), orNone(g.If))
 }
 
-// whyAnew returns why the resource that the project has must be deleted and made once more,
+// whyReplace returns why the resource that the project has must be deleted and made once more,
 // although its settings may be right; nil if it may stay.
-func (d *Description) whyAnew(r *Resource, h Object, have *State) (reasons []string) {
+func (d *Description) whyReplace(r *Resource, h Object, have *State) (reasons []string) {
 	switch {
 	case h == nil:
 		return nil
