@@ -18,6 +18,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 		return
 	}
 
+	a.tellAhead(ctx, &l)
 	d.comparison.deferred = l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery // by then an alarm has rung
 	differs := err == nil && (did == actionRepair || did == actionTell)
 	if differs && d.comparison.difference(&l) == differenceDrift {

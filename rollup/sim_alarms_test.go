@@ -215,7 +215,7 @@ func (s *simulation) standsFor(d *simulatedDelivery, c *simulatedCounter) bool {
 // ones, and is covered there.
 func (s *simulation) coveredElsewhere(d *simulatedDelivery, c *simulatedCounter) bool {
 	last := s.template(c).Hash()
-	return s.slowly > 0 && d.to.hash(c) != last && !c.covered[last].Before(d.since.Truncate(time.Microsecond))
+	return (s.slowly > 0 || s.windowed) && d.to.hash(c) != last && !c.covered[last].Before(d.since.Truncate(time.Microsecond))
 }
 
 // rangUnkept reports whether an alarm that may have stood for a delivery was done because its

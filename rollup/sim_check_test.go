@@ -104,6 +104,8 @@ func (s *simulation) shortestCadence() time.Duration {
 		return min(shortest, s.slowly, rollup.LongestCadence(hold))
 	case s.slowly > 0:
 		return s.slowly
+	case s.windowed && s.alarmsFailed:
+		return min(shortest, rollup.LongestCadence(hold))
 	default:
 		return shortest
 	}
@@ -182,8 +184,15 @@ func (s *simulation) check() {
 			s.breach("after an audit %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
 	}
+	s.actors.Wait() // for the alarms that the audits have made
+	for _, c := range s.counters {
+		if nothing := s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty(); !nothing && !s.exact(c) {
+			s.breach("when the windows are empty %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
+		}
+	}
 	if s.deployed > 0 {
 		s.prune()
+		s.actors.Wait()
 	}
 }
 

@@ -24,6 +24,7 @@ type database struct {
 	store     documentStore
 	logger    *slog.Logger
 	logged    *rollup.Logged // shared by events and ticks
+	alarms    rollup.Alarms  // nil: there are none
 	coalescer *rollup.Coalescer
 	untold    *rollup.UntoldNotes
 }
@@ -63,8 +64,8 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 
 	logger := s.logger.With("database", id)
 	logged := rollup.NewLogged()
-	coalescer := rollup.NewCoalescer(store, s.options(id, logger, logged))
-	d := &database{store, logger, logged, coalescer, rollup.NewUntoldNotes(store)}
+	options := s.options(id, logger, logged)
+	d := &database{store, logger, logged, options.Alarms, rollup.NewCoalescer(store, options), rollup.NewUntoldNotes(store)}
 	s.databases.Store(id, d)
 	return d, nil
 }
