@@ -168,3 +168,28 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("%d routes were found", found)
 	}
 }
+
+// Each total in the table of indexes needs the index that its row says.
+func TestIndexExamples(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "config.md"), "| total | index |\n| --- | --- |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) < 10 {
+		t.Fatalf("the table has %d rows", len(rows))
+	}
+	for _, row := range rows {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		routes, err := route.Parse("orders/{order} by shop -> shops/{shop} : " + strings.Trim(cells[0], "`") + " as n : existing")
+		if err != nil {
+			t.Errorf("%s: %v", row, err)
+			continue
+		}
+		want := "none"
+		for _, x := range routes.Indexes() {
+			want = x.String()
+		}
+		if cells[1] != want {
+			t.Errorf("%s: want %s", row, want)
+		}
+	}
+}

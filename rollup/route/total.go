@@ -74,6 +74,16 @@ func (t Total) unnamed() bool {
 	return t.Aggregate == Sum && len(t.Where) == 0 && t.Field == document.FieldOf(t.Name)
 }
 
+// AlongTimes reports whether a query of the total goes along the times in a field. Firestore must
+// index that field.
+func (t Total) AlongTimes() bool {
+	rangeOfTimes := func(c Condition) bool {
+		_, isTime := c.Value.(time.Time)
+		return isTime && c.Operator.Range()
+	}
+	return t.Aggregate.OfTimes() || slices.ContainsFunc(t.Where, rangeOfTimes)
+}
+
 // best reports whether one document decides the total: the first in the order of the field.
 func (a Aggregate) best() bool {
 	return slices.Contains([]Aggregate{Maximum, Minimum, Latest, Earliest}, a)

@@ -189,6 +189,9 @@ func TestCallsOfTotals(t *testing.T) {
 		{"sum(amount) as revenue", 1},
 		{"sum(amount)" + paid + " as revenue", 1},
 		{"maximum(amount) as largest", 1},
+		{`count() where status in ["paid", "sent"] as sold`, 1},
+		{`sum(amount) where at < timestamp("2026-01-01T00:00:00Z") as old`, 1},
+		{`maximum(amount) where at < timestamp("2026-01-01T00:00:00Z") as largest_old`, 1},
 		{"count() as orders, sum(amount) as revenue, average(amount) as mean", 2},
 		{"count() as orders, sum(amount)" + paid + " as revenue, maximum(amount) as largest", 3},
 		{"count() as orders, count()" + paid + " as paid, sum(amount)" + paid + " as revenue, average(amount)" + paid + " as mean, maximum(amount) as largest, latest(at) as last", 5},
@@ -420,6 +423,31 @@ func put(t *testing.T, client *firestore.Client, name string, values ...any) {
 	t.Helper()
 	for i, v := range values {
 		bulkCommit(t, client, 1, func(int) string { return fmt.Sprintf("counters/likes/shards/%s%d", name, i) }, map[string]any{"count": v})
+	}
+}
+
+// In a range of another field, malformed values lie anywhere. Five are named of the first hundred
+// documents.
+func TestMalformedInARange(t *testing.T) {
+	t.Parallel()
+	client := dial(t)
+	bulkEach(t, client, 300, func(i int) string { return fmt.Sprintf("orders/%d", i) }, func(i int) map[string]any {
+		amounts := []any{1, 2, "x"}
+		return map[string]any{"at": time.Unix(int64(i), 0), "amount": amounts[i%3]}
+	})
+	all, _ := template(t, `orders/{order} -> totals/all : sum(amount) where at >= timestamp("1970-01-01T00:00:00Z") as revenue`)
+	c, _ := all.Counter("totals/all")
+
+	meter := billing.NewMeter(nil)
+	s := view(t, open(t, client, meter.DialOptions()...), c)
+	if totals := sum(t, s); totals.Malformed != 100 || totals.Values["revenue"] != value.Int(300) {
+		t.Errorf("%+v", totals)
+	}
+	before := meter.Counts().Reads
+	named, err := s.Malformed(t.Context(), 5)
+	reads := meter.Counts().Reads - before
+	if err != nil || len(named) != 5 || named[0] != "orders/2: amount is a string, not a number" || reads != 100 {
+		t.Errorf("named %q for %d reads, %v", named, reads, err)
 	}
 }
 

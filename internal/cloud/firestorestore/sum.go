@@ -281,7 +281,7 @@ func (v *snapshot) answer(ctx context.Context, q route.Query, f field) (answer, 
 		return v.best(ctx, q.Best, f)
 	}
 	if q.Field != "" {
-		return v.sumField(ctx, f.along())
+		return v.sumField(ctx, f)
 	}
 	return v.ask(ctx, f)
 }
@@ -343,6 +343,7 @@ func (a answer) total(t route.Total) value.Value {
 // types out, so SUM divided by AVG is how many numbers there were. If that differs from COUNT, or
 // if it is not known because the sum is 0, a second query takes exactly the finite numbers.
 func (v *snapshot) sumField(ctx context.Context, f field) (answer, error) {
+	f = f.along()
 	a, err := v.ask(ctx, f)
 	if err != nil || a.count == 0 || a.allFinite() {
 		return a, err

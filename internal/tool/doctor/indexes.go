@@ -31,12 +31,12 @@ const (
 	muchGrowing = mostGrowing / 2
 )
 
-// growing warns of routes that ask for the latest or earliest time in a collection, if its
-// documents were written often. As a rule such a time only grows. The events of the route's trigger
+// growing warns of routes whose queries go along the times in a collection, if its documents were
+// written often. As a rule such a time only grows. The events of the route's trigger
 // tell how often documents were written.
 func (e *examination) growing(ctx context.Context) {
 	ofTime := func(r *route.Route) bool {
-		return slices.ContainsFunc(r.Totals, func(t route.Total) bool { return t.Aggregate.OfTimes() })
+		return slices.ContainsFunc(r.Totals, route.Total.AlongTimes)
 	}
 	if !slices.ContainsFunc(e.config.Routes.Live(), ofTime) || e.Have.Unread[deploy.Trigger] != nil {
 		return
@@ -56,7 +56,7 @@ func (e *examination) growing(ctx context.Context) {
 				}
 				if rate := busiest(of(id, pushed)); rate > muchGrowing {
 					e.note("the documents of %s in %s were written up to %.0f times a second in an hour of the last day. "+
-						"latest and earliest index a time, and where it only grows Firestore takes about %d a second: spread them over more collections, or leave that total out",
+						"latest, earliest and a range of times index a time, and where it only grows Firestore takes about %d a second: spread them over more collections, or leave that total out",
 						r.Pattern(), path.Base(database.ID), rate, mostGrowing)
 				}
 			}
