@@ -173,9 +173,9 @@ var inRegion = []regional{
 }
 
 // checkRegion refuses a region of the functions that lacks one of their services, and a database in
-// a region that Eventarc does not have. While an API is not enabled, its regions are not known; then
-// lookAtRegions has the plan ask. Eventarc is not asked for multi-regions: no one has seen how its
-// list names them.
+// a region that Eventarc does not have. While an API is not enabled, its regions are not known;
+// then lookAtRegions has the plan ask. Eventarc is not asked for multi-regions: no one has seen how
+// its list names them.
 func (d *Description) checkRegion(have *State) error {
 	for _, database := range d.Databases {
 		live := len(d.Config.Routes.Live()) > 0 && !billing.MultiRegion(database.Location)

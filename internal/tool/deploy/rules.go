@@ -16,7 +16,8 @@ import (
 
 // CheckRules checks that Tally's block was merged into the app's rules: that they name the
 // collections of shards and roll-ups of each route. Without the block clients can do nothing with
-// counters; if the rules are open to all, clients can do anything with them.
+// counters; if the rules are open to all, clients can do anything with them. The error names each
+// missing collection once.
 func CheckRules(a appfolder.Database, routes route.Routes) error {
 	rules, err := appfolder.ReadRules(a.Rules)
 	if err != nil {
@@ -24,9 +25,15 @@ func CheckRules(a appfolder.Database, routes route.Routes) error {
 	}
 
 	var problems []error
+	checked := make(map[string]bool) // collections: several routes may have the same
 	for _, r := range routes {
 		for _, s := range slices.Concat(r.Pattern(), r.Template.Segments()) {
-			if !s.Capture && !strings.Contains(rules, "/"+s.Name+"/") {
+			if s.Capture || checked[s.Name] {
+				continue
+			}
+			checked[s.Name] = true
+
+			if !strings.Contains(rules, "/"+s.Name+"/") {
 				problems = append(problems, fmt.Errorf("%s has no match for /%s/, of the route %s: merge the block of Tally's firestore.rules into it first", a.Rules, s.Name, r))
 			}
 		}
