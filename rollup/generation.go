@@ -94,7 +94,7 @@ const longestUnkept = time.Minute
 func (s *counterState) unkeep(step time.Duration, now time.Time) {
 	s.unkept = min(max(2*s.unkept, step), longestPause(step))
 	s.unkeptUntil = time.Now().Add(s.unkept)
-	s.known, s.chained = known{}, time.Time{}
+	s.known = known{}
 
 	if s.open != nil {
 		s.closed = append(s.closed, s.open)

@@ -169,7 +169,6 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 	if l.missing() { // this covers and paces like a roll-up: whoever deletes a post deletes its likes, too
 		s.release(l.readTime, l.readTime)
-		s.chained = time.Time{}
 		s.failures, s.unkept, s.refused = 0, 0, false
 		s.wake = l.received.Add(c.step(s.counter.Template))
 		return false, nil

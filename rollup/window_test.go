@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -465,5 +466,71 @@ func TestAuditOfWindowsWithoutAQueue(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		w.wantTrending(1, 1)
+	})
+}
+
+// Likes that leave within a 1,440th of their window leave by one roll-up, and so do those that leave
+// within the cadence.
+func TestLikesLeaveTogether(t *testing.T) {
+	for name, test := range map[string]struct {
+		totals string
+		apart  time.Duration
+		most   int // roll-ups by which 30 likes leave
+	}{
+		"a day":          {"count() where at > now - 24h as a", time.Second, 2},
+		"a slow cadence": {"count() where at > now - 1m as a : cadence 30s", time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+				totals, cadence, _ := strings.Cut(test.totals, " : ")
+				counter := mustCounter("posts/{post}/likes/{user} -> posts/{post} : "+totals+" : existing : "+cmp.Or(cadence, "cadence 1s"), "posts/a/likes")
+				w.store.Put("posts/a", nil)
+				for n := range 30 {
+					w.visit(fmt.Sprint(n), w.store.Now().Add(time.Duration(n)*test.apart))
+				}
+				if _, err := w.happens(c, "u", counter); err != nil {
+					t.Fatal(err)
+				}
+
+				rollUps := 0
+				for {
+					_, _, tally := w.post()
+					if tally.Rings.IsZero() {
+						break
+					}
+					w.until(tally.Rings)
+					alarm := rollup.Alarm{RollUp: "posts/a", Routes: counter.Template.Hash(), At: tally.Rings}
+					if _, err := c.Rings(w.t.Context(), alarm, counter.Template.Routes); err != nil {
+						t.Fatal(err)
+					}
+					rollUps++
+				}
+				if fields := w.store.Get("posts/a"); rollUps > test.most || fields["a"] != int64(0) {
+					t.Errorf("they left by %d roll-ups, want at most %d; %v are left", rollUps, test.most, fields["a"])
+				}
+			})
+		})
+	}
+}
+
+// An audit names documents whose time lies ahead, once in a while, and only asks for them if
+// something is in the windows.
+func TestAuditNamesTimesAhead(t *testing.T) {
+	inWindowWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		w.auditWindows(a, nil)
+		if strings.Contains(w.log.String(), "lie ahead") {
+			t.Errorf("no time lies ahead:\n%s", &w.log)
+		}
+		w.visit("v", w.store.Now().Add(time.Hour))
+		if _, err := w.happens(c, "v", trending); err != nil {
+			t.Fatal(err)
+		}
+		logged := rollup.NewLogged()
+		for range 2 {
+			w.auditWindows(a, func(o *rollup.AuditOptions) { o.Logged = logged })
+		}
+		if n := strings.Count(w.log.String(), "times of documents lie ahead"); n != 1 || !strings.Contains(w.log.String(), "posts/a/likes/v: at is ") {
+			t.Errorf("they are named %d times:\n%s", n, &w.log)
+		}
 	})
 }
