@@ -120,7 +120,7 @@ func (s *simulation) checkChain(c *simulatedCounter, counter route.Counter, tall
 		return
 	}
 
-	grid := s.slowly
+	grid := max(s.slowly, 150*time.Second/1440)
 	for _, i := range s.all {
 		grid = max(grid, i.cadence)
 	}
