@@ -131,14 +131,11 @@ func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.alarmMade(err)
-	if err == nil {
-		s.chained = next
-		return nil
+	if err != nil {
+		return err
 	}
-	if time.Now().Before(s.alarmless) {
-		return nil
-	}
-	return err
+	s.chained = next
+	return nil
 }
 
 // rung returns up to which time the alarms of the counter are done because of the roll-up that the

@@ -288,7 +288,7 @@ func meantFunction(name string) string {
 
 // condition reads
 //
-//	field comparison value | field "in" "[" value {"," value} "]"
+//	field comparison value | field "in" "[" value {"," value} "]" | field ">" window | field ">=" window
 //
 // where a comparison is
 //
@@ -304,6 +304,13 @@ func (p *parser) condition() (n conditionNode, err error) {
 		return n, p.wrong("want a comparison: ==, >, >=, <, <= or in%s", meantComparison(t.text))
 	}
 	n.operator = p.next()
+	if p.sees(now) && !n.operator.is(string(In)) {
+		if !Operator(n.operator.text).lower() {
+			return n, p.mistake(n.operator.from, "a window is what is later than a while ago; want > or >=, as in at > now - 24h")
+		}
+		n.values, err = one(p.window)
+		return n, err
+	}
 	if !n.operator.is(string(In)) {
 		n.values, err = one(p.value)
 		return n, err
@@ -351,11 +358,8 @@ func meantComparison(written string) string {
 
 // value reads
 //
-//	text | number | "true" | "false" | "null" | "timestamp" "(" text ")" | "now" "-" length
+//	text | number | "true" | "false" | "null" | "timestamp" "(" text ")"
 func (p *parser) value() (n valueNode, err error) {
-	if p.sees(now) {
-		return p.window()
-	}
 	n.isTime = p.sees(timestamp) && p.tokens[1].is("(")
 	if n.isTime {
 		p.next()
@@ -366,6 +370,8 @@ func (p *parser) value() (n valueNode, err error) {
 	switch {
 	case t.kind == broken:
 		return n, p.wrong("%s", t.text)
+	case t.kind == word && strings.HasPrefix(t.text, now+"-"):
+		return n, p.wrong(wantWindow)
 	case n.isTime && t.kind != inQuotes:
 		return n, p.wrong("want a time in quotes, as in " + exampleTime)
 	case t.kind != inQuotes && (t.kind != word || !t.named()):
@@ -387,7 +393,7 @@ func (p *parser) window() (n valueNode, err error) {
 	if !p.accept("-") {
 		return n, p.unexpected(wantWindow)
 	}
-	if p.tokens[0].kind != word {
+	if p.tokens[0].kind != word || !p.tokens[0].named() {
 		return n, p.unexpected(wantWindow)
 	}
 	n.isAgo, n.token = true, p.next()

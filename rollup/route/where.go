@@ -67,20 +67,13 @@ func (text source) window(n conditionNode, field document.Field) (Condition, err
 	if !ok {
 		return Condition{}, text.mistake(length.from, "%s: want whole seconds from %s to %s, such as 90s, 24h or 30d", length.text, Ago(shortestWindow), Ago(LongestWindow))
 	}
-	c := Condition{field, Operator(n.operator.text), ago}
-	if !c.Operator.lower() {
-		return c, text.mistake(n.operator.from, "a window is what is later than a while ago; want > or >=, as in at > now - 24h")
-	}
-	return c, nil
+	return Condition{field, Operator(n.operator.text), ago}, nil
 }
 
 // list returns the values of a list, in Firestore's order.
 func (text source) list(nodes []valueNode) ([]any, error) {
 	var values []any
 	for i, n := range nodes {
-		if n.isAgo {
-			return nil, text.mistake(n.from, "a list has no window; "+wantList)
-		}
 		v, err := text.value(n)
 		if err != nil {
 			return nil, err
