@@ -68,6 +68,7 @@ import "embed"
 //go:embed rollup/generation.go
 //go:embed rollup/keep.go
 //go:embed rollup/logged.go
+//go:embed rollup/long.go
 //go:embed rollup/look.go
 //go:embed rollup/options.go
 //go:embed rollup/pace.go

@@ -61,22 +61,24 @@ type known struct {
 	until time.Time // when this instance stops relying on it, by the local clock
 }
 
-// defers reports whether the counter's cadence is longer than events can be held, so that alarms
-// stand for events that come early in it.
+// hasAlarms reports whether alarms can be made for the counter.
+func (c *Coalescer) hasAlarms(s *counterState) bool {
+	return c.options.Alarms != nil && !time.Now().Before(s.alarmless)
+}
+
+// defers reports whether alarms stand for events that come early. They do if the counter's cadence
+// is longer than events can be held, or if its sums are long.
 func (c *Coalescer) defers(s *counterState, l *look) bool {
-	if c.options.Alarms == nil || time.Now().Before(s.alarmless) {
-		return false
-	}
-	return c.cadence(l) > LongestCadence(c.options.Hold)
+	return c.hasAlarms(s) && (c.cadence(l) > LongestCadence(c.options.Hold) || l.long)
 }
 
 // canBeHeld returns for how long an event may be held until its counter is due.
 func (c *Coalescer) canBeHeld() time.Duration { return 3 * LongestCadence(c.options.Hold) }
 
 // rings reports whether most roll-ups of the counter under load follow an alarm, because it is due
-// later than events can be held.
+// later than events can be held, or because its sums are long.
 func (c *Coalescer) rings(s *counterState, l *look) bool {
-	return c.defers(s, l) && c.cadence(l) > c.canBeHeld()
+	return c.defers(s, l) && (c.cadence(l) > c.canBeHeld() || l.long)
 }
 
 // pace returns the pace of what this instance rolls up for events. Where no alarm stands for them,
@@ -96,11 +98,14 @@ func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
 	}
 
 	due := c.pace(s, l).due(l)
+	if l.long {
+		return c.deferLong(s, l, due)
+	}
 	if due <= 0 || due <= c.canBeHeld()-s.waited(l) {
 		return time.Time{}
 	}
 	if due < leastAhead { // rounded up, so that instances that look one after the other make one alarm
-		return l.readTime.Add(leastAhead + roundedTo).Truncate(roundedTo)
+		return ahead(l.readTime, leastAhead, roundedTo)
 	}
 	return withinReach(l.readTime, l.readTime.Add(due))
 }
@@ -151,10 +156,13 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) err
 	s.known = known{l.deferTo, l.began.Add(min(ahead, knownFor))}
 
 	deferred := func(g *generation) { g.later = true }
-	s.closed = end(s.closed, l.readTime, deferred)                       // those that closed before the look
-	s.alarms = end(s.alarms, l.deferTo.Add(-time.Microsecond), deferred) // those that are earlier
-	if s.open != nil && c.knowsAlarm(s, s.open.told) {                   // what came since the look
-		end([]*generation{s.open}, l.deferTo, deferred)
+	s.closed = end(s.closed, l.readTime, deferred) // those that closed before the look
+	if !l.alarmsStay {
+		s.alarms = end(s.alarms, l.deferTo.Add(-time.Microsecond), deferred) // those that are earlier
+	}
+	if s.open != nil && c.knowsAlarm(s, s.open.told) { // what came since the look
+		deferred(s.open)
+		close(s.open.done)
 		s.open = nil
 	}
 	return nil
@@ -280,7 +288,23 @@ func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (E
 	c.startProbing(s)
 	c.mu.Unlock()
 
-	return c.wait(ctx, []entry{{s, g}}, Ending{})
+	held, cancel := c.holding(ctx)
+	defer cancel()
+	select {
+	case <-g.done:
+	case <-held.Done():
+		c.waitLong(ctx, s, g)
+	}
+	return c.wait(held, []entry{{s, g}}, Ending{})
+}
+
+// handOn returns how much later the next alarm rings after one whose counter could not be rolled
+// up. The mutex is held.
+func (s *counterState) handOn() time.Duration {
+	delay := min(firstHandOn<<min(s.handedOn, 10), longestHandOn)
+	s.handedOn++
+	s.handedUntil = time.Now().Add(2 * longestHandOn)
+	return delay
 }
 
 // handOn makes a later alarm for one whose counter could not be rolled up. A queue slows down if
@@ -288,9 +312,7 @@ func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (E
 func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, failure error) (Ending, error) {
 	c.mu.Lock()
 	s := c.state(counter)
-	delay := min(firstHandOn<<min(s.handedOn, 10), longestHandOn)
-	s.handedOn++
-	s.handedUntil = time.Now().Add(2 * longestHandOn)
+	delay := s.handOn()
 	if !s.probing {
 		c.forget(s)
 	}

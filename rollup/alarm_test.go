@@ -53,7 +53,7 @@ func inAlarmedWorld(t *testing.T, f func(w *world, c *rollup.Coalescer, a *alarm
 
 func (w *world) alarmedInstance(a *alarmed, random float64) *rollup.Coalescer {
 	o := w.options(random)
-	o.Hold, o.Timeout, o.Alarms = hold, hold/2, a
+	o.Hold, o.Timeout, o.LongTimeout, o.Alarms = hold, hold/2, longestSum, a
 	return rollup.NewCoalescer(traced{w.store, w}, o)
 }
 

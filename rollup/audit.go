@@ -60,6 +60,11 @@ const redelivery = 15 * time.Second
 // comes later.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
+// sumsTake returns how much later than other events those of a counter are rolled up because its
+// sums take long. A change may have to wait for the alarm to which its event was deferred, for a
+// sum that had begun before it, and for its own.
+func sumsTake(r RollUp) time.Duration { return 3 * min(r.Tally.Took, maxWriteAge) }
+
 // FittingGrace returns the grace that an audit with this much time left keeps: the whole grace if
 // that is at most half of the time, else none.
 func FittingGrace(grace, left time.Duration) time.Duration {
@@ -402,7 +407,7 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 	a.waiting = append(a.waiting, d)
 	a.doubts.Go(func() {
-		stopped := sleep(ctx, a.o.Grace)
+		stopped := sleep(ctx, a.o.Grace+sumsTake(d.RollUp))
 		if stopped != nil {
 			return
 		}

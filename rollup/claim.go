@@ -11,8 +11,13 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// took returns how long the last sum took, but at most Options.Timeout, which ends a sum.
-func (c *Coalescer) took(l *look) time.Duration { return min(l.rollUp.Tally.Took, c.options.Timeout) }
+// took returns how long the last sum took, but at most as long as a sum may take.
+func (c *Coalescer) took(l *look) time.Duration {
+	if l.long {
+		return min(l.rollUp.Tally.Took, c.longTimeout())
+	}
+	return min(l.rollUp.Tally.Took, c.options.Timeout)
+}
 
 // claimReads is what a claim costs, in reads. Its write costs as much as three, and two instances
 // read it: the one that claims, and one that waits.
@@ -86,7 +91,16 @@ func (c *Coalescer) newClaim(s *counterState) string {
 // claimHolds returns how long a claim holds. It is one and a half times as long as the last sum
 // took, because not all sums take the same time. An instance that has not written its roll-up by
 // then has died, or takes too long.
-func (c *Coalescer) claimHolds(l *look) time.Duration { return min(c.took(l)*3/2, c.options.Timeout) }
+func (c *Coalescer) claimHolds(l *look) time.Duration {
+	switch {
+	case l.long && l.rollUp.Tally.Took <= c.options.Hold/4: // no roll-up says how long
+		return c.longTimeout()
+	case l.long:
+		return min(c.took(l)*3/2, c.longTimeout())
+	default:
+		return min(c.took(l)*3/2, c.options.Timeout)
+	}
+}
 
 // waitForClaim plans the next look for the time when the sum that another instance has claimed
 // should be done. If that has passed, it plans the look for the end of the claim.
@@ -100,4 +114,8 @@ func (c *Coalescer) waitForClaim(s *counterState, l *look, age time.Duration) {
 	defer c.mu.Unlock()
 	s.failures = 0
 	s.wake = l.received.Add(wait + c.backOff(s))
+	if l.long { // whatever waits is deferred until then
+		l.deferTo, l.alarmsStay = ahead(l.readTime, max(wait, leastAhead), roundedTo), false
+		s.wake = l.received
+	}
 }

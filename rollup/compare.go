@@ -19,7 +19,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 	}
 
 	a.tellAhead(ctx, &l)
-	d.comparison.deferred = l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery // by then an alarm has rung
+	d.comparison.deferred = l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery+sumsTake(l.rollUp) // by then an alarm has rung
 	differs := err == nil && (did == actionRepair || did == actionTell)
 	if differs && d.comparison.difference(&l) == differenceDrift {
 		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)

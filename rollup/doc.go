@@ -182,6 +182,7 @@
 //	prober.go     looks at a counter whenever that is due
 //	turn.go       when it is this instance's turn to roll up
 //	alarm.go      defers events to alarms, and takes alarms that ring
+//	long.go       keeps events from sums that take longer than they can be held
 //	claim.go      keeps others from a sum that takes long
 //
 // The schedule:

@@ -107,6 +107,39 @@ func TestDeferredIsNoDrift(t *testing.T) {
 	}
 }
 
+// The event of a change in a counter with long sums may be deferred, and its sum be under way, when
+// the grace of other counters is over.
+func TestLongSumIsNoDrift(t *testing.T) {
+	for after, want := range map[time.Duration]rollup.Report{
+		grace + 89*time.Second: {Counters: 1, Unchanged: 1},
+		grace + 91*time.Second: {Counters: 1, RolledUp: 1, Drift: 1},
+	} {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			w.putSlow(0, 30*time.Second)
+			time.Sleep(time.Hour)
+			w.increment(1)
+			time.AfterFunc(after, func() {
+				if _, asOf := w.rollUp(); w.store.Now().Sub(asOf) > time.Minute {
+					w.rollUpElsewhere()
+				}
+			})
+			w.wantAudit(w.patient(), want)
+			time.Sleep(time.Minute)
+			w.wantTotal(1)
+		})
+	}
+
+	// Its alarm rings ten minutes after the last roll-up, just before the grace is over.
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.putSlow(0, 30*time.Second)
+		w.increment(1)
+		time.Sleep(8*time.Minute - 35*time.Second)
+		o := w.patient()
+		o.Cadence, o.Until = 10*time.Minute, time.Now().Add(5*time.Minute)
+		w.wantAudit(o, rollup.Report{Counters: 1, RolledUp: 1})
+	})
+}
+
 // Without the time to wait, a difference is repaired at once and not called drift.
 func TestAuditWithoutTimeToWait(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

@@ -33,6 +33,8 @@ type counterState struct {
 	seen time.Time // as_of of the roll-up that the last look saw
 	draw float64   // a number in [0, 1), drawn anew for each roll-up seen; the back-off depends on it
 
+	long long // what is known of sums that take long
+
 	claim string // By of this instance's last claim; empty: it has made none
 
 	unkept      time.Duration // how long the last pause was that followed ErrUnkept; 0: the counter is kept
@@ -64,7 +66,7 @@ type generation struct {
 }
 
 // release ends every closed generation that a roll-up with this as_of covers, and every alarm whose
-// time is not later than rung. Each closed generation must have its covered-from time.
+// time is not later than rung.
 func (s *counterState) release(asOf, rung time.Time) {
 	covered := func(g *generation) { g.asOf = asOf }
 	s.closed = end(s.closed, asOf, covered)
@@ -72,10 +74,11 @@ func (s *counterState) release(asOf, rung time.Time) {
 }
 
 // end ends those of the generations that are covered from a time at or before the time given, and
-// returns the others.
+// returns the others. While a sum runs apart from the prober, there may be some without a
+// covered-from time, because their look is under way.
 func end(all []*generation, by time.Time, how func(*generation)) []*generation {
 	return slices.DeleteFunc(all, func(g *generation) bool {
-		if g.from.After(by) {
+		if g.from.IsZero() || g.from.After(by) {
 			return false
 		}
 		how(g)
@@ -110,12 +113,12 @@ func (s *counterState) unkeep(step time.Duration, now time.Time) {
 
 // rememberedUntil returns until when the counter is remembered after its prober has ended. That is
 // as long as this instance goes first because of its own last roll-up, knows an alarm, does without
-// alarms, or counts those that it has handed on. An unkept counter is remembered for as long again
-// as its pause, so that the next pause can be longer.
+// alarms, counts those that it has handed on, or knows that sums are long. An unkept counter is
+// remembered for as long again as its pause, so that the next pause can be longer.
 func (s *counterState) rememberedUntil() time.Time {
 	paused := s.unkeptUntil.Add(s.unkept)
 	alarms := later(later(s.known.until, s.alarmless), s.handedUntil)
-	return later(later(s.ownUntil, paused), alarms)
+	return later(later(later(s.ownUntil, paused), alarms), s.long.until)
 }
 
 // waited returns how long the oldest generation has waited since its first look.

@@ -21,6 +21,9 @@ type look struct {
 	took     time.Duration // how long the sum took; valid after sum
 	rings    time.Time     // when the alarm rings without which the roll-up must not be written; zero: it needs none; see window.go
 	deferTo  time.Time     // when the alarm rings to which the events that wait are deferred; zero: they are not
+	long     bool          // its sum is likely to be long; see isLong
+
+	alarmsStay bool // alarms that ring are not deferred with the events
 
 	magnitudes map[string]float64 // of the totals that weigh has asked for; see Snapshot.Magnitude
 }
@@ -156,6 +159,17 @@ func (r *roller) tellContended(ctx context.Context, l *look) {
 
 	r.options.Logger.WarnContext(ctx, "document written too often; locked for its roll-up",
 		"counter", l.counter.RollUp, "event_id", l.eventID, "as_of", l.asOf)
+}
+
+// tellLong logs that a counter's sums are long, unless that was logged lately.
+func (r *roller) tellLong(ctx context.Context, l *look) {
+	first := r.options.Logged.first("long", l.counter.RollUp)
+	if !first {
+		return
+	}
+
+	r.options.Logger.InfoContext(ctx, "sums take long; events are deferred", "counter", l.counter.RollUp, "event_id", l.eventID,
+		"took", l.rollUp.Tally.Took, "num_shards", l.rollUp.Tally.NumShards)
 }
 
 // tellUnkept logs why a counter is unkept, unless that was logged lately.

@@ -798,8 +798,8 @@ var mutations = []mutation{
 		`range old.Totals {`, "TestFormerTotalStays"},
 
 	{"claim", "slow sums are not claimed", "prober.go",
-		`if c.slow(&l) {`,
-		`if false {`, "TestSlowSums"},
+		`if wanted && (l.long || c.slow(&l)) {`,
+		`if wanted && l.long {`, "TestSlowSums"},
 	{"claim", "every sum is claimed", "claim.go",
 		`return reads >= claimReads && c.took(l) >= c.step(l.counter.Template)/10`,
 		`return true`, "TestClaims"},
@@ -861,14 +861,14 @@ var mutations = []mutation{
 		`if l.readTime.After(c.newest) {`,
 		`if true {`, "TestUnchangedDuringOverlappingLooks"},
 	{"remembered", "a counter is forgotten during a look", "prober.go",
-		`if !s.probing && c.counters`,
-		`if c.counters`, "TestCounterIsRememberedDuringALook"},
+		`if !s.probing && s.long.summing`,
+		`if s.long.summing`, "TestCounterIsRememberedDuringALook"},
 	{"remembered", "a younger roll-up is forgotten with an older", "prober.go",
 		` && !time.Now().Before(s.rememberedUntil()) {`,
 		` {`, "TestYoungerRollUpIsRemembered"},
 	{"remembered", "a counter is forgotten that is known again", "prober.go",
-		`if !s.probing && c.counters[s.counter.RollUp] == s && `,
-		`if !s.probing && `, "TestForgottenCounterIsKnownAgain"},
+		`s.long.summing == nil && c.counters[s.counter.RollUp] == s && `,
+		`s.long.summing == nil && `, "TestForgottenCounterIsKnownAgain"},
 	{"pauses", "a missing document does not end a row of failures", "prober.go",
 		`s.failures, s.unkept, s.refused = 0, 0, false`,
 		`s.unkept = 0`, "TestFailuresStartOver"},
@@ -880,8 +880,11 @@ var mutations = []mutation{
 		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0`,
 		`s.seen, s.draw, s.unkept = l.asOf, c.options.Random(), 0`, "TestFailuresStartOver"},
 	{"pauses", "one's own roll-up does not end a row of failures", "prober.go",
-		`s.failures, s.unkept, s.handedOn = 0, 0, 0`,
-		`s.unkept = 0`, "TestFailuresStartOver"},
+		`	c.covered(s, l)
+	s.failures = 0
+`,
+		`	c.covered(s, l)
+`, "TestFailuresStartOver"},
 
 	{"belt", "a snapshot from before the change covers", "prober.go",
 		`if g.latest.After(l.readTime) {`,
@@ -939,8 +942,8 @@ var mutations = []mutation{
 	}
 	if g := s.open; g != nil {`, "TestEventDuringLookWaitsForTheNext"},
 	{"covered-from", "a roll-up older than the covered-from time releases", "generation.go",
-		`if g.from.After(by) {`,
-		`if g.from.After(by.Add(time.Second)) {`, "TestSimulation"},
+		`|| g.from.After(by) {`,
+		`|| g.from.After(by.Add(time.Second)) {`, "TestSimulation"},
 	{"close-then-fail", "an anchor that fails leaves its generation open", "coalescer.go",
 		`			h.state.fail(h.generation, h.state.uncovered(ctx))
 `,
@@ -1412,11 +1415,11 @@ var mutations = []mutation{
 // Missing implements`, "TestForeignCollections"},
 
 	{"hold-limit", "the app sets no hold limit", "../internal/cloud/app/database.go",
-		`Hold:    s.config.HoldLimit,`,
+		`Hold:        s.config.HoldLimit,`,
 		``, "TestHoldLimit"},
 	{"calls-end", "a call may take as long as an event is held", "../internal/cloud/app/database.go",
-		`Timeout: s.config.HoldLimit / 2`,
-		`Timeout: s.config.HoldLimit`, "TestEventOutlivesOneCall"},
+		`Timeout:     s.config.HoldLimit / 2`,
+		`Timeout:     s.config.HoldLimit`, "TestEventOutlivesOneCall"},
 	{"unchanged-young", "what an event changes is not passed on", "route/concern.go",
 		`Concern{c.counter, unchanged})
 			continue`,
@@ -1793,7 +1796,8 @@ var mutations = []mutation{
 	{"alarm-covers", "any roll-up ends an alarm", "alarm.go",
 		`		from:   a.At,
 `,
-		``, "TestSimulation"},
+		`		from:   time.Unix(0, 0),
+`, "TestSimulation"},
 	{"alarm-covers", "an alarm that is not due is done", "alarm.go",
 		`	ending, err := c.ring(ctx, a, counter)
 `,
@@ -1866,10 +1870,10 @@ var mutations = []mutation{
 		`	case l.asOf.Equal(s.own):
 `, "TestAlarmGoesFirst"},
 	{"grace", "what an alarm stands for is drift", "compare.go",
-		`l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery`,
+		`l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery+sumsTake(l.rollUp)`,
 		`false`, "TestDeferredIsNoDrift"},
 	{"grace", "a counter with a slow cadence never drifts", "compare.go",
-		`l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery`,
+		`l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery+sumsTake(l.rollUp)`,
 		`a.cadence(&l) > time.Minute`, "TestDeferredIsNoDrift"},
 	{"known-alarm", "a newer look is not the time", "alarm.go",
 		`	latest := later(c.newest, told)
@@ -1895,10 +1899,88 @@ var mutations = []mutation{
 		`	if c.defers(s, l) { // nobody`,
 		`	if false { // nobody`, "TestLargeCounters"},
 	{"alarm-first", "the last writer does not go first although no alarm rings", "alarm.go",
-		`	return c.defers(s, l) && c.cadence(l) > c.canBeHeld()
+		`	return c.defers(s, l) && (c.cadence(l) > c.canBeHeld() || l.long)
 `,
 		`	return c.defers(s, l)
 `, "TestLargeCounters"},
+	{"covered-from", "a long sum covers what no look has seen", "generation.go",
+		`		if g.from.IsZero() || g.from.After(by) {`,
+		`		if g.from.After(by) {`, "TestLongSumCoversNoLaterEvent"},
+	{"long-sums", "no sum is long", "long.go",
+		`	return c.hasAlarms(s) && (l.rollUp.Tally.Took > c.options.Hold/4 || time.Now().Before(s.long.until))
+`,
+		`	return false
+`, "TestLongSums"},
+	{"long-sums", "what a roll-up says makes no sum long", "long.go",
+		`(l.rollUp.Tally.Took > c.options.Hold/4 || time.Now().Before(s.long.until))`,
+		`time.Now().Before(s.long.until)`, "TestSumIsCutOff"},
+	{"long-sums", "a sum that was cut off is not long", "long.go",
+		`	s.long.until = time.Now().Add(longKnownFor)
+}`,
+		`}`, "TestSumIsCutOff"},
+	{"long-sums", "a sum that was cut off is long for ever", "prober.go",
+		`		s.long.until = time.Time{} // the roll-up says how long its sum took
+`,
+		``, "TestSumIsCutOff"},
+	{"long-sums", "a sum is long that ends in time", "long.go",
+		`l.rollUp.Tally.Took > c.options.Hold/4`,
+		`l.rollUp.Tally.Took > c.options.Hold/5`, "TestSumIsLong"},
+	{"long-sums", "a long sum has the time of others", "long.go",
+		`	return max(c.options.LongTimeout, c.options.Timeout)
+`,
+		`	return c.options.Timeout
+`, "TestLongSums"},
+	{"long-sums", "an alarm waits no longer than an event", "long.go",
+		`	timer := time.NewTimer(c.longTimeout())
+`,
+		`	timer := time.NewTimer(0)
+`, "TestEventsDuringALongSum"},
+	{"long-apart", "events wait for a long sum", "long.go",
+		`	case len(s.closed) == 0:
+		return time.Time{}
+	default:`,
+		`	case len(s.closed) == 0 || s.long.summing != nil:
+		return time.Time{}
+	default:`, "TestEventsDuringALongSum"},
+	{"long-apart", "alarms that ring are deferred with events", "long.go",
+		`		l.alarmsStay = true
+`,
+		``, "TestAlarmAndEventTogether"},
+	{"long-apart", "a long sum is not claimed", "prober.go",
+		`	if wanted && (l.long || c.slow(&l)) {`,
+		`	if wanted && !l.long && c.slow(&l) {`, "TestLongSumIsClaimed"},
+	{"long-apart", "an alarm waits for another's long sum", "claim.go",
+		`	if l.long { // whatever`,
+		`	if false { // whatever`, "TestLongSumIsClaimed"},
+	{"long-apart", "a claim of a long sum holds as long as others", "claim.go",
+		`		return min(c.took(l)*3/2, c.longTimeout())
+`,
+		`		return min(c.took(l)*3/2, c.options.Timeout)
+`, "TestLongSumIsClaimed"},
+	{"long-apart", "events look all the time while no alarm can be made", "prober.go",
+		`		s.wake = l.received.Add(LongestCadence(c.options.Hold))
+`,
+		`		s.wake = l.received.Add(time.Millisecond)
+`, "TestLongSumWithoutAQueue"},
+	{"long-rests", "a long sum that failed is tried again at once", "long.go",
+		`	s.long.restsUntil = time.Now().Add(rest)
+`,
+		``, "TestLongSumFails"},
+	{"long-rests", "events take another time than alarms", "long.go",
+		`		if s.long.next.Before(l.readTime.Add(leastAhead)) {`,
+		`		if true {`, "TestLongSumFails"},
+	{"long-rests", "an alarm for which there is no time stands for events", "long.go",
+		`		if s.long.next.Before(l.readTime.Add(leastAhead)) {`,
+		`		if s.long.next.Before(l.readTime) {`, "TestEventsWhileALongSumRests"},
+	{"long-locked", "a long sum is refused if the app edits the document", "publish.go",
+		`locks || l.long && l.counter.Template.Existing && l.rollUp.Exists()`,
+		`locks`, "TestLongSumOfADocumentThatTheAppEdits"},
+	{"long-drift", "an alarm waits for no long sum", "compare.go",
+		`+redelivery+sumsTake(l.rollUp)`,
+		`+redelivery`, "TestLongSumIsNoDrift"},
+	{"long-drift", "a long sum has the grace of others", "audit.go",
+		`a.o.Grace+sumsTake(d.RollUp)`,
+		`a.o.Grace`, "TestLongSumIsNoDrift"},
 	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "alarm.go",
 		`	if c.now().Before(a.At.Add(lastAfter)) {`,
 		`	if false {`, "TestAlarmWithoutAQueue"},
@@ -1922,18 +2004,15 @@ var mutations = []mutation{
 		`	if false {
 `, "../internal/test/storetest/TestMemory"},
 	{"alarm-before", "a roll-up is written without its alarm", "prober.go",
-		`	err = c.chain(ctx, s, &l)
-	if err != nil {
-		return err
-	}
+		`	c.chain(ctx, s, &l)
+`,
+		``, "TestSimulation"},
+	{"alarm-before", "a long sum is written without its alarm", "long.go",
+		`	c.chain(ctx, s, l)
 `,
 		``, "TestSimulation"},
 	{"alarm-before", "an alarm is made once its roll-up is written", "prober.go",
-		`	err = c.chain(ctx, s, &l)
-	if err != nil {
-		return err
-	}
-
+		`	c.chain(ctx, s, &l)
 	p := c.pace(s, &l)
 	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
@@ -1943,10 +2022,7 @@ var mutations = []mutation{
 	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
 	}
-	err = c.chain(ctx, s, &l)
-	if err != nil {
-		return err
-	}
+	c.chain(ctx, s, &l)
 `, "TestWindow"},
 	{"alarm-before", "an audit writes a roll-up without its alarm", "compare.go",
 		`	if needed {
@@ -1965,19 +2041,20 @@ var mutations = []mutation{
 	return nil
 `, "TestSimulation"},
 	{"alarm-before", "one alarm that could not be made is enough to do without", "window.go",
-		`	if err != nil {
-		return err
-	}
-	s.chained = next
+		`	for needed && c.hasAlarms(s) {
 `,
-		`	if err != nil {
-		return nil
-	}
-	s.chained = next
+		`	for n := 0; needed && n == 0; n++ {
 `, "TestWindowsAlarmAtTheSecondTry"},
-	{"alarm-before", "a counter waits for alarms that cannot be made", "window.go",
-		`c.options.Alarms == nil || time.Now().Before(s.alarmless)`,
-		`c.options.Alarms == nil`, "TestWindowWithoutAnAlarm"},
+	{"alarm-before", "an instance that does without alarms tries all the same", "window.go",
+		`	for needed && c.hasAlarms(s) {
+`,
+		`	for n := 0; needed && n < 2; n++ {
+`, "TestWindowWithoutAnAlarm"},
+	{"alarm-before", "nobody is told that alarms cannot be made", "window.go",
+		`	if needed && c.options.Logged.first("unchained", l.counter.RollUp) {
+`,
+		`	if false {
+`, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "window.go",
 		`	if !rings.IsZero() && !rings.After(l.asOf) {
 		return time.Time{}
@@ -1987,8 +2064,8 @@ var mutations = []mutation{
 		`	_ = rings
 	return l.covers()
 `, "TestWindowWithoutAnAlarm"},
-	{"alarm-before", "an alarm is done with a roll-up that its instance has written without one", "prober.go",
-		`	if l.rings.Equal(l.readTime) { // the roll-up has no alarm, and needs one
+	{"alarm-before", "an alarm is done with a roll-up that its instance has written without one", "window.go",
+		`	if l.rings.Equal(l.readTime) {
 `,
 		`	if false {
 `, "TestWindowWithoutAnAlarm"},
@@ -2018,9 +2095,10 @@ var mutations = []mutation{
 		`(next.IsZero() || !rings.After(next))`,
 		`!next.IsZero() && !rings.After(next)`, "TestEmptyWindowKeepsItsAlarm"},
 	{"alarm-relied", "an instance forgets the alarm of a write that was refused", "window.go",
-		`	s.chained = next
+		`			s.chained, needed = next, false
 `,
-		``, "TestWindowOfRefusedWrites"},
+		`			needed = false
+`, "TestWindowOfRefusedWrites"},
 	{"alarm-relied", "an alarm of an audit has the name of another", "audit.go",
 		`	a.prune, a.salted = o.Prune, true
 `,

@@ -29,6 +29,11 @@ type Options struct {
 	// answered.
 	Timeout time.Duration
 
+	// LongTimeout takes the place of Timeout for a sum that takes so long that only alarms wait for
+	// it. Such a sum takes more than a quarter of Hold. An alarm waits for Hold and LongTimeout at
+	// most. Zero, or less than Timeout, means Timeout.
+	LongTimeout time.Duration
+
 	// Hold is how long an event may be held. Zero means as long as its context lasts. With Alarms it
 	// must be more than 5 s.
 	Hold time.Duration

@@ -42,7 +42,7 @@ func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	switch {
 	case len(s.closed) > 0:
 		return s.closed[0]
-	case len(s.alarms) > 0:
+	case len(s.alarms) > 0 && s.long.summing == nil:
 		return s.alarms[0]
 	default:
 		s.probing = false
@@ -56,7 +56,7 @@ func (c *Coalescer) forget(s *counterState) {
 	time.AfterFunc(time.Until(s.rememberedUntil()), func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !s.probing && c.counters[s.counter.RollUp] == s && !time.Now().Before(s.rememberedUntil()) {
+		if !s.probing && s.long.summing == nil && c.counters[s.counter.RollUp] == s && !time.Now().Before(s.rememberedUntil()) {
 			delete(c.counters, s.counter.RollUp)
 		}
 	})
@@ -74,32 +74,31 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	}
 
 	wanted, err := c.observe(s, &l)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !l.deferTo.IsZero():
-		return c.makeAlarm(ctx, s, &l)
-	case !wanted:
-		return nil
 	}
 
-	if c.slow(&l) {
-		ours := c.claim(looking, s, &l)
-		if !ours {
-			return nil
-		}
+	if wanted && (l.long || c.slow(&l)) {
+		wanted = c.claim(looking, s, &l)
+	}
+	if wanted && l.long {
+		c.sumApart(ctx, s, l)
+		wanted = false
+	}
+	if !l.deferTo.IsZero() {
+		return c.makeAlarm(ctx, s, &l)
+	}
+	if !wanted {
+		return nil
 	}
 
 	err = c.sum(looking, &l)
 	if err != nil {
+		c.noteLong(s, &l)
 		return err
 	}
 
-	err = c.chain(ctx, s, &l)
-	if err != nil {
-		return err
-	}
-
+	c.chain(ctx, s, &l)
 	p := c.pace(s, &l)
 	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
@@ -114,23 +113,28 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	s.failures, s.unkept, s.handedOn = 0, 0, 0
-	rung := l.readTime
-	if l.rings.Equal(l.readTime) { // the roll-up has no alarm, and needs one
-		rung = time.Time{}
-	}
-	s.release(l.readTime, rung)
-	s.own = l.readTime
-
-	own := min(c.cadence(l), max(c.step(s.counter.Template), c.canBeHeld()))
+	c.covered(s, l)
+	s.failures = 0
 	s.wake = l.received.Add(p.dueNext(l))
-	s.ownUntil = l.received.Add(own)
 	if len(c.nextTurns(l)) > 0 {
 		s.wake = s.wake.Add(c.turnTakes(s))
-		s.ownUntil = l.received.Add(turnsKept * own)
 	}
 	if c.defers(s, l) { // nobody may be held until then, so the next event has this instance look at once
 		s.wake = l.received
+	}
+}
+
+// covered releases what this instance's roll-up covers, and remembers that it wrote the roll-up.
+// The mutex is held.
+func (c *Coalescer) covered(s *counterState, l *look) {
+	s.unkept, s.handedOn = 0, 0
+	s.release(l.readTime, l.rungWhenWritten())
+	s.own = l.readTime
+
+	own := min(c.cadence(l), max(c.step(s.counter.Template), c.canBeHeld()))
+	s.ownUntil = l.received.Add(own)
+	if len(c.nextTurns(l)) > 0 {
+		s.ownUntil = l.received.Add(turnsKept * own)
 	}
 }
 
@@ -176,6 +180,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 	if !l.asOf.Equal(s.seen) {
 		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0
+		s.long.until = time.Time{} // the roll-up says how long its sum took
 	} else if s.refused { // the roll-up is still the same, so the write was refused because of a write of the app's
 		s.refused = false
 		s.wake = l.received.Add(c.pause(s.failures, s.counter.Template))
@@ -183,6 +188,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	}
 	s.refused = false
 
+	l.long = c.isLong(s, l)
 	if early := c.untilAlarm(s, l); early > 0 {
 		s.failures = 0
 		s.wake = l.received.Add(early)
@@ -190,7 +196,14 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	}
 
 	l.deferTo = c.deferTo(s, l)
-	if !l.deferTo.IsZero() {
+	switch {
+	case !l.deferTo.IsZero() && !l.alarmsStay:
+		s.wake = l.received
+		return false, nil
+	case l.long && s.long.summing != nil && l.deferTo.IsZero(): // events wait for the sum only if no alarm can be made
+		s.wake = l.received.Add(LongestCadence(c.options.Hold))
+		return false, nil
+	case l.long && (s.long.summing != nil || !s.ringing(l.readTime)):
 		s.wake = l.received
 		return false, nil
 	}

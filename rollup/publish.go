@@ -17,7 +17,8 @@ func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) erro
 		r.tellContended(ctx, l)
 	}
 
-	err := r.publish(ctx, l, p, locks)
+	// A long sum is worth a lock. The app may well have edited its document meanwhile.
+	err := r.publish(ctx, l, p, locks || l.long && l.counter.Template.Existing && l.rollUp.Exists())
 	c.note(l, locks, err)
 
 	if r.options.Wrote != nil {

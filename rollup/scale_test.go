@@ -52,6 +52,7 @@ type cloud struct {
 	back      time.Duration // that a look's answer takes
 	sumTakes  time.Duration // up to a quarter less or more; 0: as any other call
 	documents int64         // of the first counter; 0: those that it has
+	takesEach time.Duration // how long its sum takes for each of them
 	group     *rateLimit    // of the roll-ups' collection group; nil: none
 	wrote     func(rollup.RollUp)
 	store     memstore.Store
@@ -78,6 +79,7 @@ type cloudCounter struct {
 	behind  []time.Time
 	paced   []time.Time     // as_of of its roll-ups
 	covered time.Time       // when its last roll-up was written
+	shown   time.Time       // when the last roll-up was written that has a change which was not shown before
 	lags    []time.Duration // of a counter of many documents
 }
 
@@ -235,7 +237,9 @@ func (v cloudSnapshot) Sum(ctx context.Context) (route.Totals, error) {
 	v.counter.sums.Add(1)
 	totals, err := v.Snapshot.Sum(ctx)
 	if v.i.documents > 0 && v.counter == v.i.counters[0] {
-		time.Sleep(time.Duration(v.i.documents) * sumTakesEach)
+		if !sleepUntil(ctx, time.Now().Add(time.Duration(v.i.documents)*v.i.takesEach)) {
+			return totals, context.Cause(ctx)
+		}
 		totals.Shards = []int64{v.i.documents}
 	}
 	if v.i.sumTakes > 0 {
@@ -299,6 +303,7 @@ func (i *cloudInstance) Write(ctx context.Context, counter route.Counter, r roll
 	}
 	c.covered = time.Now()
 	for len(c.behind) > 0 && !c.behind[0].After(r.Tally.AsOf) {
+		c.shown = time.Now()
 		if i.documents > 0 {
 			c.lags = append(c.lags, i.store.Now().Sub(c.behind[0]))
 		}

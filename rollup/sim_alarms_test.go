@@ -24,11 +24,32 @@ const tombstone = time.Hour
 // the option.
 func (s *simulation) drawSlowly() string {
 	slow := s.chanceOf(0.3, "cadence of the routes", 1500*time.Millisecond, 2*time.Minute)
-	if s.every || slow == 0 {
+	takes := s.chanceOf(0.2, "a sum takes", time.Second, longestSum*4/5)
+	if s.every {
+		return ""
+	}
+
+	s.takes = takes
+	if slow == 0 {
 		return ""
 	}
 	s.slowly = slow
 	return " : cadence " + slow.String()
+}
+
+// longestSum is how long an instance waits for a sum.
+const longestSum = 45 * time.Second
+
+// hasAlarms reports whether the instances make alarms.
+func (s *simulation) hasAlarms() bool { return s.slowly > 0 || s.takes > 0 || s.windowed }
+
+// takeLong has a sum take as long as those of the run do, up to a quarter less or more.
+func (c *call) takeLong(ctx context.Context) error {
+	if c.takes == 0 {
+		return nil
+	}
+	name := c.name + " takes"
+	return c.stall(ctx, "long", c.takes*3/4+c.chanceOf(0.9, name, time.Millisecond, c.takes/2))
 }
 
 // Create makes an alarm, as the queue does. The process may be frozen until long after the answer
@@ -215,7 +236,7 @@ func (s *simulation) standsFor(d *simulatedDelivery, c *simulatedCounter) bool {
 // ones, and is covered there.
 func (s *simulation) coveredElsewhere(d *simulatedDelivery, c *simulatedCounter) bool {
 	last := s.template(c).Hash()
-	return (s.slowly > 0 || s.windowed) && d.to.hash(c) != last && !c.covered[last].Before(d.since.Truncate(time.Microsecond))
+	return s.hasAlarms() && d.to.hash(c) != last && !c.covered[last].Before(d.since.Truncate(time.Microsecond))
 }
 
 // rangUnkept reports whether an alarm that may have stood for a delivery was done because its

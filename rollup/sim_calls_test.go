@@ -145,6 +145,9 @@ func (v *simulatedSources) Sum(ctx context.Context) (totals route.Totals, err er
 			return totals, err
 		}
 	}
+	if err := call.takeLong(ctx); err != nil {
+		return totals, err
+	}
 	if err := call.there(ctx); err != nil {
 		return totals, err
 	}
@@ -167,6 +170,9 @@ func (v simulatedSnapshot) Sum(ctx context.Context) (totals route.Totals, err er
 		if err := call.stall(ctx, "slowly", v.i.chanceOf(0.9, call.name+" takes", 50*time.Millisecond, 3*time.Second)); err != nil {
 			return totals, err
 		}
+	}
+	if err := call.takeLong(ctx); err != nil {
+		return totals, err
 	}
 	if err := call.there(ctx); err != nil {
 		return totals, err

@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -100,12 +101,10 @@ func (s *simulation) shortestCadence() time.Duration {
 	}
 
 	switch {
-	case s.slowly > 0 && (s.alarmsFailed || s.mixed): // then the counters are rolled up as often as events can be held
-		return min(shortest, s.slowly, rollup.LongestCadence(hold))
+	case s.hasAlarms() && (s.alarmsFailed || s.mixed): // then the counters are rolled up as often as events can be held
+		return min(shortest, cmp.Or(s.slowly, shortest), rollup.LongestCadence(hold))
 	case s.slowly > 0:
 		return s.slowly
-	case s.windowed && s.alarmsFailed:
-		return min(shortest, rollup.LongestCadence(hold))
 	default:
 		return shortest
 	}

@@ -38,7 +38,7 @@ func (s *simulation) start(name string) *instance {
 		i.burst = []int{s.burst, 1, 2, 5}[s.chance(0.6, name+" has another burst", upTo(3))]
 	}
 	i.ctx, i.crashed = context.WithCancelCause(context.Background())
-	i.alarmless = s.mixed && !s.windowed && s.chance(0.3, name+" has no alarms", upTo(1)) == 1
+	i.alarmless = s.mixed && s.takes == 0 && !s.windowed && s.chance(0.3, name+" has no alarms", upTo(1)) == 1
 	i.coalescer = rollup.NewCoalescer(i, i.options())
 	i.ready = time.Now().Add(s.chanceOf(0.5*s.weather.slow, i.name+" starts slowly", time.Millisecond, 10*time.Second))
 	s.all = append(s.all, i)
@@ -78,17 +78,22 @@ func (s *simulation) deploy(name string) {
 
 func (i *instance) options() rollup.Options {
 	o := rollup.Options{Cadence: i.cadence, Burst: i.burst, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler), Random: i.random}
-	if i.slowly > 0 || i.windowed {
+	if i.hasAlarms() {
 		o.Hold = hold + jitter(i.name+" holds") // not twice the time-out: then two things would happen at one instant
+		o.LongTimeout = longestSum
 	}
-	if (i.slowly > 0 || i.windowed) && !i.alarmless {
+	if i.hasAlarms() && !i.alarmless {
 		o.Alarms = i
 	}
 	return o
 }
 
 func (i *instance) auditOptions() rollup.AuditOptions {
-	return rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
+	o := rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
+	if i.takes > 0 {
+		o.Timeout = longestSum
+	}
+	return o
 }
 
 // random is drawn by the time, because two counters may ask at one instant in any order.

@@ -49,6 +49,7 @@ type simulation struct {
 	liked        bool          // there are likes, too
 	conditional  bool          // they are counted by a condition
 	slowly       time.Duration // the cadence of the routes, for which events cannot be held; 0: they say none
+	takes        time.Duration // how long a sum takes, for which events cannot be held; 0: as any call
 	windowed     bool          // documents leave windows
 	salts        map[rollup.Alarm]int
 	alarmsFailed bool // one could not be made

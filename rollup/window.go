@@ -118,24 +118,27 @@ func (r *roller) chain(ctx context.Context, l *look, next time.Time) error {
 }
 
 // chain makes the alarm that must stand before the look's roll-up is written. If two alarms in a
-// row could not be made, the roll-up is written without: its totals are exact as of its time, but
-// what leaves later is late. No alarm is done with such a roll-up, and the audit finds it.
-func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) error {
-	next, needed := c.planAlarm(l, s.chained)
-	without := c.options.Alarms == nil || time.Now().Before(s.alarmless)
-	if !needed || without {
-		return nil
-	}
-
-	err := c.roller.chain(ctx, l, next)
+// row cannot be made, the roll-up is written without: its totals are exact as of its time, but what
+// leaves later is late. No alarm is done with such a roll-up, and the audit finds it.
+func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.alarmMade(err)
-	if err != nil {
-		return err
+	next, needed := c.planAlarm(l, s.chained)
+	for needed && c.hasAlarms(s) {
+		c.mu.Unlock()
+		err := c.roller.chain(ctx, l, next)
+		c.mu.Lock()
+
+		s.alarmMade(err)
+		if err == nil {
+			s.chained, needed = next, false
+		}
 	}
-	s.chained = next
-	return nil
+
+	if needed && c.options.Logged.first("unchained", l.counter.RollUp) {
+		c.options.Logger.WarnContext(ctx, "no alarm could be made; what leaves a window is rolled up by the next event or audit",
+			"counter", l.counter.RollUp, "event_id", l.eventID)
+	}
 }
 
 // rung returns up to which time the alarms of the counter are done because of the roll-up that the
@@ -146,6 +149,14 @@ func (l *look) rung() time.Time {
 		return time.Time{}
 	}
 	return l.covers()
+}
+
+// rungWhenWritten is rung of the roll-up that was written after the look.
+func (l *look) rungWhenWritten() time.Time {
+	if l.rings.Equal(l.readTime) {
+		return time.Time{}
+	}
+	return l.readTime
 }
 
 // A leaving says whether time alone explains how a roll-up differs from its shards.

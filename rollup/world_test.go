@@ -36,6 +36,7 @@ type world struct {
 	duringView          func(n int32) // the snapshot is open
 	aroundWrite         func(n int32, write func() error) error
 	beforeSum           func(n int32) error
+	sumTakes            time.Duration
 	aroundClaim         func(n int32, claim func() error) error
 }
 
@@ -116,6 +117,9 @@ func (v tracedSnapshot) Sum(ctx context.Context) (route.Totals, error) {
 		if err := v.w.beforeSum(n); err != nil {
 			return route.Totals{}, err
 		}
+	}
+	if takes := v.w.sumTakes; takes > 0 && !sleepUntil(ctx, time.Now().Add(takes)) {
+		return route.Totals{}, context.Cause(ctx)
 	}
 	return v.Snapshot.Sum(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
 	"path"
 	"slices"
@@ -14,11 +15,15 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/app"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/taskqueue"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -63,6 +68,11 @@ func newFeed(b *testing.B, routes string, posts int) *feed { return newServedFee
 
 // newServedFeed returns a feed whose events go to so many instances of the function, in turn.
 func newServedFeed(b *testing.B, routes string, posts, instances int) *feed {
+	return newQueuedFeed(b, routes, posts, instances, nil)
+}
+
+// newQueuedFeed returns a feed whose function makes alarms in a queue, unless that is nil.
+func newQueuedFeed(b *testing.B, routes string, posts, instances int, queue *taskqueue.Queue) *feed {
 	f := &feed{b: b, project: emulatortest.Project(b), counted: make(map[string][]counted), rollUps: make(map[string][]rollUp)}
 	for range 8 {
 		f.clients = append(f.clients, emulatortest.ClientDatabase(b, f.project, firestore.DefaultDatabaseID))
@@ -70,6 +80,9 @@ func newServedFeed(b *testing.B, routes string, posts, instances int) *feed {
 	if routes != "" {
 		environ := func() []string {
 			return append(os.Environ(), "TALLY_LOG_LEVEL=ERROR", "GOOGLE_CLOUD_PROJECT="+f.project, "TALLY_ROUTES="+routes)
+		}
+		if queue != nil {
+			environ = queuedBy(b, queue, environ)
 		}
 		var targets []string
 		for n := range instances {
@@ -79,6 +92,9 @@ func newServedFeed(b *testing.B, routes string, posts, instances int) *feed {
 		}
 		f.relay = eventrelay.New(eventrelay.Options{Targets: targets})
 		b.Cleanup(f.relay.Close)
+		if queue != nil {
+			queue.SetTargets(targets)
+		}
 	}
 	f.fill(0, posts, func(tx *firestore.Transaction, n int) error {
 		return tx.Create(f.post(0, n), map[string]any{"title": "x", "edits": 0, "likes": 0, "comments": 0})
@@ -163,6 +179,11 @@ func (f *feed) add(client, post int, source string) {
 
 // addAtRate creates likes, and a comment for each three of them, of random posts on schedule.
 func (f *feed) addAtRate(posts, perSecond int, during time.Duration) {
+	f.addAmong(0, posts, perSecond, during)
+}
+
+// addAmong is addAtRate for so many posts from the first one on.
+func (f *feed) addAmong(first, posts, perSecond int, during time.Duration) {
 	var all sync.WaitGroup
 	began := time.Now()
 	for n := range int(float64(perSecond) * during.Seconds()) {
@@ -171,7 +192,7 @@ func (f *feed) addAtRate(posts, perSecond int, during time.Duration) {
 		if n%4 == 3 {
 			source = "comments"
 		}
-		all.Go(func() { f.add(n, rand.IntN(posts), source) })
+		all.Go(func() { f.add(n, first+rand.IntN(posts), source) })
 	}
 	all.Wait()
 }
@@ -188,11 +209,11 @@ func (f *feed) settle() {
 	}
 }
 
-// check checks the totals of the posts in a collection, where so many likes were there before.
-func (f *feed) check(collection string, before int) {
+// check checks the totals of the posts in a collection. Some had likes before, by their id.
+func (f *feed) check(collection string, before map[string]int64) {
 	f.b.Helper()
 	for id, all := range f.counted {
-		want := map[string]int64{"likes": int64(before)}
+		want := map[string]int64{"likes": before[id]}
 		for _, c := range all {
 			want[c.source]++
 		}
@@ -209,12 +230,16 @@ func (f *feed) check(collection string, before int) {
 	}
 }
 
-// lags returns, sorted, how long after its commit each like and comment was in a total.
-func (f *feed) lags() []time.Duration {
+// lags returns, sorted, how long after its commit each like and comment was in a total, of the
+// posts with certain ids.
+func (f *feed) lags(of func(id string) bool) []time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var lags []time.Duration
 	for id, all := range f.counted {
+		if !of(id) {
+			continue
+		}
 		for _, c := range all {
 			for _, r := range f.rollUps[id] {
 				if !r.asOf.Before(c.committed) {
@@ -228,11 +253,13 @@ func (f *feed) lags() []time.Duration {
 	return lags
 }
 
+func anyPost(string) bool { return true }
+
 // report reports what the function was billed, and the lag.
 func (f *feed) report() {
 	billed := meters[tally].Counts()
 	reads, writes := float64(billed.Reads-f.before.Reads), float64(billed.Writes-f.before.Writes)
-	changes, rollUps, lags := 0, 0, f.lags()
+	changes, rollUps, lags := 0, 0, f.lags(anyPost)
 	for _, all := range f.counted {
 		changes += len(all)
 	}
@@ -260,7 +287,7 @@ func BenchmarkPosts(b *testing.B) {
 		f := newFeed(b, inPosts, posts)
 		f.addAtRate(posts, perSecond, time.Minute)
 		f.settle()
-		f.check("posts", 0)
+		f.check("posts", nil)
 		f.report()
 	}
 }
@@ -281,8 +308,73 @@ func BenchmarkBigPost(b *testing.B) {
 				})
 				f.addAtRate(1, test.perSecond, 30*time.Second)
 				f.settle()
-				f.check("posts", test.likes)
+				f.check("posts", map[string]int64{"0": int64(test.likes)})
 				f.report()
+			}
+		})
+	}
+}
+
+// queuedBy adds to an environment what a function needs to make alarms in the queue.
+func queuedBy(b *testing.B, queue *taskqueue.Queue, environ func() []string) func() []string {
+	api := httptest.NewServer(queue)
+	b.Cleanup(api.Close)
+	return func() []string {
+		all := append(environ(), alarm.EmulatorHost+"="+api.Listener.Addr().String())
+		for name, value := range local.QueueVariables("demo-bench") {
+			all = append(all, name+"="+value)
+		}
+		return all
+	}
+}
+
+// BenchmarkLargeAmongSmall adds ten likes and comments a second to a post that has 100,000 likes,
+// and as many to 100 other posts, for a minute. Four instances serve them, without a queue and with
+// one.
+//
+//	big-p50-ms, big-p99-ms      from a change's commit until Firestore has accepted a total that holds it
+//	small-p50-ms, small-p99-ms  the same of the other posts
+//	failed                      events of both that failed, and came again
+func BenchmarkLargeAmongSmall(b *testing.B) {
+	const likes, small, perSecond, during = 100_000, 100, 10, time.Minute
+	for _, queued := range []bool{false, true} {
+		b.Run(fmt.Sprint("queue=", queued), func(b *testing.B) {
+			warmUp(b)
+			for range b.N {
+				var queue *taskqueue.Queue
+				if queued {
+					queue = taskqueue.New(eventrelay.Options{Timeout: config.OnWriteTimeout})
+					b.Cleanup(queue.Close)
+				}
+				f := newQueuedFeed(b, inPosts, 1+small, 4, queue)
+				f.fill(0, likes, func(tx *firestore.Transaction, n int) error {
+					return tx.Create(f.post(0, 0).Collection("likes").Doc(fmt.Sprint(n)), map[string]any{"at": firestore.ServerTimestamp})
+				})
+
+				var all sync.WaitGroup
+				all.Go(func() { f.addAtRate(1, perSecond, during) })
+				all.Go(func() { f.addAmong(1, small, perSecond, during) })
+				all.Wait()
+				f.settle()
+				if queued {
+					ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
+					defer cancel()
+					if err := queue.Wait(ctx); err != nil {
+						b.Errorf("alarms are left: %v", err)
+					}
+				}
+
+				f.check("posts", map[string]int64{"0": likes})
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(float64(f.relay.Stats().Redelivered), "failed")
+				for name, is := range map[string]func(id string) bool{
+					"big":   func(id string) bool { return id == "0" },
+					"small": func(id string) bool { return id != "0" },
+				} {
+					lags := f.lags(is)
+					b.ReportMetric(percentile(lags, 50), name+"-p50-ms")
+					b.ReportMetric(percentile(lags, 99), name+"-p99-ms")
+				}
 			}
 		})
 	}
@@ -370,9 +462,9 @@ func BenchmarkShared(b *testing.B) {
 					f.settle()
 					edits := float64(len(latencies))
 					if where.routes != "" {
-						f.check(where.collection, 0)
+						f.check(where.collection, nil)
 						b.ReportMetric(float64(f.refused)/float64(len(f.rollUps["0"])), "refused/rollup")
-						lags := f.lags()
+						lags := f.lags(anyPost)
 						b.ReportMetric(percentile(lags, 50), "lag-p50-ms")
 						b.ReportMetric(percentile(lags, 99), "lag-p99-ms")
 					}

@@ -77,12 +77,13 @@ func (s *service) options(id string, logger *slog.Logger, logged *rollup.Logged)
 		ReadsPerSecond: s.config.Billed(),
 		Burst:          s.config.Burst,
 
-		Timeout: s.config.HoldLimit / 2, // an event outlives one call that never answers
-		Hold:    s.config.HoldLimit,
-		Logger:  logger,
-		Logged:  logged,
-		Wrote:   s.telemetry.Wrote,
-		Calling: s.telemetry.Calling(true, firestorestore.Class),
+		Timeout:     s.config.HoldLimit / 2, // an event outlives one call that never answers
+		LongTimeout: s.config.LongTimeout(),
+		Hold:        s.config.HoldLimit,
+		Logger:      logger,
+		Logged:      logged,
+		Wrote:       s.telemetry.Wrote,
+		Calling:     s.telemetry.Calling(true, firestorestore.Class),
 	}
 	if s.queue != nil {
 		o.Alarms = s.queue.Of(s.resourceName(id))

@@ -74,6 +74,14 @@ func (c Config) callTime() (work, reserve time.Duration) {
 	return timeout - reserve, reserve
 }
 
+// LongTimeout returns how long RollUpOnWrite may take for a sum that only alarms wait for. The
+// alarm waits as long as an event before that, and there is time left to write the roll-up and to
+// answer. It is not positive if the function's timeout is too short.
+func (c Config) LongTimeout() time.Duration {
+	timeout := cmp.Or(time.Duration(c.FunctionTimeout)*time.Second, OnWriteTimeout)
+	return min(longestCall, timeout-c.HoldLimit-5*time.Second)
+}
+
 // AuditOptions returns the options for an audit of one database that has a whole call of
 // RollUpOnSchedule for itself. The command line audits by them, too. The caller sets when the audit
 // ends. If that leaves it less time, it may have no time for a grace.

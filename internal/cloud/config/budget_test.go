@@ -39,6 +39,25 @@ func TestTickTime(t *testing.T) {
 	}
 }
 
+// An alarm that waits for a sum is answered before the function's time is up.
+func TestLongTimeout(t *testing.T) {
+	for _, test := range []struct {
+		timeout, hold string
+		want          time.Duration
+	}{
+		{"", "8s", 45 * time.Second},
+		{"60", "8s", 45 * time.Second},
+		{"60", "20s", 35 * time.Second},
+		{"30", "8s", 17 * time.Second},
+		{"3600", "8s", 45 * time.Second},
+	} {
+		c := configured(t, map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": test.timeout, "TALLY_HOLD_LIMIT": test.hold})
+		if got := c.LongTimeout(); got != test.want {
+			t.Errorf("timeout %q, hold limit %s: %v, want %v", test.timeout, test.hold, got, test.want)
+		}
+	}
+}
+
 func TestAckDeadline(t *testing.T) {
 	for limit, want := range map[string]time.Duration{"6s": 30 * time.Second, "8s": 30 * time.Second, "28.5s": 30 * time.Second, "30s": 32 * time.Second, "50s": 52 * time.Second} {
 		if got := configured(t, map[string]string{"TALLY_HOLD_LIMIT": limit, "TALLY_CADENCE": "300ms"}).AckDeadline(); got != want {
