@@ -919,10 +919,9 @@ var mutations = []mutation{
 `,
 		``, "TestEndings"},
 	{"any-roll-up", "one's own roll-up releases nothing", "prober.go",
-		`	s.release(l.readTime, rung)
+		`	s.release(l.readTime, l.rungWhenWritten())
 	s.own`,
-		`	_ = rung
-	s.own`, "TestLoneEventIsRolledUpAtOnce"},
+		`	s.own`, "TestLoneEventIsRolledUpAtOnce"},
 	{"odd-as-of", "as_of in the future is taken at its word", "look.go",
 		`case asOf.After(l.readTime):`,
 		`case false:`, "TestInvalidAsOfIsOverwritten"},
