@@ -61,7 +61,9 @@ func (s *simulation) commit(c route.Counter, r rollup.RollUp, name string, write
 		s.tell("%s: %s is unkept", name, c.RollUp)
 		return rollup.ErrUnkept
 	}
-	if err := write(); err != nil {
+	var err error
+	s.around(counter, func() { err = write() })
+	if err != nil {
 		s.tell("%s: %v", name, err)
 		s.outcome.refused++
 		return err
@@ -177,6 +179,7 @@ func (s *simulation) check() {
 		if report, err := rollup.Audit(i.ctx, i, i.routes, i.auditOptions()); err != nil || !report.Complete {
 			s.breach("the last audit: %+v: %v", report, err)
 		}
+		s.settle()
 	}
 	for _, c := range s.counters {
 		if nothing := s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty(); !nothing && !s.exact(c) {
@@ -204,7 +207,7 @@ func (s *simulation) prune() {
 		s.breach("the pruning audit: %+v: %v", report, err)
 	}
 	for _, c := range s.counters {
-		kept := append(i.counterOf(c).Template.Totals(), document.TallyField, "edits")
+		kept := append(i.counterOf(c).Template.Totals(), document.TallyField, "edits", "author", "team")
 		for field := range s.store.Get(c.RollUp) {
 			if !slices.Contains(kept, field) {
 				s.breach("%s holds %s after a pruning", c.RollUp, field)

@@ -20,6 +20,10 @@ func (s *simulation) layOut() {
 		rollUp = "counters/{counter}"
 		options += " : existing"
 	}
+	if !s.every && s.chance(0.15, "totals of totals", upTo(1)) == 1 {
+		s.layOutLevels()
+		return
+	}
 	if s.chance(0.4, "groups", upTo(1)) == 1 {
 		s.layOutGroups()
 		return
@@ -98,7 +102,7 @@ func (s *simulation) startApp() {
 		if s.chance(0.2, c.RollUp+" comes later", upTo(1)) == 0 {
 			s.appCreates(c)
 		}
-		if lasts := s.chanceOf(0.4, c.RollUp+" is written all the time for", time.Second, time.Minute); lasts > 0 {
+		if lasts := s.chanceOf(0.4, c.RollUp+" is written all the time for", time.Second, time.Minute); lasts > 0 && !s.levels {
 			s.actors.Go(func() { s.appWrites(c, lasts) })
 		}
 		for n := range s.chance(0.7, c.RollUp+" changes by the app", upTo(20)) {
@@ -118,7 +122,7 @@ func (s *simulation) startApp() {
 					s.appCreates(c)
 					c.asOf, c.paced = time.Time{}, nil
 				default:
-					s.store.Increment(c.RollUp, "edits", 1)
+					s.around(c, func() { s.store.Increment(c.RollUp, "edits", 1) })
 					s.tell("the app edits %s", c.RollUp)
 				}
 			})
@@ -142,7 +146,7 @@ func (s *simulation) appWrites(c *simulatedCounter, lasts time.Duration) {
 
 // appDeletes deletes the app's own document. The mutex is held.
 func (s *simulation) appDeletes(c *simulatedCounter) {
-	s.store.Delete(c.RollUp)
+	s.around(c, func() { s.store.Delete(c.RollUp) })
 	s.tell("the app deletes %s", c.RollUp)
 	c.came, c.asOf, c.paced = time.Time{}, time.Time{}, nil
 }
@@ -151,7 +155,7 @@ func (s *simulation) appDeletes(c *simulatedCounter) {
 // yet.
 func (s *simulation) appCreates(c *simulatedCounter) {
 	c.cameAgain = c.cameAgain || len(c.truth) > 0 || !c.came.IsZero()
-	c.came = s.store.Put(c.RollUp, map[string]any{"edits": int64(0)})
+	s.around(c, func() { c.came = s.store.Put(c.RollUp, s.appFields(c)) })
 	s.tell("the app sets %s", c.RollUp)
 }
 

@@ -219,6 +219,8 @@ func (g groupTruth) totals(r *route.Route) map[string]value.Value {
 		all = []value.Value{value.Int(g.paid)}
 	case "buyer":
 		all = []value.Value{value.Int(g.revenue), value.Int(g.documents)}
+	default: // a run with levels, before the first document
+		all = []value.Value{value.Int(0), value.Int(0)}
 	}
 	totals := make(map[string]value.Value)
 	for i, t := range r.Totals {

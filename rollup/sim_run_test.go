@@ -25,6 +25,7 @@ import (
 // them all that a cloud may do. It knows the truth, and notes what breaks the engine's word.
 type simulation struct {
 	*choices
+	t       *testing.T
 	weather weather
 	cadence time.Duration
 	burst   int
@@ -44,6 +45,8 @@ type simulation struct {
 	deliveries   []*simulatedDelivery // that have ended
 	held         map[holder][]*simulatedDelivery
 	outcome      outcome
+	levels       bool          // there are totals of totals
+	passing      int           // events of roll-ups that are not acknowledged yet, in a run with levels
 	existing     bool          // the roll-ups are in documents of the app's own, which come and go
 	slow         bool          // sums take long
 	liked        bool          // there are likes, too
@@ -130,6 +133,7 @@ type simulatedCounter struct {
 	covered   map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
 	came      time.Time            // commit of the app's own document, the last one; zero: there is none
 	cameAgain bool                 // it was created after others, or set anew
+	writes    int                  // to its document by anybody, in a run with levels
 	commits   []time.Time          // of its roll-up's writes
 	paced     []time.Time          // as_of of those since it was created
 	lags      []time.Duration
@@ -159,10 +163,14 @@ type truth struct {
 	unseen     bool // there are documents that meet no condition
 	groups     map[document.Field]groupTruth
 	visits     []visit
+	summed     *route.Totals // in a run with levels
 }
 
 // counted is how many documents were counted, of all sources of a template.
 func (t truth) counted(template *route.Template) int64 {
+	if t.summed != nil {
+		return t.summed.NumShards()
+	}
 	n := t.shardCount + t.likes + int64(len(t.visits))
 	for _, r := range template.Routes {
 		n += t.groups[r.By].counted(r)
@@ -172,12 +180,18 @@ func (t truth) counted(template *route.Template) int64 {
 
 // empty reports whether there were no documents.
 func (t truth) empty() bool {
+	if t.summed != nil {
+		return t.summed.Empty()
+	}
 	there := func(g groupTruth) bool { return g.documents > 0 }
 	return t.shardCount+t.likes+int64(len(t.visits)) == 0 && !t.unseen && !slices.ContainsFunc(slices.Collect(maps.Values(t.groups)), there)
 }
 
 // totals returns what a roll-up by a revision's routes is to hold then, as of a time.
 func (t truth) totals(template *route.Template, now time.Time) map[string]value.Value {
+	if t.summed != nil {
+		return t.summed.Values
+	}
 	totals := make(map[string]value.Value)
 	for _, r := range template.Routes {
 		if r.By != "" {
@@ -303,7 +317,10 @@ func simulate(t *testing.T, c *choices, kept bool) (s *simulation) {
 		}
 		slices.SortFunc(s.history, func(a, b happening) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.what, b.what)) })
 	}()
-	synctest.Test(t, func(*testing.T) { s.run() })
+	synctest.Test(t, func(t *testing.T) {
+		s.t = t
+		s.run()
+	})
 	return s
 }
 
@@ -341,6 +358,7 @@ func (s *simulation) run() {
 		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
 	}
 	s.addGroups()
+	s.addLevels()
 	s.startApp()
 	for _, c := range s.counters {
 		s.startUnkept(c)
@@ -364,6 +382,7 @@ func (s *simulation) run() {
 	}
 	s.actors.Wait()
 	time.Sleep(time.Hour) // quiet
+	s.settle()
 	s.check()
 }
 
@@ -376,6 +395,10 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	shard := s.chance(0.7, name+" shard", upTo(3))
 	malformed := s.chance(0.3*s.weather.malformed, name+" is malformed", upTo(2))
 	switch {
+	case s.levels:
+		if !s.commitOnPost(m, name, shard, deletes) {
+			return
+		}
 	case s.orders != nil:
 		s.commitOrder(m, name, amount, deletes, malformed)
 	case s.windowed && s.chance(0.6, name+" is of a visit", upTo(1)) == 1:
@@ -426,6 +449,9 @@ func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64
 // committed notes the truth as of a commit. The mutex is held.
 func (s *simulation) committed(c *simulatedCounter, at time.Time) {
 	t := truth{commit: at, shardCount: int64(len(c.shards)), groups: s.groupsOf(c.Counter), visits: visitsOf(c)}
+	if s.levels {
+		t.summed = s.summed(c.Counter)
+	}
 	for _, held := range c.shards {
 		t.sum += held
 	}

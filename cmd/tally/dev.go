@@ -280,6 +280,7 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h := &d.hints
 	h.routes = s.Config.Routes
 	h.indexes()
+	h.levels()
 	clients := make(map[string]*firestore.Client)
 	for i, client := range s.Clients {
 		database := s.Config.Databases[i]

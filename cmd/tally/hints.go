@@ -75,6 +75,14 @@ func (h *hints) indexes() {
 	}
 }
 
+// levels tells how deep totals of totals go.
+func (h *hints) levels() {
+	depth := h.routes.Depth()
+	if depth != "" {
+		h.say("%s", shown("totals of totals: "+depth))
+	}
+}
+
 // document reports a document that looks like a shard and that no route covers, and a document
 // whose fields do not fit its routes.
 func (h *hints) document(path string, fields map[string]any) {

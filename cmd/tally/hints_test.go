@@ -227,6 +227,23 @@ func TestHintsOfIndexes(t *testing.T) {
 	}
 }
 
+// How deep totals of totals go is told when tally dev starts.
+func TestHintsOfLevels(t *testing.T) {
+	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
+	for routes, want := range map[string][]string{
+		likes:               nil,
+		likes + ";" + karma: {"totals of totals: 2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}: each roll-up is a change for the next level"},
+	} {
+		var said []string
+		h := hints{routes: parsed(t, routes), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		h.levels()
+		if d := cmp.Diff(want, said); d != "" {
+			t.Errorf("%s (-want +got):\n%s", routes, d)
+		}
+	}
+}
+
 func TestAddOne(t *testing.T) {
 	for _, test := range []struct{ routes, database, want string }{
 		{route.Default, "(default)", "TALLY create counters/my-counter &&\n  TALLY increment counters/my-counter"},

@@ -161,6 +161,35 @@ test('likes that exist anyway', async (t) => {
     await assert.rejects(attack, denied);
 });
 
+test('karma of authors', async (t) => {
+  const { publish, like, unlike, watchAuthor } = await recipe('Karma of authors');
+  const [alice, bob, cat, owner] = ['alice', 'bob', 'cat', 'owner'].map((user) => web(t, user));
+  for (const author of ['alice', 'bob']) await setDoc(doc(owner, 'authors', author), { karma: 0 });
+  const aliceHas = await watching(t, (show) => watchAuthor(cat, 'alice', show));
+  const bobHas = await watching(t, (show) => watchAuthor(cat, 'bob', show));
+  await Promise.all([publish(alice, 'a', 'alice', 'A'), publish(alice, 'b', 'alice', 'B'), publish(bob, 'c', 'bob', 'C')]);
+  await Promise.all([aliceHas(0, 2), bobHas(0, 1)]);
+
+  await Promise.all([like(bob, 'a', 'bob'), like(cat, 'a', 'cat'), like(cat, 'b', 'cat'), like(cat, 'b', 'cat'), like(alice, 'c', 'alice')]);
+  await Promise.all([aliceHas(3, 2), bobHas(1, 1)]);
+  await unlike(cat, 'a', 'cat');
+  await aliceHas(2, 2);
+  await deleteDoc(doc(owner, 'essays/b'));
+  await aliceHas(1, 1);
+  await updateDoc(doc(owner, 'essays/a'), { author: 'bob' }); // a server may
+  await Promise.all([aliceHas(0, 0), bobHas(2, 2)]);
+
+  for (const attack of [
+    () => like(alice, 'a', 'bob'),
+    () => like(bob, 'a', 'bob'),
+    () => updateDoc(doc(alice, 'authors/alice'), { karma: 1000 }),
+    () => setDoc(doc(alice, 'essays/d'), { author: 'alice', title: 'D', likes: 1000 }),
+    () => updateDoc(doc(bob, 'essays/a'), { author: 'alice' }),
+    () => updateDoc(doc(bob, 'essays/a'), { likes: increment(1000) }),
+  ])
+    await assert.rejects(attack, denied);
+});
+
 test('approved comments, and the latest', async (t) => {
   const { comment, edit, lastCommented } = await recipe('Approved comments, and the latest');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];

@@ -138,6 +138,49 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"own": get("purchases/old"), "one's own store": get("stores/t")},
 		secrets: map[string]func(*database, user) error{"another's": get("purchases/bob's"), "another's store": get("stores/s"), "all": query("", "purchases", 1)},
 	},
+	"Karma of authors": {
+		seed: map[string]fields{
+			"essays/ann's": {"author": "ann", "title": "a", "likes": 2, "tally": tallied(2)}, "essays/bob's": {"author": "bob", "title": "b", "likes": 1, "tally": tallied(1)},
+			"essays/bob's/likes/cat": {"at": "x"}, "authors/ann": {"karma": 2, "essays": 1}, "authors/bob": {"karma": 1, "essays": 1},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"publish":           writes(set("essays/new", fields{"author": "ann", "title": "n", "likes": 0})),
+			"another title":     writes(merge("essays/ann's", fields{"title": "A"}, "title")),
+			"like":              writes(likeEssay("bob's", "ann")),
+			"like twice":        writes(likeEssay("bob's", "ann"), likeEssay("bob's", "ann")),
+			"take a like back":  writes(likeEssay("bob's", "ann"), remove("essays/bob's/likes/ann")),
+			"take back what is": writes(remove("essays/ann's/likes/ann")),
+		},
+		attacks: []blockAttack{
+			{"like, signed out", "mayWrite() && request.auth.uid == user && authorOf(essay) != request.auth.uid", signedOut, writes(likeEssay("bob's", "ann"))},
+			{"like one's own", "authorOf(essay) != request.auth.uid", ann, writes(likeEssay("ann's", "ann"))},
+			{"like as another", "request.auth.uid == user", ann, writes(likeEssay("bob's", "dan"))},
+			{"take another's like back", "request.auth.uid == user", ann, writes(remove("essays/bob's/likes/cat"))},
+			{"like an essay that is not there", "authorOf(essay) != request.auth.uid", ann, writes(likeEssay("none", "ann"))},
+			{"text in a like", "request.resource.data == {'at': request.time}", ann, writes(set("essays/bob's/likes/ann", fields{"at": "x"}))},
+			{"publish, signed out", "", signedOut, writes(set("essays/new", fields{"author": "ann", "title": "n"}))},
+			{"publish with an id that no header carries", "isId(essay)", ann, writes(set("essays/new ", fields{"author": "ann", "title": "n"}))},
+			{"publish as another", "request.resource.data.author == request.auth.uid", ann, writes(set("essays/new", fields{"author": "bob", "title": "n"}))},
+			{"publish with likes", "isUncounted('likes')", ann, writes(set("essays/new", fields{"author": "ann", "title": "n", "likes": 1000}))},
+			{"publish with tally", "changesOnly(['author', 'title', 'likes'])", ann, writes(set("essays/new", fields{"author": "ann", "title": "n", "tally": fields{}}))},
+			{"publish with a long title", "isText('title', 200)", ann, writes(set("essays/new", fields{"author": "ann", "title": strings.Repeat("a", 201)}))},
+			{"raise one's own likes", "changesOnly(['title'])", ann, writes(merge("essays/ann's", fields{"likes": 1000}, "likes"))},
+			{"likes from 2 to 2.0", "keepsInt('likes')", ann, writes(merge("essays/ann's", fields{"title": "A", "likes": 2.0}, "title", "likes"))},
+			{"num_shards from 2 to 2.0", "keepsInt(['tally', 'num_shards'])", ann,
+				writes(merge("essays/ann's", fields{"title": "A", "tally": fields{"num_shards": 2.0}}, "title", "tally.num_shards"))},
+			{"give an essay to a friend", "changesOnly(['title'])", ann, writes(merge("essays/ann's", fields{"author": "dan"}, "author"))},
+			{"take another's essay", "resource.data.author == request.auth.uid", ann, writes(merge("essays/bob's", fields{"title": "A"}, "title"))},
+			{"a long title", "isText('title', 200)", ann, writes(merge("essays/ann's", fields{"title": strings.Repeat("a", 201)}, "title"))},
+			{"delete an essay", "", ann, writes(remove("essays/ann's"))},
+			{"raise one's own karma", "", ann, writes(merge("authors/ann", fields{"karma": 1000}, "karma"))},
+			{"raise a friend's", "", ann, writes(transform(merge("authors/bob", nil), increment("karma", 1)))},
+			{"an author", "", dan, writes(set("authors/dan", fields{"karma": 1000}))},
+		},
+		reads: map[string]func(*database, user) error{
+			"one": get("essays/bob's"), "100": query("", "essays", 100), "an author": get("authors/bob"), "100 authors": query("", "authors", 100), "one's own like": get("essays/bob's/likes/ann")},
+		secrets: map[string]func(*database, user) error{
+			"all": query("", "essays", 0), "all authors": query("", "authors", 0), "another's like": get("essays/bob's/likes/cat"), "all likes": query("essays/bob's", "likes", 1)},
+	},
 	"Approved comments, and the latest": {
 		seed: map[string]fields{
 			approvals + "bob's": {"by": "bob", "text": "b", "at": time.Unix(1, 0), "approved": true},
@@ -581,6 +624,10 @@ func react(u user, kind any) *firestorepb.Write {
 
 func message(to string, from user, text any) *firestorepb.Write {
 	return set("users/"+to+"/messages/x", fields{"from": string(from), "text": text, "read": false})
+}
+
+func likeEssay(essay string, u user) *firestorepb.Write {
+	return transform(set("essays/"+essay+"/likes/"+string(u), nil), serverTime("at"))
 }
 
 func likePhoto(u user) *firestorepb.Write {

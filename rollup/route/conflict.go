@@ -75,6 +75,8 @@ func (rs Routes) conflicts(p *problems) {
 		}
 	}
 
+	rs.circles(p)
+
 	for _, t := range rs.Templates() {
 		seen := make(map[string]*Route)
 		for _, r := range t.Routes {
@@ -109,11 +111,6 @@ func (r *Route) overlaps(other *Route, p *problems) {
 // conflict adds a problem foreverything that makes r's roll-ups unsafe together with the sources
 // of a route. That route may be r itself.
 func (r *Route) conflict(other *Route, p *problems) {
-	if overlap(r.template, other.pattern) {
-		p.add(r, "the roll-up %s matches the source %s; writing it would trigger another roll-up, without end",
-			r.template, other.pattern)
-	}
-
 	for n := 2; n < len(other.pattern); n += 2 {
 		if !r.Template.Existing && overlap(r.template, other.pattern[:n]) {
 			p.add(r, "the roll-up %s is a document above the source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path",

@@ -30,6 +30,7 @@ func TestRecipes(t *testing.T) {
 	}{
 		{"a like, a comment", "Likes and comments in a post", billing.Counts{Writes: 1}, 1},
 		{"an approval of a comment", "Approved comments, and the latest", billing.Counts{Writes: 1}, 1},
+		{"a like that makes karma", "Karma of authors", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"an order of a shop", "Orders and revenue of a shop", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"a round of a player", "Leaderboard", billing.Counts{Writes: 1}, 1},
 		{"a score", "Best score, and its reset", billing.Counts{Writes: 1}, 1},
@@ -50,14 +51,22 @@ func TestRecipes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reads := int64(1) // of the roll-up itself
-		for _, r := range routes[0].Template.Routes {
-			reads += int64(len(r.Queries()))
+		// A roll-up of totals is a change for the next level.
+		levels := int64(1)
+		if routes.Depth() != "" {
+			levels = int64(len(routes.Templates()))
 		}
-		rollUp := billing.Counts{Reads: change.counters * reads, Writes: change.counters}
+		rollUps := change.counters * levels
+		reads := levels // of the roll-ups themselves
+		for _, t := range routes.Templates()[:levels] {
+			for _, r := range t.Routes {
+				reads += int64(len(r.Queries()))
+			}
+		}
+		rollUp := billing.Counts{Reads: change.counters * reads, Writes: rollUps}
 		// The events of a change come together, and keep an instance busy for the least time that is
 		// billed.
-		events := float64(change.counters)*(billing.Request+billing.Event) + billing.RoundedUp*billing.OnWriteSecond
+		events := float64(rollUps)*(billing.Request+billing.Event) + float64(levels)*billing.RoundedUp*billing.OnWriteSecond
 		fmt.Fprintf(&b, "| %s | %s | %s | %s + %s |\n", change.name, counted(change.bills), counted(rollUp),
 			dollars(million(change.bills).Cost()), dollars(million(rollUp).Cost()+1e6*events))
 	}

@@ -20,6 +20,7 @@ func (d *Description) Opening(p Plan, account, source string, rules bool) string
 	o.line("as", account)
 	o.line("source", source)
 	o.line("routes", d.routeList())
+	o.line("levels", d.Config.Routes.Depth())
 	o.line("where", "functions and job in "+d.region()+"; "+d.places())
 	o.line("far", d.far())
 	o.line("who", d.who())

@@ -178,6 +178,19 @@ func TestOpeningIsShort(t *testing.T) {
 	}
 }
 
+// How deep totals of totals go is said, if there are any.
+func TestOpeningTellsLevels(t *testing.T) {
+	const posts = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
+	for routes, want := range map[string]int{posts: 0, posts + "; " + karma: 1} {
+		d := priced(t, routes, "us-central1", nil)
+		text := d.Opening(d.Mend(NewProject("p", nil, "")), "me@example.com", "somewhere", false)
+		if n := strings.Count(text, "\n  levels    2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}"); n != want {
+			t.Errorf("%s: told %d times in\n%s", routes, n, text)
+		}
+	}
+}
+
 // Of many steps only those are shown unasked that take something away.
 func TestShown(t *testing.T) {
 	var p Plan

@@ -1,0 +1,140 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// A roll-up that Tally writes is a document that changed, like any other. It may be a source of
+// further routes, whose totals are then totals of totals:
+//
+//	posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
+//	posts/{post} by author -> users/{author} : sum(likes) as karma : existing
+//
+// That ends, unless the roll-ups of some route lead back to its own sources.
+
+// feeds reports whether a roll-up of the route may be a source of another.
+func (r *Route) feeds(other *Route) bool { return overlap(r.template, other.pattern) }
+
+// circles adds a problem for each circle of routes whose roll-ups are the sources of the next.
+func (rs Routes) circles(p *problems) {
+	feeds := make([][]int, len(rs)) // the routes that each one feeds
+	for i, r := range rs {
+		for j, other := range rs {
+			if r.feeds(other) {
+				feeds[i] = append(feeds[i], j)
+			}
+		}
+	}
+
+	for i, r := range rs {
+		circle := circle(feeds, i)
+		switch {
+		case circle == nil || slices.Min(circle) < i: // there is none, or it was told
+		case len(circle) == 1:
+			p.add(r, "the roll-up %s matches the source %s; writing it would trigger another roll-up, without end", r.template, r.pattern)
+		default:
+			p.add(r, "its roll-ups are sources of %s, whose roll-ups are sources of this route; each roll-up would trigger another, without end", rs.through(circle[1:]))
+		}
+	}
+}
+
+// circle returns the shortest circle that begins with a route. It returns nil if there is none.
+func circle(feeds [][]int, first int) []int {
+	from := make(map[int]int) // by which route each one was reached
+	for reached := []int{first}; len(reached) > 0; reached = reached[1:] {
+		for _, next := range feeds[reached[0]] {
+			if next == first {
+				return trail(from, first, reached[0])
+			}
+			if _, known := from[next]; !known {
+				from[next] = reached[0]
+				reached = append(reached, next)
+			}
+		}
+	}
+	return nil
+}
+
+// trail returns how a route was reached from the first.
+func trail(from map[int]int, first, last int) []int {
+	steps := []int{last}
+	for last != first {
+		last = from[last]
+		steps = append(steps, last)
+	}
+	slices.Reverse(steps)
+	return steps
+}
+
+// through names the routes that a circle goes through.
+func (rs Routes) through(circle []int) string {
+	names := make([]string, len(circle))
+	for i, n := range circle {
+		names[i] = fmt.Sprintf("route %q", rs[n])
+	}
+	return strings.Join(names, ", whose roll-ups are sources of ")
+}
+
+// Depth says how deep totals of totals go, such as "2 levels, posts/{post}/likes/{user} ->
+// posts/{post} -> users/{author}: …". It returns "" if there are none.
+func (rs Routes) Depth() string {
+	levels := rs.levels()
+	if len(levels) < 2 {
+		return ""
+	}
+
+	const most = 5 // levels that are named
+	path := levels[0].pattern.quote()
+	for i, r := range levels {
+		switch {
+		case i < most-1 || i == len(levels)-1:
+			path += " -> " + r.template.quote()
+		case i == most-1:
+			path += " -> …"
+		}
+	}
+	return fmt.Sprintf("%d levels, %s: each roll-up is a change for the next level", len(levels), path)
+}
+
+// levels returns the longest chain of routes of which each, except for the first, makes totals of
+// the totals of the one before. It is one route long if there are no totals of totals.
+func (rs Routes) levels() Routes {
+	longest := make(map[*Route]Routes) // that ends with each
+	var chain func(r *Route) Routes
+	chain = func(r *Route) Routes {
+		if known := longest[r]; known != nil {
+			return known
+		}
+
+		var before Routes
+		for _, other := range rs {
+			if !other.feeds(r) || !other.makes(r.fields) {
+				continue
+			}
+			if c := chain(other); len(c) > len(before) {
+				before = c
+			}
+		}
+		longest[r] = append(slices.Clip(before), r)
+		return longest[r]
+	}
+
+	var levels Routes
+	for _, r := range rs {
+		if c := chain(r); len(c) > len(levels) {
+			levels = c
+		}
+	}
+	return levels
+}
+
+// makes reports whether one of the route's totals is one of the fields, or holds one of them.
+func (r *Route) makes(fields []document.Field) bool {
+	return slices.ContainsFunc(r.Totals, func(t Total) bool {
+		return slices.ContainsFunc(fields, func(f document.Field) bool { return f.Within(document.FieldOf(t.Name)) })
+	})
+}
