@@ -15,8 +15,8 @@ import (
 )
 
 // Likes make the likes of posts, these the karma of authors, and these the karma of their teams,
-// three levels deep. Half of the posts are too large for their events, also for those of Tally's own
-// writes. The others move between authors. The processes are killed. In the end all totals are
+// three levels deep. Half of the posts are too large for their events, also for those of Tally's
+// own writes. The others move between authors. The processes are killed. In the end all totals are
 // exact, and the roll-ups end.
 func TestTotalsOfTotals(t *testing.T) {
 	t.Parallel()

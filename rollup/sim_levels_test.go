@@ -50,8 +50,8 @@ func (s *simulation) appFields(c *simulatedCounter) map[string]any {
 	return fields
 }
 
-// commitOnPost likes a post or takes a like back, edits a like, or gives the post to another author.
-// It reports whether the message tells of it. The mutex is not held.
+// commitOnPost likes a post or takes a like back, edits a like, or gives the post to another
+// author. It reports whether the message tells of it. The mutex is not held.
 func (s *simulation) commitOnPost(m *message, name string, user int64, deletes bool) bool {
 	post := s.counters[s.chance(0.5, name+" is of another post", upTo(1))]
 	moves := s.chance(0.15, name+" moves the post", upTo(1)) == 1
@@ -163,10 +163,18 @@ func (s *simulation) settle() {
 		s.mu.Lock()
 		passing := s.passing
 		s.mu.Unlock()
+		if passing > 0 {
+			time.Sleep(time.Hour)
+			continue
+		}
+
+		s.actors.Wait() // for alarms that were made meanwhile
+		s.mu.Lock()
+		passing = s.passing
+		s.mu.Unlock()
 		if passing == 0 {
 			return
 		}
-		time.Sleep(time.Hour)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 
 // A Condition compares a field of a document with a value. It compares as Firestore does: it sees
 // only values of the same kind as its own, 2 equals 2.0, a text is ordered by the bytes of its
-// UTF-8, and a field equals null only if the document has it and it is null. NaN meets no condition.
+// UTF-8, and a field equals null only if the document has it and it is null. NaN meets no
+// condition.
 type Condition struct {
 	Field    document.Field
 	Operator Operator

@@ -148,7 +148,8 @@ func (q Query) At(instant time.Time) Query {
 	return q
 }
 
-// sortConditions sorts conditions by their fields. A field's lower bound comes before its upper one.
+// sortConditions sorts conditions by their fields. A field's lower bound comes before its upper
+// one.
 func sortConditions(conditions []Condition) {
 	slices.SortFunc(conditions, func(a, b Condition) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(rank(a.Operator.upper()), rank(b.Operator.upper())))

@@ -127,8 +127,8 @@ func neededBy(msg any) []route.Index {
 	return single
 }
 
-// tested returns the fields that a query wants to be equal to something, and those of which it wants
-// a range, each sorted.
+// tested returns the fields that a query wants to be equal to something, and those of which it
+// wants a range, each sorted.
 func tested(query *firestorepb.StructuredQuery) (equal, ranges []string) {
 	filters := query.GetWhere().GetCompositeFilter().GetFilters()
 	if filters == nil && query.GetWhere() != nil {

@@ -184,7 +184,7 @@ func TestOpeningTellsLevels(t *testing.T) {
 	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
 	for routes, want := range map[string]int{posts: 0, posts + "; " + karma: 1} {
 		d := priced(t, routes, "us-central1", nil)
-		text := d.Opening(d.Mend(NewProject("p", nil, "")), "me@example.com", "somewhere", false)
+		text := d.Opening(d.Repair(NewProject("p", nil, "")), "me@example.com", "somewhere", false)
 		if n := strings.Count(text, "\n  levels    2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}"); n != want {
 			t.Errorf("%s: told %d times in\n%s", routes, n, text)
 		}
