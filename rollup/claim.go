@@ -23,16 +23,18 @@ func (c *Coalescer) took(l *look) time.Duration {
 // read it: the one that claims, and one that waits.
 const claimReads = 5
 
-// slow reports whether a counter is worth claims. Its sums must take so long that several instances
-// would sum for the same roll-up, and bill at least as much as a claim. For quicker sums, the
-// back-offs keep the instances apart.
+// slow reports whether a counter is worth claims. Its sums must bill at least as much as a claim, and
+// take so long that several instances would sum for the same roll-up. For quicker sums, the back-offs
+// keep the instances apart. If the sums bill so much that the cadence follows from that, the
+// back-offs do not suffice: a second sum now and then is more than the bill allows.
 func (c *Coalescer) slow(l *look) bool {
 	reads := l.rollUp.Tally.NumShards
 	readsEach := slices.ContainsFunc(l.counter.Template.Routes, func(r *route.Route) bool { return r.Documents })
 	if !readsEach {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}
-	return reads >= claimReads && c.took(l) >= c.step(l.counter.Template)/10
+	billed := c.billedCadence(l) > c.routeCadence(l.counter.Template)
+	return reads >= claimReads && (billed || c.took(l) >= c.step(l.counter.Template)/10)
 }
 
 // claim reports whether this instance is to sum a slow counter now. If so, it has written a claim.
