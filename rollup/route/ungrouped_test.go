@@ -22,6 +22,7 @@ func TestUngrouped(t *testing.T) {
 		{"a string", "7", "", ""},
 		{"", "", "", "it has no field shop"},
 		{"a reference", "", "a reference", "its shop is a reference, not a string: let it hold the document's id"},
+		{"an array", "", "an array", "its shop is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)"},
 		{"a number", "", "a number", "its shop is a number, not a string"},
 		{"null", "", "null", "its shop is null, not a string"},
 		{"a string", "", "no id", "its shop is empty"},

@@ -48,6 +48,8 @@ func (w *world) changed(id, path string, before, after fields) eventrelay.Event 
 			switch value := value.(type) {
 			case string:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: value}}
+			case []any:
+				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_ArrayValue{ArrayValue: new(firestoredata.ArrayValue)}}
 			case reference:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_ReferenceValue{ReferenceValue: string(value)}}
 			case int64:
@@ -169,7 +171,7 @@ func TestNoGroupIsLogged(t *testing.T) {
 	w.run(func() {
 		n := 0
 		for range 3 {
-			for _, shop := range []any{nil, int64(7), "", "a/b", reference("shops/a")} {
+			for _, shop := range []any{nil, int64(7), "", "a/b", reference("shops/a"), []any{"a", "b"}} {
 				after := fields{"shop": shop}
 				if shop == nil {
 					after = fields{}
@@ -182,6 +184,9 @@ func TestNoGroupIsLogged(t *testing.T) {
 			time.Sleep(45 * time.Minute)
 		}
 	})
+	if lines := w.log.lines(`"severity":"WARNING","message":"a document belongs to no counter"`, `"reason":"an array"`, "its shop is an array, and a document is in one group"); len(lines) != 2 {
+		t.Errorf("a list: %d lines, want 2:\n%s", len(lines), &w.log)
+	}
 	for why, want := range map[string]int{
 		"it has no field shop":                  2,
 		"its shop is a number, not a string":    2,

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -43,16 +44,23 @@ func (l *ungroupedLog) due(u route.Ungrouped, now time.Time) bool {
 }
 
 // tellUngrouped logs why the document that changed belongs to no counter of a route, if that is
-// due. Otherwise such a document would leave no trace, because no total has it.
+// due. Otherwise such a document would leave no trace, because no total has it. tally doctor looks
+// for these lines.
 func (s *service) tellUngrouped(ctx context.Context, change trigger.Change, source route.Source) {
 	if change.Deleted() {
 		return
 	}
 
 	for _, u := range source.Ungrouped(change.Holds) {
-		if s.ungrouped.due(u, time.Now()) {
-			s.logger.InfoContext(ctx, "a document belongs to no counter", "document", change.Path(), "database", change.Database,
-				"route", u.Route.String(), "why", u.Why)
+		if !s.ungrouped.due(u, time.Now()) {
+			continue
 		}
+
+		level := slog.LevelInfo
+		if u.List() {
+			level = slog.LevelWarn
+		}
+		s.logger.Log(ctx, level, "a document belongs to no counter", "document", change.Path(), "database", change.Database,
+			"route", u.Route.String(), "reason", u.Reason, "why", u.Why)
 	}
 }

@@ -60,7 +60,7 @@ var (
 		collection: "fields", top: true, begun: true, absent: Object{"indexConfig": Object{"indexes": inBothOrders}}}
 	TTL = &Kind{Noun: "time to live", plural: "the times to live", api: firestoreAPI, version: "v1",
 		collection: "fields", top: true, begun: true, absent: Object{}}
-	Exclusion = &Kind{Noun: "log exclusion", api: loggingAPI, version: "v2", collection: "exclusions", short: true}
+	Exclusion = &Kind{Noun: "log exclusion", api: LoggingAPI, version: "v2", collection: "exclusions", short: true}
 	Function  = &Kind{Noun: "function", api: functionsAPI, version: "v2", collection: "functions",
 		idParameter: "functionId", outputs: []string{"state"}}
 	Service = &Kind{Noun: "service", api: runAPI, version: "v2", collection: "services", whole: true,
@@ -70,7 +70,7 @@ var (
 	Subscription = &Kind{Noun: "subscription", api: pubsubAPI, version: "v1", collection: "subscriptions",
 		wrap: "subscription", tidy: expiring, absent: Object{"ackDeadlineSeconds": 10, "expirationPolicy": byDefault}}
 	Job    = &Kind{Noun: "job", api: schedulerAPI, version: "v1", collection: "jobs"}
-	Metric = &Kind{Noun: "metric", api: loggingAPI, version: "v2", collection: "metrics", put: true, short: true}
+	Metric = &Kind{Noun: "metric", api: LoggingAPI, version: "v2", collection: "metrics", put: true, short: true}
 
 	Channel = &Kind{Noun: "notification channel", api: MonitoringAPI, version: "v3", collection: "notificationChannels",
 		key: func(o Object) string { return o.Get("labels.email_address") }}

@@ -22,7 +22,7 @@ func (s *State) FirstEntry(ctx context.Context, filter string) (Object, error) {
 	}
 
 	var found struct{ Entries []Object }
-	err = s.Call(ctx, loggingAPI, http.MethodPost, "v2/entries:list", string(body), &found)
+	err = s.Call(ctx, LoggingAPI, http.MethodPost, "v2/entries:list", string(body), &found)
 	if err != nil || len(found.Entries) == 0 {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ var (
 	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list, eventarc.locations.list", "roles/eventarc.viewer"}
 	pubsubAPI       = Source{"pubsub", "pubsub.subscriptions.list", "roles/pubsub.viewer"}
 	schedulerAPI    = Source{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
-	loggingAPI      = Source{"logging", "logging.logMetrics.list, logging.exclusions.list", "roles/logging.viewer"}
+	LoggingAPI      = Source{"logging", "logging.logMetrics.list, logging.exclusions.list, logging.logEntries.list", "roles/logging.viewer"}
 	MonitoringAPI   = Source{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
 	BillingAPI      = Source{"cloudbilling", "resourcemanager.projects.get", "roles/iam.securityReviewer"}
 	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
@@ -34,7 +34,7 @@ var (
 
 // Sources are all APIs that Tally reads.
 var Sources = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, tasksAPI, firestoreAPI, functionsAPI, runAPI,
-	eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, BillingAPI, RulesAPI}
+	eventarcAPI, pubsubAPI, schedulerAPI, LoggingAPI, MonitoringAPI, BillingAPI, RulesAPI}
 
 // String returns the API's name, the permissions, and the role.
 func (a Source) String() string {

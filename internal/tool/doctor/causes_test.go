@@ -37,6 +37,7 @@ var causes = []struct {
 		g.Put("projects/"+project+"/databases/(default)/collectionGroups/shards/fields/count", &adminpb.Field{IndexConfig: new(adminpb.Field_IndexConfig)})
 	}},
 	{"A group's sum, or one of some documents, has no index", needIndexes},
+	{"The field of a group holds a list", listsInGroup},
 	{"Events are pushed elsewhere", as("pushes go elsewhere")},
 	{"The subscription is gone", as("a subscription that is gone")},
 	{"Retries are off", as("retries are off")},

@@ -192,6 +192,15 @@ var Checks = []Check{
 		examine: (*examination).indexes,
 	},
 	{
+		Name:  "groups",
+		Claim: "no document of the last day had a list in the field of a group",
+		RestsOn: "A document is in the one group that the text of its field names. One with a list is " +
+			"in none, and no total has it.",
+		Fixes:   "write a document for each element (docs/recipes.md, posts by tag); edit tally.yaml",
+		needs:   theDescription,
+		examine: (*examination).groups,
+	},
+	{
 		Name:  "fields",
 		Claim: "fields that sums go by are indexed, times are not, and increment tokens expire",
 		RestsOn: "A sum without an index reads every shard. An indexed field whose values only grow, " +

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path"
@@ -219,6 +220,19 @@ var broken = []struct {
 	})},
 }
 
+// listsInGroup deploys a route with a group, and has the log say that an order has a list in the
+// field of its group.
+func listsInGroup(g *googletest.Google) {
+	needIndexes(g)
+	g.Entries = func(filter string) []json.RawMessage {
+		about := []string{`service_name="tally-on-write"`, `reason="an array"`, `route="orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing"`}
+		if slices.ContainsFunc(about, func(part string) bool { return !strings.Contains(filter, part) }) {
+			return nil
+		}
+		return []json.RawMessage{json.RawMessage(`{"jsonPayload": {"document": "orders/7", "database": "(default)", "why": "its shop is an array, and a document is in one group: …"}}`)}
+	}
+}
+
 func changeTrigger(change func(*eventarcpb.Trigger)) func(*googletest.Google) {
 	return func(g *googletest.Google) { googletest.Change(g, triggerIs, change) }
 }
@@ -288,6 +302,33 @@ func allow(more func(googletest.RulesCase) bool) func(*googletest.Google) {
 				return &googletest.RulesResult{Allow: true}
 			}
 			return shipped(c)
+		}
+	}
+}
+
+// A list in the field of a group is told as the log tells it. Without such a line all is well.
+func TestListsInGroup(t *testing.T) {
+	for _, lists := range []bool{true, false} {
+		g := sound(t)
+		listsInGroup(g)
+		if !lists {
+			g.Entries = nil
+		}
+		_, findings, err := examined(t.Context(), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var problems []string
+		for _, p := range findings["groups"].Problems {
+			problems = append(problems, p.Text)
+		}
+		var want []string
+		if lists {
+			want = []string{"orders/7 of (default) belongs to no counter of orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing: its shop is an array, and a document is in one group: …"}
+		}
+		if d := cmp.Diff(want, problems); d != "" {
+			t.Errorf("lists: %v (-want +got):\n%s", lists, d)
 		}
 	}
 }

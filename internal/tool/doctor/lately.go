@@ -2,11 +2,14 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // lastTick finds that the job does not call RollUpOnSchedule, or that its last call failed.
@@ -81,6 +84,24 @@ func (e *examination) drift(ctx context.Context) {
 // late finds that roll-ups of the last day came late.
 func (e *examination) late(ctx context.Context) {
 	e.wantNone(ctx, cameLate, "%.0f roll-ups came late: docs/playbooks/lag.md")
+}
+
+// groups finds that a document of the last day had a list in the field of a group. The log of
+// RollUpOnWrite says so.
+func (e *examination) groups(ctx context.Context) {
+	grouped := slices.DeleteFunc(e.config.Routes.Live(), func(r *route.Route) bool { return r.By == "" })
+	for _, r := range grouped {
+		filter := fmt.Sprintf("resource.type=%q AND resource.labels.service_name=%q AND jsonPayload.message=%q AND jsonPayload.reason=%q AND jsonPayload.route=%q AND timestamp>=%q",
+			"cloud_run_revision", deploy.OnWriteName, "a document belongs to no counter", "an array", r.String(), e.AsOf.Add(-day).UTC().Format(time.RFC3339))
+		line, err := e.Have.FirstEntry(ctx, filter)
+		if err != nil {
+			e.unknown(e.Have.ReadError(deploy.LoggingAPI, "the log of "+deploy.OnWriteName, err))
+			return
+		}
+		if line != nil {
+			e.wrong(nil, "%s of %s belongs to no counter of %s: %s", line.Get("jsonPayload.document"), line.Get("jsonPayload.database"), r, line.Get("jsonPayload.why"))
+		}
+	}
 }
 
 // wantNone finds that a metric of the last day is not 0. format gets the sum.

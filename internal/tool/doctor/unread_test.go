@@ -54,9 +54,9 @@ var unread = []struct {
 		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "ListJobs")},
 	{"fields", "fields", "", "the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission",
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
-	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list, logging.exclusions.list: The caller does not have permission",
+	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list, logging.exclusions.list, logging.logEntries.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogMetrics")},
-	{"the exclusions of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.exclusions.list: The caller does not have permission",
+	{"the exclusions of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.exclusions.list, logging.logEntries.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListExclusions")},
 	{"time series", "deliveries alarms drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
