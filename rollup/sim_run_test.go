@@ -383,6 +383,9 @@ func (s *simulation) run() {
 	s.actors.Wait()
 	time.Sleep(time.Hour) // quiet
 	s.settle()
+	if s.levels {
+		time.Sleep(time.Hour) // quiet after the last of them
+	}
 	s.check()
 }
 
