@@ -81,6 +81,7 @@ import "embed"
 //go:embed rollup/route/counted.go
 //go:embed rollup/route/doc.go
 //go:embed rollup/route/indexes.go
+//go:embed rollup/route/levels.go
 //go:embed rollup/route/lex.go
 //go:embed rollup/route/mistake.go
 //go:embed rollup/route/parse.go
@@ -90,11 +91,14 @@ import "embed"
 //go:embed rollup/route/total.go
 //go:embed rollup/route/totals.go
 //go:embed rollup/route/ungrouped.go
+//go:embed rollup/route/where.go
+//go:embed rollup/route/window.go
 //go:embed rollup/store.go
 //go:embed rollup/tolerance.go
 //go:embed rollup/turn.go
 //go:embed rollup/unindexed.go
 //go:embed rollup/unkept.go
 //go:embed rollup/untold.go
+//go:embed rollup/window.go
 //go:embed rules.go
 var Source embed.FS

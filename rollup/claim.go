@@ -23,10 +23,10 @@ func (c *Coalescer) took(l *look) time.Duration {
 // read it: the one that claims, and one that waits.
 const claimReads = 5
 
-// slow reports whether a counter is worth claims. Its sums must bill at least as much as a claim, and
-// take so long that several instances would sum for the same roll-up. For quicker sums, the back-offs
-// keep the instances apart. If the sums bill so much that the cadence follows from that, the
-// back-offs do not suffice: a second sum now and then is more than the bill allows.
+// slow reports whether a counter is worth claims. Its sums must bill at least as much as a claim,
+// and take so long that several instances would sum for the same roll-up. For quicker sums, the
+// back-offs keep the instances apart. If the sums bill so much that the cadence follows from that,
+// the back-offs do not suffice: a second sum now and then is more than the bill allows.
 func (c *Coalescer) slow(l *look) bool {
 	reads := l.rollUp.Tally.NumShards
 	readsEach := slices.ContainsFunc(l.counter.Template.Routes, func(r *route.Route) bool { return r.Documents })

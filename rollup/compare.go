@@ -110,8 +110,8 @@ func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (act
 
 // asFound reports whether the roll-up is right as the walk found it. It sums the shards and does
 // not read the roll-up again, which saves a read. Where there are windows, it would save none: a
-// snapshot must be opened before its windows are known. If it reports false, for whatever reason, the
-// caller tries the counter in full.
+// snapshot must be opened before its windows are known. If it reports false, for whatever reason,
+// the caller tries the counter in full.
 func (a *audit) asFound(ctx context.Context, f FoundCounter, k *comparison) (l look, right bool) {
 	if f.RollUp.Tally.AsOf.IsZero() || k.graceOver || f.Template.Windowed() {
 		return l, false

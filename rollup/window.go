@@ -11,10 +11,10 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// A total with a window, such as the likes of the last 24 hours, changes with time alone: a document
-// leaves the window without an event. So an alarm rings when the first document may have left, and
-// has the counter rolled up. The alarms of a counter follow each other like the links of a chain:
-// the roll-up that an alarm has made needs the next alarm.
+// A total with a window, such as the likes of the last 24 hours, changes with time alone: a
+// document leaves the window without an event. So an alarm rings when the first document may have
+// left, and has the counter rolled up. The alarms of a counter follow each other like the links of
+// a chain: the roll-up that an alarm has made needs the next alarm.
 //
 // The invariant: while documents are in a window, a roll-up that others may see has its alarm. The
 // alarm is made before the roll-up is written, by whoever writes it. The roll-up keeps the alarm's
@@ -199,8 +199,8 @@ func (a *audit) leftSince(ctx context.Context, l *look) (leaving, error) {
 	}
 }
 
-// overdue reports whether the alarm of the roll-up should have rung by now, or should stand and does
-// not. An alarm may wait for the counter's pace.
+// overdue reports whether the alarm of the roll-up should have rung by now, or should stand and
+// does not. An alarm may wait for the counter's pace.
 func (a *audit) overdue(l *look, agrees bool) bool {
 	rings := l.rollUp.Tally.Rings
 	if rings.IsZero() {

@@ -492,8 +492,8 @@ func TestAuditOfWindowsWithoutAQueue(t *testing.T) {
 	})
 }
 
-// Likes that leave within a 1,440th of their window leave by one roll-up, and so do those that leave
-// within the cadence.
+// Likes that leave within a 1,440th of their window leave by one roll-up, and so do those that
+// leave within the cadence.
 func TestLikesLeaveTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		totals string

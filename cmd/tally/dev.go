@@ -255,8 +255,8 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	return d.awaitChange(ctx, s)
 }
 
-// noted returns what tally dev notes on the emulator: the variables of its functions, where its queue
-// takes alarms, and where to ask whether it runs.
+// noted returns what tally dev notes on the emulator: the variables of its functions, where its
+// queue takes alarms, and where to ask whether it runs.
 func noted(s *local.Stack) map[string]string {
 	variables := map[string]string{aliveAt: s.RelayAddr, alarm.EmulatorHost: s.QueueAddr}
 	for name, value := range s.Environment {

@@ -141,8 +141,8 @@ func sourceBlock(r *route.Route, writer string) string {
 	}
 }
 
-// windowTimes returns the condition that the times of a route's windows are the server's. Whoever
-// names a time in the future would be in the window for longer.
+// windowTimes returns the condition that the times of a route's windows are the server's. A client
+// that names a time in the future would be in the window for longer.
 func windowTimes(r *route.Route) string {
 	var text string
 	for _, w := range r.Windows() {

@@ -50,7 +50,8 @@ type RouteTotals struct {
 }
 
 // Total counts and aggregates the documents that a counter has by the route. The shards must be all
-// of them, read in one snapshot, in the order of their paths. Windows are as they are at an instant.
+// of them, read in one snapshot, in the order of their paths. Windows are as they are at an
+// instant.
 func (r *Route) Total(shards []Shard, instant time.Time) RouteTotals {
 	t := RouteTotals{Totals: Totals{Values: make(map[string]value.Value, len(r.Totals))}}
 	var most int64
