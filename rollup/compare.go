@@ -193,7 +193,7 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 func (a *audit) repair(ctx context.Context, l *look, p pace, k *comparison) error {
 	next, needed := a.planAlarm(l, time.Time{})
 	if needed {
-		err := a.chain(ctx, l, next)
+		err := a.makeNext(ctx, l, next)
 		if err != nil {
 			return err
 		}

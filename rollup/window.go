@@ -100,8 +100,8 @@ func (r *roller) planAlarm(l *look, made time.Time) (next time.Time, needed bool
 	return next, needed
 }
 
-// chain makes the alarm that must stand before the look's roll-up is written, and sets l.rings.
-func (r *roller) chain(ctx context.Context, l *look, next time.Time) error {
+// makeNext makes the alarm that must stand before the look's roll-up is written, and sets l.rings.
+func (r *roller) makeNext(ctx context.Context, l *look, next time.Time) error {
 	if r.options.Alarms == nil {
 		return fmt.Errorf("%w: %s", errNoAlarms, l.counter.RollUp)
 	}
@@ -126,7 +126,7 @@ func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
 	next, needed := c.planAlarm(l, s.chained)
 	for needed && c.hasAlarms(s) {
 		c.mu.Unlock()
-		err := c.roller.chain(ctx, l, next)
+		err := c.makeNext(ctx, l, next)
 		c.mu.Lock()
 
 		s.alarmMade(err)
@@ -206,7 +206,7 @@ func (a *audit) overdue(l *look, agrees bool) bool {
 	if rings.IsZero() {
 		return !agrees || !a.nextLeaves(l).IsZero()
 	}
-	return l.readTime.Sub(rings) > a.cadence(l)+redelivery
+	return l.readTime.Sub(rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
 }
 
 // tellAhead logs which documents have a time that lies ahead, unless that was logged lately. Such a
