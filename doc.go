@@ -26,6 +26,7 @@
 //     much time and how many reads they have.
 //   - internal/cloud/alarm makes the alarms by which the engine is called at a later time, as tasks
 //     of Cloud Tasks, and reads those that ring.
+//   - internal/cloud/growth creates more shards for counters whose shards are written too often.
 //   - internal/cloud/trigger decodes Firestore's events. internal/cloud/billing counts what
 //     Firestore bills. internal/cloud/telemetry records and exports metrics and spans.
 //   - internal/cloud/app is what both functions run. It wires the others together, logs, and

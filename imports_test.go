@@ -21,9 +21,10 @@ const module = "github.com/firestore-tally/tally"
 var allowed = map[string][]string{
 	// The functions.
 	".":                             {"internal/cloud/app"},
-	"internal/cloud/app":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
+	"internal/cloud/app":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/growth", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
 	"internal/cloud/telemetry":      {"internal/cloud/config", "rollup"},
-	"internal/cloud/firestorestore": {"internal/document", "internal/value", "rollup", "rollup/route"},
+	"internal/cloud/firestorestore": {"internal/cloud/growth", "internal/document", "internal/value", "rollup", "rollup/route"},
+	"internal/cloud/growth":         {"internal/document", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},
 	"internal/cloud/billing":        {},
 	"internal/cloud/config":         {"rollup", "rollup/route"},
@@ -63,7 +64,7 @@ var allowed = map[string][]string{
 	"internal/test/emulatortest":       {"internal/document", "internal/test/needs", "internal/tool/local/emulator", "rollup/route"},
 	"internal/test/emulatortest/share": {"internal/test/emulatortest", "internal/tool/local/emulator"},
 	"internal/test/googletest":         {"internal/tool/local/freeport"},
-	"internal/test/memstore":           {"internal/document", "rollup", "rollup/route"},
+	"internal/test/memstore":           {"internal/cloud/growth", "internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/test/needs":              {},
 	"internal/test/storetest":          {},
 	"internal/tool/load":               {"shards"},

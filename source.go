@@ -35,11 +35,13 @@ import "embed"
 //go:embed internal/cloud/firestorestore/client.go
 //go:embed internal/cloud/firestorestore/cursor.go
 //go:embed internal/cloud/firestorestore/fields.go
+//go:embed internal/cloud/firestorestore/growth.go
 //go:embed internal/cloud/firestorestore/lane.go
 //go:embed internal/cloud/firestorestore/locked.go
 //go:embed internal/cloud/firestorestore/store.go
 //go:embed internal/cloud/firestorestore/sum.go
 //go:embed internal/cloud/firestorestore/value.go
+//go:embed internal/cloud/growth/growth.go
 //go:embed internal/cloud/telemetry/export.go
 //go:embed internal/cloud/telemetry/metrics.go
 //go:embed internal/cloud/telemetry/spans.go

@@ -146,8 +146,9 @@ func number(t *testing.T, text string) float64 {
 type chart struct {
 	left      int // edge of its area
 	title     string
-	low, high float64
-	marks     []mark
+	low, high float64 // of the values
+	marks     []mark  // of the values
+	below     []mark  // of the rates, from the lowest to the highest
 	curves    []curve
 }
 
@@ -162,8 +163,10 @@ const (
 	chartTop                = 132
 )
 
-// x returns the place of a rate, from 1 to 10,000 a second.
-func (c chart) x(rate float64) int { return c.left + share(rate, 1, 10_000, chartWidth) }
+// x returns the place of a rate.
+func (c chart) x(rate float64) int {
+	return c.left + share(rate, c.below[0].value, c.below[len(c.below)-1].value, chartWidth)
+}
 
 // y returns the place of a value.
 func (c chart) y(value float64) int {
@@ -177,7 +180,7 @@ func share(value, low, high float64, length int) int {
 
 func drawRates(costs, lags []curve) string {
 	var b strings.Builder
-	b.WriteString(ratesHead)
+	fmt.Fprintf(&b, chartsHead, "What one counter costs a day, and how late its total is, by the rate of increments: Tally, a trigger of one's own, and the firestore-counter extension", "One counter, all day")
 	x, y := 20, 56
 	for i, way := range ways {
 		fmt.Fprintf(&b, "  <path class=\"%s\" d=\"M%d %d h24\"/><text class=\"s\" x=\"%d\" y=\"%d\">%s</text>\n", way.class, x, y, x+32, y+4, way.name)
@@ -188,9 +191,10 @@ func drawRates(costs, lags []curve) string {
 	}
 	fmt.Fprintf(&b, "  <text class=\"s\" x=\"%d\" y=\"%d\"><tspan class=\"no\">✕</tspan> does not keep up with more</text>\n", x, y+4)
 
-	chart{left: 70, title: "dollars a day, by increments a second", low: 0.3, high: 1000, curves: costs,
+	rates := []mark{{1, "1"}, {10, "10"}, {100, "100"}, {1000, "1,000"}, {10_000, "10,000"}}
+	chart{left: 70, title: "dollars a day, by increments a second", low: 0.3, high: 1000, curves: costs, below: rates,
 		marks: []mark{{1, "$1"}, {10, "$10"}, {100, "$100"}, {1000, "$1,000"}}}.draw(&b)
-	chart{left: 500, title: "lag p99, by increments a second", low: 0.005, high: 20, curves: lags,
+	chart{left: 500, title: "lag p99, by increments a second", low: 0.005, high: 20, curves: lags, below: rates,
 		marks: []mark{{0.01, "10 ms"}, {0.1, "100 ms"}, {1, "1 s"}, {10, "10 s"}}}.draw(&b)
 	return styled(b.String() + "</svg>\n")
 }
@@ -200,7 +204,7 @@ func (c chart) draw(b *strings.Builder) {
 	for _, m := range c.marks {
 		fmt.Fprintf(b, "  <path class=\"rule\" d=\"M%d %d h%d\"/><text class=\"s d e\" x=\"%d\" y=\"%d\">%s</text>\n", c.left, c.y(m.value), chartWidth, c.left-8, c.y(m.value)+4, m.text)
 	}
-	for _, m := range []mark{{1, "1"}, {10, "10"}, {100, "100"}, {1000, "1,000"}, {10_000, "10,000"}} {
+	for _, m := range c.below {
 		fmt.Fprintf(b, "  <text class=\"s d m\" x=\"%d\" y=\"%d\">%s</text>\n", c.x(m.value), chartTop+chartHeight+20, m.text)
 	}
 
@@ -222,8 +226,9 @@ func (c chart) draw(b *strings.Builder) {
 	}
 }
 
-const ratesHead = `<svg xmlns="http://www.w3.org/2000/svg" width="860" height="386" viewBox="0 0 860 386" role="img" aria-labelledby="title" fill="#1f2328" font-size="14" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif">
-  <title id="title">What one counter costs a day, and how late its total is, by the rate of increments: Tally, a trigger of one's own, and the firestore-counter extension</title>
+// chartsHead is how a picture of two charts begins. It takes a title and a heading.
+const chartsHead = `<svg xmlns="http://www.w3.org/2000/svg" width="860" height="386" viewBox="0 0 860 386" role="img" aria-labelledby="title" fill="#1f2328" font-size="14" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif">
+  <title id="title">%s</title>
   <style>
     @media (prefers-color-scheme: dark) {
       text { fill: #f0f6fc; } .d { fill: #aab2bc; } .bg { fill: #0d1117; } .rule { stroke: #3d444d; }
@@ -232,7 +237,7 @@ const ratesHead = `<svg xmlns="http://www.w3.org/2000/svg" width="860" height="3
     }
   </style>
   <rect class="bg" width="860" height="386" rx="8"/>
-  <text class="b" x="20" y="30">One counter, all day</text>
+  <text class="b" x="20" y="30">%s</text>
 `
 
 // looks are the attributes of each class. They are not CSS, which only browsers understand.

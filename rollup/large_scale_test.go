@@ -30,21 +30,24 @@ func TestLargeCounters(t *testing.T) {
 		documents int64
 		rate      float64 // changes a second
 		instances int
+		bound     int64 // of reads a second; 0: none
 	}
-	loads := []load{{1e3, 10, 2}, {1e5, 10, 20}, {1e6, 10, 2}, {1e6, 10, 20}, {1e7, 1, 20}}
+	const bound = readsPerSecond
+	loads := []load{{1e3, 10, 2, bound}, {1e5, 1, 20, bound}, {1e6, 10, 2, bound}, {1e6, 10, 20, bound}, {1e7, 1, 20, bound}, {1e7, 10, 20, 0}}
 	if *largeTable {
 		loads = nil
 		for _, documents := range []int64{1e3, 1e4, 1e5, 1e6, 1e7} {
 			for _, rate := range []float64{0.1, 1, 10, 200} {
-				loads = append(loads, load{documents, rate, 2}, load{documents, rate, 20})
+				loads = append(loads, load{documents, rate, 2, bound}, load{documents, rate, 20, bound})
 			}
+			loads = append(loads, load{documents, 10, 20, 0})
 		}
-		fmt.Println("| documents | changes/s | instances | reads/s | roll-ups/min | sums a roll-up | looks/s | tasks/min | lag p50 | lag p99 | end of the burst |")
-		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+		fmt.Println("| documents | changes/s | instances | bound | reads of sums/s | dollars a day | roll-ups/min | sums a roll-up | looks/s | tasks/min | lag p50 | lag p99 | end of the burst |")
+		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	}
 	for _, l := range loads {
-		t.Run(fmt.Sprint(l.documents, " documents, ", l.rate, " changes a second, ", l.instances, " instances"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newLarge(t, l.documents, l.instances).run(l.rate) })
+		t.Run(fmt.Sprint(l.documents, " documents, ", l.rate, " changes a second, ", l.instances, " instances, bound ", l.bound), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newLarge(t, l.documents, l.instances, l.bound).run(l.rate) })
 		})
 	}
 }
@@ -57,7 +60,7 @@ func TestLongSums(t *testing.T) {
 			for _, instances := range []int{1, 2, 20} {
 				t.Run(fmt.Sprint(takes, ", ", rate, " changes a second, ", instances, " instances"), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						w := newLarge(t, 20_000, instances)
+						w := newLarge(t, 20_000, instances, readsPerSecond)
 						w.takesEach = takes / 20_000
 						w.run(rate)
 					})
@@ -80,10 +83,11 @@ func percentile(lags []time.Duration, p float64) time.Duration {
 type large struct {
 	*cloud
 	queue *cloudQueue
+	bound int64 // of reads a second; 0: none
 }
 
-func newLarge(t *testing.T, documents int64, instances int) *large {
-	w := &large{cloud: newCloud(t, 0, 2, 5)}
+func newLarge(t *testing.T, documents int64, instances int, bound int64) *large {
+	w := &large{cloud: newCloud(t, 0, 2, 5), bound: bound}
 	w.documents, w.takesEach = documents, sumTakesEach
 	w.queue = &cloudQueue{cloud: w.cloud, names: make(map[rollup.Alarm]bool)}
 	for n := range instances {
@@ -96,7 +100,7 @@ func newLarge(t *testing.T, documents int64, instances int) *large {
 func (w *large) startAlarmed(n int) {
 	i := &cloudInstance{cloud: w.cloud, random: rand.New(rand.NewPCG(1, uint64(n)))}
 	i.coalescer = rollup.NewCoalescer(i, rollup.Options{
-		Cadence: cadence, Burst: 5, ReadsPerSecond: readsPerSecond, Timeout: hold / 2, LongTimeout: 45 * time.Second, Hold: hold, Alarms: w.queue,
+		Cadence: cadence, Burst: 5, ReadsPerSecond: w.bound, Timeout: hold / 2, LongTimeout: 45 * time.Second, Hold: hold, Alarms: w.queue,
 		Logger: slog.New(slog.DiscardHandler), Random: i.float,
 	})
 	w.instances = append(w.instances, i)
@@ -106,7 +110,10 @@ func (w *large) startAlarmed(n int) {
 // one every few seconds.
 func (w *large) run(rate float64) {
 	reads := w.counters[0].Template.Reads(w.documents)
-	own := max(cadence, time.Duration(reads/readsPerSecond*float64(time.Second)))
+	own := cadence
+	if w.bound > 0 {
+		own = max(cadence, time.Duration(reads/float64(w.bound)*float64(time.Second)))
+	}
 	takes := time.Duration(w.documents) * w.takesEach
 	lasts := max(10*time.Minute, 30*own)
 
@@ -172,8 +179,8 @@ func (w *large) run(rate float64) {
 	}
 	if *largeTable {
 		seconds := lasts.Seconds()
-		fmt.Printf("| %d | %v | %d | %.1f | %.1f | %.2f | %.2f | %.1f | %v | %v | %v |\n", w.documents, rate, len(w.instances), billed/seconds,
-			float64(rollUps)/seconds*60, sums, float64(big.looks.Load())/seconds, float64(w.queue.made.Load())/seconds*60,
+		fmt.Printf("| %d | %v | %d | %d | %.1f | %.2f | %.1f | %.2f | %.2f | %.1f | %v | %v | %v |\n", w.documents, rate, len(w.instances), w.bound, billed/seconds,
+			billed/seconds*24*60*60*0.03/100_000, float64(rollUps)/seconds*60, sums, float64(big.looks.Load())/seconds, float64(w.queue.made.Load())/seconds*60,
 			percentile(big.lags, 0.5), percentile(big.lags, 0.99), end.Round(100*time.Millisecond))
 	}
 	time.Sleep(time.Hour)
@@ -186,7 +193,7 @@ func (w *large) run(rate float64) {
 func TestJunkDelaysAlarms(t *testing.T) {
 	const junk, perSecond, lasts = 900, 100, 2 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
-		w := &large{cloud: &cloud{t: t, cadence: cadence, burst: 5, call: 10 * time.Millisecond, byRollUp: make(map[string]*cloudCounter)}}
+		w := &large{bound: readsPerSecond, cloud: &cloud{t: t, cadence: cadence, burst: 5, call: 10 * time.Millisecond, byRollUp: make(map[string]*cloudCounter)}}
 		for n := range junk + 1 {
 			counter := mustCounter(route.Default+" : cadence 10s", fmt.Sprintf("counters/%d/shards", n))
 			w.add(&cloudCounter{Counter: counter, shard: shardsOf(counter) + "/0"})

@@ -248,7 +248,7 @@ const longestSoftened = 5 * time.Minute
 // TestSoftened measures what the simulation alone sees of the rules on events that concern several
 // counters, of those on alarms and of those on windows, each softened.
 //
-//	go test -tags=mutations -timeout=1h -run=TestSoftened ./rollup -soft.table=3000
+//	go test -tags=mutations -timeout=1h -run=TestSoftened ./rollup -soft.table=3000 -v
 func TestSoftened(t *testing.T) {
 	if *softTable == 0 {
 		t.Skip("it measures; see -soft.table")
@@ -294,7 +294,7 @@ func (m *mutation) dir() string {
 	switch dir := filepath.Dir(m.file); {
 	case folder != "":
 		return path.Clean(folder)
-	case slices.Contains([]string{"firestorestore", "app", "shards"}, filepath.Base(dir)):
+	case slices.Contains([]string{"firestorestore", "app", "growth", "migration", "shards"}, filepath.Base(dir)):
 		return dir
 	default:
 		return "."

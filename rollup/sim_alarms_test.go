@@ -60,6 +60,9 @@ func (i *instance) Create(ctx context.Context, a rollup.Alarm) error {
 	i.mu.Unlock()
 	name := fmt.Sprintf("%s makes the %s", i.name, i.nameOf(a, 0))
 	frozen := i.chanceOf(0.1*i.weather.slow, name+", frozen for", time.Second, 3*time.Minute)
+	if more := i.chanceOf(0.3*i.weather.slow, name+", frozen after it rings for", 10*time.Millisecond, 5*time.Second); more > 0 {
+		frozen = max(time.Millisecond, a.At.Sub(i.store.Now())+more)
+	}
 	i.mu.Lock()
 	calm := i.calm
 	i.mu.Unlock()
@@ -121,7 +124,7 @@ func (s *simulation) ringAlarm(a rollup.Alarm, copy int) {
 	if byHand := s.chance(0.1*s.weather.late, name+" is run by hand", upTo(99)); byHand > 0 {
 		at = s.store.Now().Add(a.At.Sub(s.store.Now()) * time.Duration(byHand) / 100)
 	}
-	time.Sleep(at.Sub(s.store.Now()) + jitter(name))
+	s.sleepUntil(at, name)
 
 	for attempt := 1; ; attempt++ {
 		faulty := 1.0
@@ -140,6 +143,36 @@ func (s *simulation) ringAlarm(a rollup.Alarm, copy int) {
 			return
 		}
 		time.Sleep(10*time.Second + jitter(name+fmt.Sprint(attempt)))
+	}
+}
+
+// suspend has all machines suspended for a while. Their clocks stand still, and those of the database
+// and of the queue go on.
+func (s *simulation) suspend(lasts time.Duration) {
+	time.Sleep(s.chanceOf(1, "suspended after", time.Millisecond, 2*time.Minute) + jitter("suspended"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store.Suspended(lasts)
+	s.suspended = lasts
+	s.tell("all machines were suspended for %v", lasts)
+	close(s.resumed)
+}
+
+// stoodStill returns for how long the clocks of the machines have stood still.
+func (s *simulation) stoodStill() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.suspended
+}
+
+// sleepUntil waits until a time of the database.
+func (s *simulation) sleepUntil(at time.Time, name string) {
+	timer := time.NewTimer(at.Sub(s.store.Now()) + jitter(name))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.resumed:
+		time.Sleep(at.Sub(s.store.Now()) + jitter(name))
 	}
 }
 

@@ -219,7 +219,7 @@ func (i *instance) Claim(ctx context.Context, c route.Counter, claim rollup.Clai
 }
 
 func (i *instance) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
-	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
+	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute+i.stoodStill() {
 		i.mu.Lock()
 		i.breach("%s sent a write %v after its snapshot", i.name, age)
 		i.mu.Unlock()
@@ -230,7 +230,7 @@ func (i *instance) Write(ctx context.Context, c route.Counter, r rollup.RollUp) 
 }
 
 func (i *instance) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
-	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
+	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute+i.stoodStill() {
 		i.mu.Lock()
 		i.breach("%s sent a locked write %v after its snapshot", i.name, age)
 		i.mu.Unlock()

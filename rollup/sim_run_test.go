@@ -57,6 +57,8 @@ type simulation struct {
 	salts        map[rollup.Alarm]int
 	alarmsFailed bool // one could not be made
 	alarms       map[rollup.Alarm]*simulatedAlarm
+	suspended    time.Duration             // for how long all machines were
+	resumed      chan struct{}             // closed after that
 	every        bool                      // the schedule keeps the counters; their events come all the same, or not at all
 	orders       map[string]map[string]any // the documents of groups, by path; nil in a run without groups
 	calm         bool                      // nothing fails any more
@@ -340,6 +342,7 @@ func (s *simulation) run() {
 		s.weather = newWeather(s.seed)
 	}
 	s.began = time.Now()
+	s.resumed = make(chan struct{})
 	s.cadence = cmp.Or(s.chanceOf(0.2, "cadence", 100*time.Millisecond, 2*time.Second), time.Second)
 	s.store.Skew = s.chanceOf(0.3, "clock of the database ahead by", time.Second, 10*time.Hour) - s.chanceOf(0.3, "clock of the database behind by", time.Second, 10*time.Hour)
 	if s.chance(0.7, "bursts", upTo(1)) == 1 {
@@ -351,6 +354,9 @@ func (s *simulation) run() {
 	s.slow = s.chance(0.15, "slow sums", upTo(1)) == 1
 	s.mixed = s.chance(0.15, "other paces", upTo(1)) == 1
 	s.layOut()
+	if lasts := s.chanceOf(0.3, "suspended for", time.Second, 3*time.Minute); lasts > 0 && s.hasAlarms() {
+		s.actors.Go(func() { s.suspend(lasts) })
+	}
 	for n := range s.chance(0.25, "deployments", upTo(2)) {
 		s.actors.Go(func() { s.deploy(fmt.Sprint("deployment ", n+1)) })
 	}

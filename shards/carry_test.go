@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -253,49 +251,4 @@ func TestCarryConcurrently(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTotal(t, c, int64(grown+incremented))
-}
-
-func TestRenumber(t *testing.T) {
-	type docs = map[string]map[string]any
-	update := func(id string, data map[string]any) any { return map[string]any{"_id_": id, "_data_": data} }
-	for _, tt := range []struct {
-		name   string
-		before docs
-		total  any
-		left   docs // other than 0 and 1
-	}{
-		{"random ids", docs{"0": {"count": 1}, "9f1c-a": {"count": 2}, "07": {"count": 4}, "-1": {"count": 8}, "7": {"count": 16}, "３": {"count": 32}}, int64(63), nil},
-		{"a partial sum", docs{"a": {"count": 1}, "\t\t\t\tb": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": 7})}}}, int64(13), nil},
-		{"a negative one", docs{"\t\tbcd": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": -7})}}}, int64(-2), nil},
-		{"empty ones", docs{"\tbcde": {"_updates_": []any{}}, "\t\tc": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": -5})}}, "x": {}}, int64(0), nil},
-		{"of another field", docs{"\t\t\tb": {"_updates_": []any{update("1", map[string]any{"other": 5})}}}, int64(0), nil},
-		{"nested", docs{"a": {"count": 1, "by": map[string]any{"x": int64(3)}}, "b": {"count": 2}}, int64(3), docs{"a": {"count": int64(1), "by": map[string]any{"x": int64(3)}}}},
-		{"a partial sum and a count", docs{"\tb": {"count": 7, "_updates_": []any{update("1", map[string]any{"count": 5})}}}, int64(7),
-			docs{"\tb": {"count": int64(7), "_updates_": []any{update("1", map[string]any{"count": int64(5)})}}}},
-		{"a nested partial sum", docs{"\tb": {"_updates_": []any{update("1", map[string]any{"by": map[string]any{"x": int64(3)}})}}}, int64(0),
-			docs{"\tb": {"_updates_": []any{update("1", map[string]any{"by": map[string]any{"x": int64(3)}})}}}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			client := emulatortest.Client(t)
-			for id, fields := range tt.before {
-				if _, err := client.Collection("counters/c/shards").Doc(id).Set(t.Context(), fields); err != nil {
-					t.Fatal(err)
-				}
-			}
-			c := New(client, "counters/c")
-			for range 2 { // again is harmless
-				if err := c.Renumber(t.Context(), 2); errors.Is(err, ErrNotFolded) != (tt.left != nil) || err != nil && tt.left == nil {
-					t.Fatalf("Renumber: %v, want ErrNotFolded: %v", err, tt.left != nil)
-				}
-				wantTotal(t, c, tt.total)
-			}
-			got := list(t, client, "counters/c/shards")
-			delete(got, "0")
-			delete(got, "1")
-			if diff := cmp.Diff(tt.left, got); diff != "" && len(got)+len(tt.left) > 0 {
-				t.Errorf("shards other than 0 and 1 (-want +got):\n%s", diff)
-			}
-		})
-	}
 }

@@ -44,7 +44,7 @@ type options struct {
 // Field names the top-level field that holds the number, in the shards and in the roll-up document.
 // The default is "count". A dot is part of the name. The name "tally" is refused, because it has
 // another meaning in a roll-up document. If the counter document is the roll-up document, the names
-// "num_shards", "numShards", "once_per_user" and "frozen" are refused, too.
+// "num_shards", "numShards", "auto_shards", "once_per_user" and "frozen" are refused, too.
 func Field(name string) Option {
 	return func(o *options) { o.field = name }
 }
@@ -72,9 +72,9 @@ func RollUpAt(path string) Option {
 
 // Progress is for methods that may need many commits. They call f after each commit, one call at a
 // time, and say how many shards are done, and out of how many. [Counter.Create] and
-// [Counter.Delete] count all shards. [Counter.Resize] and [Counter.Renumber] first count all
-// shards, if they create some, and then the shards that they fold. [Counter.Set],
-// [Counter.SetFloat] and [Counter.Import] count the shards that they write or delete.
+// [Counter.Delete] count all shards, and so do [Counter.CreateAuto] and [Counter.Resize] if they
+// create some. [Counter.Set], [Counter.SetFloat] and [Counter.Import] count the shards that they
+// write or delete.
 func Progress(f func(done, total int)) Option {
 	return func(o *options) { o.progress = f }
 }

@@ -69,7 +69,7 @@ func wantEverywhere(t *testing.T, c *Counter, want string) {
 		break
 	}
 	for method, err := range map[string]error{
-		"Create": c.Create(t.Context(), 1), "Resize": c.Resize(t.Context(), 1), "Delete": errDelete,
+		"Create": c.Create(t.Context(), 1), "CreateAuto": c.CreateAuto(t.Context()), "Resize": c.Resize(t.Context(), 1), "Delete": errDelete,
 		"Freeze": c.Freeze(t.Context()), "Unfreeze": c.Unfreeze(t.Context()),
 		"IncrementOnce": errOnce, "Set": errSet, "Verify": errVerify, "RollUps": errRollUps,
 		"Increment": errIncrement, "IncrementFloat": errFloat, "Get": errGet, "RollUp": errRollUp, "RollUpAfter": errAfter,

@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,12 @@ import (
 
 var (
 	// ErrNumShards is returned by [Counter.Create] when the counter already has another number of
-	// shards, and by [Counter.Resize] and [Counter.Renumber] when [NumShards] says another. The
-	// text of the error names both numbers.
+	// shards, and by [Counter.Resize] when [NumShards] says another. The text of the error names
+	// both numbers.
 	ErrNumShards = errors.New("shards: the counter has another number of shards")
 
-	// ErrOncePerUser is returned by methods that add to a counter or fold its shards, when the
-	// counter is once per user. They would mix other amounts with its votes. Nothing was changed.
+	// ErrOncePerUser is returned by methods that add to a counter or create shards, when the counter
+	// is once per user. They would mix other amounts with its votes. Nothing was changed.
 	ErrOncePerUser = errors.New("shards: the counter is once per user")
 
 	// ErrNotOncePerUser is returned by [Counter.CreateOncePerUser] for a counter that cannot become
@@ -56,6 +57,61 @@ func (c *Counter) Create(ctx context.Context, numShards int) error {
 		declare = nil
 	}
 	return c.failed("create", c.createShards(ctx, 0, n, declare))
+}
+
+// CreateAuto makes a counter whose shards grow by themselves. It is [Counter.Create] with
+// [DefaultNumShards], and also writes auto_shards: true into the counter document:
+//
+//	counters/visitors           num_shards: 10   auto_shards: true
+//
+// While the shards are written more than about twice a second each, Tally's functions create more
+// of them, and raise num_shards. The number never goes down by itself.
+//
+// A counter that has a number of shards keeps it, and grows from there. Calling CreateAuto again is
+// harmless. [Counter.Resize] ends the growing. CreateAuto returns an error for a counter with
+// [NumShards], whose number is in the app's code.
+//
+// CreateAuto bills one read more than Create.
+func (c *Counter) CreateAuto(ctx context.Context) error {
+	if c.err != nil {
+		return c.err
+	}
+	if c.fixed != 0 {
+		return c.failed("create", errors.New("the number of shards is in the app's code, so it cannot grow"))
+	}
+
+	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
+	if err != nil {
+		return c.failed("create", err)
+	}
+	n, err := numShardsIn(docs[0])
+	if err != nil {
+		return c.failed("create", err)
+	}
+	return c.failed("create", c.createShards(ctx, 0, cmp.Or(n, DefaultNumShards), c.declareAuto))
+}
+
+// declareAuto has the counter document say that its shards grow by themselves. If the document says
+// no number yet, there are DefaultNumShards.
+func (c *Counter) declareAuto(tx *firestore.Transaction) error {
+	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
+	if err != nil {
+		return err
+	}
+	err = c.notVotes(docs[0])
+	if err != nil {
+		return err
+	}
+
+	fields := map[string]any{document.AutoShardsField: true}
+	n, err := numShardsIn(docs[0])
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		fields[document.NumShardsField] = DefaultNumShards
+	}
+	return tx.Set(c.doc, fields, firestore.MergeAll)
 }
 
 // checkNumShards returns an error if the counter cannot be given n shards by the operation.

@@ -83,6 +83,57 @@ func wantErrNumShards(t *testing.T, err error, has, not int) {
 	}
 }
 
+// TestCreateAuto makes a counter that grows, of nothing or of one that exists.
+func TestCreateAuto(t *testing.T) {
+	t.Parallel()
+	zeros := func(n int) map[string]map[string]any {
+		shards := map[string]map[string]any{}
+		for i := range n {
+			shards[fmt.Sprint(i)] = map[string]any{"count": int64(0)}
+		}
+		return shards
+	}
+	for _, tt := range []struct {
+		name          string
+		counter, want map[string]any
+		shards        int
+	}{
+		{"nothing", nil, map[string]any{"num_shards": int64(DefaultNumShards), "auto_shards": true}, DefaultNumShards},
+		{"other fields", map[string]any{"title": "x"}, map[string]any{"title": "x", "num_shards": int64(DefaultNumShards), "auto_shards": true}, DefaultNumShards},
+		{"a number", map[string]any{"num_shards": 3}, map[string]any{"num_shards": int64(3), "auto_shards": true}, 3},
+		{"the other spelling", map[string]any{"numShards": 600}, map[string]any{"numShards": int64(600), "auto_shards": true}, 600},
+		{"it grows already", map[string]any{"num_shards": 3, "auto_shards": true}, map[string]any{"num_shards": int64(3), "auto_shards": true}, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			client := emulatortest.Client(t)
+			if tt.counter != nil {
+				set(t, client, map[string]map[string]any{"counters/c": tt.counter})
+			}
+			for range 2 {
+				if err := New(client, "counters/c").CreateAuto(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(tt.want, read(t, client, "counters/c")); diff != "" {
+				t.Errorf("counter document (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(zeros(tt.shards), list(t, client, "counters/c/shards")); diff != "" {
+				t.Errorf("shards (-want +got):\n%s", diff)
+			}
+		})
+	}
+
+	client := emulatortest.Client(t)
+	set(t, client, map[string]map[string]any{"counters/c": {"num_shards": "many"}})
+	if err := New(client, "counters/c").CreateAuto(t.Context()); err == nil || !strings.Contains(err.Error(), `num_shards of`) {
+		t.Errorf("num_shards is a text: error %v", err)
+	}
+	if err := New(client, "counters/d", NumShards(3)).CreateAuto(t.Context()); err == nil || !strings.Contains(err.Error(), "in the app's code") {
+		t.Errorf("a fixed number: error %v", err)
+	}
+}
+
 // TestCreateAgain creates over what is there already.
 func TestCreateAgain(t *testing.T) {
 	type docs = map[string]map[string]any

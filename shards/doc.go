@@ -34,7 +34,8 @@
 // [Counter.Increment] and [Counter.IncrementFloat] add to one shard picked at random. A call never
 // counts twice, although the SDK may send a commit twice. A server that may do its work twice, a
 // queue's handler say, increments by [Counter.IncrementOnce]. [Counter.Create] makes all shards in
-// advance, for clients that only update.
+// advance, for clients that only update, and [Counter.CreateAuto] has Tally make more of them when
+// they are written too often.
 //
 // [Counter.Get] has Firestore add up the shards. The sum is exact at one instant, and bills one
 // read per 1,000 shards. [Counter.RollUp] reads the one document that Tally's functions keep up to

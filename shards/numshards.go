@@ -16,7 +16,7 @@ import (
 // DefaultNumShards is over how many shards increments spread if neither [NumShards] nor the counter
 // document says a number. At Firestore's one sustained write per second and document, 10 shards
 // carry about 10 increments per second.
-const DefaultNumShards = 10
+const DefaultNumShards = document.DefaultNumShards
 
 // numShardsLife is how long a Counter uses the number of shards that it has read. An outdated
 // number does no harm, but a hot counter gets the relief of more shards later. One minute bounds

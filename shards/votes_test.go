@@ -90,8 +90,8 @@ func TestVotes(t *testing.T) {
 			_, err := c.Import(ctx, CountOf(client.Collection("none").Query))
 			return err
 		},
-		"Resize":   func(ctx context.Context) error { return c.Resize(ctx, 1) },
-		"Renumber": func(ctx context.Context) error { return c.Renumber(ctx, 1) },
+		"Resize":     func(ctx context.Context) error { return c.Resize(ctx, 1) },
+		"CreateAuto": func(ctx context.Context) error { return c.CreateAuto(ctx) },
 	} {
 		if err := call(t.Context()); !errors.Is(err, ErrOncePerUser) || !strings.Contains(err.Error(), "/counters/c is the vote of the user whose id it has; set the shard to 0 or 1") {
 			t.Errorf("%s: error %v, want ErrOncePerUser and the remedy", name, err)

@@ -31,6 +31,7 @@ var wanted = map[string]string{
 	"float64":  "a number",
 	"bool":     "true or false",
 	"duration": "a time with its unit, such as 90s or 5m",
+	"number":   wantedShards,
 }
 
 // flagError says what is wrong with a flag.

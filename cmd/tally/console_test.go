@@ -113,6 +113,7 @@ var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z|[0-9.]+m?s old|"age_ms
 type step struct {
 	args   string // after " | " a path in the JSON, all that is compared
 	want   string // standard output, with T for times
+	errors string // a part of standard error
 	status int
 	before func()
 }
@@ -131,7 +132,7 @@ func (c *console) tell(steps []step) {
 		if part {
 			got = at(c.t, out.Bytes(), path)
 		}
-		if diff := cmp.Diff(s.want, got); status != s.status || diff != "" {
+		if diff := cmp.Diff(s.want, got); status != s.status || diff != "" || !strings.Contains(errors.String(), s.errors) {
 			c.t.Errorf("tally %s: status %d, want %d; %s(-want +got):\n%s", s.args, status, s.status, &errors, diff)
 		}
 	}

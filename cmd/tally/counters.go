@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
@@ -28,10 +30,10 @@ func counterCommands() []*cobra.Command {
 const manyShards = 1000
 
 func createCommand() *cobra.Command {
-	var n int
+	var n numShards
 	var oncePerUser bool
 	c := newCommand("create COUNTER")
-	c.Flags().IntVar(&n, "num-shards", shards.DefaultNumShards, "number of shards; each sustains about one increment a second")
+	c.Flags().Var(&n, "num-shards", fmt.Sprintf("number of shards; each sustains about one increment a second; auto: %d, and more when they are needed", shards.DefaultNumShards))
 	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user has one; not for a counter that has counted anything")
 	c.MarkFlagsMutuallyExclusive("num-shards", "once-per-user")
 	return databaseCommand{
@@ -42,9 +44,113 @@ func createCommand() *cobra.Command {
 			if oncePerUser {
 				return createOncePerUser(ctx, s, args[0])
 			}
-			return create(ctx, s, args[0], n)
+			if n == auto {
+				return createAuto(ctx, s, args[0], c.Flags().Changed("num-shards"))
+			}
+			return create(ctx, s, args[0], int(n))
 		},
 	}.define(c)
+}
+
+// numShards is a number of shards as the user gives it.
+type numShards int
+
+// wantedShards says in words what numShards takes.
+const wantedShards = "a number of at least 1, or auto"
+
+// auto is the number of a counter whose shards grow by themselves.
+const auto numShards = 0
+
+func (n *numShards) Type() string { return "number" }
+
+func (n *numShards) String() string {
+	if *n == auto {
+		return "auto"
+	}
+	return strconv.Itoa(int(*n))
+}
+
+func (n *numShards) Set(text string) error {
+	if text == "auto" {
+		*n = auto
+		return nil
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		return errors.New("want " + wantedShards)
+	}
+	*n = numShards(number)
+	return nil
+}
+
+// createAuto creates a counter whose shards grow by themselves. Unless the user has asked for auto,
+// it creates one with a fixed number if they cannot grow, and leaves a counter that exists at the
+// number that somebody gave it.
+func createAuto(ctx context.Context, s *session, arg string, asked bool) error {
+	c, r, err := creatable(ctx, s, arg)
+	if err != nil {
+		return err
+	}
+
+	err = canGrow(c, r)
+	switch {
+	case err != nil && asked:
+		return err
+	case err != nil:
+		return create(ctx, s, arg, shards.DefaultNumShards)
+	case asked:
+		return growByThemselves(ctx, s, c, r)
+	}
+
+	docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(above(r.Shards(c.Counter)))})
+	if err != nil {
+		return err
+	}
+	if !isFixed(docs[0].Data()) {
+		return growByThemselves(ctx, s, c, r)
+	}
+	n, err := s.shards(c, r, r.Totals[0].Field, shards.DefaultNumShards).NumShards(ctx)
+	if err != nil {
+		return err
+	}
+	return create(ctx, s, arg, n)
+}
+
+// isFixed reports whether a counter's document tells a number of shards that does not grow by
+// itself.
+func isFixed(fields map[string]any) bool {
+	_, tells := fields[document.NumShardsField]
+	_, tellsCamel := fields[document.NumShardsCamelField]
+	return (tells || tellsCamel) && fields[document.AutoShardsField] != true
+}
+
+// canGrow returns an error if the shards of a source cannot grow by themselves.
+func canGrow(c counter, r *route.Route) error {
+	switch {
+	case above(r.Shards(c.Counter)) == "":
+		return fmt.Errorf("the shards of %s cannot grow by themselves: no document is above them that could tell their number", c.path)
+	case r.Template.Scheduled():
+		return fmt.Errorf("the shards of %s cannot grow by themselves: its route says every, so nothing sees how often they are written", c.path)
+	}
+	return nil
+}
+
+// growByThemselves creates the shards of a source, and has them grow by themselves from then on.
+func growByThemselves(ctx context.Context, s *session, c counter, r *route.Route) error {
+	n := 0
+	for _, field := range r.Fields() {
+		s.begin("creating", "shards", unknown, "The counter counts already. The same command makes the rest.")
+		source := s.shards(c, r, field, shards.DefaultNumShards)
+		err := source.CreateAuto(ctx)
+		if err != nil {
+			return err
+		}
+		n, err = source.NumShards(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	return s.print(map[string]any{"counter": c.path, "num_shards": n, "auto_shards": true}, "%s\t%s\tauto", c.path, plural(n, "shard"))
 }
 
 func create(ctx context.Context, s *session, arg string, n int) error {
@@ -206,50 +312,52 @@ func numberIn(text string) (any, error) {
 }
 
 func resizeCommand() *cobra.Command {
-	var renumber bool
-	c := newCommand("resize COUNTER NUM_SHARDS")
-	c.Flags().BoolVar(&renumber, "renumber", false, "fold all shards but 0 to NUM_SHARDS-1, whatever their ids")
 	return databaseCommand{
 		access:  changes,
 		endless: true,
 		asks:    fmt.Sprintf("grow beyond %d shards without a question", manyShards),
 		run: func(ctx context.Context, s *session, args []string) error {
-			return resize(ctx, s, args[0], args[1], renumber)
+			return resize(ctx, s, args[0], args[1])
 		},
-	}.define(c)
+	}.define(newCommand("resize COUNTER NUM_SHARDS"))
 }
 
-func resize(ctx context.Context, s *session, arg, number string, renumber bool) error {
+func resize(ctx context.Context, s *session, arg, number string) error {
 	c, r, err := s.existingSource(ctx, arg)
 	if err != nil {
 		return err
 	}
-	n, err := strconv.Atoi(number)
+	var wanted numShards
+	err = wanted.Set(number)
 	if err != nil {
-		return fmt.Errorf("%q is not a number of shards", number)
+		return fmt.Errorf("%q is not a number of shards: %w", number, err)
+	}
+
+	n := int(wanted)
+	if wanted == auto {
+		err := canGrow(c, r)
+		if err != nil {
+			return err
+		}
+		return growByThemselves(ctx, s, c, r)
 	}
 
 	source := s.shards(c, r, r.Totals[0].Field, n)
-	was, note := 0, cells("")
-	if above(r.Shards(c.Counter)) != "" { // else no document says how many there were
-		was, _ = source.NumShards(ctx) // on an error 0: resizing replaces a value that is not a number
-		cost := billing.Counts{Reads: int64(n + 1), Writes: int64(n - was + 1)}
-		if err := mayGrow(ctx, s, c, r, growth{was, n, cost}); err != nil {
-			return err
-		}
-		note = cells(fmt.Sprintf("\twas %d", was))
+	was, _ := source.NumShards(ctx) // on an error 0: resizing replaces a value that is not a number
+	cost := billing.Counts{Reads: int64(n + 1), Writes: int64(n - was + 1)}
+	if err := mayGrow(ctx, s, c, r, growth{was, n, cost}); err != nil {
+		return err
 	}
 
 	s.begin("resizing", "shards", unknown, "The total is right at every step, and so it is now. The same command goes on from here.")
-	if renumber {
-		err = source.Renumber(ctx, n)
-	} else {
-		err = source.Resize(ctx, n)
-	}
+	err = source.Resize(ctx, n)
 	if err != nil {
 		return err
 	}
-	return s.print(map[string]any{"counter": c.path, "num_shards": n, "was": was}, "%s\t%s%s", c.path, plural(n, "shard"), note)
+	if n < was && r.Documents {
+		fmt.Fprintf(s.logs, "tally: the %s from %d on stay, and count; the route says documents, so each roll-up goes on reading each of them\n", plural(was-n, "shard"), n)
+	}
+	return s.print(map[string]any{"counter": c.path, "num_shards": n, "was": was}, "%s\t%s\twas %d", c.path, plural(n, "shard"), was)
 }
 
 func setCommand() *cobra.Command {

@@ -35,8 +35,8 @@ func TestCounters(t *testing.T) {
 		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"missing":false,"rollup":null,"totals":{"count":4}}` + "\n"},
 		{args: "resize likes 8", want: "counters/likes  8 shards  was 3\n"},
 		{args: "resize likes 1 --json", want: `{"counter":"counters/likes","num_shards":1,"was":8}` + "\n"},
-		{args: "get likes", want: "counters/likes  4\nroll-up         4  1 shard  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
-		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"missing":false,"rollup":{"totals":{"count":4},"num_shards":1,"as_of":"T",T},"totals":{"count":4}}` + "\n"},
+		{args: "get likes", want: "counters/likes  4\nroll-up         4  8 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
+		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"missing":false,"rollup":{"totals":{"count":4},"num_shards":8,"as_of":"T",T},"totals":{"count":4}}` + "\n"},
 		{args: "set likes 9007199254740993 --yes", want: "counters/likes  9007199254740993  was 4  as of T\n"},
 		{args: "import likes --check --document posts/7 --from was", want: "counters/likes  9007199254740993\nposts/7 was     9007199254740993\nequal           as of T\n"},
 		{args: "set likes 0 --yes --json", want: `{"as_of":"T","counter":"counters/likes","total":0,"was":9007199254740993}` + "\n"},
@@ -51,6 +51,18 @@ func TestCounters(t *testing.T) {
 		{args: "set likes 2.5", want: "counters/likes  2.5  was 0  as of T\n"},
 		{args: "increment likes --by 0.25", want: "counters/likes  2.75  added 0.25  committed T\n"},
 		{args: "set likes -5 --yes", want: "counters/likes  -5  was 2.75  as of T\n"},
+		{args: "create hot", want: "counters/hot  10 shards  auto\n"},
+		{args: "create hot --json", want: `{"auto_shards":true,"counter":"counters/hot","num_shards":10}` + "\n"},
+		{args: "resize hot 12", want: "counters/hot  12 shards  was 10\n"},
+		{args: "create hot", want: "counters/hot  12 shards\n"},
+		{args: "resize hot auto", want: "counters/hot  12 shards  auto\n"},
+		{args: "create hot", want: "counters/hot  12 shards  auto\n"},
+		{args: "resize hot 12", want: "counters/hot  12 shards  was 12\n"},
+		{args: "create hot --num-shards auto", want: "counters/hot  12 shards  auto\n"},
+		{args: "create hot --num-shards many", status: 1, errors: `--num-shards "many": want a number of at least 1, or auto`},
+		{args: "create hot --num-shards 10", status: 1, errors: "it has 12, not 10"},
+		{args: "resize hot 10 --routes counters/{counter}/shards/{shard}->rollups/{counter}:count:documents", want: "counters/hot  10 shards  was 12\n",
+			errors: "the 2 shards from 10 on stay, and count; the route says documents, so each roll-up goes on reading each of them"},
 		{args: "create votes --once-per-user", want: "counters/votes  once per user\n"},
 		{args: "create votes --once-per-user --json", want: `{"counter":"counters/votes","once_per_user":true}` + "\n"},
 		{args: "set votes 0 --yes", want: "counters/votes  0  was 1  as of T\n", before: func() { c.set("counters/votes/shards/ann", map[string]any{"count": 1}) }},
@@ -66,8 +78,18 @@ func TestCounters(t *testing.T) {
 			tally := document.Tally{AsOf: time.Now().Add(-time.Second), NumShards: 1, Totals: []string{"views"}, Former: []string{"count"}}
 			c.set("rollups/rerouted", map[string]any{"count": 2, "views": 5, document.TallyField: tally.Encode()})
 		}},
-		{args: "delete likes --yes --routes counters/{counter}/shards/{shard}->rollups/{counter}:count", want: "counters/likes  deleted  1 shard\n"},
+		{args: "delete likes --yes --routes counters/{counter}/shards/{shard}->rollups/{counter}:count", want: "counters/likes  deleted  8 shards\n"},
 		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
+	})
+}
+
+// The schedule sees no events, so it does not see how often shards are written.
+func TestCountersOfSchedule(t *testing.T) {
+	t.Setenv("TALLY_ROUTES", route.Default+" : every 10s")
+	newConsole(t).tell([]step{
+		{args: "create seldom", want: "counters/seldom  10 shards\n"},
+		{args: "create seldom --num-shards auto", status: 1, errors: "its route says every"},
+		{args: "resize seldom auto", status: 1, errors: "its route says every"},
 	})
 }
 
@@ -106,7 +128,7 @@ func TestCountersByRoute(t *testing.T) {
 			before: func() { c.rollUp("posts/7/likes/ann") }},
 		{args: "get posts/7 --json | .rollup.totals", want: `{"likes":1,"unique":2,"views":3}`},
 		{args: "resize posts/7/views/0 1", want: "posts/7  1 shard  was 2\n"},
-		{args: "delete posts/7/views --yes", want: "posts/7  deleted  1 shard\n"},
+		{args: "delete posts/7/views --yes", want: "posts/7  deleted  2 shards\n"},
 		{args: "get posts/7 --json | .totals", want: `{"likes":1,"unique":0,"views":0}`},
 
 		// Sources below different documents.
@@ -123,7 +145,6 @@ func TestCountersByRoute(t *testing.T) {
 		{args: "carry pages/p --document pages/p --from visits --json", want: `{"added":0,"amount":40,"counter":"pages/p"}` + "\n"},
 		{args: "resize pages/p 2", want: "pages/p  2 shards  was 10\n"},
 		{args: "get pages/p/_counter_shards_/9f1c", want: "pages/p  42\nroll-up  none; do Tally's functions run?\n"},
-		{args: "resize pages/p 2 --renumber", want: "pages/p  2 shards  was 2\n"},
 		{args: "import pages/p --check --document pages/p --from visits", want: "pages/p         42\npages/p visits  40\nDIFFERENT       as of T\n", status: 1},
 
 		// Shards at the root: no document is above them.
@@ -133,13 +154,13 @@ func TestCountersByRoute(t *testing.T) {
 				t.Errorf("the roll-up: %v, want that only Tally's functions make it", err)
 			}
 		}},
-		{args: "resize shards 1", want: "site/totals  1 shard\n"},
 		{args: "get shards/0", want: "site/totals  1\nroll-up      none; do Tally's functions run?\n"},
-		{args: "delete shards --yes", want: "site/totals  deleted  1 shard\n"},
+		{args: "resize shards 1", status: 1, errors: "no counter document says it"},
+		{args: "resize shards auto", status: 1, errors: "no document is above them"},
+		{args: "create shards", want: "site/totals  10 shards\n"},
+		{args: "create shards --num-shards auto", status: 1, errors: "no document is above them"},
+		{args: "delete shards --yes", want: "site/totals  deleted  10 shards\n"},
 	})
-	if _, err := c.client.Doc("pages/p/_counter_shards_/9f1c").Get(t.Context()); status.Code(err) != codes.NotFound {
-		t.Errorf("the shard with a random id: %v, want it folded", err)
-	}
 	for path, want := range map[string]map[string]any{
 		"posts/7": {"title": "x"}, // in addition to the fields of the roll-up
 		"pages/p": {"title": "x", "visits": int64(40), "num_shards": int64(2)},

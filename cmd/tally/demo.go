@@ -16,12 +16,14 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 )
 
 func demoCommand() *cobra.Command {
 	var d demo
 	var p projectDemo
+	n := numShards(shards.DefaultNumShards)
 
 	c := newCommand("demo")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -30,6 +32,7 @@ func demoCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		d.load.Shards = int(n)
 		if c.Flags().Changed("project") {
 			return d.runOnProject(c, p)
 		}
@@ -41,7 +44,7 @@ func demoCommand() *cobra.Command {
 
 	f := c.Flags()
 	f.IntVar(&d.load.Counters, "counters", 5, "counters")
-	f.IntVar(&d.load.Shards, "num-shards", 10, "shards of each counter")
+	f.Var(&n, "num-shards", "shards of each counter; auto: 10, and more when they are needed")
 	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1; with --project 150 by default")
 	f.IntVar(&d.load.Clients, "clients", 16, "clients that write at once")
 	f.Float64Var(&d.load.Rate, "rate", 200, "increments a second, of all clients together; with --project 5 by default")
@@ -68,7 +71,7 @@ func (d *demo) check() error {
 	for _, flag := range []struct {
 		name  string
 		value int
-	}{{"counters", l.Counters}, {"num-shards", l.Shards}, {"increments", l.Increments}, {"clients", l.Clients}} {
+	}{{"counters", l.Counters}, {"increments", l.Increments}, {"clients", l.Clients}} {
 		if flag.value < 1 {
 			return fmt.Errorf("--%s %d: want at least 1", flag.name, flag.value)
 		}

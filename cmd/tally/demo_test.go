@@ -108,7 +108,7 @@ func TestDemoOfAlarms(t *testing.T) {
 // With an emulator that somebody else started, the events come from listeners.
 func TestDemoOnAnotherEmulator(t *testing.T) {
 	t.Parallel()
-	c := tally(t, "demo", "--counters=1", "--num-shards=30", "--increments=60", "--rate=100", "--instances=1", "--duplicates=0.5", "--functions-port=0")
+	c := tally(t, "demo", "--counters=1", "--num-shards=auto", "--increments=60", "--rate=100", "--instances=1", "--duplicates=0.5", "--functions-port=0")
 	c.Env = append(append(c.Env, "TALLY_CADENCE=200ms"), onShared(t)...)
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)

@@ -88,6 +88,9 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 	if err != nil {
 		return err
 	}
+	if d.load.Shards == int(auto) {
+		return errors.New("--num-shards auto: not with --project")
+	}
 	_, project, err := realProject(d.stack.settings, p.project, d.logs)
 	if err != nil {
 		return err

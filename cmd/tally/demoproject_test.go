@@ -750,6 +750,7 @@ func TestDemoFlags(t *testing.T) {
 		{[]string{"--timeout=5s"}, "--timeout: only with --project"},
 		{[]string{"--record=event.json"}, "--record: only with --project"},
 		{[]string{"--project=my-project", "--kill"}, "--kill: not with --project"},
+		{[]string{"--project=my-project", "--num-shards=auto"}, "--num-shards auto: not with --project"},
 		{[]string{"--project=my-project", "--timeout=0"}, "--timeout 0s: want more than 0"},
 		{[]string{"--project=my-project", "--rate=0"}, "--rate 0: want more than 0"},
 		{[]string{"--project=My_Project"}, `"My_Project" is not a project id`},

@@ -1,6 +1,10 @@
-// Package design_test is Tally's idea as one small program: how many clients change one number, and
-// how one document has it, exactly, although events come twice and processes die. Package rollup is
-// the same idea with time, costs and failures of every call.
+// Package design_test is Tally's idea as one small program. Many clients change one number, and one
+// document holds it, exactly, although events come twice and processes die. Package rollup is the
+// same idea with time, costs and failures of every call.
+//
+// The idea: an event does not say what to add. It says that something changed, and a sum that
+// begins later than the event has the change, however often the event comes. So an instance that
+// gets an event sums all shards, and acknowledges the event only when that sum is written.
 package design_test
 
 import (
@@ -20,8 +24,9 @@ type store struct {
 // A rollUp promises: total has every commit up to asOf, and none after it.
 type rollUp struct{ total, asOf int }
 
-// An event says that a shard changed. Firestore sends it some time after the commit, perhaps twice,
-// and again until it is acknowledged. delta is what a naive function would add up.
+// An event says that a shard changed. Firestore sends it some time after the commit, in any order,
+// perhaps twice, and again until it is acknowledged. delta is what a naive function would add to
+// the total. It would add it once more whenever the event comes again.
 type event struct{ delta int }
 
 // increment is a client's write: one commit, and one event. Sometimes the event is sent twice.
@@ -44,7 +49,8 @@ func (s *store) snapshot() (next, seen rollUp) {
 	return next, s.rollUp
 }
 
-// write replaces the roll-up if it is still as it was seen. So an older sum never replaces a newer.
+// write replaces the roll-up if it is still as it was seen in the snapshot of the sum. If another
+// instance has written since, it refuses. So an older sum never replaces a newer.
 func (s *store) write(next, seen rollUp) bool {
 	if s.rollUp != seen {
 		return false
@@ -53,16 +59,21 @@ func (s *store) write(next, seen rollUp) bool {
 	return true
 }
 
-// An instance is one process of the function. It may die between any two of its steps. Then all of
-// it is gone, and the events that it held come again.
+// An instance is one process of the function. Its steps are receive, look and publish. It may die
+// between any two of them. Then all that it knows is gone, and the events that it held come again.
+//
+// Of many events it holds one, the anchor, and acknowledges the others at once. The anchor and
+// those others are a generation. If the process dies, the anchor comes again, to any instance, and
+// has the sum made that all of them need. So nothing is lost with the process.
 type instance struct {
-	anchor     *event // the event that is not acknowledged yet: the timer that survives a crash
-	closed     *event // the anchor whose roll-up is on its way
-	next, seen rollUp
+	anchor     *event // of the generation that events still join; nil: the next event begins one
+	closed     *event // anchor of the generation that no event joins any more, and whose sum is on its way
+	next, seen rollUp // of the last look: the sum, and the roll-up that it is to replace
 }
 
 // receive reports whether the event is acknowledged at once. The first one is not: it becomes the
-// anchor. As long as it is held, it stands for all that follow, because a roll-up begins later.
+// anchor. Those that follow are, because the snapshot that the anchor waits for is taken after they
+// came, and has their changes.
 func (i *instance) receive(e *event) bool {
 	if i.anchor == nil {
 		i.anchor = e
@@ -71,8 +82,10 @@ func (i *instance) receive(e *event) bool {
 	return true
 }
 
-// look closes the generation first, and takes the snapshot after that. So the snapshot has the
-// changes of all events that relied on the anchor. An event that comes from now on finds no anchor.
+// look first closes the generation, and then takes the snapshot. So the snapshot has the changes of
+// all events that joined. An event that comes from now on finds no anchor, and begins a generation,
+// because the snapshot may lack its change. If the sum before was refused, look sums again for the
+// generation that is closed already.
 func (i *instance) look(s *store) {
 	if i.closed == nil {
 		i.closed, i.anchor = i.anchor, nil
@@ -82,10 +95,12 @@ func (i *instance) look(s *store) {
 	}
 }
 
-// publish writes the sum. Only then is the anchor acknowledged. If another instance was faster, the
-// write is refused, and the next look begins again: a refusal proves nothing.
+// publish writes the sum of the last look. Only then is the anchor acknowledged. If another
+// instance was faster, the write is refused, and the anchor stays: the other's sum may be from
+// before this generation's changes.
 func (i *instance) publish(s *store) (acknowledged *event) {
-	if i.closed == nil || i.next.asOf == 0 || !s.write(i.next, i.seen) {
+	looked := i.closed != nil && i.next.asOf > 0 // there is no event before the first commit
+	if !looked || !s.write(i.next, i.seen) {
 		return nil
 	}
 	acknowledged = i.closed
@@ -94,7 +109,9 @@ func (i *instance) publish(s *store) (acknowledged *event) {
 }
 
 // Whatever the order of steps, duplicates and crashes, the roll-up keeps its promise at every
-// instant and is exact in the end. The sum of deltas is not.
+// instant and is exact in the end. The sum of deltas is not. Each seed is a history of two
+// instances. After 200 steps clients write no more, no process dies, and the history ends when all
+// events are acknowledged.
 func TestProtocol(t *testing.T) {
 	wrongDeltas := 0
 	for seed := range uint64(2000) {
@@ -112,6 +129,7 @@ func TestProtocol(t *testing.T) {
 				truth = append(truth, truth[len(truth)-1]+delta)
 			case choice < 7 && len(s.queue) > 0: // an event comes, in any order; it stays in the queue until it is acknowledged
 				e := s.queue[random.IntN(len(s.queue))]
+				// While an instance holds an event, Firestore waits for the answer.
 				isHeld := slices.ContainsFunc(instances, func(i *instance) bool { return i.anchor == e || i.closed == e })
 				if isHeld {
 					continue

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/migration"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 )
 
@@ -63,11 +65,22 @@ func TestMigrateClientsOfTheExtension(t *testing.T) {
 		want++
 	}
 	visits := shards.New(client, "pages/p", shards.Collection(collection), shards.Field("visits"))
+	routes, err := route.Parse("pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Doc("pages/p").Set(t.Context(), map[string]any{"num_shards": 2}); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		for _, c := range clients {
 			increment(c.library, c.shard, c.one)
 		}
-		if err := visits.Renumber(t.Context(), 2); err != nil {
+		plan, err := migration.Scan(t.Context(), client, routes, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Run(t.Context(), client, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		doubles := 0

@@ -278,6 +278,8 @@ func attacksOnCounters() []attack {
 		// Counters, roll-ups, and what is Tally's.
 		{"more shards", "counters are the servers'", ann, writes(merge("counters/free", fields{"num_shards": 1000}, "num_shards"))},
 		{"create a counter", "counters are the servers'", ann, writes(set("counters/new", fields{"num_shards": 1000}))},
+		{"let the shards grow", "counters are the servers'", ann, writes(merge("counters/free", fields{"auto_shards": true}, "auto_shards"))},
+		{"create a counter whose shards grow", "counters are the servers'", ann, writes(set("counters/new", fields{"num_shards": 10, "auto_shards": true}))},
 		{"delete a counter", "counters are the servers'", ann, writes(remove("counters/free"))},
 		{"no longer once per user", "counters are the servers'", ann, writes(merge("counters/votes", nil, "once_per_user"))},
 		{"no longer once per user, and increment", "counters are the servers' + a shard of votes is a vote", ann, writes(

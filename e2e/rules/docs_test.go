@@ -125,6 +125,9 @@ func TestChanges(t *testing.T) {
 				"declared by the client":     writes(set("counters/none", fields{"num_shards": 1}), add("counters/none/shards/0", 1)),
 				"one of two has no document": writes(add(free+"0", 1), add("counters/none/shards/0", 1)),
 			}},
+		{name: "the number of before", as: ann, old: "isShard(shard, numShards())", new: "isShard(shard, 50)",
+			allowed: map[string][]*firestorepb.Write{"a surplus shard": writes(add(free+"49", 1)), "increment": up},
+			refused: map[string][]*firestorepb.Write{"another": writes(add(free+"50", 1)), "2": writes(add(free+"49", 2))}},
 		{name: "all frozen", as: ann, old: who, new: "return false;\n",
 			refused: map[string][]*firestorepb.Write{"increment": up, "vote": writes(vote(votes+"ann", 1)), "a new counter": writes(add("counters/none/shards/0", 1))}},
 	} {

@@ -471,6 +471,7 @@ var recipes = map[string]blockTest{
 			{"no number", "saysShards(request.resource.data)", ann, writes(set("counters/new", nil))},
 			{"once per user", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "once_per_user": true}))},
 			{"once per user alone", "saysShards(request.resource.data)", ann, writes(set("counters/new", fields{"once_per_user": true}))},
+			{"whose shards grow", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "auto_shards": true}))},
 			{"frozen", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "frozen": true}))},
 			{"two numbers", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "numShards": 100000}))},
 			{"text", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "x": strings.Repeat("x", 100_000)}))},

@@ -21,12 +21,34 @@ const TallyField = "tally"
 const (
 	NumShardsField      = "num_shards"
 	NumShardsCamelField = "numShards"     // what Firebase's Swift, Objective-C, Kotlin and Java samples write
+	AutoShardsField     = "auto_shards"   // true: Tally raises the number of shards when they are written too often
 	OncePerUserField    = "once_per_user" // true: each user has one vote
 	FrozenField         = "frozen"        // true: clients may not write
 )
 
+// DefaultNumShards is how many shards a counter has if its document tells no number. The security
+// rules of Tally's own say the same.
+const DefaultNumShards = 10
+
 // CounterFields are all of these fields.
-var CounterFields = []string{NumShardsField, NumShardsCamelField, OncePerUserField, FrozenField}
+var CounterFields = []string{NumShardsField, NumShardsCamelField, AutoShardsField, OncePerUserField, FrozenField}
+
+// NumShardsFields returns the fields by which a counter's document says that there are n shards:
+// num_shards and numShards, whichever it has, or num_shards if it has neither.
+func NumShardsFields(has map[string]any, n int64) map[string]any {
+	fields := map[string]any{}
+	for _, name := range []string{NumShardsField, NumShardsCamelField} {
+		_, there := has[name]
+		if there {
+			fields[name] = n
+		}
+	}
+
+	if len(fields) == 0 {
+		fields[NumShardsField] = n
+	}
+	return fields
+}
 
 // Collections that Tally keeps for itself.
 const (

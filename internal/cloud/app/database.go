@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/cloud/growth"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -13,6 +14,7 @@ import (
 // A documentStore is what the functions need of a database.
 type documentStore interface {
 	rollup.AuditStore
+	growth.Store
 
 	// Fields returns some fields of the document at a path, in maps that are nested as in the
 	// document.
@@ -27,6 +29,7 @@ type database struct {
 	alarms    rollup.Alarms  // nil: there are none
 	coalescer *rollup.Coalescer
 	untold    *rollup.UntoldNotes
+	grower    *growth.Grower
 }
 
 // database returns the database with an id, and opens it on first use. It waits for the hold limit
@@ -65,7 +68,8 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 	logger := s.logger.With("database", id)
 	logged := rollup.NewLogged()
 	options := s.options(id, logger, logged)
-	d := &database{store, logger, logged, options.Alarms, rollup.NewCoalescer(store, options), rollup.NewUntoldNotes(store)}
+	grower := growth.New(store, s.config.Routes.Live(), logger)
+	d := &database{store, logger, logged, options.Alarms, rollup.NewCoalescer(store, options), rollup.NewUntoldNotes(store), grower}
 	s.databases.Store(id, d)
 	return d, nil
 }

@@ -12,6 +12,8 @@ import (
 // of stay as the protocol has them.
 func decode(v *firestorepb.Value) any {
 	switch v := v.GetValueType().(type) {
+	case *firestorepb.Value_BooleanValue:
+		return v.BooleanValue
 	case *firestorepb.Value_IntegerValue:
 		return v.IntegerValue
 	case *firestorepb.Value_DoubleValue:

@@ -126,6 +126,18 @@ func (c Change) Updated() bool {
 	return value != nil && old != nil && value.GetName() == old.GetName()
 }
 
+// Since returns how long after the write before the document was written. It returns 0 if that is
+// unknown, because the document was not there before or because the event does not tell it. A
+// sample of Google's has the same time in both documents
+// (https://googleapis.github.io/google-cloudevents/examples/binary/firestore/DocumentEventData-simple.json).
+func (c Change) Since() time.Duration {
+	now, before := c.data.GetValue().GetUpdateTime(), c.data.GetOldValue().GetUpdateTime()
+	if !now.IsValid() || !before.IsValid() {
+		return 0
+	}
+	return max(0, now.AsTime().Sub(before.AsTime()))
+}
+
 // Changed reports whether the field may have changed. A field that the update mask names counts as
 // changed even if its value is the same. A field that is null in the event counts as changed, too.
 // There is a report that events have a null for a time that the server set

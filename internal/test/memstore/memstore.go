@@ -13,9 +13,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/growth"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -32,6 +35,8 @@ type Store struct {
 	// Indexed reports whether a composite index exists. Nil means that all exist. It must not
 	// change, and many goroutines may call it at once.
 	Indexed func(route.Index) bool
+
+	suspended atomic.Int64 // a time.Duration; see Suspended
 
 	mu          sync.Mutex
 	last        time.Time                    // of the latest commit or snapshot
@@ -434,6 +439,57 @@ func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (ma
 	return s.Get(path), ctx.Err()
 }
 
+// Look implements growth.Store.
+func (s *Store) Look(ctx context.Context, counter string, shards []string) (growth.Look, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look()
+
+	own := s.get(counter)
+	look := growth.Look{UpdateTime: own.updateTime}
+	if !own.updateTime.IsZero() {
+		look.Counter = own.clone()
+	}
+	for _, path := range shards {
+		age := growth.Never
+		written := s.get(path).updateTime
+		if !written.IsZero() {
+			age = s.last.Sub(written)
+		}
+		look.Ages = append(look.Ages, age)
+	}
+	return look, ctx.Err()
+}
+
+// Raise implements growth.Store.
+func (s *Store) Raise(ctx context.Context, r growth.Raise) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := s.get(r.Counter)
+	if own.updateTime.IsZero() || !own.updateTime.Equal(r.UpdateTime) {
+		return rollup.ErrConflict
+	}
+
+	fields := own.clone()
+	maps.Copy(fields, r.Fields)
+	s.put(r.Counter, fields)
+	for _, shard := range r.Shards {
+		fields := s.get(shard.Path).clone()
+		for _, field := range shard.Fields {
+			_, isNumber := value.Number(fields[field])
+			if !isNumber {
+				fields[field] = int64(0)
+			}
+		}
+		s.put(shard.Path, fields)
+	}
+	return nil
+}
+
 // LoadCursor implements rollup.AuditStore.
 func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
 	s.mu.Lock()
@@ -465,7 +521,11 @@ func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor)
 }
 
 // Now returns the time by the database's clock.
-func (s *Store) Now() time.Time { return time.Now().Add(s.Skew) }
+func (s *Store) Now() time.Time { return time.Now().Add(s.Skew + time.Duration(s.suspended.Load())) }
+
+// Suspended has the database's clock go on while all that of time.Now stood still, as that of a
+// machine that was suspended.
+func (s *Store) Suspended(d time.Duration) { s.suspended.Add(int64(d)) }
 
 // Put sets the document at path to the fields and returns its commit time.
 func (s *Store) Put(path string, fields map[string]any) time.Time {

@@ -1,4 +1,5 @@
-// Package storetest is the suite that every rollup.AuditStore passes, and runs it on each of them.
+// Package storetest is the suite that every rollup.AuditStore and growth.Store passes, and runs it
+// on each of them.
 package storetest
 
 import (
@@ -25,6 +26,7 @@ func openMemory(*testing.T) backend {
 	var s memstore.Store
 	return backend{
 		AuditStore: &s,
+		Store:      &s,
 		Put:        func(_ *testing.T, path string, fields map[string]any) time.Time { return s.Put(path, int64s(fields)) },
 		Delete:     func(_ *testing.T, path string) { s.Delete(path) },
 		Get:        func(_ *testing.T, path string) map[string]any { return s.Get(path) },
@@ -60,6 +62,7 @@ func openWith(t *testing.T, options ...grpc.DialOption) backend {
 	t.Cleanup(func() { store.Close() })
 	return backend{
 		AuditStore: store,
+		Store:      store,
 		Put: func(t *testing.T, path string, fields map[string]any) time.Time {
 			t.Helper()
 			result, err := client.Doc(path).Set(t.Context(), fields)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/growth"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
@@ -23,6 +24,7 @@ import (
 // Paths are below the database's root.
 type backend struct {
 	rollup.AuditStore
+	growth.Store
 	Put    func(t *testing.T, path string, fields map[string]any) time.Time // sets the whole document; returns the commit time
 	Delete func(t *testing.T, path string)
 	Get    func(t *testing.T, path string) map[string]any // nil: no such document
@@ -67,6 +69,9 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"Remove is refused", testRemoveRefused},
 		{"cursor", testCursor},
 		{"ids", testIDs},
+		{"Look", testLook},
+		{"Raise", testRaise},
+		{"Raise is refused", testRaiseRefused},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -23,7 +23,7 @@ import (
 type Load struct {
 	load.Load
 	Counters int
-	Shards   int  // of each counter
+	Shards   int  // of each counter; 0: 10, and more when they are needed
 	Kill     bool // kill -9 one functions process in the middle, and start another
 }
 
@@ -159,6 +159,9 @@ func (r *running) createOne(ctx context.Context, fail func(error), id string) (*
 	err := c.Listen(ctx, fail, client, "rollups/"+id, "count")
 	if err != nil {
 		return nil, err
+	}
+	if r.Shards == 0 {
+		return c, c.shards.CreateAuto(ctx)
 	}
 	return c, c.shards.Create(ctx, r.Shards)
 }

@@ -11,7 +11,8 @@
 // The true total is all of this together, here 1005. A roll-up of Tally sums the shards' own
 // fields, here 3. So each document takes two steps:
 //
-//   - [shards.Counter.Renumber] folds its partial sums and random shards into numbered shards.
+//   - Its partial sums and random shards are folded into numbered shards. One commit deletes one of
+//     them, and adds what it held to a numbered shard.
 //   - [shards.Counter.Carry] adds to a shard what the field holds, and notes that below the
 //     document.
 //

@@ -12,7 +12,6 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
-	"github.com/firestore-tally/tally/shards"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -105,9 +104,9 @@ func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency in
 // total.
 func (d *Document) migrate(ctx context.Context, client *firestore.Client) error {
 	if d.Fold > 0 {
-		err := d.shards(client, d.Totals[0].Field).Renumber(ctx, d.numShards)
-		notFolded := errors.Is(err, shards.ErrNotFolded) // they count where they are; the scan has named them
-		if err != nil && !notFolded {
+		f := folding{client, client.Collection(d.Path + "/" + shardsCollection), int64(d.numShards)}
+		err := f.fold(ctx) // what it leaves counts where it is; the scan has named it
+		if err != nil {
 			return err
 		}
 	}

@@ -82,6 +82,11 @@ func kind(t *testing.T, document string, body []byte) string {
 		what = "create"
 	case data.Value == nil:
 		what, name = "delete", data.GetOldValue().GetName()
+	default:
+		now, before := data.Value.UpdateTime.AsTime(), data.OldValue.UpdateTime.AsTime()
+		if before.Unix() <= 0 || !before.Before(now) {
+			t.Errorf("the update of %s is from %v, and the write before it from %v", document, now, before)
+		}
 	}
 	if !strings.HasSuffix(name, "/documents/"+document) {
 		t.Errorf("the header says %q, the body %q", document, name)
