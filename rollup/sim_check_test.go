@@ -186,7 +186,7 @@ func (s *simulation) check() {
 			s.breach("after an audit %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
 	}
-	s.settle() // alarms that the audits have made ring
+	s.actors.Wait() // alarms that the audits have made ring
 	for _, c := range s.counters {
 		if nothing := s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty(); !nothing && !s.exact(c) {
 			s.breach("when the windows are empty %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
@@ -194,7 +194,7 @@ func (s *simulation) check() {
 	}
 	if s.deployed > 0 {
 		s.prune()
-		s.settle()
+		s.actors.Wait()
 	}
 }
 

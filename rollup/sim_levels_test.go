@@ -123,6 +123,7 @@ func (s *simulation) around(c *simulatedCounter, write func()) {
 		return
 	}
 
+	s.told++
 	s.tell("%s tells the level above: event %d", c.RollUp, m.n)
 	for copy := range 1 + int(s.chance(s.weather.duplicate, fmt.Sprintf("event %d duplicates", m.n), upTo(2))) {
 		s.passing++
@@ -157,22 +158,23 @@ func (s *simulation) summed(c route.Counter) *route.Totals {
 	return &totals
 }
 
-// settle waits until all events of roll-ups are acknowledged.
+// settle waits until all events of roll-ups are acknowledged, and the alarms that stand for some
+// have rung.
 func (s *simulation) settle() {
+	if !s.levels {
+		return
+	}
 	for range 1000 {
+		s.actors.Wait()
 		s.mu.Lock()
-		passing := s.passing
+		before := s.told
 		s.mu.Unlock()
-		if passing > 0 {
-			time.Sleep(time.Hour)
-			continue
-		}
+		time.Sleep(time.Hour)
 
-		s.actors.Wait() // for alarms that were made meanwhile
 		s.mu.Lock()
-		passing = s.passing
+		quiet := s.passing == 0 && s.told == before
 		s.mu.Unlock()
-		if passing == 0 {
+		if quiet {
 			return
 		}
 	}

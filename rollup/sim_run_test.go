@@ -46,7 +46,8 @@ type simulation struct {
 	held         map[holder][]*simulatedDelivery
 	outcome      outcome
 	levels       bool          // there are totals of totals
-	passing      int           // events of roll-ups that are not acknowledged yet, in a run with levels
+	told         int           // events of roll-ups, in a run with levels
+	passing      int           // those that are not acknowledged yet
 	existing     bool          // the roll-ups are in documents of the app's own, which come and go
 	slow         bool          // sums take long
 	liked        bool          // there are likes, too
@@ -389,9 +390,6 @@ func (s *simulation) run() {
 	s.actors.Wait()
 	time.Sleep(time.Hour) // quiet
 	s.settle()
-	if s.levels {
-		time.Sleep(time.Hour) // quiet after the last of them
-	}
 	s.check()
 }
 

@@ -26,5 +26,5 @@
 //
 // Parse reads routes in four steps: a lexer makes tokens of the text, a parser makes nodes of
 // a route's tokens, the nodes are checked and become a Route, and all routes are checked together.
-// It refuses routes by which the functions could trigger themselves, or mix up totals.
+// It refuses routes by which the functions could trigger themselves without end, or mix up totals.
 package route
