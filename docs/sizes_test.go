@@ -32,8 +32,8 @@ var loads = []struct{ table, rate, class, name string }{
 	{"| documents | changes/s, without a bound |", "10", "own", "10 a second, without a bound"},
 }
 
-// sizesOf returns the curves of what counters cost and how late they are, by how many documents they
-// have.
+// sizesOf returns the curves of what counters cost and how late they are, by how many documents
+// they have.
 func sizesOf(t *testing.T, page string) (costs, lags []curve) {
 	t.Helper()
 	for _, load := range loads {

@@ -13,9 +13,9 @@ import (
 )
 
 // Members of rooms are online for a minute after their last heartbeat. Heartbeats come while
-// functions processes are killed, and alarms ring late, twice, and again after a lost answer. In the
-// end all members have left the window, and no event says so. Then every room says that no one is
-// online, and an audit finds nothing that was late.
+// functions processes are killed, and alarms ring late, twice, and again after a lost answer. In
+// the end all members have left the window, and no event says so. Then every room says that no one
+// is online, and an audit finds nothing that was late.
 func TestMembersLeave(t *testing.T) {
 	t.Parallel()
 	const routes = "rooms/{room}/members/{user} -> rooms/{room} : count() as members, count() where seen > now - 1m as online : existing"

@@ -146,8 +146,8 @@ func (s *simulation) ringAlarm(a rollup.Alarm, copy int) {
 	}
 }
 
-// suspend has all machines suspended for a while. Their clocks stand still, and those of the database
-// and of the queue go on.
+// suspend has all machines suspended for a while. Their clocks stand still, and those of the
+// database and of the queue go on.
 func (s *simulation) suspend(lasts time.Duration) {
 	time.Sleep(s.chanceOf(1, "suspended after", time.Millisecond, 2*time.Minute) + jitter("suspended"))
 	s.mu.Lock()
