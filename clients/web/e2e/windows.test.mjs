@@ -18,10 +18,19 @@ before(async () => {
   dir = await mkdtemp(join(tmpdir(), 'tally-windows-'));
   const rules = join(dir, 'firestore.rules');
   const shared = await readFile(join(root, 'firestore.rules'), 'utf8');
-  const open = 'match /songs/{document=**} { allow read: if true; }\n    match /rooms/{document=**} { allow read: if true; }\n    ';
-  await writeFile(rules, shared.replace('match /rollups/{counter}', (place) => open + place));
+  const open =
+    'match /songs/{document=**} { allow read: if true; }\n    match /rooms/{document=**} { allow read: if true; }\n    ';
+  await writeFile(
+    rules,
+    shared.replace('match /rollups/{counter}', (place) => open + place),
+  );
   [stack, browser, site] = await Promise.all([
-    startStack({ project: 'demo-windows', flags: ['--rules', rules], env: { TALLY_ROUTES: routes.join('\n') }, instances: 2 }),
+    startStack({
+      project: 'demo-windows',
+      flags: ['--rules', rules],
+      env: { TALLY_ROUTES: routes.join('\n') },
+      instances: 2,
+    }),
     launch(),
     servePage('firebase'),
   ]);

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/grpc"
 )
 
@@ -63,10 +63,7 @@ func TestWindowsBoundIsTheReadTime(t *testing.T) {
 	c, _ := likes.Counter("posts/a")
 
 	viewed := view(t, store, c)
-	for name, s := range map[string]interface {
-		ReadTime() time.Time
-		Sum(context.Context) (route.Totals, error)
-	}{"a look": viewed, "an audit": store.Sources(t.Context(), c)} {
+	for name, s := range map[string]rollup.Snapshot{"a look": viewed, "an audit": store.Sources(t.Context(), c)} {
 		asked.times, asked.readTimes = nil, nil
 		bulkCommit(t, client, 1, func(int) string { return "posts/" + name }, map[string]any{}) // time goes on
 		totals, err := s.Sum(t.Context())
