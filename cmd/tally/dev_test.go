@@ -544,6 +544,8 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 
 			write("orders/3", map[string]any{"shop": client.Doc("shops/a"), "customer": map[string]any{"id": "ann"}})
 			out.await("orders/3 belongs to no counter of orders/{order} by shop -> shops/{shop} : count() as orders, amount as revenue : existing: its shop is a reference, not a string: let it hold the document's id\n")
+			write("orders/4", map[string]any{"shop": []string{"a", "b"}, "customer": map[string]any{"id": "ann"}})
+			out.await("orders/4 belongs to no counter of orders/{order} by shop -> shops/{shop} : count() as orders, amount as revenue : existing: its shop is an array, and a document is in one group")
 			out.interrupt()
 		})
 	}

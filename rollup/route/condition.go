@@ -93,8 +93,8 @@ func (c Condition) Holds(fields map[string]any) bool {
 
 // holds reports whether a document's value compares to another as the operator says.
 func (o Operator) holds(v, than any) bool {
-	order, comparable := compare(v, than)
-	if !comparable {
+	order, ok := compare(v, than)
+	if !ok {
 		return false
 	}
 

@@ -14,13 +14,6 @@ type Ungrouped struct {
 	Why    string // a sentence without its end, such as "its shop is a number, not a string"
 }
 
-// array is the kind of a field that would put a document into many groups.
-const array = "an array"
-
-// List reports whether the field holds an array. Most likely the app means its elements, of which
-// no total has any.
-func (u Ungrouped) List() bool { return u.Reason == array }
-
 // Ungrouped returns why a document belongs to no counter of the route. kind is the kind of the
 // field By in value.KindOf's words, "" if the document lacks the field, and text is its string.
 // Ungrouped reports false if the document belongs to a counter, or if the route has no groups.
@@ -34,7 +27,7 @@ func (r *Route) Ungrouped(kind, text string) (Ungrouped, bool) {
 		return Ungrouped{}, false
 	case kind == "":
 		u.Why = fmt.Sprintf("it has no field %s", r.By)
-	case kind == array:
+	case kind == "an array":
 		u.Why = fmt.Sprintf("its %s is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)", r.By)
 	case kind == "a reference":
 		u.Why = fmt.Sprintf("its %s is a reference, not a string: let it hold the document's id", r.By)

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -52,15 +51,9 @@ func (s *service) tellUngrouped(ctx context.Context, change trigger.Change, sour
 	}
 
 	for _, u := range source.Ungrouped(change.Holds) {
-		if !s.ungrouped.due(u, time.Now()) {
-			continue
+		if s.ungrouped.due(u, time.Now()) {
+			s.logger.InfoContext(ctx, "a document belongs to no counter", "document", change.Path(), "database", change.Database,
+				"route", u.Route.String(), "reason", u.Reason, "why", u.Why)
 		}
-
-		level := slog.LevelInfo
-		if u.List() {
-			level = slog.LevelWarn
-		}
-		s.logger.Log(ctx, level, "a document belongs to no counter", "document", change.Path(), "database", change.Database,
-			"route", u.Route.String(), "reason", u.Reason, "why", u.Why)
 	}
 }
