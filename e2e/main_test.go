@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	events = l.Addr().String()
 	flag.Parse()
 	if testing.Short() {
-		fmt.Println("e2e: skipped, foreverything here needs the emulator, which -short goes without")
+		fmt.Println("e2e: skipped, for everything here needs the emulator, which -short goes without")
 		os.Exit(0)
 	}
 	emulatortest.Main(m, emulator.Options{Functions: events})

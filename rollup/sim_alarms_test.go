@@ -265,6 +265,20 @@ func (s *simulation) standsFor(d *simulatedDelivery, c *simulatedCounter) bool {
 	return false
 }
 
+// rangMeanwhile reports whether a delivery that is older than an alarm of its counter may have been
+// taken for one that came before the alarm, because the clocks of all machines had stood still.
+func (s *simulation) rangMeanwhile(d *simulatedDelivery, c *simulatedCounter) bool {
+	if s.suspended == 0 {
+		return false
+	}
+	for a := range s.alarms {
+		if a.RollUp == c.RollUp && a.Routes == d.to.hash(c) && a.At.After(d.commit) && !a.At.After(d.since) {
+			return true
+		}
+	}
+	return false
+}
+
 // coveredElsewhere reports whether an alarm of the counter rang by other routes, which are the last
 // ones, and is covered there.
 func (s *simulation) coveredElsewhere(d *simulatedDelivery, c *simulatedCounter) bool {

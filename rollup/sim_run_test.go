@@ -633,6 +633,9 @@ func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool
 	if s.standsFor(d, a.simulatedCounter) {
 		return "an alarm stands for it", true
 	}
+	if s.rangMeanwhile(d, a.simulatedCounter) {
+		return "an alarm stood for it, by clocks that stood still", true
+	}
 	if a.same {
 		return "it changed nothing", true
 	}

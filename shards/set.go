@@ -20,7 +20,7 @@ import (
 var ErrOutOfRange = errors.New("shards: out of range")
 
 // A Replacement is the result of [Counter.Set], [Counter.SetFloat] and [Counter.Import]. At AsOf
-// the counter's total was Was. Now replaces that: it stands forevery increment that was committed
+// the counter's total was Was. Now replaces that: it stands for every increment that was committed
 // at or before AsOf, and every later one is added to it.
 type Replacement struct {
 	Was  Total

@@ -1,5 +1,5 @@
 // Lists as each SDK that runs here sends them, by firestore.rules: without an offset they are allowed,
-// with one refused. e2e/rules does the same for Go, and forevery rule of the docs.
+// with one refused. e2e/rules does the same for Go, and for every rule of the docs.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';

@@ -9,7 +9,7 @@
 //     offset, whichever SDK sends it: TestListRules, TestOffsets, TestOffsetsOfGo. docs/test sends
 //     lists by the other SDKs.
 //   - A change that rules cannot see makes no drift: TestDoubleNumShards.
-//   - Votes that come while their counter is deleted are not left foreverybody to list:
+//   - Votes that come while their counter is deleted are not left for everybody to list:
 //     TestDeleteOfLiveVotes.
 //   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each
 //     vote is 0 or 1, of its user, also where clients create counters: TestAnyCommits.

@@ -49,7 +49,7 @@ func (p *problems) join() error {
 	return errors.Join(all...)
 }
 
-// conflicts adds a problem foreverything that makes the routes unsafe together.
+// conflicts adds a problem for everything that makes the routes unsafe together.
 func (rs Routes) conflicts(p *problems) {
 	for i, r := range rs {
 		for _, other := range rs[:i] {
@@ -61,6 +61,7 @@ func (rs Routes) conflicts(p *problems) {
 			}
 		}
 
+		r.mustExist(rs, p)
 		for _, other := range rs {
 			r.conflict(other, p)
 		}
@@ -90,7 +91,7 @@ func (rs Routes) conflicts(p *problems) {
 	}
 }
 
-// overlaps adds a problem foreverything that makes r and another route unsafe together, if one
+// overlaps adds a problem for everything that makes r and another route unsafe together, if one
 // document can be a source of both. Routes with the same pattern share a trigger, or have none, so
 // each event comes once.
 func (r *Route) overlaps(other *Route, p *problems) {
@@ -108,15 +109,26 @@ func (r *Route) overlaps(other *Route, p *problems) {
 	}
 }
 
-// conflict adds a problem foreverything that makes r's roll-ups unsafe together with the sources
-// of a route. That route may be r itself.
-func (r *Route) conflict(other *Route, p *problems) {
-	for n := 2; n < len(other.pattern); n += 2 {
-		if !r.Template.Existing && overlap(r.template, other.pattern[:n]) {
-			p.add(r, "the roll-up %s is a document above the source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path",
-				r.template, other.pattern)
+// mustExist adds a problem if r's roll-ups are documents above sources, and r does not say existing.
+// One source is enough to say so: r's own if it is one of them.
+func (r *Route) mustExist(rs Routes, p *problems) {
+	if r.Template.Existing {
+		return
+	}
+	for _, other := range append(Routes{r}, rs...) {
+		for n := 2; n < len(other.pattern); n += 2 {
+			if overlap(r.template, other.pattern[:n]) {
+				p.add(r, "the roll-up %s is a document above the source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path",
+					r.template, other.pattern)
+				return
+			}
 		}
 	}
+}
+
+// conflict adds a problem for everything that makes r's roll-ups unsafe together with the sources
+// of a route. That route may be r itself.
+func (r *Route) conflict(other *Route, p *problems) {
 	if !overlap(r.template, other.pattern[:len(other.pattern)-2]) {
 		return
 	}

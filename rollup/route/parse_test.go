@@ -478,6 +478,9 @@ route <2>: its total "n" and that of route <1> have one name in one roll-up; ren
 			`route <0>: its roll-ups are sources of route <1>, whose roll-ups are sources of route <2>, whose roll-ups are sources of this route; each roll-up would trigger another, without end`},
 		{[]string{"a/{a} -> b/x : n", "b/{b}/s/{s} -> r/{b} : n"},
 			`route <0>: the roll-up b/x is a document above the source b/{b}/s/{s}, and Tally would create and remove it; add the option existing if the app writes it, or choose another path`},
+		{[]string{"p/{p}/s/{s} -> p/{p} : n", "p/{p}/t/{t} -> p/{p} : m"}, // each route once, and not for each of the sources
+			`route <0>: the roll-up p/{p} is a document above the source p/{p}/s/{s}, and Tally would create and remove it; add the option existing if the app writes it, or choose another path
+route <1>: the roll-up p/{p} is a document above the source p/{p}/t/{t}, and Tally would create and remove it; add the option existing if the app writes it, or choose another path`},
 		{[]string{"a/{a} -> b/x : frozen : existing", "b/{b}/s/{s} -> r/{b} : n"},
 			`route <0>: the total "frozen" has the name of a field by which the counter's own document b/x tells clients and rules about its shards; rename it with "as"`},
 		{[]string{"a/{a} -> r/x : n", "b/{b} -> r/x : m : every 10s"},

@@ -86,7 +86,7 @@ func connect(ctx context.Context, emulator string, dial []grpc.DialOption) (*grp
 }
 
 // owner is the credential with which the emulator lets a request pass its security rules, as it
-// does forevery server SDK.
+// does for every server SDK.
 type owner struct{}
 
 func (owner) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {

@@ -77,7 +77,7 @@ func Run(m *testing.M, o emulator.Options) int {
 const Shared = "EMULATORTEST_SHARED"
 
 // Addr returns the emulator's host:port, and starts the emulator if need be. It sets
-// FIRESTORE_EMULATOR_HOST to the address, forevery SDK in this process and for the processes that
+// FIRESTORE_EMULATOR_HOST to the address, for every SDK in this process and for the processes that
 // it starts. Under -short it skips the test.
 func Addr(t testing.TB) string {
 	t.Helper()

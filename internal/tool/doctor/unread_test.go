@@ -185,7 +185,7 @@ func TestUnreachableRegion(t *testing.T) {
 		g.Unreachable = []string{region}
 		got := ""
 		d, err := Read(t.Context(), project, &appfolder.Folder{}, g.REST()...)
-		if err != nil { // the functions are needed foreverything else
+		if err != nil { // the functions are needed for everything else
 			got = err.Error()
 		} else if u := d.Have.Unread[deploy.Trigger]; u != nil {
 			got = u.Error()
