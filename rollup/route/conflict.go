@@ -109,8 +109,8 @@ func (r *Route) overlaps(other *Route, p *problems) {
 	}
 }
 
-// mustExist adds a problem if r's roll-ups are documents above sources, and r does not say existing.
-// One source is enough to say so: r's own if it is one of them.
+// mustExist adds a problem if r's roll-ups are documents above sources, and r does not say
+// existing. One source is enough to say so: r's own if it is one of them.
 func (r *Route) mustExist(rs Routes, p *problems) {
 	if r.Template.Existing {
 		return
