@@ -305,9 +305,9 @@ func (s *simulation) totals(c *simulatedCounter) map[string]value.Value {
 }
 
 // explained reports whether an acknowledged event that nothing covers is a remainder of
-// docs/design/proof.md: its counter was unkept; or its machine was suspended; or what stood for it failed, and was not delivered
-// again, because another copy had been acknowledged before or because its retries were exhausted;
-// or what stood for it was itself acknowledged as unkept.
+// docs/design/proof.md: its counter was unkept; or its machine was suspended; or what stood for it
+// failed, and was not delivered again, because another copy had been acknowledged before or because
+// its retries were exhausted; or what stood for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery, c *simulatedCounter) bool {
 	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) || s.rangMeanwhile(d, c) {
 		return true
