@@ -94,11 +94,13 @@ import "embed"
 //go:embed rollup/route/totals.go
 //go:embed rollup/route/ungrouped.go
 //go:embed rollup/route/where.go
+//go:embed rollup/route/window.go
 //go:embed rollup/store.go
 //go:embed rollup/tolerance.go
 //go:embed rollup/turn.go
 //go:embed rollup/unindexed.go
 //go:embed rollup/unkept.go
 //go:embed rollup/untold.go
+//go:embed rollup/window.go
 //go:embed rules.go
 var Source embed.FS

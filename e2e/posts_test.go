@@ -151,7 +151,7 @@ func (w *world) billed() (all billing.Counts) {
 // schedule calls RollUpOnSchedule of a process of its own, which must complete an audit.
 func (w *world) schedule(routes string) rollup.Report {
 	w.t.Helper()
-	p := &process{env: w.environ(routes, w.addr)} // the proxy does not pass on an audit's calls
+	p := &process{env: append(w.environ(routes, w.addr), w.alarms...)} // the proxy does not pass on an audit's calls
 	p.start(w.ctx, w.t)
 	defer p.kill()
 	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, strings.Replace(p.url(), "RollUpOnWrite", "RollUpOnSchedule", 1), nil)

@@ -58,6 +58,7 @@ type world struct {
 	addr      string // of the emulator
 	relay     *eventrelay.Relay
 	queue     *taskqueue.Queue // nil: none
+	alarms    []string         // variables that name the queue to functions processes; nil: there is none
 	counters  []*counter
 	processes []*process
 	random    *rand.Rand
@@ -119,7 +120,8 @@ func newWorld(t *testing.T, o options) *world {
 		w.triggerAll(o.routes)
 	}
 	if o.queued {
-		o.env = append(o.env, w.startQueue()...)
+		w.alarms = w.startQueue()
+		o.env = append(o.env, w.alarms...)
 	}
 	for _, adjust := range o.proxies {
 		w.add(adjust, o.routes, o.binary, o.env...)

@@ -146,15 +146,12 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) err
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s.alarmMade(err)
 	if err != nil {
-		if s.alarmFailed {
-			s.alarmless = time.Now().Add(alarmlessFor)
-		}
-		s.alarmFailed = !s.alarmFailed
 		return err
 	}
 
-	s.alarmFailed, s.failures = false, 0
+	s.failures = 0
 	ahead := l.deferTo.Sub(l.readTime) - leastAhead
 	s.known = known{l.deferTo, l.began.Add(min(ahead, knownFor))}
 
@@ -171,13 +168,26 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) err
 	return nil
 }
 
+// alarmMade notes how making an alarm ended. After two failures in a row the counter does without
+// alarms for a while. The mutex is held.
+func (s *counterState) alarmMade(err error) {
+	switch {
+	case err == nil:
+		s.alarmFailed = false
+	case s.alarmFailed:
+		s.alarmFailed, s.alarmless = false, time.Now().Add(alarmlessFor)
+	default:
+		s.alarmFailed = true
+	}
+}
+
 // createAlarm makes an alarm. There is time for two attempts while an event is held.
-func (c *Coalescer) createAlarm(ctx context.Context, a Alarm) error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout/2)
+func (r *roller) createAlarm(ctx context.Context, a Alarm) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout/2)
 	defer cancel()
 
 	a.At = a.At.Truncate(time.Microsecond).UTC()
-	err := c.call(ctx, "alarm", func(ctx context.Context) error { return c.options.Alarms.Create(ctx, a) })
+	err := r.call(ctx, "alarm", func(ctx context.Context) error { return r.options.Alarms.Create(ctx, a) })
 	if err != nil {
 		return fmt.Errorf("rollup: could not make the alarm of %s for %v: %w", a.RollUp, a.At, err)
 	}

@@ -84,8 +84,9 @@ type Report struct {
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
 	Unkept    int `json:"unkept"`    // cannot be rolled up until somebody mends them; see ErrUnkept
 
-	Drift     int `json:"drift"`     // differed for longer than the grace; like the next five, some of RolledUp and Differing
+	Drift     int `json:"drift"`     // differed for longer than the grace; like the next six, some of RolledUp and Differing
 	Lapsed    int `json:"lapsed"`    // lacked changes that came while they were unkept
+	Late      int `json:"late"`      // were right, until documents left a window and no alarm had them rolled up
 	Missing   int `json:"missing"`   // had no roll-up, such as new counters
 	Orphaned  int `json:"orphaned"`  // had a roll-up that is not zeros, and no shards
 	Rerouted  int `json:"rerouted"`  // had a roll-up that other routes made
@@ -164,7 +165,7 @@ func Audit(ctx context.Context, store AuditStore, routes route.Routes, o AuditOp
 		began:  time.Now(),
 		slots:  make(chan struct{}, o.Concurrency),
 	}
-	a.prune = o.Prune
+	a.prune, a.salted = o.Prune, true
 	a.enough = o.Until
 	if !a.enough.IsZero() {
 		a.o.Grace = FittingGrace(o.Grace, time.Until(o.Until))

@@ -18,6 +18,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 		return
 	}
 
+	a.tellAhead(ctx, &l)
 	d.comparison.deferred = l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery+sumsTake(l.rollUp) // by then an alarm has rung
 	differs := err == nil && (did == actionRepair || did == actionTell)
 	if differs && d.comparison.difference(&l) == differenceDrift {
@@ -108,10 +109,11 @@ func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (act
 }
 
 // asFound reports whether the roll-up is right as the walk found it. It sums the shards and does
-// not read the roll-up again, which saves a read. If it reports false, for whatever reason, the
-// caller tries the counter in full.
+// not read the roll-up again, which saves a read. Where there are windows, it would save none: a
+// snapshot must be opened before its windows are known. If it reports false, for whatever reason,
+// the caller tries the counter in full.
 func (a *audit) asFound(ctx context.Context, f FoundCounter, k *comparison) (l look, right bool) {
-	if f.RollUp.Tally.AsOf.IsZero() || k.graceOver {
+	if f.RollUp.Tally.AsOf.IsZero() || k.graceOver || f.Template.Windowed() {
 		return l, false
 	}
 
@@ -161,6 +163,11 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 		return did, l, 0, err
 	}
 
+	k.leaving, err = a.leftSince(looking, &l)
+	if err != nil {
+		return did, l, 0, err
+	}
+
 	did = k.decide(&l)
 	if did == actionRemove {
 		return did, l, 0, a.remove(looking, a.store, &l)
@@ -171,7 +178,7 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 
 	p := a.paceOf(&l)
 	if p.due(&l) <= 0 {
-		return did, l, 0, a.write(ctx, &l, p, &k.contention)
+		return did, l, 0, a.repair(ctx, &l, p, k)
 	}
 
 	// Most likely the trigger is about to roll up the same change.
@@ -180,6 +187,18 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 		return actionTell, l, 0, nil
 	}
 	return did, l, due, errBusy
+}
+
+// repair writes the look's roll-up, after the alarm that it needs.
+func (a *audit) repair(ctx context.Context, l *look, p pace, k *comparison) error {
+	next, needed := a.planAlarm(l, time.Time{})
+	if needed {
+		err := a.makeNext(ctx, l, next)
+		if err != nil {
+			return err
+		}
+	}
+	return a.write(ctx, l, p, &k.contention)
 }
 
 // noteDifference logs how a counter differs, and counts it under the kind of its difference. The
@@ -206,6 +225,9 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	case differenceLapsed:
 		a.report.Lapsed++
 		log.InfoContext(ctx, "lapsed: changes came while the counter was unkept")
+	case differenceLate:
+		a.report.Late++
+		log.WarnContext(ctx, "left late: no alarm had the counter rolled up when documents left a window", "rings", l.rollUp.Tally.Rings)
 	case differenceDrift:
 		a.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")

@@ -25,6 +25,7 @@ const (
 	differenceOutdated                   // its totals are right, and it also holds totals of earlier routes
 	differenceUntold                     // an event came that did not tell which counter its document had left
 	differenceLapsed                     // changes came while the counter was unkept
+	differenceLate                       // documents had left a window, and no alarm had it rolled up
 	differenceDrift                      // no event of a change came in time
 )
 
@@ -45,6 +46,7 @@ type comparison struct {
 	untold    bool // it may differ by a change that no event announced for this counter
 	unkept    bool // it may differ by changes that came while the counter was unkept
 	deferred  bool // it may differ by changes for which an alarm stands
+	leaving   leaving
 
 	contention contention
 }
@@ -72,6 +74,10 @@ func (c *comparison) decide(l *look) action {
 	switch {
 	case l.agrees() && l.removable() && !c.dryRun:
 		return actionRemove
+	case c.leaving == leftLate && !(l.rerouted() && c.keepRerouted):
+		return mend
+	case c.leaving == leftLately:
+		return actionLeave
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
 		return mend
 	case l.agrees():
@@ -99,6 +105,8 @@ func (c *comparison) difference(l *look) difference {
 	switch {
 	case l.rerouted():
 		return differenceRerouted
+	case c.leaving == leftLate:
+		return differenceLate
 	case l.agrees():
 		return differenceOutdated
 	case l.totals.Empty():

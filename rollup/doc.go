@@ -96,6 +96,10 @@
 // alarm ring when the counter is due. Events that come well before that are deferred to it: they
 // are acknowledged at once. The instance that the alarm reaches rolls the counter up.
 //
+// Some totals change with time alone, such as that of the likes of the last 24 hours. A roll-up
+// with such a total is written only once an alarm stands that rings when the first like leaves. It
+// is as exact as any other: what was later than its as_of less 24 hours.
+//
 // After a change of routes, several revisions are at work for a while. The roll-up of one does not
 // cover the events of another. They take turns: each roll-up keeps when the others rolled up last,
 // and the one that has waited longest goes first.
@@ -160,8 +164,8 @@
 // # The files
 //
 // Routes are read by lex.go, syntax.go, parse.go, mistake.go and conflict.go. The result is in
-// route.go, template.go, total.go, condition.go and indexes.go, and concern.go says which counters
-// an event is about.
+// route.go, template.go, total.go, condition.go, window.go and indexes.go, and concern.go says
+// which counters an event is about.
 //
 // One roll-up, by events or by the schedule:
 //
@@ -182,6 +186,7 @@
 //	prober.go     looks at a counter whenever that is due
 //	turn.go       when it is this instance's turn to roll up
 //	alarm.go      defers events to alarms, and takes alarms that ring
+//	window.go     makes the alarms that have documents leave windows
 //	long.go       keeps events from sums that take longer than they can be held
 //	claim.go      keeps others from a sum that takes long
 //

@@ -20,6 +20,7 @@ type counterState struct {
 	alarms []*generation // one for each alarm that rings; see Coalescer.Rings
 
 	known       known     // the alarm that stands for further events
+	chained     time.Time // when the last alarm rings that this instance made because of a window
 	alarmFailed bool      // the last alarm could not be made
 	alarmless   time.Time // until when the counter does without alarms, by the local clock
 	handedOn    int       // how many alarms in a row were handed on to later ones
@@ -64,11 +65,12 @@ type generation struct {
 	err    error           // valid after done
 }
 
-// release ends every closed generation and every alarm that a roll-up with this as_of covers.
-func (s *counterState) release(asOf time.Time) {
+// release ends every closed generation that a roll-up with this as_of covers, and every alarm whose
+// time is not later than rung.
+func (s *counterState) release(asOf, rung time.Time) {
 	covered := func(g *generation) { g.asOf = asOf }
 	s.closed = end(s.closed, asOf, covered)
-	s.alarms = end(s.alarms, asOf, covered)
+	s.alarms = end(s.alarms, rung, covered)
 }
 
 // end ends those of the generations that are covered from a time at or before the time given, and

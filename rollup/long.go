@@ -111,6 +111,7 @@ func (c *Coalescer) sumLong(ctx context.Context, s *counterState, l *look, p pac
 	if err != nil {
 		return err
 	}
+	c.chain(ctx, s, l)
 	err = c.write(ctx, l, p, &s.contention)
 	if err != nil {
 		return err

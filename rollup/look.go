@@ -19,6 +19,7 @@ type look struct {
 	asOf     time.Time     // the roll-up's as_of; zero if the roll-up counts as none
 	totals   route.Totals  // valid after sum
 	took     time.Duration // how long the sum took; valid after sum
+	rings    time.Time     // when the alarm rings without which the roll-up must not be written; zero: it needs none; see window.go
 	deferTo  time.Time     // when the alarm rings to which the events that wait are deferred; zero: they are not
 	long     bool          // its sum is likely to be long; see isLong
 

@@ -239,14 +239,14 @@ func filesOfTest(t *testing.T, m *mutation, read func(string) []byte) []string {
 	return nil
 }
 
-var softTable = flag.Uint64("soft.table", 0, "print as a table how many of so many seeds of TestSimulation break, and how many acknowledged events they lose, with each rule of events that concern several counters, and of alarms, softened")
+var softTable = flag.Uint64("soft.table", 0, "print as a table how many of so many seeds of TestSimulation break, and how many acknowledged events they lose, with each rule of events that concern several counters, of alarms and of windows, softened")
 
 // longestSoftened is how long the seeds of one softened rule may take. A rule may be one without
 // which a run never ends.
 const longestSoftened = 5 * time.Minute
 
 // TestSoftened measures what the simulation alone sees of the rules on events that concern several
-// counters and of those on alarms, each softened.
+// counters, of those on alarms and of those on windows, each softened.
 //
 //	go test -tags=mutations -timeout=1h -run=TestSoftened ./rollup -soft.table=3000 -v
 func TestSoftened(t *testing.T) {
@@ -255,7 +255,8 @@ func TestSoftened(t *testing.T) {
 	}
 	all := newMutants()
 	rules := []string{"", "held-copies", "each-done", "unchanged-everywhere", "unkept", "unkept-narrow",
-		"deferred-ahead", "deferred-closed", "alarm-routes", "alarm-covers", "alarm-handed", "known-alarm"}
+		"deferred-ahead", "deferred-closed", "alarm-routes", "alarm-covers", "alarm-handed", "known-alarm",
+		"window-instant", "alarm-before", "alarm-relied", "window-rounded", "left-late"}
 	softened := []mutation{{name: "nothing"}}
 	numbers := []int{-1}
 	for n, m := range mutations {

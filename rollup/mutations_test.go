@@ -177,9 +177,10 @@ var mutations = []mutation{
 		`now.Sub(l.lines[0].at) >= logAgain {
 		clear(l.known)`, "TestCountersAreLoggedApart"},
 	{"logged-once", "each tick logs a lasting fault again", "../internal/cloud/app/schedule.go",
-		`	o.Logged = d.logged
+		`	o.Logged, o.Alarms = d.logged, d.alarms
 `,
-		``, "TestLastingFaultsAreLoggedOnce"},
+		`	o.Alarms = d.alarms
+`, "TestLastingFaultsAreLoggedOnce"},
 	{"logged-once", "junk keeps other counters from being logged", "logged.go",
 		`	if len(l.lines) == maxLogged {
 `,
@@ -361,7 +362,7 @@ var mutations = []mutation{
 		``, "TestIndexes"},
 
 	{"missing-covers", "a missing document covers nothing", "prober.go",
-		`		s.release(l.readTime)
+		`		s.release(l.readTime, l.readTime)
 		s.failures, s.unkept, s.refused = 0, 0, false`,
 		`		s.failures, s.unkept, s.refused = 0, 0, false`, "TestMissingDocument"},
 	{"missing-paced", "an app that sets its document has it rolled up at each change", "pace.go",
@@ -374,9 +375,9 @@ var mutations = []mutation{
 		`s.wake = l.received.Add(c.step(s.counter.Template))`,
 		`s.wake = l.received`, "TestMissingDocument"},
 	{"missing-covers", "a missing document covers what came after the look", "prober.go",
-		`		s.release(l.readTime)
+		`		s.release(l.readTime, l.readTime)
 		s.failures, s.unkept, s.refused = 0, 0, false`,
-		`		s.release(l.readTime.Add(time.Hour))
+		`		s.release(l.readTime.Add(time.Hour), l.readTime)
 		if s.open != nil {
 			close(s.open.done)
 			s.open = nil
@@ -921,11 +922,11 @@ var mutations = []mutation{
 	close(g.done)`, "TestBackOffOfTheSubscription"},
 
 	{"any-roll-up", "another instance's roll-up releases nothing", "prober.go",
-		`	s.release(l.covers())
+		`	s.release(l.covers(), l.rung())
 `,
 		``, "TestEndings"},
 	{"any-roll-up", "one's own roll-up releases nothing", "prober.go",
-		`	s.release(l.readTime)
+		`	s.release(l.readTime, l.rungWhenWritten())
 	s.own`,
 		`	s.own`, "TestLoneEventIsRolledUpAtOnce"},
 	{"odd-as-of", "as_of in the future is taken at its word", "look.go",
@@ -959,7 +960,7 @@ var mutations = []mutation{
 `,
 		`			c.failed(oldest.values, s, oldest.anchor, err)
 			c.mu.Lock()
-			s.release(time.Now().AddDate(1, 0, 0))
+			s.release(time.Now().AddDate(1, 0, 0), time.Time{})
 			c.mu.Unlock()
 `, "TestSimulation"},
 	{"precondition", "the precondition is dropped", "../internal/test/memstore/memstore.go",
@@ -1622,8 +1623,8 @@ var mutations = []mutation{
 		` && time.Since(c.locked) >= every`,
 		``, "TestLocksOnceACadence"},
 	{"contended", "an audit never locks", "compare.go",
-		`a.write(ctx, &l, p, &k.contention)`,
-		`a.write(ctx, &l, p, new(contention))`, "TestScheduleLocks"},
+		`a.write(ctx, l, p, &k.contention)`,
+		`a.write(ctx, l, p, new(contention))`, "TestScheduleLocks"},
 	{"contended", "a tick never locks", "keep.go",
 		`k.write(ctx, &v.look, p, &e.contention)`,
 		`k.write(ctx, &v.look, p, new(contention))`, "TestScheduleLocks"},
@@ -1729,12 +1730,12 @@ var mutations = []mutation{
 		`			"remedy", remedy, "route", r.String(), "error", lacking.error)
 	}
 
-	total := r.Total(shards)
+	total := r.Total(shards, v.now)
 	return part{Totals: total.Totals, named: total.Malformed}, nil`,
 		`			"remedy", remedy, "route", r.String(), "error", lacking.error)
 	}
 
-	total := r.Total(shards)
+	total := r.Total(shards, v.now)
 	return part{Totals: total.Totals}, nil`, "TestMissingIndexNamesMalformed"},
 	{"malformed-cheap", "what keeps malformed shards from being named is not logged", "look.go",
 		`		log = log.With("error", err)
@@ -1807,10 +1808,13 @@ var mutations = []mutation{
 		`	if due < leastAhead {`,
 		`	if false {`, "TestAlarmRingsLater"},
 	{"deferred-ahead", "an alarm that could not be made stands", "alarm.go",
-		`	if err != nil {
-		if s.alarmFailed {`,
-		`	if false {
-		if s.alarmFailed {`, "TestSimulation"},
+		`	s.alarmMade(err)
+	if err != nil {
+		return err
+	}
+`,
+		`	s.alarmMade(err)
+`, "TestSimulation"},
 	{"deferred-closed", "an alarm stands for what came while it was made", "alarm.go",
 		`	if s.open != nil && c.knowsAlarm(s, s.open.told) {`,
 		`	if s.open != nil {`, "TestSlowAlarm"},
@@ -1885,13 +1889,14 @@ var mutations = []mutation{
 		`l.began.Add(min(ahead, knownFor))`,
 		`l.began.Add(ahead)`, "TestKnownAlarmIsLookedAtAgain"},
 	{"alarmless", "a counter waits for alarms that cannot be made", "alarm.go",
-		`			s.alarmless = time.Now().Add(alarmlessFor)
+		`		s.alarmFailed, s.alarmless = false, time.Now().Add(alarmlessFor)
 `,
-		``, "TestNoQueue"},
+		`		s.alarmFailed = false
+`, "TestNoQueue"},
 	{"alarmless", "one alarm that cannot be made is enough", "alarm.go",
-		`		if s.alarmFailed {
+		`	case s.alarmFailed:
 `,
-		`		if true {
+		`	case true:
 `, "TestAlarmThatIsMadeAtTheSecondTry"},
 	{"alarmless", "a slow cadence is kept without alarms", "alarm.go",
 		`	if c.defers(s, l) {
@@ -2021,4 +2026,210 @@ var mutations = []mutation{
 	{"alarm-routes", "an instance without a queue fails an alarm of other routes for ever", "alarm.go",
 		`	if c.now().Before(a.At.Add(lastAfter)) {`,
 		`	if true {`, "TestAlarmWithoutAQueue"},
+	{"window-instant", "a window begins a microsecond early", "route/window.go",
+		`		c.Value = instant.Add(-time.Duration(ago)).UTC()
+`,
+		`		c.Value = instant.Add(-time.Duration(ago) - time.Microsecond).UTC()
+`, "TestWindowWithItsBound"},
+	{"window-instant", "now is when the sum is asked for", "../internal/cloud/firestorestore/sum.go",
+		`	return v.SumAsOf(ctx, instant)
+`,
+		`	_ = instant
+	return v.SumAsOf(ctx, time.Now())
+`, "TestWindowsBoundIsTheReadTime"},
+	{"window-instant", "a document leaves a window that has its bound as soon as another", "route/window.go",
+		`	if c.Operator == GreaterThanOrEqual {
+`,
+		`	if false {
+`, "../internal/test/storetest/TestMemory"},
+	{"alarm-before", "a roll-up is written without its alarm", "prober.go",
+		`	c.chain(ctx, s, &l)
+`,
+		``, "TestSimulation"},
+	{"alarm-before", "a long sum is written without its alarm", "long.go",
+		`	c.chain(ctx, s, l)
+`,
+		``, "TestSimulation"},
+	{"alarm-before", "an alarm is made once its roll-up is written", "prober.go",
+		`	c.chain(ctx, s, &l)
+	p := c.pace(s, &l)
+	if err := c.write(ctx, &l, p, &s.contention); err != nil {
+		return err
+	}
+`,
+		`	p := c.pace(s, &l)
+	if err := c.write(ctx, &l, p, &s.contention); err != nil {
+		return err
+	}
+	c.chain(ctx, s, &l)
+`, "TestWindow"},
+	{"alarm-before", "an audit writes a roll-up without its alarm", "compare.go",
+		`	if needed {
+		err := a.makeNext`,
+		`	if needed && false {
+		err := a.makeNext`, "TestAuditOfWindows"},
+	{"alarm-before", "an alarm that could not be made stands", "window.go",
+		`	err := r.createAlarm(ctx, a)
+	if err == nil {
+		l.rings = next
+	}
+	return err
+`,
+		`	_ = r.createAlarm(ctx, a)
+	l.rings = next
+	return nil
+`, "TestSimulation"},
+	{"alarm-before", "one alarm that could not be made is enough to do without", "window.go",
+		`	for needed && c.hasAlarms(s) {
+`,
+		`	for n := 0; needed && n == 0; n++ {
+`, "TestWindowsAlarmAtTheSecondTry"},
+	{"alarm-before", "an instance that does without alarms tries all the same", "window.go",
+		`	for needed && c.hasAlarms(s) {
+`,
+		`	for n := 0; needed && n < 2; n++ {
+`, "TestWindowWithoutAnAlarm"},
+	{"alarm-before", "nobody is told that alarms cannot be made", "window.go",
+		`	if needed && c.options.Logged.first("unchained", l.counter.RollUp) {
+`,
+		`	if false {
+`, "TestWindowWithoutAnAlarm"},
+	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "window.go",
+		`	if !rings.IsZero() && !rings.After(l.asOf) {
+		return time.Time{}
+	}
+	return l.covers()
+`,
+		`	_ = rings
+	return l.covers()
+`, "TestWindowWithoutAnAlarm"},
+	{"alarm-before", "an alarm is done with a roll-up that its instance has written without one", "window.go",
+		`	if l.rings.Equal(l.readTime) {
+`,
+		`	if false {
+`, "TestWindowWithoutAnAlarm"},
+	{"alarm-relied", "a roll-up relies on an alarm that may have rung", "window.go",
+		`		if rings.After(l.readTime) && (next.IsZero() || !rings.After(next)) {
+`,
+		`		if !rings.IsZero() && (next.IsZero() || !rings.After(next)) {
+`, "TestSimulation"},
+	{"alarm-relied", "a roll-up relies on an alarm that rings too late", "window.go",
+		`		if rings.After(l.readTime) && (next.IsZero() || !rings.After(next)) {
+`,
+		`		if rings.After(l.readTime) {
+`, "TestSimulation"},
+	{"alarm-relied", "a roll-up relies on an alarm of other routes", "window.go",
+		`	if l.asOf.IsZero() || l.rerouted() {
+		seen = time.Time{}
+`,
+		`	if l.asOf.IsZero() {
+		seen = time.Time{}
+`, "TestWindowNeedsAnotherAlarm"},
+	{"alarm-relied", "each roll-up makes an alarm", "window.go",
+		`	needed = !next.IsZero() && l.rings.IsZero()
+`,
+		`	needed = !next.IsZero()
+`, "TestWindowsAlarmIsKept"},
+	{"alarm-relied", "a roll-up that needs no alarm forgets the one that stands", "window.go",
+		`(next.IsZero() || !rings.After(next))`,
+		`!next.IsZero() && !rings.After(next)`, "TestEmptyWindowKeepsItsAlarm"},
+	{"alarm-relied", "an instance forgets the alarm of a write that was refused", "window.go",
+		`			s.chained, needed = next, false
+`,
+		`			needed = false
+`, "TestWindowOfRefusedWrites"},
+	{"alarm-relied", "an alarm of an audit has the name of another", "audit.go",
+		`	a.prune, a.salted = o.Prune, true
+`,
+		`	a.prune = o.Prune
+`, "TestAuditOfWindows"},
+	{"window-rounded", "each document leaves by a roll-up of its own", "window.go",
+		`max(leaving.Window/windowParts, r.cadence(l))`,
+		`(leaving.Window / windowParts / 1000)`, "TestLikesLeaveTogether"},
+	{"window-rounded", "documents leave more often than their counter is rolled up", "window.go",
+		`max(leaving.Window/windowParts, r.cadence(l))`,
+		`(leaving.Window / windowParts)`, "TestLikesLeaveTogether"},
+	{"window-rounded", "an alarm rings as soon as it is made", "window.go",
+		`later(leaving.At, l.readTime.Add(leastAhead))`,
+		`leaving.At`, "TestWindowsAlarmIsRounded"},
+	{"window-rounded", "all counters have their alarms at the same time", "window.go",
+		`	phase := time.Duration(h.Sum64() % uint64(step)).Truncate(time.Microsecond)
+`,
+		`	phase := time.Duration(0)
+`, "TestWindowsAlarmsAreSpread"},
+	{"window-rounded", "the last of several windows has the alarm", "window.go",
+		`		if first.IsZero() || at.Before(first) {
+`,
+		`		if first.IsZero() || at.After(first) {
+`, "TestWindowsAlarmIsRounded"},
+	{"window-rounded", "a document that never leaves has alarms for ever", "window.go",
+		`		if leaving.At.Sub(l.readTime) > longestAhead {
+			continue
+		}
+`,
+		``, "TestWindowsAlarmIsRounded"},
+	{"window-rounded", "an alarm rings later than Cloud Tasks reaches", "window.go",
+		`	return withinReach(l.readTime, first)
+`,
+		`	return first
+`, "TestWindowsAlarmIsRounded"},
+	{"left-late", "what has left a window is drift", "compare.go",
+		`	k.leaving, err = a.leftSince(looking, &l)
+	if err != nil {
+		return did, l, 0, err
+	}
+`,
+		``, "TestAuditOfWindows"},
+	{"left-late", "an audit does not wait for the alarm", "decide.go",
+		`	case c.leaving == leftLately:
+		return actionLeave
+`,
+		``, "TestAuditOfWindows"},
+	{"left-late", "what left late is not repaired", "decide.go",
+		`	case c.leaving == leftLate && !(l.rerouted() && c.keepRerouted):
+		return mend
+`,
+		`	case c.leaving == leftLate:
+		return actionLeave
+`, "TestAuditOfWindows"},
+	{"left-late", "every difference is called late", "window.go",
+		`		if err != nil || !then.agrees() {
+			return leftNone, err
+		}
+`,
+		`		if err != nil {
+			return leftNone, err
+		}
+`, "TestAuditOfWindows"},
+	{"left-late", "an alarm that has not come is waited for for ever", "window.go",
+		`	return l.readTime.Sub(rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
+`,
+		`	return false
+`, "TestAuditOfWindows"},
+	{"left-late", "a roll-up that needs an alarm and has none is right", "window.go",
+		`		return !agrees || !a.nextLeaves(l).IsZero()
+`,
+		`		return !agrees
+`, "TestAuditOfWindows"},
+	{"left-late", "an audit leaves a roll-up alone whose alarm is lost and whose totals are right", "window.go",
+		`	switch {
+	case a.overdue(l, agrees):
+`,
+		`	switch {
+	case agrees:
+		return leftNone, nil
+	case a.overdue(l, agrees):
+`, "TestAuditOfWindows"},
+	{"times-ahead", "an audit does not name times that lie ahead", "compare.go",
+		`	a.tellAhead(ctx, &l)
+`,
+		``, "TestAuditNamesTimesAhead"},
+	{"times-ahead", "each audit names them", "window.go",
+		`len(named) > 0 && a.options.Logged.first("ahead", l.counter.RollUp)`,
+		`len(named) > 0`, "TestAuditNamesTimesAhead"},
+	{"times-ahead", "every time in a window is named", "route/window.go",
+		`	where[i] = Condition{w.Field, GreaterThan, instant.Add(farAhead).UTC()}
+`,
+		`	where[i] = Condition{w.Field, GreaterThan, instant.Add(-farAhead).UTC()}
+`, "TestAuditNamesTimesAhead"},
 }

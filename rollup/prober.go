@@ -98,6 +98,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 		return err
 	}
 
+	c.chain(ctx, s, &l)
 	p := c.pace(s, &l)
 	if err := c.write(ctx, &l, p, &s.contention); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 // The mutex is held.
 func (c *Coalescer) covered(s *counterState, l *look) {
 	s.unkept, s.handedOn = 0, 0
-	s.release(l.readTime)
+	s.release(l.readTime, l.rungWhenWritten())
 	s.own = l.readTime
 
 	own := min(c.cadence(l), max(c.step(s.counter.Template), c.canBeHeld()))
@@ -168,10 +169,10 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		}
 	}
 
-	s.release(l.covers())
+	s.release(l.covers(), l.rung())
 
 	if l.missing() { // this covers and paces like a roll-up: whoever deletes a post deletes its likes, too
-		s.release(l.readTime)
+		s.release(l.readTime, l.readTime)
 		s.failures, s.unkept, s.refused = 0, 0, false
 		s.wake = l.received.Add(c.step(s.counter.Template))
 		return false, nil

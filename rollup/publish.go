@@ -58,6 +58,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error
 			Totals:     names,
 			Former:     former(l.rollUp.Tally, names),
 			Took:       l.took,
+			Rings:      l.rings,
 			Turns:      r.nextTurns(l),
 		},
 		UpdateTime: l.rollUp.UpdateTime,

@@ -13,6 +13,7 @@ type roller struct {
 	store   Store
 	options Options
 	prune   bool // whether writes take former totals away
+	salted  bool // whether alarms have names of their own, because somebody may have deleted others
 }
 
 // newRoller returns a roller, and fills in the options that have defaults.

@@ -41,7 +41,7 @@ func (s *simulation) drawSlowly() string {
 const longestSum = 45 * time.Second
 
 // hasAlarms reports whether the instances make alarms.
-func (s *simulation) hasAlarms() bool { return s.slowly > 0 || s.takes > 0 }
+func (s *simulation) hasAlarms() bool { return s.slowly > 0 || s.takes > 0 || s.windowed }
 
 // takeLong has a sum take as long as those of the run do, up to a quarter less or more.
 func (c *call) takeLong(ctx context.Context) error {
@@ -55,6 +55,9 @@ func (c *call) takeLong(ctx context.Context) error {
 // Create makes an alarm, as the queue does. The process may be frozen until long after the answer
 // has come.
 func (i *instance) Create(ctx context.Context, a rollup.Alarm) error {
+	i.mu.Lock()
+	a = i.salt(a)
+	i.mu.Unlock()
 	name := fmt.Sprintf("%s makes the %s", i.name, i.nameOf(a, 0))
 	frozen := i.chanceOf(0.1*i.weather.slow, name+", frozen for", time.Second, 3*time.Minute)
 	if more := i.chanceOf(0.3*i.weather.slow, name+", frozen after it rings for", 10*time.Millisecond, 5*time.Second); more > 0 {
@@ -104,6 +107,9 @@ func (s *simulation) nameOf(a rollup.Alarm, copy int) string {
 	name := fmt.Sprintf("alarm of %s at %s by %s.%d", a.RollUp, s.clock(a.At), a.Routes, copy)
 	if a.Last {
 		name += ", the last"
+	}
+	if a.Salt != "" {
+		name += ", of an audit " + a.Salt
 	}
 	return name
 }

@@ -186,6 +186,17 @@ func (v simulatedSnapshot) Sum(ctx context.Context) (totals route.Totals, err er
 	return totals, call.back(ctx)
 }
 
+func (v simulatedSnapshot) SumAsOf(ctx context.Context, instant time.Time) (totals route.Totals, err error) {
+	call := v.i.begin("sum as of before", v.c, outlasts)
+	if err := call.there(ctx); err != nil {
+		return totals, err
+	}
+	if totals, err = v.Snapshot.SumAsOf(ctx, instant); err != nil {
+		return totals, err
+	}
+	return totals, call.back(ctx)
+}
+
 func (v simulatedSnapshot) Claim(ctx context.Context) (claim rollup.Claim, err error) {
 	call := v.i.begin("claim", v.c, outlasts)
 	if err := call.there(ctx); err != nil {

@@ -79,9 +79,10 @@ func (s *simulation) commit(c route.Counter, r rollup.RollUp, name string, write
 	}
 	counter.asOf, counter.removed = asOf, false
 	counter.cover(c.Template.Hash(), asOf)
-	if is := counter.at(asOf); !maps.Equal(r.Values, is.totals(c.Template)) || shards != is.counted(c.Template) {
-		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Values, shards, s.clock(asOf), is.totals(c.Template), is.counted(c.Template))
+	if is := counter.at(asOf); !maps.Equal(r.Values, is.totals(c.Template, asOf)) || shards != is.counted(c.Template) {
+		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Values, shards, s.clock(asOf), is.totals(c.Template, asOf), is.counted(c.Template))
 	}
+	s.checkChain(counter, c, r.Tally, name)
 	now := s.store.Now()
 	counter.commits, counter.paced = append(counter.commits, now), append(counter.paced, asOf)
 	if n, window, ok := tooMany(counter.paced, s.shortestCadence(), s.longestBurst()); !ok { // the schedule keeps to D, and D to the cadence
@@ -162,7 +163,7 @@ func (s *simulation) check() {
 		for _, d := range s.deliveries {
 			explained = explained || d.isAbout(c) && d.dropped
 		}
-		explained = explained || s.cameLate(c) || s.byOthers(c)
+		explained = explained || s.cameLate(c) || s.byOthers(c) || s.chainEnded(c)
 		if explained && !s.exact(c) {
 			s.outcome.repaired++
 			s.tell("an audit repairs %s", c.RollUp)
@@ -185,9 +186,17 @@ func (s *simulation) check() {
 			s.breach("after an audit %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
 	}
+	s.actors.Wait() // alarms that the audits have made ring
+	for _, c := range s.counters {
+		if nothing := s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty(); !nothing && !s.exact(c) {
+			s.breach("when the windows are empty %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
+		}
+	}
 	if s.deployed > 0 {
 		s.prune()
+		s.actors.Wait()
 	}
+	time.Sleep(time.Hour) // the instances that took the last alarms forget the counters
 }
 
 // prune has an audit take away what earlier revisions kept, and checks that nothing of it is left.
@@ -291,7 +300,8 @@ func (s *simulation) template(c *simulatedCounter) *route.Template {
 
 // totals returns what a counter's roll-up is to hold now.
 func (s *simulation) totals(c *simulatedCounter) map[string]value.Value {
-	return c.at(s.store.Now()).totals(s.template(c))
+	now := s.store.Now()
+	return c.at(now).totals(s.template(c), now)
 }
 
 // explained reports whether an acknowledged event that nothing covers is a remainder of

@@ -29,13 +29,15 @@ func (s *simulation) layOut() {
 		return
 	}
 	two := s.chance(0.4, "likes", upTo(1)) == 1
+	s.liked = two
+	s.windowed = !s.every && s.chance(0.4, "windows", upTo(1)) == 1
 	where := ""
 	if s.conditional = s.chance(0.4, "likes on a condition", upTo(1)) == 1; s.conditional {
 		where = " where on == true"
 	}
 
 	s.revisions = nil
-	for _, names := range [][2]string{{"count", "likes"}, {"count as total", "likes"}, {"count", "fans"}} {
+	for _, names := range [][3]string{{"count", "likes", "fresh"}, {"count as total", "likes", "fresh"}, {"count", "fans", "new"}} {
 		text := "counters/{counter}/shards/{shard} -> " + rollUp + " : " + names[0] + options
 		if s.slow { // a claim is worth it for few shards, too
 			text += " : documents"
@@ -43,13 +45,14 @@ func (s *simulation) layOut() {
 		if two {
 			text += "\ncounters/{counter}/likes/{user} -> " + rollUp + " : count()" + where + " as " + names[1] + options
 		}
+		text += s.drawWindows(rollUp, names[2], options)
 		routes, err := route.Parse(text)
 		if err != nil {
 			panic(err)
 		}
 		s.revisions = append(s.revisions, routes)
 	}
-	if !two { // it differs in the likes only
+	if !two && !s.windowed { // it differs in the likes only
 		s.revisions = s.revisions[:2]
 	}
 	s.routes = s.revisions[0]
@@ -151,6 +154,7 @@ func (s *simulation) appDeletes(c *simulatedCounter) {
 // appCreates creates the app's own document, or sets it anew. The mutex is held, or nothing runs
 // yet.
 func (s *simulation) appCreates(c *simulatedCounter) {
+	c.cameAgain = c.cameAgain || len(c.truth) > 0 || !c.came.IsZero()
 	s.around(c, func() { c.came = s.store.Put(c.RollUp, s.appFields(c)) })
 	s.tell("the app sets %s", c.RollUp)
 }

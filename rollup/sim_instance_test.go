@@ -38,7 +38,7 @@ func (s *simulation) start(name string) *instance {
 		i.burst = []int{s.burst, 1, 2, 5}[s.chance(0.6, name+" has another burst", upTo(3))]
 	}
 	i.ctx, i.crashed = context.WithCancelCause(context.Background())
-	i.alarmless = s.mixed && s.takes == 0 && s.chance(0.3, name+" has no alarms", upTo(1)) == 1
+	i.alarmless = s.mixed && s.takes == 0 && !s.windowed && s.chance(0.3, name+" has no alarms", upTo(1)) == 1
 	i.coalescer = rollup.NewCoalescer(i, i.options())
 	i.ready = time.Now().Add(s.chanceOf(0.5*s.weather.slow, i.name+" starts slowly", time.Millisecond, 10*time.Second))
 	s.all = append(s.all, i)

@@ -50,10 +50,13 @@ type simulation struct {
 	passing      int           // those that are not acknowledged yet
 	existing     bool          // the roll-ups are in documents of the app's own, which come and go
 	slow         bool          // sums take long
-	conditional  bool          // the likes are counted by a condition
+	liked        bool          // there are likes, too
+	conditional  bool          // they are counted by a condition
 	slowly       time.Duration // the cadence of the routes, for which events cannot be held; 0: they say none
 	takes        time.Duration // how long a sum takes, for which events cannot be held; 0: as any call
-	alarmsFailed bool          // one could not be made
+	windowed     bool          // documents leave windows
+	salts        map[rollup.Alarm]int
+	alarmsFailed bool // one could not be made
 	alarms       map[rollup.Alarm]*simulatedAlarm
 	suspended    time.Duration             // for how long all machines were
 	resumed      chan struct{}             // closed after that
@@ -124,19 +127,21 @@ func newWeather(seed uint64) weather {
 // A simulatedCounter is a counter and the truth about it.
 type simulatedCounter struct {
 	route.Counter
-	shards  map[int64]int64
-	likes   map[int64]bool       // and whether they meet the condition, if there is one
-	truth   []truth              // by commit
-	asOf    time.Time            // of its last roll-up
-	removed bool                 // and that was removed
-	covered map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
-	came    time.Time            // commit of the app's own document, the last one; zero: there is none
-	commits []time.Time          // of its roll-up's writes
-	writes  int                  // to its document by anybody, in a run with levels
-	paced   []time.Time          // as_of of those since it was created
-	lags    []time.Duration
-	unkept  unkeptTime
-	behind  []time.Time // commits that no roll-up covers yet
+	shards    map[int64]int64
+	likes     map[int64]bool // and whether they meet the condition, if there is one
+	visits    map[int64]visit
+	truth     []truth              // by commit
+	asOf      time.Time            // of its last roll-up
+	removed   bool                 // and that was removed
+	covered   map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
+	came      time.Time            // commit of the app's own document, the last one; zero: there is none
+	cameAgain bool                 // it was created after others, or set anew
+	writes    int                  // to its document by anybody, in a run with levels
+	commits   []time.Time          // of its roll-up's writes
+	paced     []time.Time          // as_of of those since it was created
+	lags      []time.Duration
+	unkept    unkeptTime
+	behind    []time.Time // commits that no roll-up covers yet
 }
 
 func (s *simulation) newCounter(id string) *simulatedCounter {
@@ -149,7 +154,7 @@ func (s *simulation) counterAt(rollUp string) *simulatedCounter {
 	if !ok {
 		panic(rollUp + " is no roll-up")
 	}
-	return &simulatedCounter{Counter: c, shards: make(map[int64]int64), likes: make(map[int64]bool), covered: make(map[string]time.Time)}
+	return &simulatedCounter{Counter: c, shards: make(map[int64]int64), likes: make(map[int64]bool), visits: make(map[int64]visit), covered: make(map[string]time.Time)}
 }
 
 // truth is what a counter's shards held from a commit on.
@@ -160,6 +165,7 @@ type truth struct {
 	likes      int64
 	unseen     bool // there are documents that meet no condition
 	groups     map[document.Field]groupTruth
+	visits     []visit
 	summed     *route.Totals // in a run with levels
 }
 
@@ -168,7 +174,7 @@ func (t truth) counted(template *route.Template) int64 {
 	if t.summed != nil {
 		return t.summed.NumShards()
 	}
-	n := t.shardCount + t.likes
+	n := t.shardCount + t.likes + int64(len(t.visits))
 	for _, r := range template.Routes {
 		n += t.groups[r.By].counted(r)
 	}
@@ -181,11 +187,11 @@ func (t truth) empty() bool {
 		return t.summed.Empty()
 	}
 	there := func(g groupTruth) bool { return g.documents > 0 }
-	return t.shardCount+t.likes == 0 && !t.unseen && !slices.ContainsFunc(slices.Collect(maps.Values(t.groups)), there)
+	return t.shardCount+t.likes+int64(len(t.visits)) == 0 && !t.unseen && !slices.ContainsFunc(slices.Collect(maps.Values(t.groups)), there)
 }
 
-// totals returns what a roll-up by a revision's routes is to hold then.
-func (t truth) totals(template *route.Template) map[string]value.Value {
+// totals returns what a roll-up by a revision's routes is to hold then, as of a time.
+func (t truth) totals(template *route.Template, now time.Time) map[string]value.Value {
 	if t.summed != nil {
 		return t.summed.Values
 	}
@@ -193,6 +199,10 @@ func (t truth) totals(template *route.Template) map[string]value.Value {
 	for _, r := range template.Routes {
 		if r.By != "" {
 			maps.Copy(totals, t.groups[r.By].totals(r))
+			continue
+		}
+		if len(r.Windows()) > 0 {
+			maps.Copy(totals, t.visitTotals(r, now))
 			continue
 		}
 		n := t.sum
@@ -297,7 +307,7 @@ var (
 
 func newSimulation(c *choices) *simulation {
 	routes := likes.Template.Routes
-	return &simulation{choices: c, cadence: cadence, burst: 1, routes: routes, revisions: []route.Routes{routes}, alarms: make(map[rollup.Alarm]*simulatedAlarm), held: make(map[holder][]*simulatedDelivery)}
+	return &simulation{choices: c, cadence: cadence, burst: 1, routes: routes, revisions: []route.Routes{routes}, alarms: make(map[rollup.Alarm]*simulatedAlarm), salts: make(map[rollup.Alarm]int), held: make(map[holder][]*simulatedDelivery)}
 }
 
 // simulate runs what the choices say. With kept it keeps the history.
@@ -398,7 +408,9 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 		}
 	case s.orders != nil:
 		s.commitOrder(m, name, amount, deletes, malformed)
-	case len(s.routes) > 1 && s.chance(0.5, name+" is of a like", upTo(1)) == 1:
+	case s.windowed && s.chance(0.6, name+" is of a visit", upTo(1)) == 1:
+		m.commit, m.about[0].same = s.commitVisit(c, name, n, shard, amount, deletes)
+	case s.liked && s.chance(0.5, name+" is of a like", upTo(1)) == 1:
 		on := s.conditional && s.chance(0.5, name+" is off", upTo(1)) == 0
 		m.commit, m.about[0].same = s.commitLike(c, n, shard, deletes, on)
 	default:
@@ -443,7 +455,7 @@ func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64
 
 // committed notes the truth as of a commit. The mutex is held.
 func (s *simulation) committed(c *simulatedCounter, at time.Time) {
-	t := truth{commit: at, shardCount: int64(len(c.shards)), groups: s.groupsOf(c.Counter)}
+	t := truth{commit: at, shardCount: int64(len(c.shards)), groups: s.groupsOf(c.Counter), visits: visitsOf(c)}
 	if s.levels {
 		t.summed = s.summed(c.Counter)
 	}

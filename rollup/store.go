@@ -106,9 +106,18 @@ type Snapshot interface {
 	// RollUp is the roll-up document.
 	RollUp() RollUp
 
-	// Sum totals the counter's documents as the template's routes say; see Aggregate. It returns
-	// ErrUnkept if waiting cannot help.
+	// Sum totals the counter's documents as the template's routes say; see Aggregate. The snapshot's
+	// instant is the time now of windows. Sum returns ErrUnkept if waiting cannot help.
 	Sum(ctx context.Context) (route.Totals, error)
+
+	// SumAsOf does what Sum does, of the documents in this snapshot, with one exception: windows are
+	// as they were at another instant.
+	SumAsOf(ctx context.Context, instant time.Time) (route.Totals, error)
+
+	// Ahead names documents whose time in a window's field lies more than a minute ahead of the
+	// snapshot. They leave late, or never. If there are more than the number most, it leaves out the
+	// others.
+	Ahead(ctx context.Context, most int) ([]string, error)
 
 	// Magnitude returns what the total of that name would be if all numbers were positive. The
 	// total must be a sum or an average of doubles, and Sum must have been called. Magnitude

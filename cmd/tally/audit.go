@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/rollup"
@@ -65,9 +66,14 @@ func (a auditing) run(ctx context.Context, s *session, meter *billing.Meter) err
 		return err
 	}
 
+	o, err := a.options(s)
+	if err != nil {
+		return err
+	}
+
 	s.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
 	began := time.Now()
-	r, err := audit(ctx, s, s.config.Routes, a.options(s))
+	r, err := audit(ctx, s, s.config.Routes, o)
 	if err == nil || errors.Is(err, errDiffering) {
 		r, err = a.withdraw(ctx, s, gone, r, err)
 	}
@@ -96,13 +102,38 @@ func (a auditing) check(s *session) ([]*route.Template, error) {
 	return removedTemplates(s.config.Routes, a.removed)
 }
 
-func (a auditing) options(s *session) rollup.AuditOptions {
+func (a auditing) options(s *session) (rollup.AuditOptions, error) {
 	o := auditOptions(s.config, s.logs)
 	o.Concurrency, o.DryRun, o.Prune = a.concurrency, !a.repair, a.prune
 	if a.graceGiven {
 		o.Grace = a.grace
 	}
-	return o
+	if !a.repair {
+		return o, nil
+	}
+
+	var err error
+	o.Alarms, err = openAlarms(s)
+	return o, err
+}
+
+// openAlarms opens the queue of the functions, if totals have windows. Who writes such a roll-up
+// makes the alarm that has the next document leave.
+func openAlarms(s *session) (rollup.Alarms, error) {
+	c := s.config
+	if len(c.Routes.Windowed()) == 0 {
+		return nil, nil
+	}
+	err := c.CheckAlarms()
+	if err != nil {
+		return nil, fmt.Errorf("nothing was changed: %w", err)
+	}
+
+	queue, err := alarm.Open(alarm.Options{Queue: c.Queue, URL: c.QueueURL, Account: c.QueueAccount, Emulator: c.QueueHost})
+	if err != nil {
+		return nil, err
+	}
+	return queue.Of("projects/" + s.project + "/databases/" + s.database), nil
 }
 
 // withdraw takes away what routes that are gone have left in documents, or in a dry run only counts
@@ -146,9 +177,9 @@ func printAudited(s *session, a audited) error {
 		note = "\tnew, or a document without room for totals: --repair tells"
 	}
 	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
-		"drift\t%d\nlapsed\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
+		"drift\t%d\nlapsed\t%d\nlate\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
 		a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, a.Failed,
-		a.Drift, a.Lapsed, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, price(a.Billed))
+		a.Drift, a.Lapsed, a.Late, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, price(a.Billed))
 }
 
 // auditOptions returns the options of an audit by a command. It works as RollUpOnSchedule's does,

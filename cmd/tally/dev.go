@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/local"
@@ -254,10 +255,10 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	return d.awaitChange(ctx, s)
 }
 
-// noted returns what tally dev notes on the emulator: the variables of its functions, and where to
-// ask whether it runs.
+// noted returns what tally dev notes on the emulator: the variables of its functions, where its
+// queue takes alarms, and where to ask whether it runs.
 func noted(s *local.Stack) map[string]string {
-	variables := map[string]string{aliveAt: s.RelayAddr}
+	variables := map[string]string{aliveAt: s.RelayAddr, alarm.EmulatorHost: s.QueueAddr}
 	for name, value := range s.Environment {
 		if strings.HasPrefix(name, "TALLY_") {
 			variables[name] = value

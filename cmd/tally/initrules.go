@@ -130,15 +130,28 @@ func sourceBlock(r *route.Route, writer string) string {
 		return block(path,
 			"allow get, delete: if mayWrite()"+own+";",
 			"// To change: what it may hold.",
-			"allow create, update: if mayWrite()"+ids+own+";")
+			"allow create, update: if mayWrite()"+ids+own+windowTimes(r)+";")
 	case writer == byUsers:
 		return block(path,
 			"// To change: who may read it, and what it may hold. Only servers change and delete it.",
 			"allow get: if request.auth != null;",
-			"allow create: if mayWrite()"+ids+" && isId("+id+");")
+			"allow create: if mayWrite()"+ids+" && isId("+id+")"+windowTimes(r)+";")
 	default:
 		return "    // Only servers read and write these documents.\n"
 	}
+}
+
+// windowTimes returns the condition that the times of a route's windows are the server's. A client
+// that names a time in the future would be in the window for longer.
+func windowTimes(r *route.Route) string {
+	var text string
+	for _, w := range r.Windows() {
+		of := "request.resource.data[" + quoted(string(w.Field)) + "] == request.time"
+		if w.Field.Simple() && !strings.Contains(text, of) {
+			text += "\n        && " + of
+		}
+	}
+	return text
 }
 
 // targetBlock returns the block for the documents that hold the totals of a template.

@@ -62,6 +62,82 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"own": get("photos/p/likes/ann")},
 		secrets: map[string]func(*database, user) error{"another's": get("photos/p/likes/bob"), "all": query("photos/p", "likes", 1)},
 	},
+	"Trending": {
+		seed: map[string]fields{"songs/p": {"trending": 0}, "songs/p/likes/bob": {"at": time.Unix(1, 0)}},
+		honest: map[string][]*firestorepb.Write{
+			"like":                    writes(likeSong("ann")),
+			"like twice":              writes(likeSong("ann"), likeSong("ann")),
+			"take back":               writes(likeSong("ann"), remove("songs/p/likes/ann")),
+			"like a song that is not": writes(transform(set("songs/none/likes/ann", nil), serverTime("at"))),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(song) && request.auth.uid == user", signedOut, writes(likeSong("ann"))},
+			{"of a song whose id no header carries", "isId(song)", ann, writes(transform(set("songs/p\n/likes/ann", nil), serverTime("at")))},
+			{"for another", "request.auth.uid == user", ann, writes(likeSong("dan"))},
+			{"take another's back", "request.auth.uid == user", ann, writes(remove("songs/p/likes/bob"))},
+			{"forever", "request.resource.data == {'at': request.time}", ann,
+				writes(set("songs/p/likes/ann", fields{"at": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}))},
+			{"for a day longer", "request.resource.data == {'at': request.time}", ann,
+				writes(set("songs/p/likes/ann", fields{"at": time.Now().Add(24 * time.Hour)}))},
+			{"without a time", "request.resource.data == {'at': request.time}", ann, writes(set("songs/p/likes/ann", nil))},
+			{"another field", "request.resource.data == {'at': request.time}", ann,
+				writes(transform(set("songs/p/likes/ann", fields{"x": "y"}), serverTime("at")))},
+			{"the song's total", "", ann, writes(merge("songs/p", fields{"trending": 1000}, "trending"))},
+			{"a song", "", ann, writes(set("songs/q", fields{"trending": 0}))},
+		},
+		reads:   map[string]func(*database, user) error{"own": get("songs/p/likes/ann"), "a song": get("songs/p"), "100 songs": query("", "songs", 100)},
+		secrets: map[string]func(*database, user) error{"another's": get("songs/p/likes/bob"), "all": query("songs/p", "likes", 1), "all songs": query("", "songs", 0)},
+	},
+	"Online now": {
+		seed: map[string]fields{"rooms/r": {"online": 1}, "rooms/r/members/bob": {"seen": time.Unix(1, 0)}},
+		honest: map[string][]*firestorepb.Write{
+			"enter, and stay": writes(beat("ann"), beat("ann")),
+			"leave":           writes(beat("ann"), remove("rooms/r/members/ann")),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(room) && request.auth.uid == user", signedOut, writes(beat("ann"))},
+			{"of a room whose id no header carries", "isId(room)", ann, writes(transform(set("rooms/r /members/ann", nil), serverTime("seen")))},
+			{"for another", "request.auth.uid == user", ann, writes(beat("dan"))},
+			{"send another away", "request.auth.uid == user", ann, writes(remove("rooms/r/members/bob"))},
+			{"forever", "request.resource.data == {'seen': request.time}", ann,
+				writes(set("rooms/r/members/ann", fields{"seen": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}))},
+			{"without a time", "request.resource.data == {'seen': request.time}", ann, writes(set("rooms/r/members/ann", nil))},
+			{"another field", "request.resource.data == {'seen': request.time}", ann,
+				writes(transform(set("rooms/r/members/ann", fields{"x": "y"}), serverTime("seen")))},
+			{"the room's total", "", ann, writes(merge("rooms/r", fields{"online": 1000}, "online"))},
+		},
+		reads:   map[string]func(*database, user) error{"own": get("rooms/r/members/ann"), "the room": get("rooms/r")},
+		secrets: map[string]func(*database, user) error{"another": get("rooms/r/members/bob"), "all": query("rooms/r", "members", 1), "all rooms": query("", "rooms", 100)},
+	},
+	"A store's last 30 days": {
+		seed: map[string]fields{
+			"purchases/old":   {"store": "s", "buyer": "ann", "amount": 5, "at": time.Unix(1, 0)},
+			"purchases/bob's": {"store": "s", "buyer": "bob", "amount": 5, "at": time.Unix(1, 0)},
+			"stores/s":        {"owner": "bob"},
+			"stores/t":        {"owner": "ann"},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"buy":      writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1})),
+			"the most": writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1000000})),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(purchase) && isPurchase(request.resource.data)", signedOut, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1}))},
+			{"an id that no header carries", "isId(purchase)", ann, writes(buy("x ", fields{"store": "s", "buyer": "ann", "amount": 1}))},
+			{"as another", "data.buyer == request.auth.uid", ann, writes(buy("x", fields{"store": "s", "buyer": "bob", "amount": 1}))},
+			{"in no store", "exists(/databases/$(database)/documents/stores/$(data.store))", ann, writes(buy("x", fields{"store": "none", "buyer": "ann", "amount": 1}))},
+			{"for nothing", "data.amount > 0", ann, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 0}))},
+			{"for too much", "data.amount <= 1000000", ann, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1000001}))},
+			{"for 0.5", "data.amount is int", ann, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 0.5}))},
+			{"forever", "data.at == request.time", ann,
+				writes(set("purchases/x", fields{"store": "s", "buyer": "ann", "amount": 1, "at": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}))},
+			{"long ago", "data.at == request.time", ann, writes(set("purchases/x", fields{"store": "s", "buyer": "ann", "amount": 1, "at": time.Unix(1, 0)}))},
+			{"another field", "data.keys().hasOnly(['store', 'buyer', 'amount', 'at'])", ann, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1, "x": 1}))},
+			{"again", "", ann, writes(buy("old", fields{"store": "s", "buyer": "ann", "amount": 1}))},
+			{"a store's total", "", ann, writes(merge("stores/t", fields{"revenue": 1000}, "revenue"))},
+		},
+		reads:   map[string]func(*database, user) error{"own": get("purchases/old"), "one's own store": get("stores/t")},
+		secrets: map[string]func(*database, user) error{"another's": get("purchases/bob's"), "another's store": get("stores/s"), "all": query("", "purchases", 1)},
+	},
 	"Karma of authors": {
 		seed: map[string]fields{
 			"essays/ann's": {"author": "ann", "title": "a", "likes": 2, "tally": tallied(2)}, "essays/bob's": {"author": "bob", "title": "b", "likes": 1, "tally": tallied(1)},
@@ -557,6 +633,18 @@ func likeEssay(essay string, u user) *firestorepb.Write {
 
 func likePhoto(u user) *firestorepb.Write {
 	return transform(set("photos/p/likes/"+string(u), nil), serverTime("at"))
+}
+
+func likeSong(u user) *firestorepb.Write {
+	return transform(set("songs/p/likes/"+string(u), nil), serverTime("at"))
+}
+
+func beat(u user) *firestorepb.Write {
+	return transform(set("rooms/r/members/"+string(u), nil), serverTime("seen"))
+}
+
+func buy(id string, of fields) *firestorepb.Write {
+	return transform(set("purchases/"+id, of), serverTime("at"))
 }
 
 // dayPath is the path of the visitors' documents, so many days after today in UTC. No case rests on

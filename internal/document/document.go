@@ -83,6 +83,11 @@ type Tally struct {
 	// microseconds.
 	Took time.Duration
 
+	// Rings is when an alarm rings because a document may have left a window by then: see package
+	// rollup. It is zero if nothing leaves, and not later than AsOf if there is no such alarm. Only
+	// Routes rely on it.
+	Rings time.Time
+
 	// Turns are the last roll-ups by other routes, the oldest first. After a change of routes,
 	// revisions with other routes may still be at work. Their roll-ups promise nothing about these
 	// totals.
@@ -97,7 +102,7 @@ type Turn struct {
 
 // Encode returns t as the value of TallyField, with the types that Firestore's SDK takes and gives.
 func (t Tally) Encode() map[string]any {
-	return map[string]any{
+	fields := map[string]any{
 		"as_of":       t.AsOf,
 		"num_shards":  t.NumShards,
 		"paced_until": t.PacedUntil,
@@ -107,6 +112,10 @@ func (t Tally) Encode() map[string]any {
 		"took":        t.Took.Microseconds(),
 		"turns":       encodeTurns(t.Turns),
 	}
+	if !t.Rings.IsZero() {
+		fields["rings"] = t.Rings
+	}
+	return fields
 }
 
 // DecodeTally returns what the value of TallyField says. A part that is missing or of another type
@@ -124,13 +133,14 @@ func DecodeTally(value any) Tally {
 	t.Totals = texts(fields["totals"])
 	t.Former = texts(fields["former"])
 	t.Took = time.Duration(integer(fields["took"])) * time.Microsecond
+	t.Rings, _ = fields["rings"].(time.Time)
 	t.Turns = decodeTurns(fields["turns"])
 	return t
 }
 
 // Equal reports whether t and other say the same.
 func (t Tally) Equal(other Tally) bool {
-	sameTimes := t.AsOf.Equal(other.AsOf) && t.PacedUntil.Equal(other.PacedUntil)
+	sameTimes := t.AsOf.Equal(other.AsOf) && t.PacedUntil.Equal(other.PacedUntil) && t.Rings.Equal(other.Rings)
 	sameNumbers := t.NumShards == other.NumShards && t.Took == other.Took
 	sameNames := t.Routes == other.Routes && slices.Equal(t.Totals, other.Totals) && slices.Equal(t.Former, other.Former)
 	return sameTimes && sameNumbers && sameNames && slices.EqualFunc(t.Turns, other.Turns, Turn.equal)

@@ -25,7 +25,8 @@ type Condition struct {
 
 	// Value is a string, an int64, a float64, a bool, a time.Time in UTC, or nil. It is a float64
 	// only if no int64 equals it. With In, it is a []any of such values, in Firestore's order, of
-	// which each comes once. Only Equal compares with nil.
+	// which each comes once. Only Equal compares with nil. It is an Ago if the condition makes a
+	// window; then only what At returns may be compared.
 	Value any
 }
 
@@ -187,6 +188,8 @@ func quoteValue(value any) string {
 		return strconv.FormatBool(value)
 	case time.Time:
 		return timestamp + "(" + quoteValue(value.Format(time.RFC3339Nano)) + ")"
+	case Ago:
+		return now + " - " + value.String()
 	case []any:
 		texts := make([]string, len(value))
 		for i, one := range value {

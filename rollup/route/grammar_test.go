@@ -60,7 +60,10 @@ func parsed(sentence []string) error {
 	for _, total := range n.totals {
 		for _, c := range total.where {
 			for _, v := range c.values {
-				if _, err := text.value(v); err != nil && !v.isTime {
+				if _, isLength := parseWindow(v.text); v.isAgo && !isLength {
+					return os.ErrInvalid
+				}
+				if _, err := text.value(v); err != nil && !v.isTime && !v.isAgo {
 					return err
 				}
 			}
@@ -151,6 +154,7 @@ var kinds = map[string][]string{
 	"text":     {`"a"`, `""`, `"] as : é"`},
 	"number":   {"0", "-1.5e3", "12"},
 	"duration": {"10s", "1h30m"},
+	"length":   {"90s", "24h", "30d"},
 }
 
 // generate returns a random sentence of an element.
@@ -198,7 +202,7 @@ func change(random *rand.Rand, sentence []string) []string {
 	case 2:
 		changed[i], changed[j] = changed[j], changed[i]
 	default:
-		others := []string{"->", ":", ",", "/", "(", ")", "[", "]", "{", "}", "==", ">", "<=", "!=", "in", "as", "and", "where", "by", "or", "sum", "count", "a", "1", `"2026-01-31T12:00:00Z"`, "null", "every"}
+		others := []string{"->", ":", ",", "/", "(", ")", "[", "]", "{", "}", "==", ">", "<=", "!=", "in", "as", "and", "where", "by", "or", "sum", "count", "a", "1", `"2026-01-31T12:00:00Z"`, "null", "every", "now", "-", "24h"}
 		changed[i] = others[random.IntN(len(others))]
 	}
 	return changed
@@ -264,6 +268,9 @@ func isOf(kind, word string) bool {
 		return bare && json.Valid([]byte(word)) && strings.ContainsAny(word, "0123456789")
 	case "duration":
 		return bare && noDuration == nil
+	case "length":
+		_, is := parseWindow(word)
+		return bare && is
 	default:
 		return strings.HasPrefix(word, `"`)
 	}

@@ -70,6 +70,9 @@ func (rs Routes) indexes() []Index {
 		for _, q := range r.queries {
 			all = append(all, r.IndexesOf(q)...)
 		}
+		for _, w := range r.windows {
+			all = append(all, r.IndexesOfWindow(w)...)
+		}
 	}
 
 	slices.SortFunc(all, Index.Compare)
@@ -78,6 +81,10 @@ func (rs Routes) indexes() []Index {
 
 // IndexesOf returns the indexes that a query of the route needs.
 func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern[len(r.pattern)-2].Name, r.By) }
+
+// IndexesOfWindow returns the indexes by which the first document in a window is found. They are
+// those of a count of the documents in it.
+func (r *Route) IndexesOfWindow(w Window) []Index { return r.IndexesOf(Query{Where: w.Where}) }
 
 // Remedy says what to do when one of the indexes is missing. The indexes are the ones that one of
 // the route's queries needs.

@@ -122,7 +122,7 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.queries = queries(r.Totals)
+	r.queries, r.windows = queries(r.Totals), windows(r.Totals)
 	r.fields = fieldsOf(r)
 	return r, text.setOptions(r, n.options)
 }
@@ -459,6 +459,9 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 			every, err := time.ParseDuration(o.duration.text)
 			if err != nil || every < shortestEvery {
 				return text.mistake(o.duration.from, "every %s: want a duration of at least %v, such as 10s or 5m", o.duration.text, shortestEvery)
+			}
+			if len(windows(r.Totals)) > 0 {
+				return text.mistake(o.name.from, "every is for totals without a window: when a document leaves a window, an alarm has that rolled up, and not the schedule; remove the option")
 			}
 			r.Template.Every = every
 		case "cadence":

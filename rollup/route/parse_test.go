@@ -288,6 +288,70 @@ want a field, as in sum(amount)
 			"the year is out of Firestore's range, which is 1 to 9999\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n > timestamp(\"0001-01-01T00:00:00+01:00\") as m\n" +
 			"                                                     ^"},
+		{"now alone", "a/{a}/s/{s} -> r/{a} : count() where at > now as m", "\n" +
+			"want now - and how long the window is, with spaces, as in at > now - 24h\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now as m\n" +
+			"                                                ^"},
+		{"the end of a window", "a/{a}/s/{s} -> r/{a} : count() where at > now + 24h as m", "\n" +
+			"want now - and how long the window is, with spaces, as in at > now - 24h\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now + 24h as m\n" +
+			"                                                ^"},
+		{"a window without spaces", "a/{a}/s/{s} -> r/{a} : count() where at > now-24h as m", "\n" +
+			"want now - and how long the window is, with spaces, as in at > now - 24h\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now-24h as m\n" +
+			"                                            ^"},
+		{"a window of no length", "a/{a}/s/{s} -> r/{a} : count() where at > now - as m", "\n" +
+			"want now - and how long the window is, with spaces, as in at > now - 24h\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - as m\n" +
+			"                                                  ^"},
+		{"a window of a number", "a/{a}/s/{s} -> r/{a} : count() where at > now - 24 as m", "\n" +
+			"24: want whole seconds from 1m to 400d, such as 90s, 24h or 30d\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24 as m\n" +
+			"                                                  ^"},
+		{"a short window", "a/{a}/s/{s} -> r/{a} : count() where at > now - 59s as m", "\n" +
+			"59s: want whole seconds from 1m to 400d, such as 90s, 24h or 30d\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 59s as m\n" +
+			"                                                  ^"},
+		{"a fine window", "a/{a}/s/{s} -> r/{a} : count() where at > now - 90.5s as m", "\n" +
+			"90.5s: want whole seconds from 1m to 400d, such as 90s, 24h or 30d\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 90.5s as m\n" +
+			"                                                  ^"},
+		{"a long window", "a/{a}/s/{s} -> r/{a} : count() where at > now - 401d as m", "\n" +
+			"401d: want whole seconds from 1m to 400d, such as 90s, 24h or 30d\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 401d as m\n" +
+			"                                                  ^"},
+		{"what a window leaves out", "a/{a}/s/{s} -> r/{a} : count() where at < now - 24h as m", "\n" +
+			"a window is what is later than a while ago; want > or >=, as in at > now - 24h\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at < now - 24h as m\n" +
+			"                                          ^"},
+		{"a window of one instant", "a/{a}/s/{s} -> r/{a} : count() where at == now - 24h as m", "\n" +
+			"a window is what is later than a while ago; want > or >=, as in at > now - 24h\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at == now - 24h as m\n" +
+			"                                          ^"},
+		{"a window in a list", "a/{a}/s/{s} -> r/{a} : count() where at in [now - 24h] as m", "\n" +
+			"want a comma or ]\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at in [now - 24h] as m\n" +
+			"                                                  ^"},
+		{"two windows in one total", "a/{a}/s/{s} -> r/{a} : count() where at > now - 24h and at >= now - 1h as m", "\n" +
+			"at is tested twice\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24h and at >= now - 1h as m\n" +
+			"                                                          ^"},
+		{"windows of two fields", "a/{a}/s/{s} -> r/{a} : count() where at > now - 24h and due > now - 1h as m", "\n" +
+			"at and due are both compared; a total has a range of one field\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24h and due > now - 1h as m\n" +
+			"                                                          ^"},
+		{"a window that ends at a number", "a/{a}/s/{s} -> r/{a} : count() where at > now - 24h and at < 5 as m", "\n" +
+			"now - 24h and 5 are of two kinds, so no document would count\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24h and at < 5 as m\n" +
+			"                                                               ^"},
+		{"a sum of the window's field", "a/{a}/s/{s} -> r/{a} : sum(at) where at > now - 24h as m", "\n" +
+			"now - 24h is of a kind that sum does not see\n" +
+			"  a/{a}/s/{s} -> r/{a} : sum(at) where at > now - 24h as m\n" +
+			"                                                  ^"},
+		{"a window by the schedule", "a/{a}/s/{s} -> r/{a} : count() where at > now - 24h as m : every 10s", "\n" +
+			"every is for totals without a window: when a document leaves a window, an alarm has that rolled up, and not the schedule; remove the option\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24h as m : every 10s\n" +
+			"                                                             ^"},
 		{"another condition", "a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m", "\n" +
 			"want a comma, a colon or the route's end\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m\n" +
@@ -467,6 +531,9 @@ func TestSpelling(t *testing.T) {
 		`s/{s} -> r/x : count()where n>=-3.0 and n<1e1 and a in["b",-2,true,"a",1.5,timestamp("2026-01-31T13:00:00.5+01:00")]as n`: `s/{s} -> r/x : count() where a in [true, -2, 1.5, timestamp("2026-01-31T12:00:00.5Z"), "a", "b"] and n >= -3 and n < 10 as n`,
 		"s/{s} -> r/x : sum(n) where n<=5 and n>2 as n, count() where in in [1] as m":                                              "s/{s} -> r/x : sum(n) where n > 2 and n <= 5 as n, count() where in in [1] as m",
 		`s/{s} -> r/x : count() where timestamp == timestamp("2026-01-31T12:00:00.000001Z") and now < false as n`:                  `s/{s} -> r/x : count() where now < false and timestamp == timestamp("2026-01-31T12:00:00.000001Z") as n`,
+		"s/{s} -> r/x : count() where at>now - 1440m and a==1 as n, latest(at) where at >= now - 90s as m":                         "s/{s} -> r/x : count() where a == 1 and at > now - 24h as n, latest(at) where at >= now - 1m30s as m",
+		`s/{s} -> r/x : count() where now > now - 720h and now < timestamp("2099-01-31T12:00:00Z") as now`:                         `s/{s} -> r/x : count() where now > now - 30d and now < timestamp("2099-01-31T12:00:00Z") as now`,
+		"s/{s} -> r/x : count() where at > now - 60s as n, count() where at > now - 25h as m, count() where at > now - 400d as k":  "s/{s} -> r/x : count() where at > now - 1m as n, count() where at > now - 25h as m, count() where at > now - 400d as k",
 		"s/{s} -> r/x : earliest(at) as at, sum(a.b) as c":                                                                         "s/{s} -> r/x : earliest(at) as at, a.b as c",
 		"s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == -0 as n":                                                    "s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == 0 as n",
 	} {

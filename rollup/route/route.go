@@ -99,6 +99,7 @@ type Route struct {
 	template Path             // of the path of a roll-up, with the captures named as in this route
 	fields   []document.Field // all fields that the group, the conditions and the totals name; needed for each event
 	queries  []Query
+	windows  []Window
 }
 
 // String returns the canonical spelling of the route, on one line. Parse turns it back into the

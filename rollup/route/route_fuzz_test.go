@@ -27,6 +27,7 @@ func FuzzParseRoutes(f *testing.F) {
 	f.Add("# all\n`a;b`/{s}\n  -> r/x : n,\n# more\n  `m\\`\\\\` : every 1h30m\nb/{s} -> q/`\"` : n\n   : existing")
 	f.Add("a/{a} by x.y -> r/{x.y} : average(n) where a == \"; b -> c : d\" and b == -1.5e+3 as n")
 	f.Add("o/{o} by c.`i d` -> s/{`c.i d`} : count() where a == \"\\u0000\" and `b`.c == null as n, latest(at) as l : existing\no/{p} by q -> t/{q} : sum(n) where x == 1e300 as n : existing")
+	f.Add(`s/{s} by g -> r/{g} : count() where now > now - 24h and now < timestamp("2099-01-31T12:00:00Z") as n, sum(n) where at >= now - 90s as m : existing`)
 	f.Add(`s/{s} by g -> r/{g} : count() where n > -1.5 and n <= 9007199254740993 as n, sum(n) where t in ["]", 1, true, timestamp("2026-01-31T12:00:00.000001+01:00")] as m : existing`)
 	f.Fuzz(func(t *testing.T, text string) {
 		routes, err := route.Parse(text)

@@ -46,8 +46,9 @@ type (
 	}
 
 	valueNode struct {
-		token       // as JSON has it; in a timestamp, the text
+		token       // as JSON has it; in a timestamp, the text; of a window, its length
 		isTime bool // the text is in a timestamp
+		isAgo  bool // it is of a window
 	}
 
 	optionNode struct{ name, duration token }
@@ -287,7 +288,7 @@ func meantFunction(name string) string {
 
 // condition reads
 //
-//	field comparison value | field "in" "[" value {"," value} "]"
+//	field comparison value | field "in" "[" value {"," value} "]" | field ">" window | field ">=" window
 //
 // where a comparison is
 //
@@ -303,6 +304,13 @@ func (p *parser) condition() (n conditionNode, err error) {
 		return n, p.wrong("want a comparison: ==, >, >=, <, <= or in%s", meantComparison(t.text))
 	}
 	n.operator = p.next()
+	if p.sees(now) && !n.operator.is(string(In)) {
+		if !Operator(n.operator.text).lower() {
+			return n, p.mistake(n.operator.from, "a window is what is later than a while ago; want > or >=, as in at > now - 24h")
+		}
+		n.values, err = one(p.window)
+		return n, err
+	}
 	if !n.operator.is(string(In)) {
 		n.values, err = one(p.value)
 		return n, err
@@ -362,6 +370,8 @@ func (p *parser) value() (n valueNode, err error) {
 	switch {
 	case t.kind == broken:
 		return n, p.wrong("%s", t.text)
+	case t.kind == word && strings.HasPrefix(t.text, now+"-"):
+		return n, p.wrong(wantWindow)
 	case n.isTime && t.kind != inQuotes:
 		return n, p.wrong("want a time in quotes, as in " + exampleTime)
 	case t.kind != inQuotes && (t.kind != word || !t.named()):
@@ -375,7 +385,24 @@ func (p *parser) value() (n valueNode, err error) {
 	return n, nil
 }
 
+// window reads
+//
+//	"now" "-" length
+func (p *parser) window() (n valueNode, err error) {
+	p.next()
+	if !p.accept("-") {
+		return n, p.unexpected(wantWindow)
+	}
+	if p.tokens[0].kind != word || !p.tokens[0].named() {
+		return n, p.unexpected(wantWindow)
+	}
+	n.isAgo, n.token = true, p.next()
+	return n, nil
+}
+
 const (
+	now         = "now"
+	wantWindow  = "want now - and how long the window is, with spaces, as in at > now - 24h"
 	timestamp   = "timestamp"
 	exampleTime = `timestamp("2026-01-31T12:00:00Z")`
 	wantValue   = `want a value as JSON has it: a text in quotes, a number, true, false or null; or a time such as ` + exampleTime

@@ -66,7 +66,8 @@ func (t *Template) Counter(path string) (Counter, bool) {
 
 // Reads returns how many reads the sum of a counter with so many documents is billed, or somewhat
 // more. An aggregation bills one for each 1,000 documents, and so does a query that Walks. Another
-// query of the best document bills one, and the option documents one for each document.
+// query of the best document, or of the first that leaves a window, bills one, and the option
+// documents one for each document.
 func (t *Template) Reads(documents int64) float64 {
 	var queries, each float64 // each: at most, for one document
 	for _, one := range t.Routes {
@@ -79,7 +80,7 @@ func (t *Template) Reads(documents int64) float64 {
 		if one.Documents {
 			thorough = 1000
 		}
-		queries += float64(len(one.queries))
+		queries += float64(len(one.queries) + len(one.windows))
 		each = max(each, thorough/1000)
 	}
 	return queries + each*float64(max(documents, 0))

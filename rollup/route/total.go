@@ -142,6 +142,12 @@ func queries(totals []Total) []Query {
 	return all
 }
 
+// At returns the query as it is at an instant. Only a window's bound depends on that.
+func (q Query) At(instant time.Time) Query {
+	q.Where = At(q.Where, instant)
+	return q
+}
+
 // sortConditions sorts conditions by their fields. A field's lower bound comes before its upper
 // one.
 func sortConditions(conditions []Condition) {

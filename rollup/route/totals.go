@@ -19,6 +19,9 @@ type Totals struct {
 	// Some says that there are documents, although Shards does not show them. The documents belong
 	// to a route whose totals all have conditions, and meet none of these conditions.
 	Some bool
+
+	// Leaving says of each window with documents in it when the first of them leaves.
+	Leaving []Leaving
 }
 
 // NumShards returns how many documents were counted, over all routes.
@@ -47,12 +50,13 @@ type RouteTotals struct {
 }
 
 // Total counts and aggregates the documents that a counter has by the route. The shards must be all
-// of them, read in one snapshot, in the order of their paths.
-func (r *Route) Total(shards []Shard) RouteTotals {
+// of them, read in one snapshot, in the order of their paths. Windows are as they are at an
+// instant.
+func (r *Route) Total(shards []Shard, instant time.Time) RouteTotals {
 	t := RouteTotals{Totals: Totals{Values: make(map[string]value.Value, len(r.Totals))}}
 	var most int64
 	for _, q := range r.queries {
-		answer := q.answer(shards)
+		answer := q.At(instant).answer(shards)
 		maps.Copy(t.Values, answer.Values)
 		t.Malformed = append(t.Malformed, answer.Malformed...)
 		most = max(most, answer.Shards[0])
@@ -61,6 +65,7 @@ func (r *Route) Total(shards []Shard) RouteTotals {
 		most = int64(len(shards))
 	}
 	t.Shards = []int64{most}
+	t.Leaving = r.leaving(shards, instant)
 	t.Some = r.Filtered() && most == 0 && len(shards) > 0
 	t.Totals.Malformed = int64(len(t.Malformed))
 	return t
@@ -190,6 +195,7 @@ func JoinTotals(parts []Totals) Totals {
 		all.Shards = append(all.Shards, part.Shards...)
 		all.Malformed += part.Malformed
 		all.Some = all.Some || part.Some
+		all.Leaving = append(all.Leaving, part.Leaving...)
 	}
 	return all
 }

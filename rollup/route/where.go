@@ -46,6 +46,9 @@ func (text source) condition(n conditionNode) (Condition, error) {
 		return Condition{field, In, list}, err
 	}
 
+	if n.values[0].isAgo {
+		return text.window(n, field)
+	}
 	v, err := text.value(n.values[0])
 	if err != nil {
 		return Condition{}, err
@@ -55,6 +58,16 @@ func (text source) condition(n conditionNode) (Condition, error) {
 		return Condition{}, text.mistake(n.values[0].from, "null has no order; want ==, or another value")
 	}
 	return c, nil
+}
+
+// window returns the condition that makes a window.
+func (text source) window(n conditionNode, field document.Field) (Condition, error) {
+	length := n.values[0].token
+	ago, ok := parseWindow(length.text)
+	if !ok {
+		return Condition{}, text.mistake(length.from, "%s: want whole seconds from %s to %s, such as 90s, 24h or 30d", length.text, Ago(shortestWindow), Ago(LongestWindow))
+	}
+	return Condition{field, Operator(n.operator.text), ago}, nil
 }
 
 // list returns the values of a list, in Firestore's order.
@@ -105,11 +118,14 @@ func (text source) checkTested(n conditionNode, c Condition, t Total, by fieldNo
 	case In:
 		return text.mistake(n.field.at, "%s is tested and aggregated; count the documents of each value instead", quoteField(c.Field))
 	}
-	if _, sees := t.Aggregate.Sees(c.Value); !sees {
+	if _, sees := t.Aggregate.Sees(c.At(time.Time{}).Value); !sees {
 		return text.mistake(n.values[0].from, "%s is of a kind that %s does not see", quoteValue(c.Value), t.Aggregate)
 	}
 	return nil
 }
+
+// kind returns the kind of the condition's value.
+func (c Condition) kind() string { return value.KindOf(c.At(time.Time{}).Value) }
 
 // alternatives returns how many values meet a condition that is no range.
 func (c Condition) alternatives() int {
@@ -128,7 +144,7 @@ func (text source) checkTogether(n conditionNode, c Condition, others []Conditio
 		switch {
 		case c.Field == other.Field && !ends:
 			return text.mistake(n.field.at, "%s is tested twice", quoteField(c.Field))
-		case c.Field == other.Field && value.KindOf(c.Value) != value.KindOf(other.Value):
+		case c.Field == other.Field && c.kind() != other.kind():
 			return text.mistake(n.values[0].from, "%s and %s are of two kinds, so no document would count", quoteValue(other.Value), quoteValue(c.Value))
 		case c.Field != other.Field && c.Operator.Range() && other.Operator.Range():
 			return text.mistake(n.field.at, "%s and %s are both compared; a total has a range of one field", quoteField(other.Field), quoteField(c.Field))

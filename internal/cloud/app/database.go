@@ -26,6 +26,7 @@ type database struct {
 	store     documentStore
 	logger    *slog.Logger
 	logged    *rollup.Logged // shared by events and ticks
+	alarms    rollup.Alarms  // nil: there are none
 	coalescer *rollup.Coalescer
 	untold    *rollup.UntoldNotes
 	grower    *growth.Grower
@@ -66,9 +67,9 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 
 	logger := s.logger.With("database", id)
 	logged := rollup.NewLogged()
-	coalescer := rollup.NewCoalescer(store, s.options(id, logger, logged))
+	options := s.options(id, logger, logged)
 	grower := growth.New(store, s.config.Routes.Live(), logger)
-	d := &database{store, logger, logged, coalescer, rollup.NewUntoldNotes(store), grower}
+	d := &database{store, logger, logged, options.Alarms, rollup.NewCoalescer(store, options), rollup.NewUntoldNotes(store), grower}
 	s.databases.Store(id, d)
 	return d, nil
 }

@@ -159,7 +159,7 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 // options returns the options of the tick's work, for which no event waits.
 func (t *tick) options(d *database) rollup.AuditOptions {
 	o := t.config.AuditOptions(d.logger)
-	o.Logged = d.logged
+	o.Logged, o.Alarms = d.logged, d.alarms
 	o.Timeout = t.reserve
 	o.Wrote = t.telemetry.Wrote
 	o.Calling = t.telemetry.Calling(false, firestorestore.Class) // a tick makes too many calls for spans

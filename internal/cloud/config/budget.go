@@ -103,8 +103,8 @@ func (c Config) Billed() int64 {
 	return c.ReadsPerSecond
 }
 
-// CheckAlarms returns an error for each cadence that needs alarms, if there is no queue that makes
-// them. The functions refuse to start with such a configuration.
+// CheckAlarms returns an error for each cadence and each route that needs alarms, if there is no
+// queue that makes them. The functions refuse to start with such a configuration.
 func (c Config) CheckAlarms() error {
 	if c.Queue != "" {
 		return nil
@@ -121,6 +121,9 @@ func (c Config) CheckAlarms() error {
 		problems = append(problems, tooLong(fmt.Sprintf("TALLY_CADENCE=%v", c.Cadence), c.Cadence))
 	}
 	for _, r := range c.Routes {
+		if len(r.Windows()) > 0 {
+			problems = append(problems, fmt.Errorf("TALLY_ROUTES: route %q: a total with a window needs a queue (TALLY_QUEUE), whose alarms have it rolled up when a document leaves", r))
+		}
 		if r.Template.Cadence > longest {
 			problems = append(problems, tooLong(fmt.Sprintf("TALLY_ROUTES: route %q: cadence %v", r, r.Template.Cadence), r.Template.Cadence))
 		}

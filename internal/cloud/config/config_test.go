@@ -102,14 +102,15 @@ func TestCheckAlarms(t *testing.T) {
 	environment := map[string]string{
 		"GOOGLE_CLOUD_PROJECT": "p",
 		"TALLY_CADENCE":        "1001ms",
-		"TALLY_ROUTES":         "a/{a}/s/{s} -> r/{a} : n : cadence 10s\nb/{b}/s/{s} -> q/{b} : n\nc/{c}/s/{s} -> o/{c} : n : cadence 1s",
+		"TALLY_ROUTES":         "a/{a}/s/{s} -> r/{a} : n : cadence 10s\nb/{b}/s/{s} -> q/{b} : n\nc/{c}/s/{s} -> o/{c} : n : cadence 1s\nd/{d}/s/{s} -> e/{d} : count() where at > now - 24h as n",
 	}
 	c, err := Load(environment)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `TALLY_CADENCE=1.001s: without a queue (TALLY_QUEUE) want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3; ": every 1.001s" needs no queue
-TALLY_ROUTES: route "a/{a}/s/{s} -> r/{a} : n : cadence 10s": cadence 10s: without a queue (TALLY_QUEUE) want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3; ": every 10s" needs no queue`
+TALLY_ROUTES: route "a/{a}/s/{s} -> r/{a} : n : cadence 10s": cadence 10s: without a queue (TALLY_QUEUE) want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3; ": every 10s" needs no queue
+TALLY_ROUTES: route "d/{d}/s/{s} -> e/{d} : count() where at > now - 24h as n": a total with a window needs a queue (TALLY_QUEUE), whose alarms have it rolled up when a document leaves`
 	if d := cmp.Diff(want, fmt.Sprint(c.CheckAlarms())); d != "" {
 		t.Errorf("without a queue (-want +got):\n%s", d)
 	}

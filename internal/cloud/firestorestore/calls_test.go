@@ -192,6 +192,8 @@ func TestCallsOfTotals(t *testing.T) {
 		{`count() where status in ["paid", "sent"] as sold`, 1},
 		{`sum(amount) where at < timestamp("2026-01-01T00:00:00Z") as old`, 1},
 		{`maximum(amount) where at < timestamp("2026-01-01T00:00:00Z") as largest_old`, 1},
+		{"count() where placed > now - 24h as lately", 2},
+		{"count() as orders, count() where placed > now - 24h as lately, sum(amount) where placed > now - 24h as revenue", 4},
 		{"count() as orders, sum(amount) as revenue, average(amount) as mean", 2},
 		{"count() as orders, sum(amount)" + paid + " as revenue, maximum(amount) as largest", 3},
 		{"count() as orders, count()" + paid + " as paid, sum(amount)" + paid + " as revenue, average(amount)" + paid + " as mean, maximum(amount) as largest, latest(at) as last", 5},
@@ -200,7 +202,7 @@ func TestCallsOfTotals(t *testing.T) {
 		t.Run(test.totals, func(t *testing.T) {
 			t.Parallel()
 			client := dial(t)
-			bulkCommit(t, client, 1000, func(i int) string { return fmt.Sprintf("orders/%d", i) }, map[string]any{"shop": "a", "status": "paid", "amount": 2, "at": time.Unix(0, 0)})
+			bulkCommit(t, client, 1000, func(i int) string { return fmt.Sprintf("orders/%d", i) }, map[string]any{"shop": "a", "status": "paid", "amount": 2, "at": time.Unix(0, 0), "placed": time.Now()})
 			bulkCommit(t, client, 1, func(int) string { return "shops/a" }, map[string]any{"name": "x"})
 			shops, _ := template(t, "orders/{order} by shop -> shops/{shop} : "+test.totals+" : existing")
 			c, _ := shops.Counter("shops/a")

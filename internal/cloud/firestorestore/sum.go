@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type snapshot struct {
 	opening     sync.Mutex // guards transaction and readTime until the transaction has begun
 	transaction []byte
 	readTime    time.Time
+	now         time.Time // of windows, in the last sum
 	rollUp      rollup.RollUp
 
 	added    map[string]addends // by total, for totals that Firestore summed
@@ -75,6 +77,21 @@ func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
 // Sum implements rollup.Snapshot. It asks for all totals at once.
 func (v *snapshot) Sum(ctx context.Context) (route.Totals, error) {
+	if !v.counter.Template.Windowed() {
+		return v.SumAsOf(ctx, time.Time{})
+	}
+	instant, err := v.instant(ctx)
+	if err != nil {
+		return route.Totals{}, fmt.Errorf("firestore: reading %s: %w", v.counter.RollUp, err)
+	}
+	return v.SumAsOf(ctx, instant)
+}
+
+// SumAsOf implements rollup.Snapshot. The instant is the time now of windows. Where it is that of
+// the snapshot, the bounds of windows are exact: the transaction has begun, and its read time does
+// not move.
+func (v *snapshot) SumAsOf(ctx context.Context, instant time.Time) (route.Totals, error) {
+	v.now = instant
 	routes := v.counter.Template.Routes
 	parts := make([]part, len(routes))
 	summing, all := errgroup.WithContext(ctx)
@@ -137,7 +154,7 @@ func (e *unindexedError) Unwrap() error { return e.error }
 // conditions.
 func (v *snapshot) documents(r *route.Route, conditions ...route.Condition) firestore.Query {
 	query := v.store.client.Collection(r.Shards(v.counter)).Query
-	for _, c := range append(r.Where(v.counter), conditions...) {
+	for _, c := range append(r.Where(v.counter), route.At(conditions, v.now)...) {
 		query = query.WherePath(c.Field.Names(), string(c.Operator), c.Value) // of nil the SDK makes IS_NULL
 	}
 	return query
@@ -146,8 +163,8 @@ func (v *snapshot) documents(r *route.Route, conditions ...route.Condition) fire
 // aggregate makes a route's queries, all at once. Each field has a query of its own, because a
 // query over two fields leaves out the documents that lack either of them.
 func (v *snapshot) aggregate(ctx context.Context, r *route.Route) (part, error) {
-	queries := r.Queries()
-	answers := make([]answer, len(queries))
+	queries, windows := r.Queries(), r.Windows()
+	answers, leaving := make([]answer, len(queries)), make([][]route.Leaving, len(windows))
 	asking, all := errgroup.WithContext(ctx)
 	for i, q := range queries {
 		asking.Go(func() (err error) {
@@ -159,18 +176,71 @@ func (v *snapshot) aggregate(ctx context.Context, r *route.Route) (part, error) 
 			return err
 		})
 	}
+	for i, w := range windows {
+		asking.Go(func() (err error) {
+			leaving[i], err = v.leaving(all, r, w)
+			if status.Code(err) == codes.FailedPrecondition {
+				return &unindexedError{r.IndexesOfWindow(w), err}
+			}
+			return err
+		})
+	}
 	err := asking.Wait()
 	if err != nil {
 		return part{}, err
 	}
 
 	p := partOf(queries, answers)
+	p.Leaving = slices.Concat(leaving...)
 	if p.Shards[0] > 0 || !r.Filtered() {
 		return p, nil
 	}
 	some, err := v.read(ctx, v.documents(r).Select().Limit(1))
 	p.Some = len(some) > 0
 	return p, err
+}
+
+// leaving returns when the first document leaves a window. It returns nothing if none is in it.
+func (v *snapshot) leaving(ctx context.Context, r *route.Route, w route.Window) ([]route.Leaving, error) {
+	path := firestore.FieldPath(w.Field.Names())
+	first, err := v.read(ctx, v.documents(r, w.Where...).SelectPaths(path).OrderByPath(path, firestore.Asc).Limit(1))
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+
+	found, _ := w.Field.In(first[0].Fields)
+	at, isTime := found.(time.Time)
+	if !isTime {
+		return nil, fmt.Errorf("the query for the first %s of a window answered %v", w.Field, found)
+	}
+	return []route.Leaving{w.Leaves(at)}, nil
+}
+
+// Ahead implements rollup.Snapshot. The index of the window answers it.
+func (v *snapshot) Ahead(ctx context.Context, most int) ([]string, error) {
+	instant, err := v.instant(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	var named []string
+	for _, r := range v.counter.Template.Routes {
+		for _, w := range r.Windows() {
+			path := firestore.FieldPath(w.Field.Names())
+			ordered := v.documents(r, w.Ahead(instant)...).SelectPaths(path).OrderByPath(path, firestore.Asc)
+			shards, err := v.read(ctx, ordered.Limit(most-len(named)))
+			if err != nil {
+				return named, fmt.Errorf("firestore: finding times ahead in %s: %w", r.Shards(v.counter), err)
+			}
+			for _, s := range shards {
+				named = append(named, w.AheadShard(s))
+			}
+			if len(named) == most {
+				return named, nil
+			}
+		}
+	}
+	return named, nil
 }
 
 // field returns the field that a query aggregates, of the documents that it takes.
@@ -438,7 +508,7 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *route.Route) (part, erro
 		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
 	}
 
-	total := r.Total(shards)
+	total := r.Total(shards, v.now)
 	return part{Totals: total.Totals, named: total.Malformed}, nil
 }
 
@@ -463,7 +533,7 @@ func (v *snapshot) sumUnindexed(ctx context.Context, r *route.Route, lacking *un
 			"remedy", remedy, "route", r.String(), "error", lacking.error)
 	}
 
-	total := r.Total(shards)
+	total := r.Total(shards, v.now)
 	return part{Totals: total.Totals, named: total.Malformed}, nil
 }
 

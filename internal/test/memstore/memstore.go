@@ -124,6 +124,7 @@ type snapshot struct {
 	counter  route.Counter
 	indexed  func(route.Index) bool
 	readTime time.Time
+	now      time.Time // of windows, in the last sum
 	rollUp   rollup.RollUp
 	claim    rollup.Claim
 	shards   [][]route.Shard // by route
@@ -132,7 +133,10 @@ type snapshot struct {
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
-func (v *snapshot) Sum(ctx context.Context) (route.Totals, error) {
+func (v *snapshot) Sum(ctx context.Context) (route.Totals, error) { return v.SumAsOf(ctx, v.readTime) }
+
+func (v *snapshot) SumAsOf(ctx context.Context, instant time.Time) (route.Totals, error) {
+	v.now = instant
 	for n, r := range v.counter.Template.Routes {
 		lacking := v.lacking(r)
 		if len(lacking) > 0 && len(v.shards[n]) > rollup.MaxUnindexed {
@@ -167,7 +171,7 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 		for _, query := range route.Queries() {
 			for _, total := range query.Totals {
 				if total.Name == name && !exact {
-					return query.Magnitude(total, v.shards[n]), ctx.Err()
+					return query.At(v.now).Magnitude(total, v.shards[n]), ctx.Err()
 				}
 			}
 		}
@@ -181,6 +185,21 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	return malformed[:min(len(malformed), most)], ctx.Err()
 }
 
+func (v *snapshot) Ahead(ctx context.Context, most int) ([]string, error) {
+	var named []string
+	for n, r := range v.counter.Template.Routes {
+		for _, w := range r.Windows() {
+			where := w.Ahead(v.readTime)
+			for _, s := range v.shards[n] {
+				if len(named) < most && route.HoldAll(where, s.Fields) {
+					named = append(named, w.AheadShard(s))
+				}
+			}
+		}
+	}
+	return named, ctx.Err()
+}
+
 func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) { return v.claim, ctx.Err() }
 
 // sum returns the totals, and what MalformedShard says of each malformed value.
@@ -188,7 +207,7 @@ func (v *snapshot) sum() (route.Totals, []string) {
 	var parts []route.Totals
 	var malformed []string
 	for i, r := range v.counter.Template.Routes {
-		part := r.Total(v.shards[i])
+		part := r.Total(v.shards[i], v.now)
 		parts = append(parts, part.Totals)
 		malformed = append(malformed, part.Malformed...)
 	}

@@ -95,7 +95,7 @@ func testComparisons(t *testing.T, b backend) {
 
 	counter, _ := routes[0].Template.Counter("totals/all")
 	stored := look(t, b, counter).totals
-	read := totalsOf(counter, documents)
+	read := totalsOf(counter, documents, someTime)
 	for i, row := range table {
 		for way, got := range map[string]route.Totals{"by a query": stored, "read one by one": read} {
 			if d := cmp.Diff(row.want, taken(got.Values[fmt.Sprintf("t%d", i)])); d != "" {

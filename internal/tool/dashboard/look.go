@@ -114,22 +114,22 @@ func (k *look) state(r *row, now time.Time) (states []shard, total *value.Value)
 	for id, s := range k.shards {
 		state := *s
 		state.Writes = s.recent.perSecond(now, heatWindow, now.Sub(k.began))
-		state.Count = seen(r.total, s.fields)
+		state.Count = seen(r.total, s.fields, now)
 		states = append(states, state)
 		documents = append(documents, route.Shard{Path: r.shards + "/" + id, Fields: s.fields})
 	}
 	slices.SortFunc(states, func(a, b shard) int { return bytes.Compare(a.rank, b.rank) })
 
 	if len(states) < maxShards {
-		total = new(r.Route.Total(documents).Values[r.total.Name])
+		total = new(r.Route.Total(documents, now).Values[r.total.Name])
 	}
 	return states, total
 }
 
-// seen returns the value of a document that a total counts; nil if the total does not count the
+// seen returns the value of a document that a total counts now; nil if the total does not count the
 // document.
-func seen(total route.Total, fields map[string]any) *value.Value {
-	if slices.ContainsFunc(total.Where, func(c route.Condition) bool { return !c.Holds(fields) }) {
+func seen(total route.Total, fields map[string]any, now time.Time) *value.Value {
+	if !route.HoldAll(route.At(total.Where, now), fields) {
 		return nil
 	}
 	if total.Aggregate == route.Count {

@@ -93,9 +93,9 @@ type Stack struct {
 
 	Queue *taskqueue.Queue
 
-	// RelayAddr is where the relay takes the emulator's events, and queueAddr where the queue takes
+	// RelayAddr is where the relay takes the emulator's events, and QueueAddr where the queue takes
 	// tasks. They answer for as long as the stack runs.
-	RelayAddr, queueAddr string
+	RelayAddr, QueueAddr string
 
 	dir     string   // temporary
 	closers []func() // each ends something that was started, in the order of starting
@@ -161,7 +161,7 @@ func (s *Stack) startDeliveries() (err error) {
 
 	s.Queue = taskqueue.New(eventrelay.Options{Faults: s.Faults, Timeout: config.OnWriteTimeout})
 	s.onStop(s.Queue.Close)
-	s.queueAddr, err = s.serve(s.Queue)
+	s.QueueAddr, err = s.serve(s.Queue)
 	return err
 }
 
@@ -335,7 +335,7 @@ func (s *Stack) environment() []string {
 	}
 
 	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process alone; see Billed
-	variables = append(variables, firestorestore.EmulatorHost+"="+s.Addr, alarm.EmulatorHost+"="+s.queueAddr, "TALLY_USAGE_FILE="+usage)
+	variables = append(variables, firestorestore.EmulatorHost+"="+s.Addr, alarm.EmulatorHost+"="+s.QueueAddr, "TALLY_USAGE_FILE="+usage)
 
 	// With these two set, a process would serve one function only, and flush its logs with empty
 	// lines.

@@ -1,0 +1,225 @@
+package rollup
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// A total with a window, such as the likes of the last 24 hours, changes with time alone: a
+// document leaves the window without an event. So an alarm rings when the first document may have
+// left, and has the counter rolled up. The alarms of a counter follow each other like the links of
+// a chain: the roll-up that an alarm has made needs the next alarm.
+//
+// The invariant: while documents are in a window, a roll-up that others may see has its alarm. The
+// alarm is made before the roll-up is written, by whoever writes it. The roll-up keeps the alarm's
+// time in Tally.Rings, so that the next roll-up needs no further alarm if it is written before that
+// time. Whatever ends the alarm is as of its time or later, and has seen to the next one.
+//
+// A chain ends when nothing is in a window any more. It also ends when a look at the alarm's time
+// finds the app's document missing, or the counter unkept. Then the next event or the audit begins
+// another.
+
+const (
+	// windowParts is into how many parts a window is divided. Documents that leave within one part
+	// leave by one roll-up.
+	windowParts = 1440
+
+	// longestAhead is how far ahead an alarm is made because of a document that leaves. A document
+	// whose time lies in the future may leave much later, or never.
+	longestAhead = 2 * route.LongestWindow
+)
+
+// errNoAlarms says that there is no queue that could make the alarm of a roll-up.
+var errNoAlarms = errors.New("rollup: a total with a window needs alarms, and there is no queue")
+
+// nextLeaves returns when the counter must be rolled up because the first document may have left a
+// window. It returns zero if no document leaves. The time is rounded up to a grid, whose step is a
+// part of the window or the counter's cadence. Each counter has a phase of its own, so that the
+// alarms of many do not ring at once.
+func (r *roller) nextLeaves(l *look) time.Time {
+	var first time.Time
+	for _, leaving := range l.totals.Leaving {
+		if leaving.At.Sub(l.readTime) > longestAhead {
+			continue
+		}
+		grid := max(leaving.Window/windowParts, r.cadence(l)).Truncate(time.Microsecond)
+		at := onGrid(l.counter.RollUp, grid, later(leaving.At, l.readTime.Add(leastAhead)))
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	if first.IsZero() {
+		return first
+	}
+	return withinReach(l.readTime, first)
+}
+
+// onGrid returns the first time on a counter's grid that is not before a time.
+func onGrid(rollUp string, step time.Duration, t time.Time) time.Time {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(rollUp))
+	phase := time.Duration(h.Sum64() % uint64(step)).Truncate(time.Microsecond)
+
+	past := time.Duration(t.Add(-phase).UnixMicro()) * time.Microsecond % step
+	if past == 0 {
+		return t
+	}
+	return t.Add(step - past)
+}
+
+// planAlarm decides whether an alarm must be made before the look's roll-up is written, and returns
+// its time. It sets l.rings to the time of the alarm that stands already, or to the look's own time
+// as long as none does. Made is the time of an alarm that this process has made before, or zero.
+//
+// A roll-up may rely on an alarm whose time is later than the look. Nothing has ended it before
+// another roll-up is as of that time, and then this one is not written any more.
+func (r *roller) planAlarm(l *look, made time.Time) (next time.Time, needed bool) {
+	seen := l.rollUp.Tally.Rings
+	if l.asOf.IsZero() || l.rerouted() {
+		seen = time.Time{}
+	}
+
+	next = r.nextLeaves(l)
+	l.rings = time.Time{}
+	for _, rings := range []time.Time{made, seen} {
+		if rings.After(l.readTime) && (next.IsZero() || !rings.After(next)) {
+			l.rings = rings
+		}
+	}
+
+	needed = !next.IsZero() && l.rings.IsZero()
+	if needed {
+		l.rings = l.readTime
+	}
+	return next, needed
+}
+
+// makeNext makes the alarm that must stand before the look's roll-up is written, and sets l.rings.
+func (r *roller) makeNext(ctx context.Context, l *look, next time.Time) error {
+	if r.options.Alarms == nil {
+		return fmt.Errorf("%w: %s", errNoAlarms, l.counter.RollUp)
+	}
+
+	a := Alarm{RollUp: l.counter.RollUp, Routes: l.counter.Template.Hash(), At: next}
+	if r.salted {
+		a.Salt = rand.Text()
+	}
+	err := r.createAlarm(ctx, a)
+	if err == nil {
+		l.rings = next
+	}
+	return err
+}
+
+// chain makes the alarm that must stand before the look's roll-up is written. If two alarms in a
+// row cannot be made, the roll-up is written without: its totals are exact as of its time, but what
+// leaves later is late. No alarm is done with such a roll-up, and the audit finds it.
+func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next, needed := c.planAlarm(l, s.chained)
+	for needed && c.hasAlarms(s) {
+		c.mu.Unlock()
+		err := c.makeNext(ctx, l, next)
+		c.mu.Lock()
+
+		s.alarmMade(err)
+		if err == nil {
+			s.chained, needed = next, false
+		}
+	}
+
+	if needed && c.options.Logged.first("unchained", l.counter.RollUp) {
+		c.options.Logger.WarnContext(ctx, "no alarm could be made; what leaves a window is rolled up by the next event or audit",
+			"counter", l.counter.RollUp, "event_id", l.eventID)
+	}
+}
+
+// rung returns up to which time the alarms of the counter are done because of the roll-up that the
+// look saw. None is if the roll-up needs an alarm and has none.
+func (l *look) rung() time.Time {
+	rings := l.rollUp.Tally.Rings
+	if !rings.IsZero() && !rings.After(l.asOf) {
+		return time.Time{}
+	}
+	return l.covers()
+}
+
+// rungWhenWritten is rung of the roll-up that was written after the look.
+func (l *look) rungWhenWritten() time.Time {
+	if l.rings.Equal(l.readTime) {
+		return time.Time{}
+	}
+	return l.readTime
+}
+
+// A leaving says whether time alone explains how a roll-up differs from its shards.
+type leaving int
+
+const (
+	leftNone   leaving = iota // it does not differ, or not by that
+	leftLately                // it is as right as it was when it was rolled up, and its alarm comes
+	leftLate                  // its alarm has not come
+)
+
+// leftSince reports whether the roll-up was right when it was written and is wrong because time has
+// passed. It also reports so if the totals are right but the alarm is overdue, because then nothing
+// has them rolled up when the next document leaves.
+func (a *audit) leftSince(ctx context.Context, l *look) (leaving, error) {
+	if !l.counter.Template.Windowed() || l.asOf.IsZero() || l.rerouted() {
+		return leftNone, nil
+	}
+
+	agrees := l.agrees()
+	if !agrees {
+		then := *l
+		var err error
+		then.totals, err = l.snapshot.SumAsOf(ctx, l.asOf)
+		if err == nil {
+			err = a.weigh(ctx, &then)
+		}
+		if err != nil || !then.agrees() {
+			return leftNone, err
+		}
+	}
+
+	switch {
+	case a.overdue(l, agrees):
+		return leftLate, nil
+	case agrees:
+		return leftNone, nil
+	default:
+		return leftLately, nil
+	}
+}
+
+// overdue reports whether the alarm of the roll-up should have rung by now, or should stand and
+// does not. An alarm may wait for the counter's pace.
+func (a *audit) overdue(l *look, agrees bool) bool {
+	rings := l.rollUp.Tally.Rings
+	if rings.IsZero() {
+		return !agrees || !a.nextLeaves(l).IsZero()
+	}
+	return l.readTime.Sub(rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
+}
+
+// tellAhead logs which documents have a time that lies ahead, unless that was logged lately. Such a
+// document is in its windows for too long.
+func (a *audit) tellAhead(ctx context.Context, l *look) {
+	if len(l.totals.Leaving) == 0 { // it would be in a window
+		return
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	defer cancel()
+	named, err := l.snapshot.Ahead(ctx, maxNamed)
+	if err == nil && len(named) > 0 && a.options.Logged.first("ahead", l.counter.RollUp) {
+		a.options.Logger.WarnContext(ctx, "times of documents lie ahead; they stay in their windows for longer", "counter", l.counter.RollUp, "documents", named)
+	}
+}
