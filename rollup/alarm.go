@@ -272,8 +272,7 @@ func (c *Coalescer) ringsAgain(a Alarm) error {
 func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (Ending, error) {
 	c.mu.Lock()
 	s := c.state(counter)
-	pausing := s.unkept > 0 && time.Now().Before(s.unkeptUntil)
-	if pausing && !c.now().Before(a.At) {
+	if s.pauses(a.At) && !c.now().Before(a.At) {
 		c.mu.Unlock()
 		return Ending{Unkept: true}, nil
 	}

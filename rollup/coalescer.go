@@ -163,14 +163,15 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, e
 	}
 
 	s := c.state(concern.Counter)
-	if s.unkept > 0 && time.Now().Before(s.unkeptUntil) {
+	told := later(e.UpdateTime, e.Time)
+	if s.pauses(told) {
 		ending.Unkept = true
 		return nil, nil
 	}
 
 	if g := s.open; g != nil {
 		if c.options.Alarms != nil {
-			g.told = later(g.told, later(e.UpdateTime, e.Time))
+			g.told = later(g.told, told)
 		}
 		if e.UpdateTime.After(g.latest) {
 			g.latest = e.UpdateTime
@@ -183,7 +184,6 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, e
 		return s, g
 	}
 
-	told := later(e.UpdateTime, e.Time)
 	if c.knowsAlarm(s, told) {
 		ending.Deferred = true
 		return nil, nil

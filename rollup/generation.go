@@ -39,6 +39,7 @@ type counterState struct {
 
 	unkept      time.Duration // how long the last pause was that followed ErrUnkept; 0: the counter is kept
 	unkeptUntil time.Time     // when that pause ends, by the local clock
+	unkeptPast  time.Time     // when it ends by the server's time; a suspended machine's clock stands still
 
 	contention contention // only the prober uses it
 
@@ -91,12 +92,13 @@ func end(all []*generation, by time.Time, how func(*generation)) []*generation {
 // and a sum or a write that fails.
 const longestUnkept = time.Minute
 
-// unkeep ends every generation, and every alarm that was to ring by the server's time now. The
+// unkeep ends every generation, and every alarm that was to ring by now, the newest look. The
 // counter is then done with their events, although no roll-up covers them. After that it pauses,
-// for a step the first time, and twice as long each further time in a row.
-func (s *counterState) unkeep(step time.Duration, now time.Time) {
+// for a step the first time, and twice as long each further time in a row. server is what time it
+// is at the server, or somewhat later.
+func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
 	s.unkept = min(max(2*s.unkept, step), longestPause(step))
-	s.unkeptUntil = time.Now().Add(s.unkept)
+	s.unkeptUntil, s.unkeptPast = time.Now().Add(s.unkept), server.Add(s.unkept)
 	s.known = known{}
 
 	if s.open != nil {
@@ -109,6 +111,12 @@ func (s *counterState) unkeep(step time.Duration, now time.Time) {
 	}
 	s.closed = nil
 	s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })
+}
+
+// pauses reports whether the counter pauses because it was unkept lately, and nothing that comes now
+// and tells of the time told says that the pause is over.
+func (s *counterState) pauses(told time.Time) bool {
+	return s.unkept > 0 && time.Now().Before(s.unkeptUntil) && told.Before(s.unkeptPast)
 }
 
 // rememberedUntil returns until when the counter is remembered after its prober has ended. That is

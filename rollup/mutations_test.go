@@ -1042,8 +1042,11 @@ var mutations = []mutation{
 		`	if errors.Is(err, ErrUnkept) {`,
 		`	if !errors.Is(err, ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
 	{"unkept-paced", "an unkept counter is looked at for each event", "coalescer.go",
-		`	if s.unkept > 0 && time.Now()`,
-		`	if s.unkept < 0 && time.Now()`, "TestUnkeptForAnHour"},
+		`	if s.pauses(told) {`,
+		`	if false {`, "TestUnkeptForAnHour"},
+	{"unkept-paced", "a suspended machine goes on pausing", "generation.go",
+		` && told.Before(s.unkeptPast)`,
+		``, "TestUnkeptWhileSuspended"},
 	{"unkept", "what is open when a counter turns out unkept waits for its pause", "generation.go",
 		`		s.closed = append(s.closed, s.open)
 		s.open = nil

@@ -230,7 +230,7 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		s.failures, s.refused = 0, false
-		s.unkeep(c.step(s.counter.Template), c.newest)
+		s.unkeep(c.step(s.counter.Template), c.newest, c.now())
 		return
 	}
 

@@ -197,6 +197,7 @@ func (s *simulation) ringOnce(a rollup.Alarm, name string, faulty float64) bool 
 
 	s.mu.Lock()
 	s.tell("%s rings at %s", name, to.name)
+	since := s.store.Now()
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 	defer cancel()
@@ -212,7 +213,7 @@ func (s *simulation) ringOnce(a rollup.Alarm, name string, faulty float64) bool 
 		return false
 	}
 
-	why, ok := s.alarmDone(a, to, ending)
+	why, ok := s.alarmDone(a, to, since, ending)
 	if !ok {
 		s.breach("%s returned nil, but %s", name, why)
 	}
@@ -227,8 +228,9 @@ func (s *simulation) ringOnce(a rollup.Alarm, name string, faulty float64) bool 
 	return true
 }
 
-// alarmDone reports whether an alarm for which an instance returned nil is done, and why.
-func (s *simulation) alarmDone(a rollup.Alarm, at *instance, ending rollup.Ending) (why string, ok bool) {
+// alarmDone reports whether an alarm that has rung since then, and for which an instance returned
+// nil, is done, and why.
+func (s *simulation) alarmDone(a rollup.Alarm, at *instance, since time.Time, ending rollup.Ending) (why string, ok bool) {
 	counter, _ := at.routes.Counter(a.RollUp)
 	c := s.counter(counter)
 	own := counter.Template.Hash()
@@ -241,7 +243,7 @@ func (s *simulation) alarmDone(a rollup.Alarm, at *instance, ending rollup.Endin
 	}
 	if ending.Unkept {
 		s.alarms[a].unkept = s.store.Now()
-		return "unkept", c.unkept.lately(s.store.Now())
+		return "unkept", c.unkept.lately(since, s.store.Now())
 	}
 	if !c.covered[own].Before(a.At) {
 		return "covered", true

@@ -588,7 +588,7 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 	}
 	if ending.Unkept {
 		for _, a := range d.about {
-			if a.unkept.lately(s.store.Now()) {
+			if a.unkept.lately(d.since, s.store.Now()) {
 				d.unkept = append(d.unkept, a.simulatedCounter)
 			}
 		}

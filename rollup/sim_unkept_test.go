@@ -14,9 +14,11 @@ type unkeptTime struct {
 
 func (u unkeptTime) at(t time.Time) bool { return !t.Before(u.from) && t.Before(u.until) }
 
-// lately reports whether the counter was unkept a pause of an instance ago, or later.
-func (u unkeptTime) lately(t time.Time) bool {
-	return !t.Before(u.from) && t.Before(u.until.Add(time.Minute))
+// lately reports whether the counter was unkept at some time from a pause before since until now. It
+// is what an instance may still have seen that has held something since then. (Its machine may have
+// been suspended between the call that failed and the answer.)
+func (u unkeptTime) lately(since, now time.Time) bool {
+	return !now.Before(u.from) && since.Before(u.until.Add(time.Minute))
 }
 
 // startUnkept makes a counter one that cannot be rolled up for a time of up to hours.

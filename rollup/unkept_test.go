@@ -140,6 +140,21 @@ func TestUnkeptElsewhereKept(t *testing.T) {
 	})
 }
 
+// A machine is suspended while a counter pauses, and its clock stands still. Meanwhile somebody
+// fixes the counter. An event whose own times are later than the pause is not acknowledged by it.
+func TestUnkeptWhileSuspended(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		fixed := w.refuse()
+		w.acknowledged(w.deliver(c, "unkept"))
+
+		w.store.Suspended(time.Minute)
+		fixed()
+		committed := w.increment(1)
+		w.acknowledged(w.deliverEvent(hold, c, rollup.Event{ID: "fixed", UpdateTime: committed}))
+		w.wantTotal(1)
+	})
+}
+
 // A sum that Firestore can never answer makes a counter unkept as well. An error that waiting may
 // mend does not.
 func TestUnkeptSum(t *testing.T) {
