@@ -194,8 +194,8 @@ func (r *roller) createAlarm(ctx context.Context, a Alarm) error {
 	return nil
 }
 
-// knowsAlarm reports whether an alarm is known that stands for an event which comes now, and tells
-// of the time told. That is no longer so once anything says that the alarm may have rung: this
+// knowsAlarm reports whether an alarm is known that stands for an event which comes now, and
+// carries the time told. That is no longer so once anything says that the alarm may have rung: this
 // instance's clocks, a newer look at any counter, or the event itself. The mutex is held.
 func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
 	if s.known.at.IsZero() {

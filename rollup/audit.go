@@ -82,7 +82,7 @@ type Report struct {
 	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
 	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted, or because their pace allowed no roll-up before Until
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
-	Unkept    int `json:"unkept"`    // cannot be rolled up until somebody mends them; see ErrUnkept
+	Unkept    int `json:"unkept"`    // cannot be rolled up until someone fixes them; see ErrUnkept
 
 	Drift     int `json:"drift"`     // differed for longer than the grace; like the next six, some of RolledUp and Differing
 	Lapsed    int `json:"lapsed"`    // lacked changes that came while they were unkept

@@ -230,7 +230,7 @@ func (c *Coalescer) fresh(commit time.Time) bool {
 
 // wait waits until all generations that an event is held for have ended. If ctx or Options.Hold
 // ends before that, wait first closes the generations that are left, so that they absorb nothing
-// more, and then fails. The ending it is given tells of the counters that were done with the event
+// more, and then fails. The ending it is given is about the counters that were done with the event
 // at once. wait adds the others.
 //
 // Only a held event has a timer. One for each absorbed event would cost more than all else.

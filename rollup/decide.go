@@ -66,20 +66,20 @@ func (c *comparison) remember(l *look) {
 
 // decide decides what to do once the shards are summed.
 func (c *comparison) decide(l *look) action {
-	mend := actionRepair
+	repair := actionRepair
 	if c.dryRun {
-		mend = actionTell
+		repair = actionTell
 	}
 
 	switch {
 	case l.agrees() && l.removable() && !c.dryRun:
 		return actionRemove
 	case c.leaving == leftLate && !(l.rerouted() && c.keepRerouted):
-		return mend
+		return repair
 	case c.leaving == leftLately:
 		return actionLeave
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
-		return mend
+		return repair
 	case l.agrees():
 		return actionLeave
 	case l.rerouted() && c.keepRerouted:
@@ -87,7 +87,7 @@ func (c *comparison) decide(l *look) action {
 	case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():
 		return actionWait
 	default:
-		return mend
+		return repair
 	}
 }
 

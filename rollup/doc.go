@@ -121,7 +121,7 @@
 // the first may acknowledge all copies, and then nothing would stand for the events that the copy
 // had absorbed.
 //
-// A counter is unkept while its sum or its write fails in a way that waiting cannot mend: see
+// A counter is unkept while its sum or its write fails in a way that waiting cannot fix: see
 // ErrUnkept. If its events failed, they would come again for a day and slow all others down. So the
 // instance acknowledges them, and also the events that come in the pause until it looks again. The
 // roll-up's as_of does not advance, and each audit and each tick tries again. See Logged for how

@@ -170,7 +170,7 @@ func TestAuditLeavesLongCadencesAlone(t *testing.T) {
 		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1})
 		w.wantTotal(1)
 
-		// After its grace it is no drift, because an alarm may stand for it.
+		// After its grace it does not count as drift, because an alarm may stand for it.
 		o.Grace, o.Until = grace, time.Now().Add(3*grace)
 		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1})
 		w.wantTotal(1)

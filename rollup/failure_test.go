@@ -134,9 +134,9 @@ func (s deadlineStore) Write(ctx context.Context, c route.Counter, r rollup.Roll
 func TestDeadlineClosesGeneration(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		broken := errors.New("permission denied")
-		var mended atomic.Bool
+		var fixed atomic.Bool
 		w.beforeView = func(int32) error {
-			if mended.Load() {
+			if fixed.Load() {
 				return nil
 			}
 			return broken
@@ -155,7 +155,7 @@ func TestDeadlineClosesGeneration(t *testing.T) {
 		if !errors.Is(first.err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the deadline", first.err)
 		}
-		mended.Store(true)
+		fixed.Store(true)
 		w.increment(1)
 		w.acknowledged(w.deliver(c, "again"))
 		w.wantTotal(1)

@@ -31,7 +31,7 @@ type counterState struct {
 	ownUntil time.Time // how long own is remembered, by the local clock
 
 	seen time.Time // as_of of the roll-up that the last look saw
-	draw float64   // a number in [0, 1), drawn anew for each roll-up seen; the back-off depends on it
+	draw float64   // a number in [0, 1), drawn again for each roll-up seen; the back-off depends on it
 
 	long long // what is known of sums that take long
 
@@ -57,7 +57,7 @@ type generation struct {
 	commit time.Time       // of the anchor
 	values context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
 	latest time.Time       // the latest update time that its events' documents carry
-	told   time.Time       // the latest time of any kind that its events tell of
+	told   time.Time       // the latest time of any kind that its events carry
 	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then; of an alarm its time
 	done   chan struct{}   // closed when the generation is covered, deferred, unkept or failed
 	asOf   time.Time       // of the roll-up that covers it; valid after done
@@ -113,8 +113,8 @@ func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
 	s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })
 }
 
-// pauses reports whether the counter pauses because it was unkept lately, and nothing that comes now
-// and tells of the time told says that the pause is over.
+// pauses reports whether the counter pauses because it was unkept lately, and nothing that comes
+// now and carries the time told says that the pause is over.
 func (s *counterState) pauses(told time.Time) bool {
 	return s.unkept > 0 && time.Now().Before(s.unkeptUntil) && told.Before(s.unkeptPast)
 }

@@ -38,7 +38,7 @@ type KeepReport struct {
 	Unchanged int `json:"unchanged"` // visits that found nothing to write
 	Removed   int `json:"removed"`   // roll-ups that had been at zeros without shards for over an hour
 	Failed    int `json:"failed"`    // counters whose last visit failed
-	Unkept    int `json:"unkept"`    // counters that cannot be rolled up until somebody mends them; see ErrUnkept
+	Unkept    int `json:"unkept"`    // counters that cannot be rolled up until someone fixes them; see ErrUnkept
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 	Left      int `json:"left"`      // counters that were due when the time or the reads were over; the next call goes on with them
 

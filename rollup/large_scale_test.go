@@ -22,7 +22,7 @@ var largeTable = flag.Bool("sim.large", false, "have TestLargeCounters run each 
 // readsPerSecond is what the sums of one counter may be billed in these runs.
 const readsPerSecond = 50
 
-// TestLargeCounters holds counters of many documents to what they may bill, beside a small one.
+// TestLargeCounters holds counters of many documents to what they may bill, next to a small one.
 //
 //	go test ./rollup -run TestLargeCounters -sim.large -v
 func TestLargeCounters(t *testing.T) {
@@ -145,7 +145,7 @@ func (w *large) run(rate float64) {
 			send(small, n)
 		}
 	})
-	send(big, 0) // the first roll-up of a counter: until then nobody knows how large it is
+	send(big, 0) // the first roll-up of a counter: until then no one knows how large it is
 	time.Sleep(10*time.Second + 3*takes)
 	synctest.Wait()
 	long = takes > hold/4
@@ -244,7 +244,7 @@ func TestJunkDelaysAlarms(t *testing.T) {
 		if late := own.covered.Sub(last); late > most {
 			t.Errorf("the last change showed after %v, want at most %v", late, most)
 		} else {
-			t.Logf("the last change showed after %v, beside %d counters with %d alarms a second", late, junk, perSecond)
+			t.Logf("the last change showed after %v, next to %d counters with %d alarms a second", late, junk, perSecond)
 		}
 		w.exact()
 	})

@@ -19,7 +19,7 @@ import (
 )
 
 // People come to rooms, send heartbeats for a while, and go. Each roll-up must say exactly who was
-// online as of its time, and nobody may be online for long after the last heartbeat has left the
+// online as of its time, and no one may be online for long after the last heartbeat has left the
 // window. Meanwhile instances are killed, and answers of Firestore and of the queue are lost.
 func TestLeavesInTime(t *testing.T) {
 	for name, w := range map[string]*rooms{
@@ -304,6 +304,6 @@ func (w *rooms) check() {
 	}
 	w.t.Logf("%d left, the slowest after %v; %d roll-ups, %d calls that make alarms", left, longest, rollUps, w.tasks)
 	if left == 0 {
-		w.t.Error("nobody left")
+		w.t.Error("no one left")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Logged remembers what was logged lately about counters that wait for somebody to mend them. So
+// A Logged remembers what was logged lately about counters that wait for someone to fix them. So
 // each kind of line is logged at most once in ten minutes for each counter. All work of one process
 // on one database should share a Logged. It may be used by many goroutines at once.
 //

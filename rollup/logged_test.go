@@ -41,7 +41,7 @@ func TestCountersAreLoggedApart(t *testing.T) {
 	})
 }
 
-// 100,000 counters that no one mends are each logged once in ten minutes.
+// 100,000 counters that no one fixes are each logged once in ten minutes.
 func TestManyAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged := rollup.NewLogged()

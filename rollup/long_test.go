@@ -244,7 +244,7 @@ func TestAlarmAndEventTogether(t *testing.T) {
 	})
 }
 
-// If a long sum fails for a reason that no retry mends, the counter is unkept.
+// If a long sum fails for a reason that no retry fixes, the counter is unkept.
 func TestLongSumOfUnkeptCounter(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		w.putSlow(20_000, 30*time.Second)

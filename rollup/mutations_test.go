@@ -698,7 +698,7 @@ var mutations = []mutation{
 	{"cursor", "what waits on one walk is looked for on another", "audit.go",
 		`c.Places[d.walk] = d.before`,
 		`c.Places[0] = d.before`, "TestWaitingDifferenceKeepsItsPlace"},
-	{"failed-page", "a page that failed counts as failed for ever", "cursor.go",
+	{"failed-page", "a page that failed counts as failed forever", "cursor.go",
 		`		places[i].Failed = false
 `,
 		``, "TestCursorGoesOn"},
@@ -826,7 +826,7 @@ var mutations = []mutation{
 		return false
 	}
 	age`, "TestClaims"},
-	{"claim", "a claim holds for ever", "claim.go",
+	{"claim", "a claim holds forever", "claim.go",
 		`return min(c.took(l)*3/2, c.options.Timeout)`,
 		`return time.Hour`, "TestClaims"},
 	{"claim", "a claim holds although its roll-up is written", "claim.go",
@@ -1024,7 +1024,7 @@ var mutations = []mutation{
 	{"grace", "an audit waits for events of scheduled routes", "audit.go",
 		`a.o.Grace > 0 && !f.Template.Scheduled()`,
 		`a.o.Grace > 0`, "TestAuditOfScheduledRoute"},
-	{"differs", "an audit tries a counter for ever", "compare.go",
+	{"differs", "an audit tries a counter forever", "compare.go",
 		`if try == maxTries {`,
 		`if false {`, "TestAuditGoesOnAfterFailures"},
 	{"differs", "an audit leaves what differs", "decide.go",
@@ -1038,7 +1038,7 @@ var mutations = []mutation{
 	{"unkept", "an event of an unkept counter fails", "prober.go",
 		`	if errors.Is(err, ErrUnkept) {`,
 		`	if false {`, "TestUnkept"},
-	{"unkept-narrow", "whatever waiting may mend is unkept, too", "prober.go",
+	{"unkept-narrow", "whatever waiting may fix is unkept, too", "prober.go",
 		`	if errors.Is(err, ErrUnkept) {`,
 		`	if !errors.Is(err, ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
 	{"unkept-paced", "an unkept counter is looked at for each event", "coalescer.go",
@@ -1255,7 +1255,7 @@ var mutations = []mutation{
 		`		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)
 `,
 		``, "TestUntold"},
-	{"untold", "one large document's event hides drift for ever", "untold.go",
+	{"untold", "one large document's event hides drift forever", "untold.go",
 		`note.UpdateTime.After(since.Add(-untoldEvery))`,
 		`!note.UpdateTime.IsZero()`, "TestUntold"},
 	{"untold", "large events are not noted", "../internal/cloud/app/event.go",
@@ -1391,7 +1391,7 @@ var mutations = []mutation{
 		`case l.agrees() && l.removable():`, "TestDryRun"},
 	{"dry-run", "a dry run takes former totals away", "decide.go",
 		`len(l.rollUp.Tally.Former) > 0:
-		return mend`,
+		return repair`,
 		`len(l.rollUp.Tally.Former) > 0:
 		return actionRepair`, "TestPrune"},
 	{"dry-run", "a dry run saves its cursor", "audit.go",
@@ -1784,7 +1784,7 @@ var mutations = []mutation{
 		`		c.noteUnkept(ctx, s.counter, oldest)
 `,
 		``, "TestLapsed"},
-	{"lapsed", "a note hides drift for ever", "unkept.go",
+	{"lapsed", "a note hides drift forever", "unkept.go",
 		`note.UpdateTime.After(since.Add(-longestPause(a.options.Cadence)))`,
 		`!note.UpdateTime.IsZero()`, "TestLapsed"},
 	{"lapsed", "what is acknowledged in the pause is drift", "unkept.go",
@@ -1938,8 +1938,8 @@ var mutations = []mutation{
 		`	if !s.waits() && c.defers(s, l) {`,
 		`	if false {`, "TestLargeCounters"},
 	{"alarm-looks", "an event is held until the next roll-up of a counter with alarms", "prober.go",
-		`	if c.defers(s, l) { // nobody`,
-		`	if false { // nobody`, "TestLargeCounters"},
+		`	if c.defers(s, l) { // no event`,
+		`	if false { // no event`, "TestLargeCounters"},
 	{"alarm-first", "the last writer does not go first although no alarm rings", "alarm.go",
 		`	return c.defers(s, l) && (c.cadence(l) > c.canBeHeld() || l.long)
 `,
@@ -1960,7 +1960,7 @@ var mutations = []mutation{
 		`	s.long.until = time.Now().Add(longKnownFor)
 }`,
 		`}`, "TestSumIsCutOff"},
-	{"long-sums", "a sum that was cut off is long for ever", "prober.go",
+	{"long-sums", "a sum that was cut off is long forever", "prober.go",
 		`		s.long.until = time.Time{} // the roll-up says how long its sum took
 `,
 		``, "TestSumIsCutOff"},
@@ -2026,7 +2026,7 @@ var mutations = []mutation{
 	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "alarm.go",
 		`	if c.now().Before(a.At.Add(lastAfter)) {`,
 		`	if false {`, "TestAlarmWithoutAQueue"},
-	{"alarm-routes", "an instance without a queue fails an alarm of other routes for ever", "alarm.go",
+	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "alarm.go",
 		`	if c.now().Before(a.At.Add(lastAfter)) {`,
 		`	if true {`, "TestAlarmWithoutAQueue"},
 	{"window-instant", "a window begins a microsecond early", "route/window.go",
@@ -2092,7 +2092,7 @@ var mutations = []mutation{
 `,
 		`	for n := 0; needed && n < 2; n++ {
 `, "TestWindowWithoutAnAlarm"},
-	{"alarm-before", "nobody is told that alarms cannot be made", "window.go",
+	{"alarm-before", "no one is told that alarms cannot be made", "window.go",
 		`	if needed && c.options.Logged.first("unchained", l.counter.RollUp) {
 `,
 		`	if false {
@@ -2165,7 +2165,7 @@ var mutations = []mutation{
 `,
 		`		if first.IsZero() || at.After(first) {
 `, "TestWindowsAlarmIsRounded"},
-	{"window-rounded", "a document that never leaves has alarms for ever", "window.go",
+	{"window-rounded", "a document that never leaves has alarms forever", "window.go",
 		`		if leaving.At.Sub(l.readTime) > longestAhead {
 			continue
 		}
@@ -2190,7 +2190,7 @@ var mutations = []mutation{
 		``, "TestAuditOfWindows"},
 	{"left-late", "what left late is not repaired", "decide.go",
 		`	case c.leaving == leftLate && !(l.rerouted() && c.keepRerouted):
-		return mend
+		return repair
 `,
 		`	case c.leaving == leftLate:
 		return actionLeave
@@ -2204,7 +2204,7 @@ var mutations = []mutation{
 			return leftNone, err
 		}
 `, "TestAuditOfWindows"},
-	{"left-late", "an alarm that has not come is waited for for ever", "window.go",
+	{"left-late", "an alarm that has not come is waited without an end", "window.go",
 		`	return l.readTime.Sub(rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
 `,
 		`	return false

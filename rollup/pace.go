@@ -48,7 +48,7 @@ func (r *roller) cadence(l *look) time.Duration {
 
 // step returns the unit of the pauses and back-offs by which instances keep out of each other's
 // way. It is the cadence of the routes, or the longest that can be held if that is shorter. So a
-// slow cadence makes nobody wait longer for a call that failed.
+// slow cadence makes no one wait longer for a call that failed.
 func (r *roller) step(t *route.Template) time.Duration {
 	own, longest := r.routeCadence(t), LongestCadence(r.options.Hold)
 	if longest <= 0 {
@@ -84,7 +84,7 @@ const furthestAhead = time.Minute
 // missing, or later than any pace makes it, only the last roll-up counts.
 //
 // A counter without a roll-up has full credit. If its document is the app's own, it has credit for
-// one roll-up only: an app that sets the document anew takes tally away each time.
+// one roll-up only: an app that overwrites the document takes tally away each time.
 func (p pace) usedUntil(l *look) time.Time {
 	switch {
 	case l.asOf.IsZero() && l.counter.Template.Existing:

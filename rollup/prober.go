@@ -119,7 +119,7 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	if len(c.nextTurns(l)) > 0 {
 		s.wake = s.wake.Add(c.turnTakes(s))
 	}
-	if c.defers(s, l) { // nobody may be held until then, so the next event has this instance look at once
+	if c.defers(s, l) { // no event may be held until then, so the next event has this instance look at once
 		s.wake = l.received
 	}
 }
@@ -171,7 +171,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 	s.release(l.covers(), l.rung())
 
-	if l.missing() { // this covers and paces like a roll-up: whoever deletes a post deletes its likes, too
+	if l.missing() { // this covers and paces like a roll-up: deleting a post deletes its likes, too
 		s.release(l.readTime, l.readTime)
 		s.failures, s.unkept, s.refused = 0, 0, false
 		s.wake = l.received.Add(c.step(s.counter.Template))

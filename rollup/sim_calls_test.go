@@ -278,7 +278,7 @@ func (i *instance) change(ctx context.Context, c route.Counter, what string, do 
 	return call.back(ctx)
 }
 
-// walks are nobody's counter: a walk's pages and the cursors. Those of different kinds are called
+// walks are no counter's: a walk's pages and the cursors. Those of different kinds are called
 // at once.
 func walks(what string) route.Counter { return route.Counter{RollUp: "walks, " + what} }
 

@@ -339,7 +339,7 @@ func (s *simulation) breach(format string, args ...any) {
 	s.tell("BROKEN: %s", text)
 }
 
-// tell adds to the history. The mutex is held, or nothing runs beside.
+// tell adds to the history. The mutex is held, or nothing else runs.
 func (s *simulation) tell(format string, args ...any) {
 	if s.kept {
 		s.history = append(s.history, happening{time.Since(s.began), fmt.Sprintf(format, args...)})

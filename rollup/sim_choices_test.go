@@ -36,12 +36,12 @@ func drawnFrom(seed uint64) *choices {
 	return &choices{seed: seed, drawn: true, made: make(map[string]choice)}
 }
 
-// chance makes a choice that is 0 but for a probability of p, when it is drawn by draw.
+// chance makes a choice that is 0 except with a probability of p, when it is drawn by draw.
 func (c *choices) chance(p float64, name string, draw func(*rand.Rand) int64) int64 {
 	return c.choose(name, false, p, draw)
 }
 
-// chanceOf makes a choice of a time that is 0 but for a probability of p, when it lies between
+// chanceOf makes a choice of a time that is 0 except with a probability of p, when it lies between
 // least and most, short times as likely as long ones.
 func (c *choices) chanceOf(p float64, name string, least, most time.Duration) time.Duration {
 	return time.Duration(c.choose(name, true, p, func(r *rand.Rand) int64 {

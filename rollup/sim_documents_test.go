@@ -151,7 +151,7 @@ func (s *simulation) appDeletes(c *simulatedCounter) {
 	c.came, c.asOf, c.paced = time.Time{}, time.Time{}, nil
 }
 
-// appCreates creates the app's own document, or sets it anew. The mutex is held, or nothing runs
+// appCreates creates the app's own document, or overwrites it. The mutex is held, or nothing runs
 // yet.
 func (s *simulation) appCreates(c *simulatedCounter) {
 	c.cameAgain = c.cameAgain || len(c.truth) > 0 || !c.came.IsZero()

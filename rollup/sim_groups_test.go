@@ -48,7 +48,7 @@ func (s *simulation) collection() string {
 	return collection
 }
 
-// The shops and buyers that orders name beside the counters of a run.
+// The shops and buyers that orders name in addition to the counters of a run.
 const (
 	ghost  = "ghost" // has no document, most often
 	buyer1 = "ann"
@@ -74,7 +74,7 @@ func (s *simulation) neverComes(c *simulatedCounter) float64 {
 	return 0
 }
 
-// commitOrder creates a document with groups, changes it or deletes it. The message tells of it.
+// commitOrder creates a document with groups, changes it or deletes it. The message is about it.
 func (s *simulation) commitOrder(m *message, name string, amount int64, deletes bool, malformed int64) {
 	path := fmt.Sprint("orders/", s.chance(0.8, name+" order", upTo(3)))
 	groups := []any{"a", "b", ghost, int64(7), "a/b", ""}

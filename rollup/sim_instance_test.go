@@ -55,7 +55,7 @@ func (i *instance) counterOf(c *simulatedCounter) route.Counter {
 // hash is that of the instance's routes to a counter.
 func (i *instance) hash(c *simulatedCounter) string { return i.counterOf(c).Template.Hash() }
 
-// deploy starts a revision beside the others, and takes those away after a while, as a deployment
+// deploy starts a revision next to the others, and takes those away after a while, as a deployment
 // does.
 func (s *simulation) deploy(name string) {
 	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, time.Minute) + jitter(name))

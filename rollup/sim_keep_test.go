@@ -10,7 +10,7 @@ import (
 // slowCadence is what the routes say in runs whose counters the schedule keeps.
 const slowCadence = 30 * time.Second
 
-// ticks is how often the schedule comes in such a run, beside once when all is quiet.
+// ticks is how often the schedule comes in such a run, in addition to once when all is quiet.
 const ticks = 20
 
 // schedule calls again and again, each time an instance of its own. Calls overlap, or leave gaps.

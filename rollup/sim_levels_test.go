@@ -51,7 +51,7 @@ func (s *simulation) appFields(c *simulatedCounter) map[string]any {
 }
 
 // commitOnPost likes a post or takes a like back, edits a like, or gives the post to another
-// author. It reports whether the message tells of it. The mutex is not held.
+// author. It reports whether the message is about it. The mutex is not held.
 func (s *simulation) commitOnPost(m *message, name string, user int64, deletes bool) bool {
 	post := s.counters[s.chance(0.5, name+" is of another post", upTo(1))]
 	moves := s.chance(0.15, name+" moves the post", upTo(1)) == 1

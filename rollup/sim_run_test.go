@@ -135,7 +135,7 @@ type simulatedCounter struct {
 	removed   bool                 // and that was removed
 	covered   map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
 	came      time.Time            // commit of the app's own document, the last one; zero: there is none
-	cameAgain bool                 // it was created after others, or set anew
+	cameAgain bool                 // it was created after others, or overwritten
 	writes    int                  // to its document by anybody, in a run with levels
 	commits   []time.Time          // of its roll-up's writes
 	paced     []time.Time          // as_of of those since it was created
@@ -232,7 +232,7 @@ func (c *simulatedCounter) at(t time.Time) truth {
 type message struct {
 	n       int
 	about   []affected // the counters that its old or its new document belongs to
-	written *written   // what it tells of a document with groups; nil of others
+	written *written   // what it says about a document with groups; nil of others
 	commit  time.Time
 	acked   bool
 	dropped bool // its retries are exhausted
@@ -576,7 +576,7 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 	s.deliveries = append(s.deliveries, d)
 	switch {
 	case d.to.ctx.Err() != nil:
-		return // nobody is left to tell it
+		return // no one is left to tell it
 	case err != nil:
 		s.tell("%s fails: %v", d.name, err)
 		return

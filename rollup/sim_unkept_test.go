@@ -14,9 +14,9 @@ type unkeptTime struct {
 
 func (u unkeptTime) at(t time.Time) bool { return !t.Before(u.from) && t.Before(u.until) }
 
-// lately reports whether the counter was unkept at some time from a pause before since until now. It
-// is what an instance may still have seen that has held something since then. (Its machine may have
-// been suspended between the call that failed and the answer.)
+// lately reports whether the counter was unkept at some time from a pause before since until now.
+// It is what an instance may still have seen that has held something since then. (Its machine may
+// have been suspended between the call that failed and the answer.)
 func (u unkeptTime) lately(since, now time.Time) bool {
 	return !now.Before(u.from) && since.Before(u.until.Add(time.Minute))
 }

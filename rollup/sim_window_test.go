@@ -140,8 +140,8 @@ func (s *simulation) checkChain(c *simulatedCounter, counter route.Counter, tall
 }
 
 // chainEnded reports whether a counter's chain of alarms may have ended, so that the audit begins
-// another: the counter was unkept, its document came or was set anew, its routes are not the last
-// ones, or alarms could not be made.
+// another: the counter was unkept, its document came or was overwritten, its routes are not the
+// last ones, or alarms could not be made.
 func (s *simulation) chainEnded(c *simulatedCounter) bool {
 	if !s.windowed {
 		return false

@@ -59,7 +59,7 @@ var ErrConflict = errors.New("rollup: the roll-up document changed since it was 
 // and waiting does not help. For example, its document has no room for the totals, or an index is
 // missing and the counter has too many shards to read one by one. Nothing was written. A Store must
 // not return ErrUnkept for a mistake of Tally's own, because every event would be acknowledged.
-var ErrUnkept = errors.New("rollup: the counter cannot be rolled up until somebody mends it")
+var ErrUnkept = errors.New("rollup: the counter cannot be rolled up until someone fixes it")
 
 // A Store is the database that the engine runs on. Its methods may be called by many goroutines at
 // once, and end when their context does. Any error other than ErrConflict and ErrUnkept means that

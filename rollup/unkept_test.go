@@ -16,8 +16,8 @@ import (
 // errFull is what a document without room for its totals answers.
 var errFull = fmt.Errorf("%w: the document has 1 MiB", rollup.ErrUnkept)
 
-// refuse has every write refused for good until mended is called.
-func (w *world) refuse() (mended func()) {
+// refuse has every write refused for good until fixed is called.
+func (w *world) refuse() (fixed func()) {
 	broken := true
 	w.aroundWrite = func(_ int32, write func() error) error {
 		if broken {
@@ -35,10 +35,10 @@ func (w *world) end(c *rollup.Coalescer, eventID string) (rollup.Ending, error) 
 	return c.Changed(ctx, rollup.Event{ID: eventID}, route.Concern{Counter: likes})
 }
 
-// Waiting cannot mend an unkept counter, so its event is acknowledged, and says so.
+// Waiting cannot fix an unkept counter, so its event is acknowledged, and says so.
 func TestUnkept(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
-		mended := w.refuse()
+		fixed := w.refuse()
 		w.increment(1)
 		ending, err := w.end(c, "e")
 		if err != nil || !ending.Held || !ending.Unkept || !ending.AsOf.IsZero() {
@@ -48,7 +48,7 @@ func TestUnkept(t *testing.T) {
 			t.Errorf("logged %d times:\n%s", n, &w.log)
 		}
 
-		mended()
+		fixed()
 		time.Sleep(cadence)
 		w.increment(1)
 		w.acknowledged(w.deliver(c, "f"))
@@ -60,7 +60,7 @@ func TestUnkept(t *testing.T) {
 // the pauses grow to a minute, and the log tells it once in ten minutes.
 func TestUnkeptForAnHour(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
-		mended := w.refuse()
+		fixed := w.refuse()
 		began := time.Now()
 		for n := 0; time.Since(began) < time.Hour; n++ {
 			w.increment(1)
@@ -81,7 +81,7 @@ func TestUnkeptForAnHour(t *testing.T) {
 			t.Errorf("logged %d times in an hour, want 6", n)
 		}
 
-		mended()
+		fixed()
 		time.Sleep(time.Minute)
 		w.increment(1)
 		w.acknowledged(w.deliver(c, "last"))
@@ -119,12 +119,12 @@ func TestUnkeptEndsWhatIsOpen(t *testing.T) {
 // A counter that another instance rolls up is not unkept any more: the pauses start over.
 func TestUnkeptElsewhereKept(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
-		mended := w.refuse()
+		fixed := w.refuse()
 		for pause := cadence; pause < time.Minute; pause *= 2 {
 			w.acknowledged(w.deliver(c, fmt.Sprint("e", pause)))
 			time.Sleep(pause)
 		}
-		mended()
+		fixed()
 		w.increment(1)
 		w.rollUpElsewhere()
 
@@ -156,7 +156,7 @@ func TestUnkeptWhileSuspended(t *testing.T) {
 }
 
 // A sum that Firestore can never answer makes a counter unkept as well. An error that waiting may
-// mend does not.
+// fix does not.
 func TestUnkeptSum(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := rollup.NewCoalescer(unsummed{traced{w.store, w}, errFull}, w.options(0))
@@ -166,7 +166,7 @@ func TestUnkeptSum(t *testing.T) {
 		}
 		c = rollup.NewCoalescer(unsummed{traced{w.store, w}, errors.New("unavailable")}, w.options(0))
 		if e := w.deliver(c, "f"); !e.held() {
-			t.Error("an error that waiting may mend ended the event")
+			t.Error("an error that waiting may fix ended the event")
 		}
 	})
 }
@@ -186,7 +186,7 @@ func (s unsummed) View(ctx context.Context, c route.Counter) (rollup.Snapshot, e
 // the next time. The other counters are audited as ever.
 func TestAuditOfUnkept(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		mended := w.refuse()
+		fixed := w.refuse()
 		w.increment(1)
 		for range 2 {
 			report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, likes.Template.Routes, w.auditOptions())
@@ -199,10 +199,10 @@ func TestAuditOfUnkept(t *testing.T) {
 			t.Errorf("%d writes in two audits, want one each", n)
 		}
 
-		mended()
+		fixed()
 		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, likes.Template.Routes, w.auditOptions())
 		if err != nil || report.RolledUp != 1 || report.Unkept != 0 {
-			t.Errorf("mended: %+v, %v", report, err)
+			t.Errorf("fixed: %+v, %v", report, err)
 		}
 		w.wantTotal(1)
 	})
@@ -224,7 +224,7 @@ func TestKeepOfUnkept(t *testing.T) {
 	})
 }
 
-// A counter that was unkept has acknowledged events that no roll-up covers. Once it is mended, an
+// A counter that was unkept has acknowledged events that no roll-up covers. Once it is fixed, an
 // audit repairs it, and does not call that drift. If it has been rolled up since, what it lacks is
 // drift as ever.
 func TestLapsed(t *testing.T) {
@@ -235,7 +235,7 @@ func TestLapsed(t *testing.T) {
 		fails  bool          // the note
 		lapsed int
 	}{
-		{"mended", true, 0, false, 1},
+		{"fixed", true, 0, false, 1},
 		{"never unkept", false, 0, false, 0},
 		{"within a pause of the note", true, 59 * time.Second, false, 1},
 		{"long after the note", true, 61 * time.Second, false, 0},
@@ -250,9 +250,9 @@ func TestLapsed(t *testing.T) {
 				w.acknowledged(w.deliver(c, "kept"))
 				time.Sleep(10 * time.Minute)
 
-				mended := func() {}
+				fixed := func() {}
 				if test.unkept {
-					mended = w.refuse()
+					fixed = w.refuse()
 				}
 				if test.fails {
 					store.err = errors.New("unavailable")
@@ -261,7 +261,7 @@ func TestLapsed(t *testing.T) {
 				if test.unkept {
 					w.acknowledged(w.deliver(c, "unkept"))
 				}
-				mended()
+				fixed()
 				if test.rolled > 0 {
 					time.Sleep(test.rolled)
 					w.rollUpElsewhere()
@@ -315,7 +315,7 @@ func TestUnkeptNoteHangs(t *testing.T) {
 		time.Sleep(time.Minute)
 
 		w.increment(1)
-		mended := w.refuse()
+		fixed := w.refuse()
 		o := w.options(0)
 		o.Timeout = hold / 2
 		c = rollup.NewCoalescer(hanging{traced{w.store, w}, "load", new(atomic.Int32)}, o)
@@ -324,7 +324,7 @@ func TestUnkeptNoteHangs(t *testing.T) {
 		if took := time.Since(began); err != nil || !ending.Unkept || took != hold/2 {
 			t.Errorf("ended %+v, %v after %v, want it unkept after %v", ending, err, took, hold/2)
 		}
-		mended()
+		fixed()
 
 		var loads atomic.Int32
 		loads.Store(-1) // the second hangs: the first is the audit's cursor

@@ -17,9 +17,10 @@ import (
 // a chain: the roll-up that an alarm has made needs the next alarm.
 //
 // The invariant: while documents are in a window, a roll-up that others may see has its alarm. The
-// alarm is made before the roll-up is written, by whoever writes it. The roll-up keeps the alarm's
-// time in Tally.Rings, so that the next roll-up needs no further alarm if it is written before that
-// time. Whatever ends the alarm is as of its time or later, and has seen to the next one.
+// alarm is made before the roll-up is written, by the one who writes it. The roll-up keeps the
+// alarm's time in Tally.Rings, so that the next roll-up needs no further alarm if it is written
+// before that time. Whatever ends the alarm is as of its time or later, and has seen to the next
+// one.
 //
 // A chain ends when nothing is in a window any more. It also ends when a look at the alarm's time
 // finds the app's document missing, or the counter unkept. Then the next event or the audit begins

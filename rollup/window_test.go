@@ -160,7 +160,7 @@ func TestWindowNeedsAnotherAlarm(t *testing.T) {
 			fields["tally"].(map[string]any)["rings"] = w.store.Now().Add(10 * time.Second)
 			w.store.Put("posts/a", fields)
 		},
-		"set anew": func(w *world, _ *alarmed) {
+		"overwritten": func(w *world, _ *alarmed) {
 			time.Sleep(2 * time.Minute)
 			w.store.Put("posts/a", nil)
 			w.visit("v", w.store.Now())
