@@ -20,8 +20,8 @@
 //   - rollup/route is the language of routes, which say which documents make which totals.
 //   - rollup is the engine: the roll-up, the coalescer that bounds how often it happens, and the
 //     audit. It imports only the standard library and the packages above.
-//   - internal/cloud/firestorestore is the engine's store on Firestore. It begins with what a reader
-//     needs to know of Firestore.
+//   - internal/cloud/firestorestore is the engine's store on Firestore. It begins with what you
+//     need to know of Firestore.
 //   - internal/cloud/config reads what the functions take from their environment, and computes how
 //     much time and how many reads they have.
 //   - internal/cloud/alarm makes the alarms by which the engine is called at a later time, as tasks
