@@ -33,7 +33,7 @@ func TestLargeCounters(t *testing.T) {
 		bound     int64 // of reads a second; 0: none
 	}
 	const bound = readsPerSecond
-	loads := []load{{1e3, 10, 2, bound}, {1e5, 1, 20, bound}, {1e6, 10, 2, bound}, {1e6, 10, 20, bound}, {1e7, 1, 20, bound}, {1e7, 10, 20, 0}}
+	loads := []load{{1e3, 10, 2, bound}, {1e5, 1, 20, bound}, {1e5, 10, 20, bound}, {1e6, 10, 2, bound}, {1e6, 10, 20, bound}, {1e7, 1, 20, bound}, {1e7, 10, 20, 0}}
 	if *largeTable {
 		loads = nil
 		for _, documents := range []int64{1e3, 1e4, 1e5, 1e6, 1e7} {

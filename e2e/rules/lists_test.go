@@ -32,6 +32,8 @@ var lists = map[string]list{
 	"songs/{song}":                                {collection: "songs", limit: 100},
 	"articles/{article}":                          {collection: "articles", limit: 100},
 	"articles/{article}/comments/{comment}":       {parent: "articles/p", collection: "comments", limit: 100, where: "approved"},
+	"essays/{essay}":                              {collection: "essays", limit: 100},
+	"authors/{author}":                            {collection: "authors", limit: 100},
 	"shops/{shop}":                                {collection: "shops", limit: 100},
 	"users/{user}/messages/{message}":             {parent: "users/ann", collection: "messages", limit: 100, user: ann},
 	"tags/{tag}":                                  {collection: "tags", limit: 100},
