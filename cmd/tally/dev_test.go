@@ -534,12 +534,12 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 			out.await("  users/ann  orders 0  0 documents  as of ")
 
 			write("orders/2", order("c", 1))
-			out.await("orders/2 belongs to shops/c, which does not exist: the totals come once the app has created that document\n")
+			out.await("orders/2 belongs to shops/c, which does not exist: the totals come with the next change, or an audit, after the app has created that document\n")
 			for n := range 20 { // more than lookAround sees
 				write(fmt.Sprintf("posts/%d", n), map[string]any{"title": "a post"})
 			}
 			write("posts/z/likes/ann", map[string]any{"at": "now"})
-			out.await("posts/z/likes/ann belongs to posts/z, which does not exist: the totals come once the app has created that document\n")
+			out.await("posts/z/likes/ann belongs to posts/z, which does not exist: the totals come with the next change, or an audit, after the app has created that document\n")
 			out.readDashboard(func(read string) bool { return strings.Contains(read, `<dd id="events">`+test.events+"<") })
 
 			write("orders/3", map[string]any{"shop": client.Doc("shops/a"), "customer": map[string]any{"id": "ann"}})

@@ -177,7 +177,7 @@ func (h *hints) missingTarget(database, path string, fields map[string]any, miss
 		if told > maxHomes {
 			continue
 		}
-		text := fmt.Sprintf("%s belongs to %s, which does not exist: the totals come once the app has created that document", path, c.RollUp)
+		text := fmt.Sprintf("%s belongs to %s, which does not exist: the totals come with the next change, or an audit, after the app has created that document", path, c.RollUp)
 		if database != firestore.DefaultDatabaseID {
 			text = database + ": " + text
 		}

@@ -157,11 +157,11 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
 		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",
-		"orders/2 belongs to shops/8, which does not exist: the totals come once the app has created that document",
-		"orders/3 belongs to shops/gone, which does not exist: the totals come once the app has created that document",
-		"orders/3 belongs to users/ann, which does not exist: the totals come once the app has created that document",
-		"other: orders/3 belongs to shops/gone, which does not exist: the totals come once the app has created that document",
-		"games/1/scores/ann belongs to games/1, which does not exist: the totals come once the app has created that document",
+		"orders/2 belongs to shops/8, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
+		"orders/3 belongs to shops/gone, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
+		"orders/3 belongs to users/ann, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
+		"other: orders/3 belongs to shops/gone, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
+		"games/1/scores/ann belongs to games/1, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)
@@ -182,9 +182,9 @@ func TestHintsOfManyMissingDocuments(t *testing.T) {
 		t.Fatalf("%d lines, want %d:\n%s", len(said), maxHomes+1, strings.Join(said, "\n"))
 	}
 	for n, want := range map[int]string{
-		8:  "products/8/votes/ann belongs to products/8, which does not exist: the totals come once the app has created that document",
-		9:  "products/9/votes/ann belongs to products/9, which does not exist: the totals come once the app has created that document; others like it are not reported any more",
-		10: "orders/1 belongs to shops/7, which does not exist: the totals come once the app has created that document",
+		8:  "products/8/votes/ann belongs to products/8, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
+		9:  "products/9/votes/ann belongs to products/9, which does not exist: the totals come with the next change, or an audit, after the app has created that document; others like it are not reported any more",
+		10: "orders/1 belongs to shops/7, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 	} {
 		if said[n] != want {
 			t.Errorf("line %d: %s, want %s", n, said[n], want)
