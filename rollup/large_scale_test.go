@@ -119,10 +119,10 @@ func (w *large) run(rate float64) {
 
 	big, small := w.counters[0], w.counters[1]
 	var all sync.WaitGroup
-	long := false // and that is known
+	var knownLong atomic.Bool // that the sums of the large counter take long
 	send := func(counter *cloudCounter, n int) {
 		counter.increment(&w.store)
-		long := long
+		long := knownLong.Load()
 		all.Go(func() {
 			time.Sleep(20 * time.Millisecond)
 			began := time.Now()
@@ -148,7 +148,7 @@ func (w *large) run(rate float64) {
 	send(big, 0) // the first roll-up of a counter: until then no one knows how large it is
 	time.Sleep(10*time.Second + 3*takes)
 	synctest.Wait()
-	long = takes > hold/4
+	knownLong.Store(takes > hold/4)
 	big.sums.Store(0)
 	big.looks.Store(0)
 	first := len(big.paced)

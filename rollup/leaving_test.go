@@ -271,6 +271,9 @@ func (w *rooms) online(room string, at time.Time) int64 {
 // check checks that everybody who left was rolled up in time.
 func (w *rooms) check() {
 	most := cadence + cadence + 5*time.Second // rounding, and the pace
+	if w.lost > 0 {
+		most += 10 * time.Second // what was done and not answered is done once more, after a pause
+	}
 	left := 0
 	var longest time.Duration
 	for room, users := range w.seen {

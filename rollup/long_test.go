@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,13 +136,19 @@ func TestEventsDuringALongSum(t *testing.T) {
 // way.
 func TestLongSumCoversNoLaterEvent(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		var slow atomic.Bool
+		w.duringView = func(int32) {
+			if slow.Load() {
+				time.Sleep(2 * time.Second)
+			}
+		}
 		w.putSlow(20_000, 30*time.Second)
 		w.sumTakes = 30 * time.Second
 		alarm := w.defersAtOnce(c, a, "first")
 		go w.rings(c, alarm)
 		w.until(alarm.At.Add(29 * time.Second))
 
-		w.duringView = func(int32) { time.Sleep(2 * time.Second) } // the sum ends meanwhile
+		slow.Store(true) // the sum ends meanwhile
 		at := w.increment(1)
 		ending, err := w.happens(c, "second", likes)
 		if err != nil || !ending.Deferred && ending.AsOf.Before(at) {
@@ -153,7 +160,7 @@ func TestLongSumCoversNoLaterEvent(t *testing.T) {
 		if last := a.last().At; !last.After(at) {
 			t.Errorf("its alarm is of %v, and it came at %v", last, at)
 		}
-		w.duringView = nil
+		slow.Store(false)
 		w.rings(c, a.last())
 		w.wantTotal(2)
 	})

@@ -33,7 +33,7 @@ type simulation struct {
 	routes  route.Routes // of the first revision; all have the same sources and roll-ups
 	began   time.Time
 	store   memstore.Store
-	actors  sync.WaitGroup
+	actors  actors
 
 	mu           sync.Mutex
 	revisions    []route.Routes
@@ -660,4 +660,38 @@ func (s *simulation) scale(name string) {
 		return
 	}
 	s.instances = append(s.instances, s.newInstance())
+}
+
+// Actors are goroutines of a simulation. Unlike a sync.WaitGroup, others may be added while somebody
+// waits.
+type actors struct {
+	mu      sync.Mutex
+	running int
+	none    *sync.Cond // nil: no one waits
+}
+
+// Go runs f in a goroutine.
+func (a *actors) Go(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running++
+	go func() {
+		f()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.running--
+		if a.none != nil {
+			a.none.Broadcast()
+		}
+	}()
+}
+
+// Wait waits until none runs.
+func (a *actors) Wait() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.none = sync.NewCond(&a.mu)
+	for a.running > 0 {
+		a.none.Wait()
+	}
 }
