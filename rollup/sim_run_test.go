@@ -620,6 +620,9 @@ func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool
 	if s.covered(d, a.simulatedCounter) {
 		return "covered", true
 	}
+	if s.standsFor(d, a.simulatedCounter) { // first, so that events which one alarm ends say the same in any order
+		return "an alarm stands for it", true
+	}
 	for _, other := range s.held[holder{d.to, a.simulatedCounter}] {
 		if other.message != d.message {
 			return other.name + " stands for it", true
@@ -629,9 +632,6 @@ func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool
 		if stood.stoodFor(d, a.simulatedCounter) {
 			return stood.name + " stood for it", true
 		}
-	}
-	if s.standsFor(d, a.simulatedCounter) {
-		return "an alarm stands for it", true
 	}
 	if s.rangMeanwhile(d, a.simulatedCounter) {
 		return "an alarm stood for it, by clocks that stood still", true
