@@ -662,8 +662,8 @@ func (s *simulation) scale(name string) {
 	s.instances = append(s.instances, s.newInstance())
 }
 
-// Actors are goroutines of a simulation. Unlike a sync.WaitGroup, others may be added while somebody
-// waits.
+// Actors are goroutines of a simulation. Unlike a sync.WaitGroup, others may be added while
+// somebody waits.
 type actors struct {
 	mu      sync.Mutex
 	running int
