@@ -151,7 +151,7 @@ func (w *large) run(rate float64) {
 	knownLong.Store(takes > hold/4)
 	big.sums.Store(0)
 	big.looks.Store(0)
-	first := len(big.paced)
+	first := big.rollUps()
 
 	var last time.Time
 	every := time.Duration(float64(time.Second) / rate)
@@ -164,8 +164,10 @@ func (w *large) run(rate float64) {
 	time.Sleep(2*own + 5*takes + time.Minute)
 	synctest.Wait()
 
-	rollUps := len(big.paced) - first
-	end := big.shown.Sub(last)
+	rollUps := big.rollUps() - first
+	big.mu.Lock() // one more sum may be under way
+	end, lags := big.shown.Sub(last), slices.Clone(big.lags)
+	big.mu.Unlock()
 	sums := float64(big.sums.Load()) / float64(rollUps)
 	billed := float64(big.sums.Load()) * reads
 	if most := readsPerSecond*lasts.Seconds() + reads; own > cadence && billed > most {
@@ -181,7 +183,7 @@ func (w *large) run(rate float64) {
 		seconds := lasts.Seconds()
 		fmt.Printf("| %d | %v | %d | %d | %.1f | %.2f | %.1f | %.2f | %.2f | %.1f | %v | %v | %v |\n", w.documents, rate, len(w.instances), w.bound, billed/seconds,
 			billed/seconds*24*60*60*0.03/100_000, float64(rollUps)/seconds*60, sums, float64(big.looks.Load())/seconds, float64(w.queue.made.Load())/seconds*60,
-			percentile(big.lags, 0.5), percentile(big.lags, 0.99), end.Round(100*time.Millisecond))
+			percentile(lags, 0.5), percentile(lags, 0.99), end.Round(100*time.Millisecond))
 	}
 	time.Sleep(time.Hour)
 	w.exact()

@@ -83,6 +83,13 @@ type cloudCounter struct {
 	lags    []time.Duration // of a counter of many documents
 }
 
+// rollUps returns how many roll-ups of the counter were written.
+func (c *cloudCounter) rollUps() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.paced)
+}
+
 type cloudInstance struct {
 	*cloud
 	coalescer *rollup.Coalescer
