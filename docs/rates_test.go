@@ -15,16 +15,20 @@ import (
 //
 //	go test ./docs -run TestRates -update
 func TestRates(t *testing.T) {
-	const picture = "pictures/rates.svg"
 	page := read(t, "performance.md")
-	want := drawRates(costsOf(t, page), lagsOf(t, page))
+	wantPicture(t, "pictures/rates.svg", drawRates(costsOf(t, page), lagsOf(t, page)))
+}
+
+// wantPicture wants the file to be the picture, which -update draws.
+func wantPicture(t *testing.T, file, want string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(picture, []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if read(t, picture) != want {
-		t.Errorf("%s shows other figures than performance.md; go test ./docs -run TestRates -update draws it", picture)
+	if read(t, file) != want {
+		t.Errorf("%s shows other figures than performance.md; go test ./docs -run %s -update draws it", file, t.Name())
 	}
 }
 

@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,17 +11,8 @@ import (
 //
 //	go test ./docs -run TestSizes -update
 func TestSizes(t *testing.T) {
-	const picture = "pictures/sizes.svg"
 	page := read(t, "performance.md")
-	want := drawSizes(sizesOf(t, page))
-	if *update {
-		if err := os.WriteFile(picture, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if read(t, picture) != want {
-		t.Errorf("%s shows other figures than performance.md; go test ./docs -run TestSizes -update draws it", picture)
-	}
+	wantPicture(t, "pictures/sizes.svg", drawSizes(sizesOf(t, page)))
 }
 
 // loads are what is drawn of the tables of large counters.

@@ -95,7 +95,7 @@ func (c *Coalescer) newClaim(s *counterState) string {
 // then has died, or takes too long.
 func (c *Coalescer) claimHolds(l *look) time.Duration {
 	switch {
-	case l.long && l.rollUp.Tally.Took <= c.options.Hold/4: // no roll-up says how long
+	case l.long && !c.takesLong(l.rollUp.Tally.Took): // no roll-up says how long
 		return c.longTimeout()
 	case l.long:
 		return min(c.took(l)*3/2, c.longTimeout())

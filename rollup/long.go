@@ -29,18 +29,21 @@ const (
 	rest = time.Minute
 )
 
+// takesLong reports whether a sum that took so long is long.
+func (c *Coalescer) takesLong(took time.Duration) bool { return took > c.options.Hold/4 }
+
 // isLong reports whether the counter's next sum is likely to be long, and there are alarms that can
 // wait for it. The mutex is held.
 func (c *Coalescer) isLong(s *counterState, l *look) bool {
 	if s.long.summing != nil {
 		return true
 	}
-	return c.hasAlarms(s) && (l.rollUp.Tally.Took > c.options.Hold/4 || time.Now().Before(s.long.until))
+	return c.hasAlarms(s) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
 }
 
 // noteLong notes that the look's sum was cut off because it is long.
 func (c *Coalescer) noteLong(s *counterState, l *look) {
-	if c.options.Alarms == nil || l.took <= c.options.Hold/4 {
+	if c.options.Alarms == nil || !c.takesLong(l.took) {
 		return
 	}
 	c.mu.Lock()

@@ -1949,12 +1949,12 @@ var mutations = []mutation{
 		`		if g.from.IsZero() || g.from.After(by) {`,
 		`		if g.from.After(by) {`, "TestLongSumCoversNoLaterEvent"},
 	{"long-sums", "no sum is long", "long.go",
-		`	return c.hasAlarms(s) && (l.rollUp.Tally.Took > c.options.Hold/4 || time.Now().Before(s.long.until))
+		`	return c.hasAlarms(s) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
 `,
 		`	return false
 `, "TestLongSums"},
 	{"long-sums", "what a roll-up says makes no sum long", "long.go",
-		`(l.rollUp.Tally.Took > c.options.Hold/4 || time.Now().Before(s.long.until))`,
+		`(c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))`,
 		`time.Now().Before(s.long.until)`, "TestSumIsCutOff"},
 	{"long-sums", "a sum that was cut off is not long", "long.go",
 		`	s.long.until = time.Now().Add(longKnownFor)
@@ -1965,8 +1965,8 @@ var mutations = []mutation{
 `,
 		``, "TestSumIsCutOff"},
 	{"long-sums", "a sum is long that ends in time", "long.go",
-		`l.rollUp.Tally.Took > c.options.Hold/4`,
-		`l.rollUp.Tally.Took > c.options.Hold/5`, "TestSumIsLong"},
+		`return took > c.options.Hold/4`,
+		`return took > c.options.Hold/5`, "TestSumIsLong"},
 	{"long-sums", "a long sum has the time of others", "long.go",
 		`	return max(c.options.LongTimeout, c.options.Timeout)
 `,

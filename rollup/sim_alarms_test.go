@@ -187,13 +187,7 @@ func (s *simulation) ringOnce(a rollup.Alarm, name string, faulty float64) bool 
 
 	limit := cmp.Or(s.chanceOf(s.weather.cut*faulty, name+" is cut after", time.Millisecond, time.Minute), time.Minute)
 	lost := s.chance(s.weather.lostAck*faulty, name+" answer is lost", upTo(1)) == 1
-	if crash := s.chanceOf(s.weather.crash*faulty, name+" crashes its instance after", time.Microsecond, 10*time.Second); crash > 0 {
-		s.actors.Go(func() {
-			if sleepUntil(to.ctx, time.Now().Add(crash+jitter(name+" crash"))) {
-				to.crash()
-			}
-		})
-	}
+	s.crashSometime(to, name, faulty)
 
 	s.mu.Lock()
 	s.tell("%s rings at %s", name, to.name)

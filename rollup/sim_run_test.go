@@ -511,6 +511,19 @@ func (s *simulation) send(m *message, copy int) {
 	}
 }
 
+// crashSometime perhaps crashes an instance, some time after a message or an alarm has come to it.
+func (s *simulation) crashSometime(to *instance, name string, faulty float64) {
+	crash := s.chanceOf(s.weather.crash*faulty, name+" crashes its instance after", time.Microsecond, 10*time.Second)
+	if crash == 0 {
+		return
+	}
+	s.actors.Go(func() {
+		if sleepUntil(to.ctx, time.Now().Add(crash+jitter(name+" crash"))) {
+			to.crash()
+		}
+	})
+}
+
 // deliver delivers a message to an instance and waits for the platform's verdict.
 func (s *simulation) deliver(m *message, name string, to *instance, faulty float64) {
 	if wait := time.Until(to.ready); wait > 0 && !sleepUntil(to.ctx, to.ready.Add(jitter(name+" arrival"))) {
@@ -519,13 +532,7 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	limit := cmp.Or(s.chanceOf(s.weather.cut*faulty, name+" is cut after", time.Millisecond, hold), hold)
 	abandoned := cmp.Or(s.chanceOf(s.weather.abandon*faulty, name+" is abandoned after", time.Millisecond, 10*time.Second), time.Hour)
 	lost := s.chance(s.weather.lostAck*faulty, name+" acknowledgement is lost", upTo(1)) == 1
-	if crash := s.chanceOf(s.weather.crash*faulty, name+" crashes its instance after", time.Microsecond, 10*time.Second); crash > 0 {
-		s.actors.Go(func() {
-			if sleepUntil(to.ctx, time.Now().Add(crash+jitter(name+" crash"))) {
-				to.crash()
-			}
-		})
-	}
+	s.crashSometime(to, name, faulty)
 
 	s.mu.Lock()
 	d := &simulatedDelivery{message: m, name: name, to: to, arrival: s.store.Now()}

@@ -94,24 +94,30 @@ func (c *Counter) CreateAuto(ctx context.Context) error {
 // declareAuto has the counter document say that its shards grow by themselves. If the document says
 // no number yet, there are DefaultNumShards.
 func (c *Counter) declareAuto(tx *firestore.Transaction) error {
-	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
-	if err != nil {
-		return err
-	}
-	err = c.notVotes(docs[0])
+	n, err := c.declared(tx)
 	if err != nil {
 		return err
 	}
 
 	fields := map[string]any{document.AutoShardsField: true}
-	n, err := numShardsIn(docs[0])
-	if err != nil {
-		return err
-	}
 	if n == 0 {
 		fields[document.NumShardsField] = DefaultNumShards
 	}
 	return tx.Set(c.doc, fields, firestore.MergeAll)
+}
+
+// declared returns how many shards the counter document says there are, or 0. It returns an error
+// if the counter's shards are votes.
+func (c *Counter) declared(tx *firestore.Transaction) (int64, error) {
+	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
+	if err != nil {
+		return 0, err
+	}
+	err = c.notVotes(docs[0])
+	if err != nil {
+		return 0, err
+	}
+	return numShardsIn(docs[0])
 }
 
 // checkNumShards returns an error if the counter cannot be given n shards by the operation.
@@ -153,16 +159,7 @@ func (c *Counter) createShards(ctx context.Context, first, n int64, declare func
 
 // declare has the counter document say that there are n shards.
 func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
-	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
-	if err != nil {
-		return err
-	}
-	err = c.notVotes(docs[0])
-	if err != nil {
-		return err
-	}
-
-	has, err := numShardsIn(docs[0])
+	has, err := c.declared(tx)
 	switch {
 	case err != nil:
 		return err

@@ -26,18 +26,15 @@ const numShardsLife = time.Minute
 // numShardsIn returns the number of shards that a counter document says. It returns 0 if the
 // document says none or does not exist.
 func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
-	for _, field := range []string{document.NumShardsField, document.NumShardsCamelField} {
-		v, has := doc.Data()[field]
-		if !has {
-			continue
-		}
-		n, ok := v.(int64)
-		if !ok || n < 1 {
-			return 0, fmt.Errorf("field %s of %s is %#v, want an integer of at least 1", field, doc.Ref.Path, v)
-		}
-		return n, nil
+	value, field := document.NumShards(doc.Data())
+	if field == "" {
+		return 0, nil
 	}
-	return 0, nil
+	n, ok := value.(int64)
+	if !ok || n < 1 {
+		return 0, fmt.Errorf("field %s of %s is %#v, want an integer of at least 1", field, doc.Ref.Path, value)
+	}
+	return n, nil
 }
 
 // NumShards returns over how many shards increments spread. It learns that as [Counter.Increment]

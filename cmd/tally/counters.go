@@ -119,9 +119,8 @@ func createAuto(ctx context.Context, s *session, arg string, asked bool) error {
 // isFixed reports whether a counter's document tells a number of shards that does not grow by
 // itself.
 func isFixed(fields map[string]any) bool {
-	_, tells := fields[document.NumShardsField]
-	_, tellsCamel := fields[document.NumShardsCamelField]
-	return (tells || tellsCamel) && fields[document.AutoShardsField] != true
+	_, tells := document.NumShards(fields)
+	return tells != "" && fields[document.AutoShardsField] != true
 }
 
 // canGrow returns an error if the shards of a source cannot grow by themselves.

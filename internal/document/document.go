@@ -33,11 +33,27 @@ const DefaultNumShards = 10
 // CounterFields are all of these fields.
 var CounterFields = []string{NumShardsField, NumShardsCamelField, AutoShardsField, OncePerUserField, FrozenField}
 
+// numShardsFields are the names under which a counter's document may say how many shards there are.
+// If it has both, the first counts.
+var numShardsFields = []string{NumShardsField, NumShardsCamelField}
+
+// NumShards returns how many shards a counter's document says there are, as it stands there, and
+// the field that says so. The field is empty if none does.
+func NumShards(fields map[string]any) (value any, field string) {
+	for _, name := range numShardsFields {
+		value, there := fields[name]
+		if there {
+			return value, name
+		}
+	}
+	return nil, ""
+}
+
 // NumShardsFields returns the fields by which a counter's document says that there are n shards:
 // num_shards and numShards, whichever it has, or num_shards if it has neither.
 func NumShardsFields(has map[string]any, n int64) map[string]any {
 	fields := map[string]any{}
-	for _, name := range []string{NumShardsField, NumShardsCamelField} {
+	for _, name := range numShardsFields {
 		_, there := has[name]
 		if there {
 			fields[name] = n

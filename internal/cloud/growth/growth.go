@@ -292,14 +292,13 @@ func numShards(fields map[string]any) (n int64, grows bool) {
 	if fields[document.AutoShardsField] != true || fields[document.FrozenField] == true || fields[document.OncePerUserField] == true {
 		return 0, false
 	}
-	for _, name := range []string{document.NumShardsField, document.NumShardsCamelField} {
-		value, there := fields[name]
-		if there {
-			n, isInteger := value.(int64)
-			return n, isInteger && n > 0
-		}
+
+	value, field := document.NumShards(fields)
+	if field == "" {
+		return document.DefaultNumShards, true
 	}
-	return document.DefaultNumShards, true
+	n, isInteger := value.(int64)
+	return n, isInteger && n > 0
 }
 
 // A counter is one whose shards may grow.
