@@ -75,6 +75,11 @@ type dev struct {
 
 	wrongRules appRules // changed rules that do not compile; zero: there are none
 	mistake    error    // of these rules
+
+	// What the files said at the last look. A file that an editor is writing says something else at
+	// the next one.
+	lastRules       appRules
+	lastEnvironment map[string]string
 }
 
 // run runs Tally until ctx ends, and starts it again whenever the settings in tally.yaml change.
@@ -377,7 +382,8 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 	}
 	former := d.stack.rules
 	rules, err := d.stack.findRules(folder, s.Config.Databases[0])
-	beingWritten := rules.file == former.file && errors.Is(err, fs.ErrNotExist)
+	beingWritten := rules.file == former.file && errors.Is(err, fs.ErrNotExist) || err == nil && rules != d.lastRules
+	d.lastRules = rules
 	wentAway := rules.file == "" && former.file != ""
 	if beingWritten || wentAway || err == nil && rules == former {
 		d.wrongRules, d.mistake = appRules{}, nil
@@ -414,8 +420,13 @@ func (d *dev) look(folder *appfolder.Folder, s *local.Stack) (changed bool, err 
 	if err != nil {
 		return false, err
 	}
+	beingWritten := !maps.Equal(environment, d.lastEnvironment)
+	d.lastEnvironment = environment
 	if maps.Equal(environment, s.Environment) {
 		return false, d.checkPorts(folder)
+	}
+	if beingWritten {
+		return false, nil
 	}
 	if config.AckDeadline() != s.Config.AckDeadline() {
 		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")

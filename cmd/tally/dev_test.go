@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/framework"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -452,6 +453,25 @@ func TestDevTakesChangedRules(t *testing.T) {
 	for text, times := range map[string]int{"refused: ": 4, "stay in force": 1, "in force now": 2} {
 		if n := strings.Count(out.read.String(), text); n != times {
 			t.Errorf("%q is there %d times, want %d:\n%s", text, n, times, &out.read)
+		}
+	}
+}
+
+// Rules are put in force when their file says the same at two looks: at the first, an editor may
+// have written half of it.
+func TestDevWaitsForWholeRules(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "firestore.rules")
+	d := &dev{stack: stackFlags{rulesAt: file}}
+	nowhere := &local.Stack{Emulator: new(emulator.Emulator), Addr: "127.0.0.1:0"}
+	nowhere.Config.Databases = []string{"(default)"}
+	for _, look := range []struct {
+		rules string
+		taken bool
+	}{{"", false}, {"half", false}, {"half and half", false}, {"half and half", true}, {"", false}, {"half and half", false}} {
+		write(t, file, []byte(look.rules))
+		err := d.takeRules(t.Context(), nowhere, nil)
+		if taken := err != nil; taken != look.taken { // nothing can be put in force there
+			t.Errorf("rules %q: taken: %v (%v), want %v", look.rules, taken, err, look.taken)
 		}
 	}
 }
