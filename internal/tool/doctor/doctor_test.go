@@ -333,6 +333,27 @@ func TestListsInGroup(t *testing.T) {
 	}
 }
 
+// A counter whose sums take long is noted as the log tells it. Nothing is wrong with it.
+func TestLongSums(t *testing.T) {
+	g := sound(t)
+	g.Entries = func(filter string) []json.RawMessage {
+		if !strings.Contains(filter, `service_name="tally-on-write"`) || !strings.Contains(filter, `message="sums take long; events are deferred"`) {
+			return nil
+		}
+		return []json.RawMessage{json.RawMessage(`{"jsonPayload": {"counter": "rollups/likes", "database": "(default)", "took": 12340000000}}`)}
+	}
+	_, findings, err := examined(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	late := findings["late"]
+	want := []string{"a sum of rollups/likes in (default) took 12.3s. Totals whose sums take long are late by up to two sums: docs/config.md#cadence"}
+	if d := cmp.Diff(want, late.Notes); d != "" || late.Verdict != Well {
+		t.Errorf("%s; notes (-want +got):\n%s", late.Verdict, d)
+	}
+}
+
 func TestBroken(t *testing.T) {
 	var said strings.Builder
 	for _, test := range broken {
