@@ -95,7 +95,7 @@ for (const [name, lists] of [
   ['Java', () => run('java', '-cp', at('target/dependency/*'), at('Lists.java'))],
   ['REST', rest],
 ]) {
-  test(`${name}: a list is allowed, and with an offset refused`, { timeout: 120_000 }, async (t) => {
+  test(`${name}: a list is allowed, and with an offset refused`, { timeout: 300_000 }, async (t) => {
     t.after(() => setRules(shipped));
     for (const [rules, of] of [[softened, 'allowed'], [shipped, 'denied']]) {
       await setRules(rules);
@@ -135,7 +135,7 @@ test('Web, in Node.js: lists are allowed', async (t) => {
   assert.deepEqual(await web(sdk, stack), sizes);
 });
 
-test('Web, in a browser: lists are allowed', { timeout: 120_000 }, async (t) => {
+test('Web, in a browser: lists are allowed', { timeout: 300_000 }, async (t) => {
   const page = await openPage(t, '<!doctype html>');
   const { project, host, port } = stack;
   const lists = `(async () => {

@@ -261,7 +261,7 @@ for (const [name, id, tell] of [
   ['Python, async', 'python-async', (t) => python(t, 'story_async', { 'snippet.py': block('Python', 'python', 'firestore.AsyncClient') })],
   ['Java, on a server', 'java', (t) => java(t, 'Story', { 'Totals.java': block('Java', 'java', 'com.google.cloud.firestore') })],
 ]) {
-  test(name, { timeout: 120_000 }, async (t) => {
+  test(name, { timeout: 300_000 }, async (t) => {
     await stack.set(`posts/${id}`, {});
     await tell(t);
     await exact(counter(id), 7);
@@ -318,7 +318,7 @@ for (const [name, id, write, document] of [
   ['Python, async', 'python-async-sample', (t) => python(t, 'sample_async'), undefined],
   ['Java', 'java-sample', (t) => java(t, 'Sample'), { numShards: { integerValue: '3' } }],
 ]) {
-  test(`Firebase's sample: ${name}`, { timeout: 120_000 }, async (t) => {
+  test(`Firebase's sample: ${name}`, { timeout: 300_000 }, async (t) => {
     await write(t);
     const { numShards } = await exact(counter(id), 7);
     assert.equal(numShards, 3);

@@ -26,7 +26,7 @@ const version = basename(release);
 const machine = `${process.platform}-${process.arch}`;
 
 /** A test of what should end fails after that many milliseconds. */
-const timeout = 120_000;
+const timeout = 300_000;
 
 const work = mkdtempSync(join(tmpdir(), 'tally-release-'));
 const home = join(work, 'home');

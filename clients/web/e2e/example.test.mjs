@@ -11,7 +11,7 @@ import { launch, startLine } from './browser.mjs';
 import { serveExample } from '../example/serve.mjs';
 import { root, startStack, until } from './stack.mjs';
 
-const timeout = 120_000;
+const timeout = 300_000;
 const cdn = 'https://www.gstatic.com/firebasejs';
 let stack, site, address, browser;
 
@@ -55,6 +55,7 @@ async function open(query, { contextOf, line, ...options } = {}) {
     return route.fulfill({ path: join(root, 'clients/web/node_modules/firebase', file) });
   });
   const page = await context.newPage();
+  page.setDefaultTimeout(timeout);
   pages.push(page);
   page.errors = [];
   if (line) {
@@ -65,16 +66,19 @@ async function open(query, { contextOf, line, ...options } = {}) {
   }
   page.on('pageerror', (error) => page.errors.push(error));
   await page.addInitScript(() => {
-    // What each animation frame finds on the page, without repetitions.
+    // What each animation frame that follows a change finds on the page, without repetitions.
     window.painted = { likes: [], vote: [] };
     const frame = () => {
       for (const [id, seen] of Object.entries(window.painted)) {
         const shown = document.querySelector(`#${id} data`)?.getAttribute('value');
         if (shown != null && seen.at(-1) !== Number(shown)) seen.push(Number(shown));
       }
-      requestAnimationFrame(frame);
     };
-    requestAnimationFrame(frame);
+    new MutationObserver(() => requestAnimationFrame(frame)).observe(document, {
+      attributeFilter: ['value'],
+      childList: true,
+      subtree: true,
+    });
   });
   await page.goto(`${address}/${query}`);
   await until(
@@ -357,7 +361,6 @@ for (const [colorScheme, width] of [
           return (await focus()) === id;
         },
         async () => `the focus is in ${await focus()}, want ${id}`,
-        5_000,
       );
     const [likes, votes] = [await total(page, 'likes'), await total(page, 'vote')];
     await tabTo('likes');

@@ -40,20 +40,19 @@ window.tally = {
     const shown = { calls: [], frames: [], last: null, error: null };
     const text = document.body.appendChild(document.createElement('p'));
     shown.counter = counter(db, path, options);
+    const painted = () => {
+      const number = Number(text.textContent);
+      if (shown.frames.at(-1) !== number) shown.frames.push(number);
+    };
     shown.stop = shown.counter.onTotal(
       (total) => {
         shown.last = { ...total, asOf: total.asOf && total.asOf.toMillis() };
         if (shown.calls.at(-1) !== total.total) shown.calls.push(total.total);
         text.textContent = String(total.total);
+        requestAnimationFrame(painted);
       },
       (error) => (shown.error = { code: error.code, message: error.message }),
     );
-    const frame = () => {
-      const number = text.textContent === '' ? null : Number(text.textContent);
-      if (number !== null && shown.frames.at(-1) !== number) shown.frames.push(number);
-      requestAnimationFrame(frame);
-    };
-    requestAnimationFrame(frame);
     window.shown = shown;
   },
 

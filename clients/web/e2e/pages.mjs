@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before } from 'node:test';
 import { launch, servePage, startLine } from './browser.mjs';
-import { root, startStack, until } from './stack.mjs';
+import { patience, root, startStack, until } from './stack.mjs';
 
 const routes = [
   'counters/{counter}/shards/{shard} -> rollups/{counter} : count',
@@ -106,6 +106,7 @@ export function placesOf(path) {
 export async function open(path, options = {}) {
   const { version = 'firebase', context, init, options: ofCounter, show = true, wait = true, ...ofTally } = options;
   const page = await (context ?? (await browser.newContext())).newPage();
+  page.setDefaultTimeout(patience);
   page.on('pageerror', (error) => thrown.push(error.stack));
   if (init) await page.addInitScript(init);
   page.load = async () => {

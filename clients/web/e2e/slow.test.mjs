@@ -36,7 +36,6 @@ test('own increments are in the total for a minute, also after a reload, until a
   await until(
     async () => (await count(path)) === 13,
     async () => `no roll-up: ${await count(path)}\n${pages.stack.output()}`,
-    120_000,
   );
   await endsAt(path, 13, ann, bob);
 });

@@ -115,13 +115,16 @@ export async function within(ms, promise, text) {
   }
 }
 
+/** How long a test waits: the SDK may try a connection again after a minute, and machines are slow. */
+export const patience = 180_000; // ms
+
 /** Waits until check() returns something, and returns that. */
-export async function until(check, text, ms = 30_000) {
+export async function until(check, text, ms = patience) {
   const deadline = performance.now() + ms;
   for (;;) {
     const found = await check();
     if (found) return found;
     if (performance.now() > deadline) throw new Error(`waited for ${ms / 1000} s: ${await text()}`);
-    await sleep(20);
+    await sleep(50);
   }
 }

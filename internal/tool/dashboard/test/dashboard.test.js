@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { browser, build, commit, dashboard, dev, holdPort, increment, rollUp } from './stack.js';
 
 const { source: axe } = createRequire(import.meta.url)('axe-core');
-const timeout = Number(process.env.T ?? 120_000); // of a wait; the machine may be slow
+const timeout = Number(process.env.T ?? 180_000); // of a wait; the machine may be slow
 
 let tally, stack, chromium;
 

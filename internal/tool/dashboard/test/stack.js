@@ -11,7 +11,7 @@ import { chromium } from 'playwright-core';
 import { options } from '../../../../clients/web/e2e/chromium.mjs';
 
 const root = new URL('../../../..', import.meta.url).pathname;
-const patience = 120_000; // the machine may be slow
+const patience = 180_000; // the machine may be slow
 
 /** Builds the tally command, and returns its path and a function that removes it. */
 export function build() {
