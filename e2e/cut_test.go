@@ -97,7 +97,7 @@ func (w *wire) connections() int {
 // another connection, and its roll-up is exact.
 func TestConnectionGoesDead(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	project := emulatortest.Project(t)
 	wire := newWire(t, emulatortest.Addr(t))

@@ -80,7 +80,7 @@ func wantTerminated(ctx context.Context, t *testing.T, p *process) {
 // written, and exports what it recorded of them, before it ends.
 func TestHeldEventsOutliveSIGTERM(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c := newCollector(t)
 	for n := range form(8, 100) { // an answer must not be lost to the process's end, by whatever chance
@@ -128,7 +128,7 @@ func TestHeldEventsOutliveSIGTERM(t *testing.T) {
 // and no longer. It fails, and is delivered again.
 func TestHeldEventFailsAfterSIGTERM(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	p, project := newProxied(ctx, t, "TALLY_HOLD_LIMIT=5500ms", "TALLY_CADENCE=100ms")
 	first, second := p.proxy.hold(get, false), (*held)(nil)
@@ -152,7 +152,7 @@ func TestEventOutlivesDeadCall(t *testing.T) {
 	for _, method := range []string{get, aggregate, commit} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			p, project := newProxied(ctx, t)
 			client := emulatortest.ClientDatabase(t, project, "(default)")

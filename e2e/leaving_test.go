@@ -40,7 +40,7 @@ func TestMembersLeave(t *testing.T) {
 	for _, room := range w.documents("rooms") {
 		online += int(total(room, "online"))
 	}
-	deadline := time.Now().Add(form(time.Minute, 5*time.Minute))
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		differs := w.roomsDiffer()
 		if differs == "" {

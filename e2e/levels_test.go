@@ -60,7 +60,7 @@ func TestTotalsOfTotals(t *testing.T) {
 		}
 	})
 
-	deadline, cancel := context.WithTimeout(w.ctx, form(time.Minute, 5*time.Minute))
+	deadline, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
 	defer cancel()
 	differs := w.levelsDiffer()
 	for differs != "" && deadline.Err() == nil {

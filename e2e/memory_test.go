@@ -28,7 +28,7 @@ func TestManyLargeEvents(t *testing.T) {
 		most    = 250 << 20 // bytes; a function has 512 MiB
 		perHost = 1000      // Cloud Run sends that many requests at once
 	)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	p, project := newProxied(ctx, t, "TALLY_HOLD_LIMIT=4m", "GOMEMLIMIT=300MiB")
 

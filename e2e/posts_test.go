@@ -56,7 +56,7 @@ func (w *world) wrote(_ *firestore.WriteResult, err error) (bool, error) {
 // quiet waits until all events that were counted are acknowledged.
 func (w *world) quiet() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(w.ctx, form(2*time.Minute, 10*time.Minute), errors.New("an event is lost, or the machine is much too slow"))
+	ctx, cancel := context.WithTimeoutCause(w.ctx, 10*time.Minute, errors.New("an event is lost, or the machine is much too slow"))
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()

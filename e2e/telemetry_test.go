@@ -155,7 +155,7 @@ type telemetryWorld struct {
 // further ones of the process, and have the last word.
 func newTelemetryWorld(t *testing.T, interval time.Duration, variables ...string) *telemetryWorld {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	w := &telemetryWorld{collector: newCollector(t), t: t, ctx: ctx, project: emulatortest.Project(t), process: new(process)}
 	w.process.env = []string{

@@ -89,7 +89,7 @@ type options struct {
 // newWorld returns a world whose functions processes serve.
 func newWorld(t *testing.T, o options) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), form(5*time.Minute, 15*time.Minute), errors.New("the scenario takes too long"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 15*time.Minute, errors.New("the scenario takes too long"))
 	t.Cleanup(cancel)
 	project := emulatortest.Project(t)
 	w := &world{t: t, ctx: ctx, project: project, addr: o.addr, random: rand.New(rand.NewPCG(*seed, 0)), started: time.Now(), width: cmp.Or(o.width, o.counters)}
@@ -384,7 +384,7 @@ func (w *world) covered() {
 // that was seen.
 func (w *world) settle() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(w.ctx, 2*time.Minute, errors.New("an increment is lost, or the machine is much too slow"))
+	ctx, cancel := context.WithTimeoutCause(w.ctx, 10*time.Minute, errors.New("an increment is lost, or the machine is much too slow"))
 	defer cancel()
 	for _, c := range w.counters {
 		total, last := w.sum(c)

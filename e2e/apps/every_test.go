@@ -143,7 +143,7 @@ func (w *database) load(ctx context.Context, counter string, shards int, perSeco
 // deleted. Then ticks overlap, and one is cut off.
 func TestEvery(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	project := emulatortest.Project(t)
 	w := &database{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
@@ -264,7 +264,7 @@ func TestSwitchEvery(t *testing.T) {
 	for _, functionsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("functionsFirst=%v", functionsFirst), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			project := emulatortest.Project(t)
 			w := newDatabase(t, project, "(default)", switchLive, eventrelay.Faults{Seed: 1, Delay: 100 * time.Millisecond}, defaultPattern)
