@@ -220,10 +220,6 @@ test('approved comments, and the latest', async (t) => {
     await assert.rejects(attack, denied);
 });
 
-/** A time that long ago, by this machine's clock, which is the emulator's. */
-const ago = (ms) => new Date(Date.now() - ms);
-const [minute, day] = [60_000, 86_400_000];
-
 test('orders and revenue of a shop, and its last 30 days', async (t) => {
   const { order, watchSales } = await recipe('Orders and revenue of a shop, and its last 30 days');
   const [alice, bob, cid, owner] = ['alice', 'bob', 'cid', 'owner'].map((user) => web(t, user));
@@ -254,6 +250,10 @@ test('orders and revenue of a shop, and its last 30 days', async (t) => {
   ])
     await assert.rejects(attack, denied);
 });
+
+/** A time that long ago, by this machine's clock, which is the emulator's. */
+const ago = (ms) => new Date(Date.now() - ms);
+const [minute, day] = [60_000, 86_400_000];
 
 test('trending', async (t) => {
   const { like, unlike, trending } = await recipe('Trending');
