@@ -18,6 +18,8 @@ import {
   getFirestore,
   increment,
   onSnapshot,
+  orderBy,
+  query,
   runTransaction,
   setDoc,
   setLogLevel,
@@ -218,27 +220,32 @@ test('approved comments, and the latest', async (t) => {
     await assert.rejects(attack, denied);
 });
 
-test('orders and revenue of a shop', async (t) => {
-  const { order, watchSales } = await recipe('Orders and revenue of a shop');
+test('orders and revenue of a shop, and its last 30 days', async (t) => {
+  const { order, watchSales } = await recipe('Orders and revenue of a shop, and its last 30 days');
   const [alice, bob, cid, owner] = ['alice', 'bob', 'cid', 'owner'].map((user) => web(t, user));
   await setDoc(doc(owner, 'shop_sales/s'), { owner: 'bob' });
   await setDoc(doc(owner, 'shop_sales/r'), { owner: 'cid' });
   const shows = await watching(t, (show) => watchSales(bob, 's', (...totals) => show(totals)));
   const showsOther = await watching(t, (show) => watchSales(cid, 'r', (...totals) => show(totals)));
   const orders = await Promise.all([1999, 500, 1].map((amount) => order(alice, 's', 'alice', amount)));
-  await shows([3, 0]);
+  await shows([3, 0, 0]);
   const set = (at, fields) => updateDoc(doc(owner, orders[at].path), fields);
   await Promise.all([set(0, { status: 'paid' }), set(1, { status: 'paid' })]);
-  await shows([3, 2499]);
+  await shows([3, 2499, 2499]);
+  const before = (id, age) => setDoc(doc(owner, 'orders', id), { shop: 's', buyer: 'dan', amount: 1000, status: 'paid', at: ago(age) });
+  await Promise.all([before('old', 30 * day + minute), before('last', 29 * day)]);
+  await shows([5, 4499, 3499]);
+  await deleteDoc(doc(owner, 'orders/last'));
   await set(0, { shop: 'r' });
-  await Promise.all([shows([2, 500]), showsOther([1, 1999])]);
+  await Promise.all([shows([3, 1500, 500]), showsOther([1, 1999, 1999])]);
   await Promise.all([set(1, { status: 'refunded' }), set(0, { amount: 2000 })]);
-  await Promise.all([shows([2, 0]), showsOther([1, 2000])]);
+  await Promise.all([shows([3, 1000, 0]), showsOther([1, 2000, 2000])]);
 
   for (const attack of [
     () => order(alice, 'none', 'alice', 5),
     () => order(alice, 's', 'bob', 5),
     () => updateDoc(orders[2], { status: 'paid' }),
+    () => setDoc(doc(alice, 'orders/x'), { shop: 's', buyer: 'alice', amount: 5, status: 'new', at: ago(-day) }),
     () => getDoc(doc(alice, 'shop_sales/s')),
   ])
     await assert.rejects(attack, denied);
@@ -296,21 +303,26 @@ describe('totals that fall by themselves', { concurrency: true }, () => {
   });
 });
 
-test("a store's last 30 days", async (t) => {
-  const { buy, watchMonth } = await recipe("A store's last 30 days");
-  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
-  await setDoc(doc(owner, 'stores/s'), { owner: 'bob' });
-  const shows = await watching(t, (show) => watchMonth(bob, 's', (...totals) => show(totals)));
-  const before = (id, age) => setDoc(doc(owner, 'purchases', id), { store: 's', buyer: 'dan', amount: 1000, at: ago(age) });
-  await Promise.all([before('old', 30 * day + minute), before('last', 29 * day), buy(alice, 's', 'alice', 250)]);
-  await shows([2, 1250]);
-  await buy(alice, 's', 'alice', 50);
-  await shows([3, 1300]);
-  await deleteDoc(doc(owner, 'purchases/last'));
-  await shows([2, 300]);
-  await assert.rejects(buy(alice, 'none', 'alice', 5), denied);
-  await assert.rejects(setDoc(doc(alice, 'purchases/x'), { store: 's', buyer: 'alice', amount: 5, at: ago(-day) }), denied);
-  await assert.rejects(getDoc(doc(alice, 'stores/s')), denied);
+test('songs that clients publish trend, and by likes alone', async (t) => {
+  const { publish, like, trending } = await recipe('Trending');
+  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
+  await publish(alice, 'own', 'Own');
+  const shows = await watching(t, (show) =>
+    trending(bob, (songs) => show(songs.filter(({ id }) => id === 'own').map(({ likes, trending }) => [likes, trending]))),
+  );
+  await shows([[0, 0]]);
+  await like(bob, 'own', 'bob');
+  await shows([[1, 1]]);
+  await updateDoc(doc(alice, 'songs/own'), { title: 'Edited' });
+
+  for (const attack of [
+    () => setDoc(doc(alice, 'songs/other'), { title: 'Other', likes: 0, trending: 1000 }),
+    () => setDoc(doc(alice, 'songs/other'), { title: 'Other', likes: 1000, trending: 0 }),
+    () => updateDoc(doc(alice, 'songs/own'), { trending: 1000 }),
+    () => updateDoc(doc(alice, 'songs/own'), { trending: increment(1) }),
+    () => getDocs(query(collection(alice, 'songs'), orderBy('trending', 'desc'))), // no limit
+  ])
+    await assert.rejects(attack, denied);
 });
 
 test('a leaderboard', async (t) => {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -63,12 +64,16 @@ var recipes = map[string]blockTest{
 		secrets: map[string]func(*database, user) error{"another's": get("photos/p/likes/bob"), "all": query("photos/p", "likes", 1)},
 	},
 	"Trending": {
-		seed: map[string]fields{"songs/p": {"trending": 0}, "songs/p/likes/bob": {"at": time.Unix(1, 0)}},
+		seed: map[string]fields{
+			"songs/p": {"title": "p", "likes": 2, "trending": 1, "tally": tallied(2)}, "songs/p/likes/bob": {"at": time.Unix(1, 0)},
+		},
 		honest: map[string][]*firestorepb.Write{
 			"like":                    writes(likeSong("ann")),
 			"like twice":              writes(likeSong("ann"), likeSong("ann")),
 			"take back":               writes(likeSong("ann"), remove("songs/p/likes/ann")),
 			"like a song that is not": writes(transform(set("songs/none/likes/ann", nil), serverTime("at"))),
+			"publish":                 writes(song(fields{"likes": 0, "trending": 0})),
+			"another title":           writes(merge("songs/p", fields{"title": "P"}, "title")),
 		},
 		attacks: []blockAttack{
 			{"signed out", "mayWrite() && isId(song) && request.auth.uid == user", signedOut, writes(likeSong("ann"))},
@@ -82,8 +87,20 @@ var recipes = map[string]blockTest{
 			{"without a time", "request.resource.data == {'at': request.time}", ann, writes(set("songs/p/likes/ann", nil))},
 			{"another field", "request.resource.data == {'at': request.time}", ann,
 				writes(transform(set("songs/p/likes/ann", fields{"x": "y"}), serverTime("at")))},
-			{"the song's total", "", ann, writes(merge("songs/p", fields{"trending": 1000}, "trending"))},
-			{"a song", "", ann, writes(set("songs/q", fields{"trending": 0}))},
+			{"publish, signed out", "mayWrite()", signedOut, writes(song(nil))},
+			{"publish with an id that no header carries", "isId(song)", ann, writes(set("songs/q ", fields{"title": "q"}))},
+			{"publish what trends", "isUncounted('trending')", ann, writes(song(fields{"trending": 1000}))},
+			{"publish with likes", "isUncounted('likes')", ann, writes(song(fields{"likes": 1000}))},
+			{"publish with tally", "changesOnly(['title', 'likes', 'trending'])", ann, writes(song(fields{"tally": fields{}}))},
+			{"publish with a long title", "isText('title', 200)", ann, writes(song(fields{"title": strings.Repeat("a", 201)}))},
+			{"a long title", "isText('title', 200)", ann, writes(merge("songs/p", fields{"title": strings.Repeat("a", 201)}, "title"))},
+			{"have it trend", "changesOnly(['title'])", ann, writes(merge("songs/p", fields{"trending": 1000}, "trending"))},
+			{"have it trend by increment", "changesOnly(['title'])", ann, writes(transform(merge("songs/p", nil), increment("trending", 1)))},
+			{"trending from 1 to 1.0", "keepsInt('trending')", ann, writes(merge("songs/p", fields{"trending": 1.0}, "trending"))},
+			{"likes from 2 to 2.0", "keepsInt('likes')", ann, writes(merge("songs/p", fields{"likes": 2.0}, "likes"))},
+			{"num_shards from 2 to 2.0", "keepsInt(['tally', 'num_shards'])", ann, writes(merge("songs/p", fields{"tally": tallied(2.0)}, "tally"))},
+			{"took from 15000 to 15000.0", "keepsInt(['tally', 'took'])", ann, writes(merge("songs/p", fields{"tally": fields{"took": 15000.0}}, "tally.took"))},
+			{"delete a song", "", ann, writes(remove("songs/p"))},
 		},
 		reads:   map[string]func(*database, user) error{"own": get("songs/p/likes/ann"), "a song": get("songs/p"), "100 songs": query("", "songs", 100)},
 		secrets: map[string]func(*database, user) error{"another's": get("songs/p/likes/bob"), "all": query("songs/p", "likes", 1), "all songs": query("", "songs", 0)},
@@ -108,35 +125,6 @@ var recipes = map[string]blockTest{
 		},
 		reads:   map[string]func(*database, user) error{"own": get("rooms/r/members/ann"), "the room": get("rooms/r")},
 		secrets: map[string]func(*database, user) error{"another": get("rooms/r/members/bob"), "all": query("rooms/r", "members", 1), "all rooms": query("", "rooms", 100)},
-	},
-	"A store's last 30 days": {
-		seed: map[string]fields{
-			"purchases/old":   {"store": "s", "buyer": "ann", "amount": 5, "at": time.Unix(1, 0)},
-			"purchases/bob's": {"store": "s", "buyer": "bob", "amount": 5, "at": time.Unix(1, 0)},
-			"stores/s":        {"owner": "bob"},
-			"stores/t":        {"owner": "ann"},
-		},
-		honest: map[string][]*firestorepb.Write{
-			"buy":      writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1})),
-			"the most": writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1000000})),
-		},
-		attacks: []blockAttack{
-			{"signed out", "mayWrite() && isId(purchase) && isPurchase(request.resource.data)", signedOut, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1}))},
-			{"an id that no header carries", "isId(purchase)", ann, writes(buy("x ", fields{"store": "s", "buyer": "ann", "amount": 1}))},
-			{"as another", "data.buyer == request.auth.uid", ann, writes(buy("x", fields{"store": "s", "buyer": "bob", "amount": 1}))},
-			{"in no store", "exists(/databases/$(database)/documents/stores/$(data.store))", ann, writes(buy("x", fields{"store": "none", "buyer": "ann", "amount": 1}))},
-			{"for nothing", "data.amount > 0", ann, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 0}))},
-			{"for too much", "data.amount <= 1000000", ann, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1000001}))},
-			{"for 0.5", "data.amount is int", ann, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 0.5}))},
-			{"forever", "data.at == request.time", ann,
-				writes(set("purchases/x", fields{"store": "s", "buyer": "ann", "amount": 1, "at": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}))},
-			{"long ago", "data.at == request.time", ann, writes(set("purchases/x", fields{"store": "s", "buyer": "ann", "amount": 1, "at": time.Unix(1, 0)}))},
-			{"another field", "data.keys().hasOnly(['store', 'buyer', 'amount', 'at'])", ann, writes(buy("x", fields{"store": "s", "buyer": "ann", "amount": 1, "x": 1}))},
-			{"again", "", ann, writes(buy("old", fields{"store": "s", "buyer": "ann", "amount": 1}))},
-			{"a store's total", "", ann, writes(merge("stores/t", fields{"revenue": 1000}, "revenue"))},
-		},
-		reads:   map[string]func(*database, user) error{"own": get("purchases/old"), "one's own store": get("stores/t")},
-		secrets: map[string]func(*database, user) error{"another's": get("purchases/bob's"), "another's store": get("stores/s"), "all": query("", "purchases", 1)},
 	},
 	"Karma of authors": {
 		seed: map[string]fields{
@@ -228,7 +216,7 @@ var recipes = map[string]blockTest{
 		secrets: map[string]func(*database, user) error{
 			"one that waits": get(approvals + "new"), "those that wait, too": query("articles/p", "comments", 100), "101": approved(101), "all articles": query("", "articles", 0)},
 	},
-	"Orders and revenue of a shop": {
+	"Orders and revenue of a shop, and its last 30 days": {
 		seed: map[string]fields{
 			"orders/old":   {"shop": "s", "buyer": "ann", "amount": 5, "status": "paid"},
 			"orders/bob's": {"shop": "s", "buyer": "bob", "amount": 5, "status": "new"},
@@ -242,12 +230,12 @@ var recipes = map[string]blockTest{
 		},
 		attacks: []blockAttack{
 			{"signed out", "mayWrite() && isId(order) && isNewOrder(request.resource.data)", signedOut, writes(order("s", "ann", 5))},
-			{"an id that no header carries", "isId(order)", ann, writes(set("orders/x ", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new"}))},
+			{"an id that no header carries", "isId(order)", ann, writes(place("x ", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new"}))},
 			{"as another", "data.buyer == request.auth.uid", ann, writes(order("s", "bob", 5))},
-			{"paid at once", "data.status == 'new'", ann, writes(set("orders/x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "paid"}))},
+			{"paid at once", "data.status == 'new'", ann, writes(place("x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "paid"}))},
 			{"of a shop that is not", inShop, ann, writes(order("none", "ann", 5))},
 			{"of a shop whose id is too long", inShop, ann, writes(order(strings.Repeat("s", 1501), "ann", 5))},
-			{"of no shop", inShop, ann, writes(set("orders/x", fields{"buyer": "ann", "amount": 5, "status": "new"}))},
+			{"of no shop", inShop, ann, writes(place("x", fields{"buyer": "ann", "amount": 5, "status": "new"}))},
 			{"of the shop 5", inShop, ann, writes(order(5, "ann", 5))},
 			{"of the shop null", inShop, ann, writes(order(nil, "ann", 5))},
 			{"for nothing", "data.amount > 0", ann, writes(order("s", "ann", 0))},
@@ -255,8 +243,14 @@ var recipes = map[string]blockTest{
 			{"for too much", "data.amount <= 1000000", ann, writes(order("s", "ann", 1000001))},
 			{"for 0.5", "data.amount is int", ann, writes(order("s", "ann", 0.5))},
 			{"for text", "data.amount is int && data.amount > 0 && data.amount <= 1000000", ann, writes(order("s", "ann", "5"))},
-			{"another field", "data.keys().hasOnly(['shop', 'buyer', 'amount', 'status'])", ann,
-				writes(set("orders/x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new", "x": 1}))},
+			{"forever", "data.at == request.time", ann,
+				writes(set("orders/x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new", "at": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}))},
+			{"long ago", "data.at == request.time", ann,
+				writes(set("orders/x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new", "at": time.Unix(1, 0)}))},
+			{"without a time", "data.at == request.time", ann, writes(set("orders/x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new"}))},
+			{"another field", "data.keys().hasOnly(['shop', 'buyer', 'amount', 'status', 'at'])", ann,
+				writes(place("x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new", "x": 1}))},
+			{"again", "", ann, writes(place("old", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new"}))},
 			{"pay", "", ann, writes(merge("orders/bob's", fields{"status": "paid"}, "status"))},
 			{"another amount", "", ann, writes(merge("orders/old", fields{"amount": 500}, "amount"))},
 			{"move to another shop", "", ann, writes(merge("orders/old", fields{"shop": "t"}, "shop"))},
@@ -543,6 +537,26 @@ func TestRecipes(t *testing.T) {
 			test.run(t, code[heading], rules)
 		})
 	}
+	t.Run("posts that trend", func(t *testing.T) {
+		t.Parallel()
+		asPosts := strings.NewReplacer("songs", "posts", "'likes', ", "'likes', 'comments', ",
+			"isUncounted('likes')", "isUncounted('likes') && isUncounted('comments')", "keepsInt('likes')", "keepsInt('likes') && keepsInt('comments')")
+		_, functions, _ := strings.Cut(docsCode(t, "recipes.md")["Totals in the app's own documents"][0], "\n}\n")
+		d := newDatabase(t, seed)
+		d.setRules(withBlocks(t, firestoreRules(t), functions, code["Likes and comments in a post"], asPosts.Replace(code["Trending"])))
+		none := fields{"title": "q", "likes": 0, "trending": 0, "comments": 0}
+		d.judges(ann, map[string][]*firestorepb.Write{
+			"create, edit": writes(set("posts/q", none), merge("posts/q", fields{"title": "r"}, "title")),
+			"like":         writes(transform(set("posts/q/likes/ann", nil), serverTime("at"))),
+			"comment":      writes(say("x", "ann", "a")),
+		}, map[string][]*firestorepb.Write{
+			"create what trends":    writes(post(fields{"trending": 1000})),
+			"create with comments":  writes(post(fields{"comments": 1000})),
+			"have it trend":         writes(set("posts/q", none), merge("posts/q", fields{"trending": 1000}, "trending")),
+			"comments":              writes(set("posts/q", none), merge("posts/q", fields{"comments": 1000}, "comments")),
+			"a like without a time": writes(like("ann", 1)),
+		})
+	})
 	t.Run("19 tags at once", func(t *testing.T) {
 		t.Parallel()
 		documents := map[string]fields{"stories/ann's": {"by": "ann"}}
@@ -616,7 +630,11 @@ func zero(counter string, shard int) *firestorepb.Write {
 }
 
 func order(shop any, buyer user, amount any) *firestorepb.Write {
-	return set("orders/x", fields{"shop": shop, "buyer": string(buyer), "amount": amount, "status": "new"})
+	return place("x", fields{"shop": shop, "buyer": string(buyer), "amount": amount, "status": "new"})
+}
+
+func place(order string, of fields) *firestorepb.Write {
+	return transform(set("orders/"+order, of), serverTime("at"))
 }
 
 func react(u user, kind any) *firestorepb.Write {
@@ -639,12 +657,14 @@ func likeSong(u user) *firestorepb.Write {
 	return transform(set("songs/p/likes/"+string(u), nil), serverTime("at"))
 }
 
-func beat(u user) *firestorepb.Write {
-	return transform(set("rooms/r/members/"+string(u), nil), serverTime("seen"))
+func song(f fields) *firestorepb.Write {
+	all := fields{"title": "q"}
+	maps.Copy(all, f)
+	return set("songs/q", all)
 }
 
-func buy(id string, of fields) *firestorepb.Write {
-	return transform(set("purchases/"+id, of), serverTime("at"))
+func beat(u user) *firestorepb.Write {
+	return transform(set("rooms/r/members/"+string(u), nil), serverTime("seen"))
 }
 
 // dayPath is the path of the visitors' documents, so many days after today in UTC. No case rests on

@@ -177,9 +177,10 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// What a roll-up of several totals takes: a query for each different field and conditions, and one
-// for each maximum and the like, all in the transaction of the look. The log is the table of
-// docs/performance.md.
+// What a roll-up of several totals takes: a query for each different field and conditions, one for
+// each maximum and the like, and one for each window. One more asks whether there is any document,
+// if none met a condition and each total has some. All are in the transaction of the look. The log
+// is the table of docs/performance.md.
 func TestCallsOfTotals(t *testing.T) {
 	const paid = ` where status == "paid"`
 	for _, test := range []struct {
@@ -193,6 +194,9 @@ func TestCallsOfTotals(t *testing.T) {
 		{`sum(amount) where at < timestamp("2026-01-01T00:00:00Z") as old`, 1},
 		{`maximum(amount) where at < timestamp("2026-01-01T00:00:00Z") as largest_old`, 1},
 		{"count() where placed > now - 24h as lately", 2},
+		{`count() where status == "refunded" as refunds`, 2},
+		{`count() where status == "refunded" and placed > now - 24h as lately`, 3},
+		{`count() as orders, count() where status == "refunded" and placed > now - 24h as lately`, 3},
 		{"count() as orders, count() where placed > now - 24h as lately, sum(amount) where placed > now - 24h as revenue", 4},
 		{"count() as orders, sum(amount) as revenue, average(amount) as mean", 2},
 		{"count() as orders, sum(amount)" + paid + " as revenue, maximum(amount) as largest", 3},

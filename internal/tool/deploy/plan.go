@@ -75,7 +75,7 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	p.audit(d, have)
 
 	if state := have.Find(Queue, d.Config.Queue).Get("state"); state == "PAUSED" || state == "DISABLED" {
-		p.note("the queue of alarms is %s, and stays so: what is deferred waits until you resume it, as with\n  %v", state, d.QueueResume())
+		p.note("the queue of alarms is %s, and stays so: what is deferred, or leaves a window, waits until you resume it, as with\n  %v", state, d.QueueResume())
 	}
 	if err := d.Config.CheckGrace(); err != nil {
 		p.note("%v", err)

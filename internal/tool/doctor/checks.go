@@ -166,9 +166,10 @@ var Checks = []Check{
 	{
 		Name:  "alarms",
 		Claim: "the queue of alarms is there, set as tally deploy sets it, and runs; none rang late in the last hour",
-		RestsOn: "An alarm stands for events that were acknowledged, and rolls their counter up when " +
-			"it is due. A queue that is paused makes no calls, and without a queue counters keep a " +
-			"pace at which events can be held.",
+		RestsOn: "An alarm rolls a counter up when it is due: it stands for events that were " +
+			"acknowledged, or for documents that leave a window. A queue that is paused makes no " +
+			"calls. Without a queue counters keep a pace at which events can be held, and what " +
+			"leaves a window waits for the next event or audit.",
 		Fixes:   "tally deploy; gcloud tasks queues resume; docs/playbooks/alarms-late.md",
 		needs:   theDescription,
 		examine: (*examination).alarms,

@@ -56,7 +56,7 @@ func (e *examination) alarms(ctx context.Context) {
 
 	queue := e.Have.Find(deploy.Queue, e.described.Config.Queue)
 	if state := queue.Get("state"); queue != nil && state != "RUNNING" {
-		e.wrong([]deploy.Command{e.described.QueueResume()}, "the queue is %s: what is deferred waits", state)
+		e.wrong([]deploy.Command{e.described.QueueResume()}, "the queue is %s: what is deferred, or leaves a window, waits", state)
 	}
 
 	for _, series := range e.ask(ctx, question{delays, `resource.labels.queue_id = "tally"`, "ALIGN_PERCENTILE_99", time.Hour, time.Hour}) {
