@@ -438,7 +438,7 @@ func generalized(path string) (pattern, template string) {
 func (h *hints) refused(r emulator.Refusal) {
 	h.mu.Lock()
 	rules := h.rules
-	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "")
+	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Lines, r.User != "")
 	_, said := h.refusals[about]
 	h.refusals[about] = struct{}{}
 	h.mu.Unlock()
@@ -451,23 +451,20 @@ func (h *hints) refused(r emulator.Refusal) {
 		who = "user " + r.User
 	}
 	path := r.Path
-	if r.Fields != "" {
-		path += " (" + r.Fields + ")"
-	}
 	if r.Database != firestore.DefaultDatabaseID {
 		path = r.Database + ": " + path
 	}
 
 	var lines []string
-	statements := strings.Split(rules.text, "\n")
 	for _, n := range r.Lines {
-		line := fmt.Sprintf(" line %d", n)
-		if 1 <= n && n <= len(statements) {
-			line += ": " + strings.TrimSpace(statements[n-1])
+		line := fmt.Sprintf("line %d", n)
+		statement := rules.statement(n)
+		if statement != "" {
+			line += ": " + statement
 		}
 		lines = append(lines, line)
 	}
-	by := rules.name() + strings.Join(lines, ",")
+	by := rules.name() + " " + strings.Join(lines, " and ")
 	if lines == nil {
 		by = "nothing in " + rules.name() + " allows it"
 	}
