@@ -130,28 +130,38 @@ func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any
 	}
 }
 
-// unseen reports a field whose value a minimum, maximum, earliest or latest leaves out, because it
-// is of another kind. For sums and averages the functions warn.
+// unseen reports a field whose value a minimum, maximum, earliest, latest or window leaves out,
+// because it is of another kind. For sums and averages the functions warn.
 func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
+	tell := func(field document.Field, by, want string) {
+		held, _ := field.In(fields)
+		first := h.first("unseen", route, field, by)
+		if first {
+			h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s sees only %s", path, field, value.KindOf(held), by, want)))
+		}
+	}
+
 	for _, q := range route.Queries() {
-		held, has := q.Field.In(fields)
-		if q.Best == "" || !has || held == nil {
+		held, _ := q.Field.In(fields)
+		if q.Best == "" || held == nil {
 			continue
 		}
 		_, seen := q.Best.Sees(held)
-		if seen {
-			continue
+		switch {
+		case seen:
+		case q.Best.OfTimes():
+			tell(q.Field, fmt.Sprintf("%s(%s)", q.Best, q.Field), "timestamps")
+		default:
+			tell(q.Field, fmt.Sprintf("%s(%s)", q.Best, q.Field), "numbers")
 		}
-		first := h.first("unseen", route, q.Field, q.Best)
-		if !first {
-			continue
-		}
+	}
 
-		want := "numbers"
-		if q.Best.OfTimes() {
-			want = "timestamps"
+	for _, w := range route.Windows() {
+		held, _ := w.Field.In(fields)
+		_, isTime := held.(time.Time)
+		if held != nil && !isTime {
+			tell(w.Field, "a window", "timestamps")
 		}
-		h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s(%s) sees only %s", path, q.Field, value.KindOf(held), q.Best, q.Field, want)))
 	}
 }
 

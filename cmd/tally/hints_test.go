@@ -136,7 +136,8 @@ func TestHintsOfGroups(t *testing.T) {
 	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 	h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing
 orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing
-games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing`)
+games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
+posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at > now - 24h as trending, count() where at > now - 1h as hot : existing`)
 	customer := map[string]any{"id": "ann"}
 	for _, fields := range []map[string]any{
 		{"shop": "7", "customer": customer, "amount": 0.5, "at": time.Now()},
@@ -154,6 +155,10 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		h.document("orders/1", fields)
 	}
 	h.document("games/1/scores/ann", map[string]any{"seconds": true, "points": int64(5)})
+	for _, at := range []any{time.Now(), nil, "2024-01-01", "2024-01-02", int64(5)} {
+		h.document("posts/1/likes/ann", map[string]any{"at": at})
+	}
+	h.document("posts/1/likes/ann", map[string]any{})
 	missing := func(string) bool { return true }
 	for _, shop := range []string{"7", "7", "8", "a/b"} {
 		h.missingTarget("(default)", "orders/2", map[string]any{"shop": shop}, func(path string) bool { return path == "shops/8" })
@@ -176,6 +181,7 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
 		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",
+		"posts/1/likes/ann: at is a string, and a window sees only timestamps",
 		"orders/2 belongs to shops/8, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 		"orders/3 belongs to shops/gone, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 		"orders/3 belongs to users/ann, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
