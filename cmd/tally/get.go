@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
@@ -54,11 +55,30 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 	case missing:
 		text = cells(shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", c.RollUp)))
 	case r != nil:
+		r.Left, err = leftSince(ctx, snapshot, c.Template, sum)
+		if err != nil {
+			return err
+		}
 		text = r.cells(c.Template)
 	}
 	all := totalsOf(sum.Values)
 	object := map[string]any{"counter": c.path, "totals": all, "malformed": sum.Malformed, "frozen": c.frozen, "missing": missing, "rollup": r}
 	return s.print(object, "%s\t%v%s\nroll-up\t%s", c.path, all, notes, text)
+}
+
+// leftSince reports whether a roll-up differs from the sum of its shards only because documents
+// have left a window since.
+func leftSince(ctx context.Context, snapshot rollup.Snapshot, t *route.Template, sum route.Totals) (bool, error) {
+	r := snapshot.RollUp()
+	says := func(sum route.Totals) bool {
+		return r.Tally.NumShards == sum.NumShards() && totalsOf(r.Values).list() == totalsOf(sum.Values).list()
+	}
+	if !t.Windowed() || r.Tally.Routes != t.Hash() || says(sum) {
+		return false, nil
+	}
+
+	then, err := snapshot.SumAsOf(ctx, r.Tally.AsOf)
+	return err == nil && says(then), err
 }
 
 // An unsummedSource has shards, but none of them has a field that its route sums. The route may

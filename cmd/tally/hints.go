@@ -130,28 +130,38 @@ func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any
 	}
 }
 
-// unseen reports a field whose value a minimum, maximum, earliest or latest leaves out, because it
-// is of another kind. For sums and averages the functions warn.
+// unseen reports a field whose value a minimum, maximum, earliest, latest or window leaves out,
+// because it is of another kind. For sums and averages the functions warn.
 func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
+	tell := func(field document.Field, by, want string) {
+		held, _ := field.In(fields)
+		first := h.first("unseen", route, field, by)
+		if first {
+			h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s sees only %s", path, field, value.KindOf(held), by, want)))
+		}
+	}
+
 	for _, q := range route.Queries() {
-		held, has := q.Field.In(fields)
-		if q.Best == "" || !has || held == nil {
+		held, _ := q.Field.In(fields)
+		if q.Best == "" || held == nil {
 			continue
 		}
 		_, seen := q.Best.Sees(held)
-		if seen {
-			continue
+		switch {
+		case seen:
+		case q.Best.OfTimes():
+			tell(q.Field, fmt.Sprintf("%s(%s)", q.Best, q.Field), "timestamps")
+		default:
+			tell(q.Field, fmt.Sprintf("%s(%s)", q.Best, q.Field), "numbers")
 		}
-		first := h.first("unseen", route, q.Field, q.Best)
-		if !first {
-			continue
-		}
+	}
 
-		want := "numbers"
-		if q.Best.OfTimes() {
-			want = "timestamps"
+	for _, w := range route.Windows() {
+		held, _ := w.Field.In(fields)
+		_, isTime := held.(time.Time)
+		if held != nil && !isTime {
+			tell(w.Field, "a window", "timestamps")
 		}
-		h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s(%s) sees only %s", path, q.Field, value.KindOf(held), q.Best, q.Field, want)))
 	}
 }
 
@@ -438,7 +448,7 @@ func generalized(path string) (pattern, template string) {
 func (h *hints) refused(r emulator.Refusal) {
 	h.mu.Lock()
 	rules := h.rules
-	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "")
+	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Lines, r.User != "")
 	_, said := h.refusals[about]
 	h.refusals[about] = struct{}{}
 	h.mu.Unlock()
@@ -451,23 +461,20 @@ func (h *hints) refused(r emulator.Refusal) {
 		who = "user " + r.User
 	}
 	path := r.Path
-	if r.Fields != "" {
-		path += " (" + r.Fields + ")"
-	}
 	if r.Database != firestore.DefaultDatabaseID {
 		path = r.Database + ": " + path
 	}
 
 	var lines []string
-	statements := strings.Split(rules.text, "\n")
 	for _, n := range r.Lines {
-		line := fmt.Sprintf(" line %d", n)
-		if 1 <= n && n <= len(statements) {
-			line += ": " + strings.TrimSpace(statements[n-1])
+		line := fmt.Sprintf("line %d", n)
+		statement := rules.statement(n)
+		if statement != "" {
+			line += ": " + statement
 		}
 		lines = append(lines, line)
 	}
-	by := rules.name() + strings.Join(lines, ",")
+	by := rules.name() + " " + strings.Join(lines, " and ")
 	if lines == nil {
 		by = "nothing in " + rules.name() + " allows it"
 	}

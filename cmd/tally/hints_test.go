@@ -56,11 +56,27 @@ func TestHints(t *testing.T) {
 	}
 
 	list := emulator.Refusal{Method: "list", Database: "(default)", Path: "a/*"}
-	h.follow(appRules{"dir/my.rules", "rules_version = '2';\n  allow write: if false;\n"})
+	h.follow(appRules{"dir/my.rules", `rules_version = '2';
+  allow write: if false;
+  allow create: if signedIn() // an account; any
+    && request.resource.data.at == request.time
+    /* no more;
+       no less */
+
+    && request.resource.data.url != 'https://a;b'
+    && request.resource.data.keys().hasOnly(['at', "it's", 'url']);
+  match /b/{b} { allow get: if true; allow list: if
+    false; }
+  allow delete: if true
+}
+`})
 	for _, r := range []emulator.Refusal{
 		{Method: "update", Database: "(default)", Path: "a/1", Lines: []int{2}},
 		{Method: "update", Database: "(default)", Path: "a/2", Lines: []int{2}},
-		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 9}},
+		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 99}},
+		{Method: "create", Database: "(default)", Path: "a/3", Lines: []int{3}},
+		{Method: "list", Database: "(default)", Path: "b/*", Lines: []int{10}},
+		{Method: "delete", Database: "(default)", Path: "a/3", Lines: []int{12}},
 		list, list,
 	} {
 		h.refused(r)
@@ -78,7 +94,10 @@ func TestHints(t *testing.T) {
 		"counters/a/shards/3 has the rest, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : `the rest`",
 		"refused: update of a/1 by a client that is not signed in; my.rules line 2: allow write: if false;",
 		"refused: update of a/2 by a client that is not signed in; my.rules line 2: allow write: if false;",
-		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false;, line 9",
+		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false; and line 99",
+		"refused: create of a/3 by a client that is not signed in; my.rules line 3: allow create: if signedIn() && request.resource.data.at == request.time && request.resource.data.url != 'https://a;b' && request.resource.data.keys().hasOnly(['at', \"it's\", 'url']);",
+		"refused: list of b/* by a client that is not signed in; my.rules line 10: match /b/{b} { allow get: if true; allow list: if false; }",
+		"refused: delete of a/3 by a client that is not signed in; my.rules line 12: allow delete: if true }",
 		"refused: list of a/* by a client that is not signed in; nothing in my.rules allows it",
 		"refused: list of a/* by a client that is not signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own",
 	}
@@ -117,7 +136,8 @@ func TestHintsOfGroups(t *testing.T) {
 	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 	h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing
 orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing
-games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing`)
+games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
+posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at > now - 24h as trending, count() where at > now - 1h as hot : existing`)
 	customer := map[string]any{"id": "ann"}
 	for _, fields := range []map[string]any{
 		{"shop": "7", "customer": customer, "amount": 0.5, "at": time.Now()},
@@ -135,6 +155,10 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		h.document("orders/1", fields)
 	}
 	h.document("games/1/scores/ann", map[string]any{"seconds": true, "points": int64(5)})
+	for _, at := range []any{time.Now(), nil, "2024-01-01", "2024-01-02", int64(5)} {
+		h.document("posts/1/likes/ann", map[string]any{"at": at})
+	}
+	h.document("posts/1/likes/ann", map[string]any{})
 	missing := func(string) bool { return true }
 	for _, shop := range []string{"7", "7", "8", "a/b"} {
 		h.missingTarget("(default)", "orders/2", map[string]any{"shop": shop}, func(path string) bool { return path == "shops/8" })
@@ -157,6 +181,7 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
 		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",
+		"posts/1/likes/ann: at is a string, and a window sees only timestamps",
 		"orders/2 belongs to shops/8, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 		"orders/3 belongs to shops/gone, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 		"orders/3 belongs to users/ann, which does not exist: the totals come with the next change, or an audit, after the app has created that document",

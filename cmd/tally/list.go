@@ -67,6 +67,11 @@ type rollUp struct {
 
 	// Due is when the counter may be rolled up next, if its events are deferred until then.
 	Due time.Time `json:"due,omitzero"`
+
+	// Rings is when the counter's alarm rings, because a document leaves a window. Left says that
+	// documents have left one since, and that the roll-up differs from the shards by nothing else.
+	Rings time.Time `json:"rings,omitzero"`
+	Left  bool      `json:"left,omitempty"`
 }
 
 // pacing returns the options by which the functions pace roll-ups.
@@ -83,6 +88,9 @@ func rollUpOf(c config.Config, of *route.Template, r rollup.RollUp, read time.Ti
 	}
 	shown := &rollUp{Totals: totalsOf(r.Values), NumShards: r.Tally.NumShards, AsOf: r.Tally.AsOf}
 	shown.Due = pacing(c).Due(of, r.Tally)
+	if r.Tally.Rings.After(r.Tally.AsOf) { // else there is no alarm
+		shown.Rings = r.Tally.Rings
+	}
 	maps.DeleteFunc(shown.Totals, func(name string, _ numeral) bool { return !r.Tally.Covers(name) })
 	if !read.IsZero() {
 		shown.AgeMS = float64(read.Sub(r.Tally.AsOf).Microseconds()) / 1000
@@ -97,7 +105,22 @@ func (r *rollUp) cells(of *route.Template) cells {
 	if r.Due.After(r.AsOf.Add(age)) {
 		line += "\tdue at " + stamp(r.Due)
 	}
+	if r.Left {
+		line += "\tdocuments have left a window since; " + r.alarm(r.AsOf.Add(age))
+	}
 	return cells(line)
+}
+
+// alarm says what will have the documents that left taken from the roll-up.
+func (r *rollUp) alarm(now time.Time) string {
+	switch {
+	case r.Rings.IsZero():
+		return "it has no alarm, so the next change or audit rolls it up"
+	case r.Rings.After(now):
+		return "its alarm rings at " + stamp(r.Rings)
+	default:
+		return "its alarm was due at " + stamp(r.Rings)
+	}
 }
 
 // stamp returns a time as the commands print it.
@@ -109,12 +132,18 @@ type listed struct {
 	RollUp  *rollUp `json:"rollup"` // null: the document was never rolled up
 }
 
-// due returns when the counter may be rolled up next, as tally ls prints it.
+// due returns when the counter is rolled up next, as tally ls prints it.
 func (l listed) due() string {
-	if l.RollUp == nil || !l.RollUp.Due.After(time.Now()) {
-		return "at once"
+	switch {
+	case l.RollUp == nil:
+		return "on change"
+	case l.RollUp.Due.After(time.Now()):
+		return stamp(l.RollUp.Due)
+	case !l.RollUp.Rings.IsZero():
+		return "by " + stamp(l.RollUp.Rings)
+	default:
+		return "on change"
 	}
-	return stamp(l.RollUp.Due)
 }
 
 // longestPage is the most counters that tally ls lists at once.
@@ -205,16 +234,16 @@ func tableOf(found []rollup.FoundCounter, counters []listed) cells {
 		return "no counters"
 	}
 
-	deferred := make(map[*route.Template]bool) // some counters of the template have events deferred
+	hasAlarms := make(map[*route.Template]bool) // some counters of the template may have alarms
 	for i, f := range found {
 		r := counters[i].RollUp
-		deferred[f.Template] = deferred[f.Template] || r != nil && !r.Due.IsZero()
+		hasAlarms[f.Template] = hasAlarms[f.Template] || r != nil && !(r.Due.IsZero() && r.Rings.IsZero())
 	}
 
 	var lines []string
 	for i, f := range found {
 		heading, line := headingOf(f.Template), lineOf(counters[i].Counter, f)
-		if deferred[f.Template] {
+		if hasAlarms[f.Template] {
 			heading, line = heading+"\tDUE", line+"\t"+counters[i].due()
 		}
 		if i == 0 || f.Template != found[i-1].Template {

@@ -130,8 +130,8 @@ func TestDue(t *testing.T) {
 	for args, want := range map[string]string{
 		"ls": `^COUNTER  likes  DOCUMENTS  AS OF +DUE
 posts/7  1      1          \S+ +` + due + `
-posts/8  1      1          \S+ +at once
-posts/9  -      -          - +at once
+posts/8  1      1          \S+ +on change
+posts/9  -      -          - +on change
 $`,
 		"ls --json --limit 1": `"due":"` + due + `"`,
 		"get posts/7":         `old  due at ` + due + "\n$",

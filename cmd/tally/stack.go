@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/caarlos0/env/v11"
 	root "github.com/firestore-tally/tally"
@@ -223,6 +225,33 @@ func (r appRules) name() string {
 		return "Tally's built-in rules"
 	}
 	return filepath.Base(r.file)
+}
+
+// rulesPart finds the parts of rules: a comment, a text, or anything else.
+var rulesPart = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^'"/\n]+|.`)
+
+// statement returns the line, and those after it on which its statements go on, as one line without
+// comments. It returns "" if there is no such line.
+func (r appRules) statement(line int) string {
+	lines := strings.Split(r.text, "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+
+	code, ended := "", false
+	for _, part := range rulesPart.FindAllString(strings.Join(lines[line-1:], "\n"), -1) {
+		switch {
+		case strings.HasPrefix(part, "//") || strings.HasPrefix(part, "/*"):
+			continue
+		case part == "\n" && ended:
+			return strings.Join(strings.Fields(code), " ")
+		case part[0] != '\'' && part[0] != '"':
+			end := strings.LastIndex(part, ";")
+			ended = (ended || end >= 0) && !strings.Contains(part[max(end, 0):], "allow")
+		}
+		code += part
+	}
+	return strings.Join(strings.Fields(code), " ")
 }
 
 // findRules returns the security rules of the flag --rules, those of the app's database, or

@@ -397,7 +397,25 @@ func (p *parser) window() (n valueNode, err error) {
 		return n, p.unexpected(wantWindow)
 	}
 	n.isAgo, n.token = true, p.next()
-	return n, nil
+	return n, p.noUnit(n.token)
+}
+
+// noUnit returns an error if the unit of a window's length stands apart from its number.
+func (p *parser) noUnit(number token) error {
+	unit := p.tokens[0]
+	if unit.kind != word {
+		return nil
+	}
+
+	meant := meantWindow(number.text + unit.text)
+	switch meant {
+	case "":
+		return nil
+	case number.text + unit.text:
+		return p.mistake(number.from, "write %s, without a space", meant)
+	default:
+		return p.mistake(number.from, "%s", wantLength(number.text+" "+unit.text, meant))
+	}
 }
 
 const (

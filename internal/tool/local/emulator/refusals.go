@@ -20,7 +20,6 @@ type Refusal struct {
 	Database string
 	Path     string // of the document below the database's root; of a list, the collection's and "/*"
 	User     string // the uid; "": no user is signed in
-	Fields   string // that the request would have written, joined by ", "
 	Lines    []int  // of the rules: where each statement begins that was tried and did not allow it
 }
 
@@ -109,7 +108,6 @@ type trial struct {
 type value struct {
 	Undefined   *struct{}
 	StringValue string
-	ListValue   struct{ Values []value }
 	MapValue    struct{ Fields map[string]value }
 }
 
@@ -204,12 +202,6 @@ func (t *trial) refusal() Refusal {
 	if len(parts) == 5 {
 		r.Database, r.Path = parts[2], parts[4]
 	}
-
-	var fields []string
-	for _, v := range t.Context.Request.field("writeFields").ListValue.Values {
-		fields = append(fields, v.StringValue)
-	}
-	r.Fields = strings.Join(fields, ", ")
 
 	for _, o := range t.Outcomes {
 		if !o.Outcome && !slices.Contains(r.Lines, o.Line) {

@@ -115,7 +115,7 @@ service cloud.firestore {
 		{set("ann", "signed/1", ""), nil},
 		{set("", "signed/1", ""), &Refusal{Method: "create or update", Path: "signed/1", Lines: []int{15}}},
 		{set("", "signed/2", isNew), &Refusal{Method: "create", Path: "signed/2", Lines: []int{15}}},
-		{set("", "signed/3", `, "updateMask": {"fieldPaths": ["n"]}`), &Refusal{Method: "create or update", Path: "signed/3", Fields: "n", Lines: []int{15}}},
+		{set("", "signed/3", `, "updateMask": {"fieldPaths": ["n"]}`), &Refusal{Method: "create or update", Path: "signed/3", Lines: []int{15}}},
 		{set("bob", "other/1/shards/2", exists), &Refusal{Method: "update", Path: "other/1/shards/2", User: "bob"}},
 		{set("", "created/1", ""), nil}, // an update would be refused
 		{set("", "created/2", `, "updateMask": {"fieldPaths": ["n"]}`), nil},
