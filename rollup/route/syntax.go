@@ -403,19 +403,12 @@ func (p *parser) window() (n valueNode, err error) {
 // noUnit returns an error if the unit of a window's length stands apart from its number.
 func (p *parser) noUnit(number token) error {
 	unit := p.tokens[0]
-	if unit.kind != word {
+	together := number.text + unit.text
+	_, isLength := parseWindow(together)
+	if unit.kind != word || !isLength {
 		return nil
 	}
-
-	meant := meantWindow(number.text + unit.text)
-	switch meant {
-	case "":
-		return nil
-	case number.text + unit.text:
-		return p.mistake(number.from, "write %s, without a space", meant)
-	default:
-		return p.mistake(number.from, "%s", wantLength(number.text+" "+unit.text, meant))
-	}
+	return p.mistake(number.from, "write %s, without a space", together)
 }
 
 const (

@@ -65,7 +65,7 @@ func (text source) window(n conditionNode, field document.Field) (Condition, err
 	length := n.values[0].token
 	ago, ok := parseWindow(length.text)
 	if !ok {
-		return Condition{}, text.mistake(length.from, "%s", wantLength(length.text, meantWindow(length.text)))
+		return Condition{}, text.mistake(length.from, "%s", wantLength(length.text))
 	}
 	return Condition{field, Operator(n.operator.text), ago}, nil
 }

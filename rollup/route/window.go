@@ -43,53 +43,9 @@ func parseWindow(text string) (Ago, bool) {
 	return Ago(length), err == nil && fits
 }
 
-// units are the units that people write, and what a route has in their place. A plural s is left
-// out. A month is 30 days.
-var units = map[string]struct {
-	times int
-	unit  string
-}{
-	"s": {1, "s"}, "sec": {1, "s"}, "second": {1, "s"},
-	"m": {1, "m"}, "min": {1, "m"}, "minute": {1, "m"},
-	"h": {1, "h"}, "hr": {1, "h"}, "hour": {1, "h"},
-	"d": {1, "d"}, "day": {1, "d"},
-	"w": {7, "d"}, "week": {7, "d"},
-	"month": {30, "d"},
-	"y":     {365, "d"}, "year": {365, "d"},
-}
-
-// meantWindow returns how a route spells the length of a window that a text means, such as 7d for
-// 1w. It returns "" if that is not known.
-func meantWindow(text string) string {
-	written := strings.TrimLeft(text, "0123456789")
-	if written == "M" { // minutes or months
-		return ""
-	}
-	unit := strings.ToLower(written)
-	if len(unit) > 2 { // ms is no plural
-		unit = strings.TrimSuffix(unit, "s")
-	}
-
-	n, err := strconv.Atoi(strings.TrimSuffix(text, written))
-	to := units[unit]
-	if err != nil || n > int(LongestWindow/time.Second) {
-		return ""
-	}
-	spelled := strconv.Itoa(n*to.times) + to.unit
-	_, ok := parseWindow(spelled)
-	if !ok {
-		return ""
-	}
-	return spelled
-}
-
-// wantLength says what the length of a window may be, in place of a text, and what was meant.
-func wantLength(text, meant string) string {
-	want := fmt.Sprintf("%s: want whole seconds from %s to %s, in s, m, h or d, such as 90s, 24h or 30d", text, Ago(shortestWindow), Ago(LongestWindow))
-	if meant != "" {
-		want += "; did you mean " + meant + "?"
-	}
-	return want
+// wantLength says what the length of a window may be, in place of a text.
+func wantLength(text string) string {
+	return fmt.Sprintf("%s: want whole seconds from %s to %s, in s, m, h or d, such as 90s, 24h, or 7d for a week", text, Ago(shortestWindow), Ago(LongestWindow))
 }
 
 // String returns the length as a route spells it.
