@@ -107,8 +107,8 @@ func (e *examination) groups(ctx context.Context) {
 	}
 }
 
-// logged returns the first line of the last day that a filter finds in the log of RollUpOnWrite; nil
-// if there is none, or if the log cannot be read, which it notes.
+// logged returns the first line of the last day that a filter finds in the log of RollUpOnWrite. It
+// returns nil if there is none, or if the log cannot be read, which it notes.
 func (e *examination) logged(ctx context.Context, filter string) deploy.Object {
 	line, err := e.Have.FirstEntry(ctx, fmt.Sprintf("resource.type=%q AND resource.labels.service_name=%q AND timestamp>=%q AND %s",
 		"cloud_run_revision", deploy.OnWriteName, e.AsOf.Add(-day).UTC().Format(time.RFC3339), filter))
