@@ -32,7 +32,7 @@ func (w *world) pass(d time.Duration) {
 func (w *world) caught(p *process) (release func()) {
 	w.t.Helper()
 	h := p.proxy.hold(w.methods[w.random.IntN(len(w.methods))], false)
-	await(w, h.arrived)
+	awaitOf(w, p, h.arrived)
 	return func() { close(h.release) }
 }
 
@@ -132,7 +132,7 @@ func TestFrozenWriting(t *testing.T) {
 		for range form(1, 5) {
 			w.covered()
 			h := frozen.proxy.hold(commit, false)
-			stale := rollUpIn(await(w, h.arrived).(*firestorepb.CommitRequest))
+			stale := rollUpIn(awaitOf(w, frozen, h.arrived).(*firestorepb.CommitRequest))
 			frozen.freeze(t)
 			w.pass(10 * time.Second)
 			if err := c.await(w.ctx, stale.asOf.Add(1)); err != nil {
@@ -185,7 +185,7 @@ func TestFrozenAfterSnapshot(t *testing.T) {
 		for n := 0; n < form(3, 20) || stale == 0; n++ {
 			w.covered()
 			h := frozen.proxy.hold(aggregate, true)
-			await(w, h.arrived)
+			awaitOf(w, frozen, h.arrived)
 			frozen.freeze(t)
 			before := len(frozen.proxy.rollUps())
 			now := time.Now()
@@ -195,7 +195,7 @@ func TestFrozenAfterSnapshot(t *testing.T) {
 			write := frozen.proxy.hold(commit, false)
 			close(h.release)
 			frozen.thaw(t)
-			await(w, write.arrived)
+			awaitOf(w, frozen, write.arrived)
 			close(write.release)
 			await(w, write.done)
 			for _, s := range frozen.proxy.rollUps()[before:] {
@@ -227,6 +227,19 @@ func wantRefused(t *testing.T, all []sent, asOf time.Time) {
 			t.Errorf("a stale roll-up was answered %v: %v", code, s.err)
 		}
 	}
+}
+
+// awaitOf waits for a value that comes when a process sums or writes. Meanwhile the others are
+// frozen: one that rolls a counter up goes first for as long as it does.
+func awaitOf[T any](w *world, p *process, from <-chan T) T {
+	w.t.Helper()
+	for _, other := range w.processes {
+		if other != p {
+			other.freeze(w.t)
+			defer other.thaw(w.t)
+		}
+	}
+	return await(w, from)
 }
 
 // await waits for a value.

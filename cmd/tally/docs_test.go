@@ -57,7 +57,13 @@ var endless = []struct{ start, prints string }{
 	{"tally dev", "Point an app at it"}, {"tally watch", " as of "}, {"tally dashboard", "http://"},
 }
 
-// adapted are the commands, by how they begin, that get more flags here: ports of their own and a
+// assignments are the variables that a command has at its beginning, such as "CI=true ".
+var assignments = regexp.MustCompile(`^([A-Z_]+=\S+ )*`)
+
+// loadFlag is the flag of a demo's load.
+var loadFlag = regexp.MustCompile(` --increments[ =]\d+`)
+
+// adapted are the commands, by how they begin, that get other flags here: ports of their own and a
 // smaller load.
 var adapted = []struct{ start, flags string }{
 	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0"},
@@ -286,8 +292,9 @@ func (r *reader) mergeRules() {
 
 // try runs a command of a page.
 func (r *reader) try(at, command string) {
+	variables := assignments.FindString(command)
 	line := strings.ReplaceAll(command, "127.0.0.1:8080", r.addr)
-	begins := func(start string) bool { return strings.HasPrefix(command, start) }
+	begins := func(start string) bool { return strings.HasPrefix(command[len(variables):], start) }
 	run := func(t *testing.T, sh *exec.Cmd) {
 		began := time.Now()
 		out, err := sh.CombinedOutput()
@@ -305,7 +312,8 @@ func (r *reader) try(at, command string) {
 	}
 	for _, c := range adapted {
 		if begins(c.start) {
-			line = c.start + c.flags + strings.TrimPrefix(line, c.start)
+			given := strings.TrimPrefix(line, variables+c.start)
+			line = variables + c.start + c.flags + loadFlag.ReplaceAllString(given, "")
 		}
 	}
 	for _, c := range endless {
