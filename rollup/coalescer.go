@@ -62,6 +62,9 @@ type Event struct {
 	Time time.Time
 }
 
+// told returns the latest time that the event carries.
+func (e *Event) told() time.Time { return later(e.UpdateTime, e.Time) }
+
 // freshFor is how old an event that changes no total may be, by its commit, to be acknowledged at
 // once. A redelivery takes 10 s at least. So an older event may be the redelivered anchor of a
 // generation from before a change of routes.
@@ -131,7 +134,7 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...route.Conc
 	var ending Ending
 	var held []entry
 	for _, concern := range concerns {
-		s, g := c.enter(ctx, e, concern, &ending)
+		s, g := c.enter(ctx, &e, concern, &ending)
 		if g != nil {
 			held = append(held, entry{s, g})
 		}
@@ -157,21 +160,20 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...route.Conc
 // enter brings an event to a counter. If the event becomes the anchor of a generation, enter
 // returns the generation, and the event must be held for it. If the counter is done with the event,
 // enter returns nil. The mutex is held.
-func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, ending *Ending) (*counterState, *generation) {
+func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, ending *Ending) (*counterState, *generation) {
 	if concern.Unchanged && c.fresh(e.UpdateTime) {
 		return nil, nil
 	}
 
 	s := c.state(concern.Counter)
-	told := later(e.UpdateTime, e.Time)
-	if s.pauses(told) {
+	if s.unkept > 0 && s.pauses(e.told()) {
 		ending.Unkept = true
 		return nil, nil
 	}
 
 	if g := s.open; g != nil {
 		if c.options.Alarms != nil {
-			g.told = later(g.told, told)
+			g.told = later(g.told, e.told())
 		}
 		if e.UpdateTime.After(g.latest) {
 			g.latest = e.UpdateTime
@@ -184,6 +186,7 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern route.Concern, e
 		return s, g
 	}
 
+	told := e.told()
 	if c.knowsAlarm(s, told) {
 		ending.Deferred = true
 		return nil, nil

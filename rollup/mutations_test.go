@@ -1042,7 +1042,7 @@ var mutations = []mutation{
 		`	if errors.Is(err, ErrUnkept) {`,
 		`	if !errors.Is(err, ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
 	{"unkept-paced", "an unkept counter is looked at for each event", "coalescer.go",
-		`	if s.pauses(told) {`,
+		`	if s.unkept > 0 && s.pauses(e.told()) {`,
 		`	if false {`, "TestUnkeptForAnHour"},
 	{"unkept-paced", "a suspended machine goes on pausing", "generation.go",
 		` && told.Before(s.unkeptPast)`,
