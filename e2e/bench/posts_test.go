@@ -328,11 +328,11 @@ func queuedBy(b *testing.B, queue *taskqueue.Queue, environ func() []string) fun
 	}
 }
 
-// BenchmarkLargeAmongSmall adds ten likes and comments a second to a post that has 20,000 likes, and
-// as many to 100 other posts, for half a minute. Four instances serve them, without a queue and with
-// one. With 50,000 likes the emulator falls behind on two cores.
+// BenchmarkLargeAmongSmall adds ten likes and comments a second to a post that has 20,000 likes,
+// and as many to 100 other posts, for half a minute. Four instances serve them, without a queue and
+// with one. With 50,000 likes the emulator falls behind on two cores.
 //
-//	big-p50-ms, big-p99-ms      from a change's commit until Firestore has accepted a total that holds it
+//	big-p50-ms, big-p99-ms      from a change's commit to a total that Firestore accepted with it
 //	small-p50-ms, small-p99-ms  the same of the other posts
 //	failed                      events of both that failed, and came again
 func BenchmarkLargeAmongSmall(b *testing.B) {
