@@ -60,14 +60,12 @@ func TestHints(t *testing.T) {
   allow write: if false;
   allow create: if signedIn() // an account; any
     && request.resource.data.at == request.time
-    /* no more;
-       no less */
 
     && request.resource.data.url != 'https://a;b'
     && request.resource.data.keys().hasOnly(['at', "it's", 'url']);
   match /b/{b} { allow get: if true; allow list: if
     false; }
-  allow delete: if true
+  allow delete: if true;
 }
 `})
 	for _, r := range []emulator.Refusal{
@@ -75,8 +73,8 @@ func TestHints(t *testing.T) {
 		{Method: "update", Database: "(default)", Path: "a/2", Lines: []int{2}},
 		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 99}},
 		{Method: "create", Database: "(default)", Path: "a/3", Lines: []int{3}},
-		{Method: "list", Database: "(default)", Path: "b/*", Lines: []int{10}},
-		{Method: "delete", Database: "(default)", Path: "a/3", Lines: []int{12}},
+		{Method: "list", Database: "(default)", Path: "b/*", Lines: []int{8}},
+		{Method: "delete", Database: "(default)", Path: "a/3", Lines: []int{10}},
 		list, list,
 	} {
 		h.refused(r)
@@ -96,8 +94,8 @@ func TestHints(t *testing.T) {
 		"refused: update of a/2 by a client that is not signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false; and line 99",
 		"refused: create of a/3 by a client that is not signed in; my.rules line 3: allow create: if signedIn() && request.resource.data.at == request.time && request.resource.data.url != 'https://a;b' && request.resource.data.keys().hasOnly(['at', \"it's\", 'url']);",
-		"refused: list of b/* by a client that is not signed in; my.rules line 10: match /b/{b} { allow get: if true; allow list: if false; }",
-		"refused: delete of a/3 by a client that is not signed in; my.rules line 12: allow delete: if true }",
+		"refused: list of b/* by a client that is not signed in; my.rules line 8: match /b/{b} { allow get: if true; allow list: if false; }",
+		"refused: delete of a/3 by a client that is not signed in; my.rules line 10: allow delete: if true;",
 		"refused: list of a/* by a client that is not signed in; nothing in my.rules allows it",
 		"refused: list of a/* by a client that is not signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own",
 	}

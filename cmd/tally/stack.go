@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -227,31 +226,24 @@ func (r appRules) name() string {
 	return filepath.Base(r.file)
 }
 
-// rulesPart finds the parts of rules: a comment, a text, or anything else.
-var rulesPart = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^'"/\n]+|.`)
-
-// statement returns the line, and those after it on which its statements go on, as one line without
-// comments. It returns "" if there is no such line.
+// statement returns the statement that begins on a line, as one line. It ends with the first line
+// that ends with a semicolon or a brace. It is "" if there is no such line.
 func (r appRules) statement(line int) string {
 	lines := strings.Split(r.text, "\n")
 	if line < 1 || line > len(lines) {
 		return ""
 	}
 
-	code, ended := "", false
-	for _, part := range rulesPart.FindAllString(strings.Join(lines[line-1:], "\n"), -1) {
-		switch {
-		case strings.HasPrefix(part, "//") || strings.HasPrefix(part, "/*"):
-			continue
-		case part == "\n" && ended:
-			return strings.Join(strings.Fields(code), " ")
-		case part[0] != '\'' && part[0] != '"':
-			end := strings.LastIndex(part, ";")
-			ended = (ended || end >= 0) && !strings.Contains(part[max(end, 0):], "allow")
+	var words []string
+	for _, text := range lines[line-1:] {
+		code, _, _ := strings.Cut(" "+text, " //")
+		words = append(words, strings.Fields(code)...)
+		ends := strings.HasSuffix(strings.TrimSpace(code), ";") || strings.HasSuffix(strings.TrimSpace(code), "}")
+		if ends {
+			break
 		}
-		code += part
 	}
-	return strings.Join(strings.Fields(code), " ")
+	return strings.Join(words, " ")
 }
 
 // findRules returns the security rules of the flag --rules, those of the app's database, or
