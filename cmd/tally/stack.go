@@ -237,9 +237,9 @@ func (r appRules) statement(line int) string {
 	var words []string
 	for _, text := range lines[line-1:] {
 		code, _, _ := strings.Cut(" "+text, " //")
+		code = strings.TrimSpace(code)
 		words = append(words, strings.Fields(code)...)
-		ends := strings.HasSuffix(strings.TrimSpace(code), ";") || strings.HasSuffix(strings.TrimSpace(code), "}")
-		if ends {
+		if strings.HasSuffix(code, ";") || strings.HasSuffix(code, "}") {
 			break
 		}
 	}

@@ -65,7 +65,8 @@ func (text source) window(n conditionNode, field document.Field) (Condition, err
 	length := n.values[0].token
 	ago, ok := parseWindow(length.text)
 	if !ok {
-		return Condition{}, text.mistake(length.from, "%s", wantLength(length.text))
+		return Condition{}, text.mistake(length.from, "%s: want whole seconds from %s to %s, in s, m, h or d, such as 90s, 24h, or 7d for a week",
+			length.text, Ago(shortestWindow), Ago(LongestWindow))
 	}
 	return Condition{field, Operator(n.operator.text), ago}, nil
 }

@@ -43,11 +43,6 @@ func parseWindow(text string) (Ago, bool) {
 	return Ago(length), err == nil && fits
 }
 
-// wantLength says what the length of a window may be, in place of a text.
-func wantLength(text string) string {
-	return fmt.Sprintf("%s: want whole seconds from %s to %s, in s, m, h or d, such as 90s, 24h, or 7d for a week", text, Ago(shortestWindow), Ago(LongestWindow))
-}
-
 // String returns the length as a route spells it.
 func (a Ago) String() string {
 	length := time.Duration(a)

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { launch, startLine } from './browser.mjs';
 import { serveExample } from '../example/serve.mjs';
-import { root, startStack, until } from './stack.mjs';
+import { patience, root, startStack, until } from './stack.mjs';
 
 const timeout = 300_000;
 const cdn = 'https://www.gstatic.com/firebasejs';
@@ -55,7 +55,7 @@ async function open(query, { contextOf, line, ...options } = {}) {
     return route.fulfill({ path: join(root, 'clients/web/node_modules/firebase', file) });
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(timeout);
+  page.setDefaultTimeout(patience);
   pages.push(page);
   page.errors = [];
   if (line) {

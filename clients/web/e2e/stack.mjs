@@ -119,12 +119,12 @@ export async function within(ms, promise, text) {
 export const patience = 180_000; // ms
 
 /** Waits until check() returns something, and returns that. */
-export async function until(check, text, ms = patience) {
-  const deadline = performance.now() + ms;
+export async function until(check, text) {
+  const deadline = performance.now() + patience;
   for (;;) {
     const found = await check();
     if (found) return found;
-    if (performance.now() > deadline) throw new Error(`waited for ${ms / 1000} s: ${await text()}`);
+    if (performance.now() > deadline) throw new Error(`waited for ${patience / 1000} s: ${await text()}`);
     await sleep(50);
   }
 }

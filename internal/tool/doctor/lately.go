@@ -86,7 +86,7 @@ func (e *examination) drift(ctx context.Context) {
 func (e *examination) late(ctx context.Context) {
 	e.wantNone(ctx, cameLate, "%.0f roll-ups came late: docs/playbooks/lag.md")
 
-	line := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q", "sums take long; events are deferred"))
+	line, _ := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q", "sums take long; events are deferred"))
 	if line != nil {
 		nanoseconds, _ := strconv.ParseFloat(line.Get("jsonPayload.took"), 64)
 		e.note("a sum of %s in %s took %v. Totals whose sums take long are late by up to two sums: docs/config.md#cadence",
@@ -99,23 +99,27 @@ func (e *examination) late(ctx context.Context) {
 func (e *examination) groups(ctx context.Context) {
 	grouped := slices.DeleteFunc(e.config.Routes.Live(), func(r *route.Route) bool { return r.By == "" })
 	for _, r := range grouped {
-		line := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q AND jsonPayload.reason=%q AND jsonPayload.route=%q",
+		line, known := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q AND jsonPayload.reason=%q AND jsonPayload.route=%q",
 			"a document belongs to no counter", "an array", r.String()))
+		if !known {
+			return
+		}
 		if line != nil {
 			e.wrong(nil, "%s of %s belongs to no counter of %s: %s", line.Get("jsonPayload.document"), line.Get("jsonPayload.database"), r, line.Get("jsonPayload.why"))
 		}
 	}
 }
 
-// logged returns the first line of the last day that a filter finds in the log of RollUpOnWrite. It
-// returns nil if there is none, or if the log cannot be read, which it notes.
-func (e *examination) logged(ctx context.Context, filter string) deploy.Object {
+// logged returns the first line of the last day that a filter finds in the log of RollUpOnWrite.
+// It returns nil if there is none. It reports whether the log could be read, and notes if it could
+// not.
+func (e *examination) logged(ctx context.Context, filter string) (line deploy.Object, known bool) {
 	line, err := e.Have.FirstEntry(ctx, fmt.Sprintf("resource.type=%q AND resource.labels.service_name=%q AND timestamp>=%q AND %s",
 		"cloud_run_revision", deploy.OnWriteName, e.AsOf.Add(-day).UTC().Format(time.RFC3339), filter))
 	if err != nil {
 		e.unknown(e.Have.ReadError(deploy.LoggingAPI, "the log of "+deploy.OnWriteName, err))
 	}
-	return line
+	return line, err == nil
 }
 
 // wantNone finds that a metric of the last day is not 0. format gets the sum.
