@@ -349,6 +349,7 @@ func randomConditions(random *rand.Rand, aggregate route.Aggregate, of string, f
 
 	var conditions []string
 	ranged := false
+	room := 30 // alternatives that Firestore lets the lists of one query make
 	for _, i := range random.Perm(len(fields))[:random.IntN(4)] {
 		field, kind := fields[i], pick(random, kinds...)
 		form := pick(random, "==", "in", "range", "window", "null")
@@ -366,7 +367,9 @@ func randomConditions(random *rand.Rand, aggregate route.Aggregate, of string, f
 			conditions = append(conditions, field+" == null")
 		case "in":
 			list := []string{pick(random, kinds[0]...), pick(random, kinds[1]...), pick(random, kinds[2]...), pick(random, kinds[3]...)}
-			conditions = append(conditions, field+" in ["+strings.Join(list[:1+random.IntN(len(list))], ", ")+"]")
+			list = list[:1+random.IntN(min(len(list), room))]
+			room /= len(list)
+			conditions = append(conditions, field+" in ["+strings.Join(list, ", ")+"]")
 		case "window":
 			if ranged {
 				continue
