@@ -237,7 +237,7 @@ func (s *simulation) alarmDone(a rollup.Alarm, at *instance, since time.Time, en
 	}
 	if ending.Unkept {
 		s.alarms[a].unkept = s.store.Now()
-		return "unkept", c.unkept.lately(since, s.store.Now())
+		return "unkept", s.lately(c, since)
 	}
 	if !c.covered[own].Before(a.At) {
 		return "covered", true

@@ -158,8 +158,8 @@ func (s *simulation) summed(c route.Counter) *route.Totals {
 	return &totals
 }
 
-// settle waits until all events of roll-ups are acknowledged, and the alarms that stand for some
-// have rung.
+// settle waits until all events of roll-ups are acknowledged, the alarms that stand for some have
+// rung, and the instances have had an hour to forget the counters.
 func (s *simulation) settle() {
 	if !s.levels {
 		return
@@ -167,12 +167,12 @@ func (s *simulation) settle() {
 	for range 1000 {
 		s.actors.Wait()
 		s.mu.Lock()
-		before := s.told
+		told, passing := s.told, s.passing
 		s.mu.Unlock()
 		time.Sleep(time.Hour)
 
 		s.mu.Lock()
-		quiet := s.passing == 0 && s.told == before
+		quiet := passing == 0 && s.told == told
 		s.mu.Unlock()
 		if quiet {
 			return

@@ -595,7 +595,7 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 	}
 	if ending.Unkept {
 		for _, a := range d.about {
-			if a.unkept.lately(d.since, s.store.Now()) {
+			if s.lately(a.simulatedCounter, d.since) {
 				d.unkept = append(d.unkept, a.simulatedCounter)
 			}
 		}

@@ -14,11 +14,13 @@ type unkeptTime struct {
 
 func (u unkeptTime) at(t time.Time) bool { return !t.Before(u.from) && t.Before(u.until) }
 
-// lately reports whether the counter was unkept at some time from a pause before since until now.
-// It is what an instance may still have seen that has held something since then. (Its machine may
-// have been suspended between the call that failed and the answer.)
-func (u unkeptTime) lately(since, now time.Time) bool {
-	return !now.Before(u.from) && since.Before(u.until.Add(time.Minute))
+// lately reports whether a counter was unkept at some time from a pause before since until now. It
+// is what an instance may still have seen that has held something since then. (Its machine may have
+// been suspended between the call that failed and the answer, or during the pause: then the pause
+// is as much longer.) The mutex is held.
+func (s *simulation) lately(c *simulatedCounter, since time.Time) bool {
+	pause := time.Minute + s.suspended
+	return !s.store.Now().Before(c.unkept.from) && since.Before(c.unkept.until.Add(pause))
 }
 
 // startUnkept makes a counter one that cannot be rolled up for a time of up to hours.
