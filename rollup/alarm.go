@@ -3,6 +3,7 @@ package rollup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -61,23 +62,23 @@ type known struct {
 	until time.Time // when this instance stops relying on it, by the local clock
 }
 
-// hasAlarms reports whether alarms can be made for the counter.
-func (c *Coalescer) hasAlarms(s *counterState) bool {
+// canMakeAlarms reports whether alarms can be made for the counter.
+func (c *Coalescer) canMakeAlarms(s *counterState) bool {
 	return c.options.Alarms != nil && !time.Now().Before(s.alarmless)
 }
 
 // defers reports whether alarms stand for events that come early. They do if the counter's cadence
 // is longer than events can be held, or if its sums are long.
 func (c *Coalescer) defers(s *counterState, l *look) bool {
-	return c.hasAlarms(s) && (c.cadence(l) > LongestCadence(c.options.Hold) || l.long)
+	return c.canMakeAlarms(s) && (c.cadence(l) > LongestCadence(c.options.Hold) || l.long)
 }
 
 // canBeHeld returns for how long an event may be held until its counter is due.
 func (c *Coalescer) canBeHeld() time.Duration { return 3 * LongestCadence(c.options.Hold) }
 
-// rings reports whether most roll-ups of the counter under load follow an alarm, because it is due
-// later than events can be held, or because its sums are long.
-func (c *Coalescer) rings(s *counterState, l *look) bool {
+// followsAlarms reports whether most roll-ups of the counter under load follow an alarm, because it
+// is due later than events can be held, or because its sums are long.
+func (c *Coalescer) followsAlarms(s *counterState, l *look) bool {
 	return c.defers(s, l) && (c.cadence(l) > c.canBeHeld() || l.long)
 }
 
@@ -124,19 +125,15 @@ func withinReach(now, due time.Time) time.Time {
 func (s *counterState) waits() bool { return len(s.closed)+len(s.alarms) > 0 }
 
 // untilAlarm returns how long to wait if nothing waits but alarms that rang early. If that is long,
-// it returns a step, because events may come meanwhile.
+// it returns a step, because events may come meanwhile. The result is not positive if an alarm is
+// due.
 func (c *Coalescer) untilAlarm(s *counterState, l *look) time.Duration {
 	if len(s.closed) > 0 || len(s.alarms) == 0 {
 		return 0
 	}
 
-	first := s.alarms[0].from
-	for _, g := range s.alarms {
-		if g.from.Before(first) {
-			first = g.from
-		}
-	}
-	return min(first.Sub(l.readTime), c.step(s.counter.Template))
+	first := slices.MinFunc(s.alarms, func(a, b *generation) int { return a.from.Compare(b.from) })
+	return min(first.from.Sub(l.readTime), c.step(s.counter.Template))
 }
 
 // makeAlarm makes the alarm to which the look defers its generations, and the alarms that wait.
@@ -155,7 +152,7 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) err
 	ahead := l.deferTo.Sub(l.readTime) - leastAhead
 	s.known = known{l.deferTo, l.began.Add(min(ahead, knownFor))}
 
-	deferred := func(g *generation) { g.later = true }
+	deferred := func(g *generation) { g.deferred = true }
 	s.closed = end(s.closed, l.readTime, deferred) // those that closed before the look
 	if !l.alarmsStay {
 		s.alarms = end(s.alarms, l.deferTo.Add(-time.Microsecond), deferred) // those that are earlier
@@ -236,33 +233,43 @@ func (c *Coalescer) now() time.Time {
 func (c *Coalescer) Rings(ctx context.Context, a Alarm, routes route.Routes) (Ending, error) {
 	counter, ok := routes.Counter(a.RollUp)
 
-	foreign := !ok || counter.Template.Hash() != a.Routes
-	if foreign && !a.Last && c.options.Alarms != nil {
+	again := !a.Last && (!ok || counter.Template.Hash() != a.Routes)
+	if again && c.options.Alarms != nil {
 		err := c.createAlarm(ctx, Alarm{RollUp: a.RollUp, Routes: a.Routes, At: a.At.Add(lastAfter), Last: true})
 		if err != nil {
 			return Ending{}, err
 		}
 	}
-	if !ok {
-		return Ending{}, nil
+
+	var ending Ending
+	if ok {
+		var err error
+		ending, err = c.ring(ctx, a, counter)
+		if err != nil && c.options.Alarms != nil {
+			return c.handOn(ctx, a, counter, err)
+		}
+		if err != nil {
+			return ending, err
+		}
 	}
 
-	ending, err := c.ring(ctx, a, counter)
-	if err == nil && foreign && !a.Last && c.options.Alarms == nil {
+	if again && c.options.Alarms == nil {
 		return ending, c.ringsAgain(a)
 	}
-	if err == nil || c.options.Alarms == nil {
-		return ending, err
-	}
-	return c.handOn(ctx, a, counter, err)
+	return ending, nil
 }
 
 // ringsAgain returns an error as long as instances of other routes may be at work that wait for the
-// alarm. An instance that makes no alarms has only that way to have it ring once more.
+// alarm. An instance that makes no alarms has only that way to have it ring once more. If it has
+// looked at nothing yet, it goes by the local clock.
 func (c *Coalescer) ringsAgain(a Alarm) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.now().Before(a.At.Add(lastAfter)) {
+	now := c.now()
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if now.Before(a.At.Add(lastAfter)) {
 		return fmt.Errorf("rollup: the alarm of %s is of other routes, and there is no queue that could make it ring again", a.RollUp)
 	}
 	return nil
@@ -297,9 +304,9 @@ func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (E
 	return c.wait(held, []entry{{s, g}}, Ending{})
 }
 
-// handOn returns how much later the next alarm rings after one whose counter could not be rolled
-// up. The mutex is held.
-func (s *counterState) handOn() time.Duration {
+// countHandOn counts an alarm whose counter could not be rolled up, and returns how much later the
+// next one rings. The mutex is held.
+func (s *counterState) countHandOn() time.Duration {
 	delay := min(firstHandOn<<min(s.handedOn, 10), longestHandOn)
 	s.handedOn++
 	s.handedUntil = time.Now().Add(2 * longestHandOn)
@@ -311,7 +318,7 @@ func (s *counterState) handOn() time.Duration {
 func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, failure error) (Ending, error) {
 	c.mu.Lock()
 	s := c.state(counter)
-	delay := s.handOn()
+	delay := s.countHandOn()
 	if !s.probing {
 		c.forget(s)
 	}

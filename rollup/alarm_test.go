@@ -202,6 +202,23 @@ func TestAlarmWithoutAQueue(t *testing.T) {
 	})
 }
 
+// Without a queue, an alarm of a counter that no route keeps here is failed for ten minutes, so
+// that it rings for those that may keep it. This instance has looked at nothing.
+func TestAlarmWithoutAQueueOrARoute(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		alarm := rollup.Alarm{RollUp: "others/likes", Routes: "others", At: w.store.Now()}
+		if _, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes); err == nil {
+			t.Error("it is done with the alarm")
+		}
+
+		time.Sleep(11 * time.Minute)
+		if _, err := c.Rings(w.t.Context(), alarm, likes.Template.Routes); err != nil {
+			t.Error(err)
+		}
+		w.called(0, 0, 0)
+	})
+}
+
 // An alarm of a counter that no route keeps here rings once more for those that may keep it.
 func TestAlarmWithoutARoute(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {

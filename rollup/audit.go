@@ -23,8 +23,8 @@ type AuditOptions struct {
 	// "every" have no grace.
 	Grace time.Duration
 
-	// Until is when to stop. Zero: only the context ends the audit. The context should last some
-	// seconds longer, to finish what is in work and to save the cursor.
+	// Until is when to stop. What is in work then is finished, or given up soon enough that the
+	// audit has saved its cursor within Options.Timeout. Zero: only the context ends the audit.
 	Until time.Time
 
 	// MaxReads bounds the reads that are billed, as Reads counts them. The counters that are in
@@ -309,8 +309,11 @@ func (a *audit) waits() int {
 
 // ended reports whether the audit, or the share of its time, is over.
 func (a *audit) ended(ctx context.Context) bool {
-	if ctx.Err() != nil || a.overlapped || a.enough.IsZero() {
-		return ctx.Err() != nil || a.overlapped
+	if ctx.Err() != nil || a.overlapped {
+		return true
+	}
+	if a.enough.IsZero() {
+		return false
 	}
 	return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))
 }
@@ -330,7 +333,7 @@ func (a *audit) walkAll(ctx context.Context, walks []walk, first int, share floa
 		n := first + i
 		for !a.cursor.Places[n].Done && !a.ended(ctx) && (pages == 0 || !a.spent()) {
 			pages++
-			more := a.step(ctx, w, n)
+			more := a.examinePage(ctx, w, n)
 			if !more {
 				break
 			}
@@ -338,8 +341,8 @@ func (a *audit) walkAll(ctx context.Context, walks []walk, first int, share floa
 	}
 }
 
-// step examines the counters of a walk's next page. It reports whether the walk can go on.
-func (a *audit) step(ctx context.Context, w walk, n int) bool {
+// examinePage examines the counters of a walk's next page. It reports whether the walk can go on.
+func (a *audit) examinePage(ctx context.Context, w walk, n int) bool {
 	place := &a.cursor.Places[n]
 	page, err := a.page(ctx, w, place.From)
 	if err != nil {
@@ -357,9 +360,7 @@ func (a *audit) step(ctx context.Context, w walk, n int) bool {
 
 	switch {
 	case done < len(page.Found):
-		if done > 0 {
-			place.From = page.Found[done-1].Next
-		}
+		place.From = page.Found[done-1].Next
 	case page.Next != "":
 		place.From = page.Next
 	default:
@@ -375,8 +376,8 @@ func (a *audit) step(ctx context.Context, w walk, n int) bool {
 	return true
 }
 
-// examineAll examines counters, and returns how many it has begun. These are fewer than all if the
-// audit's time or reads are used up meanwhile.
+// examineAll examines counters, and returns how many it has begun, at least one. These are fewer
+// than all if the audit's time or reads are used up meanwhile.
 func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -388,7 +389,7 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 		}
 
 		d := &doubt{FoundCounter: f, walk: n, before: before, comparison: comparison{
-			grace:        a.o.Grace > 0 && !f.Template.Scheduled(),
+			grace:        a.o.Grace > 0 && !f.Template.Scheduled() && a.canWait(f.RollUp),
 			dryRun:       a.o.DryRun,
 			keepRerouted: a.o.KeepRerouted,
 			prune:        a.o.Prune,
@@ -400,6 +401,11 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 		})
 	}
 	return len(found)
+}
+
+// canWait reports whether a counter's grace is over before the audit must end.
+func (a *audit) canWait(r RollUp) bool {
+	return a.o.Until.IsZero() || time.Until(a.o.Until) >= a.o.Grace+sumsTake(r)
 }
 
 // lookAgain has a counter that differs wait for its grace, and then examines it again. The mutex is

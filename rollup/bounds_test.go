@@ -228,6 +228,38 @@ func TestAuditReservesTheGrace(t *testing.T) {
 	})
 }
 
+// A counter whose sums take long needs a longer grace. If there is no time for it, the difference
+// is repaired at once.
+func TestAuditHasNoTimeForALongSumsGrace(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.putSlow(0, 40*time.Second)
+		w.increment(1)
+
+		o := w.patient()
+		o.Until = time.Now().Add(2 * grace)
+		report, err := w.audit(o)
+		if late := time.Since(o.Until); err != nil || late > 0 || report.Drift != 0 || report.RolledUp != 1 {
+			t.Errorf("%v late: %+v, %v", late, report, err)
+		}
+		w.wantTotal(1)
+	})
+}
+
+// Sums that time out do not have an audit go on when its time is over.
+func TestAuditOfHangingSumsStopsInTime(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.sumTakes = time.Hour
+
+		o := w.patient()
+		o.Until = time.Now().Add(time.Second)
+		report, err := w.audit(o)
+		if late := time.Since(o.Until); err == nil || late > hold || report.Failed != 1 {
+			t.Errorf("%v late: %+v, %v", late, report, err)
+		}
+	})
+}
+
 // Audits that overlap do no harm, and one leaves the work to the other.
 func TestAuditsOverlap(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

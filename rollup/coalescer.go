@@ -113,8 +113,8 @@ type entry struct {
 //   - when an alarm stands for it, which rings later than the event came;
 //   - when the counter turns out to be unkept;
 //   - at once, if an event that is not acknowledged yet or an alarm that this instance knows of
-//     stands for it, if it is young and changes
-//     no total, or if the counter pauses because it is unkept.
+//     stands for it, if it is young and changes no total, or if the counter pauses because it is
+//     unkept.
 //
 // If a counter fails the event, Changed waits until the others have ended, too, and returns an
 // error. Then the event must be delivered again, to this or any other instance. A counter fails the
@@ -182,7 +182,9 @@ func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, 
 		if !g.weak || concern.Unchanged && !e.UpdateTime.Before(g.commit) {
 			return nil, nil // absorbed
 		}
+		// A change does not rely on an event that changed nothing: it becomes the anchor.
 		g.anchor, g.weak, g.commit = e.ID, concern.Unchanged, e.UpdateTime
+		g.values = context.WithoutCancel(ctx)
 		return s, g
 	}
 
@@ -253,7 +255,7 @@ func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Endi
 		}
 
 		ending.Unkept = ending.Unkept || h.generation.unkept
-		ending.Deferred = ending.Deferred || h.generation.later
+		ending.Deferred = ending.Deferred || h.generation.deferred
 		ending.AsOf = later(ending.AsOf, h.generation.asOf)
 		failed = errors.Join(failed, h.generation.err)
 	}

@@ -81,6 +81,9 @@ func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (act
 		return actionSkip, look{}, nil
 	}
 
+	ctx, cancel := a.untilEnd(ctx)
+	defer cancel()
+
 	l, right := a.asFound(ctx, f, k)
 	if right {
 		return actionLeave, l, nil
@@ -106,6 +109,15 @@ func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (act
 			return actionLeave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 	}
+}
+
+// untilEnd returns ctx, limited to when the audit must be done with its counters. That is later
+// than Until by most of a call's time-out. The rest is left to save the cursor and to answer.
+func (a *audit) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.o.Until.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, a.o.Until.Add(a.options.Timeout*9/10))
 }
 
 // asFound reports whether the roll-up is right as the walk found it. It sums the shards and does

@@ -41,29 +41,29 @@ type counterState struct {
 	unkeptUntil time.Time     // when that pause ends, by the local clock
 	unkeptPast  time.Time     // when it ends by the server's time; a suspended machine's clock stands still
 
-	contention contention // only the prober uses it
+	contention contention // used by whatever sums the counter, one at a time
 
 	refused  bool  // the last write was refused, and there was no look since
 	failures int   // how many looks and writes have failed in a row
 	failure  error // the last of them
 }
 
-// A generation is a group of events that wait for one snapshot. The first of them, the anchor, is
-// not acknowledged until the generation is covered or the counter is unkept. It stands for the
-// others, which are acknowledged on arrival.
+// A generation is a group of events that wait for one snapshot. One of them, the anchor, is not
+// acknowledged until the generation is covered or deferred, or the counter is unkept. It stands for
+// the others, which are acknowledged on arrival.
 type generation struct {
-	anchor string          // event id
-	weak   bool            // the anchor changes no total; see Concern.Unchanged
-	commit time.Time       // of the anchor
-	values context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
-	latest time.Time       // the latest update time that its events' documents carry
-	told   time.Time       // the latest time of any kind that its events carry
-	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then; of an alarm its time
-	done   chan struct{}   // closed when the generation is covered, deferred, unkept or failed
-	asOf   time.Time       // of the roll-up that covers it; valid after done
-	later  bool            // it ended because an alarm stands for it; valid after done
-	unkept bool            // it ended because the counter is unkept; valid after done
-	err    error           // valid after done
+	anchor   string          // event id
+	weak     bool            // the anchor changes no total; see Concern.Unchanged
+	commit   time.Time       // of the anchor
+	values   context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
+	latest   time.Time       // the latest update time that its events' documents carry
+	told     time.Time       // the latest time of any kind that its events carry
+	from     time.Time       // covered-from: read time of the first look begun after it closed; zero until then; of an alarm its time
+	done     chan struct{}   // closed when the generation is covered, deferred, unkept or failed
+	asOf     time.Time       // of the roll-up that covers it; valid after done
+	deferred bool            // it ended because an alarm stands for it; valid after done
+	unkept   bool            // it ended because the counter is unkept; valid after done
+	err      error           // valid after done
 }
 
 // release ends every closed generation that a roll-up with this as_of covers, and every alarm whose
@@ -97,7 +97,7 @@ const longestUnkept = time.Minute
 // for a step the first time, and twice as long each further time in a row. server is what time it
 // is at the server, or somewhat later.
 func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
-	s.unkept = min(max(2*s.unkept, step), longestPause(step))
+	s.unkept = min(max(2*s.unkept, step), longestUnkept)
 	s.unkeptUntil, s.unkeptPast = time.Now().Add(s.unkept), server.Add(s.unkept)
 	s.known = known{}
 

@@ -12,8 +12,8 @@ import (
 // do not wait for such a sum. They are deferred to an alarm, and only alarms wait for it. It runs
 // apart from the prober, which goes on looking and deferring.
 type long struct {
-	until   time.Time     // how long this instance remembers that a sum was cut off, by the local clock
-	summing chan struct{} // closed when the sum that is under way has ended; nil: none is
+	until   time.Time // how long this instance remembers that a sum was cut off, by the local clock
+	summing bool      // a sum is under way
 
 	restsUntil time.Time // this instance does not sum until then, by the local clock, because a long sum has failed
 	next       time.Time // the alarm to which everything is deferred meanwhile; zero: none was made
@@ -35,10 +35,10 @@ func (c *Coalescer) takesLong(took time.Duration) bool { return took > c.options
 // isLong reports whether the counter's next sum is likely to be long, and there are alarms that can
 // wait for it. The mutex is held.
 func (c *Coalescer) isLong(s *counterState, l *look) bool {
-	if s.long.summing != nil {
+	if s.long.summing {
 		return true
 	}
-	return c.hasAlarms(s) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
+	return c.canMakeAlarms(s) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
 }
 
 // noteLong notes that the look's sum was cut off because it is long.
@@ -86,9 +86,8 @@ func (s *counterState) ringing(now time.Time) bool {
 func (c *Coalescer) sumApart(ctx context.Context, s *counterState, l look) {
 	c.tellLong(ctx, &l)
 	p := c.pace(s, &l)
-	ended := make(chan struct{})
 	c.mu.Lock()
-	s.long.summing = ended
+	s.long.summing = true
 	c.mu.Unlock()
 
 	go func() {
@@ -99,8 +98,7 @@ func (c *Coalescer) sumApart(ctx context.Context, s *counterState, l look) {
 
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		s.long.summing = nil
-		close(ended)
+		s.long.summing = false
 		c.startProbing(s)
 	}()
 }
@@ -139,7 +137,7 @@ func (c *Coalescer) failedLong(ctx context.Context, s *counterState, l *look, er
 	}
 
 	c.mu.Lock()
-	delay := s.handOn()
+	delay := s.countHandOn()
 	s.long.until = time.Now().Add(longKnownFor)
 	s.long.restsUntil = time.Now().Add(rest)
 	s.long.next = ahead(l.readTime.Add(time.Since(l.received)), delay, roundedTo)
@@ -159,7 +157,7 @@ func (c *Coalescer) waitLong(ctx context.Context, s *counterState, g *generation
 	c.mu.Lock()
 	summing := s.long.summing
 	c.mu.Unlock()
-	if summing == nil {
+	if !summing {
 		return
 	}
 

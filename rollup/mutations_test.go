@@ -686,10 +686,10 @@ var mutations = []mutation{
 		`return c.backOff(s) - l.readTime.Sub(l.asOf)`,
 		`return due`, "TestPace"},
 	{"credit", "the writer does not go first, in a crowd", "turn.go",
-		`case l.asOf.Equal(s.own) && !c.rings(s, l):`,
+		`case l.asOf.Equal(s.own) && !c.followsAlarms(s, l):`,
 		`case false:`, "TestCrowd"},
 	{"credit", "the writer does not go first", "turn.go",
-		`case l.asOf.Equal(s.own) && !c.rings(s, l):`,
+		`case l.asOf.Equal(s.own) && !c.followsAlarms(s, l):`,
 		`case false:`, "TestCredit"},
 	{"credit", "one's own roll-up is forgotten with the counter", "prober.go",
 		`time.AfterFunc(time.Until(s.rememberedUntil()), func() {`,
@@ -703,8 +703,12 @@ var mutations = []mutation{
 `,
 		``, "TestCursorGoesOn"},
 	{"audit-bounds", "an audit whose reads are used up by finding counters compares none", "audit.go",
-		`if i > 0 && (a.ended(ctx) || a.spent()) {`,
-		`if a.ended(ctx) || a.spent() {`, "TestAuditWithFewReads"},
+		`		if i > 0 && (a.ended(ctx) || a.spent()) { // one at least: finding them may have used up the reads
+			return i
+`,
+		`		if a.ended(ctx) || a.spent() {
+			return max(i, 1)
+`, "TestAuditWithFewReads"},
 	{"former", "former totals outlive their roll-up", "../internal/test/memstore/memstore.go",
 		`slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField})`,
 		`slices.Concat(c.Template.Totals(), []string{document.TallyField})`, "TestRemovalTakesFormerTotals"},
@@ -868,14 +872,14 @@ var mutations = []mutation{
 		`if l.readTime.After(c.newest) {`,
 		`if true {`, "TestUnchangedDuringOverlappingLooks"},
 	{"remembered", "a counter is forgotten during a look", "prober.go",
-		`if !s.probing && s.long.summing`,
-		`if s.long.summing`, "TestCounterIsRememberedDuringALook"},
+		`if !s.probing && !s.long.summing`,
+		`if !s.long.summing`, "TestCounterIsRememberedDuringALook"},
 	{"remembered", "a younger roll-up is forgotten with an older", "prober.go",
 		` && !time.Now().Before(s.rememberedUntil()) {`,
 		` {`, "TestYoungerRollUpIsRemembered"},
 	{"remembered", "a counter is forgotten that is known again", "prober.go",
-		`s.long.summing == nil && c.counters[s.counter.RollUp] == s && `,
-		`s.long.summing == nil && `, "TestForgottenCounterIsKnownAgain"},
+		`!s.long.summing && c.counters[s.counter.RollUp] == s && `,
+		`!s.long.summing && `, "TestForgottenCounterIsKnownAgain"},
 	{"pauses", "a missing document does not end a row of failures", "prober.go",
 		`s.failures, s.unkept, s.refused = 0, 0, false`,
 		`s.unkept = 0`, "TestFailuresStartOver"},
@@ -1057,10 +1061,10 @@ var mutations = []mutation{
 	for _, g := range s.closed {
 		g.unkept = true`, "TestUnkeptEndsWhatIsOpen"},
 	{"unkept-paced", "the pauses of an unkept counter do not grow", "generation.go",
-		`min(max(2*s.unkept, step), longestPause(step))`,
+		`min(max(2*s.unkept, step), longestUnkept)`,
 		`step`, "TestUnkeptForAnHour"},
 	{"unkept-paced", "the pauses of an unkept counter grow without end", "generation.go",
-		`min(max(2*s.unkept, step), longestPause(step))`,
+		`min(max(2*s.unkept, step), longestUnkept)`,
 		`max(2*s.unkept, step)`, "TestUnkeptForAnHour"},
 	{"unkept-paced", "a counter that is kept again pauses as long as before", "prober.go",
 		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0`,
@@ -1215,12 +1219,10 @@ var mutations = []mutation{
 		`a.o.FromFirst || a.overlapped || ctx.Err() != nil {`,
 		`a.o.FromFirst || a.overlapped {`, "TestAuditEndsWithItsContext"},
 	{"one-audit", "an overlapped audit goes on", "audit.go",
-		`	if ctx.Err() != nil || a.overlapped || a.enough.IsZero() {
-		return ctx.Err() != nil || a.overlapped
-	}`,
-		`	if ctx.Err() != nil || a.enough.IsZero() {
-		return ctx.Err() != nil
-	}`, "TestOverlappedAuditStops"},
+		`	if ctx.Err() != nil || a.overlapped {
+		return true`,
+		`	if ctx.Err() != nil {
+		return true`, "TestOverlappedAuditStops"},
 	{"cursor", "a cut doubt counts as done", "audit.go",
 		`if ctx.Err() == nil { // else it is not done with`,
 		`if true { // else it is not done with`, "TestCutDoubtIsNotDone"},
@@ -1377,6 +1379,14 @@ var mutations = []mutation{
 	{"audit-bounds", "an audit's time has no bound", "audit.go",
 		`return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))`,
 		`return false`, "TestAuditStopsInTime"},
+	{"audit-bounds", "a grace that is longer because of long sums ends too late", "audit.go",
+		` && a.canWait(f.RollUp)`,
+		``, "TestAuditHasNoTimeForALongSumsGrace"},
+	{"audit-bounds", "counters whose sums time out are tried when the time is over", "compare.go",
+		`	if a.o.Until.IsZero() {
+		return ctx`,
+		`	if true {
+		return ctx`, "TestAuditOfHangingSumsStopsInTime"},
 	{"dry-run", "a dry run repairs", "decide.go",
 		`if c.dryRun {`,
 		`if false {`, "TestDryRun"},
@@ -1785,10 +1795,10 @@ var mutations = []mutation{
 `,
 		``, "TestLapsed"},
 	{"lapsed", "a note hides drift forever", "unkept.go",
-		`note.UpdateTime.After(since.Add(-longestPause(a.options.Cadence)))`,
+		`note.UpdateTime.After(since.Add(-longestUnkept))`,
 		`!note.UpdateTime.IsZero()`, "TestLapsed"},
 	{"lapsed", "what is acknowledged in the pause is drift", "unkept.go",
-		`since.Add(-longestPause(a.options.Cadence))`,
+		`since.Add(-longestUnkept)`,
 		`since`, "TestLapsed"},
 	{"lapsed", "a note that cannot be read hides drift", "unkept.go",
 		`"counter", c.RollUp, "error", err)
@@ -1825,31 +1835,33 @@ var mutations = []mutation{
 		`Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: l.deferTo}`,
 		`Alarm{RollUp: s.counter.RollUp, At: l.deferTo}`, "TestSimulation"},
 	{"alarm-routes", "an alarm of other routes does not ring again", "alarm.go",
-		`	if foreign && !a.Last && c.options.Alarms != nil {`,
-		`	if foreign && false {`, "TestSimulation"},
+		`	if again && c.options.Alarms != nil {`,
+		`	if false {`, "TestSimulation"},
 	{"alarm-routes", "an alarm of other routes is no change", "alarm.go",
-		`	if !ok {
-		return Ending{}, nil`,
-		`	if !ok || foreign {
-		return Ending{}, nil`, "TestSimulation"},
+		`	if ok {
+		var err error
+`,
+		`	if ok && counter.Template.Hash() == a.Routes {
+		var err error
+`, "TestSimulation"},
 	{"alarm-routes", "the last alarm is not the last", "alarm.go",
-		`	if foreign && !a.Last && c.options`,
-		`	if foreign && c.options`, "TestAlarmOfOtherRoutes"},
+		`	again := !a.Last && (`,
+		`	again := true && (`, "TestAlarmOfOtherRoutes"},
 	{"alarm-covers", "any roll-up ends an alarm", "alarm.go",
 		`		from:   a.At,
 `,
 		`		from:   time.Unix(0, 0),
 `, "TestSimulation"},
 	{"alarm-covers", "an alarm that is not due is done", "alarm.go",
-		`	ending, err := c.ring(ctx, a, counter)
+		`		ending, err = c.ring(ctx, a, counter)
 `,
-		`	c.mu.Lock()
-	known := c.counters[a.RollUp] != nil && !c.newest.IsZero()
-	c.mu.Unlock()
-	if known {
-		return Ending{}, nil
-	}
-	ending, err := c.ring(ctx, a, counter)
+		`		c.mu.Lock()
+		known := c.counters[a.RollUp] != nil && !c.newest.IsZero()
+		c.mu.Unlock()
+		if known {
+			return Ending{}, nil
+		}
+		ending, err = c.ring(ctx, a, counter)
 `, "TestSimulation"},
 	{"alarm-covers", "an earlier alarm stands for one", "alarm.go",
 		`end(s.alarms, l.deferTo.Add(-time.Microsecond), deferred)`,
@@ -1866,18 +1878,16 @@ var mutations = []mutation{
 		`	return now.Add(furthest)
 `, "TestAlarmsReachAMonth"},
 	{"alarm-handed", "an alarm that failed is done", "alarm.go",
-		`	if err == nil || c.options.Alarms == nil {
-		return ending, err
-	}`,
-		`	if err == nil || c.options.Alarms == nil || ctx.Err() == nil {
-		return ending, nil
-	}`, "TestSimulation"},
+		`			return c.handOn(ctx, a, counter, err)
+`,
+		`			return ending, nil
+`, "TestSimulation"},
 	{"alarm-handed", "an alarm that failed is always handed on by ten seconds", "alarm.go",
 		`firstHandOn<<min(s.handedOn, 10)`,
 		`firstHandOn`, "TestAlarmIsHandedOn"},
 	{"alarm-handed", "an alarm fails with its counter", "alarm.go",
-		`	if err == nil || c.options.Alarms == nil {`,
-		`	if true {`, "TestAlarmIsHandedOn"},
+		`		if err != nil && c.options.Alarms != nil {`,
+		`		if false {`, "TestAlarmIsHandedOn"},
 	{"known-alarm", "a known alarm stands for events until it rings", "alarm.go",
 		`	ahead := l.deferTo.Sub(l.readTime) - leastAhead
 `,
@@ -1907,7 +1917,7 @@ var mutations = []mutation{
 		`	if true {
 		return`, "TestNoQueue"},
 	{"alarm-first", "the last writer goes at the time of the alarm", "turn.go",
-		`	case l.asOf.Equal(s.own) && !c.rings(s, l):
+		`	case l.asOf.Equal(s.own) && !c.followsAlarms(s, l):
 `,
 		`	case l.asOf.Equal(s.own):
 `, "TestAlarmGoesFirst"},
@@ -1949,7 +1959,7 @@ var mutations = []mutation{
 		`		if g.from.IsZero() || g.from.After(by) {`,
 		`		if g.from.After(by) {`, "TestLongSumCoversNoLaterEvent"},
 	{"long-sums", "no sum is long", "long.go",
-		`	return c.hasAlarms(s) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
+		`	return c.canMakeAlarms(s) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
 `,
 		`	return false
 `, "TestLongSums"},
@@ -1981,7 +1991,7 @@ var mutations = []mutation{
 		`	case len(s.closed) == 0:
 		return time.Time{}
 	default:`,
-		`	case len(s.closed) == 0 || s.long.summing != nil:
+		`	case len(s.closed) == 0 || s.long.summing:
 		return time.Time{}
 	default:`, "TestEventsDuringALongSum"},
 	{"long-apart", "alarms that ring are deferred with events", "long.go",
@@ -2024,10 +2034,17 @@ var mutations = []mutation{
 		`a.o.Grace+sumsTake(d.RollUp)`,
 		`a.o.Grace`, "TestLongSumIsNoDrift"},
 	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "alarm.go",
-		`	if c.now().Before(a.At.Add(lastAfter)) {`,
+		`	if now.Before(a.At.Add(lastAfter)) {`,
 		`	if false {`, "TestAlarmWithoutAQueue"},
+	{"alarm-routes", "an instance without a queue is done with an alarm of no route of its own", "alarm.go",
+		`	if again && c.options.Alarms == nil {`,
+		`	if ok && again && c.options.Alarms == nil {`, "TestAlarmWithoutAQueueOrARoute"},
+	{"alarm-routes", "an instance that has looked at nothing fails an alarm of no route forever", "alarm.go",
+		`		now = time.Now()
+`,
+		``, "TestAlarmWithoutAQueueOrARoute"},
 	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "alarm.go",
-		`	if c.now().Before(a.At.Add(lastAfter)) {`,
+		`	if now.Before(a.At.Add(lastAfter)) {`,
 		`	if true {`, "TestAlarmWithoutAQueue"},
 	{"window-instant", "a window begins a microsecond early", "route/window.go",
 		`		c.Value = instant.Add(-time.Duration(ago)).UTC()
@@ -2083,12 +2100,12 @@ var mutations = []mutation{
 	return nil
 `, "TestSimulation"},
 	{"alarm-before", "one alarm that could not be made is enough to do without", "window.go",
-		`	for needed && c.hasAlarms(s) {
+		`	for needed && c.canMakeAlarms(s) {
 `,
 		`	for n := 0; needed && n == 0; n++ {
 `, "TestWindowsAlarmAtTheSecondTry"},
 	{"alarm-before", "an instance that does without alarms tries all the same", "window.go",
-		`	for needed && c.hasAlarms(s) {
+		`	for needed && c.canMakeAlarms(s) {
 `,
 		`	for n := 0; needed && n < 2; n++ {
 `, "TestWindowWithoutAnAlarm"},

@@ -42,7 +42,7 @@ func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	switch {
 	case len(s.closed) > 0:
 		return s.closed[0]
-	case len(s.alarms) > 0 && s.long.summing == nil:
+	case len(s.alarms) > 0 && !s.long.summing:
 		return s.alarms[0]
 	default:
 		s.probing = false
@@ -56,7 +56,7 @@ func (c *Coalescer) forget(s *counterState) {
 	time.AfterFunc(time.Until(s.rememberedUntil()), func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !s.probing && s.long.summing == nil && c.counters[s.counter.RollUp] == s && !time.Now().Before(s.rememberedUntil()) {
+		if !s.probing && !s.long.summing && c.counters[s.counter.RollUp] == s && !time.Now().Before(s.rememberedUntil()) {
 			delete(c.counters, s.counter.RollUp)
 		}
 	})
@@ -200,10 +200,10 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	case !l.deferTo.IsZero() && !l.alarmsStay:
 		s.wake = l.received
 		return false, nil
-	case l.long && s.long.summing != nil && l.deferTo.IsZero(): // events wait for the sum only if no alarm can be made
+	case l.long && s.long.summing && l.deferTo.IsZero(): // events wait for the sum only if no alarm can be made
 		s.wake = l.received.Add(LongestCadence(c.options.Hold))
 		return false, nil
-	case l.long && (s.long.summing != nil || !s.ringing(l.readTime)):
+	case l.long && (s.long.summing || !s.ringing(l.readTime)):
 		s.wake = l.received
 		return false, nil
 	}

@@ -11,7 +11,7 @@ import (
 // turn returns how long after the look's answer it is this instance's turn to roll the counter up.
 // If that is not positive, its turn is now. The instance that wrote the last roll-up goes first. So
 // one of many instances writes again and again, and the others find its roll-up done.
-// If the counter has alarms, the instance that the alarm reaches goes first.
+// If most of its roll-ups follow alarms, the instance that an alarm reaches goes first.
 func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 	due := c.pace(s, l).due(l)
 	turns := c.turns(l)
@@ -20,7 +20,7 @@ func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 		return due
 	case len(turns) > 1 || l.rerouted():
 		return c.turnAmong(s, l, turns, due)
-	case l.asOf.Equal(s.own) && !c.rings(s, l):
+	case l.asOf.Equal(s.own) && !c.followsAlarms(s, l):
 		return due
 	case due > 0:
 		return due + c.backOff(s)

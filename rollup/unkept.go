@@ -15,7 +15,7 @@ func unkeptOf(c route.Counter) Work { return Work("unkept-" + document.IDOf(c.Ro
 
 // noteUnkept notes for audits that the counter is unkept, before its events are acknowledged.
 // Without the note, an audit would call the difference that they leave behind drift. So an error is
-// only logged. An unkept counter pauses, so it is noted once a minute at most.
+// only logged. Each try of an unkept counter notes it; after some pauses that is once a minute.
 func (c *Coalescer) noteUnkept(ctx context.Context, counter route.Counter, eventID string) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -41,8 +41,5 @@ func (a *audit) wasUnkept(ctx context.Context, c route.Counter, since time.Time)
 		a.options.Logger.WarnContext(ctx, "the note about an unkept counter was not read; the difference counts as drift", "counter", c.RollUp, "error", err)
 		return false
 	}
-	return note.UpdateTime.After(since.Add(-longestPause(a.options.Cadence)))
+	return note.UpdateTime.After(since.Add(-longestUnkept))
 }
-
-// longestPause returns the longest pause between two tries of an unkept counter.
-func longestPause(cadence time.Duration) time.Duration { return max(longestUnkept, cadence) }

@@ -123,9 +123,8 @@ func (r *roller) makeNext(ctx context.Context, l *look, next time.Time) error {
 // leaves later is late. No alarm is done with such a roll-up, and the audit finds it.
 func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	next, needed := c.planAlarm(l, s.chained)
-	for needed && c.hasAlarms(s) {
+	for needed && c.canMakeAlarms(s) {
 		c.mu.Unlock()
 		err := c.makeNext(ctx, l, next)
 		c.mu.Lock()
@@ -135,6 +134,7 @@ func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
 			s.chained, needed = next, false
 		}
 	}
+	c.mu.Unlock()
 
 	if needed && c.options.Logged.first("unchained", l.counter.RollUp) {
 		c.options.Logger.WarnContext(ctx, "no alarm could be made; what leaves a window is rolled up by the next event or audit",
