@@ -60,7 +60,7 @@ async function open(query, { contextOf, line, ...options } = {}) {
   page.errors = [];
   if (line) {
     await page.route('**/config.json', async (route) => {
-      const response = await route.fetch();
+      const response = await route.fetch({ maxRetries: 3 }); // the server may just close an idle connection
       await route.fulfill({ response, json: { ...(await response.json()), port: line.port } });
     });
   }
