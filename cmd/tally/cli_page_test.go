@@ -34,7 +34,7 @@ func TestCommandLinePage(t *testing.T) {
 
 func commandLinePage(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("# The command line\n\n[The README](../README.md#run-it) tells how to install `tally`.\n\n")
+	b.WriteString("# The command line\n\n[The README](../README.md#run-it) explains how to install `tally`.\n\n")
 	b.WriteString(paragraphs(root.Long) + root.Example + "\n")
 	b.WriteString("\n`tally COMMAND --help` says all of a command, with examples. These are the commands, and the flags with their defaults.\n")
 	for _, g := range root.Groups() {

@@ -34,7 +34,7 @@ func projectOf(flag string, folder *appfolder.Folder) (id, from string, err erro
 		form = emulatorID
 	}
 	if err == nil && id != "" && !form.MatchString(id) {
-		err = fmt.Errorf("%s: %q is not a project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", from, id)
+		err = fmt.Errorf("%s: %q is not a project id: want 6 to 30 lowercase letters, digits and hyphens, a letter first and no hyphen last", from, id)
 	}
 	return id, from, err
 }

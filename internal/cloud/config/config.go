@@ -60,7 +60,7 @@ type Config struct {
 	SchedulePeriod time.Duration `env:"TALLY_SCHEDULE_PERIOD" envDefault:"10m"`
 
 	// AuditReads is how many document reads one call of RollUpOnSchedule may be billed for in each
-	// database. 50,000 audit about 16,000 counters. At a call every ten minutes they are at most
+	// database. 50,000 audit about 12,500 counters. At a call every ten minutes they are at most
 	// 7.2 million reads a day, or 2.16 dollars at the list price of us-central1.
 	AuditReads int64 `env:"TALLY_AUDIT_READS_PER_TICK" envDefault:"50000"`
 
@@ -254,7 +254,7 @@ func (l *loading) checkDatabases() {
 
 		valid := id == firestore.DefaultDatabaseID || databaseID.MatchString(id) && !uuid.MatchString(id)
 		if !valid {
-			l.report("TALLY_DATABASES", "=%q: %q is not a database id: want (default), or 4 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
+			l.report("TALLY_DATABASES", "=%q: %q is not a database id: want (default), or 4 to 63 lowercase letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
 				given, id)
 			continue
 		}

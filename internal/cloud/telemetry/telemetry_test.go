@@ -117,7 +117,7 @@ var likes = func() route.Counter {
 
 // everything records something in every metric, and every value of their attributes but error.type.
 func everything(ctx context.Context, t *Telemetry) {
-	for outcome, held := range map[string]time.Duration{"absorbed": -1, "covered": time.Second, "failed": time.Second, "dropped": -1, "unkept": time.Second, "refused": -1} {
+	for outcome, held := range map[string]time.Duration{"absorbed": -1, "covered": time.Second, "failed": time.Second, "dropped": -1, "unkept": time.Second, "deferred": -1, "refused": -1} {
 		t.Event(ctx, outcome, held)
 	}
 	t.Lag(ctx, time.Second)
@@ -147,8 +147,8 @@ func TestMetrics(t *testing.T) {
 	want := map[string]float64{
 		"tally.events{outcome=absorbed}": 1, "tally.events{outcome=covered}": 1,
 		"tally.events{outcome=failed}": 1, "tally.events{outcome=dropped}": 1, "tally.events{outcome=refused}": 1,
-		"tally.events{outcome=unkept}": 1,
-		"tally.held{outcome=covered}":  1, "tally.held{outcome=failed}": 1, "tally.held{outcome=unkept}": 1,
+		"tally.events{outcome=unkept}": 1, "tally.events{outcome=deferred}": 1,
+		"tally.held{outcome=covered}": 1, "tally.held{outcome=failed}": 1, "tally.held{outcome=unkept}": 1,
 		"tally.lag{}":                      1,
 		"tally.rollups{outcome=changed}":   1,
 		"tally.rollups{outcome=unchanged}": 1,

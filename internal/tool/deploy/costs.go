@@ -15,7 +15,10 @@ const (
 	million = 1e6
 
 	// auditReads is about how many reads the audit of one counter bills (docs/performance.md).
-	auditReads = 3
+	auditReads = 4
+
+	// repairReads is how many reads a counter bills at least that an audit repairs.
+	repairReads = 3
 
 	// auditTick is about how long a call of RollUpOnSchedule works if it finds nothing to do.
 	auditTick = time.Second
@@ -114,8 +117,7 @@ func (d *Description) worstDay() float64 {
 
 	ticks := int64(day / config.SchedulePeriod)
 	for _, database := range d.Databases {
-		// A counter that an audit repairs takes its three reads, and a write.
-		bound := billing.Counts{Reads: d.Config.AuditReads, Writes: d.Config.AuditReads / auditReads}
+		bound := billing.Counts{Reads: d.Config.AuditReads, Writes: d.Config.AuditReads / repairReads}
 		if len(d.Config.Routes.Scheduled()) > 0 {
 			bound = bound.Add(billing.Counts{Reads: d.Config.KeepReads, Writes: d.Config.KeepReads / 2})
 		}
