@@ -122,7 +122,7 @@ func TestLayouts(t *testing.T) {
 			"counters/c", nil, "counters/c/shards", "count", DefaultNumShards},
 		{"a counter document without a number", docs{"counters/c": {"title": "visitors"}},
 			"counters/c", nil, "counters/c/shards", "count", DefaultNumShards},
-		{"Go: capitalised field", shards("counters/c/shards/%d", "Count", 3),
+		{"Go: capitalized field", shards("counters/c/shards/%d", "Count", 3),
 			"counters/c", []Option{Field("Count"), NumShards(3)}, "counters/c/shards", "Count", 3},
 		{"PHP: the collection is the counter", shards("samples/php/distributedCounters/%d", "Cnt", 3),
 			"samples/php", []Option{Collection("samples/php/distributedCounters"), Field("Cnt"), NumShards(3)}, "samples/php/distributedCounters", "Cnt", 3},

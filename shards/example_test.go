@@ -40,7 +40,7 @@ func ExampleNew() {
 	// Web, Swift, Objective-C, Kotlin, Java, Python, Node.js, C#.
 	_ = shards.New(client, "counters/visitors")
 
-	// Go: the field is capitalised.
+	// Go: the field is capitalized.
 	_ = shards.New(client, "counters/visitors", shards.Field("Count"))
 
 	// PHP: the collection itself is the counter, and the number of shards is in the

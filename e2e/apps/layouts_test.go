@@ -111,7 +111,7 @@ var layouts = []layout{
 		rollUp: "rollups/c", want: count(int64(3), 2),
 	},
 	{
-		sample: "Go", // the field is capitalised
+		sample: "Go", // the field is capitalized
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : Count",
 		write: func(w *database) {
 			type Shard struct{ Count int }
