@@ -1140,7 +1140,7 @@ var mutations = []mutation{
 		page.Next = ""
 		return page, err`, "../internal/test/storetest/TestFirestore"},
 	{"both-walks", "a foreign document hides the shards next to it", "../internal/cloud/firestorestore/audit.go",
-		`if i < len(ids) && ids[i] > s.Name {`,
+		`if i < len(ids) && ids[i] > s.Name && !isNumeric(ids, i) {`,
 		`if i < len(ids) {`, "../internal/test/storetest/TestFirestore"},
 	{"found-once", "counters that have a roll-up are found by their shards, too", "../internal/cloud/firestorestore/audit.go",
 		`return !f.RollUp.Tally.AsOf.IsZero() })`,
@@ -1414,6 +1414,9 @@ var mutations = []mutation{
 	{"walk", "numeric ids are taken for others", "../internal/cloud/firestorestore/audit.go",
 		`strings.HasPrefix(ids[i], "__id") || `,
 		``, "TestPlaceBehindAnID"},
+	{"walk", "a numeric id comes behind the pattern's own", "../internal/cloud/firestorestore/audit.go",
+		` && !isNumeric(ids, i)`,
+		``, "../internal/cloud/firestorestore/TestPlaces"},
 	{"walk", "a counter is found again by its other shards", "../internal/cloud/firestorestore/audit.go",
 		`strings.Join(ids[:i+2], "/") + "\x00/" + firstID`,
 		`strings.Join(ids, "/")`, "TestPlaceBehindAnID"},

@@ -48,12 +48,12 @@ func (s Source) Grouped() []*Template {
 	return templates
 }
 
-// Groups returns the fields By of the routes that cover the document. Only these fields and the
-// document's path determine its counters.
+// Groups returns the fields By of the routes that cover the document, each once. Only these fields
+// and the document's path determine its counters.
 func (s Source) Groups() []document.Field {
 	var by []document.Field
 	for _, c := range s.covers {
-		if c.route.By != "" {
+		if c.route.By != "" && !slices.Contains(by, c.route.By) {
 			by = append(by, c.route.By)
 		}
 	}

@@ -464,3 +464,14 @@ func TestGrouped(t *testing.T) {
 		}
 	}
 }
+
+// Two routes by one field name it once: a query may not select a field twice.
+func TestGroupsNameAFieldOnce(t *testing.T) {
+	routes, err := route.Parse("orders/{o} by shop -> shops/{shop} : count() as orders : existing; orders/{o} by shop -> shop_totals/{shop} : amount : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]document.Field{"shop"}, routes.Groups("orders/1")); d != "" {
+		t.Errorf("fields of groups (-want +got):\n%s", d)
+	}
+}

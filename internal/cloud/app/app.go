@@ -8,7 +8,10 @@
 //
 //	app.go       the two functions, and what they set up on first use
 //	event.go     the way of an event
+//	alarm.go     the way of an alarm that rings
 //	outcome.go   how an event ends
+//	lag.go       how late roll-ups are
+//	ungrouped.go documents that belong to no counter
 //	schedule.go  the way of a call of the schedule
 //	database.go  the databases, each opened when it is first needed
 //	end.go       the end of the process
@@ -177,13 +180,15 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 
 	s.ending.RLock()
 	defer s.ending.RUnlock()
-	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end once the lock is free
 
 	if mayBeAlarm(r) {
 		s.serveAlarm(ctx, w, r)
-		return
+	} else {
+		s.serve(ctx, w, r)
 	}
-	s.serve(ctx, w, r)
+	// The process may end once the lock is free. After a panic nothing is sent, because that would
+	// be a status of 200.
+	_ = http.NewResponseController(w).Flush()
 }
 
 // OnSchedule serves a request of Cloud Scheduler. In each database it rolls up the counters of the

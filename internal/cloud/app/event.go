@@ -224,7 +224,7 @@ type asRead struct {
 	fields map[string]any
 }
 
-// Texts implements rollup.Written.
+// Texts implements route.Change.
 func (c asRead) Texts(f document.Field) (before, after string) {
 	value, _ := f.In(c.fields)
 	after, _ = value.(string)

@@ -514,6 +514,30 @@ func TestBurstAndCadence(t *testing.T) {
 	})
 }
 
+// What panics is not answered, so that the framework answers 500, and the event comes again.
+func TestPanicIsNotAnswered(t *testing.T) {
+	w := newWorld(t)
+	r := event(t, "e", project, "(default)", "counters/c/shards/0")
+	r.Body = io.NopCloser(panics{})
+	answer := httptest.NewRecorder()
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it did not panic")
+			}
+		}()
+		w.OnWrite(answer, r)
+	}()
+	if answer.Flushed {
+		t.Errorf("it was answered with %d", answer.Code)
+	}
+}
+
+// panics cannot be read.
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("no body") }
+
 // A flushed answer notes whether the process could have ended before it was sent.
 type flushed struct {
 	http.ResponseWriter

@@ -22,7 +22,7 @@ import (
 // Config holds the variables that configure the functions. docs/config.md lists them, and a test
 // keeps the two equal.
 type Config struct {
-	// Routes say which shards make up which counter; see rollup.ParseRoutes.
+	// Routes say which shards make up which counter; see route.Parse.
 	Routes route.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
 
 	// Cadence is the least time between two roll-ups of a counter in the long run. Burst is how

@@ -297,7 +297,7 @@ func next(segments route.Path, path string) string {
 			continue
 		}
 
-		if i < len(ids) && ids[i] > s.Name {
+		if i < len(ids) && ids[i] > s.Name && !isNumeric(ids, i) {
 			return behind(segments[:i], ids)
 		}
 		start := append(slices.Clone(ids[:i]), s.Name)
@@ -308,6 +308,9 @@ func next(segments route.Path, path string) string {
 	}
 	return behind(segments, ids) // it lies below a document that matches
 }
+
+// isNumeric reports whether a segment is a numeric id, which comes before all that are none.
+func isNumeric(ids []string, i int) bool { return i%2 == 1 && strings.HasPrefix(ids[i], "__id") }
 
 // lastCapture returns the index of the last capture. It is -1 if there is none.
 func lastCapture(segments route.Path) int {

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// cursorPath returns the path of the document that holds the work's cursor. rollup.ParseRoutes
+// cursorPath returns the path of the document that holds the work's cursor. route.Parse
 // refuses routes that could name it.
 func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
 

@@ -33,4 +33,18 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("next after %s: %q, want %q", path, got, want)
 		}
 	}
+
+	// A numeric id comes before the pattern's own.
+	routes, err = route.Parse("users/{user}/private/Main/items/{item} -> users/{user} : amount : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"users/ann/private/__id7__/items/0": "users/ann/private/Main",
+		"users/ann/private/Other/items/0":   "users/ann\x00",
+	} {
+		if got := next(routes[0].Pattern(), path); got != want {
+			t.Errorf("next after %s: %q, want %q", path, got, want)
+		}
+	}
 }

@@ -42,8 +42,8 @@
 //
 // store.go opens snapshots and writes, locked.go writes in a lock, and sum.go sums in a snapshot.
 // audit.go and lane.go walk all counters, and cursor.go keeps where a walk goes on.
-// fields.go reads single fields, value.go decodes and encodes values, and client.go opens the
-// connection.
+// growth.go reads shards and adds more, fields.go reads single fields, value.go decodes and encodes
+// values, and client.go opens the connection.
 package firestorestore
 
 import (

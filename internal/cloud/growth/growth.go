@@ -119,7 +119,7 @@ type Raise struct {
 	Shards     []Shard        // which are new
 }
 
-// A Shard is a new one. If it exists all the same, it keeps what it holds.
+// A Shard is a new one. If it exists all the same, it keeps the numbers that it holds.
 type Shard struct {
 	Path   string
 	Fields []string // each of which is 0

@@ -15,7 +15,7 @@ type variableProblem interface {
 	Unwrap() error // the text without the variable's name
 }
 
-// A placed error is one in the text of routes, as rollup.ParseRoutes returns it.
+// A placed error is one in the text of routes, as route.Parse returns it.
 type placed interface {
 	error
 	Place() (line, column int)

@@ -18,7 +18,7 @@ import (
 // Settings are what tally.yaml says. docs/config.md describes them; "means" is the short form, for
 // editors.
 type Settings struct {
-	Routes         Routes            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as rollup.ParseRoutes reads them
+	Routes         Routes            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as route.Parse reads them
 	Cadence        string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up, such as 1s."`
 	ReadsPerSecond *int              `yaml:"reads_per_second" means:"With a queue: what the sums of one counter may bill, in reads a second."` // nil: the default
 	Databases      []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
