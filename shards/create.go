@@ -34,10 +34,10 @@ var (
 //
 // A counter that exists loses nothing: Create adds 0 to each shard, and the counter document keeps
 // its other fields. Calling Create again with the same number is harmless, and finishes what a
-// failed call left unfinished. If the counter document has another number, Create writes nothing
-// and returns an error that matches [ErrNumShards] ([Counter.Resize] changes the number). A counter
-// of votes is refused with [ErrOncePerUser]. With [NumShards] there is no counter document to read
-// or write; numShards must be the number given there.
+// failed call left unfinished. If the counter document has another number, or one that grows by
+// itself, Create writes nothing and returns an error that matches [ErrNumShards] ([Counter.Resize]
+// changes the number). A counter of votes is refused with [ErrOncePerUser]. With [NumShards] there
+// is no counter document to read or write; numShards must be the number given there.
 //
 // The counter document and the first 499 shards are one transaction, and each 499 further shards
 // are another, in order. If a transaction fails, the ones before it are done, it may be done
@@ -94,7 +94,7 @@ func (c *Counter) CreateAuto(ctx context.Context) error {
 // declareAuto has the counter document say that its shards grow by themselves. If the document says
 // no number yet, there are DefaultNumShards.
 func (c *Counter) declareAuto(tx *firestore.Transaction) error {
-	n, err := c.declared(tx)
+	n, _, err := c.declared(tx)
 	if err != nil {
 		return err
 	}
@@ -106,18 +106,19 @@ func (c *Counter) declareAuto(tx *firestore.Transaction) error {
 	return tx.Set(c.doc, fields, firestore.MergeAll)
 }
 
-// declared returns how many shards the counter document says there are, or 0. It returns an error
-// if the counter's shards are votes.
-func (c *Counter) declared(tx *firestore.Transaction) (int64, error) {
+// declared returns how many shards the counter document says there are, or 0, and whether they grow
+// by themselves. It returns an error if the counter's shards are votes.
+func (c *Counter) declared(tx *firestore.Transaction) (n int64, grows bool, err error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	err = c.notVotes(docs[0])
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return numShardsIn(docs[0])
+	n, err = numShardsIn(docs[0])
+	return n, docs[0].Data()[document.AutoShardsField] == true, err
 }
 
 // checkNumShards returns an error if the counter cannot be given n shards by the operation.
@@ -159,10 +160,12 @@ func (c *Counter) createShards(ctx context.Context, first, n int64, declare func
 
 // declare has the counter document say that there are n shards.
 func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
-	has, err := c.declared(tx)
+	has, grows, err := c.declared(tx)
 	switch {
 	case err != nil:
 		return err
+	case grows:
+		return fmt.Errorf("%w: it has %d, and its shards grow by themselves", ErrNumShards, has)
 	case has == n:
 		return nil
 	case has != 0:

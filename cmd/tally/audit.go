@@ -20,7 +20,7 @@ import (
 
 // How audit ends when a roll-up is left as it is, although it is not right.
 var (
-	errDiffering = errors.New("roll-ups differ from their shards; --repair repairs them")
+	errDiffering = errors.New("roll-ups differ from their shards; tally audit --repair repairs them")
 	errUnkept    = errors.New("counters cannot be rolled up until someone fixes them; the lines above say why")
 	errRerouted  = errors.New("roll-ups that other routes made are left alone; RollUpOnSchedule brings those of its routes up to date")
 )

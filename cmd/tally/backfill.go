@@ -47,6 +47,14 @@ func (o *origin) source(client *firestore.Client) (shards.Source, error) {
 	return shards.CountOf(collection.Query), nil
 }
 
+// empty says that there is nothing to take over.
+func (o *origin) empty() string {
+	if o.document != "" {
+		return fmt.Sprintf("The field %s of %s is 0", o.from, o.document)
+	}
+	return o.documents + " holds no documents"
+}
+
 // doc returns the document that --document names.
 func (o *origin) doc(client *firestore.Client) (*firestore.DocumentRef, error) {
 	if err := checkIDs(o.document); err != nil {
@@ -109,8 +117,8 @@ func importTotal(ctx context.Context, s *session, arg, name string, o origin) er
 	}
 
 	r, err := total.Import(ctx, source, func(r shards.Replacement) error {
-		if o.documents != "" && r.Now.Float64() == 0 && r.Was.Float64() != 0 {
-			err := s.confirm(ctx, "%s holds no documents. %s is %v, and would be 0. Go on?", o.documents, c.path, r.Was)
+		if r.Now.Float64() == 0 && r.Was.Float64() != 0 {
+			err := s.confirm(ctx, "%s. %s is %v, and would be 0. Go on?", o.empty(), c.path, r.Was)
 			if err != nil {
 				return err
 			}

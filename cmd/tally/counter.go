@@ -221,10 +221,17 @@ func (c counter) source() (*route.Route, error) {
 	if !slices.ContainsFunc(c.sources, (*route.Route).HasShards) {
 		return nil, c.noShards(c.sources[0])
 	}
-	if len(c.sources) > 1 {
-		return nil, fmt.Errorf("%s has several sources: name one, such as %s or %s", c.path, c.sources[0].Shards(c.Counter), c.sources[1].Shards(c.Counter))
+	if len(c.sources) == 1 {
+		return c.sources[0], nil
 	}
-	return c.sources[0], nil
+
+	var named []string
+	for _, r := range c.sources {
+		if r.HasShards() && len(named) < 2 {
+			named = append(named, r.Shards(c.Counter))
+		}
+	}
+	return nil, fmt.Errorf("%s has several sources: name one, such as %s", c.path, strings.Join(named, " or "))
 }
 
 // noun returns what one of the documents is called that make the totals of a template: shard, or

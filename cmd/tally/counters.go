@@ -92,23 +92,24 @@ func createAuto(ctx context.Context, s *session, arg string, asked bool) error {
 		return err
 	}
 
-	err = canGrow(c, r)
-	switch {
-	case err != nil && asked:
-		return err
-	case err != nil:
-		return create(ctx, s, arg, shards.DefaultNumShards)
-	case asked:
+	cannot := canGrow(c, r)
+	if asked && cannot != nil {
+		return cannot
+	}
+	if asked {
 		return growByThemselves(ctx, s, c, r)
 	}
 
-	docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(above(r.Shards(c.Counter)))})
-	if err != nil {
-		return err
+	if cannot == nil {
+		docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(above(r.Shards(c.Counter)))})
+		if err != nil {
+			return err
+		}
+		if !isFixed(docs[0].Data()) {
+			return growByThemselves(ctx, s, c, r)
+		}
 	}
-	if !isFixed(docs[0].Data()) {
-		return growByThemselves(ctx, s, c, r)
-	}
+
 	n, err := s.shards(c, r, r.Totals[0].Field, shards.DefaultNumShards).NumShards(ctx)
 	if err != nil {
 		return err
@@ -342,8 +343,8 @@ func resize(ctx context.Context, s *session, arg, number string) error {
 	}
 
 	source := s.shards(c, r, r.Totals[0].Field, n)
-	was, _ := source.NumShards(ctx) // on an error 0: resizing replaces a value that is not a number
-	cost := billing.Counts{Reads: int64(n + 1), Writes: int64(n - was + 1)}
+	was, _ := source.NumShards(ctx)                              // on an error 0: resizing replaces a value that is not a number
+	cost := billing.Counts{Reads: 2, Writes: int64(n - was + 1)} // it reads the counter document twice
 	if err := mayGrow(ctx, s, c, r, growth{was, n, cost}); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func TestCounters(t *testing.T) {
 		{args: "resize hot 12", want: "counters/hot  12 shards  was 12\n"},
 		{args: "create hot --num-shards auto", want: "counters/hot  12 shards  auto\n"},
 		{args: "create hot --num-shards many", status: 1, errors: `--num-shards "many": want a number of at least 1, or auto`},
-		{args: "create hot --num-shards 10", status: 1, errors: "it has 12, not 10"},
+		{args: "create hot --num-shards 10", status: 1, errors: "it has 12, and its shards grow by themselves"},
 		{args: "resize hot 10 --routes counters/{counter}/shards/{shard}->rollups/{counter}:count:documents", want: "counters/hot  10 shards  was 12\n",
 			errors: "the 2 shards from 10 on stay, and count; the route says documents, so each roll-up goes on reading each of them"},
 		{args: "create votes --once-per-user", want: "counters/votes  once per user\n"},

@@ -63,7 +63,7 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 	}
 
 	s.begin("deleting", "shards", unknown, "The total is that of the rest. The same command goes on from here.")
-	n, declared, err := s.shards(c, r, r.Totals[0].Field, 1).Delete(ctx)
+	n, declared, err := s.deleteShards(ctx, c, r)
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,48 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 		text = "nothing was left to delete"
 	}
 	return s.print(map[string]any{"counter": c.path, "deleted": n > 0 || declared, "shards": n}, "%s\t%s", c.path, cells(text))
+}
+
+// deleteShards deletes the shards of a counter's source, and the counter's document with them. If
+// another source below that document has shards, the document says how many these are, too, so it
+// stays as it is.
+func (s *session) deleteShards(ctx context.Context, c counter, r *route.Route, options ...shards.Option) (n int, declared bool, err error) {
+	other, err := s.sharing(ctx, r.Shards(c.Counter))
+	if err != nil {
+		return 0, false, err
+	}
+	if other != "" {
+		fmt.Fprintf(s.logs, "tally: %s still says how many shards there are, because %s has some\n", above(other), other)
+		options = append(options, shards.NumShards(1)) // any number: Delete then leaves the document alone
+	}
+	return s.shards(c, r, r.Totals[0].Field, 1, options...).Delete(ctx)
+}
+
+// sharing returns another collection of shards that is below the same document as a collection and
+// is not empty; "" if there is none.
+func (s *session) sharing(ctx context.Context, collection string) (string, error) {
+	doc := above(collection)
+	if doc == "" {
+		return "", nil
+	}
+
+	for _, r := range s.config.Routes {
+		pattern := r.Pattern()
+		other := doc + "/" + pattern[len(pattern)-2].Name
+		_, ok := r.Counter(other)
+		if !ok || !r.HasShards() || other == collection {
+			continue
+		}
+
+		docs, err := s.client.Collection(other).Select().Limit(1).Documents(ctx).GetAll()
+		if err != nil {
+			return "", err
+		}
+		if len(docs) > 0 {
+			return other, nil
+		}
+	}
+	return "", nil
 }
 
 // deleted is the answer of tally delete --matching in JSON.
@@ -218,8 +260,7 @@ func deleteAll(ctx context.Context, s *session, found []rollup.FoundCounter) (co
 		}
 		deleting.Go(func() error {
 			c := newCounter(f.Counter, f.Template.Routes...)
-			source := s.shards(c, c.sources[0], c.sources[0].Totals[0].Field, 1, shards.Progress(func(int, int) {}))
-			n, _, err := source.Delete(context.WithoutCancel(ctx))
+			n, _, err := s.deleteShards(context.WithoutCancel(ctx), c, c.sources[0], shards.Progress(func(int, int) {}))
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ func remedyOf(err error, project string, needs access) string {
 	case errors.Is(err, shards.ErrNumShards):
 		return "tally resize changes it"
 	case errors.Is(err, shards.ErrInDoubt):
-		return "an increment with --once can be repeated safely"
+		return "look at the total first; an increment with --once could be repeated safely"
 	default:
 		return ""
 	}

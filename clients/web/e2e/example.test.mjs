@@ -173,15 +173,17 @@ test('two browsers see each other’s likes, and no number ever decreases', { ti
     }, taps),
   );
   assert.deepEqual(await Promise.all(tapping), [0, 0], 'taps that did not show at once');
+  for (const page of [alice, bob]) await untilSent(page, 'likes');
+  // On a busy machine the SDK's stream may break. Then the SDK sends up to ten writes again, of
+  // which the server may have done some: see "What it does not do" in the README.
+  const sum = await stack.sum('counters/example-likes');
+  assert.ok(sum >= start + 2 * taps, `${sum} likes were counted, want ${start + 2 * taps}`);
   for (const page of [alice, bob]) {
-    await untilTotal(page, 'likes', start + 2 * taps);
-    await untilSent(page, 'likes');
-  }
-  for (const page of [alice, bob]) {
+    await untilTotal(page, 'likes', sum);
     const { likes } = await page.evaluate(() => window.painted);
     assert.ok(ascends(likes), `it decreased: ${likes}`);
     assert.ok(likes.length > taps / 2, `hardly sampled: ${likes}`);
-    await wantExact(page, 'likes', start + 2 * taps);
+    await wantExact(page, 'likes', sum);
     assert.match(await text(page, '#likes .age'), /^Counted /);
     assert.equal(await text(page, '#problem'), '');
     assert.deepEqual(page.errors, []);

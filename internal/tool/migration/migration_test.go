@@ -51,6 +51,18 @@ func newDatabase(t *testing.T) *database {
 	return d
 }
 
+// Of two routes with the same documents, one would be left out.
+func TestTwoRoutesOfOneDocument(t *testing.T) {
+	twice, err := route.Parse("pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits; pages/{p}/_counter_shards_/{s} -> pages/{p} : likes : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Scan(t.Context(), nil, twice, nil)
+	if err == nil || !strings.Contains(err.Error(), "name all fields in one route") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func (d *database) set(path string, fields map[string]any) {
 	d.t.Helper()
 	if _, err := d.client.Doc(path).Set(d.t.Context(), fields); err != nil {

@@ -119,8 +119,12 @@ func Scan(ctx context.Context, client *firestore.Client, routes route.Routes, pr
 		return nil, errors.New("no route has its shards in " + shardsCollection + "; name one for each kind of document, such as pages/{page}/" +
 			shardsCollection + "/{shard} -> page_totals/{page} : visits")
 	}
+	err := checkOneRouteEach(s.Routes)
+	if err != nil {
+		return nil, err
+	}
 
-	err := s.readState(ctx)
+	err = s.readState(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("migration: read %s: %w", stateDocument, err)
 	}
@@ -241,6 +245,20 @@ func (s *scan) each(ctx context.Context, query firestore.Query, f func(*firestor
 		}
 		page = query.StartAfter(docs[len(docs)-1].Ref)
 	}
+}
+
+// checkOneRouteEach returns an error if two routes have the same documents. A migration takes a
+// document's totals from one route.
+func checkOneRouteEach(routes route.Routes) error {
+	same := func(a, b route.Segment) bool { return a.Capture && b.Capture || a == b }
+	for i, r := range routes {
+		for _, other := range routes[:i] {
+			if slices.EqualFunc(r.Pattern(), other.Pattern(), same) {
+				return fmt.Errorf("the routes %q and %q have the same shards: name all fields in one route", other, r)
+			}
+		}
+	}
+	return nil
 }
 
 // findDocuments finds the documents of a route, with or without shards.
