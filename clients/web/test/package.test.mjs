@@ -5,10 +5,10 @@ import { size } from './size.mjs';
 
 const read = (name) => readFile(new URL(`../${name}`, import.meta.url), 'utf8');
 
-test('the size that the README states is right within 3 %, and at most 5,300 bytes', async () => {
+test('the size that the README states is right within 3 %, and at most 5,500 bytes', async () => {
   const [, stated] = /\*\*([\d,]+) bytes\*\* gzipped/.exec(await read('README.md'));
   const { gzipped } = await size();
-  assert.ok(gzipped <= 5300, `npm run size ${gzipped}`);
+  assert.ok(gzipped <= 5500, `npm run size ${gzipped}`);
   const difference = Number(stated.replace(',', '')) / gzipped - 1;
   assert.ok(Math.abs(difference) <= 0.03, `README.md says ${stated}, npm run size ${gzipped}`);
 });
