@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deleteApp, initializeApp } from 'firebase/app';
+import firebase from 'firebase/compat/app';
+import 'firebase/compat/firestore';
 import { connectFirestoreEmulator, getFirestore } from 'firebase/firestore';
 import { counter } from '../src/index.js';
 import {
@@ -242,6 +244,15 @@ test('errors say what to do', async () => {
     return shown.error;
   }, path);
   assert.equal(error.code, 'permission-denied');
+});
+
+test('the namespaced API: an increment without a user says that no user is signed in', async () => {
+  const app = firebase.initializeApp({ projectId: stack.project }, 'namespaced');
+  const db = app.firestore();
+  db.useEmulator(stack.host, stack.port);
+  const refused = { code: 'not-signed-in', message: /no user is signed in/ };
+  await assert.rejects(counter(db, newCounter()).increment(), refused);
+  await app.delete();
 });
 
 test('a refused increment is out of the total again', async () => {

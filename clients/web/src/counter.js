@@ -41,7 +41,7 @@ export function counter(db, path, options = {}) {
       await write;
     } catch (error) {
       if (!denied(error)) throw failure(error);
-      throw denial(error, call, n, document, await userOf(db));
+      throw denial(error, call, n, document, await userOf(state.shards.firestore));
     }
   }
 
