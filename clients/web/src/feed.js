@@ -64,7 +64,11 @@ export class Feed {
       queueMicrotask(() => this.#observers.has(observer) && this.#tell(observer));
     } else {
       this.#told = null; // a read may have had the same total
-      void this.#ready().then(() => this.#listen());
+      // The SDK throws at once if the app has terminated it.
+      const fail = (/** @type {unknown} */ error) => this.fail(error);
+      this.#ready()
+        .then(() => this.#listen())
+        .catch(fail);
     }
 
     return () => {

@@ -199,6 +199,15 @@ test('an increment of an earlier page outlives a Firestore instance that the app
   assert.deepEqual(Object.keys(localStorage), ['tally:c:good']);
 });
 
+test('listeners on a Firestore that the app has terminated: the error is told', { timeout: 10_000 }, async () => {
+  await terminate(db);
+  const likes = counter(db, 'posts/7/likes', { uid: 'ann' });
+  for (const method of ['onTotal', 'onVoted']) {
+    const { name, code, cause } = await new Promise((error) => likes[method](assert.fail, error));
+    assert.deepEqual([name, code, cause.code], ['TallyError', 'failed', 'failed-precondition'], method);
+  }
+});
+
 test('offline, votes: what changes nothing is not pending', async () => {
   const votes = counter(db, 'counters/c', { uid: 'ann' });
   state.feed.take(await rollUp(7, 50));
