@@ -4,10 +4,17 @@ import { CustomProvider, initializeAppCheck } from 'firebase/app-check';
 import * as firestore from 'firebase/firestore';
 import { counter } from '../src/index.js';
 
-const { initializeFirestore, memoryLocalCache, persistentLocalCache, persistentMultipleTabManager } = firestore;
+const {
+  initializeFirestore,
+  memoryEagerGarbageCollector,
+  memoryLocalCache,
+  persistentLocalCache,
+  persistentMultipleTabManager,
+} = firestore;
 
 const caches = {
   memory: () => memoryLocalCache(),
+  eager: () => memoryLocalCache({ garbageCollector: memoryEagerGarbageCollector() }), // the default of old SDKs
   persistent: () => persistentLocalCache({}),
   multiTab: () => persistentLocalCache({ tabManager: persistentMultipleTabManager() }),
 };

@@ -321,6 +321,26 @@ testBoth('a listener tells the vote: of this device and another, offline, and af
   await told(page, true);
 });
 
+testBoth('offline, a vote that the memory cache has dropped is still known', async (newVote) => {
+  const path = await newVote();
+  await stack.set(voteAt(path, 'ann'), { [placesOf(path).field]: 1 });
+  await rolledUp(path, 1);
+  const page = await open(path, { ...ann, cache: 'eager' });
+  await shows(page, 1);
+  assert.equal(await call(page, 'hasVoted'), true);
+
+  await page.evaluate(() => tally.firestore.disableNetwork(tally.db()));
+  await listen(page);
+  await told(page, true);
+  await page.evaluate(() => void shown.counter.vote());
+  await queued(page, path, 1, 0);
+  assert.deepEqual((await shown(page)).calls, [1]);
+  await page.evaluate(() => tally.firestore.enableNetwork(tally.db()));
+  await agree(path, 1, page);
+  assert.deepEqual((await shown(page)).calls, [1]);
+  await told(page, true);
+});
+
 testBoth('with a listener, a vote that another device took back is given again at once', async (newVote) => {
   const path = await newVote();
   const [page, phone] = [await open(path, ann), await open(path, ann)];

@@ -79,13 +79,20 @@ export async function read(state, uid) {
 
 /**
  * Takes the vote that a document says, unless a vote of this page is on its way: that is newer.
+ * Returns the vote that the document says.
  *
  * @param {State} state
  * @param {string} uid
  * @param {DocumentSnapshot} snapshot
  */
 export function heard({ field, votes, writes }, uid, snapshot) {
-  if (writes.to(uid).every((write) => write.acknowledged)) votes.set(uid, voteOf(snapshot, field));
+  // Offline, the SDK says that a document is missing if its cache has dropped it.
+  const dropped = !snapshot.exists() && snapshot.metadata.fromCache;
+  const known = dropped ? votes.get(uid) : undefined;
+  const vote = known ?? voteOf(snapshot, field);
+
+  if (writes.to(uid).every((write) => write.acknowledged)) votes.set(uid, vote);
+  return vote;
 }
 
 /**
@@ -103,8 +110,7 @@ export function observe(state, uid, next, error) {
   return onSnapshot(
     doc(state.shards, uid),
     (snapshot) => {
-      heard(state, uid, snapshot);
-      const vote = voteOf(snapshot, state.field);
+      const vote = heard(state, uid, snapshot);
       if (vote === told) return;
 
       told = vote;
