@@ -275,6 +275,26 @@ test('a vote that is refused is out of the total again', async () => {
   assert.deepEqual((await shown(page)).calls, [0, 1, 0, 1]);
 });
 
+test('votes in a row that are all refused leave the vote as it was', async () => {
+  const path = newCounter();
+  await stack.set(path, { once_per_user: true, frozen: true });
+  const page = await open(path, ann);
+  const codes = await page.evaluate(async () => {
+    const outcomes = await Promise.allSettled([shown.counter.vote(), shown.counter.unvote()]);
+    return outcomes.map(({ reason }) => reason?.code);
+  });
+  assert.deepEqual(codes, ['permission-denied', 'permission-denied']);
+  assert.deepEqual((await shown(page)).calls, [0, 1, 0]);
+  assert.deepEqual(await entries(page, path), []);
+
+  await stack.set(path, { once_per_user: true });
+  stack.pause(); // so that only the page's own knowledge moves the number
+  assert.equal(await call(page, 'vote'), 'done');
+  await shows(page, 1);
+  stack.resume();
+  await agree(path, 1, page);
+});
+
 /** Waits until a page's listener has been told certain votes, one after the other. */
 function told(page, ...votes) {
   const read = () => page.evaluate(() => shown.voted);

@@ -107,15 +107,20 @@ export class Coverage {
   }
 
   /**
-   * The entry was refused, or never sent: its amount is taken out of the number shown.
+   * The entry was refused, or never sent: its amount is taken out of the number shown. But a later
+   * move of the same vote then starts where the refused one did, so it takes the amount over.
    *
    * @param {string} id
    */
   refuse(id) {
     const entry = this.#entries.get(id);
     if (!entry) return;
+    const later = this.entries.slice(this.entries.indexOf(entry) + 1);
+    const next = later.find(({ voter }) => voter !== null && voter === entry.voter);
     this.#entries.delete(id);
-    if (this.shown !== null) this.shown -= entry.n;
+
+    if (next) next.n += entry.n;
+    else if (this.shown !== null) this.shown -= entry.n;
     this.#settle();
   }
 

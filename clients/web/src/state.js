@@ -8,13 +8,14 @@ import { Writes } from './writes.js';
 
 /** @import { Firestore } from 'firebase/firestore' */
 /** @import { Places } from './places.js' */
+/** @import { Ballot } from './votes.js' */
 
 /**
  * The state that all counters at the same places on a page share. This class only puts the parts
  * together. The functions of increments.js, votes.js, settle.js and earlier.js work on it.
  */
 export class State {
-  /** @type {Map<string, Promise<void>>} By uid: votes.js waits for it before a vote. */ ballots = new Map();
+  /** @type {Map<string, Promise<Ballot>>} By uid: votes.js waits for it before a vote. */ ballots = new Map();
   /** @type {Set<string>} The shards that settle.js settles later. */ settling = new Set();
   /** @type {Promise<unknown> | undefined} What earlier.js has begun. */ restored;
 

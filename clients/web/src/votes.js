@@ -11,6 +11,14 @@ import { acknowledged, refused } from './settle.js';
 /** @import { State } from './state.js' */
 
 /**
+ * The votes of a user that are on their way.
+ *
+ * @typedef {object} Ballot
+ * @property {number} waiting How many they are.
+ * @property {number} settled The vote if all of them are refused.
+ */
+
+/**
  * Sets a user's vote. The total shown has it as soon as the SDK's cache has told what the vote was.
  * If it fails, this rejects with Firestore's error, and the vote is what it was. If the rules
  * refused it, the counter's document has been read since.
@@ -20,13 +28,15 @@ import { acknowledged, refused } from './settle.js';
  * @param {0 | 1} vote
  */
 export async function cast(state, uid, vote) {
-  await ballot(state, uid);
+  const ballot = await ballotOf(state, uid);
 
   // There must be no await between reading the vote and setting it: otherwise another vote could
   // come between.
   const { feed, votes, writes } = state;
   const before = votes.get(uid) ?? 0;
   votes.set(uid, vote);
+  if (ballot.waiting === 0) ballot.settled = before;
+  ballot.waiting++;
 
   const write = vote === before ? null : writes.tap(vote - before, uid);
   if (write) writes.send(write, uid);
@@ -36,11 +46,14 @@ export async function cast(state, uid, vote) {
     // The vote is sent even if it seems to change nothing: another device may have voted since.
     await setDoc(doc(state.shards, uid), { [state.field]: vote });
   } catch (error) {
-    votes.set(uid, before);
+    ballot.waiting--;
+    if (ballot.waiting === 0) votes.set(uid, ballot.settled);
     if (write) refused(state, write);
     if (denied(error)) await state.document.read();
     throw error;
   }
+  ballot.waiting--;
+  ballot.settled = vote;
   if (write) acknowledged(state, write);
 }
 
@@ -50,20 +63,18 @@ export async function cast(state, uid, vote) {
  * @param {State} state
  * @param {string} uid
  */
-function ballot(state, uid) {
+function ballotOf(state, uid) {
   const known = state.ballots.get(uid) ?? readBallot(state, uid);
   state.ballots.set(uid, known);
   return known;
 }
 
-/**
- * @param {State} state
- * @param {string} uid
- */
+/** @type {(state: State, uid: string) => Promise<Ballot>} */
 async function readBallot(state, uid) {
   await restored(state);
   const cached = await fromCache(doc(state.shards, uid));
   if (!state.votes.has(uid)) state.votes.set(uid, voteOf(cached, state.field));
+  return { waiting: 0, settled: 0 };
 }
 
 /**

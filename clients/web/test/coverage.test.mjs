@@ -57,6 +57,26 @@ test('a refused tap is taken back, also when another one is covered already', ()
   assert.equal(coverage.shown, 1);
 });
 
+test('refused moves of a vote, one after the other: the number goes back to what it was, and no further', () => {
+  for (const before of [0, 1]) {
+    const after = 1 - before;
+    const coverage = seen(5 + before, 10);
+    const shown = [];
+    const moves = { a: after, b: before, c: after };
+    for (const [id, vote] of Object.entries(moves)) {
+      coverage.votes.set('ann', vote);
+      coverage.tap(id, vote - (1 - vote), 'ann');
+      shown.push(coverage.shown);
+    }
+    for (const id of ['a', 'b', 'c']) {
+      if (id === 'c') coverage.votes.set('ann', before);
+      coverage.refuse(id);
+      shown.push(coverage.shown);
+    }
+    assert.deepEqual(shown, [5 + after, 5 + before, 5 + after, 5 + after, 5 + after, 5 + before]);
+  }
+});
+
 test('a bound is no exact time', () => {
   const coverage = seen(0, 10);
   coverage.tap('a', 1);
