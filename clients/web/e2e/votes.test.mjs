@@ -393,6 +393,20 @@ test("a signed-out listener, and one of another user's vote", async () => {
   await told(bobs, 'permission-denied');
 });
 
+test('a refused listener of a vote on its way ends no other: the total is still told', async () => {
+  const path = await newLikes();
+  const [page, bobs] = [await open(path, { options: { uid: 'bob' } }), await open(path, bob)]; // the first is ann's
+  line.hold();
+  const refused = call(page, 'vote');
+  await queued(page, path, 1);
+  await listen(page);
+  await told(page, true, 'permission-denied');
+  line.restore();
+  assert.equal(await refused, 'permission-denied');
+  assert.equal(await call(bobs, 'vote'), 'done');
+  await agree(path, 1, page, bobs);
+});
+
 for (const version of versions) {
   test(`a refused like says whether no user is signed in or no rule allows it: ${version}`, async () => {
     const path = await newLikes();

@@ -1,4 +1,5 @@
 import { isLater } from './coverage.js';
+import { denied } from './errors.js';
 import { doc, onSnapshot } from './sdk.js';
 
 /** @import { CollectionReference, Unsubscribe } from 'firebase/firestore' */
@@ -168,8 +169,22 @@ export class Writes {
   #keep(shard) {
     if (this.#kept.has(shard)) return;
 
-    const stop = onSnapshot(doc(this.#shards, shard), { source: 'cache' }, () => {}, this.#onError);
+    const ended = (/** @type {unknown} */ error) => this.#ended(shard, error);
+    const stop = onSnapshot(doc(this.#shards, shard), { source: 'cache' }, () => {}, ended);
     this.#kept.set(shard, stop);
+  }
+
+  /**
+   * The SDK has ended a listener. It also ends one on the cache if the rules refuse another listener
+   * on the same document, such as that of a vote.
+   *
+   * @param {string} shard
+   * @param {unknown} error
+   */
+  #ended(shard, error) {
+    this.#kept.delete(shard);
+    if (!denied(error)) this.#onError(error);
+    else if (this.to(shard).length > 0) this.#keep(shard);
   }
 
   /** Lets the cache drop a shard, if no write to it waits. @param {string} shard */
