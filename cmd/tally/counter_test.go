@@ -111,7 +111,7 @@ func TestSourceMistakes(t *testing.T) {
 		"increment posts/7":                                      "posts/7 has several totals: name one by --total: likes, views, unique",
 		"set posts/7/views 3":                                    "posts/7 has several totals: name one by --total: views, unique",
 		"set posts/7/views 3 --total likes":                      "--total likes: posts/7 has views, unique",
-		"resize posts/7 3":                                       "posts/7 has several sources: name one, such as posts/7/likes or posts/7/views",
+		"resize posts/7 3":                                       "posts/7 has several sources: name one, such as posts/7/views",
 		"get posts/7/shard/3":                                    "no route serves posts/7/shard/3; the nearest is posts/{post}/shares/{user} -> post_shares/{post} : count(); did you mean posts/7/shares/3?",
 		"get 7":                                                  `the routes make roll-ups of several kinds, so "7" may be rollups/7 or posts/7 or shop_totals/7 or page_totals/7 or post_shares/7: name a path`,
 		"get posts/999999":                                       "no such counter: posts/999999; tally ls lists",
