@@ -218,20 +218,21 @@ func above(collection string) string {
 
 // source returns the one source that is named, for a command that changes its shards.
 func (c counter) source() (*route.Route, error) {
-	if !slices.ContainsFunc(c.sources, (*route.Route).HasShards) {
+	var withShards []string
+	for _, r := range c.sources {
+		if r.HasShards() {
+			withShards = append(withShards, r.Shards(c.Counter))
+		}
+	}
+
+	if len(withShards) == 0 {
 		return nil, c.noShards(c.sources[0])
 	}
 	if len(c.sources) == 1 {
 		return c.sources[0], nil
 	}
-
-	var named []string
-	for _, r := range c.sources {
-		if r.HasShards() && len(named) < 2 {
-			named = append(named, r.Shards(c.Counter))
-		}
-	}
-	return nil, fmt.Errorf("%s has several sources: name one, such as %s", c.path, strings.Join(named, " or "))
+	examples := withShards[:min(len(withShards), 2)]
+	return nil, fmt.Errorf("%s has several sources: name one, such as %s", c.path, strings.Join(examples, " or "))
 }
 
 // noun returns what one of the documents is called that make the totals of a template: shard, or

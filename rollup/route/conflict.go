@@ -95,8 +95,7 @@ func (rs Routes) conflicts(p *problems) {
 // document can be a source of both. Routes with the same pattern share a trigger, or have none, so
 // each event comes once.
 func (r *Route) overlaps(other *Route, p *problems) {
-	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
-	if !slices.EqualFunc(r.pattern, other.pattern, same) {
+	if !r.pattern.Same(other.pattern) {
 		p.add(r, "its source and that of route %q could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart", other)
 		return
 	}

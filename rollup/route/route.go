@@ -33,6 +33,12 @@ type Path []Segment
 // backticks: see quote.
 func (p Path) String() string { return join(p, "/") }
 
+// Same reports whether two patterns match the same paths: the names of captures do not count.
+func (p Path) Same(other Path) bool {
+	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
+	return slices.EqualFunc(p, other, same)
+}
+
 // quote returns the path as a route spells it.
 func (p Path) quote() string {
 	quoted := slices.Clone(p)

@@ -250,10 +250,9 @@ func (s *scan) each(ctx context.Context, query firestore.Query, f func(*firestor
 // checkOneRouteEach returns an error if two routes have the same documents. A migration takes a
 // document's totals from one route.
 func checkOneRouteEach(routes route.Routes) error {
-	same := func(a, b route.Segment) bool { return a.Capture && b.Capture || a == b }
 	for i, r := range routes {
 		for _, other := range routes[:i] {
-			if slices.EqualFunc(r.Pattern(), other.Pattern(), same) {
+			if r.Pattern().Same(other.Pattern()) {
 				return fmt.Errorf("the routes %q and %q have the same shards: name all fields in one route", other, r)
 			}
 		}
