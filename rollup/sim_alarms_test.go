@@ -52,16 +52,21 @@ func (c *call) takeLong(ctx context.Context) error {
 	return c.stall(ctx, "long", c.takes*3/4+c.chanceOf(0.9, name, time.Millisecond, c.takes/2))
 }
 
+// longestFreeze is for how long a process may be frozen while it makes an alarm. Cloud Run ends one
+// that takes longer, and a window's alarm may ring only days later.
+const longestFreeze = 5 * time.Minute
+
 // Create makes an alarm, as the queue does. The process may be frozen until long after the answer
-// has come.
+// has come, and until the alarm has rung.
 func (i *instance) Create(ctx context.Context, a rollup.Alarm) error {
 	i.mu.Lock()
 	a = i.salt(a)
 	i.mu.Unlock()
 	name := fmt.Sprintf("%s makes the %s", i.name, i.nameOf(a, 0))
 	frozen := i.chanceOf(0.1*i.weather.slow, name+", frozen for", time.Second, 3*time.Minute)
-	if more := i.chanceOf(0.3*i.weather.slow, name+", frozen after it rings for", 10*time.Millisecond, 5*time.Second); more > 0 {
-		frozen = max(time.Millisecond, a.At.Sub(i.store.Now())+more)
+	more := i.chanceOf(0.3*i.weather.slow, name+", frozen after it rings for", 10*time.Millisecond, 5*time.Second)
+	if until := a.At.Sub(i.store.Now()) + more; more > 0 && until < longestFreeze {
+		frozen = max(time.Millisecond, until)
 	}
 	i.mu.Lock()
 	calm := i.calm
