@@ -279,12 +279,14 @@ func (h *hints) suggest(text, why, r string, others route.Routes) {
 }
 
 const (
-	// lookEvery is the shortest pause after a look. lookShare makes the pause a hundred times as
-	// long as the look took, so that looks take a hundredth of the emulator's time. With 10,000
-	// documents a look takes some 0.5 s. After the first look the pause is lookEvery: this look is
-	// slow even without documents, because the emulator is cold, and a newcomer waits for the next.
-	lookEvery = 5 * time.Second
-	lookShare = 100
+	// lookEvery is the shortest pause after a look, and longestPause the longest: somebody waits for
+	// the next look. Between them lookShare makes the pause a hundred times as long as the look took,
+	// so that looks take a hundredth of the emulator's time. With 10,000 documents a look takes some
+	// 0.5 s. After the first look the pause is lookEvery: this look is slow even without documents,
+	// because the emulator is cold.
+	lookEvery    = 5 * time.Second
+	longestPause = time.Minute
+	lookShare    = 100
 
 	// deepest is how many levels of collections are looked at, and looked is how many documents of
 	// each collection.
@@ -317,7 +319,7 @@ func pauseAfter(looks int, took time.Duration) time.Duration {
 	if looks == 1 {
 		return lookEvery
 	}
-	return max(lookEvery, lookShare*took)
+	return min(max(lookEvery, lookShare*took), longestPause)
 }
 
 // look looks at the first documents of each of the collections, and of those below them. It reports

@@ -292,8 +292,9 @@ func TestPauseAfter(t *testing.T) {
 	}{
 		{1, 2 * time.Second, lookEvery},
 		{2, 10 * time.Millisecond, lookEvery},
-		{2, time.Second, 100 * time.Second},
-		{3, time.Second, 100 * time.Second},
+		{2, 200 * time.Millisecond, 20 * time.Second},
+		{3, 200 * time.Millisecond, 20 * time.Second},
+		{3, 10 * time.Second, time.Minute},
 	} {
 		if got := pauseAfter(test.looks, test.took); got != test.want {
 			t.Errorf("look %d took %v: got %v, want %v", test.looks, test.took, got, test.want)

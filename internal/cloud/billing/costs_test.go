@@ -311,6 +311,7 @@ func TestEngine(t *testing.T) {
 				wg.Wait()
 				took := time.Since(start)
 				time.Sleep(time.Minute) // for the coalescer to end
+				synctest.Wait()         // and for the last alarm's goroutine, which writes busy
 				for _, c := range []struct {
 					what      string
 					got, want float64
