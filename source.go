@@ -23,9 +23,9 @@ import "embed"
 //go:embed internal/cloud/app/event.go
 //go:embed internal/cloud/app/lag.go
 //go:embed internal/cloud/app/log.go
+//go:embed internal/cloud/app/omission.go
 //go:embed internal/cloud/app/outcome.go
 //go:embed internal/cloud/app/schedule.go
-//go:embed internal/cloud/app/ungrouped.go
 //go:embed internal/cloud/billing/billing.go
 //go:embed internal/cloud/billing/file.go
 //go:embed internal/cloud/billing/prices.go
@@ -86,13 +86,13 @@ import "embed"
 //go:embed rollup/route/levels.go
 //go:embed rollup/route/lex.go
 //go:embed rollup/route/mistake.go
+//go:embed rollup/route/omission.go
 //go:embed rollup/route/parse.go
 //go:embed rollup/route/route.go
 //go:embed rollup/route/syntax.go
 //go:embed rollup/route/template.go
 //go:embed rollup/route/total.go
 //go:embed rollup/route/totals.go
-//go:embed rollup/route/ungrouped.go
 //go:embed rollup/route/where.go
 //go:embed rollup/route/window.go
 //go:embed rollup/store.go

@@ -94,6 +94,7 @@ func (h *hints) document(path string, fields map[string]any) {
 		if route.Covers(path) {
 			h.ungrouped(route, path, fields)
 			h.unseen(route, path, fields)
+			h.timeless(route, path, fields)
 			h.unsummed(route, path, fields)
 		}
 	}
@@ -130,8 +131,8 @@ func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any
 	}
 }
 
-// unseen reports a field whose value a minimum, maximum, earliest, latest or window leaves out,
-// because it is of another kind. For sums and averages the functions warn.
+// unseen reports a field whose value a minimum, maximum, earliest or latest leaves out, because
+// it is of another kind. For sums and averages the functions warn.
 func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 	tell := func(field document.Field, by, want string) {
 		held, _ := field.In(fields)
@@ -155,12 +156,18 @@ func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 			tell(q.Field, fmt.Sprintf("%s(%s)", q.Best, q.Field), "numbers")
 		}
 	}
+}
 
-	for _, w := range route.Windows() {
-		held, _ := w.Field.In(fields)
-		_, isTime := held.(time.Time)
-		if held != nil && !isTime {
-			tell(w.Field, "a window", "timestamps")
+// timeless reports a document that is in no window of a route, because the field that should hold
+// its time does not. It reports each reason once an hour.
+func (h *hints) timeless(route *route.Route, path string, fields map[string]any) {
+	kindOf := func(f document.Field) string {
+		held, _ := f.In(fields)
+		return value.KindOf(held)
+	}
+	for _, o := range route.Timeless(kindOf) {
+		if h.firstThisHour("timeless", route, o.Reason) {
+			h.say("%s", shown(fmt.Sprintf("%s is in no window of %s: %s", path, route, o.Why)))
 		}
 	}
 }

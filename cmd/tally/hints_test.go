@@ -168,6 +168,7 @@ posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at >
 	h.missingTarget("(default)", "posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
 
 	const byShop = "orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing"
+	const timeless = " is in no window of posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at > now - 24h as trending, count() where at > now - 1h as hot : existing: its at is "
 	want := []string{
 		"orders/1 belongs to no counter of " + byShop + ": it has no field shop",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is a number, not a string",
@@ -179,7 +180,8 @@ posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at >
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
 		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",
-		"posts/1/likes/ann: at is a string, and a window sees only timestamps",
+		"posts/1/likes/ann" + timeless + "a string, not a timestamp",
+		"posts/1/likes/ann" + timeless + "a number, not a timestamp",
 		"orders/2 belongs to shops/8, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 		"orders/3 belongs to shops/gone, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 		"orders/3 belongs to users/ann, which does not exist: the totals come with the next change, or an audit, after the app has created that document",

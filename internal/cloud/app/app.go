@@ -11,7 +11,7 @@
 //	alarm.go     the way of an alarm that rings
 //	outcome.go   how an event ends
 //	lag.go       how late roll-ups are
-//	ungrouped.go documents that belong to no counter
+//	omission.go  documents that belong to no counter, or to no window
 //	schedule.go  the way of a call of the schedule
 //	database.go  the databases, each opened when it is first needed
 //	end.go       the end of the process
@@ -73,7 +73,7 @@ type service struct {
 
 	dropped   atomic.Int64 // events that no retry could help
 	lags      lagSampler
-	ungrouped ungroupedLog
+	omissions omissionLog
 	echoed    atomic.Int64 // when echo logged last, in nanoseconds since 1970; 0: never
 	memory    *semaphore.Weighted
 	ending    sync.RWMutex // held for reading while an event is held; see endGracefully

@@ -187,7 +187,7 @@ func (s *service) source(change trigger.Change) (route.Source, error) {
 func (s *service) concerned(ctx context.Context, change trigger.Change, source route.Source) ([]route.Concern, error) {
 	by := source.Groups()
 	if change.Known() || len(by) == 0 {
-		s.tellUngrouped(ctx, change, source)
+		s.tellOmissions(ctx, change, source)
 		return source.Concerned(change), nil
 	}
 

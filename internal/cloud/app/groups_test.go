@@ -200,6 +200,36 @@ func TestNoGroupIsLogged(t *testing.T) {
 	}
 }
 
+// The log says that a document is in no window: each reason once an hour, and nothing of a deletion
+// or of a document without a time.
+func TestNoWindowIsLogged(t *testing.T) {
+	w := newWorld(t, "TALLY_ROUTES=orders/{order} -> totals/orders : count() where at > now - 24h as lately",
+		"TALLY_QUEUE=projects/p/locations/l/queues/tally", "TALLY_QUEUE_URL=https://tally.example/RollUpOnWrite", "CLOUD_TASKS_EMULATOR_HOST=127.0.0.1:1")
+	w.run(func() {
+		n := 0
+		for range 3 {
+			for _, at := range []any{nil, "2026-01-01", int64(7)} {
+				after := fields{"at": at} // nil: the document lacks it
+				for _, change := range [][2]fields{{nil, after}, {after, after}, {after, nil}} {
+					n++
+					w.deliver(request(w.t, w.changed(fmt.Sprint("e", n), fmt.Sprint("orders/", n), change[0], change[1])))
+				}
+			}
+			time.Sleep(45 * time.Minute)
+		}
+	})
+	for why, want := range map[string]int{
+		`"reason":"at is a string","why":"its at is a string, not a timestamp"`: 2,
+		`"reason":"at is a number","why":"its at is a number, not a timestamp"`: 2,
+		`"reason":`: 4,
+	} {
+		lines := w.log.lines(`"severity":"INFO","message":"a document is in no window"`, `"document":"orders/`, why)
+		if len(lines) != want {
+			t.Errorf("%q: %d lines, want %d:\n%s", why, len(lines), want, &w.log)
+		}
+	}
+}
+
 // An event that comes without documents concerns the counter that its document is in now. Where the
 // path alone says that, nothing is read.
 func TestGroupOfLargeEvent(t *testing.T) {

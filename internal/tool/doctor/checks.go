@@ -193,13 +193,14 @@ var Checks = []Check{
 		examine: (*examination).indexes,
 	},
 	{
-		Name:  "groups",
-		Claim: "no document of the last day had a list in the field of a group",
-		RestsOn: "A document is in the one group that the text of its field names. One with a list is " +
-			"in none, and no total has it.",
-		Fixes:   "write a document for each element (docs/recipes.md, posts by tag); edit tally.yaml",
+		Name:  "left-out",
+		Claim: "no document of the last day had a list in the field of a group, or something else than a time in that of a window",
+		RestsOn: "A document is in the one group that the text of its field names, and in a window by " +
+			"the timestamp in its field. One with a list, or with a text instead of a timestamp, is in " +
+			"none, and no total has it.",
+		Fixes:   "write a document for each element (docs/recipes.md, posts by tag), and times as timestamps; edit tally.yaml",
 		needs:   theDescription,
-		examine: (*examination).groups,
+		examine: (*examination).leftOut,
 	},
 	{
 		Name:  "fields",

@@ -225,11 +225,27 @@ var broken = []struct {
 func listsInGroup(g *googletest.Google) {
 	needIndexes(g)
 	g.Entries = func(filter string) []json.RawMessage {
-		about := []string{`service_name="tally-on-write"`, `reason="an array"`, `route="orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing"`}
+		about := []string{`service_name="tally-on-write"`, `message="a document belongs to no counter"`, `reason="an array"`, `route="orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing"`}
 		if slices.ContainsFunc(about, func(part string) bool { return !strings.Contains(filter, part) }) {
 			return nil
 		}
 		return []json.RawMessage{json.RawMessage(`{"jsonPayload": {"document": "orders/7", "database": "(default)", "why": "its shop is an array, and a document is in one group: …"}}`)}
+	}
+}
+
+// textsInWindow deploys a route with a window, and has the log say that an order has a text as its
+// time.
+func textsInWindow(g *googletest.Google) {
+	const r = "orders/{order} -> totals/orders : count() where at > now - 24h as lately"
+	for _, function := range []string{onWriteIs, scheduleIs} {
+		setEnv(g, function, "TALLY_ROUTES", r)
+	}
+	g.Entries = func(filter string) []json.RawMessage {
+		about := []string{`service_name="tally-on-write"`, `message="a document is in no window"`, `route="` + r + `"`}
+		if slices.ContainsFunc(about, func(part string) bool { return !strings.Contains(filter, part) }) {
+			return nil
+		}
+		return []json.RawMessage{json.RawMessage(`{"jsonPayload": {"document": "orders/8", "database": "(default)", "why": "its at is a string, not a timestamp"}}`)}
 	}
 }
 
@@ -306,29 +322,30 @@ func allow(more func(googletest.RulesCase) bool) func(*googletest.Google) {
 	}
 }
 
-// A list in the field of a group is told as the log tells it. Without such a line all is well.
-func TestListsInGroup(t *testing.T) {
-	for _, lists := range []bool{true, false} {
+// A document that is left out is told as the log tells it. Without such a line all is well.
+func TestLeftOut(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		break_ func(*googletest.Google)
+		want   []string
+	}{
+		{"a list in a group", listsInGroup, []string{"orders/7 of (default) belongs to no counter of orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing: its shop is an array, and a document is in one group: …"}},
+		{"a text in a window", textsInWindow, []string{"orders/8 of (default) is in no window of orders/{order} -> totals/orders : count() where at > now - 24h as lately: its at is a string, not a timestamp"}},
+		{"no line", func(g *googletest.Google) { listsInGroup(g); g.Entries = nil }, nil},
+	} {
 		g := sound(t)
-		listsInGroup(g)
-		if !lists {
-			g.Entries = nil
-		}
+		test.break_(g)
 		_, findings, err := examined(t.Context(), g)
 		if err != nil {
 			t.Fatal(err)
 		}
 
 		var problems []string
-		for _, p := range findings["groups"].Problems {
+		for _, p := range findings["left-out"].Problems {
 			problems = append(problems, p.Text)
 		}
-		var want []string
-		if lists {
-			want = []string{"orders/7 of (default) belongs to no counter of orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing: its shop is an array, and a document is in one group: …"}
-		}
-		if d := cmp.Diff(want, problems); d != "" {
-			t.Errorf("lists: %v (-want +got):\n%s", lists, d)
+		if d := cmp.Diff(test.want, problems); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
 		}
 	}
 }

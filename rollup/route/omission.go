@@ -6,9 +6,9 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// An Ungrouped says that a document belongs to no counter of a route, because of the value in its
-// field By.
-type Ungrouped struct {
+// An Omission says that a document is left out of totals of a route, because of the value in one of
+// its fields.
+type Omission struct {
 	Route  *Route
 	Reason string // one of few, so that each reason can be logged once
 	Why    string // a sentence without its end, such as "its shop is a number, not a string"
@@ -17,14 +17,14 @@ type Ungrouped struct {
 // Ungrouped returns why a document belongs to no counter of the route. kind is the kind of the
 // field By in value.KindOf's words, "" if the document lacks the field, and text is its string.
 // Ungrouped reports false if the document belongs to a counter, or if the route has no groups.
-func (r *Route) Ungrouped(kind, text string) (Ungrouped, bool) {
-	u := Ungrouped{Route: r, Reason: kind}
+func (r *Route) Ungrouped(kind, text string) (Omission, bool) {
+	u := Omission{Route: r, Reason: kind}
 	_, grouped := r.Grouped(text)
 	invalid := document.CheckID(text)
 
 	switch {
 	case r.By == "" || grouped:
-		return Ungrouped{}, false
+		return Omission{}, false
 	case kind == "":
 		u.Why = fmt.Sprintf("it has no field %s", r.By)
 	case kind == "an array":
@@ -43,8 +43,8 @@ func (r *Route) Ungrouped(kind, text string) (Ungrouped, bool) {
 
 // Ungrouped returns the routes by which the document belongs to no counter. holds returns the kind
 // and the text of a field of the document.
-func (s Source) Ungrouped(holds func(document.Field) (kind, text string)) []Ungrouped {
-	var all []Ungrouped
+func (s Source) Ungrouped(holds func(document.Field) (kind, text string)) []Omission {
+	var all []Omission
 	for _, c := range s.covers {
 		if c.route.By == "" {
 			continue
@@ -53,6 +53,35 @@ func (s Source) Ungrouped(holds func(document.Field) (kind, text string)) []Ungr
 		if ok {
 			all = append(all, u)
 		}
+	}
+	return all
+}
+
+// Timeless returns why a document is in none of the windows of a field. kindOf returns the kind of
+// a field in value.KindOf's words, "" if the document lacks the field. A field that is missing or
+// null may be set later, so it is no omission.
+func (r *Route) Timeless(kindOf func(document.Field) string) []Omission {
+	var all []Omission
+	for _, w := range r.windows {
+		switch kind := kindOf(w.Field); kind {
+		case "", "null", "a timestamp":
+		default:
+			all = append(all, Omission{
+				Route:  r,
+				Reason: fmt.Sprintf("%s is %s", w.Field, kind),
+				Why:    fmt.Sprintf("its %s is %s, not a timestamp", w.Field, kind),
+			})
+		}
+	}
+	return all
+}
+
+// Timeless returns why the document is in none of the windows of a field, for each route that
+// covers it. kindOf is as for [Route.Timeless].
+func (s Source) Timeless(kindOf func(document.Field) string) []Omission {
+	var all []Omission
+	for _, c := range s.covers {
+		all = append(all, c.route.Timeless(kindOf)...)
 	}
 	return all
 }

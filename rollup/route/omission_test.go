@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,39 @@ func TestUngrouped(t *testing.T) {
 		}
 		if len(got) != 1 || got[0].Route != routes[0] || got[0].Reason != test.reason || got[0].Why != test.why {
 			t.Errorf("%+v: got %+v, want %q: %q", test, got, test.reason, test.why)
+		}
+	}
+}
+
+// What is neither a time nor may become one is in no window of its field.
+func TestTimeless(t *testing.T) {
+	routes, err := route.Parse(`likes/{like} -> totals/likes : count() where at > now - 24h as day, count() where at > now - 7d as week, count() as all
+orders/{order} -> totals/orders : count() where paid.at > now - 30d as lately`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path, kind string
+		reasons    []string
+		why        string
+	}{
+		{"likes/1", "a timestamp", nil, ""},
+		{"likes/1", "null", nil, ""},
+		{"likes/1", "", nil, ""},
+		{"likes/1", "a number", []string{"at is a number", "at is a number"}, "its at is a number, not a timestamp"},
+		{"orders/1", "a string", []string{"paid.at is a string"}, "its paid.at is a string, not a timestamp"},
+	} {
+		source, _ := routes.Source(test.path)
+		got := source.Timeless(func(document.Field) string { return test.kind })
+		var reasons []string
+		for _, o := range got {
+			reasons = append(reasons, o.Reason)
+			if o.Why != test.why || !o.Route.Covers(test.path) {
+				t.Errorf("%+v: got %+v", test, o)
+			}
+		}
+		if !slices.Equal(reasons, test.reasons) {
+			t.Errorf("%+v: reasons %q", test, reasons)
 		}
 	}
 }
