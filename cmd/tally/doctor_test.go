@@ -28,7 +28,7 @@ func TestDoctorExplains(t *testing.T) {
 
 // Without credentials or a project doctor checks what is local, and says what it did not look at.
 func TestDoctorWithoutProject(t *testing.T) {
-	const unlooked = "- payment, configuration, databases, apis, access, functions, triggers, deliveries, alarms, schedule, indexes, groups, fields, alerts, request-logs, surplus, last-tick, " +
+	const unlooked = "- payment, configuration, databases, apis, access, functions, triggers, deliveries, alarms, schedule, indexes, left-out, fields, alerts, request-logs, surplus, last-tick, " +
 		"drift, late, billing, rules-increments, rules-rollups, rules-readable, rules-shards, rules-own not checked: the project was not read"
 	const java = "#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n" // which a machine may lack
 	for _, test := range []struct {
