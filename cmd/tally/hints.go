@@ -119,15 +119,22 @@ func (h *hints) uncovered(path string, fields map[string]any) {
 // ungrouped reports a document that belongs to no counter of a route, because the field that
 // should name its counter does not. It reports each reason once an hour.
 func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
-	kind, text := "", ""
-	if held, has := route.By.In(fields); has {
-		kind = value.KindOf(held)
-		text, _ = held.(string)
-	}
-
-	u, ok := route.Ungrouped(kind, text)
+	u, ok := route.Ungrouped(holds(fields)(route.By))
 	if ok && h.firstThisHour("ungrouped", route, u.Reason) {
 		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, u.Why)))
+	}
+}
+
+// holds returns the function that returns of what kind a field of a document is, and its text if it
+// is a string. The kind is "" if the document lacks the field.
+func holds(fields map[string]any) func(document.Field) (kind, text string) {
+	return func(f document.Field) (kind, text string) {
+		held, has := f.In(fields)
+		if !has {
+			return "", ""
+		}
+		text, _ = held.(string)
+		return value.KindOf(held), text
 	}
 }
 
@@ -161,11 +168,7 @@ func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 // timeless reports a document that is in no window of a route, because the field that should hold
 // its time does not. It reports each reason once an hour.
 func (h *hints) timeless(route *route.Route, path string, fields map[string]any) {
-	kindOf := func(f document.Field) string {
-		held, _ := f.In(fields)
-		return value.KindOf(held)
-	}
-	for _, o := range route.Timeless(kindOf) {
+	for _, o := range route.Timeless(holds(fields)) {
 		if h.firstThisHour("timeless", route, o.Reason) {
 			h.say("%s", shown(fmt.Sprintf("%s is in no window of %s: %s", path, route, o.Why)))
 		}

@@ -57,13 +57,13 @@ func (s Source) Ungrouped(holds func(document.Field) (kind, text string)) []Omis
 	return all
 }
 
-// Timeless returns why a document is in none of the windows of a field. kindOf returns the kind of
-// a field in value.KindOf's words, "" if the document lacks the field. A field that is missing or
+// Timeless returns why a document is in none of the windows of a field. holds returns the kind of a
+// field in value.KindOf's words, "" if the document lacks the field. A field that is missing or
 // null may be set later, so it is no omission.
-func (r *Route) Timeless(kindOf func(document.Field) string) []Omission {
+func (r *Route) Timeless(holds func(document.Field) (kind, text string)) []Omission {
 	var all []Omission
 	for _, w := range r.windows {
-		switch kind := kindOf(w.Field); kind {
+		switch kind, _ := holds(w.Field); kind {
 		case "", "null", "a timestamp":
 		default:
 			all = append(all, Omission{
@@ -77,11 +77,11 @@ func (r *Route) Timeless(kindOf func(document.Field) string) []Omission {
 }
 
 // Timeless returns why the document is in none of the windows of a field, for each route that
-// covers it. kindOf is as for [Route.Timeless].
-func (s Source) Timeless(kindOf func(document.Field) string) []Omission {
+// covers it. holds is as for [Source.Ungrouped].
+func (s Source) Timeless(holds func(document.Field) (kind, text string)) []Omission {
 	var all []Omission
 	for _, c := range s.covers {
-		all = append(all, c.route.Timeless(kindOf)...)
+		all = append(all, c.route.Timeless(holds)...)
 	}
 	return all
 }

@@ -62,7 +62,7 @@ orders/{order} -> totals/orders : count() where paid.at > now - 30d as lately`)
 		{"orders/1", "a string", []string{"paid.at is a string"}, "its paid.at is a string, not a timestamp"},
 	} {
 		source, _ := routes.Source(test.path)
-		got := source.Timeless(func(document.Field) string { return test.kind })
+		got := source.Timeless(func(document.Field) (string, string) { return test.kind, "" })
 		var reasons []string
 		for _, o := range got {
 			reasons = append(reasons, o.Reason)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/trigger"
-	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -53,12 +52,8 @@ func (s *service) tellOmissions(ctx context.Context, change trigger.Change, sour
 		return
 	}
 
-	kindOf := func(f document.Field) string {
-		kind, _ := change.Holds(f)
-		return kind
-	}
 	s.tellEach(ctx, "a document belongs to no counter", change, source.Ungrouped(change.Holds))
-	s.tellEach(ctx, "a document is in no window", change, source.Timeless(kindOf))
+	s.tellEach(ctx, "a document is in no window", change, source.Timeless(change.Holds))
 }
 
 // tellEach logs the omissions that are due.

@@ -224,28 +224,26 @@ var broken = []struct {
 // field of its group.
 func listsInGroup(g *googletest.Google) {
 	needIndexes(g)
-	g.Entries = func(filter string) []json.RawMessage {
-		about := []string{`service_name="tally-on-write"`, `message="a document belongs to no counter"`, `reason="an array"`, `route="orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing"`}
-		if slices.ContainsFunc(about, func(part string) bool { return !strings.Contains(filter, part) }) {
-			return nil
-		}
-		return []json.RawMessage{json.RawMessage(`{"jsonPayload": {"document": "orders/7", "database": "(default)", "why": "its shop is an array, and a document is in one group: …"}}`)}
-	}
+	g.Entries = entry(`{"document": "orders/7", "database": "(default)", "why": "its shop is an array, and a document is in one group: …"}`,
+		`service_name="tally-on-write"`, `message="a document belongs to no counter"`, `reason="an array"`, `route="orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing"`)
 }
 
 // textsInWindow deploys a route with a window, and has the log say that an order has a text as its
 // time.
 func textsInWindow(g *googletest.Google) {
 	const r = "orders/{order} -> totals/orders : count() where at > now - 24h as lately"
-	for _, function := range []string{onWriteIs, scheduleIs} {
-		setEnv(g, function, "TALLY_ROUTES", r)
-	}
-	g.Entries = func(filter string) []json.RawMessage {
-		about := []string{`service_name="tally-on-write"`, `message="a document is in no window"`, `route="` + r + `"`}
-		if slices.ContainsFunc(about, func(part string) bool { return !strings.Contains(filter, part) }) {
+	setRoutes(g, r)
+	g.Entries = entry(`{"document": "orders/8", "database": "(default)", "why": "its at is a string, not a timestamp"}`,
+		`service_name="tally-on-write"`, `message="a document is in no window"`, `route="`+r+`"`)
+}
+
+// entry returns what has the log hold one entry, which a filter finds that has all the parts.
+func entry(payload string, parts ...string) func(filter string) []json.RawMessage {
+	return func(filter string) []json.RawMessage {
+		if slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(filter, part) }) {
 			return nil
 		}
-		return []json.RawMessage{json.RawMessage(`{"jsonPayload": {"document": "orders/8", "database": "(default)", "why": "its at is a string, not a timestamp"}}`)}
+		return []json.RawMessage{json.RawMessage(`{"jsonPayload": ` + payload + `}`)}
 	}
 }
 
@@ -353,12 +351,8 @@ func TestLeftOut(t *testing.T) {
 // A counter whose sums take long is noted as the log tells it. Nothing is wrong with it.
 func TestLongSums(t *testing.T) {
 	g := sound(t)
-	g.Entries = func(filter string) []json.RawMessage {
-		if !strings.Contains(filter, `service_name="tally-on-write"`) || !strings.Contains(filter, `message="sums take long; events are deferred"`) {
-			return nil
-		}
-		return []json.RawMessage{json.RawMessage(`{"jsonPayload": {"counter": "rollups/likes", "database": "(default)", "took": 12340000000}}`)}
-	}
+	g.Entries = entry(`{"counter": "rollups/likes", "database": "(default)", "took": 12340000000}`,
+		`service_name="tally-on-write"`, `message="sums take long; events are deferred"`)
 	_, findings, err := examined(t.Context(), g)
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,12 @@ const groupRoutes = "counters/{counter}/shards/{shard} -> rollups/{counter} : co
 	`orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing`
 
 // needIndexes deploys groupRoutes, without their indexes.
-func needIndexes(g *googletest.Google) {
+func needIndexes(g *googletest.Google) { setRoutes(g, groupRoutes) }
+
+// setRoutes deploys routes.
+func setRoutes(g *googletest.Google, routes string) {
 	for _, function := range []string{onWriteIs, scheduleIs} {
-		setEnv(g, function, "TALLY_ROUTES", groupRoutes)
+		setEnv(g, function, "TALLY_ROUTES", routes)
 	}
 }
 
