@@ -50,9 +50,12 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
       if (child.exitCode !== null || child.signalCode !== null) return;
       for (const pid of pids(output)) tryKill(pid, 'SIGCONT'); // a stopped process cannot end
       child.kill('SIGINT');
-      const timer = setTimeout(() => child.kill('SIGKILL'), 30_000);
-      await ended;
-      clearTimeout(timer);
+      try {
+        await within(patience, ended, () => `tally dev does not end:\n${output}`);
+      } catch (error) {
+        child.kill('SIGKILL');
+        throw error;
+      }
     },
     /**
      * Makes a REST request past the rules: method, path below documents, body. Returns the answer;
