@@ -258,6 +258,10 @@ func (i *instance) Remove(ctx context.Context, c route.Counter, r rollup.RollUp)
 // change is a call that changes a roll-up document.
 func (i *instance) change(ctx context.Context, c route.Counter, what string, do func(ctx context.Context, name string) error) error {
 	call := i.begin(what, c, faults-1)
+	if i.ctx.Err() != nil { // it has crashed: it sends nothing more, though what it has sent may still land
+		return context.Cause(i.ctx)
+	}
+
 	if call.fault == landsLate || call.fault == crashLate {
 		i.actors.Go(func() {
 			time.Sleep(i.chanceOf(1, call.name+" lands after", time.Millisecond, 50*time.Second) + jitter(call.name+" lands"))
