@@ -109,8 +109,11 @@ func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotation
 // serveREST serves the methods of the services whose messages are linked into the program.
 func (g *Google) serveREST(w http.ResponseWriter, r *http.Request) {
 	for _, route := range routes() {
+		if route.verb != r.Method || route.api != apiOf(r.Host) && route.api != "" {
+			continue
+		}
 		values := route.path.FindStringSubmatch(r.URL.Path)
-		if values == nil || route.verb != r.Method || route.api != apiOf(r.Host) && route.api != "" {
+		if values == nil {
 			continue
 		}
 
