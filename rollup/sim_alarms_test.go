@@ -72,7 +72,9 @@ func (i *instance) Create(ctx context.Context, a rollup.Alarm) error {
 	calm := i.calm
 	i.mu.Unlock()
 	if frozen > 0 && !calm {
-		i.stand(a, name)
+		if i.ctx.Err() == nil { // a process that has crashed sends nothing
+			i.stand(a, name)
+		}
 		time.Sleep(frozen + jitter(name))
 		return context.Cause(i.ctx)
 	}
