@@ -372,6 +372,10 @@ func (c *cutter) SaveCursor(ctx context.Context, of rollup.Work, cursor rollup.C
 
 // An audit that is killed, whatever it was about to do, leaves nothing undone behind the cursor.
 func TestKilledAudits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	const n = 330 // more than a page of roll-ups, and of shards
 	resumed := 0
 	for step, whole := int32(1), false; !whole; step += 17 {

@@ -28,6 +28,10 @@ func (c *cloud) perRollUp(n int64) float64 { return float64(n) / float64(c.write
 // for each roll-up, and a total is not older by more than one sum than where one instance serves
 // it.
 func TestSlowSums(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	if *slowTable {
 		fmt.Println("| a sum takes | | instances | sums a roll-up | looks | claims read | written | refused | writes refused | lag mean | p99 | roll-ups/s | events that failed |")
 		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")

@@ -214,6 +214,10 @@ func (s *subscription) ended(m *pushed, took time.Duration, err error) {
 // two thousand active counters. With the platform's default of 80 they multiply, and each of them
 // reads every counter that it has events of.
 func TestSlots(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	const (
 		platform = 80
 		warm     = 3 * time.Second
@@ -229,7 +233,7 @@ func TestSlots(t *testing.T) {
 		{2000, 1, 4, 5, 1.05},
 		{300, 10, 4, 10, 3},
 	}
-	for _, test := range cellsOf(grid, func(c cell) bool { return c.counters < 2000 }) {
+	for _, test := range grid {
 		t.Run(fmt.Sprintf("%d counters, %d events a second each", test.counters, test.rate), func(t *testing.T) {
 			t.Parallel()
 			serve := func(concurrency int) (s *subscription) {
@@ -269,6 +273,10 @@ func TestSlots(t *testing.T) {
 // most 3,000 outstanding, so events wait. Half the cadence keeps the window open. Calls of
 // Firestore take 40 to 80 ms here.
 func TestPushLatency(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	const (
 		counters, rate = 1500, 3 // of each, a second
 		instances      = 10      // the default of max_instances
@@ -280,7 +288,7 @@ func TestPushLatency(t *testing.T) {
 		bounded bool // the window
 	}
 	grid := []cell{{time.Second, true}, {time.Second / 2, false}}
-	for _, test := range cellsOf(grid, func(c cell) bool { return !c.bounded }) {
+	for _, test := range grid {
 		t.Run(test.cadence.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -339,6 +347,10 @@ func indexed(t *testing.T, group, field string) bool {
 // An index of as_of, which only grows, limits all roll-ups together to some 500 writes a second. So
 // tally is exempt, or 1,500 active counters lag behind.
 func TestIndexedGroup(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	const counters, rate = 1500, 2
 	serve := func(limited bool) (s *subscription) {
 		synctest.Test(t, func(t *testing.T) {

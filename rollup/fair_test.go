@@ -211,7 +211,7 @@ func (w *crowded) run(long time.Duration) (hottest, slowest time.Duration) {
 //	go test ./rollup -run TestTickIsFair -v -sim.counters=100000 -timeout=30m
 func TestTickIsFair(t *testing.T) {
 	t.Parallel()
-	for _, counters := range cellsOf([]int{10, 1000, 4000, 100_000}, func(n int) bool { return n <= 1000 }) {
+	for _, counters := range cellsOf([]int{10, 1000, 4000, 100_000}, func(n int) bool { return n == 10 }) {
 		if counters > *fairCounters {
 			continue
 		}

@@ -153,15 +153,17 @@ func TestQuietCounterAmongForeign(t *testing.T) {
 // "every 24h" cost about three reads a day to find, instead of 216,000. They are visited all the
 // same, each once in that time.
 func TestFindsAtThePaceOfD(t *testing.T) {
-	for _, test := range []struct {
+	type cell struct {
 		every, lasts time.Duration
 		ticks        int
 		least, most  int // times that the walks come round
-	}{
+	}
+	grid := []cell{
 		{24 * time.Hour, 10 * time.Minute, 3 * 144, 3, 3},
 		{15 * time.Minute, 10 * time.Minute, 45, 29, 30},
 		{10 * time.Second, 10 * time.Minute, 12, 12, 12}, // once a tick
-	} {
+	}
+	for _, test := range cellsOf(grid, func(c cell) bool { return c.every > time.Minute }) {
 		t.Run(test.every.String(), func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
 				const n = 500

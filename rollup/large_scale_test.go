@@ -55,6 +55,10 @@ func TestLargeCounters(t *testing.T) {
 // Sums that take longer than an event can be held fail none, neither of their own counter nor of
 // another, and hold none of them.
 func TestLongSums(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	for _, takes := range []time.Duration{3 * time.Second, 5 * time.Second, 20 * time.Second, 40 * time.Second} {
 		for _, rate := range []float64{0.1, 10} {
 			for _, instances := range []int{1, 2, 20} {
@@ -196,6 +200,10 @@ func (w *large) run(rate float64) {
 // With -sim.large, the stranger has 10,000 counters and a queue of the 500 calls a second that
 // Cloud Tasks makes: twice what it can call.
 func TestJunkDelaysAlarms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	junk, perSecond := 900, 100
 	const lasts = 2 * time.Minute
 	most := 10*time.Second + 9*time.Second + 5*time.Second // the cadence, an alarm of each, and what a roll-up takes

@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	simulationSeeds  = flag.Uint64("sim.seeds", 1000, "how many seeds TestSimulation runs")
+	simulationSeeds  = flag.Uint64("sim.seeds", 1000, "how many seeds TestSimulation runs; a tenth of them under -short")
 	simulationSeed   = flag.Uint64("sim.seed", 1, "the first seed that TestSimulation runs")
 	simulationShrink = flag.Int("sim.shrink", 1000, "how many runs to spend on making a failing one smaller")
 	simulationCount  = flag.Bool("sim.count", false, "have TestSimulation print how many seeds break the engine's word, and how many acknowledged events they lose, instead of failing")
@@ -42,17 +42,22 @@ var (
 // TestReplay.
 func TestSimulation(t *testing.T) {
 	const together = 100
+	seeds := *simulationSeeds
+	if testing.Short() {
+		seeds /= 10
+	}
+
 	var broken, lost atomic.Int64
 	if *simulationCount {
 		t.Cleanup(func() {
-			fmt.Printf("%d seeds: %d break the engine's word, %d acknowledged events are lost\n", *simulationSeeds, broken.Load(), lost.Load())
+			fmt.Printf("%d seeds: %d break the engine's word, %d acknowledged events are lost\n", seeds, broken.Load(), lost.Load())
 		})
 	}
-	for first := uint64(0); first < *simulationSeeds; first += together {
+	for first := uint64(0); first < seeds; first += together {
 		t.Run(fmt.Sprint("from ", *simulationSeed+first), func(t *testing.T) {
 			t.Parallel()
 			var sum outcome
-			for n := range min(together, *simulationSeeds-first) {
+			for n := range min(together, seeds-first) {
 				seed := *simulationSeed + first + n
 				c := drawnFrom(seed)
 				o := simulate(t, c, false).outcome

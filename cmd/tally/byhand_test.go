@@ -155,6 +155,10 @@ func other(field string, want any) any {
 // Each leaf of each resource of the manifest that somebody changes by hand is found by doctor,
 // fixed by deploy, and gone after.
 func TestSettings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	c := newCloud(t)
 	c.Put("projects/my-project/databases/orders", &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
 	c.settings(manySettings)

@@ -87,6 +87,10 @@ func TestDeploy(t *testing.T) {
 	}
 	first := filepath.Join(folder, "first.txtar")
 	tell(t, first)
+	if testing.Short() {
+		return // the others take seconds
+	}
+
 	restore := c.Snapshot()
 	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
 	if err != nil || len(files) < 2 {

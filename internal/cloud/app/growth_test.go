@@ -212,6 +212,10 @@ func (c *crowd) hottest(rate float64) float64 {
 // A counter of ten shards that is incremented 300 times a second soon has so many shards that each
 // is written less than once a second, and it is exact all the while.
 func TestGrows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	rate, during := 300.0, 150*time.Second
 	for _, instances := range []int{2, 20} {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
@@ -240,6 +244,10 @@ func TestGrows(t *testing.T) {
 
 // At five increments a second ten shards are enough.
 func TestGrowsNot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	t.Parallel()
 	c := newCrowd(t, 2, 20)
 	c.run(func() { c.increments(5, time.Hour, nil) })
@@ -250,6 +258,10 @@ func TestGrowsNot(t *testing.T) {
 
 // Somebody who floods one shard of ten raises no number.
 func TestGrowsNotByJunk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	t.Parallel()
 	c := newCrowd(t, 2, 20)
 	c.run(func() {

@@ -248,6 +248,10 @@ var ways = []way{
 
 // The engine does what load.engine says.
 func TestEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	routes, err := route.Parse(route.Default)
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,10 @@ const (
 // below, and at most one roll-up more a cadence. A route above that uses none of the totals is
 // rolled up for nothing, and looks for nothing.
 func TestLevels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+
 	for _, test := range []struct {
 		name   string
 		above  string
