@@ -15,6 +15,7 @@ import {
   newCounter,
   open,
   placesOf,
+  queued,
   rolledUp,
   shown,
   stack,
@@ -268,6 +269,29 @@ test('a refused increment is out of the total again', async () => {
   assert.deepEqual(calls.slice(-2), [7, 2]);
   assert.deepEqual(await entries(page, path), []);
 });
+
+for (const version of versions) {
+  test(`an app's own listener that is refused: an increment on its way is settled all the same: ${version}`, async () => {
+    const path = newCounter();
+    const page = await open(path, { version, cache: 'eager' }); // drops what nobody listens to
+    line.hold();
+    await tap(page, 1, false);
+    await queued(page, path, 1);
+
+    await stack.set(path, { once_per_user: true }); // whose votes only their users may read
+    const refusals = await page.evaluate((path) => {
+      const { doc, onSnapshot } = tally.firestore;
+      const refusal = (shard) =>
+        new Promise((told) => onSnapshot(doc(tally.db(), `${path}/shards/${shard}`), () => {}, told));
+      return Promise.all(Array.from({ length: 10 }, async (_, shard) => (await refusal(shard)).code));
+    }, path);
+    assert.deepEqual(refusals, Array(10).fill('permission-denied'));
+
+    await stack.set(path, {});
+    line.restore();
+    await endsAt(path, 1, page);
+  });
+}
 
 test('an SDK that does not tell versions is an error, not a guess', async () => {
   const path = newCounter();

@@ -2,7 +2,7 @@
  * All that the package takes from the Firebase SDK, and how it reads the SDK's snapshots and times.
  * Other files import only types from the SDK: one import makes a smaller bundle than one per file.
  */
-import { getDocFromCache } from 'firebase/firestore';
+import { getDoc, getDocFromCache } from 'firebase/firestore';
 
 export {
   collection,
@@ -26,6 +26,15 @@ export async function fromCache(ref) {
     return await getDocFromCache(ref);
   } catch {
     return null; // the SDK throws at once if the app has terminated it
+  }
+}
+
+/** The server's copy of a document; null: it cannot be read now. @param {DocumentReference} ref */
+export async function fromServer(ref) {
+  try {
+    return await getDoc(ref);
+  } catch {
+    return null;
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { isLater } from './coverage.js';
 import { TallyError } from './errors.js';
-import { doc, fromCache, versionOf, waitForPendingWrites } from './sdk.js';
+import { doc, fromCache, fromServer, versionOf, waitForPendingWrites } from './sdk.js';
 
 /** @import { State } from './state.js' */
 /** @import { Write } from './writes.js' */
@@ -45,8 +45,13 @@ export async function settle(state, shard) {
   const settling = writes.to(shard).filter((write) => write.acknowledged || write.orphan);
   if (settling.length === 0) return;
 
-  const snapshot = await fromCache(doc(state.shards, shard));
+  const ref = doc(state.shards, shard);
+  const cached = await fromCache(ref);
+  // The cache may have dropped an acknowledged write, if its listener has ended.
+  const dropped = !cached && settling.some((write) => write.acknowledged);
+  const snapshot = dropped ? await fromServer(ref) : cached;
   if (snapshot?.metadata.hasPendingWrites) return void settleLater(state, shard);
+
   const version = snapshot?.exists() ? versionOf(snapshot) : null;
   if (version === undefined) {
     const why = 'This firebase does not tell versions of documents. Use one that the README names.';
@@ -55,7 +60,7 @@ export async function settle(state, shard) {
   }
 
   const waiting = writes.to(shard);
-  const alone = waiting.length === 1;
+  const alone = waiting.length === 1 && !dropped; // the server may have a later version
   for (const write of settling) {
     if (!waiting.includes(write)) continue;
     if (write.orphan && !isLater(version, write.entry.after)) {

@@ -176,7 +176,7 @@ export class Writes {
 
   /**
    * The SDK has ended a listener. It also ends one on the cache if the rules refuse another listener
-   * on the same document, such as that of a vote.
+   * on the same document, such as that of a vote. Then a new one would keep nothing.
    *
    * @param {string} shard
    * @param {unknown} error
@@ -184,7 +184,6 @@ export class Writes {
   #ended(shard, error) {
     this.#kept.delete(shard);
     if (!denied(error)) this.#onError(error);
-    else if (this.to(shard).length > 0) this.#keep(shard);
   }
 
   /** Lets the cache drop a shard, if no write to it waits. @param {string} shard */
