@@ -282,8 +282,12 @@ for (const version of versions) {
     const refusals = await page.evaluate((path) => {
       const { doc, onSnapshot } = tally.firestore;
       const refusal = (shard) =>
-        new Promise((told) => onSnapshot(doc(tally.db(), `${path}/shards/${shard}`), () => {}, told));
-      return Promise.all(Array.from({ length: 10 }, async (_, shard) => (await refusal(shard)).code));
+        new Promise((told) => {
+          const next = ({ metadata }) => metadata.fromCache || told('none');
+          const ref = doc(tally.db(), `${path}/shards/${shard}`);
+          onSnapshot(ref, { includeMetadataChanges: true }, next, ({ code }) => told(code));
+        });
+      return Promise.all(Array.from({ length: 10 }, (_, shard) => refusal(shard)));
     }, path);
     assert.deepEqual(refusals, Array(10).fill('permission-denied'));
 
