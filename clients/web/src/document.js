@@ -1,4 +1,4 @@
-import { fromCache, getDoc } from './sdk.js';
+import { getDoc, getDocFromCache, orNull } from './sdk.js';
 
 /** @import { DocumentData, DocumentReference } from 'firebase/firestore' */
 
@@ -27,7 +27,7 @@ export class CounterDocument {
   async shards() {
     const reading = performance.now() - this.#readAt > AGE ? this.read() : this.#reading;
     if (this.#data === null && this.#ref) {
-      const snapshot = await fromCache(this.#ref);
+      const snapshot = await orNull(getDocFromCache, this.#ref);
       this.#data ??= snapshot?.data() ?? null;
     }
     // Node.js has no navigator, or one that does not say.

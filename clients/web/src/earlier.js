@@ -3,7 +3,7 @@
  * write calls restored() first.
  */
 import { isLater } from './coverage.js';
-import { doc, fromCache, versionOf, voteOf } from './sdk.js';
+import { doc, getDocFromCache, orNull, versionOf, voteOf } from './sdk.js';
 import { settle } from './settle.js';
 
 /** @import { Saved } from './saved.js' */
@@ -30,7 +30,7 @@ export function restored(state) {
  */
 async function restore(state, entry) {
   const { n, after, by, voter, shard } = entry;
-  const snapshot = await fromCache(doc(state.shards, shard));
+  const snapshot = await orNull(getDocFromCache, doc(state.shards, shard));
 
   // A write outlives its page only in a persistent cache. Then its shard is in the cache: with a
   // write pending, or with a version that is later than the tap. If it is not, the write has died

@@ -2,14 +2,13 @@
  * All that the package takes from the Firebase SDK, and how it reads the SDK's snapshots and times.
  * Other files import only types from the SDK: one import makes a smaller bundle than one per file.
  */
-import { getDoc, getDocFromCache } from 'firebase/firestore';
-
 export {
   collection,
   doc,
   FieldPath,
   getAggregateFromServer,
   getDoc,
+  getDocFromCache,
   increment,
   onSnapshot,
   setDoc,
@@ -17,24 +16,21 @@ export {
   waitForPendingWrites,
 } from 'firebase/firestore';
 
-/** @import { DocumentReference, DocumentSnapshot, Firestore, Timestamp } from 'firebase/firestore' */
+/** @import { DocumentReference, DocumentSnapshot, Firestore, getDoc, Timestamp } from 'firebase/firestore' */
 /** @import { Micros } from './coverage.js' */
 
-/** The cache's copy of a document; null: it has none. @param {DocumentReference} ref */
-export async function fromCache(ref) {
+/**
+ * A document as getDoc or getDocFromCache gives it; null: it gives none.
+ *
+ * @param {typeof getDoc} read
+ * @param {DocumentReference} ref
+ * @returns {Promise<DocumentSnapshot | null>}
+ */
+export async function orNull(read, ref) {
   try {
-    return await getDocFromCache(ref);
+    return await read(ref);
   } catch {
     return null; // the SDK throws at once if the app has terminated it
-  }
-}
-
-/** The server's copy of a document; null: it cannot be read now. @param {DocumentReference} ref */
-export async function fromServer(ref) {
-  try {
-    return await getDoc(ref);
-  } catch {
-    return null;
   }
 }
 

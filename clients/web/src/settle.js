@@ -4,13 +4,14 @@
  */
 import { isLater } from './coverage.js';
 import { TallyError } from './errors.js';
-import { doc, fromCache, fromServer, versionOf, waitForPendingWrites } from './sdk.js';
+import { doc, getDoc, getDocFromCache, orNull, versionOf, waitForPendingWrites } from './sdk.js';
 
 /** @import { State } from './state.js' */
 /** @import { Write } from './writes.js' */
 
 /**
- * The server has acknowledged a write. From here on the SDK's cache tells when it was committed.
+ * The server has acknowledged a write. From here on the SDK's cache tells when it was committed, or
+ * the server, if the cache has dropped the shard.
  *
  * @param {State} state
  * @param {Write} write
@@ -42,14 +43,14 @@ export function refused(state, write) {
 export async function settle(state, shard) {
   const { feed, writes } = state;
   // A write that is acknowledged while the version is read may be newer than that version.
-  const settling = writes.to(shard).filter((write) => write.acknowledged || write.orphan);
+  const settling = writes.to(shard).filter((write) => write.acknowledged || write.inexact);
   if (settling.length === 0) return;
 
   const ref = doc(state.shards, shard);
-  const cached = await fromCache(ref);
-  // The cache may have dropped an acknowledged write, if its listener has ended.
+  const cached = await orNull(getDocFromCache, ref);
   const dropped = !cached && settling.some((write) => write.acknowledged);
-  const snapshot = dropped ? await fromServer(ref) : cached;
+  if (dropped) for (const write of settling) write.inexact = true;
+  const snapshot = dropped ? await orNull(getDoc, ref) : cached;
   if (snapshot?.metadata.hasPendingWrites) return void settleLater(state, shard);
 
   const version = snapshot?.exists() ? versionOf(snapshot) : null;
@@ -60,10 +61,10 @@ export async function settle(state, shard) {
   }
 
   const waiting = writes.to(shard);
-  const alone = waiting.length === 1 && !dropped; // the server may have a later version
+  const alone = waiting.length === 1;
   for (const write of settling) {
     if (!waiting.includes(write)) continue;
-    if (write.orphan && !isLater(version, write.entry.after)) {
+    if (!write.acknowledged && !isLater(version, write.entry.after)) {
       refused(state, write);
     } else if (version !== null) {
       writes.commit(write, shard, version, alone);

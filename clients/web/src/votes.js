@@ -4,7 +4,7 @@
  */
 import { restored } from './earlier.js';
 import { denied } from './errors.js';
-import { doc, fromCache, getDoc, onSnapshot, setDoc, voteOf } from './sdk.js';
+import { doc, getDoc, getDocFromCache, onSnapshot, orNull, setDoc, voteOf } from './sdk.js';
 import { acknowledged, refused } from './settle.js';
 
 /** @import { DocumentSnapshot } from 'firebase/firestore' */
@@ -72,7 +72,7 @@ function ballotOf(state, uid) {
 /** @type {(state: State, uid: string) => Promise<Ballot>} */
 async function readBallot(state, uid) {
   await restored(state);
-  const cached = await fromCache(doc(state.shards, uid));
+  const cached = await orNull(getDocFromCache, doc(state.shards, uid));
   if (!state.votes.has(uid)) state.votes.set(uid, voteOf(cached, state.field));
   return { waiting: 0, settled: 0 };
 }

@@ -13,8 +13,8 @@ import { doc, onSnapshot } from './sdk.js';
  * @property {Entry} entry
  * @property {string | null} shard The id of the document that it writes; null: it is not sent yet.
  * @property {boolean} acknowledged
- * @property {boolean} orphan An earlier page sent it. No promise reports on it: only the SDK's
- *   cache tells what becomes of it.
+ * @property {boolean} inexact Only a bound of its time of commit can be known: an earlier page sent
+ *   it, and no promise reports on it, or the cache has dropped its shard.
  */
 
 /** At most so many settled writes are remembered while no listener gets the total. */
@@ -24,7 +24,7 @@ const REMEMBERED = 100;
  * Own writes that wait. A write waits from the tap until its time of commit is known. Every method
  * keeps three places in agreement: the writes here, their entries in the Coverage, and the saved
  * entries that a reload needs. While a write to a shard waits, the SDK's cache keeps that shard, so
- * that its version can be read once the write is acknowledged.
+ * that its version can be read once the write is acknowledged; #ended says when it does not.
  *
  * This class sends nothing and shows nothing. Code that changes a write calls the feed's show().
  */
@@ -74,7 +74,7 @@ export class Writes {
    */
   tap(n, voter = null) {
     /** @type {Write} */
-    const write = { entry: this.#coverage.tap(newId(), n, voter), shard: null, acknowledged: false, orphan: false };
+    const write = { entry: this.#coverage.tap(newId(), n, voter), shard: null, acknowledged: false, inexact: false };
     this.#waiting.add(write);
     return write;
   }
@@ -88,7 +88,7 @@ export class Writes {
     this.#coverage.restore(saved);
     if (saved.by !== null) return;
 
-    this.#waiting.add({ entry: saved, shard: saved.shard, acknowledged: false, orphan: true });
+    this.#waiting.add({ entry: saved, shard: saved.shard, acknowledged: false, inexact: true });
     this.#keep(saved.shard);
   }
 
@@ -117,7 +117,7 @@ export class Writes {
   /**
    * The write was committed at or before a version of its shard. It was committed exactly then if
    * no other write to the shard can have come after it. Such a write may be one of this page or of
-   * another tab. If the write is an earlier page's, this is unknown.
+   * another tab. If the write is inexact, this is unknown.
    *
    * @param {Write} write
    * @param {string} shard
@@ -125,9 +125,9 @@ export class Writes {
    * @param {boolean} alone No other write of this page waits there.
    */
   commit(write, shard, version, alone) {
-    const { entry, orphan } = write;
+    const { entry, inexact } = write;
     const others = this.#saved.all().filter((saved) => saved.shard === shard && saved.id !== entry.id);
-    const exact = alone && !orphan && others.every(({ by }) => by !== null && by < version);
+    const exact = alone && !inexact && others.every(({ by }) => by !== null && by < version);
 
     this.#delete(write);
     if (this.#coverage.commit(entry.id, version, exact)) this.#saved.save(entry, shard);
@@ -176,7 +176,8 @@ export class Writes {
 
   /**
    * The SDK has ended a listener. It also ends one on the cache if the rules refuse another listener
-   * on the same document, such as that of a vote. Then a new one would keep nothing.
+   * on the same document, such as that of a vote. A new one would not keep the shard: it keeps only
+   * what comes into the cache after it.
    *
    * @param {string} shard
    * @param {unknown} error
