@@ -44,7 +44,7 @@ func TestSimulation(t *testing.T) {
 	const together = 100
 	seeds := *simulationSeeds
 	if testing.Short() {
-		seeds /= 10
+		seeds = max(1, seeds/10)
 	}
 
 	var broken, lost atomic.Int64
