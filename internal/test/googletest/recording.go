@@ -60,17 +60,15 @@ func (g *Google) learn(e exchange) error {
 		return err
 	}
 
-	for _, r := range routes() {
-		values := r.path.FindStringSubmatch(u.Path)
-		if values == nil || r.verb != e.Verb || r.api != apiOf(u.Host) && r.api != "" {
-			continue
-		}
-		if e.Error != nil {
-			return g.learnError(apiOf(u.Host), r, u.Path, e.Error)
-		}
-		return g.learnAnswer(apiOf(u.Host), r, g.key(values[1]), e.Answer)
+	api := apiOf(u.Host)
+	r, values, ok := routeOf(e.Verb, api, u.Path)
+	if !ok {
+		return nil // of an API that has no messages
 	}
-	return nil // of an API that has no messages
+	if e.Error != nil {
+		return g.learnError(api, r, u.Path, e.Error)
+	}
+	return g.learnAnswer(api, r, g.key(values[0]), e.Answer)
 }
 
 // learnAnswer takes over the answer to a Get, a List or a GetIamPolicy of a resource, or of its

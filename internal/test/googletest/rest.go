@@ -106,29 +106,37 @@ func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotation
 	return r
 }
 
+// routeOf returns the first route that a request is of, and the values of the path's variables.
+func routeOf(verb, api, path string) (r route, values []string, ok bool) {
+	for _, r := range routes() {
+		if r.verb != verb || r.api != "" && r.api != api {
+			continue
+		}
+		match := r.path.FindStringSubmatch(path)
+		if match != nil {
+			return r, match[1:], true
+		}
+	}
+	return route{}, nil, false
+}
+
 // serveREST serves the methods of the services whose messages are linked into the program.
 func (g *Google) serveREST(w http.ResponseWriter, r *http.Request) {
-	for _, route := range routes() {
-		if route.verb != r.Method || route.api != apiOf(r.Host) && route.api != "" {
-			continue
-		}
-		values := route.path.FindStringSubmatch(r.URL.Path)
-		if values == nil {
-			continue
-		}
-
-		request, err := route.decode(values[1:], r)
-		if err != nil {
-			reply(w, nil, status.Error(codes.InvalidArgument, err.Error()))
-			return
-		}
-		response, err := g.call(apiOf(r.Host), route, request)
-		reply(w, response, err)
+	api := apiOf(r.Host)
+	route, values, ok := routeOf(r.Method, api, r.URL.Path)
+	if !ok {
+		g.t.Errorf("googletest: no method for %s %s%s", r.Method, r.Host, r.URL)
+		http.NotFound(w, r)
 		return
 	}
 
-	g.t.Errorf("googletest: no method for %s %s%s", r.Method, r.Host, r.URL)
-	http.NotFound(w, r)
+	request, err := route.decode(values, r)
+	if err != nil {
+		reply(w, nil, status.Error(codes.InvalidArgument, err.Error()))
+		return
+	}
+	response, err := g.call(api, route, request)
+	reply(w, response, err)
 }
 
 // decode makes the message of a request from its body, its query and the values of the path's
