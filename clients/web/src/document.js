@@ -60,11 +60,10 @@ export class CounterDocument {
   async read() {
     if (this.#ref === null) return;
     this.#readAt = performance.now();
-    await (this.#reading ??= getDoc(this.#ref)
-      .then(
-        (snapshot) => void (this.#data = snapshot.data() ?? {}),
-        () => {},
-      )
+    await (this.#reading ??= orNull(getDoc, this.#ref)
+      .then((snapshot) => {
+        if (snapshot) this.#data = snapshot.data() ?? {};
+      })
       .finally(() => (this.#reading = null)));
   }
 }

@@ -48,6 +48,7 @@ export async function settle(state, shard) {
 
   const ref = doc(state.shards, shard);
   const cached = await orNull(getDocFromCache, ref);
+  // The cache may have dropped the shard at the acknowledgement: see #ended in writes.js.
   const dropped = !cached && settling.some((write) => write.acknowledged);
   if (dropped) for (const write of settling) write.inexact = true;
   const snapshot = dropped ? await orNull(getDoc, ref) : cached;
