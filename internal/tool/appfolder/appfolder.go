@@ -15,9 +15,7 @@
 package appfolder
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,7 +28,6 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/tailscale/hujson"
 )
 
 // FileName is the name of the file that says what Tally keeps.
@@ -115,36 +112,30 @@ func (f *Folder) Project() (string, error) {
 		return "", nil
 	}
 
-	var config struct {
+	config, err := f.readJSON(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var rc struct {
 		Projects struct {
 			Default string `json:"default"`
 		} `json:"projects"`
 	}
-	err := f.readJSON(file, &config)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	return config.Projects.Default, err
+	err = config.decode("", &rc)
+	return rc.Projects.Default, err
 }
 
-// readJSON reads a file of the Firebase CLI's, which may hold comments. Its error names the file,
-// and the place.
-func (f *Folder) readJSON(file string, into any) error {
+// readJSON reads a file of the Firebase CLI's, unless somebody else may have put it there.
+func (f *Folder) readJSON(file string) (*jsonFile, error) {
 	check := f.ownerCheck(file, "go to its folder, or write a firebase.json of your own here, such as {}")
-	data, err := read(openInFolder, file, maxJSON, check)
+	text, err := read(openInFolder, file, maxJSON, check)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	data, err = hujson.Standardize(data)
-	if err != nil {
-		return noJSON(file, err)
-	}
-
-	err = json.Unmarshal(data, into)
-	if err != nil {
-		return fmt.Errorf("%s%w", placeAt(data, err).in(file), wrongJSON("", err))
-	}
-	return nil
+	return parseJSON(file, text)
 }
 
 // Variables returns the variables of the functions that tally.yaml sets.
@@ -194,27 +185,20 @@ func (f *Folder) Emulator(name string) (Address, error) {
 		return at, nil
 	}
 
-	var config struct {
-		Emulators map[string]json.RawMessage `json:"emulators"` // some are no emulators, such as singleProjectMode
-	}
-	err := f.readJSON(f.Firebase, &config)
+	config, err := f.readJSON(f.Firebase)
 	if err != nil {
 		return at, err
 	}
-	text, has := config.Emulators[name]
-	if !has {
-		return at, nil
-	}
-
-	err = json.Unmarshal(text, &at)
-	if err != nil {
-		return Address{}, fmt.Errorf("%s: %w", f.Firebase, wrongJSON("emulators."+name, err))
-	}
-	if at.Port < 0 || at.Port > highestPort {
-		return Address{}, fmt.Errorf("%s: emulators.%s.port: %d: want a port up to 65535", f.Firebase, name, at.Port)
-	}
-	if !hostName.MatchString(at.Host) {
-		return Address{}, fmt.Errorf("%s: emulators.%s.host: %q is no host", f.Firebase, name, at.Host)
+	var emulators struct{} // so emulators that are no keys and values are named
+	key := "/emulators/" + name
+	err = errors.Join(config.decode("/emulators", &emulators), config.decode(key, &at))
+	switch {
+	case err != nil:
+		return Address{}, err
+	case at.Port < 0 || at.Port > highestPort:
+		return Address{}, config.wrong(key+"/port", fmt.Sprintf("%d: want a port up to 65535", at.Port))
+	case !hostName.MatchString(at.Host):
+		return Address{}, config.wrong(key+"/host", fmt.Sprintf("%q is no host", at.Host))
 	}
 	if slices.Contains([]string{"", "localhost", "0.0.0.0", "::"}, at.Host) {
 		at.Host = emulatorHost
@@ -246,38 +230,46 @@ func (f *Folder) Database(id string) (Database, error) {
 	}
 
 	d := all[i]
-	d.Rules, d.Indexes = f.besideFirebase(d.Rules), f.besideFirebase(d.Indexes)
-	return d, nil
+	d.Rules, err = f.besideFirebase(d.Rules)
+	if err == nil {
+		d.Indexes, err = f.besideFirebase(d.Indexes)
+	}
+	return d, err
 }
 
 // databases returns the databases that firebase.json names. The file has a list of them, or just
-// one without a list around it, which is the default database.
+// one without a list around it, which is the default database unless it says another.
 func (f *Folder) databases() ([]Database, error) {
-	var config struct {
-		Firestore json.RawMessage `json:"firestore"`
-	}
-	err := f.readJSON(f.Firebase, &config)
-	if err != nil || config.Firestore == nil {
+	config, err := f.readJSON(f.Firebase)
+	if err != nil {
 		return nil, err
 	}
-
-	several := make([]Database, 1)
-	var into any = &several[0]
-	if bytes.HasPrefix(config.Firestore, []byte("[")) {
-		into = &several
+	if !config.isList("/firestore") {
+		one := make([]Database, 1)
+		return one, config.decode("/firestore", &one[0])
 	}
-	err = json.Unmarshal(config.Firestore, into)
+
+	var several []Database
+	err = config.decode("/firestore", &several)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Firebase, wrongJSON("firestore", err))
+		return nil, err
+	}
+	for i, d := range several {
+		if d.ID == "" {
+			return nil, config.wrong(fmt.Sprintf("/firestore/%d", i), `names no database, such as "database": "(default)"`)
+		}
 	}
 	return several, nil
 }
 
 // besideFirebase returns a path of firebase.json, which is relative to its folder; "" if it names
-// none.
-func (f *Folder) besideFirebase(path string) string {
-	if path == "" {
-		return ""
+// none. The Firebase CLI takes a path out of that folder only if it is absolute.
+func (f *Folder) besideFirebase(path string) (string, error) {
+	if path == "" || filepath.IsAbs(path) {
+		return path, nil
 	}
-	return filepath.Join(filepath.Dir(f.Firebase), path)
+	if !filepath.IsLocal(path) {
+		return "", fmt.Errorf("%s: %s is outside of its folder: the Firebase CLI does not take it", f.Firebase, path)
+	}
+	return filepath.Join(filepath.Dir(f.Firebase), path), nil
 }

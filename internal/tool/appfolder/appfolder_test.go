@@ -39,7 +39,7 @@ func nearest(t *testing.T, dir string) *Folder {
 func TestFind(t *testing.T) {
 	dir := write(t, map[string]string{
 		"tally.yaml":      "# all of it\nroutes: |\n  # likes\n  a/{a}/b/{b} -> a/{a} : count() as b\n    : existing\n\n  c/{c}/d/{d} -> e/{c} : f\ncadence: 500ms\ndatabases: [(default), orders]\nregion: us-east1\nbilling: instance\nalert_email: me@example.com\nenv:\n  TALLY_BURST: 3\n",
-		"firebase.json":   "{\n  // two databases\n  \"firestore\": [" + `{"rules": "a.rules", "indexes": "x/i.json"}, {"database": "orders", "rules": "/o.rules"}]}`,
+		"firebase.json":   "{\n  // two databases\n  \"firestore\": [" + `{"database": "(default)", "rules": "a.rules", "indexes": "x/i.json"}, {"database": "orders", "rules": "/o.rules"}]}`,
 		".firebaserc":     `{"projects": {"default": "shop", "staging": "shop-staging"}}`,
 		"web/src/main.js": "",
 	})
@@ -62,8 +62,8 @@ func TestFind(t *testing.T) {
 		t.Errorf("Variables (-want +got):\n%s", d)
 	}
 	for id, want := range map[string]Database{
-		"(default)": {Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "x", "i.json")},
-		"orders":    {ID: "orders", Rules: filepath.Join(dir, "o.rules")},
+		"(default)": {ID: "(default)", Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "x", "i.json")},
+		"orders":    {ID: "orders", Rules: "/o.rules"},
 		"other":     {},
 	} {
 		if d, err := f.Database(id); err != nil || d != want {
@@ -88,7 +88,7 @@ func TestNothingFound(t *testing.T) {
 }
 
 func TestEmulator(t *testing.T) {
-	const place = "firebase.json: emulators."
+	const place = ": emulators."
 	for _, test := range []struct {
 		file, name string
 		want       Address
@@ -143,13 +143,83 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	for firestore, want := range map[string]string{
-		`1`:                  "firebase.json: firestore: want keys and values in braces, and found a number",
-		`{"rules": 5}`:       "firebase.json: firestore.rules: want text, and found a number",
-		`[{"database": []}]`: "firebase.json: firestore.database: want text, and found a list in brackets",
+		`1`:                    "firebase.json:1:15: firestore: want keys and values in braces, and found a number",
+		`{"rules": 5}`:         "firebase.json:1:25: firestore.rules: want text, and found a number",
+		`[{"database": []}]`:   "firebase.json:1:29: firestore.database: want text, and found a list in brackets",
+		`[{"rules": "a"}]`:     `firebase.json:1:16: firestore.0: names no database, such as "database": "(default)"`,
+		`{"rules": "../a"}`:    "firebase.json: ../a is outside of its folder: the Firebase CLI does not take it",
+		`{"rules": "a", }`:     "firebase.json:1:28: is not JSON: the Firebase CLI takes no comma before a closing brace or bracket: take it out",
+		`[{"a": [1,]}]`:        "firebase.json:1:24: is not JSON: the Firebase CLI takes no comma before",
+		"/* no end":            "firebase.json:1:15: is not JSON: ",
+		"{'rules': 'a.rules'}": "firebase.json:1:16: is not JSON: ",
 	} {
 		f := nearest(t, write(t, map[string]string{"firebase.json": `{"firestore": ` + firestore + `}`}))
 		if _, err := f.Database("(default)"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("firestore: %s: %v; want %s", firestore, err, want)
+		}
+	}
+}
+
+// Every file of the app is read as the Firebase CLI reads it: with comments, byte order marks and
+// the line ends of Windows. Places in errors are those that an editor shows.
+func TestFormsOfFiles(t *testing.T) {
+	const mark = "\ufeff"
+	files := map[string]string{
+		"tally.yaml":             "# ours\ncadence: 2s\nregion: us-east1\n",
+		"firebase.json":          "{\n  // one\n  \"firestore\": { /* two */ \"rules\": \"a.rules\", \"indexes\": \"a//b.json\" } // three\n}",
+		".firebaserc":            "// ours\n{\"projects\": {\"default\": \"shop\"}}",
+		"a.rules":                "// ours\nservice cloud.firestore {}\n",
+		"firestore.indexes.json": "{\n  // Example:\n  //\n  // \"indexes\": [\n  //   { \"fieldPath\": \"a\" },\n  // ]\n  \"indexes\": [{ \"a\": 1 }, // ours\n  { }],\n  \"fieldOverrides\": []\n}",
+	}
+	for form, change := range map[string]func(string) string{
+		"as it is":          func(s string) string { return s },
+		"a byte order mark": func(s string) string { return mark + s },
+		"CR LF":             func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
+		"both":              func(s string) string { return mark + strings.ReplaceAll(s, "\n", "\r\n") },
+	} {
+		t.Run(form, func(t *testing.T) {
+			changed := make(map[string]string)
+			for name, text := range files {
+				changed[name] = change(text)
+			}
+			dir := write(t, changed)
+			f := nearest(t, dir)
+			project, err := f.Project()
+			if err != nil || project != "shop" || f.Settings.Cadence != "2s" || f.Settings.Region != "us-east1" {
+				t.Errorf("%q, %v; %+v", project, err, f.Settings)
+			}
+			d, err := f.Database("(default)")
+			if want := (Database{Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "a", "b.json")}); err != nil || d != want {
+				t.Errorf("%v, %v; want %v", d, err, want)
+			}
+			rules, err := ReadRules(d.Rules)
+			if err != nil || !strings.HasPrefix(rules, "// ours") {
+				t.Errorf("rules %q, %v", rules, err)
+			}
+
+			var has struct{ Indexes []map[string]int }
+			err = ReadJSON(filepath.Join(dir, "firestore.indexes.json"), &has)
+			if err != nil || len(has.Indexes) != 2 || has.Indexes[0]["a"] != 1 {
+				t.Errorf("indexes %v, %v", has, err)
+			}
+			var wrong struct {
+				Indexes []map[string]string `json:"indexes"`
+			}
+			err = ReadJSON(filepath.Join(dir, "firestore.indexes.json"), &wrong)
+			if err == nil || !strings.Contains(err.Error(), "firestore.indexes.json:7:22: indexes") {
+				t.Errorf("a value of another kind: %v; want its place", err)
+			}
+		})
+	}
+
+	for name, text := range map[string]string{"little-endian": "\xff\xfe{\x00}\x00", "big-endian": "\xfe\xff\x00{\x00}"} {
+		dir := write(t, map[string]string{"firebase.json": text, "a.rules": text})
+		_, ofJSON := nearest(t, dir).Database("(default)")
+		_, ofRules := ReadRules(filepath.Join(dir, "a.rules"))
+		for _, err := range []error{ofJSON, ofRules} {
+			if err == nil || !strings.HasSuffix(err.Error(), ": is text in UTF-16: save it as UTF-8") {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package appfolder
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,10 @@ const (
 	maxJSON  = 1 << 20   // of firebase.json, .firebaserc and firestore.indexes.json
 )
 
+// byteOrderMark begins the UTF-8 files of some editors, and of PowerShell. Firestore takes no rules
+// with it.
+const byteOrderMark = "\ufeff"
+
 // errLink says that a link leads out of its folder.
 var errLink = errors.New("is a link out of its folder, which is not followed: put the file itself here")
 
@@ -24,9 +29,19 @@ func ReadRules(file string) (string, error) {
 	return string(text), err
 }
 
-// ReadJSON reads a JSON file of the Firebase CLI's. It refuses anything but a regular file of at
-// most 1 MB.
-func ReadJSON(file string) ([]byte, error) { return read(os.Open, file, maxJSON, nil) }
+// ReadJSON decodes a JSON file of the Firebase CLI's, as the CLI reads it. It refuses anything but
+// a regular file of at most 1 MB. Its error names the file, and the place.
+func ReadJSON(file string, into any) error {
+	text, err := read(os.Open, file, maxJSON, nil)
+	if err != nil {
+		return err
+	}
+	parsed, err := parseJSON(file, text)
+	if err != nil {
+		return err
+	}
+	return parsed.decode("", into)
+}
 
 // openInFolder opens a file. It follows no link out of the file's folder: somebody else's link
 // could lead to any file that the user may read, and errors quote what they cannot read.
@@ -48,8 +63,9 @@ func openInFolder(file string) (*os.File, error) {
 	return nil, err
 }
 
-// read reads a regular file of at most so many bytes. Anything else, such as a device or a pipe,
-// may have no end. check, unless nil, may refuse the file by its owner and mode.
+// read reads a regular file of at most so many bytes, without a byte order mark at its beginning.
+// Anything else, such as a device or a pipe, may have no end. check, unless nil, may refuse the
+// file by its owner and mode.
 func read(open func(string) (*os.File, error), file string, most int64, check func(os.FileInfo) error) ([]byte, error) {
 	info, err := os.Stat(file) // before it is opened: opening a pipe would wait
 	if err != nil {
@@ -83,7 +99,10 @@ func read(open func(string) (*os.File, error), file string, most int64, check fu
 	if int64(len(text)) > most {
 		return nil, fmt.Errorf("%s: has more than %d KB: make it smaller, or name another file", file, most>>10)
 	}
-	return text, nil
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return nil, fmt.Errorf("%s: is text in UTF-16: save it as UTF-8", file)
+	}
+	return bytes.TrimPrefix(text, []byte(byteOrderMark)), nil
 }
 
 // above returns the path of the nearest regular file of a name, in a folder or above it; "" if

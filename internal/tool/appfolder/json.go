@@ -8,7 +8,94 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+
+	"github.com/tailscale/hujson"
 )
+
+// A jsonFile is a file of the Firebase CLI's. It is read as the CLI reads it
+// (https://www.npmjs.com/package/cjson): it may hold comments and byte order marks, but no comma
+// before a closing brace, and keys match exactly.
+type jsonFile struct {
+	name  string
+	text  []byte // with blanks in place of the comments, so places are those in the file
+	value hujson.Value
+}
+
+// parseJSON parses the text of a file. Its error names the file, and the place.
+func parseJSON(name string, text []byte) (*jsonFile, error) {
+	text = bytes.ReplaceAll(text, []byte(byteOrderMark), nil)
+	value, err := hujson.Parse(text)
+	if err != nil {
+		return nil, noJSON(name, err)
+	}
+	for v := range value.All() {
+		comma := trailingComma(v)
+		if comma > 0 {
+			return nil, fmt.Errorf("%sis not JSON: the Firebase CLI takes no comma before a closing brace or bracket: take it out", placeAt(text, comma).in(name))
+		}
+	}
+
+	value.Standardize()
+	return &jsonFile{name, value.Pack(), value}, nil
+}
+
+// trailingComma returns the offset of the comma behind the last part of a list or of keys and
+// values; 0 if there is none.
+func trailingComma(v *hujson.Value) int {
+	last := func(v hujson.Value) int {
+		if v.AfterExtra == nil {
+			return 0
+		}
+		return v.EndOffset + len(v.AfterExtra)
+	}
+	switch v := v.Value.(type) {
+	case *hujson.Array:
+		if n := len(v.Elements); n > 0 {
+			return last(v.Elements[n-1])
+		}
+	case *hujson.Object:
+		if n := len(v.Members); n > 0 {
+			return last(v.Members[n-1].Value)
+		}
+	}
+	return 0
+}
+
+// isList reports whether the value of a key, such as "/firestore", is a list.
+func (f *jsonFile) isList(key string) bool {
+	v := f.value.Find(key)
+	return v != nil && v.Value.Kind() == '['
+}
+
+// decode decodes the value of a key, such as "/emulators/auth", or of the whole file, "". If there
+// is none, it changes nothing. Its error names the place, and the key.
+func (f *jsonFile) decode(key string, into any) error {
+	v := f.value.Find(key)
+	if v == nil {
+		return nil
+	}
+	err := json.Unmarshal(f.text[v.StartOffset:v.EndOffset], into)
+	if err == nil {
+		return nil
+	}
+
+	at := place{}
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if ok && wrong.Offset > 0 { // it is behind the value, or behind its first character
+		at = placeAt(f.text, v.StartOffset+int(wrong.Offset)-1)
+	}
+	return fmt.Errorf("%s%w", at.in(f.name), wrongJSON(strings.ReplaceAll(strings.TrimPrefix(key, "/"), "/", "."), err))
+}
+
+// wrong returns an error about the value of a key, with its place.
+func (f *jsonFile) wrong(key, reason string) error {
+	at := place{}
+	v := f.value.Find(key)
+	if v != nil {
+		at = placeAt(f.text, v.StartOffset)
+	}
+	return fmt.Errorf("%s%s: %s", at.in(f.name), strings.ReplaceAll(strings.TrimPrefix(key, "/"), "/", "."), reason)
+}
 
 // noJSONAt matches the errors of package hujson.
 var noJSONAt = regexp.MustCompile(`^hujson: line (\d+), column (\d+): (.*)$`)
@@ -27,13 +114,9 @@ func noJSON(file string, err error) error {
 	return fmt.Errorf("%s:%s:%s: is not JSON: %s", file, found[1], found[2], why)
 }
 
-// placeAt returns the place of an error of json.Unmarshal in a file; zero if it has none.
-func placeAt(data []byte, err error) place {
-	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	if !ok || wrong.Offset < 1 || wrong.Offset > int64(len(data)) {
-		return place{}
-	}
-	before := data[:wrong.Offset-1] // the offset is behind the value, or behind its first character
+// placeAt returns the place of an offset in a text.
+func placeAt(text []byte, offset int) place {
+	before := text[:min(offset, len(text))]
 	return place{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 

@@ -98,6 +98,8 @@ func TestCheckIndexesFile(t *testing.T) {
 		{"in one order alone, the other", exempts("likes", "on", order("DESCENDING")), []string{taken + "likes.on: queries need the indexes that Firestore makes by itself"}},
 		{"in the one order that a sum needs", exempts("likes", "on", order("ASCENDING")), nil},
 		{"all fields that say nothing of their own", exempts("likes", "*"), []string{taken + "likes.on: queries need the indexes that Firestore makes by itself"}},
+		{"as firebase init begins it", "{\n  // Example:\n  // \"indexes\": [\n  //   { \"a\": [ \"b\", ] },\n  // ]\n" + strings.TrimPrefix(change(func(*IndexesFile) {}), "{"), nil},
+		{"with a byte order mark", "\ufeff" + change(func(*IndexesFile) {}), nil},
 		{"a field that only an index of several has", exempts("orders", "amount"), nil},
 	} {
 		file := filepath.Join(t.TempDir(), "firestore.indexes.json")

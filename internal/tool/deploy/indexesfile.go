@@ -95,31 +95,28 @@ func element(of any) string {
 
 // An appIndexes is a firestore.indexes.json of an app's.
 type appIndexes struct {
-	Indexes        []Object
-	FieldOverrides []fieldOverride
+	Indexes        []Object        `json:"indexes"`
+	FieldOverrides []fieldOverride `json:"fieldOverrides"`
 }
 
 // A fieldOverride says how a field is indexed by itself.
 type fieldOverride struct {
-	CollectionGroup string
-	Path            string `json:"fieldPath"`
-	Indexes         []Object
+	CollectionGroup string   `json:"collectionGroup"`
+	Path            string   `json:"fieldPath"`
+	Indexes         []Object `json:"indexes"`
 }
 
 // everyField is the path of an override of all fields that have none of their own.
 const everyField = "*"
 
 func readIndexesFile(file string) (has appIndexes, err error) {
-	data, err := appfolder.ReadJSON(file)
-	if err == nil {
-		err = json.Unmarshal(data, &has)
-	}
+	err = appfolder.ReadJSON(file, &has)
 	if err != nil {
-		return has, fmt.Errorf("%s: %w", file, err)
+		return has, err
 	}
 
-	for _, x := range has.Indexes { // as Firestore has it
-		x["name"] = x.Get("collectionGroup") + "/indexes/"
+	for _, x := range has.Indexes { // as Firestore has it; an older form says collectionId
+		x["name"] = cmp.Or(x.Get("collectionGroup"), x.Get("collectionId")) + "/indexes/"
 		x["queryScope"] = cmp.Or(x.Get("queryScope"), collectionScope)
 	}
 	return has, nil

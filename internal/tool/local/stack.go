@@ -62,7 +62,7 @@ type Options struct {
 	Processes     int
 	FunctionsPort int    // of the first process; the others have the ports after it. 0: each has any
 	FirestorePort int    // 0: any
-	Rules         string // path of the file of security rules; "": Start writes RulesText to a file
+	Rules         string // what errors call the security rules, such as the path of their file
 	RulesText     string
 	Fetch         func(context.Context) (jar string, err error) // as in emulator.Options
 	OtherProject  func(project string)                          // as in emulator.Options
@@ -190,16 +190,14 @@ func QueueVariables(project string) map[string]string {
 
 // startEmulator starts an emulator that posts its events to the relay.
 func (s *Stack) startEmulator(ctx context.Context) error {
-	if s.Rules == "" {
-		s.Rules = filepath.Join(s.dir, "firestore.rules")
-		err := os.WriteFile(s.Rules, []byte(s.RulesText), 0o600)
-		if err != nil {
-			return err
-		}
+	rules := filepath.Join(s.dir, "firestore.rules") // the app's own may have a form that only the Firebase CLI takes
+	err := os.WriteFile(rules, []byte(s.RulesText), 0o600)
+	if err != nil {
+		return err
 	}
 
 	e, err := emulator.Start(ctx, emulator.Options{
-		Port: s.FirestorePort, Rules: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
+		Port: s.FirestorePort, Rules: rules, RulesName: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
 		Project: s.Config.Project, OtherProject: s.OtherProject,
 	})
 	if err != nil {

@@ -55,15 +55,15 @@ func RegisterTrigger(ctx context.Context, addr string, t Trigger) error {
 // A RulesError says that security rules do not compile. It holds the emulator's own words.
 type RulesError struct{ mistakes string }
 
-func (e *RulesError) Error() string { return "rules do not compile:\n" + e.mistakes }
+func (e *RulesError) Error() string { return "the security rules do not compile:\n" + e.mistakes }
 
 // mistakeAt matches the place at which a line of the emulator's words begins.
 var mistakeAt = regexp.MustCompile(`(?m)^L(\d+):(\d+) `)
 
-// In returns the mistakes with their places in a file, each on a line.
-func (e *RulesError) In(file string) error {
+// In returns the error with the places of the mistakes in a file, each on a line.
+func (e *RulesError) In(file string) *RulesError {
 	places := strings.ReplaceAll(file, "$", "$$") + ":$1:$2: "
-	return errors.New(mistakeAt.ReplaceAllString(e.mistakes, places))
+	return &RulesError{mistakeAt.ReplaceAllString(e.mistakes, places)}
 }
 
 // SetRules puts the content of a rules file in force, for all databases of one project of the

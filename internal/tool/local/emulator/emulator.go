@@ -16,6 +16,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,8 +58,9 @@ type Options struct {
 	// Port is the TCP port on 127.0.0.1; 0 takes a free one.
 	Port int
 
-	// Rules is the path of a security rules file. Without one everybody may do everything.
-	Rules string
+	// Rules is the path of a security rules file. Without one everybody may do everything. RulesName
+	// is what errors call the file. Empty: by its path.
+	Rules, RulesName string
 
 	// Functions is the host:port to which the emulator posts document events, once a trigger is
 	// registered. Empty: events go nowhere.
@@ -176,6 +178,10 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 	err = prepare(ctx, p, addr, o, rules)
 	if err != nil {
 		exit := p.stop()
+		_, isMistake := errors.AsType[*RulesError](err)
+		if isMistake { // the output would only have a trace of the compiler
+			return nil, fmt.Errorf("emulator: %w", err)
+		}
 		if exit != nil {
 			err = fmt.Errorf("%w\nit ended before it was ready: %w", diagnose(p.output.String(), java, jar, port), exit)
 		}
@@ -217,11 +223,12 @@ func prepare(ctx context.Context, p *process, addr string, o Options, rules stri
 	if err == nil {
 		return nil
 	}
+	name := cmp.Or(o.RulesName, o.Rules)
 	wrong, ok := errors.AsType[*RulesError](err)
 	if ok {
-		return fmt.Errorf("the security rules do not compile:\n%w", wrong.In(o.Rules))
+		return wrong.In(name)
 	}
-	return fmt.Errorf("rules file %s: %w", o.Rules, err)
+	return fmt.Errorf("rules file %s: %w", name, err)
 }
 
 // awaitReady returns nil when p answers at addr as an emulator does, or an error when p or ctx

@@ -131,7 +131,13 @@ func TestBrokenRules(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "broken.rules", "rules_version = '2';\nservice cloud.firestore {\n  match / allow\n}\n")
 	_, err := Start(t.Context(), Options{Rules: path})
-	wantError(t, err, "the security rules do not compile", path+":3:")
+	wantError(t, err, "emulator: the security rules do not compile:\n"+path+":3:")
+	if strings.Contains(err.Error(), "its last output") {
+		t.Errorf("more than the mistake: %v", err)
+	}
+
+	_, err = Start(t.Context(), Options{Rules: path, RulesName: "firestore.rules"})
+	wantError(t, err, "emulator: the security rules do not compile:\nfirestore.rules:3:")
 }
 
 // One emulator with rules posts events.
