@@ -240,6 +240,8 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	case differenceLate:
 		a.report.Late++
 		log.WarnContext(ctx, "left late: no alarm had the counter rolled up when documents left a window", "rings", l.rollUp.Tally.Rings)
+	case differenceSooner:
+		log.InfoContext(ctx, "sooner: a document leaves before the alarm rings", "rings", l.rollUp.Tally.Rings, "leaves", a.nextLeaves(l))
 	case differenceDrift:
 		a.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")

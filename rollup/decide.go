@@ -26,6 +26,7 @@ const (
 	differenceUntold                     // an event came that did not tell which counter its document had left
 	differenceLapsed                     // changes came while the counter was unkept
 	differenceLate                       // documents had left a window, and no alarm had it rolled up
+	differenceSooner                     // its totals are right, and a document leaves a window before its alarm rings
 	differenceDrift                      // no event of a change came in time
 )
 
@@ -80,7 +81,7 @@ func (c *comparison) decide(l *look) action {
 		return actionLeave
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
 		return repair
-	case l.agrees():
+	case l.agrees() && c.leaving != leftSooner:
 		return actionLeave
 	case l.rerouted() && c.keepRerouted:
 		return actionTell
@@ -107,6 +108,8 @@ func (c *comparison) difference(l *look) difference {
 		return differenceRerouted
 	case c.leaving == leftLate:
 		return differenceLate
+	case c.leaving == leftSooner && l.agrees():
+		return differenceSooner
 	case l.agrees():
 		return differenceOutdated
 	case l.totals.Empty():
@@ -115,6 +118,8 @@ func (c *comparison) difference(l *look) difference {
 		return differenceMissing
 	case c.deferred:
 		return differenceRecent
+	case c.graceOver && l.asOf.Equal(c.asOf) && c.leaving == leftSooner:
+		return differenceLate
 	case c.graceOver && l.asOf.Equal(c.asOf) && c.untold:
 		return differenceUntold
 	case c.graceOver && l.asOf.Equal(c.asOf) && c.unkept:

@@ -1032,7 +1032,7 @@ var mutations = []mutation{
 		`if try == maxTries {`,
 		`if false {`, "TestAuditGoesOnAfterFailures"},
 	{"differs", "an audit leaves what differs", "decide.go",
-		`	case l.agrees():
+		`	case l.agrees() && c.leaving != leftSooner:
 		return actionLeave`,
 		`	case true:
 		return actionLeave`, "TestSimulation"},
@@ -2225,24 +2225,52 @@ var mutations = []mutation{
 		}
 `, "TestAuditOfWindows"},
 	{"left-late", "an alarm that has not come is waited without an end", "window.go",
-		`	return l.readTime.Sub(rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
+		`	return l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
 `,
 		`	return false
 `, "TestAuditOfWindows"},
 	{"left-late", "a roll-up that needs an alarm and has none is right", "window.go",
-		`		return !agrees || !a.nextLeaves(l).IsZero()
-`,
-		`		return !agrees
-`, "TestAuditOfWindows"},
+		`	case rings.IsZero() && agrees: // such`,
+		`	case rings.IsZero() && agrees && false: // such`, "TestAuditOfALikeFarAhead"},
 	{"left-late", "an audit leaves a roll-up alone whose alarm is lost and whose totals are right", "window.go",
-		`	switch {
-	case a.overdue(l, agrees):
+		`	case rings.IsZero() || a.overdue(l):
 `,
-		`	switch {
-	case agrees:
+		`	case agrees:
 		return leftNone, nil
-	case a.overdue(l, agrees):
+	case rings.IsZero() || a.overdue(l):
 `, "TestAuditOfWindows"},
+	{"left-late", "an audit trusts an alarm that rings too late", "window.go",
+		`	case a.ringsTooLate(&then):
+		return leftSooner, nil
+`,
+		``, "TestSimulation"},
+	{"left-late", "a like that leaves sooner is late at once", "window.go",
+		`	case a.ringsTooLate(&then):
+		return leftSooner, nil
+`,
+		`	case a.ringsTooLate(&then):
+		return leftLate, nil
+`, "TestAuditOfASoonerLeaving"},
+	{"left-late", "an alarm that is rounded rings too late", "window.go",
+		`then.rollUp.Tally.Rings.Sub(next) > a.cadence(then)+redelivery`,
+		`then.rollUp.Tally.Rings.Sub(next) > -time.Hour`, "TestAuditOfWindows"},
+	{"left-late", "an alarm that rings too late is left alone while the totals are right", "decide.go",
+		`	case l.agrees() && c.leaving != leftSooner:
+`,
+		`	case l.agrees():
+`, "TestAuditOfASoonerLeaving"},
+	{"left-late", "a like that has left before its alarm rings is drift", "decide.go",
+		`	case c.graceOver && l.asOf.Equal(c.asOf) && c.leaving == leftSooner:
+		return differenceLate
+`,
+		``, "TestAuditOfASoonerLeaving"},
+	{"left-late", "a document that was dated far ahead is late", "window.go",
+		`	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
+		return leftSooner, nil
+`,
+		`	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
+		return leftLate, nil
+`, "TestAuditOfALikeFarAhead"},
 	{"times-ahead", "an audit does not name times that lie ahead", "compare.go",
 		`	a.tellAhead(ctx, &l)
 `,

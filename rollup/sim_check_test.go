@@ -163,7 +163,7 @@ func (s *simulation) check() {
 		for _, d := range s.deliveries {
 			explained = explained || d.isAbout(c) && d.dropped
 		}
-		explained = explained || s.cameLate(c) || s.byOthers(c) || s.chainEnded(c)
+		explained = explained || c.lost || s.cameLate(c) || s.byOthers(c) || s.chainEnded(c)
 		if explained && !s.exact(c) {
 			s.outcome.repaired++
 			s.tell("an audit repairs %s", c.RollUp)
@@ -186,6 +186,7 @@ func (s *simulation) check() {
 			s.breach("after an audit %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
 	}
+	s.checkLeaves()
 	s.actors.Wait() // alarms that the audits have made ring
 	for _, c := range s.counters {
 		if nothing := s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty(); !nothing && !s.exact(c) {

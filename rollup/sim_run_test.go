@@ -102,7 +102,7 @@ type happening struct {
 
 // weather is how likely each kind of fault is in a run. Most runs have a few kinds only.
 type weather struct {
-	duplicate, lostAck, abandon, cut, crash, late, drop, fail, slow, malformed float64
+	duplicate, lostAck, abandon, cut, crash, late, drop, fail, slow, malformed, lost float64
 
 	writes float64 // how likely is each write that there may be
 	span   time.Duration
@@ -121,6 +121,7 @@ func newWeather(seed uint64) weather {
 		drop: rate(0.05), fail: rate(0.5), slow: rate(0.5),
 		writes: r.Float64(), span: time.Duration(1 + r.Int64N(int64(30*time.Second))),
 		malformed: rate(1),
+		lost:      rate(0.2),
 	}
 }
 
@@ -141,6 +142,7 @@ type simulatedCounter struct {
 	paced     []time.Time          // as_of of those since it was created
 	lags      []time.Duration
 	unkept    unkeptTime
+	lost      bool        // an event of a change was lost
 	behind    []time.Time // commits that no roll-up covers yet
 }
 
@@ -389,6 +391,7 @@ func (s *simulation) run() {
 	}
 	s.actors.Wait()
 	time.Sleep(time.Hour) // quiet
+	s.moveBack()
 	s.settle()
 	s.check()
 }
@@ -422,8 +425,22 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	if s.every && s.chance(0.5, name+" has no trigger", upTo(1)) == 1 {
 		return
 	}
+	if s.chance(s.weather.lost, fmt.Sprintf("event %d is lost", n), upTo(1)) == 1 {
+		s.lose(m)
+		return
+	}
 	for copy := range 1 + int(s.chance(s.weather.duplicate, fmt.Sprintf("event %d duplicates", n), upTo(2))) {
 		s.actors.Go(func() { s.send(m, copy+1) })
+	}
+}
+
+// lose has an event never come.
+func (s *simulation) lose(m *message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell("event %d is lost", m.n)
+	for _, a := range m.about {
+		a.lost = true
 	}
 }
 

@@ -67,6 +67,34 @@ func (s *simulation) commitVisit(c *simulatedCounter, name string, n int, user, 
 	return at, same
 }
 
+// moveBack perhaps dates a visit far ahead, and moves its time back when everything is quiet. The
+// event of that is lost, so the visit leaves long before the alarm rings that stands.
+func (s *simulation) moveBack() {
+	if !s.windowed || s.orders != nil || s.levels || s.chance(0.3, "a time is moved back", upTo(1)) == 0 {
+		return
+	}
+
+	c := s.counters[0]
+	path := fmt.Sprint(c.Template.Routes[len(c.Template.Routes)-1].Shards(c.Counter), "/moved")
+	put := func(n int, at time.Time) *message {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		v := visit{at: at.Truncate(time.Microsecond).UTC(), on: true, amount: 1}
+		commit := s.store.Put(path, map[string]any{"at": v.at, "on": v.on, "amount": v.amount})
+		c.visits[movedVisit] = v
+		s.tell("%s, of %s: event %d", path, s.clock(v.at), n)
+		s.outcome.events++
+		s.committed(c, commit)
+		return &message{n: n, about: []affected{{simulatedCounter: c}}, commit: commit}
+	}
+	s.send(put(maxWrites+1, s.store.Now().Add(s.chanceOf(1, "the time is ahead by", 24*time.Hour, 20*24*time.Hour))), 1)
+	time.Sleep(time.Hour)
+	s.lose(put(maxWrites+2, s.store.Now().Add(s.chanceOf(1, "the time is moved back to", 10*time.Minute, 10*time.Hour))))
+}
+
+// movedVisit is the visit of moveBack.
+const movedVisit = -1
+
 // visitTotals returns what a roll-up is to hold of the visits by a route.
 func (t truth) visitTotals(r *route.Route, now time.Time) map[string]value.Value {
 	var fresh, recent int64
@@ -96,6 +124,44 @@ func (t truth) leaves(now time.Time) time.Time {
 			if at.Sub(now) < 2*365*24*time.Hour && (first.IsZero() || at.Before(first)) {
 				first = at
 			}
+		}
+	}
+	return first
+}
+
+// latestAlarm is how late an alarm may ring here, and be handed on.
+const latestAlarm = 3 * time.Hour
+
+// checkLeaves checks that what leaves after an audit leaves in time, whatever was lost before it.
+func (s *simulation) checkLeaves() {
+	if !s.windowed {
+		return
+	}
+	for range maxWrites {
+		last := s.leavesAfter(s.store.Now())
+		if last.IsZero() {
+			return
+		}
+		for next := s.leavesAfter(last); !next.IsZero() && next.Sub(last) <= latestAlarm; next = s.leavesAfter(last) {
+			last = next
+		}
+
+		time.Sleep(last.Add(latestAlarm).Sub(s.store.Now()))
+		for _, c := range s.counters {
+			if !s.exact(c) {
+				s.breach("%v after documents have left, %s holds %v, the shards %v", latestAlarm, c.RollUp, s.store.Get(c.RollUp), s.totals(c))
+				return
+			}
+		}
+	}
+}
+
+// leavesAfter returns when the next visit of any counter leaves a window; zero if none does.
+func (s *simulation) leavesAfter(t time.Time) (first time.Time) {
+	for _, c := range s.counters {
+		leaves := c.at(s.store.Now()).leaves(t)
+		if first.IsZero() || !leaves.IsZero() && leaves.Before(first) {
+			first = leaves
 		}
 	}
 	return first

@@ -441,7 +441,7 @@ func TestAuditOfWindows(t *testing.T) {
 			delete(fields["tally"].(map[string]any), "rings")
 			w.store.Put("posts/a", fields)
 			time.Sleep(2 * time.Second)
-		}, nil, rollup.Report{RolledUp: 1, Late: 1}, 1, 1, 1},
+		}, nil, rollup.Report{RolledUp: 1}, 1, 1, 1},
 		"an event is on its way": {func(w *world, _ *alarmed) {
 			w.visit("v", w.store.Now())
 			go func() {
