@@ -116,7 +116,7 @@ func (d *demo) run(ctx context.Context) error {
 
 	d.stack.lines.out = d.logs
 	defer d.stack.lines.close()
-	d.stack.Fetch = fetchEmulator(d.logs)
+	d.stack.Downloads = downloads(d.logs)
 	d.stack.Say = func(format string, args ...any) { fmt.Fprintf(d.logs, "tally: "+format+"\n", args...) }
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {

@@ -107,7 +107,7 @@ func (d *dev) run(ctx context.Context) error {
 
 	d.stack.lines.out = d.logs // until the greeting
 	defer d.stack.lines.close()
-	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
+	d.stack.Downloads, d.stack.Say = downloads(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
 	d.hints.say, d.hints.written = d.stack.lines.print, make(chan written, maxWritten)
 	d.hints.follow(d.stack.rules)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -636,10 +635,7 @@ func awaitFile(t *testing.T, pattern string) {
 func recordedJava(t *testing.T, file string) []string {
 	t.Helper()
 	emulatortest.Need(t)
-	java, err := exec.LookPath(filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java"))
-	if err != nil {
-		java, err = exec.LookPath("java")
-	}
+	java, err := emulator.Java(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -268,20 +268,14 @@ func (f *stackFlags) findRules(folder *appfolder.Folder, database string) (appRu
 	return appRules{file, text}, nil
 }
 
-// fetchEmulator returns a function that downloads the emulator, on a machine that has none.
-func fetchEmulator(out io.Writer) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		var p *progress
-		jar, err := emulator.Download(ctx, func(done, total int64) {
-			if p == nil {
-				fmt.Fprintf(out, "tally: downloading Google's Firestore emulator, %d MB, once\n", total/1e6)
-				p = newProgress(out, "downloading MB", "MB", int(total/1e6))
-			}
-			p.at(int(done/1e6), int(total/1e6))
-		})
-		p.stop()
-		return jar, err
-	}
+// downloads fetches the emulator and a Java for it, on a machine that lacks them, and says so on
+// out.
+func downloads(out io.Writer) *emulator.Downloads {
+	return emulator.NewDownloads(func(what string, size int64) (at func(done int64), end func()) {
+		fmt.Fprintf(out, "tally: downloading %s, %d MB, once\n", what, size/1e6)
+		p := newProgress(out, "downloading MB", "MB", int(size/1e6))
+		return func(done int64) { p.at(int(done/1e6), int(size/1e6)) }, p.stop
+	})
 }
 
 // checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the

@@ -1,5 +1,5 @@
 // Package needs lists what go test ./... runs in addition to Go and this machine lacks. The list
-// has all of it at once, and says how to install each. A Go test that misses a program fails with
+// has all of it at once, and says how to get it. A Go test that misses a program fails with
 // the list. .ci/machine lists what .ci/run and .ci/nightly need beyond that.
 package needs
 
@@ -23,19 +23,20 @@ func Missing(ctx context.Context, find Emulator) string {
 	java, jar := find(ctx)
 	var missing strings.Builder
 	for _, tool := range []struct {
-		name, install string
-		absent        error // why it cannot be used; nil: it can
+		name   string
+		absent error // why it cannot be used; nil: it can
 	}{
-		{"Java 21", "sudo apt-get install openjdk-21-jdk-headless, brew install openjdk@21, or https://adoptium.net; set JAVA_HOME if it is not on PATH", java},
-		{"Firestore emulator", "go run ./cmd/tally demo downloads it, once", jar},
+		{"Java 21", java},
+		{"Firestore emulator", jar},
 	} {
 		if tool.absent != nil {
 			reason, _, _ := strings.Cut(tool.absent.Error(), "\n")
-			fmt.Fprintf(&missing, "  %s: %s\n    to install it: %s\n", tool.name, reason, tool.install)
+			fmt.Fprintf(&missing, "  %s: %s\n", tool.name, reason)
 		}
 	}
 	if missing.Len() == 0 {
 		return ""
 	}
-	return "go test ./... runs more than Go, and this machine lacks:\n" + missing.String() + "go test -short ./... needs Go alone.\n"
+	return "go test ./... runs more than Go, and this machine lacks:\n" + missing.String() +
+		"go run ./cmd/tally demo downloads it, once. go test -short ./... needs Go alone.\n"
 }

@@ -71,10 +71,10 @@ var Checks = []Check{
 	},
 	{
 		Name:  localEmulator,
-		Claim: "tally dev can start Google's emulator, and one that the environment names answers",
-		RestsOn: "tally dev needs Java. While FIRESTORE_EMULATOR_HOST is set, commands and SDKs go to " +
-			"the emulator that it names. (Checked only where no project is.)",
-		Fixes:   "install Java; unset FIRESTORE_EMULATOR_HOST",
+		Claim: "the emulator that the environment names answers",
+		RestsOn: "While FIRESTORE_EMULATOR_HOST is set, commands and SDKs go to the emulator that it names. " +
+			"(Checked only where no project is.)",
+		Fixes:   "unset FIRESTORE_EMULATOR_HOST",
 		needs:   theFolder,
 		examine: (*examination).emulator,
 	},

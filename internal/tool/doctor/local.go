@@ -117,11 +117,8 @@ func (e *examination) eachDatabase(what string, check func(config.Config, appfol
 // emulatorHost is the variable that points commands and SDKs at an emulator.
 const emulatorHost = "FIRESTORE_EMULATOR_HOST"
 
-// emulator checks what tally dev needs, and the emulator that the environment names.
+// emulator checks the emulator that the environment names.
 func (e *examination) emulator(ctx context.Context) {
-	if err := emulator.CheckJava(ctx); err != nil {
-		e.wrong(nil, "%v", err)
-	}
 	host := os.Getenv(emulatorHost)
 	if host == "" {
 		return

@@ -64,8 +64,8 @@ type Options struct {
 	FirestorePort int    // 0: any
 	Rules         string // what errors call the security rules, such as the path of their file
 	RulesText     string
-	Fetch         func(context.Context) (jar string, err error) // as in emulator.Options
-	OtherProject  func(project string)                          // as in emulator.Options
+	Downloads     *emulator.Downloads  // as in emulator.Options
+	OtherProject  func(project string) // as in emulator.Options
 	Faults        eventrelay.Faults
 
 	// Data is the absolute path of a folder that keeps the documents of the emulator that the stack
@@ -197,7 +197,7 @@ func (s *Stack) startEmulator(ctx context.Context) error {
 	}
 
 	e, err := emulator.Start(ctx, emulator.Options{
-		Port: s.FirestorePort, Rules: rules, RulesName: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
+		Port: s.FirestorePort, Rules: rules, RulesName: s.Rules, Functions: s.RelayAddr, Downloads: s.Downloads,
 		Project: s.Config.Project, OtherProject: s.OtherProject,
 	})
 	if err != nil {

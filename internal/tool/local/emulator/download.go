@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,12 +12,24 @@ import (
 	"path/filepath"
 )
 
-// A release is an emulator that can be downloaded.
-type release struct {
-	version string
-	url     string
-	size    int64  // bytes
-	sha256  string // of the file, in hexadecimal
+// Downloads fetches what a machine lacks to run the emulator: Google's official emulator, about
+// 137 MB, and a Java that runs it, about 50 MB. Both stay in the Firebase CLI's cache, where that
+// CLI finds the emulator, and [Start] finds both. Each appears there only whole and with the right
+// checksum. Only the context bounds the time it takes.
+type Downloads struct {
+	report   Report
+	official release
+	adoptium string // the address of Adoptium's API
+}
+
+// A Report is called as a download begins, with its name and its size in bytes. Then at is called
+// often, with the bytes so far, and end once, whether the download succeeded or not. All calls come
+// from one goroutine.
+type Report func(what string, size int64) (at func(done int64), end func())
+
+// NewDownloads returns downloads that tell report how they go on.
+func NewDownloads(report Report) *Downloads {
+	return &Downloads{report: report, official: official, adoptium: adoptium}
 }
 
 // official is the release that the Firebase CLI 15.34.2 downloads, as in its
@@ -28,87 +41,93 @@ var official = release{
 	sha256:  "9b6498b7f62714d67f48f59b3818883cd682dbcd46b9f59511de81c97bb5166c",
 }
 
-// Download fetches the official emulator, about 137 MB, into the Firebase CLI's cache, and returns
-// the path of the jar. [Start] and that CLI find it there from then on. The file appears there only
-// whole and with the right checksum. Download fails before it fetches anything if no Java here can
-// run the emulator. Only ctx bounds the time it takes.
-//
-// progress, if not nil, is called often and from one goroutine, with the bytes so far and in all.
-func Download(ctx context.Context, progress func(done, total int64)) (jar string, err error) {
-	java, err := findJava(ctx)
-	if err != nil {
-		return "", err
-	}
-	if java.version < supportedJava {
-		return "", fmt.Errorf("emulator: version %s needs Java %d, but %s is Java %d: %s",
-			official.version, supportedJava, java.path, java.version, installJava(supportedJava))
-	}
+// A release is a file that can be downloaded.
+type release struct {
+	version string
+	url     string
+	size    int64  // bytes
+	sha256  string // of the file, in hexadecimal
+}
 
+// jar fetches the official emulator, and returns its path.
+func (d *Downloads) jar(ctx context.Context) (string, error) {
 	dir, err := cacheDir()
 	if err != nil {
-		return "", fmt.Errorf("emulator: download: %w", err)
+		return "", fmt.Errorf("emulator: could not download it: %w", err)
 	}
-	return official.download(ctx, dir, progress)
+
+	jar := filepath.Join(dir, "cloud-firestore-emulator-v"+d.official.version+".jar")
+	err = d.fetch(ctx, "Google's Firestore emulator", d.official, jar, os.Rename)
+	if err != nil {
+		return "", withRemedy(ctx, d.official.url, err, installEmulator)
+	}
+	return jar, nil
 }
 
-// download fetches the release into dir. Its error names the address and the remedy.
-func (r release) download(ctx context.Context, dir string, progress func(done, total int64)) (jar string, err error) {
-	jar, err = r.fetch(ctx, dir, progress)
-	if err == nil {
-		return jar, nil
-	}
+// withRemedy returns the error of a download, with its address and what to do instead.
+func withRemedy(ctx context.Context, url string, err error, remedy string) error {
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("emulator: download of %s given up: %w", r.url, context.Cause(ctx))
+		return fmt.Errorf("emulator: download of %s given up: %w", url, context.Cause(ctx))
 	}
-	return "", fmt.Errorf("emulator: download of %s: %w; %s", r.url, err, installEmulator)
+	return fmt.Errorf("emulator: could not download %s: %w; %s", url, err, remedy)
 }
 
-// fetch does the work of download.
-func (r release) fetch(ctx context.Context, dir string, progress func(done, total int64)) (jar string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
+// fetch downloads a release into a temporary file next to path, and calls place, which makes path
+// of it.
+func (d *Downloads) fetch(ctx context.Context, what string, r release, path string, place func(file, path string) error) error {
+	resp, err := get(ctx, r.url)
 	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
+		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the server answered %s", resp.Status)
-	}
 
-	err = os.MkdirAll(dir, 0o755)
+	err = os.MkdirAll(filepath.Dir(path), 0o755)
 	if err != nil {
-		return "", err
+		return err
 	}
-	jar = filepath.Join(dir, "cloud-firestore-emulator-v"+r.version+".jar")
-	part, err := os.CreateTemp(dir, filepath.Base(jar)+".*.part")
+	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = os.Remove(part.Name()) }() // no such file any more once it is renamed
 	defer part.Close()                            // closed already if nothing failed
 
-	err = r.copyTo(part, resp.Body, progress)
+	at, end := d.report(what, r.size)
+	defer end()
+	err = r.copyTo(part, resp.Body, at)
 	if err != nil {
-		return "", err
+		return err
 	}
 	err = part.Close()
 	if err != nil {
-		return "", err
+		return err
 	}
-	return jar, os.Rename(part.Name(), jar)
+	return place(part.Name(), path)
+}
+
+// get asks for an address. The caller closes the body of the response.
+func get(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("the server answered %s", resp.Status), resp.Body.Close())
+	}
+	return resp, nil
 }
 
 // copyTo copies the release to a file, and returns an error if its checksum is another.
-func (r release) copyTo(file io.Writer, from io.Reader, progress func(done, total int64)) error {
+func (r release) copyTo(file io.Writer, from io.Reader, at func(done int64)) error {
 	sum, done := sha256.New(), int64(0)
 	count := writerFunc(func(p []byte) (int, error) {
 		done += int64(len(p))
-		if progress != nil {
-			progress(done, r.size)
-		}
+		at(done)
 		return len(p), nil
 	})
 

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// offer serves content as a release.
-func offer(t *testing.T, content string) release {
+// offer returns downloads whose emulator has that content, and whose report checks what it is told.
+func offer(t *testing.T, content string) *Downloads {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
@@ -25,12 +25,44 @@ func offer(t *testing.T, content string) release {
 	}))
 	t.Cleanup(server.Close)
 	sum := sha256.Sum256([]byte(content))
-	return release{
-		version: "9.8.7",
-		url:     server.URL + "/emulator.jar",
-		size:    int64(len(content)),
-		sha256:  hex.EncodeToString(sum[:]),
+	return &Downloads{
+		report: wantProgress(t),
+		official: release{
+			version: "9.8.7",
+			url:     server.URL + "/emulator.jar",
+			size:    int64(len(content)),
+			sha256:  hex.EncodeToString(sum[:]),
+		},
 	}
+}
+
+// wantProgress returns a report that fails the test unless each download goes on and ends.
+func wantProgress(t *testing.T) Report {
+	t.Helper()
+	running := 0
+	t.Cleanup(func() {
+		if running != 0 {
+			t.Errorf("%d downloads did not end", running)
+		}
+	})
+	return func(what string, size int64) (at func(int64), end func()) {
+		running++
+		last := int64(0)
+		at = func(done int64) {
+			if done <= last || done > size+1 {
+				t.Errorf("%s: %d of %d bytes after %d", what, done, size, last)
+			}
+			last = done
+		}
+		return at, func() { running-- }
+	}
+}
+
+// cache has downloads go to a folder, which need not exist yet.
+func cache(t *testing.T, dir string) string {
+	t.Helper()
+	t.Setenv("FIREBASE_EMULATORS_PATH", dir)
+	return dir
 }
 
 // wantEmpty fails the test if a failed download left something.
@@ -47,21 +79,12 @@ func wantEmpty(t *testing.T, dir string) {
 
 func TestDownload(t *testing.T) {
 	content := strings.Repeat("emulator ", 100_000)
-	r := offer(t, content)
-	dir := filepath.Join(t.TempDir(), "not", "there", "yet")
+	d := offer(t, content)
+	dir := cache(t, filepath.Join(t.TempDir(), "not", "there", "yet"))
 	for range 2 { // the second one replaces the first
-		var last int64
-		jar, err := r.download(t.Context(), dir, func(done, total int64) {
-			if done <= last || total != r.size {
-				t.Errorf("progress %d of %d after %d of %d", done, total, last, r.size)
-			}
-			last = done
-		})
+		jar, err := d.jar(t.Context())
 		if err != nil {
 			t.Fatal(err)
-		}
-		if last != r.size {
-			t.Errorf("last progress %d, want %d", last, r.size)
 		}
 		got, err := os.ReadFile(jar)
 		if err != nil {
@@ -70,31 +93,28 @@ func TestDownload(t *testing.T) {
 		if string(got) != content {
 			t.Error("the file is not what was served")
 		}
-		if found := newestJar(dir); found != jar {
-			t.Errorf("the cache offers %q, want %s", found, jar)
+		if found, err := findJar(t.Context()); found != jar && os.Getenv(pathVariable) == "" && cloudSDK(t.Context()) == "" {
+			t.Errorf("Start finds %q, %v, want %s", found, err, jar)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 			t.Errorf("the cache holds %v, %v", entries, err)
 		}
 	}
-	if _, err := r.download(t.Context(), dir, nil); err != nil {
-		t.Errorf("without progress: %v", err)
-	}
 }
 
 func TestDownloadOfAnotherFile(t *testing.T) {
-	dir := t.TempDir()
-	r := offer(t, "what came")
-	sum := r.sha256
-	r.sha256 = strings.Repeat("0", 64)
-	_, err := r.download(t.Context(), dir, nil)
-	wantError(t, err, r.url, sum, r.sha256, "gcloud components install")
+	dir := cache(t, t.TempDir())
+	d := offer(t, "what came")
+	sum := d.official.sha256
+	d.official.sha256 = strings.Repeat("0", 64)
+	_, err := d.jar(t.Context())
+	wantError(t, err, d.official.url, sum, d.official.sha256, "gcloud components install")
 	wantEmpty(t, dir)
 
 	// A file without end is not read to its end.
-	r = offer(t, strings.Repeat("x", 10_000_000))
-	r.size = 1000
-	_, err = r.download(t.Context(), dir, nil)
+	d = offer(t, strings.Repeat("x", 10_000_000))
+	d.official.size = 1000
+	_, err = d.jar(t.Context())
 	wantError(t, err, "after 1001 bytes")
 	wantEmpty(t, dir)
 }
@@ -105,51 +125,43 @@ func TestDownloadBrokenOff(t *testing.T) {
 		_, _ = w.Write([]byte("the beginning"))
 	}))
 	defer server.Close()
-	dir := t.TempDir()
-	_, err := release{url: server.URL, size: 1000}.download(t.Context(), dir, nil)
+	dir := cache(t, t.TempDir())
+	d := &Downloads{report: wantProgress(t), official: release{url: server.URL, size: 1000}}
+	_, err := d.jar(t.Context())
 	wantError(t, err, server.URL, "unexpected EOF", "gcloud components install")
 	wantEmpty(t, dir)
 }
 
 func TestDownloadRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
-	dir := t.TempDir()
-	r := release{url: server.URL}
-	_, err := r.download(t.Context(), dir, nil)
+	dir := cache(t, t.TempDir())
+	d := &Downloads{report: wantProgress(t), official: release{url: server.URL}}
+	_, err := d.jar(t.Context())
 	wantError(t, err, server.URL, "404 Not Found", "gcloud components install")
 	wantEmpty(t, dir)
 
 	server.Close() // from here on there is no such host
-	_, err = r.download(t.Context(), dir, nil)
+	_, err = d.jar(t.Context())
 	wantError(t, err, server.URL, "apt-get install", "firebase setup:emulators:firestore", pathVariable)
 	wantEmpty(t, dir)
 }
 
 func TestDownloadCancelled(t *testing.T) {
-	dir := t.TempDir()
-	r := offer(t, strings.Repeat("x", 10_000_000))
+	dir := cache(t, t.TempDir())
+	d := offer(t, strings.Repeat("x", 10_000_000))
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := r.download(ctx, dir, func(int64, int64) { cancel() })
+	d.report = func(string, int64) (func(int64), func()) { return func(int64) { cancel() }, func() {} }
+	_, err := d.jar(ctx)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is not context.Canceled: %v", err)
 	}
-	wantError(t, err, r.url, "given up")
+	wantError(t, err, d.official.url, "given up")
 	wantEmpty(t, dir)
 }
 
 func TestDownloadUnwritable(t *testing.T) {
 	file := writeFile(t, "file", "")
-	_, err := offer(t, "x").download(t.Context(), filepath.Join(file, "cache"), nil)
+	cache(t, filepath.Join(file, "cache"))
+	_, err := offer(t, "x").jar(t.Context())
 	wantError(t, err, file)
-}
-
-// The official release is fetched only for a Java that can run it. That it can be fetched is not
-// tested: tests need no internet.
-func TestDownloadForOldJava(t *testing.T) {
-	fakeJava(t, 17, "exit 1")
-	_, err := Download(t.Context(), nil)
-	wantError(t, err, "version 1.22.0 needs Java 21", "is Java 17")
-	emptyMachine(t)
-	_, err = Download(t.Context(), nil)
-	wantError(t, err, "emulator: no Java")
 }

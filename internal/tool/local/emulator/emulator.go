@@ -7,8 +7,8 @@
 // Firestore's limits on rates, and asks for no indexes.
 //
 // [Start] runs a jar that is on the machine already: the Google Cloud CLI's, the Firebase CLI's or
-// one that [Download] fetched. The emulator is a child process that cannot outlive its parent,
-// however the parent dies (process_unix.go).
+// one that [Downloads] fetched. These also fetch a Java where none runs the jar. The emulator is a
+// child process that cannot outlive its parent, however the parent dies (process_unix.go).
 //
 // Some calls only the emulator has, and no SDK offers them. [RegisterTrigger] has it post an event
 // for each write, which in the cloud is Eventarc's part. [SetRules] puts security rules in force.
@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,9 +72,9 @@ type Options struct {
 	// Project, up to ten of them. Calls do not overlap.
 	OtherProject func(project string)
 
-	// Fetch is called when there is no emulator on the machine, and returns the path of one;
-	// [Download] is the usual content. Nil: Start returns an error instead.
-	Fetch func(ctx context.Context) (jar string, err error)
+	// Downloads fetches what the machine lacks: an emulator, or a Java that runs it. Nil: Start
+	// returns an error instead.
+	Downloads *Downloads
 }
 
 // An Emulator is a running emulator, from [Start] until it is stopped or ends by itself. Its
@@ -89,7 +88,7 @@ type Emulator struct {
 }
 
 // Start starts an emulator and returns when it answers. That takes about a second and at most three
-// minutes, Fetch not counted. The caller stops it. If the caller's process dies first, even by
+// minutes, downloads not counted. The caller stops it. If the caller's process dies first, even by
 // SIGKILL, the emulator ends with it (on Unix only, see process_other.go). Cancelling ctx ends the
 // start, but not an emulator that was returned.
 //
@@ -100,11 +99,7 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	java, err := findJava(ctx)
-	if err != nil {
-		return nil, err
-	}
-	jar, err := findJar(ctx, o.Fetch)
+	jar, java, err := programs(ctx, o.Downloads)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +178,7 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 			return nil, fmt.Errorf("emulator: %w", err)
 		}
 		if exit != nil {
-			err = fmt.Errorf("%w\nit ended before it was ready: %w", diagnose(p.output.String(), java, jar, port), exit)
+			err = fmt.Errorf("%w\nit ended before it was ready: %w", diagnose(p.output.String(), jar, port), exit)
 		}
 		return nil, fmt.Errorf("emulator: %w%s", err, p.output.quote())
 	}
@@ -259,19 +254,12 @@ func awaitReady(ctx context.Context, p *process, addr string) error {
 // another.
 var errPortInUse = errors.New("is in use")
 
-var classVersion = regexp.MustCompile(`class file version (\d+)`)
-
 // diagnose returns why an emulator ended before it was ready, with the remedy, as far as its output
 // tells.
-func diagnose(output string, java javaRuntime, jar string, port int) error {
+func diagnose(output, jar string, port int) error {
 	switch {
 	case strings.Contains(strings.ToLower(output), "address already in use"):
 		return fmt.Errorf("port %d %w: stop what listens there or choose another port", port, errPortInUse)
-
-	case strings.Contains(output, "UnsupportedClassVersionError"):
-		needed := javaOfClass(output)
-		return fmt.Errorf("%s needs Java %d, but %s is Java %d: %s",
-			jar, needed, java.path, java.version, installJava(needed))
 
 	case strings.Contains(output, "Could not find or load main class"):
 		return fmt.Errorf("%s is not a Firestore emulator; remove it, or set "+pathVariable+" to the path of one", jar)
@@ -280,18 +268,4 @@ func diagnose(output string, java javaRuntime, jar string, port int) error {
 		return errors.New("the rules file does not compile: correct it where the output says")
 	}
 	return errors.New("not started")
-}
-
-// javaOfClass returns the version of Java that the emulator's classes need, as the output of an
-// older Java tells it; supportedJava if the output does not tell.
-func javaOfClass(output string) int {
-	m := classVersion.FindStringSubmatch(output)
-	if m == nil {
-		return supportedJava
-	}
-	major, err := strconv.Atoi(m[1])
-	if err != nil {
-		return supportedJava
-	}
-	return javaOf(major)
 }

@@ -74,12 +74,13 @@ func TestJavaThatDoesNotRun(t *testing.T) {
 
 func TestFindJava(t *testing.T) {
 	home := emptyMachine(t)
+	anyJar := writeFileAt(t, filepath.Join(home, "any.jar"), "")
 	onPath := fakeTool(t, home, "java", `echo 'java version "1.8.0_292"' >&2`)
 	javaHome := filepath.Join(home, "jdk")
 	inHome := fakeTool(t, javaHome, "java", `echo 'Picked up JAVA_TOOL_OPTIONS: -Dx' >&2; echo 'openjdk version "25-ea" 2025-09-16' >&2`)
 	check := func(what string, want javaRuntime) {
 		t.Helper()
-		got, err := findJava(t.Context())
+		got, err := findJava(t.Context(), anyJar)
 		if err != nil || got != want {
 			t.Errorf("%s: got %v, %v, want %v", what, got, err, want)
 		}
@@ -90,48 +91,48 @@ func TestFindJava(t *testing.T) {
 	t.Setenv("JAVA_HOME", filepath.Join(home, "gone"))
 	check("JAVA_HOME without a Java", javaRuntime{onPath, 8})
 
+	// What is too old for the emulator is passed over. The newest of those downloaded comes last.
+	downloaded := fakeTool(t, filepath.Join(home, ".cache/firebase/emulators/temurin-jdk-21.0.10+7"), "java", `echo 'openjdk version "21.0.10"' >&2`)
+	fakeTool(t, filepath.Join(home, ".cache/firebase/emulators/temurin-jdk-21.0.9+10"), "java", `echo 'openjdk version "21.0.9"' >&2`)
+	writeFileAt(t, filepath.Join(home, ".cache/firebase/emulators/temurin-jdk-21.0.11+1.12.part"), "")
+	check("none that is newer", javaRuntime{onPath, 8})
+	anyJar = writeJar(t, filepath.Join(home, "new.jar"), 65)
+	check("one that was downloaded", javaRuntime{downloaded, 21})
+
 	fakeTool(t, home, "java", `echo 'a strange program'`)
-	_, err := findJava(t.Context())
+	fakeTool(t, filepath.Join(home, ".cache/firebase/emulators/temurin-jdk-21.0.10+7"), "java", `echo 'Exec format error' >&2; exit 1`)
+	_, err := findJava(t.Context(), anyJar)
 	wantError(t, err, "names no version")
+	wantError(t, err, "Exec format error")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := findJava(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "no Java") {
+	if _, err := Start(ctx, Options{}); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "no Java") {
 		t.Errorf("with a cancelled context: %v", err)
 	}
 }
 
 func TestNoEmulator(t *testing.T) {
-	home := fakeJava(t, 21, `echo started >&2; exit 1`)
+	home := fakeJava(t, 21, `echo "$@"; exit 1`)
 	t.Setenv(pathVariable, "")
 	_, err := Start(t.Context(), Options{})
 	wantError(t, err, "emulator: no Firestore emulator on this machine")
 	wantError(t, err, "gcloud components install", "apt-get install", "firebase setup:emulators:firestore", pathVariable)
 
-	fetched := errors.New("no wire")
-	_, err = Start(t.Context(), Options{Fetch: func(context.Context) (string, error) { return "", fetched }})
-	if !errors.Is(err, fetched) {
-		t.Errorf("error of Fetch is lost: %v", err)
+	d := offer(t, "a jar")
+	jar := filepath.Join(home, ".cache/firebase/emulators/cloud-firestore-emulator-v9.8.7.jar")
+	for range 2 { // once it is downloaded, it is found
+		_, err = Start(t.Context(), Options{Downloads: d})
+		wantError(t, err, "-cp "+jar+" "+mainClass+" --host=127.0.0.1 --port=")
+		d = nil
 	}
-
-	jar := writeFileAt(t, filepath.Join(home, "fetched.jar"), "")
-	fakeTool(t, home, "java", `[ "$1" != -version ] || { echo 'openjdk version "21.0.2"' >&2; exit 0; }; echo "$@"; exit 1`)
-	_, err = Start(t.Context(), Options{Fetch: func(context.Context) (string, error) { return jar, nil }})
-	wantError(t, err, "-cp "+jar+" "+mainClass+" --host=127.0.0.1 --port=")
-
-	writeFileAt(t, filepath.Join(home, ".cache/firebase/emulators/cloud-firestore-emulator-v1.0.0.jar"), "")
-	_, err = Start(t.Context(), Options{Fetch: func(context.Context) (string, error) {
-		t.Error("Fetch was called though there is an emulator")
-		return jar, nil
-	}})
-	wantError(t, err, "v1.0.0.jar")
 }
 
 func TestFindJar(t *testing.T) {
 	home := emptyMachine(t)
 	check := func(what, want string) {
 		t.Helper()
-		got, err := findJar(t.Context(), nil)
+		got, err := findJar(t.Context())
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("%s: %q, %v, want %q", what, got, err, want)
 		}
@@ -176,7 +177,7 @@ func TestFindJar(t *testing.T) {
 	t.Setenv(pathVariable, fb9)
 	check("named", fb9)
 	t.Setenv(pathVariable, filepath.Join(home, "gone.jar"))
-	_, err := findJar(t.Context(), nil)
+	_, err := findJar(t.Context())
 	wantError(t, err, pathVariable, "gone.jar")
 }
 
@@ -236,6 +237,13 @@ func TestFind(t *testing.T) {
 	java, jar := Find(t.Context())
 	if java == nil || !errors.Is(jar, errNoJar) {
 		t.Errorf("nothing: %v, %v", java, jar)
+	}
+
+	fakeTool(t, home, "java", `echo 'openjdk version "17.0.2" 2024-01-16' >&2`)
+	java, jar = Find(t.Context())
+	wantError(t, java, "Google's Firestore emulator 1.22.0 needs Java 21, but "+filepath.Join(home, "bin", "java")+" is Java 17")
+	if !errors.Is(jar, errNoJar) {
+		t.Errorf("only an old Java: %v", jar)
 	}
 
 	fakeTool(t, home, "java", `echo 'openjdk version "21.0.2" 2024-01-16' >&2`)
