@@ -28,7 +28,7 @@
 //     of Cloud Tasks, and reads those that ring.
 //   - internal/cloud/growth creates more shards for counters whose shards are written too often.
 //   - internal/cloud/trigger decodes Firestore's events. internal/cloud/billing counts what
-//     Firestore bills. internal/cloud/telemetry records and exports metrics and spans.
+//     Firestore bills.
 //   - internal/cloud/app is what both functions run. It wires the others together, logs, and
 //     decides how an event is answered.
 //

@@ -21,8 +21,7 @@ const module = "github.com/firestore-tally/tally"
 var allowed = map[string][]string{
 	// The functions.
 	".":                             {"internal/cloud/app"},
-	"internal/cloud/app":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/growth", "internal/cloud/telemetry", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
-	"internal/cloud/telemetry":      {"internal/cloud/config", "rollup"},
+	"internal/cloud/app":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/growth", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
 	"internal/cloud/firestorestore": {"internal/cloud/growth", "internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/cloud/growth":         {"internal/document", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},

@@ -42,10 +42,6 @@ import "embed"
 //go:embed internal/cloud/firestorestore/sum.go
 //go:embed internal/cloud/firestorestore/value.go
 //go:embed internal/cloud/growth/growth.go
-//go:embed internal/cloud/telemetry/export.go
-//go:embed internal/cloud/telemetry/metrics.go
-//go:embed internal/cloud/telemetry/spans.go
-//go:embed internal/cloud/telemetry/telemetry.go
 //go:embed internal/cloud/trigger/request.go
 //go:embed internal/cloud/trigger/trigger.go
 //go:embed internal/document/claim.go

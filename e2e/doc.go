@@ -37,10 +37,6 @@
 // is deleted with all its likes. In one, sources come and go while old and new revisions serve at
 // once.
 //
-// Telemetry is tested here too. Before a functions process answers a request, it has exported what
-// the request did, to a collector of OpenTelemetry's own service definitions. It exports the rest
-// when it is ended.
-//
 // The upload is tested here too. It has the files that the functions are built from and no others,
 // and Google's buildpack can make of them a binary that rolls up.
 //

@@ -184,7 +184,7 @@ func (r *roller) createAlarm(ctx context.Context, a Alarm) error {
 	defer cancel()
 
 	a.At = a.At.Truncate(time.Microsecond).UTC()
-	err := r.call(ctx, "alarm", func(ctx context.Context) error { return r.options.Alarms.Create(ctx, a) })
+	err := r.options.Alarms.Create(ctx, a)
 	if err != nil {
 		return fmt.Errorf("rollup: could not make the alarm of %s for %v: %w", a.RollUp, a.At, err)
 	}

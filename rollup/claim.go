@@ -41,7 +41,7 @@ func (c *Coalescer) slow(l *look) bool {
 // If not, another instance has a claim, and this one has planned its next look. Claims only save
 // costs. An instance that cannot read or write a claim sums without one.
 func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
-	seen, err := c.readClaim(ctx, l)
+	seen, err := l.snapshot.Claim(ctx)
 	if err != nil {
 		c.options.Logger.DebugContext(ctx, "claim not read; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
 		return true
@@ -55,7 +55,7 @@ func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 	}
 
 	seen.Claim = document.Claim{By: c.newClaim(s), Over: l.asOf}
-	err = c.call(ctx, "claim", func(ctx context.Context) error { return c.store.Claim(ctx, l.counter, seen) })
+	err = c.store.Claim(ctx, l.counter, seen)
 	if errors.Is(err, ErrConflict) {
 		c.waitForClaim(s, l, 0)
 		return false
@@ -64,15 +64,6 @@ func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 		c.options.Logger.DebugContext(ctx, "claim not written; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
 	}
 	return true
-}
-
-// readClaim reads the counter's claim in the look's snapshot.
-func (c *Coalescer) readClaim(ctx context.Context, l *look) (claim Claim, err error) {
-	err = c.call(ctx, "claim", func(ctx context.Context) (err error) {
-		claim, err = l.snapshot.Claim(ctx)
-		return err
-	})
-	return claim, err
 }
 
 // ownClaim returns By of this instance's last claim, which tells it from the claims of others.

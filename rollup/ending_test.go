@@ -10,7 +10,6 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestEndings(t *testing.T) {
@@ -101,18 +100,27 @@ func TestEndingOfCopy(t *testing.T) {
 	})
 }
 
-// What is done for an anchor has the values of its context, for logs and traces, and outlives it.
+// A contexts store tells the context of each write.
+type contexts struct {
+	traced
+	tell func(context.Context)
+}
+
+func (s contexts) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
+	defer s.tell(ctx)
+	return s.traced.Write(ctx, c, r)
+}
+
+// The work for an anchor has the values of its context, and outlives it.
 func TestWorkHasTheAnchorsValues(t *testing.T) {
 	type key struct{}
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		got := make(chan any, 1)
-		o := w.options(0)
-		o.Wrote = func(ctx context.Context, _ rollup.Attempt) { got <- ctx.Value(key{}) }
 		w.aroundWrite = func(_ int32, write func() error) error {
 			time.Sleep(2 * time.Second)
 			return write()
 		}
-		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		c := rollup.NewCoalescer(contexts{traced{w.store, w}, func(ctx context.Context) { got <- ctx.Value(key{}) }}, w.options(0))
 		ctx, cancel := context.WithTimeout(context.WithValue(w.t.Context(), key{}, "v"), time.Second)
 		defer cancel()
 		w.increment(1)
@@ -123,49 +131,5 @@ func TestWorkHasTheAnchorsValues(t *testing.T) {
 			t.Errorf("the write's context holds %v, want the value of the anchor's", value)
 		}
 		w.wantTotal(1)
-	})
-}
-
-func TestWrote(t *testing.T) {
-	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		var got []rollup.Attempt
-		o := w.options(0)
-		o.Wrote = func(_ context.Context, a rollup.Attempt) { got = append(got, a) }
-		c := rollup.NewCoalescer(traced{w.store, w}, o)
-		wrote := func(what string, want ...rollup.Attempt) {
-			t.Helper()
-			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) }),
-				cmp.Comparer(func(a, b *route.Template) bool { return a == b })); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
-			}
-			got = nil
-		}
-		changed := func(eventID string) time.Time {
-			t.Helper()
-			e, err := c.Changed(w.t.Context(), rollup.Event{ID: eventID}, route.Concern{Counter: likes})
-			if err != nil {
-				t.Error(err)
-			}
-			return e.AsOf
-		}
-
-		w.increment(1)
-		wrote("before any event")
-		asOf := changed("e1")
-		wrote("a first roll-up", rollup.Attempt{Counter: likes, AsOf: asOf})
-		asOf = changed("e1 again")
-		wrote("equal totals", rollup.Attempt{Counter: likes, AsOf: asOf, Unchanged: true})
-
-		time.Sleep(time.Minute)
-		w.increment(1)
-		w.aroundWrite = func(_ int32, write func() error) error {
-			w.aroundWrite = nil
-			w.rollUpElsewhere()
-			return write()
-		}
-		changed("e2")
-		if len(got) != 1 || got[0].Unchanged || !errors.Is(got[0].Err, rollup.ErrConflict) {
-			t.Errorf("a roll-up that another instance was faster with: got %+v, want one attempt, refused", got)
-		}
 	})
 }

@@ -354,9 +354,7 @@ func TestKeepOfMissingGroups(t *testing.T) {
 			return nil
 		}}
 		var wrote attempts
-		o := w.keepOptions(4, began.Add(10*time.Minute))
-		o.Wrote = wrote.note
-		if _, err := rollup.Keep(w.t.Context(), store, routes, o); err != nil {
+		if _, err := rollup.Keep(w.t.Context(), wrote.of(store), routes, w.keepOptions(4, began.Add(10*time.Minute))); err != nil {
 			t.Fatal(err)
 		}
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
@@ -80,17 +81,36 @@ type attempts struct {
 	order []string // roll-ups, in the order of their writes
 }
 
-func (a *attempts) note(_ context.Context, attempt rollup.Attempt) {
+// A notedStore notes the writes of roll-ups.
+type notedStore struct {
+	rollup.AuditStore
+	*attempts
+}
+
+// of returns a store that notes its writes.
+func (a *attempts) of(s rollup.AuditStore) rollup.AuditStore { return notedStore{s, a} }
+
+func (s notedStore) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {
+	return s.note(c, r, s.AuditStore.Write(ctx, c, r))
+}
+
+func (s notedStore) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
+	return s.note(c, r, s.AuditStore.WriteLocked(ctx, c, r, seen))
+}
+
+// note notes a write unless it failed with the error, which it returns.
+func (a *attempts) note(c route.Counter, r rollup.RollUp, err error) error {
+	if err != nil {
+		return err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if attempt.Err != nil {
-		return
-	}
 	if a.asOfs == nil {
 		a.asOfs = make(map[string][]time.Time)
 	}
-	a.asOfs[attempt.Counter.RollUp] = append(a.asOfs[attempt.Counter.RollUp], attempt.AsOf)
-	a.order = append(a.order, attempt.Counter.RollUp)
+	a.asOfs[c.RollUp] = append(a.asOfs[c.RollUp], r.Tally.AsOf)
+	a.order = append(a.order, c.RollUp)
+	return nil
 }
 
 // gaps are the times between a counter's roll-ups.
@@ -105,11 +125,10 @@ func (a *attempts) gaps(rollUp string) []time.Duration {
 
 // keep is a tick that keeps scheduled until a time.
 func (w *world) keep(store rollup.AuditStore, until time.Time, wrote *attempts) (rollup.KeepReport, error) {
-	o := w.keepOptions(4, until)
 	if wrote != nil {
-		o.Wrote = wrote.note
+		store = wrote.of(store)
 	}
-	return rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, o)
+	return rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, w.keepOptions(4, until))
 }
 
 func (w *world) keepOptions(concurrency int, until time.Time) rollup.KeepOptions {

@@ -20,8 +20,7 @@ func TestEventsOfScheduledRoute(t *testing.T) {
 				o := w.options(0)
 				o.Burst = burst
 				var live, kept attempts
-				o.Wrote = live.note
-				c := rollup.NewCoalescer(traced{w.store, w}, o)
+				c := rollup.NewCoalescer(live.of(traced{w.store, w}), o)
 				w.increment(1)
 				began := time.Now()
 				var all sync.WaitGroup

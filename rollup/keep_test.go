@@ -46,9 +46,7 @@ func TestKeepGoesRound(t *testing.T) {
 		var pages atomic.Int64
 		store := hooked{AuditStore: traced{w.store, w}, page: func(by, *route.Template, string) error { pages.Add(1); return nil }}
 		var wrote attempts
-		o := w.keepOptions(1, began.Add(35*time.Second))
-		o.Wrote = wrote.note
-		report, err := rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, o)
+		report, err := rollup.Keep(w.t.Context(), wrote.of(store), scheduled.Template.Routes, w.keepOptions(1, began.Add(35*time.Second)))
 		if d := cmp.Diff(rollup.KeepReport{Counters: 4, RolledUp: 16}, ageless(report)); d != "" || err != nil {
 			t.Errorf("%v: report (-want +got):\n%s", err, d)
 		}

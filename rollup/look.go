@@ -49,15 +49,12 @@ func (l *look) rerouted() bool {
 // look opens a snapshot of c.
 func (r *roller) look(ctx context.Context, c route.Counter, eventID string) (look, error) {
 	l := look{counter: c, eventID: eventID, began: time.Now()}
-	err := r.call(ctx, "look", func(ctx context.Context) (err error) {
-		l.snapshot, err = r.store.View(ctx, c)
-		return err
-	})
+	snapshot, err := r.store.View(ctx, c)
 	if err != nil {
 		return l, err
 	}
 
-	l.received = time.Now()
+	l.snapshot, l.received = snapshot, time.Now()
 	l.readTime, l.rollUp = l.snapshot.ReadTime(), l.snapshot.RollUp()
 	l.asOf = r.validAsOf(ctx, &l)
 	return l, nil
@@ -83,12 +80,9 @@ func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 }
 
 // sum adds up the sources in the look's snapshot.
-func (r *roller) sum(ctx context.Context, l *look) error {
+func (r *roller) sum(ctx context.Context, l *look) (err error) {
 	began := time.Now()
-	err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
-		l.totals, err = l.snapshot.Sum(ctx)
-		return err
-	})
+	l.totals, err = l.snapshot.Sum(ctx)
 	l.took = time.Since(began)
 
 	if err == nil && l.totals.Malformed > 0 {
@@ -100,7 +94,7 @@ func (r *roller) sum(ctx context.Context, l *look) error {
 // weigh asks for the magnitudes of totals that seem to differ from the roll-up's. Doubles that
 // cancel out can leave a sum that is smaller than its rounding errors, so it may differ each time
 // it is computed. weigh asks only if nothing but totals of doubles differs.
-func (r *roller) weigh(ctx context.Context, l *look) error {
+func (r *roller) weigh(ctx context.Context, l *look) (err error) {
 	otherwise := l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards()
 	if otherwise || l.asOf.IsZero() {
 		return nil
@@ -120,10 +114,7 @@ func (r *roller) weigh(ctx context.Context, l *look) error {
 
 	l.magnitudes = make(map[string]float64)
 	for _, name := range names {
-		err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
-			l.magnitudes[name], err = l.snapshot.Magnitude(ctx, name)
-			return err
-		})
+		l.magnitudes[name], err = l.snapshot.Magnitude(ctx, name)
 		if err != nil {
 			return err
 		}

@@ -1,11 +1,8 @@
 package rollup
 
 import (
-	"context"
 	"log/slog"
 	"time"
-
-	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Options configure a Coalescer, Audit and Keep.
@@ -53,23 +50,4 @@ type Options struct {
 	// Random returns uniform numbers in [0, 1). They spread the wake-ups of many instances. It must
 	// be safe for concurrent use. Nil means math/rand/v2.
 	Random func() float64
-
-	// Wrote, unless nil, is called after each attempt to write a roll-up, with its context. It must
-	// be safe for concurrent use, and quick: events wait for it.
-	Wrote func(context.Context, Attempt)
-
-	// Calling, unless nil, is called before each call of the Store, but not before those of walks
-	// and cursors, and before each alarm is made. The name is "look", "claim", "sum", "write",
-	// "remove" or "alarm". The call is made with
-	// the context that Calling returns, and its error is given to the function that Calling
-	// returns.
-	Calling func(ctx context.Context, name string) (context.Context, func(error))
-}
-
-// An Attempt is one attempt to write a roll-up.
-type Attempt struct {
-	Counter   route.Counter
-	AsOf      time.Time // the snapshot's instant
-	Unchanged bool      // the roll-up had the same totals: only as_of is new
-	Err       error     // nil: written; ErrConflict: refused; any other: the outcome is unknown, or nothing was sent
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// write publishes what the look has summed, and calls Options.Wrote. It
-// locks the document if that is contended.
+// write publishes what the look has summed. It locks the document if that is contended.
 func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) error {
 	locks := c.locks(l, min(p.cadence, max(r.step(l.counter.Template), l.counter.Template.Every)))
 	if locks {
@@ -20,10 +19,6 @@ func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) erro
 	// A long sum is worth a lock. The app may well have edited its document meanwhile.
 	err := r.publish(ctx, l, p, locks || l.long && l.counter.Template.Existing && l.rollUp.Exists())
 	c.note(l, locks, err)
-
-	if r.options.Wrote != nil {
-		r.options.Wrote(ctx, Attempt{Counter: l.counter, Unchanged: l.rollUp.Exists() && l.agrees(), Err: err, AsOf: l.readTime})
-	}
 	if err == nil {
 		r.logTotals(ctx, "rolled up", l)
 	}
@@ -67,12 +62,10 @@ func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error
 		written.Gone, written.Tally.Former = written.Tally.Former, nil
 	}
 
-	return r.call(ctx, "write", func(ctx context.Context) error {
-		if locks {
-			return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
-		}
-		return r.store.Write(ctx, l.counter, written)
-	})
+	if locks {
+		return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+	}
+	return r.store.Write(ctx, l.counter, written)
 }
 
 // former returns the names of totals that earlier routes kept. Events leave those totals in the
@@ -90,7 +83,7 @@ func former(old document.Tally, names []string) []string {
 
 // remove removes the roll-up that the look saw.
 func (r *roller) remove(ctx context.Context, store AuditStore, l *look) error {
-	err := r.call(ctx, "remove", func(ctx context.Context) error { return store.Remove(ctx, l.counter, l.rollUp) })
+	err := store.Remove(ctx, l.counter, l.rollUp)
 	if err == nil {
 		r.logTotals(ctx, "removed", l)
 	}

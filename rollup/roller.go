@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 
@@ -25,17 +24,6 @@ func newRoller(store Store, o Options) roller {
 		o.Logged = NewLogged()
 	}
 	return roller{store: store, options: o}
-}
-
-// call makes a call of the Store. It tells Options.Calling.
-func (r *roller) call(ctx context.Context, name string, f func(context.Context) error) error {
-	if r.options.Calling == nil {
-		return f(ctx)
-	}
-	ctx, called := r.options.Calling(ctx, name)
-	err := f(ctx)
-	called(err)
-	return err
 }
 
 // firstPause is the greatest length of the first pause. Each pause is shortened at random, by up to

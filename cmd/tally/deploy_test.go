@@ -304,7 +304,7 @@ func (p *player) fail(words []string, text string) {
 func TestDeployNew(t *testing.T) {
 	file := abs(t, "testdata/deploy/new.txt")
 	clone := leastClone(t)
-	write(t, "tally.yaml", []byte("env: {OTEL_EXPORTER_OTLP_HEADERS: s3cret}\nalert_email: me@example.com"))
+	write(t, "tally.yaml", []byte("alert_email: me@example.com"))
 	t.Setenv("PATH", "")
 	call := func(flag string) string {
 		t.Helper()
@@ -312,9 +312,6 @@ func TestDeployNew(t *testing.T) {
 		args := []string{"deploy", "--new", "--location", "nam5", "--project", "my-project", "--source", clone, flag}
 		if status := run(t.Context(), args, &out, &out); status != 0 {
 			t.Fatalf("%s: exit status %d: %s", flag, status, &out)
-		}
-		if strings.Contains(out.String(), "s3cret") {
-			t.Errorf("%s prints a secret", flag)
 		}
 		return strings.ReplaceAll(out.String(), clone, "CLONE")
 	}

@@ -101,11 +101,7 @@ func (f *stackFlags) configure(
 // functions returns the environment of the functions, and the configuration that it says.
 func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[string]string, config.Config, error) {
 	environment := env.ToMap(os.Environ())
-	for name, value := range named(folder) {
-		if name != "TALLY_TELEMETRY" { // tally.yaml sets it for the deployed functions
-			environment[name] = value
-		}
-	}
+	maps.Copy(environment, named(folder))
 	if !f.lines.all {
 		environment["TALLY_LOG_LEVEL"] = f.severity
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/cloud/alarm"
-	"github.com/firestore-tally/tally/internal/cloud/telemetry"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -21,10 +20,7 @@ func mayBeAlarm(r *http.Request) bool {
 
 // serveAlarm takes an alarm from its request to the answer.
 func (s *service) serveAlarm(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	ctx, span := s.telemetry.Start(ctx, "alarm")
 	a, err := s.ring(ctx, r)
-	telemetry.End(span, err)
-	s.telemetry.Flush(ctx)
 
 	logger := s.logger.With("counter", a.RollUp, "at", a.At, "error", err)
 	switch {

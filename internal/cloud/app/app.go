@@ -31,14 +31,12 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
-	"github.com/firestore-tally/tally/internal/cloud/telemetry"
 	"github.com/firestore-tally/tally/internal/cloud/trigger"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
@@ -65,11 +63,10 @@ func New(environ func() []string, logs io.Writer, dial ...grpc.DialOption) *App 
 
 // A service is a configured App.
 type service struct {
-	config    config.Config
-	logger    *slog.Logger
-	telemetry *telemetry.Telemetry // nil: off
-	queue     *alarm.Queue         // nil: there are no alarms
-	open      func(ctx context.Context, id string) (documentStore, error)
+	config config.Config
+	logger *slog.Logger
+	queue  *alarm.Queue // nil: there are no alarms
+	open   func(ctx context.Context, id string) (documentStore, error)
 
 	dropped   atomic.Int64 // events that no retry could help
 	lags      lagSampler
@@ -94,7 +91,7 @@ func (a *App) load() (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	logger := NewLogger(a.logs, loaded.LogLevel, loaded.Project)
+	logger := NewLogger(a.logs, loaded.LogLevel)
 
 	meter, err := newMeter(loaded.UsageFile)
 	if err != nil {
@@ -105,12 +102,7 @@ func (a *App) load() (*service, error) {
 		return firestorestore.Open(ctx, loaded.EmulatorHost, loaded.Project, id, logger, dial...)
 	}
 
-	recorder, err := startTelemetry(loaded, meter, logger)
-	if err != nil { // counters go on without it
-		logger.Error("no telemetry", "error", err)
-	}
-
-	s := &service{config: loaded, logger: logger, telemetry: recorder, open: open}
+	s := &service{config: loaded, logger: logger, open: open}
 	s.queue, err = openQueue(loaded)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
@@ -145,22 +137,11 @@ func newMeter(file string) (*billing.Meter, error) {
 	return billing.NewMeter(billing.Mirror(f)), nil
 }
 
-// startTelemetry starts the telemetry that the configuration asks for. It returns nil if telemetry
-// is off.
-func startTelemetry(c config.Config, meter *billing.Meter, logger *slog.Logger) (*telemetry.Telemetry, error) {
-	interval := time.Duration(c.TelemetryInterval) * time.Millisecond
-	billed := func() (reads, writes, deletes int64) {
-		counts := meter.Counts()
-		return counts.Reads, counts.Writes, counts.Deletes
-	}
-	return telemetry.Start(c.Telemetry, c.Project, interval, billed, logger)
-}
-
 // Configure reads the configuration before the first request. It logs the error that it returns.
 func (a *App) Configure() error {
 	_, err := a.setup()
 	if err != nil {
-		NewLogger(a.logs, slog.LevelInfo, "").Error("misconfigured", "error", err)
+		NewLogger(a.logs, slog.LevelInfo).Error("misconfigured", "error", err)
 	}
 	return err
 }
@@ -169,11 +150,11 @@ func (a *App) Configure() error {
 // answers 2xx when that is done with, 400 when the request is neither, and 500 when it must come
 // again.
 func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
-	ctx := telemetry.Traced(r.Context(), r.Header)
+	ctx := r.Context()
 	s, err := a.setup()
 	if err != nil {
 		event, _ := trigger.FromRequest(r) // as far as it can be read
-		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", event.ID, "error", err)
+		NewLogger(a.logs, slog.LevelInfo).ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", event.ID, "error", err)
 		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
 		return
 	}
@@ -203,11 +184,11 @@ func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	ctx := telemetry.Traced(r.Context(), r.Header)
+	ctx := r.Context()
 	var report scheduleReport
 	s, err := a.setup()
 	if err != nil {
-		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured", "error", err)
+		NewLogger(a.logs, slog.LevelInfo).ErrorContext(ctx, "misconfigured", "error", err)
 		report.Errors = []string{err.Error()}
 	} else {
 		report = s.onSchedule(ctx, dryRun)

@@ -47,7 +47,7 @@ func TestClassify(t *testing.T) {
 
 func TestLogKeys(t *testing.T) {
 	var log bytes.Buffer
-	logger := NewLogger(&log, slog.LevelInfo, "")
+	logger := NewLogger(&log, slog.LevelInfo)
 	logger.Debug("not logged")
 	logger.Warn("text", "event_id", "e1")
 	var line map[string]any

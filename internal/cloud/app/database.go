@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/cloud/growth"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
@@ -86,8 +85,6 @@ func (s *service) options(id string, logger *slog.Logger, logged *rollup.Logged)
 		Hold:        s.config.HoldLimit,
 		Logger:      logger,
 		Logged:      logged,
-		Wrote:       s.telemetry.Wrote,
-		Calling:     s.telemetry.Calling(true, firestorestore.Class),
 	}
 	if s.queue != nil {
 		o.Alarms = s.queue.Of(s.resourceName(id))

@@ -1,17 +1,15 @@
 package app
 
 import (
-	"context"
 	"os"
 	"os/signal"
 	"syscall"
 )
 
 // endGracefully delays the end of the process after SIGTERM, which Cloud Run sends to end an
-// instance. The process first waits for the events that are held, which takes the hold limit at
-// most, and for alarms that wait for long sums, which takes longer. Then it exports what telemetry
-// recorded. It does not wait for a call of the schedule. The next call goes on from the place that
-// was saved last.
+// instance. The process waits for the events that are held, which takes the hold limit at
+// most, and for alarms that wait for long sums, which takes longer. It does not wait for a call of
+// the schedule. The next call goes on from the place that was saved last.
 //
 // Cloud Run kills a process 10 s after SIGTERM
 // (https://cloud.google.com/run/docs/container-contract#instance-shutdown). An event that is not
@@ -22,7 +20,6 @@ func (s *service) endGracefully() {
 	go func() {
 		<-terminated
 		s.ending.Lock() // waits for the events that are held; new ones wait for it in vain, and are delivered again
-		s.telemetry.FlushNow(context.Background())
 		terminate()
 	}()
 }

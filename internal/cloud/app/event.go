@@ -9,13 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/cloud/telemetry"
 	"github.com/firestore-tally/tally/internal/cloud/trigger"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // A delivery is one delivery of an event, and what became of it. A field is zero if the delivery
@@ -43,13 +40,12 @@ func (d *delivery) counters() string {
 
 // serve takes an event from its request to the answer.
 func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	ctx, span := s.telemetry.Start(ctx, "event")
 	d := &delivery{began: time.Now()}
 
 	d.err = s.rollUp(ctx, r, d)
 	d.outcome = classify(d.ending, d.err)
 
-	s.record(ctx, span, d)
+	s.tellLag(ctx, d)
 	s.grow(ctx, d)
 	s.answer(ctx, w, d)
 }
@@ -229,37 +225,6 @@ func (c asRead) Texts(f document.Field) (before, after string) {
 	value, _ := f.In(c.fields)
 	after, _ = value.(string)
 	return "", after
-}
-
-// record notes how an event ended, logs a sample of lags, and warns if the roll-up came late. It
-// exports telemetry if that is due. An event that was not held does not, so that its answer never
-// waits for an export; a later event or a call of the schedule exports what it recorded.
-func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
-	held := time.Duration(-1)
-	if d.ending.Held {
-		held = time.Since(d.began)
-	}
-
-	if d.outcome == covered && !d.change.Committed.IsZero() {
-		lag := d.ending.AsOf.Sub(d.change.Committed)
-		s.telemetry.Lag(ctx, lag)
-		s.sampleLag(ctx, d, lag)
-		if lag > s.config.Grace() {
-			s.logger.WarnContext(ctx, "rolled up late", "event_id", d.change.ID, "counter", d.counters(), "lag_seconds", lag.Seconds())
-		}
-	}
-
-	s.telemetry.Event(ctx, string(d.outcome), held)
-	if span.IsRecording() {
-		span.SetAttributes(attribute.String("tally.outcome", string(d.outcome)),
-			attribute.String("tally.counter", d.counters()), attribute.String("tally.event_id", d.change.ID))
-	}
-	telemetry.End(span, d.err)
-
-	atOnce := d.outcome == absorbed || d.outcome == deferred && !d.ending.Held
-	if !atOnce {
-		s.telemetry.Flush(ctx)
-	}
 }
 
 // answer answers an event's delivery as its outcome asks, and logs a failure.

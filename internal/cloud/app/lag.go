@@ -10,8 +10,8 @@ import (
 // for a 99th percentile, and a line for each event would cost more than the event.
 const lagEvery = 10 * time.Second
 
-// A lagSampler logs how late roll-ups come, so that Cloud Monitoring has the distribution without
-// telemetry. Its zero value is ready. It may be used by many goroutines at once.
+// A lagSampler decides which events' lags are logged. The metric tally_lag is made of these lines,
+// and tally doctor reads them. Its zero value is ready. It may be used by many goroutines at once.
 type lagSampler struct {
 	last atomic.Int64 // when a sample was logged, in nanoseconds since 1970; 0: never
 }
@@ -25,10 +25,19 @@ func (l *lagSampler) due(now time.Time) bool {
 	return l.last.CompareAndSwap(last, now.UnixNano())
 }
 
-// sampleLag logs the lag of a covered event, if that is due. The metric tally_lag is made of these
-// lines.
-func (s *service) sampleLag(ctx context.Context, d *delivery, lag time.Duration) {
+// tellLag logs the lag of an event that a roll-up covers, if a sample is due. It warns if the
+// roll-up came late. An event that does not say when its change was committed has no lag.
+func (s *service) tellLag(ctx context.Context, d *delivery) {
+	if d.outcome != covered || d.change.Committed.IsZero() {
+		return
+	}
+
+	lag := d.ending.AsOf.Sub(d.change.Committed)
+	logger := s.logger.With("event_id", d.change.ID, "counter", d.counters(), "lag_seconds", lag.Seconds())
 	if s.lags.due(time.Now()) {
-		s.logger.InfoContext(ctx, "lag sampled", "event_id", d.change.ID, "counter", d.counters(), "lag_seconds", lag.Seconds())
+		logger.InfoContext(ctx, "lag sampled")
+	}
+	if lag > s.config.Grace() {
+		logger.WarnContext(ctx, "rolled up late")
 	}
 }

@@ -2,14 +2,11 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
-	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
-	"github.com/firestore-tally/tally/internal/cloud/telemetry"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -49,13 +46,11 @@ type tick struct {
 
 	mu     sync.Mutex
 	report scheduleReport
-	failed error // joins all errors
 }
 
 // onSchedule keeps the counters whose routes say "every", audits the others, and reports both. A
 // dry run audits all, and writes nothing.
 func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
-	ctx, span := s.telemetry.Start(ctx, "tick")
 	began := time.Now()
 
 	t := s.newTick(began, dryRun)
@@ -70,15 +65,12 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 	t.auditAll(ctx)
 	keeping.Wait()
 
-	t.finish(ctx)
+	for _, r := range t.report.Databases {
+		r.price()
+	}
 	t.report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", t.report)
 
-	if !dryRun {
-		s.telemetry.Tick(ctx, t.failed == nil)
-	}
-	telemetry.End(span, t.failed)
-	s.telemetry.FlushNow(ctx)
 	return t.report
 }
 
@@ -116,24 +108,6 @@ func (t *tick) keep(ctx context.Context, id string, scheduled route.Routes) {
 	})
 }
 
-// finish prices the databases' reports, and records them in the metrics.
-func (t *tick) finish(ctx context.Context) {
-	age := -1.0
-	for _, r := range t.report.Databases {
-		r.price()
-		if !t.report.DryRun {
-			t.telemetry.Audited(ctx, r.Report)
-		}
-		if r.Every != nil {
-			age = max(age, r.Every.GreatestAge)
-		}
-	}
-
-	if age >= 0 {
-		t.telemetry.Kept(ctx, age)
-	}
-}
-
 // inDatabase has a function work in one database, and reports what it cost. After a failure the
 // tick goes on with the other databases.
 func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
@@ -151,7 +125,6 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 	if err != nil {
 		t.logger.ErrorContext(ctx, "tick failed", "database", id, "error", err)
 		err = fmt.Errorf("database %s: %w", id, err)
-		t.failed = errors.Join(t.failed, err)
 		t.report.Errors = append(t.report.Errors, err.Error())
 	}
 }
@@ -161,8 +134,6 @@ func (t *tick) options(d *database) rollup.AuditOptions {
 	o := t.config.AuditOptions(d.logger)
 	o.Logged, o.Alarms = d.logged, d.alarms
 	o.Timeout = t.reserve
-	o.Wrote = t.telemetry.Wrote
-	o.Calling = t.telemetry.Calling(false, firestorestore.Class) // a tick makes too many calls for spans
 	return o
 }
 

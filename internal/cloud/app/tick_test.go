@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
@@ -363,5 +364,22 @@ func TestCheckGrace(t *testing.T) {
 				w.t.Errorf("hold limit %s: %+v, want drift: %t", limit, got, reports)
 			}
 		})
+	}
+}
+
+// Each of a tick's two kinds of work has its own bound of reads.
+func TestReadsOfATick(t *testing.T) {
+	w := newWorld(t, "TALLY_KEEP_READS_PER_TICK=70000", "TALLY_AUDIT_READS_PER_TICK=4000")
+	s, err := w.setup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.database(t.Context(), "(default)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := s.newTick(time.Now(), false).keepOptions(billing.Context(t.Context(), billing.NewMeter(nil)), d)
+	if o.MaxReads != 70000 || o.Reads() != 0 {
+		t.Errorf("keeping may read %d and has read %d, want 70000 and 0", o.MaxReads, o.Reads())
 	}
 }

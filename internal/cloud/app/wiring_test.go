@@ -400,6 +400,24 @@ func TestSampledLag(t *testing.T) {
 	}
 }
 
+// An event that does not say when its change was committed has no lag, and is not late.
+func TestEventWithoutATime(t *testing.T) {
+	w := newWorld(t)
+	for i, at := range []string{"", "noon", w.stores["(default)"].Now().UTC().Format(time.RFC3339Nano)} {
+		r := event(t, fmt.Sprint("e", i), project, "(default)", fmt.Sprintf("counters/%d/shards/0", i))
+		r.Header.Set("Ce-Time", at)
+		if status, _ := w.deliver(r); status != http.StatusOK {
+			t.Errorf("time %q: status %d", at, status)
+		}
+		if got, want := len(w.log.lines("lag sampled")), i/2; got != want {
+			t.Errorf("time %q: %d lags, want %d", at, got, want)
+		}
+	}
+	if lines := w.log.lines("rolled up late"); len(lines) > 0 {
+		t.Errorf("logged %s", lines)
+	}
+}
+
 // A body that is larger than any event's is not read to its end, and its event is dropped.
 func TestLargeBody(t *testing.T) {
 	w := newWorld(t)

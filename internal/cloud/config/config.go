@@ -71,11 +71,6 @@ type Config struct {
 	// call, at the list price of us-central1.
 	KeepReads int64 `env:"TALLY_KEEP_READS_PER_TICK" envDefault:"300000"`
 
-	// Telemetry is where metrics and traces go, and TelemetryInterval the least time between two
-	// exports of a process, in milliseconds.
-	Telemetry         Destination `env:"TALLY_TELEMETRY" envDefault:"off"`
-	TelemetryInterval int         `env:"OTEL_METRIC_EXPORT_INTERVAL" envDefault:"60000"`
-
 	// EmulatorHost is the host:port of an emulator to use instead of Firestore.
 	EmulatorHost string `env:"FIRESTORE_EMULATOR_HOST"`
 
@@ -85,28 +80,6 @@ type Config struct {
 
 	// FunctionTimeout is the function's timeout in seconds, set by Cloud Run.
 	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS"`
-}
-
-// A Destination is where telemetry goes.
-type Destination string
-
-// Destinations.
-const (
-	Off  Destination = "off"
-	GCP  Destination = "gcp"  // Cloud Monitoring and Cloud Trace, with application default credentials
-	OTLP Destination = "otlp" // a collector, as OpenTelemetry's own variables say: OTEL_EXPORTER_OTLP_ENDPOINT and others
-)
-
-// UnmarshalText takes the name of a destination.
-func (d *Destination) UnmarshalText(text []byte) error {
-	destination := Destination(text)
-	switch destination {
-	case Off, GCP, OTLP:
-		*d = destination
-		return nil
-	default:
-		return errors.New("want off, gcp or otlp")
-	}
 }
 
 // A problem says what is wrong with a variable. Its text begins with the variable's name.
@@ -209,7 +182,6 @@ func (l *loading) checkRanges() {
 	l.check(c.SchedulePeriod > 0, "TALLY_SCHEDULE_PERIOD", c.SchedulePeriod, "more than 0")
 	l.check(c.AuditReads > 0, "TALLY_AUDIT_READS_PER_TICK", c.AuditReads, "more than 0")
 	l.check(c.KeepReads > 0, "TALLY_KEEP_READS_PER_TICK", c.KeepReads, "more than 0")
-	l.check(c.TelemetryInterval > 0, "OTEL_METRIC_EXPORT_INTERVAL", c.TelemetryInterval, "more than 0 milliseconds")
 }
 
 // check reports a variable if its value is not as wanted. A value that was not understood has been

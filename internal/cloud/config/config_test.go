@@ -79,7 +79,6 @@ func TestConfigProblems(t *testing.T) {
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "0"}, []string{"TALLY_AUDIT_READS_PER_TICK=0: want more than 0"}},
 		{map[string]string{"TALLY_KEEP_READS_PER_TICK": "-1"}, []string{"TALLY_KEEP_READS_PER_TICK=-1: want more than 0"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "many"}, []string{`TALLY_AUDIT_READS_PER_TICK="many"`}},
-		{map[string]string{"TALLY_TELEMETRY": "on", "OTEL_METRIC_EXPORT_INTERVAL": "0"}, []string{`TALLY_TELEMETRY="on": want off, gcp or otlp`, "OTEL_METRIC_EXPORT_INTERVAL=0: want more than 0"}},
 		{map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": "8"}, []string{"TALLY_HOLD_LIMIT=8s: want less than the function's timeout, 8s"}},
 	} {
 		if _, given := test.environment["GOOGLE_CLOUD_PROJECT"]; !given {

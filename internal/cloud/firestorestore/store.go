@@ -271,13 +271,3 @@ func outcome(err error, doing, path string) error {
 		return fmt.Errorf("firestore: %s %s: %w", doing, path, err)
 	}
 }
-
-// Class returns the name of the gRPC status code of a Store's error, such as "Unavailable". There
-// are few of them, so metrics can have it as an attribute.
-func Class(err error) string {
-	code := status.Code(err)
-	if code == codes.Unknown {
-		code = status.FromContextError(err).Code()
-	}
-	return code.String()
-}

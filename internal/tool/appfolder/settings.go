@@ -27,7 +27,7 @@ type Settings struct {
 	RequestLogs    string            `yaml:"request_logs" means:"Which log entries about RollUpOnWrite's requests are kept."`
 	MaxInstances   *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."` // nil: the default
 	AlertEmail     string            `yaml:"alert_email" means:"Address that alerts are mailed to."`
-	Env            map[string]string `yaml:"env" means:"Other variables of the functions, and OpenTelemetry's."`
+	Env            map[string]string `yaml:"env" means:"Other variables of the functions."`
 	Dev            map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag; 0: any that is free."`
 }
 
@@ -148,7 +148,7 @@ type mistake struct{ key, reason string }
 
 // Patterns of values that become parts of filters and queries.
 var (
-	variable = regexp.MustCompile(`^(TALLY|OTEL)_[A-Z0-9_]+$`)
+	variable = regexp.MustCompile(`^TALLY_[A-Z0-9_]+$`)
 
 	// https://docs.cloud.google.com/about/locations
 	region = regexp.MustCompile(`^[a-z]+(-[a-z]+)+[0-9]{1,2}$`)
@@ -220,7 +220,7 @@ func checkChoice(key, value string) string {
 
 func checkVariable(name, value string) string {
 	if !variable.MatchString(name) {
-		return "only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"
+		return "only names in capitals that begin with TALLY_ may stand here; set any other in the shell, or on the functions by gcloud"
 	}
 	if name == "TALLY_USAGE_FILE" {
 		return "tally dev names that file itself: take the line out"

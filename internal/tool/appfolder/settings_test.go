@@ -14,9 +14,9 @@ import (
 // or reach a shell, is refused by name and line.
 func TestMistakenValues(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"env:\n  LD_PRELOAD: /tmp/x.so", "t.yaml:2:3: env.LD_PRELOAD: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
-		{"env: {TALLY_BURST: 3, PATH: /tmp}", "t.yaml:1:23: env.PATH: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
-		{"env:\n  TALLY_${x}: 1", "t.yaml:2:3: env.TALLY_${x}: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
+		{"env:\n  LD_PRELOAD: /tmp/x.so", "t.yaml:2:3: env.LD_PRELOAD: only names in capitals that begin with TALLY_ may stand here; set any other in the shell, or on the functions by gcloud"},
+		{"env: {TALLY_BURST: 3, PATH: /tmp}", "t.yaml:1:23: env.PATH: only names in capitals that begin with TALLY_ may stand here; set any other in the shell, or on the functions by gcloud"},
+		{"env:\n  TALLY_${x}: 1", "t.yaml:2:3: env.TALLY_${x}: only names in capitals that begin with TALLY_ may stand here; set any other in the shell, or on the functions by gcloud"},
 		{"dev:\n  firestore: 8080", "t.yaml:2:3: dev.firestore: there is no such port: want one of firestore_port, functions_port, dashboard_port"},
 		{"dev:\n  dashboard_port: 65536", "t.yaml:2:3: dev.dashboard_port: 65536: want a port up to 65535, or 0 for any that is free"},
 		{"dev:\n  dashboard_port: high", "t.yaml:2:19: want a whole number"},
@@ -126,8 +126,8 @@ databases:
 - orders
 alert_email: o'neil+${x}%{y}^z@example.com
 env:
-  OTEL_RESOURCE_ATTRIBUTES: "a=1,b=x@0"
-  OTEL_SERVICE_NAME: '*'
+  TALLY_BURST_A: "a=1,b=x@0"
+  TALLY_BURST_B: '*'
   TALLY_BURST: 3
 `
 	s, p, err := parse("t.yaml", []byte(text))
@@ -137,7 +137,7 @@ env:
 	want := Settings{
 		Routes:    "a/{a}/b/{b} -> c/{a} : n\n# [[[[[[[[[[\nd/{d}/&e/{f} -> g/{d} : n",
 		Databases: []string{"(default)", "orders"}, AlertEmail: "o'neil+${x}%{y}^z@example.com",
-		Env: map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "a=1,b=x@0", "OTEL_SERVICE_NAME": "*", "TALLY_BURST": "3"},
+		Env: map[string]string{"TALLY_BURST_A": "a=1,b=x@0", "TALLY_BURST_B": "*", "TALLY_BURST": "3"},
 	}
 	if d := cmp.Diff(want, s); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -145,7 +145,7 @@ env:
 	wantPlaces := places{
 		keys: map[string]place{
 			"routes": {2, 1}, "databases": {6, 1}, "alert_email": {9, 1}, "env": {10, 1},
-			"env.OTEL_RESOURCE_ATTRIBUTES": {11, 3}, "env.OTEL_SERVICE_NAME": {12, 3}, "env.TALLY_BURST": {13, 3},
+			"env.TALLY_BURST_A": {11, 3}, "env.TALLY_BURST_B": {12, 3}, "env.TALLY_BURST": {13, 3},
 		},
 		routes: []place{{3, 3}, {4, 3}, {5, 3}},
 	}

@@ -44,8 +44,23 @@ func (s *State) Wanted(f *appfolder.Folder) map[string]string {
 	if f.File == "" {
 		maps.Copy(env, s.Env())
 	}
+	maps.DeleteFunc(env, func(name, _ string) bool { return former(name) })
 	env["GOOGLE_CLOUD_PROJECT"] = s.Project
 	return env
+}
+
+// Former returns the variables that only older versions read, and that a function still has.
+func (s *State) Former() []string {
+	var all []string
+	for _, f := range s.Functions() {
+		for name := range Environment(f) {
+			if former(name) {
+				all = append(all, name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Environment returns a function's variables, without the one that Cloud Functions adds.

@@ -81,7 +81,7 @@ func TestManifestQuotes(t *testing.T) {
 	}
 	for _, nasty := range []string{`a"b`, "a\nb: c", "{{.Project}}", "# x", "${x}", "a: [b]", `\`, "'", "é\u2028", "%s", "`", "a\x00b", "- kind: x"} {
 		o := options(t, likes)
-		o.Env = map[string]string{"OTEL_SERVICE_NAME": nasty, "OTEL_" + nasty: "x"}
+		o.Env = map[string]string{"TALLY_X": nasty, "TALLY_" + nasty: "x"}
 		o.AlertEmail = nasty
 		o.Databases[0].ID = nasty
 		d, err := Describe(o, newState("p"), "abc")
@@ -90,7 +90,7 @@ func TestManifestQuotes(t *testing.T) {
 		}
 		f := d.of(Function)[0]
 		env, _ := f.Want.at([]string{"serviceConfig", "environmentVariables"}).(Object)
-		if env["OTEL_SERVICE_NAME"] != nasty || env["OTEL_"+nasty] != "x" || d.of(Channel)[0].Once.Get("labels.email_address") != nasty || filter(d.of(Trigger)[0].Want, "database") != nasty {
+		if env["TALLY_X"] != nasty || env["TALLY_"+nasty] != "x" || d.of(Channel)[0].Once.Get("labels.email_address") != nasty || filter(d.of(Trigger)[0].Want, "database") != nasty {
 			t.Errorf("%q: %v, %v", nasty, env, d.of(Trigger)[0].Want)
 		}
 		if len(d.Resources) != len(plain.Resources)+1 { // the channel

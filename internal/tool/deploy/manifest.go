@@ -82,9 +82,6 @@ func (*manifest) Runtime() string { return "go126" }
 // Place is the functions' region.
 func (m *manifest) Place() string { return m.region() }
 
-// Telemetry reports whether the functions send telemetry to Google Cloud.
-func (m *manifest) Telemetry() bool { return m.Env["TALLY_TELEMETRY"] == "gcp" }
-
 // AllRequests reports whether log entries about requests that succeeded are kept.
 func (m *manifest) AllRequests() bool { return m.RequestLogs == AllRequests }
 
@@ -131,7 +128,7 @@ func (m *manifest) Variables() map[string]any {
 		}
 		all[name] = value
 	}
-	for _, name := range development {
+	for _, name := range slices.Concat(development, m.Former) {
 		all[name] = nil
 	}
 	return all
@@ -140,9 +137,6 @@ func (m *manifest) Variables() map[string]any {
 // fill gathers what the templates need.
 func (d *Description) fill(number string) *manifest {
 	m := &manifest{Options: &d.Options, Number: number, Source: d.source, APIs: apis()}
-	if m.Telemetry() {
-		m.APIs["telemetry.googleapis.com"] = "takes telemetry"
-	}
 	schedule := d.in(d.region(), "functions", OnScheduleName)
 	m.ScheduleURI = toJSON(ref{Function.Noun, schedule, "serviceConfig.uri"}.String())
 	if d.AlertEmail != "" {
@@ -337,8 +331,14 @@ func serviceAgent(api, number string) string {
 	return fmt.Sprintf("service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, api)
 }
 
+// former reports whether only older versions of the functions read a variable. It is not set any
+// more, and is taken away where it is still deployed.
+func former(name string) bool {
+	return name == "TALLY_TELEMETRY" || strings.HasPrefix(name, "OTEL_")
+}
+
 // secret reports whether the value of a variable is one, such as the key of a telemetry service in
-// OTEL_EXPORTER_OTLP_HEADERS.
+// OTEL_EXPORTER_OTLP_HEADERS, which older versions read.
 func secret(name string) bool {
 	return strings.HasPrefix(name, "OTEL_") && strings.HasSuffix(name, "HEADERS")
 }

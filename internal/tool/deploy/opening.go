@@ -116,11 +116,7 @@ func (d *Description) who() string {
 	for _, database := range d.Databases {
 		ids = append(ids, database.ID)
 	}
-	functions := "tally-functions reads and writes documents of " + some(ids, ", ")
-	if d.Env["TALLY_TELEMETRY"] == "gcp" {
-		functions += ", and telemetry"
-	}
-	return functions + "; Cloud Tasks takes its alarms, and calls as tally-trigger; only tally-trigger and tally-scheduler may call the functions, each one of them; tally-build builds them"
+	return "tally-functions reads and writes documents of " + some(ids, ", ") + "; Cloud Tasks takes its alarms, and calls as tally-trigger; only tally-trigger and tally-scheduler may call the functions, each one of them; tally-build builds them"
 }
 
 // undone says what the user is left to do.

@@ -132,9 +132,9 @@ func TestPricesSayWhere(t *testing.T) {
 
 // The line about who may do what covers all roles of Tally's accounts.
 func TestWho(t *testing.T) {
-	d := priced(t, likes, "nam5", func(o *Options) { o.Env = map[string]string{"TALLY_TELEMETRY": "gcp"} })
+	d := priced(t, likes, "nam5", func(*Options) {})
 	covered := []string{
-		"tally-functions roles/datastore.user", "tally-functions roles/telemetry.writer",
+		"tally-functions roles/datastore.user",
 		"tally-functions roles/cloudtasks.enqueuer", "tally-functions roles/iam.serviceAccountUser",
 		"tally-trigger roles/eventarc.eventReceiver", "tally-trigger roles/run.invoker",
 		"tally-scheduler roles/run.invoker",
@@ -146,9 +146,6 @@ func TestWho(t *testing.T) {
 				t.Errorf("%s gets %s, and %q does not say so", short(g.Member), g.Role, d.who())
 			}
 		}
-	}
-	if !strings.Contains(d.who(), "(default), and telemetry;") {
-		t.Errorf("no telemetry: %s", d.who())
 	}
 }
 

@@ -16,6 +16,7 @@ type Options struct {
 	Databases  []Database        // at least one
 	Config     config.Config     // what the functions take from their environment
 	Env        map[string]string // variables that somebody set; those of Config win
+	Former     []string          // variables that older versions left at the functions
 	Billing    string            // of RollUpOnWrite's instances: ByRequest or ByInstance
 	AlertEmail string            // where alerts are mailed to; empty: nowhere
 

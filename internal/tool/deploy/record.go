@@ -179,7 +179,7 @@ func withoutValues(variables any) any {
 	kept := make(map[string]any)
 	all, _ := variables.(map[string]any)
 	for name, value := range all {
-		plain := strings.HasPrefix(name, "TALLY_") || strings.HasPrefix(name, "OTEL_") && !secret(name) ||
+		plain := strings.HasPrefix(name, "TALLY_") ||
 			slices.Contains([]string{"GOOGLE_CLOUD_PROJECT", "GOMEMLIMIT", "LOG_EXECUTION_ID"}, name)
 		if !plain {
 			value = "hidden"

@@ -41,6 +41,7 @@ func (s *State) options(f *appfolder.Folder, c config.Config, databases []Databa
 		Databases:    databases,
 		Config:       c,
 		Env:          s.Wanted(f),
+		Former:       s.Former(),
 		Billing:      cmp.Or(f.Settings.Billing, s.Billing()),
 		MaxInstances: s.maxInstancesBy(f),
 		AlertEmail:   f.Settings.AlertEmail,
