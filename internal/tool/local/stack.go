@@ -101,10 +101,9 @@ type Stack struct {
 	closers []func() // each ends something that was started, in the order of starting
 	lasting int      // how many of the closers, the first ones, a change of configuration does not call
 
-	triggers map[string]emulator.Trigger // that the emulator has, by name
-
 	mu        sync.Mutex
 	processes []*Process
+	triggers  map[string]trigger // that the emulator has, by name
 }
 
 // Start starts a stack. The caller stops it. If Start returns an error, it has stopped what it had
@@ -148,7 +147,7 @@ func (s *Stack) start(ctx context.Context) error {
 
 // startDeliveries starts the relay and the queue.
 func (s *Stack) startDeliveries() (err error) {
-	options := eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline()}
+	options := eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline(), Wants: s.wants}
 	if s.Written != nil {
 		options.Accepted = func(e eventrelay.Event) { s.Written(e.Header.Get("Ce-Database"), e.Header.Get("Ce-Document")) }
 	}
@@ -235,10 +234,17 @@ func (s *Stack) begin(ctx context.Context) error {
 		s.onStop(func() { s.Process(n).Kill() })
 	}
 
+	var err error
 	if s.Emulator == nil {
-		return s.listenForEvents(ctx)
+		err = s.listenForEvents(ctx)
+	} else {
+		err = s.registerTriggers(ctx)
 	}
-	return s.registerTriggers(ctx)
+	if err != nil {
+		return err
+	}
+	s.tryWrites(ctx)
+	return nil
 }
 
 // Reconfigure ends the functions processes and starts them with another configuration, of the same

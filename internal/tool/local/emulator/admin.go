@@ -36,8 +36,10 @@ type Trigger struct {
 // HOST:PORT is what the emulator was started with as [Options].Functions. An emulator that was
 // started without accepts triggers and delivers nothing.
 //
-// The emulator also accepts a malformed pattern, with an open brace or an empty segment. As long as
-// one is registered, it refuses every write to that project: status 500, code UNKNOWN.
+// The emulator accepts any pattern, and matches it only when a write comes. It cannot match one
+// with an open brace, an empty segment, a capture with other characters than ASCII letters, digits
+// and _, or an id with characters outside ASCII or one of !"<>\^`{|}. As long as one is registered,
+// it commits each write to that project and answers it with an error: status 500, code UNKNOWN.
 func RegisterTrigger(ctx context.Context, addr string, t Trigger) error {
 	body := map[string]any{
 		"eventType": "google.cloud.firestore.document.v1.written",

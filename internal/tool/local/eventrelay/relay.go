@@ -27,6 +27,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -63,6 +64,10 @@ type Options struct {
 	// Timeout is how long one delivery may take. Then it is cut off, counts as failed and is made
 	// again. Default 10 s, which is Pub/Sub's acknowledgement deadline.
 	Timeout time.Duration
+
+	// Wants, unless nil, reports whether the Relay takes an event that the emulator posts, by the name
+	// of its trigger. The others are dropped. Calls may overlap.
+	Wants func(trigger string, e Event) bool
 
 	// Accepted, unless nil, is called with each event that the Relay accepts. It must not block, and
 	// calls may overlap.
@@ -157,6 +162,9 @@ func (r *Relay) accept(req *http.Request) error {
 	e, err := repair(req.Header, body)
 	if err != nil {
 		return err
+	}
+	if r.options.Wants != nil && !r.options.Wants(path.Base(req.URL.Path), e) {
+		return nil
 	}
 	return r.Deliver(e)
 }
