@@ -40,6 +40,7 @@
 //   - cmd/tally parses, calls and prints.
 //   - internal/tool/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and
 //     indexes.
+//   - internal/tool/clientrules writes security rules for routes: what an app's clients may write.
 //   - internal/tool/deploy is what a deployment consists of, and makes it so. internal/tool/doctor
 //     reads what is deployed and judges it.
 //   - internal/tool/dashboard shows all counters live on a page. tally dev and tally dashboard

@@ -249,6 +249,7 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 		d.stack.lines.print("%s changed: the functions run again with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
 	} else {
 		d.stack.lines.turnTo(d.out, d.greeting(s))
+		d.tellDecisions()
 	}
 
 	if d.dashboard.on {
@@ -258,6 +259,15 @@ func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	work.Go(func() { s.Keep(ctx, d.every, !audited) })
 	d.hint(ctx, s, &work)
 	return d.awaitChange(ctx, s)
+}
+
+// tellDecisions tells what the app's security rules leave to the user. An app sees only that such a
+// request is refused.
+func (d *dev) tellDecisions() {
+	left := strings.TrimSuffix(decisions(d.stack.rules.name(), d.stack.rules.text), "\n")
+	if left != "" {
+		d.stack.lines.print("%s", left)
+	}
 }
 
 // noted returns what tally dev notes on the emulator: the variables of its functions, where its

@@ -185,10 +185,3 @@ func checkCreator(answer string) error {
 	}
 	return nil
 }
-
-func checkWriter(answer string) error {
-	if !slices.Contains([]string{byOwner, byUsers, byServers}, answer) {
-		return fmt.Errorf("%q: want %s, %s or %s", answer, byOwner, byUsers, byServers)
-	}
-	return nil
-}

@@ -15,7 +15,9 @@ import (
 	"strings"
 	"text/template"
 
+	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
@@ -50,6 +52,9 @@ func initCommand() *cobra.Command {
 			return err
 		}
 		fmt.Fprintf(c.OutOrStdout(), "wrote %s; tally dev runs it on this machine\n", strings.Join(wrote, ", "))
+		if slices.Contains(wrote, rulesFile) {
+			fmt.Fprint(c.OutOrStdout(), decisions(rulesFile, a.rules))
+		}
 		return nil
 	}
 	return c
@@ -58,8 +63,10 @@ func initCommand() *cobra.Command {
 // answers are what tally init writes.
 type answers struct {
 	routes     string
-	writers    map[string]string // who writes the documents of a route, by its text
-	alertEmail string            // empty: no one gets alerts
+	writers    clientrules.Answers
+	alertEmail string // empty: no one gets alerts
+
+	rules string // the security rules that follow
 }
 
 // ask prompts for settings that no flag sets.
@@ -106,26 +113,36 @@ func (a *answers) write() (wrote []string, err error) {
 	}
 	files := []file{{appfolder.FileName, text.String()}}
 	if folder.Firebase == "" {
-		files = append(files, file{"firebase.json", firebaseJSON}, file{"firestore.rules", a.rules(routes)})
+		a.rules = clientrules.For(root.Rules, routes, a.writers)
+		files = append(files, file{"firebase.json", firebaseJSON}, file{rulesFile, a.rules})
 	}
 	return writeNew(files)
 }
 
-// firebaseJSON is the firebase.json that names the security rules.
-const firebaseJSON = `{
+// rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it.
+const (
+	rulesFile    = "firestore.rules"
+	firebaseJSON = `{
   "firestore": {
-    "rules": "firestore.rules"
+    "rules": "` + rulesFile + `"
   }
 }
 `
+)
 
-// rules returns the security rules for the routes.
-func (a *answers) rules(routes route.Routes) string {
-	writers := make(map[*route.Route]string)
-	for _, r := range routes {
-		writers[r] = cmp.Or(a.writers[r.String()], writerOf(r))
+// decisions says what security rules leave to the user, each by its line in the file. Apps see only
+// that such a request is refused.
+func decisions(file, rules string) string {
+	left := clientrules.Decisions(rules)
+	if len(left) == 0 {
+		return ""
 	}
-	return rulesFor(routes, writers)
+	var b strings.Builder
+	fmt.Fprintf(&b, "These requests of clients are refused until you decide, in %s:\n", file)
+	for _, d := range left {
+		fmt.Fprintf(&b, "  line %d: %s\n", d.Line, shown(d.Text))
+	}
+	return b.String()
 }
 
 // A file is a file to write.
@@ -197,8 +214,8 @@ func (q questions) address(ctx context.Context) (string, error) {
 }
 
 // routes asks for routes until there are no more, and who writes their documents.
-func (q questions) routes(ctx context.Context) (routes string, writers map[string]string, err error) {
-	writers = make(map[string]string)
+func (q questions) routes(ctx context.Context) (routes string, writers clientrules.Answers, err error) {
+	writers.Sources, writers.Homes = make(map[string]clientrules.Writer), make(map[string]clientrules.Writer)
 	for {
 		another, err := q.route(ctx, routes)
 		if err != nil || another == "" {
@@ -213,22 +230,67 @@ func (q questions) routes(ctx context.Context) (routes string, writers map[strin
 
 		routes = all
 		last := parsed[len(parsed)-1]
-		writers[last.String()], err = q.writer(ctx, last)
+		err = q.writer(ctx, parsed, last, writers.Sources)
+		if err == nil {
+			err = q.creator(ctx, last.Template, writers.Homes)
+		}
 		if err != nil {
-			return "", nil, err
+			return "", writers, err
 		}
 	}
 }
 
-// writer asks who writes the documents of a route, for their security rules.
-func (q questions) writer(ctx context.Context, r *route.Route) (string, error) {
-	if r.HasShards() || slices.ContainsFunc(r.Totals, route.Total.OfVotes) {
-		return byOwner, nil // their own rules are known
+// writer asks who writes the documents of a route, for their security rules. Another route of the
+// same documents has the answer already.
+func (q questions) writer(ctx context.Context, routes route.Routes, r *route.Route, writers map[string]clientrules.Writer) error {
+	if clientrules.Fixed(r) {
+		return nil
 	}
+	for _, other := range routes {
+		known, asked := writers[other.String()]
+		if asked && other.Pattern().Same(r.Pattern()) {
+			writers[r.String()] = known
+			return nil
+		}
+	}
+
 	fmt.Fprintf(q.out, `Who writes %s?
 owner: a user writes the one whose id is the user's. users: any user creates them. servers: no user does.
 `, r.Pattern())
-	return q.valid(ctx, "Owner, users or servers", writerOf(r), checkWriter)
+	answer, err := q.valid(ctx, "Owner, users or servers", string(clientrules.Guess(r)),
+		oneOf(clientrules.Owner, clientrules.Users, clientrules.Servers))
+	writers[r.String()] = clientrules.Writer(answer)
+	return err
+}
+
+// creator asks who creates the app's documents that hold the totals of a template.
+func (q questions) creator(ctx context.Context, t *route.Template, creators map[string]clientrules.Writer) error {
+	_, asked := creators[t.String()]
+	if !t.Existing || asked {
+		return nil
+	}
+	fmt.Fprintf(q.out, `Who creates %s, which holds the totals?
+users: any user does. servers: no user does. later: no user does until you decide, in the rules.
+`, t)
+	answer, err := q.valid(ctx, "Users, servers or later", string(clientrules.Undecided),
+		oneOf(clientrules.Users, clientrules.Servers, clientrules.Undecided))
+	creators[t.String()] = clientrules.Writer(answer)
+	return err
+}
+
+// oneOf returns the check that an answer is one of the writers.
+func oneOf(writers ...clientrules.Writer) func(answer string) error {
+	return func(answer string) error {
+		if slices.Contains(writers, clientrules.Writer(answer)) {
+			return nil
+		}
+		last := len(writers) - 1
+		var names []string
+		for _, w := range writers[:last] {
+			names = append(names, string(w))
+		}
+		return fmt.Errorf("%q: want %s or %s", answer, strings.Join(names, ", "), writers[last])
+	}
 }
 
 // route asks which documents make which totals in which document, and returns the route. former are

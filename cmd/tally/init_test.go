@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
@@ -88,14 +87,15 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// After one total init asks for another, and for each who writes the documents.
+// After one total init asks for another, and once for each kind of document who writes it.
 func TestQuestionsForSeveralTotals(t *testing.T) {
 	answers := []string{
-		"posts/7/likes/ann", "", "", "", // by their owners
+		"posts/7/likes/ann", "", "", "", "me", "users", // likes by their owners, posts by any user
 		"posts/7/likes/ann", "count() as likes", "posts/7", // again: the total has a name already
+		"posts/{post}/likes/{like} -> hot_posts/{post} : count() where at > now - 1h as hot", // their writers are known
 		"orders/1", "", "", "me", "servers",
 		"counters/likes/shards/0", "", "", // init does not ask who writes shards
-		"pages/{page}/votes/{user} -> pages/{page} : on as votes : existing", "none",
+		"pages/{page}/votes/{user} -> pages/{page} : on as votes : existing", "", "none",
 	}
 	var said strings.Builder
 	q := questions{bufio.NewReader(strings.NewReader(strings.Join(answers, "\n") + "\n")), &said}
@@ -105,65 +105,21 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 	}
 
 	const likes, orders = "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing", "orders/{order} -> totals/orders : count() as orders"
+	const hot = "posts/{post}/likes/{like} -> hot_posts/{post} : count() where at > now - 1h as hot"
 	const votes = "pages/{page}/votes/{user} -> pages/{page} : on as votes : existing"
-	if want := strings.Join([]string{likes, orders, route.Default, votes}, "\n"); routes != want {
+	if want := strings.Join([]string{likes, hot, orders, route.Default, votes}, "\n"); routes != want {
 		t.Errorf("routes:\n%s\nwant:\n%s\n%s", routes, want, &said)
 	}
-	want := map[string]string{likes: byOwner, orders: byServers, route.Default: byOwner, votes: byOwner}
+	want := clientrules.Answers{
+		Sources: map[string]clientrules.Writer{likes: clientrules.Owner, hot: clientrules.Owner, orders: clientrules.Servers},
+		Homes:   map[string]clientrules.Writer{"posts/{post}": clientrules.Users, "pages/{page}": clientrules.Undecided},
+	}
 	if d := cmp.Diff(want, writers); d != "" {
 		t.Errorf("writers (-want +got):\n%s", d)
 	}
-	for _, text := range []string{"Another document, for another total [none]: ", `"me": want owner, users or servers`, "Who writes posts/{post}/likes/{like}?"} {
+	for _, text := range []string{"Another document, for another total [none]: ", "Who writes posts/{post}/likes/{like}?", "Who creates posts/{post}, which holds the totals?", `"me": want users, servers or later`, `"me": want owner, users or servers`} {
 		if !strings.Contains(said.String(), text) {
 			t.Errorf("%q is not said:\n%s", text, &said)
-		}
-	}
-}
-
-// The rules for each kind of route compile. They let clients write what is counted, and no total.
-func TestRulesFor(t *testing.T) {
-	for _, test := range []struct {
-		routes  string
-		writer  string
-		has     []string
-		hasNone []string
-	}{
-		{route.Default, byOwner, []string{"match /counters/{counter} {", "match /rollups/{counter} {", "function isShard("}, []string{"isUncounted"}},
-		{"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", byOwner,
-			[]string{"allow create, update: if mayWrite() && isId(post) && request.auth.uid == user;", "isUncounted('likes')", "!('tally' in request.resource.data)"},
-			[]string{"counters", "isShard", "mayAdd"}},
-		{"posts/{post}/likes/{user} -> posts/{post} : count() where at > now - 24h as trending, count() where at > now - 1h as hot : existing", byOwner,
-			[]string{"request.auth.uid == user\n        && request.resource.data['at'] == request.time;"}, nil},
-		{"orders/{order} by shop -> shops/{shop} : sum(amount) where at > now - 30d as revenue : existing", byUsers,
-			[]string{"isId(order)\n        && request.resource.data['at'] == request.time;"}, nil},
-		{"posts/{post}/likes/{user} -> posts/{post} : on as likes : existing", byOwner, []string{"isVote(user, 'on')", "function isVote("}, []string{"counters"}},
-		{"orders/{order} by customer.id -> users/{customer.id} : count() as orders, sum(amount) as `it's`: existing", byUsers,
-			[]string{"allow create: if mayWrite() && isId(order);", "match /users/{customer_id} {", `isUncounted('it\'s')`}, []string{"counters"}},
-		{"orders/{order} -> totals/orders : count() as orders", byServers, []string{"// Only servers read and write these documents.", "match /totals/orders {"}, []string{"isUncounted", "match /orders"}},
-		{"posts/{post}/shards/{shard} -> post_totals/{post} : likes", byOwner, []string{"isShard(shard, 10) && adds('likes')", "function isShard("}, []string{"match /counters"}},
-		{"posts/{post}/shards/{shard} -> post_totals/{post} : likes, views", byOwner, []string{"To write: the rules of its shards"}, nil},
-		{"`my orders`/{order} -> totals/orders : count() as orders", byUsers, []string{"names need care"}, []string{"my orders/{"}},
-		{route.Default + "; posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", byOwner,
-			[]string{"match /counters/{counter} {", "match /posts/{post}/likes/{user} {"}, nil},
-	} {
-		routes := parsed(t, test.routes)
-		writers := make(map[*route.Route]string)
-		for _, r := range routes {
-			writers[r] = test.writer
-		}
-		rules := rulesFor(routes, writers)
-		for _, text := range test.has {
-			if !strings.Contains(rules, text) {
-				t.Errorf("%s: %q is missing:\n%s", test.routes, text, rules)
-			}
-		}
-		for _, text := range test.hasNone {
-			if strings.Contains(rules, text) {
-				t.Errorf("%s: %q is there:\n%s", test.routes, text, rules)
-			}
-		}
-		if err := emulator.SetRules(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), rules); err != nil {
-			t.Errorf("%s: %v\n%s", test.routes, err, rules)
 		}
 	}
 }

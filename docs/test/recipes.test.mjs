@@ -577,6 +577,11 @@ test('from nothing to a total', async (t) => {
   const bin = dirname(process.env.TALLY);
   const said = await run('sh', ['-c', init], { cwd: folder, env: { ...process.env, PATH: `${bin}:${process.env.PATH}` } });
   assert.match(said.stdout, /^wrote tally\.yaml, firebase\.json, firestore\.rules; /);
+  const [, open, decided] = section.match(/replace `([^`]+)` with `([^`]+)`/);
+  assert.ok(said.stdout.includes(open.split('decide: ')[1]), said.stdout);
+  const rules = await readFile(join(folder, 'firestore.rules'), 'utf8');
+  assert.equal(rules.split(open).length, 2, rules);
+  await writeFile(join(folder, 'firestore.rules'), rules.replace(open, decided));
 
   const dev = await startStack({ cwd: folder });
   t.after(() => dev.stop());

@@ -1,0 +1,897 @@
+package rules
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	values "github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup/route"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+var (
+	lawSeed    = flag.Uint64("law.seed", 1, "of the routes and attacks of TestLaw")
+	lawSets    = flag.Int("law.sets", 12, "how many random sets of routes TestLaw makes")
+	lawAttacks = flag.Int("law.attacks", 120, "how many requests TestLaw makes for each set of routes")
+)
+
+// A law is what docs/design/rules.md says under the-law, for some routes: which accepted requests
+// of a client break it. It knows the routes, and nothing of how the rules are written.
+type law struct {
+	routes  route.Routes
+	answers clientrules.Answers
+
+	// Whatever the rules left to a person was answered so that anybody may do it. The law then says
+	// nothing of who changes a document, and still everything of what the document holds.
+	answered bool
+}
+
+// writer returns who creates the documents at a path: the narrowest of what its routes say.
+func (l law) writer(sources route.Routes) clientrules.Writer {
+	order := []clientrules.Writer{clientrules.Servers, clientrules.Owner, clientrules.Users}
+	narrowest := clientrules.Users
+	for _, r := range sources {
+		w, answered := l.answers.Sources[r.String()]
+		if !answered {
+			w = clientrules.Guess(r)
+		}
+		if isVotes(r) {
+			w = clientrules.Owner
+		}
+		if slices.Index(order, w) < slices.Index(order, narrowest) {
+			narrowest = w
+		}
+	}
+	return narrowest
+}
+
+func isVotes(r *route.Route) bool { return slices.ContainsFunc(r.Totals, route.Total.OfVotes) }
+
+// isShards reports whether the document at a path is a shard: one of a collection that is called
+// so, which some route adds up.
+func (l law) isShards(path string) bool {
+	return strings.Contains(path, "/shards/") && slices.ContainsFunc(l.sources(path), (*route.Route).HasShards)
+}
+
+// sources returns the routes that count the document at a path.
+func (l law) sources(path string) route.Routes {
+	return slices.DeleteFunc(slices.Clone(l.routes), func(r *route.Route) bool { return !r.Covers(path) })
+}
+
+// broken says how a write by a user breaks the law, "" if it does not. The document was one thing
+// before, and is another after; nil: it is missing. now is an instant after the write. home tells
+// whether a document is there.
+func (l law) broken(u user, path string, before, after map[string]any, now time.Time, home func(path string) bool) string {
+	sources := l.sources(path)
+	counter, holds := l.routes.Counter(path)
+	switch {
+	case u == signedOut:
+		return "by no user"
+	case len(sources) == 0 && !holds:
+		return "a document of no route"
+	case after != nil && slices.ContainsFunc(strings.Split(path, "/"), isUnsafe):
+		return "an id that no event carries"
+	}
+	if holds {
+		if why := l.brokenTotals(counter.Template, before, after); why != "" {
+			return why
+		}
+	}
+	if len(sources) == 0 {
+		return ""
+	}
+	if why := l.brokenWriter(u, path, sources, before, after, holds); why != "" || after == nil {
+		return why
+	}
+	for _, r := range sources {
+		if why := l.brokenValues(u, path, r, before, after, now, counter.Template); why != "" {
+			return why
+		}
+		c, byPath := r.Counter(path[:strings.LastIndex(path, "/")])
+		if byPath && len(r.Windows()) > 0 && r.Template.Existing && !home(c.RollUp) {
+			return "a time in a window of a document that is not there"
+		}
+	}
+	return ""
+}
+
+func isUnsafe(id string) bool {
+	return len(id) > 200 || id != strings.TrimSpace(id) || strings.ContainsAny(id, "\n\x00")
+}
+
+// brokenTotals says how a client wrote what only Tally writes.
+func (l law) brokenTotals(t *route.Template, before, after map[string]any) string {
+	creator := l.answers.Homes[t.String()]
+	switch {
+	case !t.Existing:
+		return "a document of Tally's"
+	case after == nil:
+		return "a document with totals deleted"
+	case before == nil && creator != clientrules.Users && !l.answered:
+		return "a document with totals made"
+	case before != nil && !l.answered:
+		return "a document with totals changed"
+	}
+	for _, name := range append(t.Totals(), document.TallyField) {
+		was, is := before[name], after[name]
+		isNew := before == nil && (is == nil || is == int64(0))
+		if !reflect.DeepEqual(was, is) && !isNew {
+			return fmt.Sprintf("%s from %v to %v", name, was, is)
+		}
+	}
+	return ""
+}
+
+// brokenWriter says how somebody wrote a document that another writes.
+func (l law) brokenWriter(u user, path string, sources route.Routes, before, after map[string]any, holds bool) string {
+	id := path[strings.LastIndex(path, "/")+1:]
+	switch {
+	case slices.ContainsFunc(sources, isVotes) && after == nil:
+		return "a vote deleted"
+	case l.isShards(path):
+		return brokenShard(id, sources, before, after)
+	}
+	switch l.writer(sources) {
+	case clientrules.Servers:
+		return "a document of servers"
+	case clientrules.Owner:
+		if id != string(u) {
+			return "another's document"
+		}
+	case clientrules.Users:
+		if before != nil && !l.answered || after == nil {
+			return "a document of somebody changed"
+		}
+	}
+	return ""
+}
+
+// brokenShard says how a shard changed otherwise than by one more in some of its fields.
+func brokenShard(id string, sources route.Routes, before, after map[string]any) string {
+	if after == nil || len(id) != 1 || id[0] < '0' || id[0] > '9' {
+		return "a shard deleted, or of another id"
+	}
+	for name := range after {
+		was, _ := before[name].(int64)
+		is, isInt := after[name].(int64)
+		if !slices.ContainsFunc(sources, func(r *route.Route) bool { return slices.Contains(r.Fields(), document.FieldOf(name)) }) {
+			return "a field of a shard that no route adds up"
+		}
+		if before[name] != nil && after[name] == nil || !isInt || is-was < 0 || is-was > 1 {
+			return fmt.Sprintf("%s from %v to %v", name, before[name], after[name])
+		}
+	}
+	return ""
+}
+
+// brokenValues says what a document holds that makes a total what a client likes.
+func (l law) brokenValues(u user, path string, r *route.Route, before, after map[string]any, now time.Time, home *route.Template) string {
+	if isVotes(r) {
+		on := after["on"]
+		if on != int64(0) && on != int64(1) {
+			return fmt.Sprintf("a vote of %v", on)
+		}
+	}
+	if r.By == "author" || r.By == "buyer" {
+		key, _ := r.By.In(after)
+		former, _ := r.By.In(before)
+		if l.answered && before != nil && key != former || !(l.answered && before != nil) && key != string(u) {
+			return fmt.Sprintf("%s is %v", r.By, key)
+		}
+	}
+	held := func(f document.Field) bool {
+		if isVotes(r) && f == "on" || l.isShards(path) {
+			return true
+		}
+		return home != nil && slices.ContainsFunc(home.Totals(), func(name string) bool { return f.Within(document.FieldOf(name)) })
+	}
+	for _, t := range r.Totals {
+		times := []document.Field{}
+		if t.Aggregate.OfTimes() {
+			times = append(times, t.Field)
+		}
+		counts, granted := true, false
+		for _, c := range t.Where {
+			if _, window := c.Value.(route.Ago); window {
+				times = append(times, c.Field)
+				continue
+			}
+			counts = counts && c.Holds(after)
+			granted = granted || c.Value != nil && c.Value != false && !held(c.Field)
+		}
+		for _, f := range times {
+			v, _ := f.In(after)
+			if at, isTime := v.(time.Time); isTime && at.After(now) {
+				return fmt.Sprintf("%s is %v, later than %v", f, at, now)
+			}
+		}
+		if !counts {
+			continue
+		}
+		if granted && !route.HoldAll(t.Where[:0], before) || granted && before == nil {
+			return fmt.Sprintf("%s is so by a client", t)
+		}
+		if granted {
+			return fmt.Sprintf("%s stays so by a client", t)
+		}
+		v, has := t.Field.In(after)
+		was, _ := t.Field.In(before)
+		if t.Field != "" && !t.Aggregate.OfTimes() && has && !held(t.Field) && !reflect.DeepEqual(v, was) {
+			return fmt.Sprintf("%s is %v", t.Field, v)
+		}
+	}
+	return ""
+}
+
+// A world is a database with routes, and what is in it, as a model keeps it.
+type world struct {
+	*database
+	law
+	rand *rand.Rand
+	docs map[string]map[string]any
+}
+
+// eve attacks. All others are honest.
+const eve user = "eve"
+
+// ids are what captures stand for, besides users.
+var ids = []string{"p1", "p2", "gone", "featured", "main", "x", "0", "3", "11", "eve_1", "bad ", strings.Repeat("x", 201)}
+
+func newWorld(t *testing.T, rules string, l law, seed uint64) *world {
+	w := &world{newDatabase(t, nil), l, rand.New(rand.NewPCG(seed, 1)), make(map[string]map[string]any)}
+	w.setRules(rules)
+	for _, t := range l.routes.Templates() { // homes that a server made
+		if t.Existing {
+			for _, id := range []string{"p1", "p2", "eve", "bob", "bad "} {
+				w.serve(instance(t.Segments(), func(int) string { return id }), map[string]any{"author": "bob", "buyer": "bob", "shop": "p1"})
+			}
+		}
+	}
+	for _, r := range l.routes { // what others have written
+		for _, id := range []string{"p1", "p2", "eve", "gone"} {
+			for _, last := range []string{"bob", "cid", "3", "p2", "x"} {
+				path := instance(r.Pattern(), func(i int) string {
+					if i == len(r.Pattern())-1 {
+						return last
+					}
+					return id
+				})
+				if w.docs[path] == nil {
+					w.serve(path, w.others(path))
+				}
+			}
+		}
+	}
+	w.settle()
+	return w
+}
+
+// instance returns the path of a document that a pattern matches.
+func instance(pattern route.Path, id func(i int) string) string {
+	var all []string
+	for i, s := range pattern {
+		name := s.Name
+		if s.Capture {
+			name = id(i)
+		}
+		all = append(all, name)
+	}
+	return strings.Join(all, "/")
+}
+
+// others returns what a document of others holds: it counts in every total that it can.
+func (w *world) others(path string) map[string]any {
+	held := make(map[string]any)
+	for _, r := range w.sources(path) {
+		for _, f := range r.Reads() {
+			put(held, f, int64(1))
+		}
+		for _, t := range r.Totals {
+			for _, c := range t.Where {
+				v := c.Value
+				if list, isList := v.([]any); isList {
+					v = list[0]
+				}
+				if _, isWindow := v.(route.Ago); isWindow {
+					v = time.Now().Add(-time.Second).Truncate(time.Microsecond)
+				}
+				put(held, c.Field, v)
+			}
+			if t.Aggregate.OfTimes() {
+				put(held, t.Field, time.Unix(100, 0).UTC())
+			}
+		}
+		if r.By != "" {
+			put(held, r.By, "bob")
+		}
+	}
+	if c, ok := w.routes.Counter(path); ok {
+		for _, name := range c.Template.Totals() {
+			delete(held, name)
+		}
+	}
+	return held
+}
+
+// put puts a value into a field, which may be in a map.
+func put(fields map[string]any, f document.Field, v any) {
+	names := f.Names()
+	for _, name := range names[:len(names)-1] {
+		inner, ok := fields[name].(map[string]any)
+		if !ok {
+			inner = make(map[string]any)
+			fields[name] = inner
+		}
+		fields = inner
+	}
+	fields[names[len(names)-1]] = v
+}
+
+// encoded returns a map as a test writes fields.
+func encoded(m map[string]any) fields {
+	if m == nil {
+		return nil
+	}
+	f := fields{}
+	for name, v := range m {
+		switch v := v.(type) {
+		case int64:
+			f[name] = int(v)
+		case map[string]any:
+			f[name] = encoded(v)
+		default:
+			f[name] = v
+		}
+	}
+	return f
+}
+
+// decoded returns fields as the SDK decodes them.
+func decoded(m map[string]*firestorepb.Value) map[string]any {
+	all := make(map[string]any)
+	for name, v := range m {
+		switch t := v.ValueType.(type) {
+		case *firestorepb.Value_IntegerValue:
+			all[name] = t.IntegerValue
+		case *firestorepb.Value_MapValue:
+			all[name] = decoded(t.MapValue.Fields)
+		case *firestorepb.Value_TimestampValue:
+			all[name] = t.TimestampValue.AsTime()
+		case *firestorepb.Value_NullValue:
+			all[name] = nil
+		default:
+			all[name] = plain(v)
+		}
+	}
+	return all
+}
+
+// serve has a server write a document; nil deletes it.
+func (w *world) serve(path string, held map[string]any) {
+	w.t.Helper()
+	write := set(path, encoded(held))
+	if held == nil {
+		write = remove(path)
+	}
+	if err := w.commit(server, write); err != nil {
+		w.t.Fatal(err)
+	}
+	w.docs[path] = held
+	if held == nil {
+		delete(w.docs, path)
+	}
+}
+
+// settle rolls everything up, until nothing changes any more, as Tally does.
+func (w *world) settle() {
+	for changed := true; changed; {
+		changed = false
+		now := time.Now()
+		for c, parts := range w.counters() {
+			rollUp, exists := w.docs[c.RollUp]
+			if c.Template.Existing && !exists {
+				continue
+			}
+			held := maps.Clone(rollUp)
+			if held == nil {
+				held = make(map[string]any)
+			}
+			var totals []route.Totals
+			for _, r := range c.Template.Routes {
+				totals = append(totals, r.Total(parts[r], now).Totals)
+			}
+			for name, v := range route.JoinTotals(totals).Values {
+				held[name] = v.Firestore()
+			}
+			held[document.TallyField] = map[string]any{"num_shards": int64(2), "took": int64(15000)}
+			if !reflect.DeepEqual(held, rollUp) {
+				w.serve(c.RollUp, held)
+				changed = true
+			}
+		}
+	}
+}
+
+// counters returns the documents of each counter, by route.
+func (w *world) counters() map[route.Counter]map[*route.Route][]route.Shard {
+	all := make(map[route.Counter]map[*route.Route][]route.Shard)
+	add := func(c route.Counter, r *route.Route, s ...route.Shard) {
+		if all[c] == nil {
+			all[c] = make(map[*route.Route][]route.Shard)
+		}
+		all[c][r] = append(all[c][r], s...)
+	}
+	for _, path := range slices.Sorted(maps.Keys(w.docs)) {
+		held := w.docs[path]
+		for _, r := range w.sources(path) {
+			c, ok := r.Counter(path[:strings.LastIndex(path, "/")])
+			if r.By != "" {
+				key, _ := r.By.In(held)
+				text, _ := key.(string)
+				c, ok = r.Grouped(text)
+			}
+			if ok {
+				add(c, r, route.Shard{Path: path, Fields: held})
+			}
+		}
+		if c, ok := w.routes.Counter(path); ok {
+			add(c, c.Template.Routes[0])
+		}
+	}
+	return all
+}
+
+// attack makes one request as a client, and says how it broke the law. A server writes now and
+// then.
+func (w *world) attack() (why string, accepted bool) {
+	if w.rand.IntN(12) == 0 {
+		w.moderate()
+	}
+	u := eve
+	if w.rand.IntN(15) == 0 {
+		u = signedOut
+	}
+	if w.rand.IntN(8) == 0 {
+		return w.read(u)
+	}
+
+	var ws []*firestorepb.Write
+	var said []string
+	targets := make(map[string]bool)
+	for range 1 + w.rand.IntN(5)/4 {
+		write, what := w.write()
+		ws, said = append(ws, write), append(said, what)
+		targets[target(write)] = true
+	}
+	before := maps.Clone(w.docs)
+	err := w.commit(u, ws...)
+	if status.Code(err) == codes.PermissionDenied || status.Code(err) == codes.InvalidArgument || status.Code(err) == codes.NotFound {
+		return "", false
+	}
+	if err != nil {
+		w.t.Fatalf("%s: %v", said, err)
+	}
+	w.look(slices.Sorted(maps.Keys(targets)))
+
+	now := time.Now().Add(time.Second)
+	for path := range targets {
+		if reflect.DeepEqual(before[path], w.docs[path]) && before[path] != nil {
+			continue
+		}
+		home := func(path string) bool { return before[path] != nil }
+		why := w.broken(u, path, before[path], w.docs[path], now, home)
+		if why != "" {
+			return fmt.Sprintf("%s: %s: %s", path, why, strings.Join(said, "; ")), true
+		}
+	}
+	return w.brokenLevels(before, said), true
+}
+
+// brokenLevels says how a total of totals changed by more than the totals below it.
+func (w *world) brokenLevels(before map[string]map[string]any, said []string) string {
+	w.settle()
+	was := &world{law: w.law, docs: before}
+	former := was.counters()
+	for c, parts := range w.counters() {
+		for _, r := range c.Template.Routes {
+			for _, t := range r.Totals {
+				if t.Aggregate != route.Sum || len(t.Where) > 0 || !w.isTotal(r, t.Field) {
+					continue
+				}
+				shards := slices.Concat(parts[r], former[c][r])
+				var below float64
+				seen := make(map[string]bool)
+				for _, s := range shards {
+					if !seen[s.Path] {
+						below += math.Abs(number(w.docs[s.Path], t.Field) - number(before[s.Path], t.Field))
+					}
+					seen[s.Path] = true
+				}
+				moved := number(w.docs[c.RollUp], document.FieldOf(t.Name)) - number(before[c.RollUp], document.FieldOf(t.Name))
+				if math.Abs(moved) > below {
+					return fmt.Sprintf("%s: %s moved by %v, what is below by %v: %s", c.RollUp, t.Name, moved, below, strings.Join(said, "; "))
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// isTotal reports whether a field of a route's documents is a total.
+func (w *world) isTotal(r *route.Route, f document.Field) bool {
+	return slices.ContainsFunc(w.routes.Templates(), func(t *route.Template) bool {
+		return t.Segments().Same(r.Pattern()) && slices.Contains(t.Totals(), string(f))
+	})
+}
+
+func number(held map[string]any, f document.Field) float64 {
+	v, _ := f.In(held)
+	n, ok := values.Number(v)
+	if !ok {
+		return 0
+	}
+	return n.Float64()
+}
+
+// look reads documents into the model.
+func (w *world) look(paths []string) {
+	w.t.Helper()
+	for _, path := range paths {
+		doc, err := w.api.GetDocument(server.context(w.t.Context()), &firestorepb.GetDocumentRequest{Name: w.path(path)})
+		switch {
+		case status.Code(err) == codes.NotFound:
+			delete(w.docs, path)
+		case err != nil:
+			w.t.Fatal(err)
+		default:
+			w.docs[path] = decoded(doc.Fields)
+		}
+	}
+}
+
+// moderate has a server delete a document, make one again under its id, or approve one.
+func (w *world) moderate() {
+	paths := slices.Sorted(maps.Keys(w.docs))
+	path := paths[w.rand.IntN(len(paths))]
+	switch w.rand.IntN(3) {
+	case 0:
+		w.serve(path, nil)
+	case 1:
+		w.serve(path, w.others(path))
+	case 2:
+		held := maps.Clone(w.docs[path])
+		maps.Copy(held, w.others(path))
+		w.serve(path, held)
+	}
+	w.settle()
+}
+
+// any returns one of some.
+func any1[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// aim returns the path of a document to attack.
+func (w *world) aim() string {
+	if w.rand.IntN(3) == 0 { // one that is there
+		paths := slices.Sorted(maps.Keys(w.docs))
+		return paths[w.rand.IntN(len(paths))]
+	}
+	var patterns []route.Path
+	for _, r := range w.routes {
+		patterns = append(patterns, r.Pattern(), r.Pattern(), r.Template.Segments())
+	}
+	pattern := any1(w.rand, patterns...)
+	path := instance(pattern, func(i int) string {
+		if i < len(pattern)-1 {
+			return any1(w.rand, append([]string{"p1", "p1", "p2", "eve"}, ids...)...)
+		}
+		return any1(w.rand, append([]string{"eve", "eve", "eve", "eve_1", "3", "bob", "p1"}, ids...)...)
+	})
+	if w.rand.IntN(40) == 0 {
+		path += "/x/eve"
+	}
+	return path
+}
+
+// write returns a write that is honest, except for what it twists, and says what it is.
+func (w *world) write() (*firestorepb.Write, string) {
+	path := w.aim()
+	held := make(map[string]any)
+	var transforms []transformation
+	for _, r := range w.sources(path) {
+		w.honest(r, path, held, &transforms)
+	}
+	c, holds := w.routes.Counter(path)
+	if holds && w.docs[path] != nil {
+		held = make(map[string]any)
+	}
+	var names []document.Field
+	for _, r := range w.sources(path) {
+		names = append(names, r.Reads()...)
+	}
+	if holds {
+		for _, name := range append(c.Template.Totals(), document.TallyField, "tally.num_shards", "num_shards") {
+			names = append(names, document.Field(name))
+		}
+	}
+	names = append(names, "x")
+
+	for range w.rand.IntN(3) {
+		f := any1(w.rand, names...)
+		v := any1[any](w.rand, int64(1), int64(-1000), int64(1000000), int64(0), int64(2), 2.0, 1.0, nil, "x", "eve", "bob", "p2", true, false,
+			time.Now().Add(24*time.Hour), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), w.value(f), w.value(f), w.value(f))
+		transforms = slices.DeleteFunc(transforms, func(t transformation) bool { return document.Field(t.FieldPath) == f })
+		put(held, f, v)
+		if w.rand.IntN(6) == 0 {
+			put(held, f, nil)
+			transforms = append(transforms, any1(w.rand, increment(string(f), 1000), serverTime(string(f)), maximum(string(f), 1000), minimum(string(f), -1000)))
+		}
+	}
+
+	var write *firestorepb.Write
+	switch w.rand.IntN(6) {
+	case 0:
+		write = remove(path)
+	case 1, 2, 3:
+		write = set(path, encoded(held))
+		write.UpdateTransforms = transforms
+	default:
+		var masked []string
+		for name, v := range held {
+			if inner, isMap := v.(map[string]any); isMap {
+				for in := range inner {
+					masked = append(masked, name+"."+in)
+				}
+				continue
+			}
+			masked = append(masked, name)
+		}
+		write = merge(path, encoded(held), masked...)
+		write.UpdateTransforms = transforms
+	}
+	return write, fmt.Sprint(path, " ", write.UpdateMask.GetFieldPaths(), " ", held, " ", transforms, " delete=", write.GetDelete() != "")
+}
+
+// value returns a value that a condition of a route asks for, or what a field has in a double.
+func (w *world) value(f document.Field) any {
+	var all []any
+	for _, r := range w.routes {
+		for _, t := range r.Totals {
+			for _, c := range t.Where {
+				if list, isList := c.Value.([]any); isList && c.Field == f {
+					all = append(all, list...)
+				} else if _, isWindow := c.Value.(route.Ago); c.Field == f && !isWindow {
+					all = append(all, c.Value)
+				}
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(w.docs)) {
+		if n, isInt := w.docs[path][string(f)].(int64); isInt {
+			all = append(all, float64(n))
+		}
+	}
+	if all == nil {
+		return int64(7)
+	}
+	return any1(w.rand, all...)
+}
+
+// honest adds to a document what an app writes for a route.
+func (w *world) honest(r *route.Route, path string, held map[string]any, transforms *[]transformation) {
+	if r.By != "" {
+		put(held, r.By, any1(w.rand, "eve", "p1"))
+		if r.By == "author" || r.By == "buyer" {
+			put(held, r.By, "eve")
+		}
+	}
+	switch {
+	case isVotes(r):
+		put(held, "on", any1(w.rand, int64(0), int64(1)))
+	case w.isShards(path):
+		for _, f := range r.Fields() {
+			n, _ := w.docs[path][string(f)].(int64)
+			put(held, f, n+1)
+		}
+	}
+	for _, t := range r.Totals {
+		times := []document.Field{}
+		if t.Aggregate.OfTimes() {
+			times = append(times, t.Field)
+		}
+		for _, c := range t.Where {
+			switch v := c.Value.(type) {
+			case route.Ago:
+				times = append(times, c.Field)
+			case nil, bool:
+				if v != true {
+					put(held, c.Field, v)
+				} else {
+					put(held, c.Field, false)
+				}
+			}
+		}
+		for _, f := range times {
+			already := slices.ContainsFunc(*transforms, func(t transformation) bool { return t.FieldPath == string(f) })
+			if !already {
+				*transforms = append(*transforms, serverTime(string(f)))
+			}
+		}
+	}
+}
+
+// read reads as a client, and says what it should not have read.
+func (w *world) read(u user) (why string, accepted bool) {
+	path := w.aim()
+	parts := strings.Split(path, "/")
+	n := len(parts)
+	parent, collection := strings.Join(parts[:n-2], "/"), parts[n-2]
+	l := list{parent: parent, collection: collection, limit: any1[int32](w.rand, 1, 100, 101, 0), offset: any1[int32](w.rand, 0, 0, 1)}
+	isGet := w.rand.IntN(2) == 0
+	err := get(path)(w.database, u)
+	if !isGet {
+		err = l.query(w.database, u)
+	}
+	if err != nil {
+		return "", false
+	}
+
+	sources := w.sources(path)
+	_, holds := w.routes.Counter(path)
+	whole := holds && len(sources) == 0
+	own := slices.ContainsFunc(sources, isVotes) || !w.isShards(path) && w.writer(sources) == clientrules.Owner
+	switch {
+	case !holds && len(sources) == 0:
+		return "read of no route: " + path, true
+	case isGet && (whole || w.isShards(path)):
+	case isGet && own && parts[n-1] != string(u):
+		return "read another's " + path, true
+	case isGet && u == signedOut:
+		return "read signed out: " + path, true
+	case isGet:
+	case whole && (l.limit == 0 || l.limit > 100) || l.offset > 0:
+		return fmt.Sprintf("listed %s: limit %d, offset %d", path, l.limit, l.offset), true
+	case !whole && !w.isShards(path) && !w.answered:
+		return "listed " + path, true
+	}
+	return "", true
+}
+
+// lawRoutes are sets of routes: of the docs, and those by which clients made totals up.
+func lawRoutes(t *testing.T) map[string]string {
+	all := map[string]string{
+		"karma":             "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post} by author -> users/{author} : sum(likes) as karma, count() as posts : existing",
+		"karma of shops":    "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post} by shop -> shops/{shop} : sum(likes) as likes : existing",
+		"trending":          "songs/{song}/likes/{user} -> songs/{song} : count() as likes : existing; songs/{song}/likes/{user} -> charts/{song} : count() where at > now - 24h as trending : existing",
+		"votes and counts":  "posts/{post}/likes/{user} -> posts/{post} : on as likes : existing; posts/{post}/likes/{user} -> like_docs/{post} : count() where at > now - 1h as given",
+		"two groups":        "orders/{order} by shop -> shops/{shop} : count() as orders : existing; orders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing",
+		"a literal":         "posts/{post} by author -> users/{author} : count() as posts : existing; songs/{song} -> posts/featured : count() where at > now - 1h as hot : existing",
+		"crossing":          "shops/{shop}/orders/{order} -> a/{shop}/b/main : count() as orders : existing; a/x/b/{b} -> totals/b : sum(orders) as orders",
+		"two shards":        "posts/{post}/shards/{shard} -> post_totals/{post} : likes, views; posts/{post}/shards/{shard} -> post_sums/{post} : likes as again",
+		"a window in a map": "rooms/{room}/members/{user} -> rooms/{room} : count() where meta.seen > now - 2m as online : existing",
+	}
+	for _, name := range []string{"recipes.md", "config.md", "limits.md", "migrate.md"} {
+		for i, text := range docsRoutes(t, name) {
+			all[fmt.Sprintf("%s %d", name, i)] = text
+		}
+	}
+	return all
+}
+
+// fenced matches a block of code that names no language.
+var fenced = regexp.MustCompile("(?ms)^```(?:text)?\n(.*?)^```$")
+
+// docsRoutes returns the blocks of routes on a page, without the default route.
+func docsRoutes(t *testing.T, name string) []string {
+	t.Helper()
+	var found []string
+	for _, m := range fenced.FindAllStringSubmatch(docsPage(t, name), -1) {
+		routes, err := route.Parse(m[1])
+		isDefault := func(r *route.Route) bool { return r.String() == route.Default } // TestAnyCommits attacks it
+		if err == nil && !slices.ContainsFunc(routes, isDefault) {
+			found = append(found, m[1])
+		}
+	}
+	return found
+}
+
+// Under the rules that tally init writes, no client makes a total up: with the routes of the docs,
+// with those by which clients once could, and with random ones.
+func TestLaw(t *testing.T) {
+	t.Parallel()
+	sets := lawRoutes(t)
+	for i := range *lawSets {
+		sets[fmt.Sprint("random ", i)] = randomRoutes(rand.New(rand.NewPCG(*lawSeed, uint64(i))))
+	}
+	for name, text := range sets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			routes, err := route.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := law{routes: routes, answers: randomAnswers(rand.New(rand.NewPCG(*lawSeed, 7)), routes)}
+			w := newWorld(t, clientrules.For(firestoreRules(t), routes, l.answers), l, *lawSeed)
+			accepted := 0
+			for range *lawAttacks {
+				why, ok := w.attack()
+				if why != "" {
+					t.Fatalf("seed %d: %s\n%s\n%v", *lawSeed, why, text, l.answers)
+				}
+				if ok {
+					accepted++
+				}
+			}
+			t.Logf("%d of %d requests accepted", accepted, *lawAttacks)
+		})
+	}
+}
+
+// randomAnswers answers some of what tally init asks.
+func randomAnswers(r *rand.Rand, routes route.Routes) clientrules.Answers {
+	a := clientrules.Answers{Sources: make(map[string]clientrules.Writer), Homes: make(map[string]clientrules.Writer)}
+	for _, one := range routes {
+		if r.IntN(4) == 0 {
+			a.Sources[one.String()] = any1(r, clientrules.Owner, clientrules.Users, clientrules.Servers)
+		}
+	}
+	for _, t := range routes.Templates() {
+		if r.IntN(2) == 0 {
+			a.Homes[t.String()] = any1(r, clientrules.Users, clientrules.Servers, clientrules.Undecided)
+		}
+	}
+	return a
+}
+
+// randomRoutes returns routes that go together: of few collections, so that they meet.
+func randomRoutes(r *rand.Rand) string {
+	var text string
+	for range 40 {
+		next := strings.TrimPrefix(text+"\n"+randomRoute(r), "\n")
+		routes, err := route.Parse(next)
+		if err == nil {
+			text = next
+		}
+		if len(routes) == 5 {
+			break
+		}
+	}
+	return text
+}
+
+func randomRoute(r *rand.Rand) string {
+	pattern := any1(r, "a/{a}/b/{user}", "a/{a}/b/{x}", "a/{a}/b/{x}/c/{user}", "a/{a}/shards/{shard}", "a/{a}", "d/{d}", "a/p1/d/{d}")
+	home := any1(r, "a/{a}", "a/main", "a/{a}/t/all", "t/{a}", "t/all", "a/{a}/b/{x}", "a/{a}/b/{user}", "d/main", "a/{a}/d/main")
+	by := ""
+	if r.IntN(3) == 0 {
+		key := any1(r, "author", "shop", "buyer")
+		by, home = " by "+key, any1(r, "a", "u", "d")+"/{"+key+"}"
+	}
+	var totals []string
+	for i := range 1 + r.IntN(3) {
+		total := any1(r, "count()", "count()", "sum(n)", "sum(likes)", "average(n)", "maximum(likes)", "latest(at)", "on", "count", "sum(t0)", "sum(t1)")
+		if !strings.HasPrefix(total, "on") && r.IntN(2) == 0 {
+			total = strings.Replace(total, "count", "count()", 1)
+			total = strings.Replace(total, "()()", "()", 1)
+			total += " where " + any1(r, "at > now - 1h", "m.at > now - 1h", "ok == true", "read == false", `kind == "x"`, `kind in ["x", "y"]`, "likes > 3", "n > 2 and ok == true")
+		}
+		totals = append(totals, total+fmt.Sprint(" as t", i))
+	}
+	existing := ""
+	if r.IntN(3) > 0 || by != "" {
+		existing = " : existing"
+	}
+	return pattern + by + " -> " + home + " : " + strings.Join(totals, ", ") + existing
+}

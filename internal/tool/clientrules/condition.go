@@ -1,0 +1,123 @@
+package clientrules
+
+import (
+	"slices"
+	"strings"
+)
+
+// A term is one condition of an allow statement. All of a statement's terms must hold.
+type term struct {
+	text   string // as rules spell it
+	decide string // what a person must decide before the condition may hold; the text is then false
+}
+
+// conditions returns terms for texts.
+func conditions(texts ...string) []term {
+	var terms []term
+	for _, text := range texts {
+		terms = append(terms, term{text: text})
+	}
+	return terms
+}
+
+// undecided returns the term that nothing meets until a person decides.
+func undecided(what string) term { return term{text: "false", decide: what} }
+
+// columns is how wide lines of rules are, unless a comment makes them wider.
+const columns = 100
+
+const (
+	inBlock  = "      "       // before the statements of a block
+	inAllow  = "        "     // before what continues a statement
+	decideAs = " // decide: " // before what a person must decide
+)
+
+// allow returns the statement that allows operations if all terms hold, with those last that a
+// person must decide. Each of these has a line of its own.
+func allow(operations string, terms []term) string {
+	var b strings.Builder
+	line := inBlock + "allow " + operations + ": if "
+	start := line
+	seen := make(map[term]bool)
+	end := func() {
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		line = inAllow
+	}
+
+	var known, open []term
+	for _, t := range terms {
+		switch {
+		case seen[t]:
+		case t.decide == "":
+			known = append(known, t)
+		default:
+			open = append(open, t)
+		}
+		seen[t] = true
+	}
+	if len(known) > 1 {
+		known = slices.DeleteFunc(known, func(t term) bool { return t.text == "true" })
+	}
+
+	for _, t := range known {
+		if line != start && len(line)+len(" && ;")+len(t.text) > columns {
+			end()
+		}
+		if line != start {
+			line += "&& "
+		}
+		line += t.text + " "
+	}
+	for i, t := range open {
+		if line != start {
+			end()
+			line += "&& "
+		}
+		line += t.text
+		if i == len(open)-1 {
+			line += ";"
+		}
+		line += decideAs + t.decide
+	}
+	if len(open) == 0 {
+		line = strings.TrimRight(line, " ") + ";"
+	}
+	end()
+	return b.String()
+}
+
+// A Decision is what rules leave to a person.
+type Decision struct {
+	Line int // in the rules, from 1
+	Text string
+}
+
+// Decisions returns what rules leave to a person: each comment that begins with "decide:". One that
+// comes again is of the same question.
+func Decisions(rules string) []Decision {
+	var all []Decision
+	n := 0
+	for line := range strings.Lines(rules) {
+		n++
+		_, text, ok := strings.Cut(line, decideAs)
+		text = strings.TrimSpace(text)
+		if ok && !slices.ContainsFunc(all, func(d Decision) bool { return d.Text == text }) {
+			all = append(all, Decision{n, text})
+		}
+	}
+	return all
+}
+
+// quoted returns a text as rules spell it.
+func quoted(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) + "'"
+}
+
+// list returns a list of texts as rules spell it.
+func list(texts []string) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, quoted(text))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}

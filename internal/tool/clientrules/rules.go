@@ -1,0 +1,133 @@
+package clientrules
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// Parts of Tally's own rules, by the lines with which they begin.
+const (
+	partService  = "service cloud.firestore {"
+	partCounters = "    // What one write adds to a shard."
+	partLists    = "    // ---- What every list needs ----"
+	partShards   = "    // ---- What the shards of every route need ----"
+	partEnd      = "  }\n}\n"
+)
+
+// head begins the rules.
+const head = `rules_version = '2';
+
+// Who may write what is counted, and read the totals. They do not bind servers and Tally's
+// functions. Each "decide:" is a question for you: put your answer in the place of the false before
+// it. https://github.com/firestore-tally/tally/blob/main/docs/recipes.md has rules for likes,
+// orders, ratings and more. firebase deploy puts these in place of the rules that your project has.
+`
+
+// For returns security rules for the routes: Tally's own, the text of firestore.rules, with a block
+// for each path of the routes that are not the default one.
+func For(tallys string, routes route.Routes, answers Answers) string {
+	start, rest, _ := strings.Cut(tallys, partCounters)
+	_, start, _ = strings.Cut(start, partService)
+	counters, rest, _ := strings.Cut(rest, partLists)
+	lists, rest, _ := strings.Cut(rest, partShards)
+	shards := partShards + strings.TrimSuffix(rest, partEnd)
+
+	hasDefault := slices.ContainsFunc(routes, isDefault)
+	blocks := ""
+	for _, b := range blocksOf(routes, answers) {
+		if hasDefault && b.meetsDefault() {
+			blocks += b.besideDefault()
+			continue
+		}
+		blocks += b.String() + "\n"
+	}
+
+	text := head + partService + start
+	if hasDefault {
+		text += partCounters + counters
+	}
+	text += blocks + partLists + lists
+	if hasDefault || strings.Contains(blocks, "isShard(") || strings.Contains(blocks, "isVote(") {
+		text += shards
+	}
+	for _, f := range functions {
+		if strings.Contains(text, f.name+"(") {
+			text += f.text
+		}
+	}
+	return strings.TrimRight(text, "\n") + "\n" + partEnd
+}
+
+// isDefault reports whether a route is the default one, which Tally's own rules are for.
+func isDefault(r *route.Route) bool { return r.String() == route.Default }
+
+// ofDefault are the paths that Tally's own rules have blocks for.
+var ofDefault = []*block{
+	{path: route.Path{{Name: "counters"}, {Name: "counter", Capture: true}}},
+	{path: route.Path{{Name: "counters"}, {Name: "counter", Capture: true}, {Name: "shards"}, {Name: "shard", Capture: true}}},
+	{path: route.Path{{Name: "rollups"}, {Name: "counter", Capture: true}}},
+}
+
+// meetsDefault reports whether Tally's own rules have a block that matches a document of b. That is
+// the narrowest: clients write shards there, and nothing else.
+func (b *block) meetsDefault() bool {
+	return slices.ContainsFunc(ofDefault, func(own *block) bool {
+		return slices.EqualFunc(b.path, own.path, func(s, o route.Segment) bool { return o.Capture || s == o })
+	})
+}
+
+// besideDefault says that other routes have documents, too, for which Tally's own rules stand.
+func (b *block) besideDefault() string {
+	isOther := func(s source) bool { return !isDefault(s.Route) }
+	if !slices.ContainsFunc(b.sources, isOther) && (b.home == nil || !b.home.Existing) {
+		return ""
+	}
+	return "    //" + decideAs[len(" //"):] + "what else clients write into " + b.path.String() + ", for other routes than the default one\n\n"
+}
+
+// A function is one of the rules that blocks call.
+type function struct{ name, text string }
+
+// functions are those that Tally's own rules do not have, in an order in which each comes after
+// those that call it.
+var functions = []function{
+	{"isUncounted", `
+    // A new document has no total yet, or 0, by which it can be sorted at once.
+    function isUncounted(total) {
+      let value = request.resource.data.get(total, 0);
+      return value is int && value == 0;
+    }
+`},
+	{"isEmpty", `
+    // A new document has no such total yet, or null, by which it can be sorted at once.
+    function isEmpty(total) {
+      return request.resource.data.get(total, null) == null;
+    }
+`},
+	{"lacks", `
+    function lacks(fields) {
+      return !request.resource.data.keys().hasAny(fields);
+    }
+`},
+	{"leaves", `
+    // A set without merge would remove the totals. Use update, or merge.
+    function leaves(fields) {
+      return !request.resource.data.diff(resource.data).affectedKeys().hasAny(fields);
+    }
+`},
+	{"keepsInt", `
+    // To leaves, 2 and 2.0 are equal.
+    function keepsInt(field) {
+      return (request.resource.data.get(field, 0) is int) == (resource.data.get(field, 0) is int);
+    }
+`},
+	{"isKept", `
+    function isKept(field) {
+      let before = resource == null ? 0 : resource.data.get(field, 0);
+      let after = request.resource.data.get(field, 0);
+      return after == before && (after is int) == (before is int);
+    }
+`},
+}

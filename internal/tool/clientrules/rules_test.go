@@ -1,0 +1,178 @@
+package clientrules
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the rules into testdata")
+
+// tallys returns Tally's own rules.
+func tallys(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../firestore.rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func parsed(t *testing.T, text string) route.Routes {
+	t.Helper()
+	routes, err := route.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return routes
+}
+
+const (
+	postLikes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	karma     = postLikes + "\nposts/{post} by author -> users/{author} : sum(likes) as karma : existing"
+	orders    = "orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == \"paid\" as revenue : existing"
+)
+
+// cases are routes, and what the rules for them are in testdata.
+var cases = []struct {
+	name, routes string
+	answers      Answers
+}{
+	{name: "likes", routes: postLikes},
+	{name: "likes-by-servers", routes: postLikes, answers: Answers{
+		map[string]Writer{postLikes: Servers}, map[string]Writer{"posts/{post}": Servers}}},
+	{name: "likes-in-posts-of-users", routes: postLikes, answers: Answers{Homes: map[string]Writer{"posts/{post}": Users}}},
+	{name: "karma", routes: karma},
+	{name: "karma-of-shops", routes: "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n" +
+		"posts/{post} by shop -> shops/{shop} : sum(likes) as likes : existing"},
+	{name: "trending", routes: "songs/{song}/likes/{user} -> songs/{song} : count() as likes : existing\n" +
+		"songs/{song}/likes/{user} -> songs/{song}/charts/all : count() where at > now - 24h as trending : existing"},
+	{name: "votes-that-trend", routes: "posts/{post}/likes/{user} -> posts/{post} : on as likes : existing\n" +
+		"posts/{post}/likes/{user} -> like_docs/{post} : count() where at > now - 24h as given"},
+	{name: "votes", routes: "posts/{post}/likes/{user} -> posts/{post} : on as likes : existing"},
+	{name: "comments", routes: "articles/{article}/comments/{comment} -> articles/{article} : " +
+		"count() where approved == true as comments, latest(at) where approved == true as last : existing"},
+	{name: "orders", routes: orders + "\norders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing"},
+	{name: "follows", routes: "follows/{follow} by followed -> users/{followed} : count() as followers : existing"},
+	{name: "ratings", routes: "shops/{shop}/ratings/{user} -> shops/{shop} : count() as ratings, average(stars) as rating : existing"},
+	{name: "online", routes: "rooms/{room}/members/{user} -> rooms/{room} : count() where meta.seen > now - 2m as online : existing : cadence 10s"},
+	{name: "bookings", routes: "rooms/{room}/bookings/{booking} -> rooms/{room} : count() where startsAt > now - 1h as booked : existing"},
+	{name: "states", routes: "items/{item} -> totals/items : count() where kind in [\"a\", \"b\"] and done == true as x, " +
+		"sum(n) where n > 2.5 as y, count() where read == false as unread, count() where it == \"it's\\n\" as z"},
+	{name: "shards", routes: "posts/{post}/shards/{shard} -> post_totals/{post} : likes, views"},
+	{name: "shards-in-maps", routes: "posts/{post}/shards/{shard} -> post_totals/{post} : a.b as likes"},
+	{name: "shards-of-a-counter", routes: "pages/{page}/shards/{shard} -> pages/{page} : count as views : existing"},
+	{name: "shards-and-votes", routes: "posts/{post}/shards/{user} -> post_totals/{post} : on as likes\n" +
+		"posts/{post}/shards/{user} -> post_sums/{post} : likes as sum"},
+	{name: "a-literal", routes: "posts/{post} by author -> users/{author} : count() as posts : existing\n" +
+		"songs/{song} -> posts/featured : sum(n) as likes, count() where at > now - 1h as hot : existing"},
+	{name: "crossing", routes: "shops/{shop}/orders/{order} -> a/{shop}/b/main : count() as orders : existing\n" +
+		"a/x/b/{b} -> totals/b : sum(orders) as orders"},
+	{name: "the-default-and-others", routes: route.Default + "\n" + postLikes +
+		"\ncounters/{counter}/shards/{shard} -> totals/{counter} : count() as shards\nrollups/{counter} -> totals_of/all : sum(count) as all"},
+	{name: "names", routes: "`my orders`/{order} -> totals/orders : count() as orders\n" +
+		"a/{request}/b/{x}/c/{x.y} -> a_totals/{request}/b/{x} : count() where `it's` == true as n"},
+}
+
+// rulesOf returns the part of the rules that the routes make: without Tally's own.
+func rulesOf(rules string) string {
+	_, text, _ := strings.Cut(rules, "// Who increments and votes. To change.\n    function mayWrite() {\n      return request.auth != null;\n    }\n\n")
+	text, after, _ := strings.Cut(text, partLists)
+	for _, f := range functions {
+		if strings.Contains(after, f.text) {
+			text += "    // and the function " + f.name + "\n"
+		}
+	}
+	if strings.Contains(after, partShards) {
+		text += "    // and the functions for shards\n"
+	}
+	return text
+}
+
+// The rules for each kind of route are as they were. e2e/rules attacks them in the emulator.
+func TestFor(t *testing.T) {
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			got := rulesOf(For(tallys(t), parsed(t, test.routes), test.answers))
+			golden := filepath.Join("testdata", test.name+".rules")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), got); d != "" {
+				t.Errorf("-want +got; -update writes it:\n%s", d)
+			}
+		})
+	}
+}
+
+var (
+	matched = regexp.MustCompile(`(?m)^ +match (/.*) \{$`)
+	braces  = regexp.MustCompile(`\{\w+\}`)
+)
+
+// Rules allow what any block allows. So no two blocks are of one path.
+func TestOneBlockForEachPath(t *testing.T) {
+	for _, test := range cases {
+		seen := make(map[string]bool)
+		for _, m := range matched.FindAllStringSubmatch(For(tallys(t), parsed(t, test.routes), test.answers), -1) {
+			shape := braces.ReplaceAllString(m[1], "{}")
+			if seen[shape] && shape != "/shards/{}" { // Tally's own is within its counter
+				t.Errorf("%s: two blocks for %s", test.name, shape)
+			}
+			seen[shape] = true
+		}
+	}
+}
+
+// Who is not asked about is guessed, by names.
+func TestGuess(t *testing.T) {
+	for text, want := range map[string]Writer{
+		"posts/{post}/likes/{like} -> posts/{post} : count() as n : existing":       Owner,
+		"posts/{post}/hugs/{userId} -> posts/{post} : count() as n : existing":      Owner,
+		"posts/{post}/hugs/{created_by} -> posts/{post} : count() as n : existing":  Owner,
+		"posts/{post}/comments/{comment} -> posts/{post} : count() as n : existing": Users,
+		"orders/{order} -> totals/orders : count() as n":                            Users,
+		"players/{p}/rounds/{round} -> players/{p} : count() as n : existing":       Users,
+		"votes/{vote} -> totals/votes : count() as n":                               Users, // one for each vote, not for each user
+	} {
+		if got := Guess(parsed(t, text)[0]); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// What the rules leave to a person is listed by its line, each once.
+func TestDecisions(t *testing.T) {
+	rules := For(tallys(t), parsed(t, postLikes), Answers{})
+	lines := strings.Split(rules, "\n")
+	var got []string
+	for _, d := range Decisions(rules) {
+		got = append(got, d.Text)
+		if !strings.HasSuffix(lines[d.Line-1], d.Text) {
+			t.Errorf("line %d is %q, want %q there", d.Line, lines[d.Line-1], d.Text)
+		}
+	}
+	want := []string{
+		"who creates posts/{post}, such as mayWrite()",
+		"who changes posts/{post}",
+		"who deletes posts/{post}; its likes stay, and come back with its id",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if twice := Decisions("a // decide: b\n c\n d // decide: b\n"); len(twice) != 1 || twice[0].Line != 1 {
+		t.Errorf("%v, want one, in line 1", twice)
+	}
+}

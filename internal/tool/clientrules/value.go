@@ -1,0 +1,316 @@
+package clientrules
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// after returns a field of the document as it is after the write, as rules spell it. If it is
+// missing, no condition on it holds.
+func after(f document.Field) string {
+	text := "request.resource.data"
+	for _, name := range f.Names() {
+		text += "[" + quoted(name) + "]"
+	}
+	return text
+}
+
+// afterOr returns the same, or null if the field is missing.
+func afterOr(f document.Field) string {
+	return "request.resource.data.get(" + fieldPath(f) + ", null)"
+}
+
+// fieldPath returns the name of a field as functions of the rules take it: a list of names if the
+// field is in a map.
+func fieldPath(f document.Field) string {
+	names := f.Names()
+	if len(names) == 1 {
+		return quoted(names[0])
+	}
+	return list(names)
+}
+
+// untouched returns the conditions that keep clients from the totals that a document holds: a new
+// document has none, or those of no documents at all.
+func (b *block) untouched(isNew bool) []term {
+	if b.home == nil {
+		return nil
+	}
+	var terms []term
+	if isNew {
+		for _, name := range b.home.Totals() {
+			terms = append(terms, term{text: b.begins(name) + "(" + quoted(name) + ")"})
+		}
+		return append(terms, term{text: "lacks(" + list(b.reserved()) + ")"})
+	}
+
+	terms = conditions("leaves(" + list(append(b.home.Totals(), b.reserved()...)) + ")")
+	for _, name := range b.home.Totals() {
+		terms = append(terms, term{text: "keepsInt(" + quoted(name) + ")"})
+	}
+	tally := func(name string) string { return "keepsInt(" + list([]string{document.TallyField, name}) + ")" }
+	return append(terms, conditions(tally("num_shards"), tally("took"))...)
+}
+
+// begins returns the function of the rules by which a total begins: sums and counts of nothing are
+// 0, the others null.
+func (b *block) begins(total string) string {
+	for _, r := range b.home.Routes {
+		for _, t := range r.Totals {
+			if t.Name == total && t.Aggregate != route.Sum && t.Aggregate != route.Count {
+				return "isEmpty"
+			}
+		}
+	}
+	return "isUncounted"
+}
+
+// reserved returns the fields of a document with totals that clients never write: that of Tally,
+// and in the document of a counter those that tell about its shards.
+func (b *block) reserved() []string {
+	fields := []string{document.TallyField}
+	for _, r := range b.home.Routes {
+		pattern := r.Pattern()
+		if ofShards(r) && pattern[:len(pattern)-2].Same(b.path) {
+			return append(fields, document.CounterFields...)
+		}
+	}
+	return fields
+}
+
+// isHeld reports whether other conditions of the block say already what clients may write into a
+// field: it is a total, a vote or a shard's.
+func (b *block) isHeld(f document.Field) bool {
+	if b.votes() && f == "on" || slices.Contains(b.shards(), f) {
+		return true
+	}
+	if b.home == nil {
+		return false
+	}
+	held := append(b.home.Totals(), document.TallyField)
+	return slices.ContainsFunc(held, func(name string) bool { return f.Within(document.FieldOf(name)) })
+}
+
+// values returns the conditions on what a document holds, joined field by field over all routes
+// that count it.
+func (b *block) values(isNew bool) []term {
+	terms := b.fixed()
+	for _, s := range b.sources {
+		terms = append(terms, b.group(s, isNew)...)
+		terms = append(terms, b.exists(s)...)
+		for _, t := range s.Totals {
+			terms = append(terms, b.times(t)...)
+			terms = append(terms, b.grants(t)...)
+		}
+	}
+	return terms
+}
+
+// fixed returns the conditions on votes and shards. They hold nothing but the fields that some
+// route reads, unless another route leaves the documents open.
+func (b *block) fixed() []term {
+	var terms []term
+	var fields []string
+	open := b.home != nil
+	for _, s := range b.sources {
+		open = open || !Fixed(s.Route)
+		for _, f := range s.Reads() {
+			fields = append(fields, f.Names()[0])
+		}
+	}
+	slices.Sort(fields)
+	fields = slices.Compact(fields)
+
+	if b.votes() {
+		terms = conditions("isVote(" + b.id() + ", 'on')")
+		if !open {
+			terms = append(terms, term{text: "request.resource.data.keys().hasOnly(" + list(fields) + ")"})
+		}
+	}
+	shards := b.shards()
+	if shards == nil {
+		return terms
+	}
+
+	terms = append(terms, conditions("holdsOnly("+list(fields)+")", "isShard("+b.id()+", 10)")...)
+	if len(shards) == 1 {
+		return append(terms, term{text: "adds(" + quoted(string(shards[0])) + ")"})
+	}
+	var one []string
+	for _, f := range shards {
+		one = append(one, "adds("+quoted(string(f))+")")
+	}
+	terms = append(terms, term{text: "(" + strings.Join(one, " || ") + ")"})
+	for _, f := range shards {
+		terms = append(terms, term{text: fmt.Sprintf("(adds(%s) || isKept(%[1]s))", quoted(string(f)))})
+	}
+	return terms
+}
+
+// group returns the conditions on the field that says to which counter a document belongs. A user's
+// id there is the writer's own.
+func (b *block) group(s source, isNew bool) []term {
+	if s.By == "" {
+		return nil
+	}
+	const own = " == request.auth.uid"
+	isTotals := b.home != nil // totals of totals
+	switch {
+	case isOwn(s.By) && isNew && isTotals && !b.path[len(b.path)-1].Capture:
+		return []term{undecided(fmt.Sprintf("whose id %s may be: the totals of a deleted document come back with its id", s.By))}
+	case isOwn(s.By) && isNew && isTotals && !b.ownID():
+		// Likes outlive their post. A user who creates a post of the same id would have them.
+		return conditions(after(s.By)+own, b.id()+".split('_')[0] == request.auth.uid")
+	case isOwn(s.By) && isNew:
+		return conditions(after(s.By) + own)
+	case !isNew && !b.ownID():
+		return conditions(after(s.By) + " == resource.data" + strings.TrimPrefix(after(s.By), "request.resource.data"))
+	case isOwn(s.By):
+		return conditions(after(s.By) + own)
+	case ofUsers(s.Template) && !b.ownID():
+		return []term{undecided(fmt.Sprintf("whose id %s may be, such as %s%s", s.By, after(s.By), own))}
+	case isTotals && isNew:
+		return []term{undecided(fmt.Sprintf("which %s the document may have: the totals of a deleted one come back with its id", s.By))}
+	}
+	return nil
+}
+
+// times returns the conditions that the times by which a total takes documents are the server's. A
+// client that names a later time would be in a window for longer, and the latest for good.
+func (b *block) times(t route.Total) []term {
+	var fields []document.Field
+	if t.Aggregate.OfTimes() {
+		fields = append(fields, t.Field)
+	}
+	for _, c := range t.Where {
+		if isTime(c) {
+			fields = append(fields, c.Field)
+		}
+	}
+
+	var terms []term
+	for _, f := range fields {
+		switch {
+		case b.isHeld(f):
+		case liesAhead(f):
+			terms = append(terms, undecided(fmt.Sprintf("how far ahead %s may lie, such as %s < request.time + duration.value(30, 'd')", f, after(f))))
+		default:
+			terms = append(terms, term{text: after(f) + " == request.time"})
+		}
+	}
+	return terms
+}
+
+// isTime reports whether a condition compares a time.
+func isTime(c route.Condition) bool {
+	_, isWindow := c.Value.(route.Ago)
+	_, isInstant := c.Value.(time.Time)
+	return isWindow || isInstant
+}
+
+// grants returns the condition that a total does not take the document yet. Where a total asks for
+// a state, such as approved == true, only servers put documents into it. A total that takes every
+// document makes an amount of what a client writes, so a person must say which amounts these may
+// be.
+func (b *block) grants(t route.Total) []term {
+	var states, texts []string
+	for _, c := range t.Where {
+		if isTime(c) || isBeginning(c) || b.isHeld(c.Field) {
+			continue
+		}
+		states, texts = append(states, stateOf(c)), append(texts, c.String())
+	}
+	if len(states) > 0 {
+		return []term{{negatedState(states), "who writes " + strings.Join(texts, " and ") + "; here only servers do"}}
+	}
+
+	amount := t.Field != "" && !t.Aggregate.OfTimes() && !b.isHeld(t.Field)
+	if !amount {
+		return nil
+	}
+	return []term{undecided(fmt.Sprintf("what users may write into %s, such as %s in [1, 2, 3, 4, 5]", t.Field, after(t.Field)))}
+}
+
+// isBeginning reports whether a document is in a state by itself, until somebody takes it out of
+// it, such as read == false and archived_at == null.
+func isBeginning(c route.Condition) bool {
+	begins := func(v any) bool { return v == nil || v == false }
+	if c.Operator == route.In {
+		values, _ := c.Value.([]any)
+		return slices.ContainsFunc(values, begins)
+	}
+	return c.Operator == route.Equal && begins(c.Value)
+}
+
+// stateOf returns a condition as rules spell it.
+func stateOf(c route.Condition) string {
+	field := afterOr(c.Field)
+	if !c.Operator.Range() {
+		return field + " " + string(c.Operator) + " " + literal(c.Value)
+	}
+	kind := "number"
+	if _, isText := c.Value.(string); isText {
+		kind = "string"
+	}
+	return fmt.Sprintf("%s is %s && %[1]s %[3]s %[4]s", field, kind, string(c.Operator), literal(c.Value))
+}
+
+// negatedState returns the condition that not all of the states hold.
+func negatedState(states []string) string {
+	if len(states) == 1 && strings.Contains(states[0], " == ") && !strings.Contains(states[0], " && ") {
+		return strings.Replace(states[0], " == ", " != ", 1)
+	}
+	return "!(" + strings.Join(states, " && ") + ")"
+}
+
+// literal returns the value of a condition as rules spell it.
+func literal(v any) string {
+	switch v := v.(type) {
+	case string:
+		return quoted(v)
+	case []any:
+		var all []string
+		for _, one := range v {
+			all = append(all, literal(one))
+		}
+		return "[" + strings.Join(all, ", ") + "]"
+	case nil:
+		return "null"
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// exists returns the condition that the document with the totals of a window exists. Without it,
+// one request writes documents below 500 made-up ones, each at the same time: half of what an index
+// of times takes in a second.
+func (b *block) exists(s source) []term {
+	if len(s.Windows()) == 0 || !s.Template.Existing || s.By != "" {
+		return nil
+	}
+	var ids []string
+	for i, segment := range b.path[:len(b.path)-1] {
+		switch {
+		case segment.Capture:
+			ids = append(ids, "$("+b.name(i)+")")
+		case plainName.MatchString(segment.Name):
+			ids = append(ids, segment.Name)
+		default:
+			return nil
+		}
+	}
+	home, ok := s.Counter(strings.Join(ids, "/"))
+	plain := func(segment route.Segment) bool { return segment.Capture || plainName.MatchString(segment.Name) }
+	if !ok || slices.ContainsFunc(s.Template.Segments(), func(segment route.Segment) bool { return !plain(segment) }) {
+		return nil
+	}
+	return conditions("exists(/databases/$(database)/documents/" + home.RollUp + ")")
+}
