@@ -2,7 +2,9 @@ package rollup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -38,6 +40,10 @@ const (
 	// knownFor is for how long an instance relies on an alarm without a look. The clock of a machine
 	// that was suspended stands still, so an instance may not know that the alarm has rung.
 	knownFor = time.Minute
+
+	// secondTry is how much later an alarm that could not be made is tried again. A queue that
+	// refuses for a moment would refuse a call that follows at once.
+	secondTry = time.Second
 
 	// alarmlessFor is for how long a counter does without alarms after two could not be made.
 	alarmlessFor = time.Minute
@@ -139,15 +145,15 @@ func (c *Coalescer) untilAlarm(s *counterState, l *look) time.Duration {
 // makeAlarm makes the alarm to which the look defers its generations, and the alarms that wait.
 // They end if it stands.
 func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) error {
-	err := c.createAlarm(ctx, Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: l.deferTo})
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.alarmMade(err)
+	err := c.tryTwice(s, func() error {
+		return c.createAlarm(ctx, Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: l.deferTo})
+	})
 	if err != nil {
 		return err
 	}
 
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	s.failures = 0
 	ahead := l.deferTo.Sub(l.readTime) - leastAhead
 	s.known = known{l.deferTo, l.began.Add(min(ahead, knownFor))}
@@ -165,18 +171,28 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) err
 	return nil
 }
 
-// alarmMade notes how making an alarm ended. After two failures in a row the counter does without
-// alarms for a while. The mutex is held.
-func (s *counterState) alarmMade(err error) {
-	switch {
-	case err == nil:
-		s.alarmFailed = false
-	case s.alarmFailed:
-		s.alarmFailed, s.alarmless = false, time.Now().Add(alarmlessFor)
-	default:
-		s.alarmFailed = true
+// tryTwice makes an alarm of the counter, and tries once more if that fails. If both tries fail, the
+// counter does without alarms for a while.
+func (c *Coalescer) tryTwice(s *counterState, make func() error) error {
+	err := make()
+	if err == nil {
+		return nil
 	}
+
+	time.Sleep(secondTry)
+	err = make()
+	if err == nil {
+		return nil
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.alarmless = time.Now().Add(alarmlessFor)
+	return err
 }
+
+// errNotMade says that an alarm may not stand.
+var errNotMade = errors.New("rollup: could not make an alarm")
 
 // createAlarm makes an alarm. There is time for two attempts while an event is held.
 func (r *roller) createAlarm(ctx context.Context, a Alarm) error {
@@ -186,7 +202,7 @@ func (r *roller) createAlarm(ctx context.Context, a Alarm) error {
 	a.At = a.At.Truncate(time.Microsecond).UTC()
 	err := r.options.Alarms.Create(ctx, a)
 	if err != nil {
-		return fmt.Errorf("rollup: could not make the alarm of %s for %v: %w", a.RollUp, a.At, err)
+		return fmt.Errorf("%w of %s for %v: %w", errNotMade, a.RollUp, a.At, err)
 	}
 	return nil
 }
@@ -325,7 +341,11 @@ func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, 
 	at := later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + delay)
 	c.mu.Unlock()
 
-	c.options.Logger.WarnContext(ctx, "alarm handed on; its counter was not rolled up", "counter", a.RollUp, "at", at, "error", failure)
+	level := slog.LevelWarn
+	if errors.Is(failure, errNotMade) {
+		level = slog.LevelDebug // the prober has logged it
+	}
+	c.options.Logger.Log(ctx, level, "alarm handed on; its counter was not rolled up", "counter", a.RollUp, "at", at, "error", failure)
 	err := c.createAlarm(context.WithoutCancel(ctx), Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})
 	if err != nil {
 		return Ending{Held: true}, err

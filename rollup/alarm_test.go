@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -491,6 +492,27 @@ func TestNoQueue(t *testing.T) {
 		}
 		if took := w.store.Now().Sub(began); took > 12*time.Second || len(a.made) != 2 {
 			t.Errorf("ten roll-ups took %v, and %d alarms were tried", took, len(a.made))
+		}
+	})
+}
+
+// A queue that refuses for an hour is logged once in ten minutes for each counter, and by each
+// instance: by events, and by alarms that ring.
+func TestNoQueueIsLoggedOnceInAWhile(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		a.make = func(context.Context, int) error { return errors.New("no queue") }
+		for n := range 360 {
+			w.increment(1)
+			_, err := w.happens(c, fmt.Sprint(n), slowly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now().Add(time.Second).Truncate(time.Microsecond)}
+			_, _ = c.Rings(w.t.Context(), alarm, slowly.Template.Routes) // fails if it is not due
+			time.Sleep(10 * time.Second)
+		}
+		if n := strings.Count(w.log.String(), "level=WARN"); n < 6 || n > 8 {
+			t.Errorf("%d warnings in an hour and some minutes, after %d tries:\n%s", n, len(a.made), &w.log)
 		}
 	})
 }

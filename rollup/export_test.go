@@ -17,9 +17,6 @@ func (c *Coalescer) Absorbs(counter route.Counter) bool {
 	return s != nil && s.open != nil
 }
 
-// First reports whether a line of this kind would be logged of the counter now, and notes it.
-func (l *Logged) First(kind, rollUp string) bool { return l.first(kind, rollUp) }
-
 // Room returns how many lines there is room for in memory.
 func (l *Logged) Room() int {
 	l.mu.Lock()

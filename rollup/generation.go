@@ -21,7 +21,6 @@ type counterState struct {
 
 	known       known     // the alarm that stands for further events
 	chained     time.Time // when the last alarm rings that this instance made because of a window
-	alarmFailed bool      // the last alarm could not be made
 	alarmless   time.Time // until when the counter does without alarms, by the local clock
 	handedOn    int       // how many alarms in a row were handed on to later ones
 	handedUntil time.Time // how long that is remembered, by the local clock

@@ -37,9 +37,9 @@ func NewLogged() *Logged {
 	return &Logged{seed: maphash.MakeSeed(), known: make(map[uint64]bool)}
 }
 
-// first reports whether no line of the kind was logged about the counter lately. If so, it notes
+// First reports whether no line of the kind was logged about the counter lately. If so, it notes
 // that one is logged now.
-func (l *Logged) first(kind, rollUp string) bool {
+func (l *Logged) First(kind, rollUp string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

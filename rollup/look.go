@@ -127,7 +127,7 @@ const maxNamed = 5
 
 // nameMalformed logs which shards the sum left out, unless that was logged lately.
 func (r *roller) nameMalformed(ctx context.Context, l *look) {
-	first := r.options.Logged.first("malformed", l.counter.RollUp)
+	first := r.options.Logged.First("malformed", l.counter.RollUp)
 	if !first {
 		return
 	}
@@ -143,7 +143,7 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 // tellContended logs that others write a roll-up's document too often, unless that was logged
 // lately.
 func (r *roller) tellContended(ctx context.Context, l *look) {
-	first := r.options.Logged.first("contended", l.counter.RollUp)
+	first := r.options.Logged.First("contended", l.counter.RollUp)
 	if !first {
 		return
 	}
@@ -154,7 +154,7 @@ func (r *roller) tellContended(ctx context.Context, l *look) {
 
 // tellLong logs that a counter's sums are long, unless that was logged lately.
 func (r *roller) tellLong(ctx context.Context, l *look) {
-	first := r.options.Logged.first("long", l.counter.RollUp)
+	first := r.options.Logged.First("long", l.counter.RollUp)
 	if !first {
 		return
 	}
@@ -165,7 +165,7 @@ func (r *roller) tellLong(ctx context.Context, l *look) {
 
 // tellUnkept logs why a counter is unkept, unless that was logged lately.
 func (r *roller) tellUnkept(ctx context.Context, c route.Counter, eventID string, err error) {
-	first := r.options.Logged.first("unkept", c.RollUp)
+	first := r.options.Logged.First("unkept", c.RollUp)
 	if !first {
 		return
 	}

@@ -166,10 +166,10 @@ var mutations = []mutation{
 		`l.snapshot.Malformed(ctx, maxNamed)`,
 		`l.snapshot.Malformed(ctx, maxNamed+1)`, "TestMalformedShardsAreNamedOnceInAWhile"},
 	{"logged-once", "malformed shards are named with each sum", "look.go",
-		`first := r.options.Logged.first("malformed", l.counter.RollUp)`,
+		`first := r.options.Logged.First("malformed", l.counter.RollUp)`,
 		`first := true`, "TestMalformedShardsAreNamedOnceInAWhile"},
 	{"logged-once", "an unkept counter is logged by each look", "look.go",
-		`first := r.options.Logged.first("unkept", c.RollUp)`,
+		`first := r.options.Logged.First("unkept", c.RollUp)`,
 		`first := true`, "TestUnkeptForAnHour"},
 	{"logged-once", "a lasting fault is logged once for all", "logged.go",
 		`now.Sub(l.lines[0].at) >= logAgain {`,
@@ -183,6 +183,17 @@ var mutations = []mutation{
 `,
 		`	o.Alarms = d.alarms
 `, "TestLastingFaultsAreLoggedOnce"},
+	{"logged-once", "each alarm that cannot be made is logged", "prober.go",
+		`	case again:
+		level = slog.LevelDebug
+`,
+		`	case again:
+`, "TestNoQueueIsLoggedOnceInAWhile"},
+	{"logged-once", "an alarm that cannot be done is logged whenever it rings", "../internal/cloud/app/alarm.go",
+		`		if !again {
+`,
+		`		if !again || true {
+`, "TestAlarmNotDoneIsLoggedOnce"},
 	{"logged-once", "junk keeps other counters from being logged", "logged.go",
 		`	if len(l.lines) == maxLogged {
 `,
@@ -1721,7 +1732,7 @@ var mutations = []mutation{
 		`	ctx = context.WithoutCancel(ctx)
 	begun, err := s.api.BeginTransaction(`, "../internal/test/storetest/TestFirestore"},
 	{"logged-once", "each lock is logged", "look.go",
-		`first := r.options.Logged.first("contended", l.counter.RollUp)`,
+		`first := r.options.Logged.First("contended", l.counter.RollUp)`,
 		`first := true`, "TestAppWritesAllTheTime"},
 	{"calls-end", "a read of the number of shards has no time-out", "../shards/numshards.go",
 		`ctx, cancel := context.WithTimeout(ctx, readLimit)`,
@@ -1823,13 +1834,19 @@ var mutations = []mutation{
 		`	if due < leastAhead {`,
 		`	if false {`, "TestAlarmRingsLater"},
 	{"deferred-ahead", "an alarm that could not be made stands", "alarm.go",
-		`	s.alarmMade(err)
-	if err != nil {
+		`	if err != nil {
 		return err
 	}
-`,
-		`	s.alarmMade(err)
-`, "TestSimulation"},
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.failures = 0
+	ahead :=`,
+		`	_ = err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.failures = 0
+	ahead :=`, "TestSimulation"},
 	{"deferred-closed", "an alarm stands for what came while it was made", "alarm.go",
 		`	if s.open != nil && c.knowsAlarm(s, s.open.told) {`,
 		`	if s.open != nil {`, "TestSlowAlarm"},
@@ -1904,15 +1921,21 @@ var mutations = []mutation{
 		`l.began.Add(min(ahead, knownFor))`,
 		`l.began.Add(ahead)`, "TestKnownAlarmIsLookedAtAgain"},
 	{"alarmless", "a counter waits for alarms that cannot be made", "alarm.go",
-		`		s.alarmFailed, s.alarmless = false, time.Now().Add(alarmlessFor)
+		`	s.alarmless = time.Now().Add(alarmlessFor)
 `,
-		`		s.alarmFailed = false
-`, "TestNoQueue"},
+		``, "TestNoQueue"},
 	{"alarmless", "one alarm that cannot be made is enough", "alarm.go",
-		`	case s.alarmFailed:
+		`	time.Sleep(secondTry)
+	err = make()
+	if err == nil {
+		return nil
+	}
 `,
-		`	case true:
-`, "TestAlarmThatIsMadeAtTheSecondTry"},
+		``, "TestAlarmThatIsMadeAtTheSecondTry"},
+	{"alarmless", "the second try follows at once", "alarm.go",
+		`	time.Sleep(secondTry)
+`,
+		``, "TestWindowOfAnEventThatIsDeferredAtTheSecondTry"},
 	{"alarmless", "a slow cadence is kept without alarms", "alarm.go",
 		`	if c.defers(s, l) {
 		return`,
@@ -2102,17 +2125,21 @@ var mutations = []mutation{
 	return nil
 `, "TestSimulation"},
 	{"alarm-before", "one alarm that could not be made is enough to do without", "window.go",
-		`	for needed && c.canMakeAlarms(s) {
+		`	err := c.tryTwice(s, func() error { return c.makeNext(ctx, l, next) })
 `,
-		`	for n := 0; needed && n == 0; n++ {
+		`	err := c.makeNext(ctx, l, next)
 `, "TestWindowsAlarmAtTheSecondTry"},
-	{"alarm-before", "an instance that does without alarms tries all the same", "window.go",
-		`	for needed && c.canMakeAlarms(s) {
+	{"alarm-before", "the second try follows at once", "alarm.go",
+		`	time.Sleep(secondTry)
 `,
-		`	for n := 0; needed && n < 2; n++ {
-`, "TestWindowWithoutAnAlarm"},
+		``, "TestWindowsAlarmAtTheSecondTry"},
+	{"alarm-before", "an instance that does without alarms tries all the same", "window.go",
+		`	if !can {
+		c.unchained`,
+		`	if !can && false {
+		c.unchained`, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "no one is told that alarms cannot be made", "window.go",
-		`	if needed && c.options.Logged.first("unchained", l.counter.RollUp) {
+		`	if c.options.Logged.First("unchained", l.counter.RollUp) {
 `,
 		`	if false {
 `, "TestWindowWithoutAnAlarm"},
@@ -2156,10 +2183,9 @@ var mutations = []mutation{
 		`(next.IsZero() || !rings.After(next))`,
 		`!next.IsZero() && !rings.After(next)`, "TestEmptyWindowKeepsItsAlarm"},
 	{"alarm-relied", "an instance forgets the alarm of a write that was refused", "window.go",
-		`			s.chained, needed = next, false
+		`	s.chained = next
 `,
-		`			needed = false
-`, "TestWindowOfRefusedWrites"},
+		``, "TestWindowOfRefusedWrites"},
 	{"alarm-relied", "an alarm of an audit has the name of another", "audit.go",
 		`	a.prune, a.salted = o.Prune, true
 `,
@@ -2275,7 +2301,7 @@ var mutations = []mutation{
 `,
 		``, "TestAuditNamesTimesAhead"},
 	{"times-ahead", "each audit names them", "window.go",
-		`len(named) > 0 && a.options.Logged.first("ahead", l.counter.RollUp)`,
+		`len(named) > 0 && a.options.Logged.First("ahead", l.counter.RollUp)`,
 		`len(named) > 0`, "TestAuditNamesTimesAhead"},
 	{"times-ahead", "every time in a window is named", "route/window.go",
 		`	where[i] = Condition{w.Field, GreaterThan, instant.Add(farAhead).UTC()}

@@ -234,10 +234,14 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 		return
 	}
 
+	again := errors.Is(err, errNotMade) && !c.options.Logged.First("not made", s.counter.RollUp) // a queue may refuse for hours
+
 	level := slog.LevelWarn
 	switch {
-	case errors.Is(err, ErrConflict):
-		level = slog.LevelDebug // another instance was faster, which happens in every cadence
+	case errors.Is(err, ErrConflict): // another instance was faster, which happens in every cadence
+		level = slog.LevelDebug
+	case again:
+		level = slog.LevelDebug
 	case errors.Is(err, errEarly):
 		level = slog.LevelError
 	}

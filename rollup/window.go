@@ -124,19 +124,30 @@ func (r *roller) makeNext(ctx context.Context, l *look, next time.Time) error {
 func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
 	c.mu.Lock()
 	next, needed := c.planAlarm(l, s.chained)
-	for needed && c.canMakeAlarms(s) {
-		c.mu.Unlock()
-		err := c.makeNext(ctx, l, next)
-		c.mu.Lock()
-
-		s.alarmMade(err)
-		if err == nil {
-			s.chained, needed = next, false
-		}
-	}
+	can := c.canMakeAlarms(s)
 	c.mu.Unlock()
+	if !needed {
+		return
+	}
 
-	if needed && c.options.Logged.first("unchained", l.counter.RollUp) {
+	if !can {
+		c.unchained(ctx, l)
+		return
+	}
+	err := c.tryTwice(s, func() error { return c.makeNext(ctx, l, next) })
+	if err != nil {
+		c.unchained(ctx, l)
+		return
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.chained = next
+}
+
+// unchained is called before a roll-up is written without the alarm that it needs.
+func (c *Coalescer) unchained(ctx context.Context, l *look) {
+	if c.options.Logged.First("unchained", l.counter.RollUp) {
 		c.options.Logger.WarnContext(ctx, "no alarm could be made; what leaves a window is rolled up by the next event or audit",
 			"counter", l.counter.RollUp, "event_id", l.eventID)
 	}
@@ -232,7 +243,7 @@ func (a *audit) tellAhead(ctx context.Context, l *look) {
 	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 	named, err := l.snapshot.Ahead(ctx, maxNamed)
-	if err == nil && len(named) > 0 && a.options.Logged.first("ahead", l.counter.RollUp) {
+	if err == nil && len(named) > 0 && a.options.Logged.First("ahead", l.counter.RollUp) {
 		a.options.Logger.WarnContext(ctx, "times of documents lie ahead; they stay in their windows for longer", "counter", l.counter.RollUp, "documents", named)
 	}
 }

@@ -243,24 +243,58 @@ func TestWindowWithoutAnAlarm(t *testing.T) {
 	})
 }
 
-// One alarm that cannot be made is tried again before anything is written.
+// refuses has the queue refuse for a moment, from now on.
+func (a *alarmed) refuses(moment time.Duration) {
+	until := time.Now().Add(moment)
+	a.make = func(context.Context, int) error {
+		time.Sleep(10 * time.Millisecond)
+		if time.Now().Before(until) {
+			return errors.New("unavailable")
+		}
+		return nil
+	}
+}
+
+// An alarm that a queue refuses is tried again before anything is written, when the queue may have
+// had its moment.
 func TestWindowsAlarmAtTheSecondTry(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		w.store.Put("posts/a", nil)
 		w.visit("u", w.store.Now())
-		a.make = func(_ context.Context, n int) error {
-			if n == 1 {
-				return errors.New("unavailable")
-			}
-			return nil
-		}
+		a.refuses(50 * time.Millisecond)
+		began := time.Now()
 		if _, err := w.happens(c, "u", trending); err != nil {
 			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the event was held for %v", took)
 		}
 		if tally := w.wantTrending(1, 1); len(a.made) != 2 || !tally.Rings.Equal(a.last().At) {
 			t.Errorf("%d alarms were tried, the roll-up says %v", len(a.made), tally.Rings)
 		}
 		w.called(1, 1, 1)
+	})
+}
+
+// A counter whose cadence is long and that has a window keeps its alarm, too, if the queue refuses
+// for a moment the alarm to which an event is deferred.
+func TestWindowOfAnEventThatIsDeferredAtTheSecondTry(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		counter := mustCounter("posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at > now - 1m as trending : existing : cadence 10s", "posts/a/likes")
+		w.store.Put("posts/a", nil)
+		for n, user := range []string{"u", "v"} {
+			if n == 1 {
+				a.refuses(50 * time.Millisecond)
+			}
+			w.visit(user, w.store.Now())
+			ending, err := w.happens(c, user, counter)
+			if err != nil || ending.Deferred != (n == 1) {
+				t.Errorf("event %d: %+v, %v", n, ending, err)
+			}
+		}
+		if tally := w.wantTrending(1, 1); !tally.Rings.After(tally.AsOf) {
+			t.Errorf("the roll-up of %v says that an alarm rings at %v", tally.AsOf, tally.Rings)
+		}
 	})
 }
 

@@ -20,7 +20,7 @@ func mayBeAlarm(r *http.Request) bool {
 
 // serveAlarm takes an alarm from its request to the answer.
 func (s *service) serveAlarm(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	a, err := s.ring(ctx, r)
+	d, a, err := s.ring(ctx, r)
 
 	logger := s.logger.With("counter", a.RollUp, "at", a.At, "error", err)
 	switch {
@@ -33,27 +33,30 @@ func (s *service) serveAlarm(ctx context.Context, w http.ResponseWriter, r *http
 		w.Header().Set("Content-Length", "0")
 		logger.ErrorContext(ctx, "alarm dropped; a retry cannot help", "dropped", s.dropped.Add(1))
 	default:
-		logger.WarnContext(ctx, "alarm not done; it will ring again")
+		again := d != nil && !d.logged.First("alarm not done", a.RollUp) // it rings every ten seconds or so
+		if !again {
+			logger.WarnContext(ctx, "alarm not done; it will ring again")
+		}
 		http.Error(w, "not done; the log says why", http.StatusInternalServerError)
 	}
 }
 
-// ring has the engine do what an alarm rings for.
-func (s *service) ring(ctx context.Context, r *http.Request) (rollup.Alarm, error) {
+// ring has the engine do what an alarm rings for. The database is nil if it is not known.
+func (s *service) ring(ctx context.Context, r *http.Request) (*database, rollup.Alarm, error) {
 	resource, a, err := alarm.FromRequest(r)
 	if err != nil {
-		return a, err
+		return nil, a, err
 	}
 
 	id := resource[strings.LastIndex(resource, "/")+1:]
 	if resource != s.resourceName(id) || !slices.Contains(s.config.Databases, id) {
-		return a, fmt.Errorf("%s: %w", resource, errUnserved)
+		return nil, a, fmt.Errorf("%s: %w", resource, errUnserved)
 	}
 
-	database, err := s.database(ctx, id)
+	d, err := s.database(ctx, id)
 	if err != nil {
-		return a, err
+		return nil, a, err
 	}
-	_, err = database.coalescer.Rings(ctx, a, s.config.Routes)
-	return a, err
+	_, err = d.coalescer.Rings(ctx, a, s.config.Routes)
+	return d, a, err
 }

@@ -95,6 +95,26 @@ func TestAlarm(t *testing.T) {
 	s.wantCount("rollups/views", 7)
 }
 
+// An alarm that cannot be done rings again and again. That is logged once in ten minutes.
+func TestAlarmNotDoneIsLoggedOnce(t *testing.T) {
+	_, variables := newQueue(t)
+	w := newWorld(t, append(variables, "TALLY_ROUTES="+slowRoute, "CLOUD_TASKS_EMULATOR_HOST=127.0.0.1:1")...)
+	body, err := alarm.Encode("projects/"+project+"/databases/(default)",
+		rollup.Alarm{RollUp: "rollups/likes", Routes: "0123456789abcdef", At: time.Now().Truncate(time.Microsecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for range 3 {
+		if status, _ := w.deliver(ring(string(body))); status != http.StatusInternalServerError {
+			t.Errorf("answered %d", status)
+		}
+	}
+	if lines := w.log.lines("alarm not done"); len(lines) != 1 || !strings.Contains(lines[0], "could not make an alarm of rollups/likes") {
+		t.Errorf("the log: %v", lines)
+	}
+}
+
 // What is no alarm is refused. An alarm of another database is dropped.
 func TestAlarmRefused(t *testing.T) {
 	_, variables := newQueue(t)
