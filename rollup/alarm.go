@@ -171,8 +171,8 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) err
 	return nil
 }
 
-// tryTwice makes an alarm of the counter, and tries once more if that fails. If both tries fail, the
-// counter does without alarms for a while.
+// tryTwice makes an alarm of the counter, and tries once more if that fails. If both tries fail,
+// the counter does without alarms for a while.
 func (c *Coalescer) tryTwice(s *counterState, make func() error) error {
 	err := make()
 	if err == nil {
