@@ -114,17 +114,18 @@ func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
 	if due < leastAhead { // rounded up, so that instances that look one after the other make one alarm
 		return ahead(l.readTime, leastAhead, roundedTo)
 	}
-	return withinReach(l.readTime, l.readTime.Add(due))
+	return withinReach(l.counter.RollUp, l.readTime, l.readTime.Add(due))
 }
 
 // withinReach returns when an alarm rings for what is due at a time. If that is too far ahead, the
-// alarm rings on an earlier day, and makes the next one, because its counter is not due then. The
-// time is rounded down to a day, so that instances that look on the same day make one alarm.
-func withinReach(now, due time.Time) time.Time {
+// alarm rings on an earlier day, and makes the next one, because its counter is not due then. Each
+// counter has its time of the day, so that instances that look on the same day make one alarm, and
+// that the alarms of many counters do not ring at once.
+func withinReach(rollUp string, now, due time.Time) time.Time {
 	if due.Sub(now) <= furthest {
 		return due
 	}
-	return now.Add(furthest).Truncate(day)
+	return onGrid(rollUp, day, now.Add(furthest-day))
 }
 
 // waits reports whether an event or an alarm waits for a roll-up. The mutex is held.

@@ -295,7 +295,7 @@ func TestAlarmsReachAMonth(t *testing.T) {
 				break
 			}
 		}
-		if want := []time.Duration{29, 29, 12}; !slices.Equal(days, want) {
+		if want := []time.Duration{28, 28, 14}; !slices.Equal(days, want) {
 			t.Errorf("the alarms are %d days apart, want %d", days, want)
 		}
 		if _, last := w.rollUp(); last.Sub(asOf) < counter.Template.Cadence || last.Sub(asOf) > counter.Template.Cadence+time.Second {

@@ -80,7 +80,8 @@ type Report struct {
 	RolledUp  int `json:"rolled_up"` // written, because they differed
 	Unchanged int `json:"unchanged"` // agreed, or were brought up to date by others
 	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
-	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted, or because their pace allowed no roll-up before Until
+	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted, or because of their pace
+	Paced     int `json:"paced"`     // differed and were left so, because their pace allowed no roll-up before Until, or for a while; some of Differing
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
 	Unkept    int `json:"unkept"`    // cannot be rolled up until someone fixes them; see ErrUnkept
 

@@ -55,6 +55,9 @@ func (a *audit) countAction(ctx context.Context, did action, k *comparison, l *l
 		a.noteDifference(ctx, k, l)
 	case actionTell:
 		a.report.Differing++
+		if k.paced {
+			a.report.Paced++
+		}
 		a.noteDifference(ctx, k, l)
 	case actionRemove:
 		a.report.Removed++
@@ -195,10 +198,23 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 
 	// Most likely the trigger is about to roll up the same change.
 	due = p.due(&l) + a.cadence(&l)/10
-	if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
+	k.paced = due > a.mayWait()
+	if k.paced {
 		return actionTell, l, 0, nil
 	}
 	return did, l, due, errBusy
+}
+
+// longestWait is how long an audit without Until waits for the pace of a counter, each time it
+// tries it. A counter whose cadence is longer is left, or a few of them would hold up all others.
+const longestWait = 10 * time.Second
+
+// mayWait returns how long the audit may wait now for the pace of a counter.
+func (a *audit) mayWait() time.Duration {
+	if a.o.Until.IsZero() {
+		return longestWait
+	}
+	return time.Until(a.o.Until)
 }
 
 // repair writes the look's roll-up, after the alarm that it needs.

@@ -49,6 +49,7 @@ type comparison struct {
 	deferred  bool // it may differ by changes for which an alarm stands
 	leaving   leaving
 
+	paced      bool // it is left, because its pace allows a roll-up only later
 	contention contention
 }
 

@@ -90,7 +90,7 @@ func TestDeferredIsNoDrift(t *testing.T) {
 		age  time.Duration // of the roll-up
 		want rollup.Report
 	}{
-		"younger": {time.Minute, rollup.Report{Counters: 1, Differing: 1}},
+		"younger": {time.Minute, rollup.Report{Counters: 1, Differing: 1, Paced: 1}},
 		"older":   {11 * time.Minute, rollup.Report{Counters: 1, RolledUp: 1, Drift: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,19 +167,28 @@ func TestAuditLeavesLongCadencesAlone(t *testing.T) {
 		o := w.auditOptions()
 		o.Cadence = time.Hour
 		o.Until = time.Now().Add(time.Minute)
-		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1})
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Paced: 1})
 		w.wantTotal(1)
 
 		// After its grace it does not count as drift, because an alarm may stand for it.
 		o.Grace, o.Until = grace, time.Now().Add(3*grace)
-		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1})
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Paced: 1})
 		w.wantTotal(1)
+
+		// A command without an end does not wait for an hour either.
+		o.Until = time.Time{}
+		began := time.Now()
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Paced: 1})
+		w.wantTotal(1)
+		if took := time.Since(began); took > o.Grace+cadence {
+			t.Errorf("the audit took %v", took)
+		}
 
 		fields := rolledUp(int64(1), 1, time.Now())
 		fields["tally"].(map[string]any)["routes"] = "others"
 		w.store.Put(likes.RollUp, fields)
 		o.Until = time.Now().Add(time.Minute)
-		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Rerouted: 1})
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Paced: 1, Rerouted: 1})
 		w.wantTotal(1)
 	})
 }

@@ -1041,6 +1041,15 @@ var mutations = []mutation{
 	{"differs", "an audit tries a counter forever", "compare.go",
 		`if try == maxTries {`,
 		`if false {`, "TestAuditGoesOnAfterFailures"},
+	{"differs", "a command waits for a counter that is due in an hour", "compare.go",
+		`		return longestWait
+`,
+		`		return 100 * longestWait * 3600
+`, "TestAuditLeavesLongCadencesAlone"},
+	{"differs", "an audit does not say what its pace kept it from", "compare.go",
+		`			a.report.Paced++
+`,
+		``, "TestAuditLeavesLongCadencesAlone"},
 	{"differs", "an audit leaves what differs", "decide.go",
 		`	case l.agrees() && c.leaving != leftSooner:
 		return actionLeave`,
@@ -1892,10 +1901,17 @@ var mutations = []mutation{
 		`	if due.Sub(now) <= furthest {`,
 		`	if true {`, "TestAlarmsReachAMonth"},
 	{"alarm-reach", "an alarm that is far ahead rings at any time of the day", "alarm.go",
-		`	return now.Add(furthest).Truncate(day)
+		`	return onGrid(rollUp, day, now.Add(furthest-day))
 `,
-		`	return now.Add(furthest)
+		`	_ = rollUp
+	return now.Add(furthest)
 `, "TestAlarmsReachAMonth"},
+	{"alarm-reach", "all alarms that are far ahead ring at midnight", "alarm.go",
+		`	return onGrid(rollUp, day, now.Add(furthest-day))
+`,
+		`	_ = rollUp
+	return now.Add(furthest).Truncate(day)
+`, "TestWindowsAlarmsAreSpread"},
 	{"alarm-handed", "an alarm that failed is done", "alarm.go",
 		`			return c.handOn(ctx, a, counter, err)
 `,
@@ -2217,7 +2233,7 @@ var mutations = []mutation{
 `,
 		``, "TestWindowsAlarmIsRounded"},
 	{"window-rounded", "an alarm rings later than Cloud Tasks reaches", "window.go",
-		`	return withinReach(l.readTime, first)
+		`	return withinReach(l.counter.RollUp, l.readTime, first)
 `,
 		`	return first
 `, "TestWindowsAlarmIsRounded"},

@@ -58,7 +58,7 @@ func (r *roller) nextLeaves(l *look) time.Time {
 	if first.IsZero() {
 		return first
 	}
-	return withinReach(l.readTime, first)
+	return withinReach(l.counter.RollUp, l.readTime, first)
 }
 
 // onGrid returns the first time on a counter's grid that is not before a time.

@@ -22,6 +22,7 @@ import (
 var (
 	errDiffering = errors.New("roll-ups differ from their shards; tally audit --repair repairs them")
 	errUnkept    = errors.New("counters cannot be rolled up until someone fixes them; the lines above say why")
+	errPaced     = errors.New("some counters were rolled up too lately to be repaired now, because their cadence is long; the same command repairs them when a cadence has passed")
 	errRerouted  = errors.New("roll-ups that other routes made are left alone; RollUpOnSchedule brings those of its routes up to date")
 )
 
@@ -162,8 +163,10 @@ func (a auditing) outcome(r rollup.Report, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case a.repair && r.Differing > 0:
+	case a.repair && r.Differing > r.Paced:
 		return errRerouted
+	case a.repair && r.Paced > 0:
+		return errPaced
 	case r.Unkept > 0:
 		return errUnkept
 	default:
@@ -176,9 +179,13 @@ func printAudited(s *session, a audited) error {
 	if a.DryRun && a.Missing > 0 { // only writing it tells which of the two it is
 		note = "\tnew, or a document without room for totals: --repair tells"
 	}
-	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
+	left := cells("")
+	if a.Paced > 0 {
+		left = cells(fmt.Sprintf("\t%d of them were rolled up less than a cadence ago", a.Paced))
+	}
+	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d%s\nfailed\t%d\n\n"+
 		"drift\t%d\nlapsed\t%d\nlate\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
-		a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, a.Failed,
+		a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, left, a.Failed,
 		a.Drift, a.Lapsed, a.Late, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, price(a.Billed))
 }
 
