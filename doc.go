@@ -57,8 +57,8 @@
 //
 //   - internal/test/memstore is the engine's store in memory. internal/test/storetest is the suite
 //     that both stores pass.
-//   - internal/test/emulatortest gives each package's tests an emulator. Its command share gives
-//     many packages one.
+//   - internal/test/emulatortest gives tests an emulator. Most share one, which
+//     internal/test/emulatortest/shared keeps in the background.
 //   - internal/test/googletest stands in for Google's APIs of deployments.
 //   - internal/test/needs says what the tests need of a machine.
 //

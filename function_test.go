@@ -2,11 +2,11 @@ package tally
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -32,7 +32,7 @@ import (
 // all other cases.
 
 // project is the one that both functions serve in this process.
-var project = fmt.Sprintf("demo-function-%d", os.Getpid())
+var project = "demo-" + strings.ToLower(rand.Text()[:20])
 
 var server string // the address of the functions framework
 
@@ -50,13 +50,7 @@ func TestMain(m *testing.M) {
 	port := make(chan int)
 	go func() { log.Fatal(framework.Serve(0, func(p int) { port <- p })) }()
 	server = fmt.Sprintf("http://127.0.0.1:%d/", <-port)
-	relay := eventrelay.New(eventrelay.Options{Targets: []string{server + "RollUpOnWrite"}})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	go func() { log.Fatal(http.Serve(l, relay)) }()
-	emulatortest.Main(m, emulator.Options{Rules: "firestore.rules", Functions: l.Addr().String()})
+	emulatortest.Main(m)
 }
 
 // increment adds amounts to the shards of a counter, one each, and returns when the last was
@@ -101,6 +95,9 @@ func wantRollUp(t *testing.T, client *firestore.Client, counter string, committe
 
 func TestRollUpOnWrite(t *testing.T) {
 	client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
+	relay := eventrelay.New(eventrelay.Options{Targets: []string{server + "RollUpOnWrite"}})
+	defer relay.Close()
+	emulatortest.Handle(t, project, relay)
 	trigger := emulator.Trigger{Project: project, Name: "written", Pattern: "counters/{counter}/shards/{shard}"}
 	if err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(t), trigger); err != nil {
 		t.Fatal(err)

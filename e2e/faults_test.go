@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -62,15 +63,7 @@ func TestKilled(t *testing.T) {
 // The emulator is paused and goes on.
 func TestFirestorePaused(t *testing.T) {
 	t.Parallel()
-	e, err := emulator.Start(t.Context(), emulator.Options{Functions: events})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	e := emulatortest.Own(t, emulator.Options{})
 	group := -e.Pid()
 	t.Cleanup(func() { signal(t, group, syscall.SIGCONT) }) // if the test failed meanwhile
 	w := newWorld(t, options{addr: e.Addr(), counters: 3, proxies: []func(*proxy){near, near}})

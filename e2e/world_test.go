@@ -115,7 +115,7 @@ func newWorld(t *testing.T, o options) *world {
 		Faults: eventrelay.Faults{Seed: *seed, LostAcks: 0.1, Delay: 200 * time.Millisecond},
 	})
 	t.Cleanup(w.relay.Close)
-	relays.Store(project, w.relay)
+	emulatortest.Handle(t, project, w.relay)
 	if !o.dormant {
 		w.triggerAll(o.routes)
 	}

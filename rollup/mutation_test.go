@@ -22,9 +22,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 )
 
 // A mutation is a change of the engine that breaks one of its rules. The test named must fail on
@@ -84,11 +81,6 @@ func TestMutations(t *testing.T) {
 			return &built, built.build(t.Context(), dir, into)
 		})
 	}
-	e, err := emulator.Start(t.Context(), emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Stop() })
 
 	var mu sync.Mutex
 	noticed := make(map[string]int) // mutations by rule
@@ -112,7 +104,7 @@ func TestMutations(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			out, err := built.run(t, n, m, emulatortest.Shared+"="+e.Addr())
+			out, err := built.run(t, n, m)
 			switch {
 			case err == nil:
 				t.Errorf("survived %s", m.test)
@@ -427,13 +419,13 @@ func (b *mutants) build(ctx context.Context, dir, into string) error {
 }
 
 // run runs a mutation's test on its mutant, with a variable of the environment.
-func (b *mutants) run(t *testing.T, n int, m mutation, variable string) ([]byte, error) {
+func (b *mutants) run(t *testing.T, n int, m mutation) ([]byte, error) {
 	args := []string{"-test.failfast", "-test.timeout=2m", "-test.run=^" + path.Base(m.test) + "$"}
 	if m.dir() == "." {
 		args = append(args, "-sim.shrink=0")
 	}
 	c := exec.CommandContext(t.Context(), b.binary, args...)
 	c.Dir = m.dir()
-	c.Env = append(os.Environ(), fmt.Sprint(selected, "=", n), variable)
+	c.Env = append(os.Environ(), fmt.Sprint(selected, "=", n))
 	return c.CombinedOutput()
 }

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -116,7 +117,7 @@ func (c cloud) undeploy(before []string) {
 // write by others stops.
 func (c cloud) deployedRoutesWin() {
 	const deployed, other = "counters/{counter}/shards/{shard} -> rollups/{counter} : count", "pages/{page}/shards/{shard} -> page_totals/{page} : views"
-	c.firestore = emulatortest.Addr(c.t)
+	c.firestore = emulatortest.Own(c.t, emulator.Options{}).Addr() // of a project that all tests of deployments have
 	c.t.Setenv("FIRESTORE_EMULATOR_HOST", "")
 	c.want(0, "create", "likes")
 	c.want(0, "increment", "likes", "--by", "3")

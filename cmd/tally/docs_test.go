@@ -26,6 +26,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/goccy/go-yaml"
 )
 
@@ -149,7 +150,8 @@ func newReader(t *testing.T) *reader {
 	t.Cleanup(func() { <-r.last })
 	r.app = filepath.Join(r.dir, "my-app")
 	upstream := filepath.Join(t.TempDir(), "tally")
-	r.env = append(g.Environ(), firestoreOfTests+"="+emulatortest.Addr(t), firestorestore.EmulatorHost+"=",
+	running := emulatortest.Own(t, emulator.Options{}).Addr() // the docs name the project
+	r.env = append(g.Environ(), firestoreOfTests+"="+running, firestorestore.EmulatorHost+"=",
 		"PROJECT=my-project", "REGION=us-central1", "LOCATION=nam5", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/firestore-tally/tally")
 	commit := exec.Command("sh", "-ec", `git init --quiet --initial-branch=main "$0" && export GIT_DIR="$0"/.git GIT_WORK_TREE="$1"
@@ -158,8 +160,8 @@ git add --all && git -c user.name=Tally -c user.email=tally@example.com commit -
 		t.Fatalf("%v: %s", err, out)
 	}
 	r.upstream = upstream
-	r.put(emulatortest.Addr(t), "my-project", posts)
-	r.put(emulatortest.Addr(t), "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
+	r.put(running, "my-project", posts)
+	r.put(running, "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
 	readme, err := os.ReadFile(filepath.Join(r.root, "README.md"))
 	if err != nil {
 		t.Fatal(err)

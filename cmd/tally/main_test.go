@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -39,7 +38,7 @@ func TestMain(m *testing.M) {
 type withEmulator struct{ *testing.M }
 
 func (m withEmulator) Run() int {
-	return emulatortest.Run(m.M, emulator.Options{})
+	return emulatortest.Run(m.M)
 }
 
 // eventually bounds the waits; the machine may be slow.

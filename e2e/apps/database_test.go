@@ -136,7 +136,7 @@ func newDatabase(t *testing.T, project, id, function string, faults eventrelay.F
 	t.Helper()
 	relay := eventrelay.New(eventrelay.Options{Targets: []string{at(function, project)}, Faults: faults, Initial: 20 * time.Millisecond, Max: time.Second})
 	t.Cleanup(relay.Close)
-	relays.Store(project, relay)
+	emulatortest.Handle(t, project, relay)
 	for i, pattern := range patterns {
 		err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(t), emulator.Trigger{
 			Project: project, Database: id, Name: fmt.Sprint("t", i), Pattern: pattern,

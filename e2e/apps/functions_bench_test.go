@@ -3,11 +3,11 @@ package apps
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +27,7 @@ const (
 )
 
 // hotProject is the project that the function hot serves.
-var hotProject = fmt.Sprintf("demo-hot-%d", os.Getpid())
+var hotProject = "demo-" + strings.ToLower(rand.Text()[:20])
 
 func init() {
 	functions.HTTP(hot, app.New(environment("GOOGLE_CLOUD_PROJECT="+hotProject), &logs).OnWrite)

@@ -19,7 +19,6 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/cloud/trigger"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/tool/local/framework"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 	functions.HTTP(every, func(w http.ResponseWriter, r *http.Request) { appOf(r, every).OnSchedule(w, r) })
 	functions.HTTP(obvious, new(summer).onWrite)
 	functions.HTTP(deltas, adder.onWrite)
-	emulatortest.Main(m, emulator.Options{})
+	emulatortest.MainAlone(m)
 }
 
 // apps are Tally's, by project: a process serves one, and each benchmark has one of its own,

@@ -26,7 +26,7 @@ import (
 // rulesFile holds the rules that apps deploy. A database has them unless it is given others.
 const rulesFile = "../../firestore.rules"
 
-func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
+func TestMain(m *testing.M) { emulatortest.Main(m) }
 
 func firestoreRules(t *testing.T) string {
 	t.Helper()

@@ -16,7 +16,6 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -26,7 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
+func TestMain(m *testing.M) { emulatortest.Main(m) }
 
 // dial opens the default database of a new project.
 func dial(t testing.TB, opts ...grpc.DialOption) *firestore.Client {

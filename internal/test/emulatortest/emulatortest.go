@@ -1,22 +1,25 @@
-// Package emulatortest gives the tests of a package a Firestore emulator of their own.
+// Package emulatortest gives tests a Firestore emulator.
 //
 // A package that needs one says so in its TestMain, and its tests ask for what they need:
 //
-//	func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
+//	func TestMain(m *testing.M) { emulatortest.Main(m) }
 //
 //	func TestSomething(t *testing.T) {
 //		client := emulatortest.Client(t)
 //		…
 //	}
 //
-// The emulator starts when a test first asks for it. So a run that only lists tests, or whose tests
-// need no emulator, starts none. All tests of the binary share the emulator, each in a project of
-// its own, and may run in parallel. An emulator that somebody else started is used only if [Shared]
-// names it; FIRESTORE_EMULATOR_HOST does not choose one.
+// The tests of all packages share one emulator, which starts when a test first asks for it and ends
+// a minute after the last test binary (package shared). Each test has a project of its own, with
+// its rules ([emulator.SetRules]) and its events ([Handle]), and may run in parallel with any
+// other. Some tests start an emulator for themselves, by [Own]: those that pause or kill it, import
+// or export, read its refusals, restrict it to one project, have a project id that another test may
+// have, or make more than a hundred events a second. FIRESTORE_EMULATOR_HOST does not choose an
+// emulator.
 //
-// If the emulator cannot start, the test binary prints why and exits with status 1. If this machine
-// lacks anything that the tests need, it prints all of that. Only -short skips the tests that need
-// an emulator.
+// Where the emulator cannot be shared, the test binary starts one for itself. If none can start, it
+// prints why and exits with status 1. If this machine lacks anything that the tests need, it prints
+// all of that. Only -short skips the tests that need an emulator.
 package emulatortest
 
 import (
@@ -30,26 +33,33 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest/shared"
 	"github.com/firestore-tally/tally/internal/test/needs"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 )
 
-// shared is the emulator of this test binary. A package variable, because TestMain has no other way
-// to give the tests something.
-var shared struct {
-	mu       sync.Mutex
-	options  *emulator.Options  // nil until Run is called
-	emulator *emulator.Emulator // nil until a test asks for it
+// used is the emulator of this test binary's tests. A package variable, because TestMain has no
+// other way to give the tests something.
+var used struct {
+	mu     sync.Mutex
+	main   bool               // Run was called
+	alone  bool               // MainAlone was
+	member *shared.Member     // of the shared emulator; nil before a test asks for it
+	own    *emulator.Emulator // instead, if that cannot be had
 }
 
 // Main runs the tests as [Run] does, and exits.
-func Main(m *testing.M, o emulator.Options) { os.Exit(Run(m, o)) }
+func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run runs the tests, stops the emulator if they started it, and returns the exit status. An
-// emulator that ended by itself fails the run. If the binary is killed or panics, for example at a
-// test's time limit, the emulator ends with it.
-func Run(m *testing.M, o emulator.Options) int {
-	shared.options = &o
+// MainAlone is Main for a package that measures, or loads the emulator: it starts one for itself.
+func MainAlone(m *testing.M) {
+	used.alone = true
+	Main(m)
+}
+
+// Run runs the tests, and returns the exit status. An emulator that ended by itself fails the run.
+func Run(m *testing.M) int {
+	used.main = true
 
 	// Tests that use an emulator mostly wait, so more of them can run than there are processors.
 	err := flag.Set("test.parallel", "8")
@@ -58,12 +68,14 @@ func Run(m *testing.M, o emulator.Options) int {
 	}
 	code := m.Run()
 
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.emulator == nil {
-		return code
+	used.mu.Lock()
+	defer used.mu.Unlock()
+	switch {
+	case used.member != nil:
+		err = used.member.Check()
+	case used.own != nil:
+		err = used.own.Stop()
 	}
-	err = shared.emulator.Stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "emulatortest: the emulator ended before the tests did: %v\n", err)
 		return max(code, 1)
@@ -71,22 +83,16 @@ func Run(m *testing.M, o emulator.Options) int {
 	return code
 }
 
-// Shared is the environment variable that names an emulator by its address. Somebody else starts
-// and stops it, for many runs of test binaries. A binary uses it if its own emulator would have no
-// options.
-const Shared = "EMULATORTEST_SHARED"
-
-// Addr returns the emulator's host:port, and starts the emulator if need be. It sets
+// Addr returns the host:port of the emulator, and starts the emulator if need be. It sets
 // FIRESTORE_EMULATOR_HOST to the address, for every SDK in this process and for the processes that
 // it starts. Under -short it skips the test.
 func Addr(t testing.TB) string {
 	t.Helper()
+	skipShort(t)
 
-	addr, o := os.Getenv(Shared), shared.options
-	if addr == "" || testing.Short() || o == nil || o.Rules != "" || o.Functions != "" {
-		addr = Emulator(t).Addr()
-	}
-
+	used.mu.Lock()
+	defer used.mu.Unlock()
+	addr := join(t)
 	err := os.Setenv("FIRESTORE_EMULATOR_HOST", addr) //nolint:usetesting // it outlives the test
 	if err != nil {
 		exit(err)
@@ -94,36 +100,72 @@ func Addr(t testing.TB) string {
 	return addr
 }
 
-// Emulator returns the binary's own emulator, and starts it if need be. It is for a test that
-// pauses the emulator, and must leave it running. Under -short it skips the test.
-func Emulator(t testing.TB) *emulator.Emulator {
+// join joins the shared emulator if need be, and returns its address. The caller holds the mutex.
+func join(t testing.TB) string {
 	t.Helper()
-	Need(t)
-
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.emulator != nil {
-		return shared.emulator
-	}
-
-	if shared.options == nil {
+	switch {
+	case !used.main:
 		exit("TestMain of this package does not call emulatortest.Main")
+	case used.member != nil:
+		return used.member.Addr()
+	case used.own != nil:
+		return used.own.Addr()
 	}
-	e, err := emulator.Start(context.Background(), *shared.options)
+
+	if !used.alone {
+		member, err := shared.Join(context.Background())
+		if err == nil {
+			used.member = member
+			return member.Addr()
+		}
+		fmt.Fprintln(os.Stderr, "emulatortest: starts an emulator for this package alone:", err)
+	}
+
+	Need(t)
+	var err error
+	used.own, err = emulator.Start(context.Background(), emulator.Options{Functions: events()})
 	if err != nil {
 		exit(err)
 	}
-	shared.emulator = e
+	return used.own.Addr()
+}
+
+// Own starts an emulator for one test, and stops it when the test ends. Its events come to
+// [Handle] unless the options say where to post them. If the binary is killed, the emulator ends
+// with it. Under -short Own skips the test.
+func Own(t testing.TB, o emulator.Options) *emulator.Emulator {
+	t.Helper()
+	Need(t)
+
+	if o.Functions == "" {
+		o.Functions = events()
+	}
+	e, err := emulator.Start(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := e.Stop()
+		if err != nil {
+			t.Errorf("the emulator ended before the test did: %v", err)
+		}
+	})
 	return e
+}
+
+// skipShort skips the test under -short.
+func skipShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the Firestore emulator, which -short goes without")
+	}
 }
 
 // Need is for a test that starts an emulator by itself. Under -short it skips the test. Where no
 // emulator can start, it ends the test binary.
 func Need(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the Firestore emulator, which -short goes without")
-	}
+	skipShort(t)
 
 	java, jar := find()
 	if java != nil || jar != nil {

@@ -3,6 +3,8 @@ package emulatortest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -17,19 +19,15 @@ import (
 
 // Variables that make a child of this test binary misbehave.
 const (
-	withoutMain  = "EMULATORTEST_WITHOUT_MAIN"  // TestMain forgets Main
-	killEmulator = "EMULATORTEST_KILL_EMULATOR" // TestKillEmulator does
+	withoutMain = "EMULATORTEST_WITHOUT_MAIN" // TestMain forgets Main
+	killed      = "EMULATORTEST_KILLED"       // TestKilled kills the emulator's keeper
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(withoutMain) != "" {
 		os.Exit(m.Run())
 	}
-	err := os.Unsetenv(emulatortest.Shared) // these tests are about emulators of a binary's own
-	if err != nil {
-		panic(err)
-	}
-	emulatortest.Main(m, emulator.Options{})
+	emulatortest.Main(m)
 }
 
 func TestAddr(t *testing.T) {
@@ -37,25 +35,39 @@ func TestAddr(t *testing.T) {
 	if again := emulatortest.Addr(t); again != addr {
 		t.Errorf("Addr() = %s, then %s", addr, again)
 	}
-	if got := emulatortest.Emulator(t).Addr(); got != addr {
-		t.Errorf("Emulator().Addr() = %s, want %s", got, addr)
-	}
 	if got := os.Getenv("FIRESTORE_EMULATOR_HOST"); got != addr {
 		t.Errorf("FIRESTORE_EMULATOR_HOST = %s, want %s", got, addr)
 	}
 }
 
-// A binary takes the shared emulator, and starts none.
-func TestShared(t *testing.T) {
-	const shared = "127.0.0.1:1"
-	own := emulatortest.Addr(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", own) // to be set again
-	t.Setenv(emulatortest.Shared, shared)
-	if got := emulatortest.Addr(t); got != shared {
-		t.Errorf("Addr() = %s, want %s", got, shared)
-	}
-	if got := os.Getenv("FIRESTORE_EMULATOR_HOST"); got != shared {
-		t.Errorf("FIRESTORE_EMULATOR_HOST = %s, want %s", got, shared)
+// The events of a project come to its own handler, from the emulator that has the project.
+func TestHandle(t *testing.T) {
+	own := emulatortest.Own(t, emulator.Options{})
+	for name, addr := range map[string]string{"shared": emulatortest.Addr(t), "own": own.Addr()} {
+		var projects [2]string
+		var got [2]chan string
+		for i := range projects {
+			projects[i], got[i] = emulatortest.Project(t), make(chan string, 10)
+			emulatortest.Handle(t, projects[i], http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				got[i] <- r.URL.Path + " " + r.Header.Get("ce-document")
+			}))
+			err := emulator.RegisterTrigger(t.Context(), addr, emulator.Trigger{Project: projects[i], Name: "t", Pattern: "c/{id}"})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		for i, project := range projects {
+			url := fmt.Sprintf("http://%s/v1/projects/%s/databases/(default)/documents/c?documentId=%d", addr, project, i)
+			answer, err := http.Post(url, "application/json", strings.NewReader("{}"))
+			if err != nil || answer.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %v %v", name, answer, err)
+			}
+			answer.Body.Close()
+			if got, want := <-got[i], fmt.Sprintf("/functions/projects/%s/triggers/t c/%d", project, i); got != want {
+				t.Errorf("%s: got %s, want %s", name, got, want)
+			}
+		}
 	}
 }
 
@@ -98,36 +110,39 @@ func TestDatabasesAreSeparate(t *testing.T) {
 
 func TestWithoutEmulator(*testing.T) {}
 
-func TestKillEmulator(t *testing.T) {
-	if os.Getenv(killEmulator) == "" {
+func TestKilled(t *testing.T) {
+	if os.Getenv(killed) == "" {
 		return
 	}
-	e := emulatortest.Emulator(t)
-	guard, err := os.FindProcess(e.Pid())
+	emulatortest.Addr(t)
+	keeper, err := os.FindProcess(emulatortest.Keeper())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := guard.Kill(); err != nil {
+	err = keeper.Kill()
+	if err != nil {
 		t.Fatal(err)
 	}
-	<-e.Done()
 }
 
 func TestFailures(t *testing.T) {
-	emulatortest.Emulator(t)
+	emulatortest.Need(t)
 	t.Parallel()
 	for _, c := range []struct {
-		name, env, run string
-		want           string // in the output of a failed run; "" if the run is to pass
+		name, run string
+		env       []string
+		want      string // in the output
+		fails     bool
 	}{
-		{"not needed", "PATH=", "^TestWithoutEmulator$", ""},
-		{"another emulator is set", "FIRESTORE_EMULATOR_HOST=127.0.0.1:1", "^TestAddr$", ""},
-		{"no Java", "PATH=", "^TestAddr$", "emulatortest: \ngo test ./... runs more than Go, and this machine lacks:\n  Java 21: "},
-		{"emulator ends by itself", killEmulator + "=1", "^TestKillEmulator$", "emulatortest: the emulator ended before the tests did"},
-		{"no Main", withoutMain + "=1", "^TestAddr$", "does not call emulatortest.Main"},
+		{"not needed", "^TestWithoutEmulator$", []string{"PATH="}, "PASS", false},
+		{"another emulator is set", "^TestAddr$", []string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:1"}, "PASS", false},
+		{"no Java", "^TestAddr$", []string{"PATH="}, "emulatortest: \ngo test ./... runs more than Go, and this machine lacks:\n  Java 21: ", true},
+		{"emulator ends by itself", "^TestKilled$", []string{killed + "=1", "TMPDIR=" + t.TempDir()}, "emulatortest: the emulator ended before the tests did", true},
+		{"no lock", "^TestAddr$", []string{"TMPDIR=/does/not/exist"}, "emulatortest: starts an emulator for this package alone: open /does/not/exist/", false},
+		{"no Main", "^TestAddr$", []string{withoutMain + "=1"}, "does not call emulatortest.Main", true},
 	} {
 		out, err := runSelf(t.Context(), c.run, c.env)
-		if exit := new(exec.ExitError); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		if exit := new(exec.ExitError); !c.fails && err != nil || c.fails && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 			t.Errorf("%s: %v\n%s", c.name, err, out)
 		}
 		if !strings.Contains(out, c.want) {
@@ -137,14 +152,14 @@ func TestFailures(t *testing.T) {
 }
 
 // runSelf runs some tests of this binary in a process of its own.
-func runSelf(ctx context.Context, run, env string) (output string, err error) {
+func runSelf(ctx context.Context, run string, env []string) (output string, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, exe, "-test.run="+run)
-	cmd.Env = append(os.Environ(), env)
-	if strings.HasPrefix(env, "PATH=") {
+	cmd.Env = append(os.Environ(), env...)
+	if env[0] == "PATH=" {
 		cmd.Env = append(cmd.Env, "JAVA_HOME=")
 	}
 	out, err := cmd.CombinedOutput()

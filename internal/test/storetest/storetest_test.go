@@ -12,13 +12,12 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/memstore"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
+func TestMain(m *testing.M) { emulatortest.Main(m) }
 
 func TestMemory(t *testing.T) { run(t, 500, openMemory) }
 

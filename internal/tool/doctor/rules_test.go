@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
+func TestMain(m *testing.M) { emulatortest.Main(m) }
 
 // This project's own rules pass the cases, as Google's rules engine judges them: requests of
 // clients, to the emulator. So do they with the blocks of docs/recipes.md, and without their

@@ -13,14 +13,13 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
+func TestMain(m *testing.M) { emulatortest.Main(m) }
 
 const routes = `
 	pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes

@@ -39,6 +39,31 @@ func Java(ctx context.Context) (string, error) {
 	return java.path, err
 }
 
+// Programs returns the paths of the jar that [Start] runs, and of the Javas that it tries, without
+// running one. For a link it returns the path of the file to which it leads.
+func Programs(ctx context.Context) (jar string, javas []string, err error) {
+	jar, err = findJar(ctx)
+	if err != nil {
+		return "", nil, fmt.Errorf("emulator: %w", err)
+	}
+
+	for _, name := range javaNames() {
+		java, err := exec.LookPath(name)
+		if err != nil {
+			continue // it is not there
+		}
+		java, err = filepath.EvalSymlinks(java)
+		if err != nil {
+			return "", nil, fmt.Errorf("emulator: %w", err)
+		}
+		javas = append(javas, java)
+	}
+	if len(javas) == 0 {
+		return "", nil, errors.New("emulator: no Java")
+	}
+	return jar, javas, nil
+}
+
 // programs returns the emulator to run, and a Java that runs it. downloads fetches what the machine
 // lacks. If that is nil, programs returns an error instead.
 func programs(ctx context.Context, downloads *Downloads) (jar string, java javaRuntime, err error) {
@@ -78,7 +103,7 @@ func programs(ctx context.Context, downloads *Downloads) (jar string, java javaR
 // The error of findJava lists what was tried, and holds no remedy.
 func findJava(ctx context.Context, jar string) (javaRuntime, error) {
 	var tried []error
-	for _, name := range javas() {
+	for _, name := range javaNames() {
 		java, err := askJava(ctx, name)
 		if err == nil && java.version >= neededJava(jar) {
 			return java, nil
@@ -91,8 +116,8 @@ func findJava(ctx context.Context, jar string) (javaRuntime, error) {
 	return javaRuntime{}, errors.Join(tried...)
 }
 
-// javas returns the names of the Javas to try, in their order. They may be paths.
-func javas() []string {
+// javaNames returns the names of the Javas to try, in their order. They may be paths.
+func javaNames() []string {
 	var names []string
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		names = append(names, filepath.Join(home, "bin", "java"))

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -27,47 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// posts is what the emulator posts its events to: one handler for each project, so
-// that tests do not get each other's.
-var posts handlers
-
-type handlers struct {
-	mu        sync.Mutex
-	byProject map[string]http.Handler
-}
-
-// set installs the handler of a project; nil removes it.
-func (h *handlers) set(project string, handler http.Handler) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.byProject == nil {
-		h.byProject = make(map[string]http.Handler)
-	}
-	h.byProject[project] = handler
-}
-
-func (h *handlers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	h.mu.Lock()
-	handler := h.byProject[req.PathValue("project")]
-	h.mu.Unlock()
-	if handler == nil {
-		http.NotFound(w, req)
-		return
-	}
-	handler.ServeHTTP(w, req)
-}
-
-func TestMain(m *testing.M) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("POST /functions/projects/{project}/triggers/{trigger}", &posts)
-	go func() { _ = http.Serve(l, mux) }() // until the process ends
-	emulatortest.Main(m, emulator.Options{Functions: l.Addr().String()})
-}
+func TestMain(m *testing.M) { emulatortest.Main(m) }
 
 // kind says what an event tells: what happened, to which document.
 func kind(t *testing.T, document string, body []byte) string {
@@ -139,8 +96,7 @@ func TestEmulator(t *testing.T) {
 		Initial: time.Millisecond,
 	})
 	defer relay.Close()
-	posts.set(project, relay)
-	defer posts.set(project, nil)
+	emulatortest.Handle(t, project, relay)
 	err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(t), emulator.Trigger{
 		Project: project,
 		Name:    "RollUpOnWrite",

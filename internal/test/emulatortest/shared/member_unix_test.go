@@ -1,0 +1,273 @@
+//go:build unix
+
+package shared
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/test/needs"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"golang.org/x/sys/unix"
+)
+
+// need skips the test under -short, and fails it where no emulator can start.
+func need(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the Firestore emulator, which -short goes without")
+	}
+	if missing := needs.Missing(t.Context(), emulator.Find); missing != "" {
+		t.Fatal("\n" + missing)
+	}
+}
+
+// joins makes a child of this test binary join in a folder, say so, and wait for its end.
+const joins = "SHARED_TEST_JOINS"
+
+func TestJoins(t *testing.T) {
+	folder := os.Getenv(joins)
+	if folder == "" {
+		return
+	}
+	m, err := join(t.Context(), folder, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout.WriteString(m.Addr() + "\n")
+	select {}
+}
+
+// awaitEnd waits until a process of this machine, no child, has ended.
+func awaitEnd(t *testing.T, pid int) {
+	t.Helper()
+	for syscall.Kill(pid, 0) == nil {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("the keeper runs on")
+		}
+	}
+}
+
+// All that join at once get one emulator. It ends when the last member has gone, even one that was
+// killed, and leaves no socket behind. The next to join gets another.
+func TestJoin(t *testing.T) {
+	need(t)
+	folder := t.TempDir()
+
+	const linger = time.Second
+	var members [4]*Member
+	var all sync.WaitGroup
+	for i := range members {
+		all.Go(func() {
+			m, err := join(t.Context(), folder, linger)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			members[i] = m
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	first := members[0]
+	for _, m := range members {
+		if m.Addr() != first.Addr() || m.Keeper() != first.Keeper() {
+			t.Errorf("keepers %d at %s and %d at %s", first.Keeper(), first.Addr(), m.Keeper(), m.Addr())
+		}
+	}
+
+	// The session, so that no Ctrl-C of the terminal reaches it.
+	own, err := unix.Getsid(first.Keeper())
+	if err != nil || own != first.Keeper() {
+		t.Errorf("the keeper is %d, its session %d (%v)", first.Keeper(), own, err)
+	}
+
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJoins$")
+	child.Env = append(os.Environ(), joins+"="+folder)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, len(first.Addr()))
+	if _, err := out.Read(said); err != nil || string(said) != first.Addr() {
+		t.Errorf("another process got %s, want %s (%v)", said, first.Addr(), err)
+	}
+
+	for _, m := range members {
+		if err := m.Check(); err != nil {
+			t.Error(err)
+		}
+		if err := m.leave(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // killed
+	awaitEnd(t, first.Keeper())
+	if err := emulator.Check(t.Context(), first.Addr()); err == nil {
+		t.Error("the emulator runs on")
+	}
+	left, err := filepath.Glob(folder + "/tally-tests-*")
+	if err != nil || len(left) != 2 || !strings.HasSuffix(left[0], ".lock") && !strings.HasSuffix(left[1], ".lock") {
+		t.Errorf("left: %v (%v)", left, err)
+	}
+
+	again, err := join(t.Context(), folder, linger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Keeper() == first.Keeper() {
+		t.Error("joined a keeper that has ended")
+	}
+	if err := again.leave(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, again.Keeper())
+}
+
+// A keeper that was killed takes its emulator with it. A member learns of it, and the next one
+// starts another.
+func TestKeeperKilled(t *testing.T) {
+	need(t)
+	folder := t.TempDir()
+	m, err := join(t.Context(), folder, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(m.Keeper(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, m.Keeper())
+	if m.Check() == nil {
+		t.Error("a member does not learn that the keeper was killed")
+	}
+
+	again, err := join(t.Context(), folder, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := again.leave(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, again.Keeper())
+}
+
+// A keeper that has become old takes no new members. It ends when its last one has gone, and leaves
+// the socket to the keeper that has come after it.
+func TestOld(t *testing.T) {
+	need(t)
+	folder := t.TempDir()
+	old, err := join(t.Context(), folder, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := filepath.Glob(folder + "/tally-tests-*[^kg]")
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("sockets %v (%v)", sockets, err)
+	}
+	if err := os.Remove(sockets[0]); err != nil { // as remove does
+		t.Fatal(err)
+	}
+
+	young, err := join(t.Context(), folder, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if young.Keeper() == old.Keeper() {
+		t.Error("joined an old keeper")
+	}
+	if err := old.leave(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, old.Keeper())
+	if another, err := dial(sockets[0]); err != nil || another.Keeper() != young.Keeper() {
+		t.Errorf("after the old one's end: %v", err)
+	} else if err := another.leave(); err != nil {
+		t.Error(err)
+	}
+	if err := young.leave(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, young.Keeper())
+}
+
+// A test binary that would start another emulator gets another keeper.
+func TestName(t *testing.T) {
+	folder := t.TempDir()
+	jar, java := filepath.Join(folder, "a.jar"), filepath.Join(folder, "bin", "java")
+	if err := os.Mkdir(filepath.Dir(java), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(file, content string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(jar, "")
+	write(java, "")
+	t.Setenv("FIRESTORE_EMULATOR_BINARY_PATH", jar)
+	t.Setenv("JAVA_HOME", folder)
+	name := func() string {
+		t.Helper()
+		name, err := nameOf(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+
+	before := name()
+	if again := name(); again != before {
+		t.Errorf("%s, then %s", before, again)
+	}
+	seen := map[string]string{before: "nothing changed"}
+	for _, change := range []struct {
+		what string
+		do   func()
+	}{
+		{"the jar's time", func() {
+			if err := os.Chtimes(jar, time.Time{}, time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"the jar", func() {
+			write(jar+"2", "")
+			t.Setenv("FIRESTORE_EMULATOR_BINARY_PATH", jar+"2")
+		}},
+		{"Java", func() {
+			write(java+"21", "")
+			if err := os.Remove(java); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("java21", java); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		change.do()
+		if other, ok := seen[name()]; ok {
+			t.Errorf("%s changed: the name is as when %s", change.what, other)
+		}
+		seen[name()] = change.what
+	}
+}
