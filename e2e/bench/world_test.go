@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	functions.HTTP(every, func(w http.ResponseWriter, r *http.Request) { appOf(r, every).OnSchedule(w, r) })
 	functions.HTTP(obvious, new(summer).onWrite)
 	functions.HTTP(deltas, adder.onWrite)
-	emulatortest.MainAlone(m)
+	emulatortest.Main(m)
 }
 
 // apps are Tally's, by project: a process serves one, and each benchmark has one of its own,

@@ -17,7 +17,8 @@
 // have, or make more than a hundred events a second. FIRESTORE_EMULATOR_HOST does not choose an
 // emulator.
 //
-// Where the emulator cannot be shared, the test binary starts one for itself. If none can start, it
+// Where the emulator cannot be shared, the test binary starts one for itself; so it does under
+// -bench, because benchmarks measure. If none can start, it
 // prints why and exits with status 1. If this machine lacks anything that the tests need, it prints
 // all of that. Only -short skips the tests that need an emulator.
 package emulatortest
@@ -43,19 +44,12 @@ import (
 var used struct {
 	mu     sync.Mutex
 	main   bool               // Run was called
-	alone  bool               // MainAlone was
 	member *shared.Member     // of the shared emulator; nil before a test asks for it
 	own    *emulator.Emulator // instead, if that cannot be had
 }
 
 // Main runs the tests as [Run] does, and exits.
 func Main(m *testing.M) { os.Exit(Run(m)) }
-
-// MainAlone is Main for a package that measures, or loads the emulator: it starts one for itself.
-func MainAlone(m *testing.M) {
-	used.alone = true
-	Main(m)
-}
 
 // Run runs the tests, and returns the exit status. An emulator that ended by itself fails the run.
 func Run(m *testing.M) int {
@@ -112,7 +106,7 @@ func join(t testing.TB) string {
 		return used.own.Addr()
 	}
 
-	if !used.alone {
+	if flag.Lookup("test.bench").Value.String() == "" {
 		member, err := shared.Join(context.Background())
 		if err == nil {
 			used.member = member
