@@ -60,7 +60,8 @@
 //   - internal/test/emulatortest gives tests an emulator. Most share one, which
 //     internal/test/emulatortest/shared keeps in the background.
 //   - internal/test/googletest stands in for Google's APIs of deployments.
-//   - internal/test/needs says what the tests need of a machine.
+//   - internal/test/needs says what the tests need of a machine, and internal/test/changed which
+//     checks of .ci/run need not run again.
 //
 // The tests of one package are in it. Those that span packages are in e2e. There processes are
 // killed and frozen, and Firestore pauses, fails and is far away. e2e/apps runs the ways in which

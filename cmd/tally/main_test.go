@@ -217,7 +217,7 @@ func TestMistakes(t *testing.T) {
 		{"a port too high", []string{"demo", "--functions-port", "65535"}, nil, []string{"--functions-port 65535: want a port up to 65534"}},
 		{"a port too low", []string{"demo", "--firestore-port", "-1"}, nil, []string{"--firestore-port -1: want a port up to 65535, or 0 for any"}},
 		{"a function's port too low", []string{"demo", "--functions-port", "-1"}, nil, []string{"--functions-port -1", "or 0 for any"}},
-		{"one port for two", []string{"demo", "--firestore-port", "8082", "--functions-port", "8080", "--instances", "3"}, nil, []string{"port 8082 is in use; choose another with --firestore-port"}},
+		{"one port for two", []string{"demo", "--firestore-port", strconv.Itoa(ports + 2), "--functions-port", free, "--instances", "3"}, nil, []string{"port " + strconv.Itoa(ports+2) + " is in use; choose another with --firestore-port"}},
 		{"a chance", []string{"demo", "--lost-acks", "1"}, nil, []string{"--lost-acks 1: want a chance"}},
 		{"no instances", []string{"demo", "--instances", "0"}, nil, []string{"--instances 0: want at least 1"}},
 		{"schedule", []string{"dev", "--every", "0s"}, nil, []string{"--every 0s: want more than 0"}},

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { options } from './chromium.mjs';
 import { listening } from './loopback.mjs';
+import { root } from './stack.mjs';
 
 /** Starts Chromium. */
 export function launch() {
@@ -14,14 +15,21 @@ export function launch() {
 
 /** Serves the test page, with the firebase package of that name in it, at every path. */
 export async function servePage(firebase) {
-  const { outputFiles } = await build({
+  const { outputFiles, metafile } = await build({
     entryPoints: [fileURLToPath(new URL('page.mjs', import.meta.url))],
     bundle: true,
     minify: true,
     format: 'esm',
     alias: { firebase },
     write: false,
+    metafile: true,
+    absWorkingDir: root,
   });
+
+  // internal/test/changed takes it for granted: a change elsewhere changes no page.
+  const elsewhere = Object.keys(metafile.inputs).filter((path) => !path.startsWith('clients/web/'));
+  if (elsewhere.length > 0) throw new Error(`the page is built of ${elsewhere}: list them in internal/test/changed`);
+
   const html = `<!doctype html><meta charset="utf-8"><title>test</title><link rel="icon" href="data:,"><body><script type="module">${outputFiles[0].text.replaceAll('</script', '<\\/script')}</script>`;
   const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(html));
   return listening(server);

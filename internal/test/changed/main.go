@@ -9,8 +9,8 @@
 //	go run ./internal/test/changed -passed FILE
 //
 // where FILE holds the lines that were printed before the checks ran. A check runs unless a line of
-// .ci/passed.txt is its own, so a line that is old, missing or spoiled has no other effect than that
-// the check runs. .ci/nightly runs all of them.
+// .ci/passed.txt is its own, so a line that is old, missing or spoiled has no other effect than
+// that the check runs. .ci/nightly runs all of them.
 package main
 
 import (
