@@ -31,6 +31,7 @@ type running struct {
 type decision struct {
 	config   config.Config // of the functions
 	from     string        // where its routes are from, such as "of tally dev"
+	served   bool          // functions that run serve the database by these routes
 	assumed  bool          // no flag, variable or file names the routes, and no running functions are known
 	database string
 	notice   string // a line that the user reads first; "": there is none
@@ -80,6 +81,8 @@ func decide(said stated, runs running, database string) decision {
 		d.limit(reads, "the routes %s are only for reading, because those of %s differ:\n%s", said.from, runs.of, runs.config.Routes)
 	case !slices.Contains(runs.config.Databases, d.database):
 		d.limit(reads, "the databases of %s are %s, not %s", runs.of, strings.Join(runs.config.Databases, ", "), d.database)
+	default:
+		d.served = true
 	}
 	return d
 }

@@ -108,6 +108,10 @@ func TestDecide(t *testing.T) {
 				t.Errorf("assumed: %v, want %v", d.assumed, want)
 			}
 
+			if want := test.runs.config != nil && test.want.most == changes; d.served != want {
+				t.Errorf("served: %v, want %v", d.served, want)
+			}
+
 			for _, a := range []access{reads, adds, changes} {
 				err := d.allows(a)
 				if a <= test.want.most && err != nil {

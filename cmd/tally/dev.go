@@ -72,6 +72,7 @@ type dev struct {
 	// The settings of a changed tally.yaml, which serveAgain takes. Before a change they are empty.
 	environment map[string]string
 	config      config.Config
+	former      route.Routes // those before the change
 
 	wrongRules appRules // changed rules that do not compile; zero: there are none
 	mistake    error    // of these rules
@@ -205,6 +206,10 @@ func (d *dev) otherProject(project string) {
 func (d *dev) serveAgain(ctx context.Context, s *local.Stack) error {
 	d.stack.lines.follow(d.config.Routes)
 	d.tellLeft(s.Config.Routes, d.config.Routes)
+	for _, text := range renamed(s.Config.Routes, d.config.Routes) {
+		d.stack.lines.print("%s", shown(text))
+	}
+	d.former = s.Config.Routes
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
 		return err
 	}
@@ -300,7 +305,10 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	for i, client := range s.Clients {
 		database := s.Config.Databases[i]
 		clients[database] = client
-		work.Go(func() { h.lookAround(ctx, servedDatabase{database, client}) })
+		work.Go(func() {
+			h.deserted(ctx, servedDatabase{database, client}, d.former)
+			h.lookAround(ctx, servedDatabase{database, client})
+		})
 	}
 	work.Go(func() { h.lookAtWritten(ctx, clients) })
 }
@@ -356,6 +364,7 @@ func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
 		changed := false
 		if err == nil {
 			ofRules.about(d.takeRules(ctx, s, folder))
+			d.tellRulesElsewhere(s, folder)
 			changed, err = d.look(folder, s)
 		}
 		if changed {
@@ -421,6 +430,27 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 	}
 	s.Say("%s: its rules are in force now", what)
 	return nil
+}
+
+// tellRulesElsewhere tells which rules that firebase.json names are not in force, because they are
+// those of another database. The emulator has one set of rules for all databases of a project.
+func (d *dev) tellRulesElsewhere(s *local.Stack, folder *appfolder.Folder) {
+	if s.Emulator == nil {
+		return
+	}
+	databases, err := folder.Databases()
+	if err != nil {
+		return // takeRules says why
+	}
+	for _, other := range databases {
+		if other.Rules == "" || other.Rules == d.stack.rules.file || cmp.Or(other.ID, firestore.DefaultDatabaseID) == s.Config.Databases[0] {
+			continue
+		}
+		if d.hints.first("rules of", other.ID, other.Rules, d.stack.rules.name()) {
+			s.Say("%s", shown(fmt.Sprintf("%s, which firebase.json names for database %s, is not in force: the emulator has one set of rules for all databases, and it is %s",
+				filepath.Base(other.Rules), cmp.Or(other.ID, firestore.DefaultDatabaseID), d.stack.rules.name())))
+		}
+	}
 }
 
 // look compares the settings of the app's folder with those that run. If they differ, it notes

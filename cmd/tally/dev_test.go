@@ -175,6 +175,35 @@ func TestDevOfFirebaseProject(t *testing.T) {
 	wantNoListeners(t, port)
 }
 
+// The emulator has one set of rules for all databases. tally dev names the file that is not in
+// force, and what a changed tally.yaml leaves behind.
+func TestDevNamesWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "firebase.json"), []byte("\ufeff"+`{ // two databases
+  "firestore": [{"database": "(default)", "rules": "main.rules"}, {"database": "orders", "rules": "orders.rules"}, {"database": "other"}]
+}`))
+	for _, name := range []string{"main.rules", "orders.rules"} {
+		write(t, filepath.Join(dir, name), []byte("\ufeffrules_version = '2';\r\nservice cloud.firestore {\r\n  match /databases/{database}/documents/a/{a} { allow read; }\r\n}\r\n"))
+	}
+	const karma = "  posts/{post} by author -> users/{author} : sum(likes) as karma : existing\n"
+	settings := func(total string) {
+		write(t, filepath.Join(dir, "tally.yaml"), []byte("databases: [(default), orders]\nroutes: |\n  posts/{post}/likes/{user} -> posts/{post} : count() as "+total+" : existing\n"+karma))
+	}
+	settings("likes")
+	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
+	c.Dir = dir
+	out := c.follow(t)
+	out.await("orders.rules, which firebase.json names for database orders, is not in force: the emulator has one set of rules for all databases, and it is main.rules\n")
+	settings("hearts")
+	out.await("no route keeps likes in posts/{post} any more, and posts/{post} by author -> users/{author} : likes as karma : existing reads it")
+	out.await("tally.yaml changed")
+	out.interrupt()
+	if n := strings.Count(out.read.String(), "is not in force"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, &out.read)
+	}
+}
+
 // A second tally dev says first that one runs, even while that one is still starting and whatever
 // ports are named. The ports are those of tally.yaml. Once the first is gone, however it went,
 // there is place for another. In a shell that names an emulator that is gone, one is started there.
@@ -263,6 +292,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 
 			settings("routes: |\n" + pages)
 			out.await("no route keeps the totals in rollups/{counter} any more: they stay as they are\n")
+			out.await("no route counts counters/{counter}/shards/{shard} any more, and there are such documents, as counters/likes/shards/0\n")
 			out.awaitCount("tally.yaml changed", 2)
 			add("counters/likes/shards/0", "count")
 			add("pages/home/shards/1", "views")

@@ -51,6 +51,9 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 
 	missing := c.Template.Existing && !snapshot.RollUp().Exists()
 	r, text := rollUpOf(s.config, c.Template, snapshot.RollUp(), snapshot.ReadTime()), cells("none; do Tally's functions run?")
+	if s.served {
+		text = "none yet: the counter's next change makes one, or the next audit"
+	}
 	switch {
 	case missing:
 		text = cells(shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", c.RollUp)))

@@ -363,6 +363,10 @@ func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.Do
 
 	h.lookForHome(ctx, db, doc)
 	h.left(path, doc.Data())
+	if doc.Exists() {
+		h.similar(ctx, db, path)
+		h.amongShards(ctx, db, doc)
+	}
 }
 
 // lookForHome tells whether the documents that hold a document's totals are missing.
@@ -409,6 +413,7 @@ func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore
 				continue // it was deleted, or lookAround will see it
 			}
 			h.document(w.path, doc.Data())
+			h.amongShards(ctx, servedDatabase{w.database, client}, doc)
 			h.lookForHome(ctx, servedDatabase{w.database, client}, doc)
 		}
 	}

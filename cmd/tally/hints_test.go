@@ -111,7 +111,7 @@ func TestHintsOfGroupsAgain(t *testing.T) {
 		h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 		h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders : existing`)
 		for range 3 {
-			for i, shop := range []any{int64(7), new(firestore.DocumentRef), "a/b", "c/d"} {
+			for i, shop := range []any{int64(7), new(firestore.DocumentRef), "", "a/b", "c/d"} {
 				h.document(fmt.Sprint("orders/", i), map[string]any{"shop": shop})
 			}
 			time.Sleep(45 * time.Minute)
@@ -120,7 +120,8 @@ func TestHintsOfGroupsAgain(t *testing.T) {
 		once := []string{
 			"orders/0" + of + "a number, not a string",
 			"orders/1" + of + "a reference, not a string: let it hold the document's id",
-			"orders/2" + of + `"a/b", which holds a slash`,
+			"orders/2" + of + "empty",
+			"orders/3" + of + `"a/b", which holds a slash`,
 		}
 		if diff := cmp.Diff(slices.Concat(once, once), said); diff != "" {
 			t.Errorf("said (-want +got):\n%s", diff)

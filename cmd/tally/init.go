@@ -32,9 +32,10 @@ func initCommand() *cobra.Command {
 	var a answers
 	c := newCommand("init")
 	f := c.Flags()
-	f.StringVar(&a.routes, "routes", route.Default, "routes, separated by semicolons")
+	routes := f.StringArray("routes", []string{route.Default}, "routes, separated by semicolons; the flag may be repeated")
 	f.StringVar(&a.alertEmail, "alert-email", "", "address that alerts are mailed to")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		a.routes = strings.Join(*routes, "\n")
 		_, err := os.Stat(appfolder.FileName)
 		if err == nil {
 			return fmt.Errorf("%s is here already; edit it", appfolder.FileName)
@@ -120,11 +121,15 @@ func (a *answers) write() (wrote []string, err error) {
 }
 
 // rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it.
+// Without a port of its own the Firebase CLI does not start the emulator that signs users in.
 const (
 	rulesFile    = "firestore.rules"
 	firebaseJSON = `{
   "firestore": {
     "rules": "` + rulesFile + `"
+  },
+  "emulators": {
+    "auth": { "port": 9099 }
   }
 }
 `

@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -33,6 +34,10 @@ func (r *Route) Ungrouped(kind, text string) (Omission, bool) {
 		u.Why = fmt.Sprintf("its %s is a reference, not a string: let it hold the document's id", r.By)
 	case kind != "a string":
 		u.Why = fmt.Sprintf("its %s is %s, not a string", r.By, kind)
+	case text == "":
+		u.Reason, u.Why = "empty", fmt.Sprintf("its %s is empty", r.By)
+	case invalid != nil && strings.Contains(text, "/"):
+		u.Reason, u.Why = "a path", fmt.Sprintf("its %s %v", r.By, invalid)
 	case invalid != nil:
 		u.Reason, u.Why = "no id", fmt.Sprintf("its %s %v", r.By, invalid)
 	default:

@@ -26,8 +26,8 @@ func TestUngrouped(t *testing.T) {
 		{"an array", "", "an array", "its shop is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)"},
 		{"a number", "", "a number", "its shop is a number, not a string"},
 		{"null", "", "null", "its shop is null, not a string"},
-		{"a string", "", "no id", "its shop is empty"},
-		{"a string", "a/b", "no id", `its shop is "a/b", which holds a slash`},
+		{"a string", "", "empty", "its shop is empty"},
+		{"a string", "a/b", "a path", `its shop is "a/b", which holds a slash`},
 		{"a string", strings.Repeat("x", 1500), "too long", "its shop is longer than 1,499 bytes, which no query takes"},
 	} {
 		got := source.Ungrouped(func(document.Field) (string, string) { return test.kind, test.text })

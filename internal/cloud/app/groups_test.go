@@ -187,8 +187,8 @@ func TestNoGroupIsLogged(t *testing.T) {
 	for why, want := range map[string]int{
 		"it has no field shop":                  2,
 		"its shop is a number, not a string":    2,
-		"its shop is empty":                     2, // of the same reason as the next
-		"which holds a slash":                   0,
+		"its shop is empty":                     2,
+		"which holds a slash":                   2,
 		"its shop is a reference, not a string": 2,
 
 		`"reason":"an array","why":"its shop is an array, and a document is in one group`: 2,

@@ -216,11 +216,7 @@ type Database struct {
 // Database returns the database of an id with its files. It names no files if firebase.json names
 // none, or is missing.
 func (f *Folder) Database(id string) (Database, error) {
-	if f.Firebase == "" {
-		return Database{}, nil
-	}
-
-	all, err := f.databases()
+	all, err := f.Databases()
 	if err != nil {
 		return Database{}, err
 	}
@@ -228,16 +224,32 @@ func (f *Folder) Database(id string) (Database, error) {
 	if i < 0 {
 		return Database{}, nil
 	}
-
-	d := all[i]
-	d.Rules, err = f.besideFirebase(d.Rules)
-	if err == nil {
-		d.Indexes, err = f.besideFirebase(d.Indexes)
-	}
-	return d, err
+	return all[i], nil
 }
 
-// databases returns the databases that firebase.json names. The file has a list of them, or just
+// Databases returns the databases that firebase.json names, with their files.
+func (f *Folder) Databases() ([]Database, error) {
+	if f.Firebase == "" {
+		return nil, nil
+	}
+	all, err := f.databases()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		d := &all[i]
+		d.Rules, err = f.besideFirebase(d.Rules)
+		if err == nil {
+			d.Indexes, err = f.besideFirebase(d.Indexes)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// databases returns the databases as firebase.json has them. The file has a list of them, or just
 // one without a list around it, which is the default database unless it says another.
 func (f *Folder) databases() ([]Database, error) {
 	config, err := f.readJSON(f.Firebase)

@@ -64,6 +64,11 @@ func (a *amounts) add(fields map[string]any) {
 	}
 }
 
+// notNumber says that a field holds something that adds up to nothing.
+func notNumber(field string, held any) string {
+	return fmt.Sprintf("%s is %s, not a number", field, value.KindOf(held))
+}
+
 // addNested adds the numbers in a map, other than 0, to the amounts that no route can name.
 func (a *amounts) addNested(path string, fields map[string]any) {
 	for name, field := range fields {

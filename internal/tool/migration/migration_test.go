@@ -145,8 +145,8 @@ func TestScanAndRun(t *testing.T) {
 	if diff := cmp.Diff(want, found(p)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
-	if len(p.Uncounted) > 0 {
-		t.Errorf("not counted: %v", p.Uncounted)
+	if len(p.Uncounted) != 1 || p.Uncounted[0].What != "the field visits of a document is a string, not a number" || p.Uncounted[0].Example != "pages/text" {
+		t.Errorf("not counted: %v; want the text alone", p.Uncounted)
 	}
 	left := map[string]string{}
 	for field, n := range p.Left() {
@@ -214,6 +214,7 @@ func TestUncounted(t *testing.T) {
 	d.set(shard("pages/p", 2), map[string]any{"visits": 2, "clicks": 4})
 	d.set(shard("pages/p", 3), map[string]any{"visits": 2, "clicks": 5, "shares": 0})
 	d.set(shard("pages/p", 4), map[string]any{"visits": math.NaN()})
+	d.set(shard("pages/p", 6), map[string]any{"visits": "7"})
 	d.set(shard("pages/p", 5), map[string]any{"visits": 1, "client": "web"}) // the extension counts no text either
 	d.set("pages/p/_counter_shards_/\t\t\t\t0", partial(map[string]any{"visits": 30, "today": map[string]any{"visits": 1}}))
 	d.set("pages/p/_counter_shards_/\t\t\t\t1", map[string]any{fieldUpdates: []any{map[string]any{"_id_": "0"}, map[string]any{"_id_": "1", fieldData: map[string]any{"likes": 4}}}}) // an update without amounts
@@ -231,6 +232,7 @@ func TestUncounted(t *testing.T) {
 		"the field today.by.country is nested, and routes name top-level fields": "1 map[today.by.country:2.5]",
 		"the route of pages/*/_counter_shards_ names no field clicks":            "2 map[clicks:9]",
 		"the field visits is NaN or infinite":                                    "1 map[]",
+		"the field visits is a string, not a number":                             "1 map[]",
 		"the field likes of a document is NaN or infinite":                       "0 map[]",
 		"some of visits is in partial sums that do not hold only numbers":        "1 map[visits:30]",
 		"some of likes is in partial sums that do not hold only numbers":         "1 map[likes:4]",

@@ -309,9 +309,12 @@ func (s *scan) foundDocument(route *route.Route, found *firestore.DocumentSnapsh
 	tally := document.DecodeTally(found.Data()[document.TallyField])
 	for i := range d.Totals {
 		t := &d.Totals[i]
-		number, ok := value.Number(found.Data()[t.Field])
+		held := found.Data()[t.Field]
+		number, ok := value.Number(held)
 		switch {
-		case !ok: // it is not a number, and the extension adds nothing to it either
+		case held == nil: // the first increment makes it a number
+		case !ok:
+			s.leave(notNumber("the field "+t.Field+" of a document", held), path, "", nil)
 		case tally.Covers(t.Field):
 			t.held, t.rollUp = true, true
 		case number.Finite():
@@ -397,6 +400,14 @@ func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot) {
 		}
 	}
 
+	for _, t := range d.Totals {
+		held := shard.Data()[t.Field]
+		_, isNumber := value.Number(held)
+		_, isMap := held.(map[string]any)
+		if held != nil && !isNumber && !isMap {
+			s.leave(notNumber("the field "+t.Field, held), d.Path, shard.Ref.ID, nil)
+		}
+	}
 	for what, amounts := range holds.left {
 		s.leave(what, d.Path, shard.Ref.ID, amounts)
 	}

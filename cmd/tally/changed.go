@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup/route"
+	"google.golang.org/api/iterator"
+)
+
+// This file tells mistakes in tally.yaml that leave documents uncounted without an error: a changed
+// route leaves something behind, or a route's source is not the collection that the app writes.
+
+// renamed returns a sentence about each total that the former routes kept, that none keeps now, and
+// on which a route relies.
+func renamed(former, routes route.Routes) []string {
+	var told []string
+	for _, t := range former.Templates() {
+		now := totalsIn(routes, t)
+		gone := slices.DeleteFunc(t.Totals(), func(name string) bool { return slices.Contains(now, name) })
+		fresh := slices.DeleteFunc(now, func(name string) bool { return slices.Contains(t.Totals(), name) })
+		for _, r := range routes {
+			for _, f := range r.Reads() {
+				if !r.Covers(t.String()) || !slices.Contains(gone, f.Names()[0]) {
+					continue
+				}
+				text := fmt.Sprintf("no route keeps %s in %s any more, and %s reads it: it stays as it is", f, t, r)
+				if len(fresh) > 0 {
+					text += "; new there is " + strings.Join(fresh, ", ") + ": if that is another name for it, write it in both routes"
+				}
+				told = append(told, text)
+			}
+		}
+	}
+	return told
+}
+
+// totalsIn returns the totals that routes keep in the documents of a template.
+func totalsIn(routes route.Routes, t *route.Template) []string {
+	for _, other := range routes.Templates() {
+		if other.Segments().Same(t.Segments()) {
+			return other.Totals()
+		}
+	}
+	return nil
+}
+
+// deserted returns the former routes whose documents no route counts now.
+func deserted(former, routes route.Routes) route.Routes {
+	return slices.DeleteFunc(slices.Clone(former), func(r *route.Route) bool {
+		return slices.ContainsFunc(routes, func(now *route.Route) bool { return now.Pattern().Same(r.Pattern()) })
+	})
+}
+
+// deserted tells which of the former routes have documents that no route counts now.
+func (h *hints) deserted(ctx context.Context, db servedDatabase, former route.Routes) {
+	for _, r := range deserted(former, h.routes) {
+		path := exampleOf(ctx, db.client, r)
+		if path == "" || !h.first("deserted", db.id, r.Pattern()) {
+			continue
+		}
+
+		text := fmt.Sprintf("no route counts %s any more, and there are such documents, as %s", r.Pattern(), path)
+		for _, now := range h.routes {
+			if now.Template.Segments().Same(r.Template.Segments()) {
+				text += fmt.Sprintf("; the totals in %s are now those of %s", r.Template, now.Pattern())
+				break
+			}
+		}
+		h.say("%s", shown(text))
+	}
+}
+
+// exampleOf returns the path of a document of the route; "" if there seems to be none.
+func exampleOf(ctx context.Context, client *firestore.Client, r *route.Route) string {
+	const most = 100 // of documents that are looked at; others may have a collection of that name
+	pattern := r.Pattern()
+	query := client.CollectionGroup(pattern[len(pattern)-2].Name).Limit(most)
+	if len(pattern) == 2 {
+		query = client.Collection(pattern[0].Name).Limit(1)
+	}
+
+	docs := query.Documents(ctx)
+	defer docs.Stop()
+	for {
+		doc, err := docs.Next()
+		if err == iterator.Done || err != nil {
+			return ""
+		}
+		if path := firestorestore.Path(doc.Ref); r.Covers(path) {
+			return path
+		}
+	}
+}
+
+// similar tells that a document is in a collection whose name is nearly that of a route's source,
+// which has no documents.
+func (h *hints) similar(ctx context.Context, db servedDatabase, path string) {
+	kept := func(t *route.Template) bool { _, ok := t.Counter(path); return ok }
+	if h.routes.Covers(path) || slices.ContainsFunc(h.routes.Templates(), kept) {
+		return
+	}
+	for _, r := range h.routes {
+		has, want := differing(path, r.Pattern())
+		if !nearly(has, want) || exampleOf(ctx, db.client, r) != "" || !h.first("similar", r, has) {
+			continue
+		}
+		h.say("%s", shown(fmt.Sprintf("no route covers %s, and the source %s has no documents: did you mean %s, not %s? The route is %s", path, r.Pattern(), has, want, r)))
+	}
+}
+
+// differing returns the one collection in which a path differs from a pattern, as each has it. They
+// are empty if it differs in none, or in more.
+func differing(path string, pattern route.Path) (has, want string) {
+	ids := strings.Split(path, "/")
+	if len(ids) != len(pattern) {
+		return "", ""
+	}
+	for i, s := range pattern {
+		switch {
+		case s.Capture || s.Name == ids[i]:
+		case i%2 == 1 || has != "":
+			return "", ""
+		default:
+			has, want = ids[i], s.Name
+		}
+	}
+	return has, want
+}
+
+// nearly reports whether two names are so much alike that one may be meant by the other.
+func nearly(a, b string) bool {
+	const unlike = 3 // one character in so many may differ
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	return a != "" && b != "" && unlike*route.Distance(a, b) <= max(len(a), len(b))
+}
+
+// amongShards tells that a document among a route's shards holds the sum of all the others: it is a
+// total of the app's own, and counts twice.
+func (h *hints) amongShards(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
+	path := firestorestore.Path(doc.Ref)
+	for _, r := range h.routes {
+		if !r.HasShards() || !r.Covers(path) || wholeNumber.MatchString(doc.Ref.ID) {
+			continue
+		}
+		for _, f := range r.Fields() {
+			held, _ := f.In(doc.Data())
+			number, ok := value.Number(held)
+			if !ok || number.Float64() == 0 || !h.isSumOfOthers(ctx, doc.Ref.Parent, f, number.Float64()) || !h.first("among", r, f) {
+				continue
+			}
+			h.say("%s", shown(fmt.Sprintf("%s is a shard of %s, and its %s is the sum of all other shards: if it is a total, it counts twice; keep it outside of %s",
+				path, r, f, strings.TrimSuffix(path, "/"+doc.Ref.ID))))
+		}
+	}
+}
+
+// isSumOfOthers reports whether a number is half of what a field adds up to in a collection of at
+// least three documents.
+func (h *hints) isSumOfOthers(ctx context.Context, collection *firestore.CollectionRef, f document.Field, number float64) bool {
+	const few = 3
+	answer, err := collection.NewAggregationQuery().WithSumPath(f.Names(), "sum").WithCount("count").Get(ctx)
+	if err != nil {
+		return false
+	}
+	sum, _ := answer["sum"].(*firestorepb.Value)
+	count, _ := answer["count"].(*firestorepb.Value) // of the documents that have the field
+	return count.GetIntegerValue() >= few && sum.GetDoubleValue()+float64(sum.GetIntegerValue()) == 2*number
+}

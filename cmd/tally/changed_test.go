@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/google/go-cmp/cmp"
+)
+
+// A total that is renamed, and on which another route relies, is told with both names.
+func TestRenamed(t *testing.T) {
+	const (
+		likes  = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n"
+		hearts = "posts/{p}/likes/{user} -> posts/{p} : count() as hearts : existing\n"
+		karma  = "posts/{post} by author -> users/{author} : sum(likes) as karma, count() as posts : existing\n"
+		other  = "posts/{post} by author -> users/{author} : sum(hearts) as karma : existing\n"
+		fresh  = "posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where on == true as on : existing\n"
+		reads  = ", and posts/{post} by author -> users/{author} : likes as karma, count() as posts : existing reads it: it stays as it is"
+	)
+	for _, test := range []struct {
+		name, former, routes string
+		want                 []string
+	}{
+		{"nothing changed", likes + karma, likes + karma, nil},
+		{"renamed", likes + karma, hearts + karma, []string{"no route keeps likes in posts/{post} any more" + reads + "; new there is hearts: if that is another name for it, write it in both routes"}},
+		{"renamed in both", likes + karma, hearts + other, nil},
+		{"the route went", likes + karma, karma, []string{"no route keeps likes in posts/{post} any more" + reads}},
+		{"another total, too", likes + karma, fresh + karma, nil},
+		{"no route relies on it", likes, hearts, nil},
+	} {
+		if d := cmp.Diff(test.want, renamed(parsed(t, test.former), parsed(t, test.routes))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
+	}
+}
+
+func TestNearly(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"likes", "like", true}, {"Likes", "likes", true}, {"likes", "hearts", false}, {"comments", "coments", true}, {"userLikes", "user_likes", true},
+		{"a", "b", false}, {"", "", false}, {"", "a", false}, {"posts", "ports", true}, {"posts", "parts", false},
+	} {
+		if got := nearly(test.a, test.b); got != test.want {
+			t.Errorf("nearly(%q, %q) = %t", test.a, test.b, got)
+		}
+	}
+}
+
+// Documents that are written in another collection than the route's, those that no route counts any
+// more, and a total among its own shards are told once.
+func TestHintsOfOtherSources(t *testing.T) {
+	var said []string
+	db := servedDatabase{firestore.DefaultDatabaseID, emulatortest.Client(t)}
+	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h.routes = parsed(t, "posts/{post}/like/{user} -> posts/{post} : count() as likes : existing\nposts/{post}/hearts/{user} -> posts/{post} : count() as hearts : existing\n"+
+		"talks/{talk}/votes/{vote} -> talk_totals/{talk} : n\norders/{order} -> totals/orders : count() as orders")
+	former := parsed(t, "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\nposts/{post}/heart/{user} -> posts/{post} : count() as hearts : existing\n"+
+		"order/{order} -> totals/orders : count() as orders")
+	set := func(path string, fields map[string]any) {
+		t.Helper()
+		if _, err := db.client.Doc(path).Set(t.Context(), fields); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func() {
+		t.Helper()
+		h.look(t.Context(), db, db.client.Collections(t.Context()), 1)
+	}
+
+	set("posts/1", map[string]any{"title": "One"})
+	set("posts/1/likes/ann", map[string]any{"on": true})
+	set("posts/1/likes/bob", map[string]any{"on": true})
+	set("posts/1/notes/ann", map[string]any{"on": true})
+	set("order/1", map[string]any{"amount": 5.5})
+	set("orders/1", map[string]any{"amount": 5.5}) // so the source has documents
+	set("talks/1/votes/0", map[string]any{"n": 3})
+	set("talks/1/votes/1", map[string]any{"n": 4.5})
+	set("talks/1/votes/total", map[string]any{"n": 7})
+	look()
+	want := []string{"no route covers posts/1/likes/ann, and the source posts/{post}/like/{user} has no documents: did you mean likes, not like? " +
+		"The route is posts/{post}/like/{user} -> posts/{post} : count() as likes : existing"}
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("said (-want +got):\n%s", d)
+	}
+
+	set("talks/1/votes/total", map[string]any{"n": 7.5})
+	for range 2 {
+		look()
+		h.deserted(t.Context(), db, former)
+	}
+	want = append(want,
+		"talks/1/votes/total is a shard of talks/{talk}/votes/{vote} -> talk_totals/{talk} : n, and its n is the sum of all other shards: if it is a total, it counts twice; keep it outside of talks/1/votes",
+		"no route counts posts/{post}/likes/{user} any more, and there are such documents, as posts/1/likes/ann; the totals in posts/{post} are now those of posts/{post}/like/{user}",
+		"no route counts order/{order} any more, and there are such documents, as order/1; the totals in totals/orders are now those of orders/{order}",
+	)
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("said (-want +got):\n%s", d)
+	}
+}
