@@ -91,12 +91,12 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 	if d.load.Shards == int(auto) {
 		return errors.New("--num-shards auto: not with --project")
 	}
-	_, project, err := realProject(d.stack.settings, p.project, d.logs)
+	_, chosen, err := realProject(d.stack.settings, p.project, d.logs)
 	if err != nil {
 		return err
 	}
 
-	ctx := c.Context()
+	ctx, project := c.Context(), chosen.ID
 	t, err := d.trial(ctx, project, p)
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)

@@ -50,6 +50,7 @@ func (at endpoints) signIn(ctx context.Context) ([]option.ClientOption, error) {
 type deployment struct {
 	settings    settingsFile
 	project     string
+	chosen      chosenProject
 	dryRun, yes bool
 	verbose     bool
 	json        bool
@@ -66,7 +67,7 @@ type deployment struct {
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
 	f := c.Flags()
 	d.settings.define(f)
-	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
+	f.StringVar(&d.project, "project", "", projectUsage)
 	f.BoolVar(&d.dryRun, "dry-run", false, "print each change, and why, and change nothing")
 	f.BoolVar(&d.json, "json", false, "with --dry-run: print JSON")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
@@ -78,10 +79,11 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 		}
 
 		var err error
-		d.folder, d.project, err = realProject(d.settings, d.project, d.logs)
+		d.folder, d.chosen, err = realProject(d.settings, d.project, d.logs)
 		if err != nil {
 			return err
 		}
+		d.project = d.chosen.ID
 		return run(c.Context())
 	}
 	return c
@@ -134,10 +136,15 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing 
 // agree asks whether to go on. If the plan replaces newer functions, it asks even with --yes.
 // Otherwise a script with an old tally would take back what somebody else deployed.
 func (d *deployment) agree(ctx context.Context) error {
+	err := d.chosen.confirm(ctx, d.in, d.logs, d.yes)
+	if err != nil {
+		return err
+	}
+
 	if d.newer == "" {
 		return confirm(ctx, d.in, d.logs, d.yes, "Go on?")
 	}
-	err := confirm(ctx, d.in, d.logs, false, "Go back from "+d.newer+"?")
+	err = confirm(ctx, d.in, d.logs, false, "Go back from "+d.newer+"?")
 	if errors.Is(err, errUnconfirmed) {
 		return fmt.Errorf("nothing was changed; the functions of %s are newer, and --yes does not answer for them", d.newer)
 	}

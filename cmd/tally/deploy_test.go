@@ -308,10 +308,10 @@ func TestDeployNew(t *testing.T) {
 	t.Setenv("PATH", "")
 	call := func(flag string) string {
 		t.Helper()
-		var out strings.Builder
+		var out, logs strings.Builder
 		args := []string{"deploy", "--new", "--location", "nam5", "--project", "my-project", "--source", clone, flag}
-		if status := run(t.Context(), args, &out, &out); status != 0 {
-			t.Fatalf("%s: exit status %d: %s", flag, status, &out)
+		if status := run(t.Context(), args, &out, &logs); status != 0 {
+			t.Fatalf("%s: exit status %d: %s", flag, status, &logs)
 		}
 		return strings.ReplaceAll(out.String(), clone, "CLONE")
 	}

@@ -44,7 +44,7 @@ func devCommand() *cobra.Command {
 	d.stack.joins = true
 	f := c.Flags()
 	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which is joined if one serves it (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
-	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
+	f.StringVar(&d.project, "project", "", "project id, or alias of .firebaserc (default $GOOGLE_CLOUD_PROJECT, else the Firebase CLI's, else demo-tally); the emulator takes any, and touches none")
 	f.StringVar(&d.stack.Data, "data", "", "folder that keeps all documents: what it has is imported at the start, and Ctrl-C exports into it (default: Ctrl-C forgets them)")
 	f.BoolVar(&d.dashboard.on, "dashboard", true, "serve the live dashboard")
 	d.dashboard.define(c, "dashboard-port", dashboardPort, "the dashboard")
@@ -139,11 +139,11 @@ func (d *dev) read(folder *appfolder.Folder) error {
 	if err := d.usePorts(); err != nil {
 		return err
 	}
-	project, _, err := projectOf(d.project, folder)
+	chosen, err := chooseProject(d.project, folder)
 	if err != nil {
 		return err
 	}
-	d.project = cmp.Or(project, "demo-tally")
+	d.project = cmp.Or(chosen.ID, "demo-tally")
 
 	auth, err := folder.Emulator("auth")
 	if err != nil {

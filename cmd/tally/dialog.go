@@ -83,13 +83,20 @@ func (d *dialog) ended(ctx context.Context, err error) error {
 	return errors.Join(cause, fmt.Errorf("%v. %s", d.progress, d.kept))
 }
 
-// confirm asks whether to go on, unless --yes says so. The user may take time.
+// confirm asks whether to go on, unless --yes says so.
 func (d *dialog) confirm(ctx context.Context, format string, args ...any) error {
+	return d.patiently(func() error {
+		return confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf(format, escaped(args)...))
+	})
+}
+
+// patiently asks the user, who may take time.
+func (d *dialog) patiently(ask func() error) error {
 	if d.patience != nil {
 		d.patience.Stop()
 		defer d.patience.Reset(d.timeout)
 	}
-	return confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf(format, escaped(args)...))
+	return ask()
 }
 
 // Cells are text whose tabs and newlines are not to be escaped.

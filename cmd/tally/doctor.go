@@ -44,7 +44,7 @@ type doctorFlags struct {
 func (d *doctorFlags) define(c *cobra.Command) {
 	f := c.Flags()
 	d.settings.define(f)
-	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
+	f.StringVar(&d.project, "project", "", projectUsage)
 	f.StringSliceVar(&d.skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&d.json, "json", false, "print JSON")
 	f.BoolVar(&d.explain, "explain", false, "say what each check claims, why, and what fixes it, and the permissions that they take; ask no project")
@@ -99,13 +99,15 @@ func examine(ctx context.Context, settings settingsFile, flag string, skip []str
 		return d.Examine(ctx, skip), "", nil
 	}
 
-	project, _, err = projectOf(flag, folder)
-	if err == nil && project == "" {
+	chosen, err := chooseProject(flag, folder)
+	if err == nil && chosen.ID == "" {
 		err = errNoProject
 	}
 	if err != nil {
 		return doctor.Local(folder, nil, err).Examine(ctx, skip), "", nil
 	}
+	chosen.say(logs)
+	project = chosen.ID
 
 	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {

@@ -75,7 +75,7 @@ func versionCommand() *cobra.Command {
 // sayDeployed says which version is deployed in a project.
 func sayDeployed(c *cobra.Command, flag string) error {
 	ctx := c.Context()
-	project, _, err := projectOf(flag, nil)
+	_, chosen, err := realProject("", flag, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -88,10 +88,10 @@ func sayDeployed(c *cobra.Command, flag string) error {
 	if err != nil {
 		return err
 	}
-	have, err := deploy.ReadFunctions(ctx, project, o...)
+	have, err := deploy.ReadFunctions(ctx, chosen.ID, o...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", project, own.Versions(have))
+	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", chosen.ID, own.Versions(have))
 	return nil
 }

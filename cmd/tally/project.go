@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,39 +19,91 @@ var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]
 // emulatorID matches an id of a project that an emulator takes.
 var emulatorID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
 
-// projectOf returns the id of the project, and where the id is from: the flag, the environment or
-// .firebaserc, whichever is the first to name one. The id is "" if none does.
-func projectOf(flag string, folder *appfolder.Folder) (id, from string, err error) {
-	id, from = flag, "--project"
-	if id == "" {
-		id, from = os.Getenv("GOOGLE_CLOUD_PROJECT"), "GOOGLE_CLOUD_PROJECT"
-	}
-	if id == "" {
-		id, err = folder.Project()
-		from = ".firebaserc"
-	}
-	form := projectID
-	if os.Getenv(firestorestore.EmulatorHost) != "" {
-		form = emulatorID
-	}
-	if err == nil && id != "" && !form.MatchString(id) {
-		err = fmt.Errorf("%s: %q is not a project id: want 6 to 30 lowercase letters, digits and hyphens, a letter first and no hyphen last", from, id)
-	}
-	return id, from, err
+// A chosenProject is the project that a command works on.
+type chosenProject struct {
+	appfolder.Project
+	cli        appfolder.Project // another one, which the Firebase CLI takes here
+	unreadable error             // why it is not known which one the Firebase CLI takes
 }
 
-var errNoProject = errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
-
-// realProject returns the app's folder and the id of its project, for a command that works on what
-// is deployed. It is an error if no project is named. flag is the value of --project.
-func realProject(s settingsFile, flag string, logs io.Writer) (folder *appfolder.Folder, id string, err error) {
-	folder, err = s.here(logs)
-	if err != nil {
-		return nil, "", err
+// chooseProject chooses the project: by the flag, an id or an alias of .firebaserc; else by the
+// environment; else as the Firebase CLI does. Nothing may name one. The folder may be nil.
+func chooseProject(flag string, folder *appfolder.Folder) (c chosenProject, err error) {
+	onEmulator := os.Getenv(firestorestore.EmulatorHost) != ""
+	inEnvironment := os.Getenv("GOOGLE_CLOUD_PROJECT")
+	c.Project = appfolder.Project{ID: flag, From: "--project"}
+	if folder != nil && (flag != "" || inEnvironment == "" || !onEmulator) {
+		c.Project, err = folder.Project(flag)
 	}
-	id, _, err = projectOf(flag, folder)
-	if err == nil && id == "" {
+	if flag == "" && inEnvironment != "" {
+		c = chosenProject{appfolder.Project{ID: inEnvironment, From: "GOOGLE_CLOUD_PROJECT"}, c.Project, err}
+		err = nil
+	}
+	if err != nil {
+		return c, err
+	}
+
+	form := projectID
+	if onEmulator {
+		form = emulatorID
+	}
+	if c.ID != "" && !form.MatchString(c.ID) {
+		err = fmt.Errorf("%s: %q is not a project id: want 6 to 30 lowercase letters, digits and hyphens, a letter first and no hyphen last", c.From, c.ID)
+	}
+	return c, err
+}
+
+// mayChange returns an error unless the user means this project. It asks where GOOGLE_CLOUD_PROJECT
+// and the Firebase CLI name two, because "firebase deploy && tally deploy" would serve both. ask
+// asks a question, unless it is nil: then nobody can answer.
+func (c chosenProject) mayChange(ask func(question string) error) error {
+	if c.unreadable != nil {
+		return fmt.Errorf("could not compare GOOGLE_CLOUD_PROJECT=%s with the Firebase CLI's project: --project names the one that you mean: %w", c.ID, c.unreadable)
+	}
+	if c.cli.ID == "" || c.cli.ID == c.ID {
+		return nil
+	}
+
+	differ := fmt.Sprintf("GOOGLE_CLOUD_PROJECT names %s, and the Firebase CLI takes %s (%s)", c.ID, c.cli.ID, c.cli.From)
+	if ask == nil {
+		return errors.New(differ + ": name the one that you mean by --project")
+	}
+	return ask(differ + ". Change " + c.ID + "?")
+}
+
+// confirm is mayChange for a command with the flag --yes, which answers no question about the
+// project.
+func (c chosenProject) confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool) error {
+	if yes || !isTerminal(in) {
+		return c.mayChange(nil)
+	}
+	return c.mayChange(func(question string) error { return confirm(ctx, in, logs, false, question) })
+}
+
+// say prints which project was taken, and from where.
+func (c chosenProject) say(logs io.Writer) {
+	fmt.Fprintf(logs, "tally: project %s (%s)\n", c.ID, c.From)
+}
+
+// projectUsage is the usage of the flag --project of a command that works on what is deployed.
+const projectUsage = "project id, or alias of .firebaserc (default $GOOGLE_CLOUD_PROJECT, else the Firebase CLI's: its active project here, or .firebaserc's)"
+
+var errNoProject = errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT, or in the app's folder by firebase use; gcloud projects list lists yours")
+
+// realProject returns the app's folder and its project, and says which that is. It is for a command
+// that works on what is deployed. It is an error if no project is named. flag is the value of
+// --project.
+func realProject(s settingsFile, flag string, logs io.Writer) (*appfolder.Folder, chosenProject, error) {
+	folder, err := s.here(logs)
+	if err != nil {
+		return nil, chosenProject{}, err
+	}
+	c, err := chooseProject(flag, folder)
+	if err == nil && c.ID == "" {
 		err = errNoProject
 	}
-	return folder, id, err
+	if err == nil {
+		c.say(logs)
+	}
+	return folder, c, err
 }

@@ -48,7 +48,7 @@ func (d databaseCommand) define(c *cobra.Command) *cobra.Command {
 	var flags databaseFlags
 	f := c.Flags()
 	flags.settings.define(f)
-	f.StringVar(&flags.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else that of the credentials, or demo-tally on an emulator)")
+	f.StringVar(&flags.project, "project", "", "project id, or alias of .firebaserc (default $GOOGLE_CLOUD_PROJECT, else the Firebase CLI's, else that of the credentials, or demo-tally on an emulator)")
 	f.StringVar(&flags.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
 	f.StringVar(&flags.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
 	f.BoolVar(&flags.json, "json", false, "print JSON")
@@ -138,11 +138,11 @@ func (s *session) open(ctx context.Context, flags databaseFlags, dial []grpc.Dia
 	return nil
 }
 
-// chooseProject returns the id of the project. The flag comes first, then the environment, then
-// .firebaserc. If none of them names a project, it is demo-tally on an emulator, and otherwise the
-// credentials' project.
+// chooseProject returns the id of the project. If nothing names one, it is demo-tally on an
+// emulator, and otherwise the credentials' project. On a real project it says what was taken unless
+// the flag names its id, and asks before a change if the Firebase CLI takes another.
 func (s *session) chooseProject(ctx context.Context, flag string, folder *appfolder.Folder) (string, error) {
-	project, from, err := projectOf(flag, folder)
+	chosen, err := chooseProject(flag, folder)
 	if err != nil {
 		return "", err
 	}
@@ -151,18 +151,25 @@ func (s *session) chooseProject(ctx context.Context, flag string, folder *appfol
 	if host != "" {
 		err := checkEmulator(ctx, host) // the SDK would try forever
 		if err != nil {
-			return project, cmp.Or(context.Cause(ctx), fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err))
+			return chosen.ID, cmp.Or(context.Cause(ctx), fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err))
 		}
-		return cmp.Or(project, "demo-tally"), nil
+		return cmp.Or(chosen.ID, "demo-tally"), nil
 	}
 
-	if project == "" {
-		return credentialsProject(ctx)
+	if chosen.ID == "" {
+		id, err := credentialsProject(ctx)
+		chosen.Project = appfolder.Project{ID: id, From: "the credentials"}
+		if err != nil {
+			return "", err
+		}
 	}
-	if from == ".firebaserc" {
-		fmt.Fprintf(s.logs, "tally: project %s, the default of .firebaserc\n", project)
+	if chosen.ID != flag {
+		chosen.say(s.logs)
 	}
-	return project, nil
+	if s.needs > reads {
+		err = s.patiently(func() error { return chosen.confirm(ctx, s.in, s.logs, s.yes) })
+	}
+	return chosen.ID, err
 }
 
 // credentialsProject returns the project of the credentials.

@@ -2,7 +2,7 @@
 //
 //	tally.yaml      what Tally keeps for the app: routes, databases, and how it is deployed
 //	firebase.json   the Firebase CLI's: for each database its files of rules and indexes; emulators
-//	.firebaserc     the Firebase CLI's: the app's project
+//	.firebaserc     the Firebase CLI's: the app's projects
 //
 // [Find] looks for them in a folder and above it, as the Firebase CLI does. [Folder.Settings] is
 // what tally.yaml says. Errors about it name the place, as file:line:column, and
@@ -10,7 +10,8 @@
 // those of a route.
 //
 // From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
-// json.go says what is wrong in the Firebase CLI's; yaml.go reads YAML and notes where each key is;
+// json.go says what is wrong in the Firebase CLI's; project.go chooses the project as the Firebase
+// CLI does; yaml.go reads YAML and notes where each key is;
 // settings.go checks the values; schema.go describes them to editors.
 package appfolder
 
@@ -100,33 +101,6 @@ func (f *Folder) ownerCheck(file, remedy string) func(os.FileInfo) error {
 // Place returns the beginning of a message about a key of tally.yaml, such as "env.TALLY_BURST":
 // where the file has it, and the key.
 func (f *Folder) Place(key string) string { return f.places.keys[key].in(f.File) + key }
-
-// Project returns the default project of the .firebaserc next to firebase.json, or without a
-// firebase.json of the nearest. It returns "" if there is none.
-func (f *Folder) Project() (string, error) {
-	file := above(f.dir, ".firebaserc")
-	if f.Firebase != "" {
-		file = filepath.Join(filepath.Dir(f.Firebase), ".firebaserc")
-	}
-	if file == "" {
-		return "", nil
-	}
-
-	config, err := f.readJSON(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	var rc struct {
-		Projects struct {
-			Default string `json:"default"`
-		} `json:"projects"`
-	}
-	err = config.decode("", &rc)
-	return rc.Projects.Default, err
-}
 
 // readJSON reads a file of the Firebase CLI's, unless somebody else may have put it there.
 func (f *Folder) readJSON(file string) (*jsonFile, error) {

@@ -51,8 +51,8 @@ func TestFind(t *testing.T) {
 	if d := cmp.Diff(want, f, cmpopts.IgnoreUnexported(Folder{})); d != "" {
 		t.Errorf("Find (-want +got):\n%s", d)
 	}
-	if project, err := f.Project(); project != "shop" || err != nil {
-		t.Errorf("Project: %q, %v", project, err)
+	if project, err := f.Project(""); project.ID != "shop" || err != nil {
+		t.Errorf("Project: %v, %v", project, err)
 	}
 	variables := map[string]string{
 		"TALLY_ROUTES":  "# likes\na/{a}/b/{b} -> a/{a} : count() as b\n  : existing\n\nc/{c}/d/{d} -> e/{c} : f",
@@ -80,8 +80,8 @@ func TestNothingFound(t *testing.T) {
 	} {
 		f := nearest(t, write(t, files))
 		d, err := f.Database("(default)")
-		project, _ := f.Project()
-		if len(f.Variables()) > 0 || project != "" || d != (Database{}) || err != nil {
+		project, _ := f.Project("")
+		if len(f.Variables()) > 0 || project != (Project{}) || d != (Database{}) || err != nil {
 			t.Errorf("%s: %+v, %+v, %v; want nothing", name, f, d, err)
 		}
 	}
@@ -184,9 +184,9 @@ func TestFormsOfFiles(t *testing.T) {
 			}
 			dir := write(t, changed)
 			f := nearest(t, dir)
-			project, err := f.Project()
-			if err != nil || project != "shop" || f.Settings.Cadence != "2s" || f.Settings.Region != "us-east1" {
-				t.Errorf("%q, %v; %+v", project, err, f.Settings)
+			project, err := f.Project("")
+			if err != nil || project.ID != "shop" || f.Settings.Cadence != "2s" || f.Settings.Region != "us-east1" {
+				t.Errorf("%v, %v; %+v", project, err, f.Settings)
 			}
 			d, err := f.Database("(default)")
 			if want := (Database{Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "a", "b.json")}); err != nil || d != want {
@@ -219,28 +219,6 @@ func TestFormsOfFiles(t *testing.T) {
 		for _, err := range []error{ofJSON, ofRules} {
 			if err == nil || !strings.HasSuffix(err.Error(), ": is text in UTF-16: save it as UTF-8") {
 				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-}
-
-// A .firebaserc is read with a firebase.json and without. If it is broken, the error says where.
-func TestProject(t *testing.T) {
-	for text, want := range map[string]string{
-		"{\"projects\": {\"default\": \"shop\"}} // ours\n": "",
-		`{`:                            ".firebaserc:1:2: is not JSON: the file ends before its last brace is closed",
-		`[]`:                           ".firebaserc:1:1: want keys and values in braces, and found a list in brackets",
-		`{"projects": {"default": 5}}`: ".firebaserc:1:26: projects.default: want text, and found a number",
-	} {
-		for _, files := range []map[string]string{{}, {"firebase.json": "{}"}} {
-			files[".firebaserc"] = text
-			project, err := nearest(t, write(t, files)).Project()
-			right := err == nil && project == "shop"
-			if want != "" {
-				right = err != nil && strings.Contains(err.Error(), want)
-			}
-			if !right {
-				t.Errorf("%s: %q, %v; want %s", text, project, err, want)
 			}
 		}
 	}

@@ -25,8 +25,12 @@ type jsonFile struct {
 func parseJSON(name string, text []byte) (*jsonFile, error) {
 	text = bytes.ReplaceAll(text, []byte(byteOrderMark), nil)
 	value, err := hujson.Parse(text)
-	if err != nil {
-		return nil, noJSON(name, err)
+	if err != nil { // a comment may end the file, which package hujson does not take
+		ended, errEnded := hujson.Parse(append(bytes.Clone(text), '\n'))
+		if errEnded != nil {
+			return nil, noJSON(name, err)
+		}
+		value = ended
 	}
 	for v := range value.All() {
 		comma := trailingComma(v)

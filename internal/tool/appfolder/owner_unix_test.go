@@ -87,7 +87,8 @@ func TestFirebaseFilesOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		project, errProject := f.Project()
+		chosen, errProject := f.Project("")
+		project := chosen.ID
 		at, errEmulator := f.Emulator("firestore")
 		database, errDatabase := f.Database("(default)")
 		if test.reason == "" {
@@ -140,10 +141,10 @@ func TestLinksOutOfTheFolder(t *testing.T) {
 		for _, named := range []string{"", "tally.yaml"} {
 			f, err := Find(dir, named)
 			if err == nil {
-				project, errProject := f.Project()
+				chosen, errProject := f.Project("")
 				at, errEmulator := f.Emulator("firestore")
 				err = errors.Join(errProject, errEmulator)
-				said += f.Settings.Cadence + " " + project + " " + strconv.Itoa(at.Port) + "\n"
+				said += f.Settings.Cadence + " " + chosen.ID + " " + strconv.Itoa(at.Port) + "\n"
 			}
 			want := file + ": is a link out of its folder, which is not followed"
 			switch {

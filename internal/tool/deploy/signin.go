@@ -46,8 +46,12 @@ type signer struct {
 	file   []byte // that the credentials come from; nil: from none
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It refuses a request that a redirect asks for, because an
+// API's token is for nobody else. Google's APIs do not redirect.
 func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Response != nil {
+		return nil, fmt.Errorf("refusing a redirect to %s: the request carries a token", r.URL.Host)
+	}
 	return (&oauth2.Transport{Source: s.tokens, Base: s.base}).RoundTrip(r)
 }
 

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// firebaseUse does what "firebase use" does in the current folder, with a configuration of its own.
+func firebaseUse(t *testing.T, project string) {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", config)
+	if err := os.Mkdir(filepath.Join(config, "configstore"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(config, "configstore", "firebase-tools.json"), fmt.Appendf(nil, `{"activeProjects": {%q: %q}}`, dir, project))
+}
+
+// The project is chosen by the flag, by the environment, and as the Firebase CLI does. Where the
+// last two differ, whatever changes a project asks.
+func TestChooseProject(t *testing.T) {
+	const cliActive = "the Firebase CLI's active project here: the alias staging in .firebaserc"
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
+	t.Chdir(t.TempDir())
+	write(t, ".firebaserc", []byte(`{"projects": {"default": "shop-live", "staging": "shop-staging"}}`))
+	for _, test := range []struct {
+		flag, environment, active string
+		want, from                string
+		differs                   bool
+	}{
+		{"", "", "", "shop-live", "the default project in .firebaserc", false},
+		{"", "", "staging", "shop-staging", cliActive, false},
+		{"staging", "shop-env", "", "shop-staging", "--project: the alias staging in .firebaserc", false},
+		{"shop-flag", "shop-env", "staging", "shop-flag", "--project", false},
+		{"", "shop-env", "staging", "shop-env", "GOOGLE_CLOUD_PROJECT", true},
+		{"", "shop-env", "", "shop-env", "GOOGLE_CLOUD_PROJECT", true},
+		{"", "shop-staging", "staging", "shop-staging", "GOOGLE_CLOUD_PROJECT", false},
+	} {
+		name := fmt.Sprintf("--project %q, GOOGLE_CLOUD_PROJECT=%q, active %q", test.flag, test.environment, test.active)
+		t.Setenv("GOOGLE_CLOUD_PROJECT", test.environment)
+		firebaseUse(t, test.active)
+		folder, err := settingsFile("").here(t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := chooseProject(test.flag, folder)
+		if err != nil || got.ID != test.want || got.From != test.from {
+			t.Errorf("%s: %+v, %v; want %s (%s)", name, got, err, test.want, test.from)
+		}
+
+		asked := ""
+		err = got.mayChange(func(question string) error { asked = question; return errUnconfirmed })
+		if errors.Is(err, errUnconfirmed) != test.differs || (asked != "") != test.differs {
+			t.Errorf("%s: asked %q, %v", name, asked, err)
+		}
+		err = got.mayChange(nil)
+		if (err != nil) != test.differs || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), got.cli.ID) || !strings.Contains(err.Error(), "--project")) {
+			t.Errorf("%s: nobody to ask: %v; want both and the remedy", name, err)
+		}
+	}
+}
+
+// What cannot be compared is not changed. Reading goes on.
+func TestProjectNotCompared(t *testing.T) {
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "shop-env")
+	t.Chdir(t.TempDir())
+	write(t, ".firebaserc", []byte("{"))
+	folder, err := settingsFile("").here(t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := chooseProject("", folder)
+	if err != nil || got.ID != "shop-env" {
+		t.Errorf("%+v, %v; want shop-env", got, err)
+	}
+	err = got.mayChange(func(string) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), ".firebaserc:1:2: is not JSON") {
+		t.Errorf("%v; want the reason", err)
+	}
+
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:8080")
+	got, err = chooseProject("", folder)
+	if err != nil || got.mayChange(nil) != nil {
+		t.Errorf("on an emulator: %+v, %v; want no comparison", got, err)
+	}
+}
+
+// "firebase deploy && tally deploy" does not serve two projects.
+func TestTwoProjects(t *testing.T) {
+	c := newCloud(t)
+	c.settings("cadence: 1s")
+	write(t, ".firebaserc", []byte(`{"projects": {"default": "my-project", "staging": "my-staging"}}`))
+	firebaseUse(t, "staging")
+
+	const both = "GOOGLE_CLOUD_PROJECT names my-project, and the Firebase CLI takes my-staging (the Firebase CLI's active project here: the alias staging in .firebaserc): name the one that you mean by --project"
+	for _, args := range [][]string{{"deploy", "--yes"}, {"deploy"}, {"create", "likes/x"}, {"delete", "likes/x", "--yes"}} {
+		printed, status := c.tally(args...)
+		if status == 0 || !strings.Contains(printed, "tally: project my-project (GOOGLE_CLOUD_PROJECT)\n") || !strings.Contains(printed, both) {
+			t.Errorf("tally %v: exit status %d\n%s", args, status, printed)
+		}
+	}
+	if names := c.Names("functions"); len(names) > 0 {
+		t.Errorf("it deployed %v", names)
+	}
+
+	if printed := c.want(0, "deploy", "--dry-run"); !strings.Contains(printed, "project my-project (GOOGLE_CLOUD_PROJECT)") {
+		t.Errorf("a dry run says\n%s", printed)
+	}
+	c.want(0, "deploy", "--yes", "--project", "default")
+	if printed := c.want(1, "undeploy", "--yes"); !strings.Contains(printed, both) {
+		t.Errorf("undeploy says\n%s", printed)
+	}
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firebaseUse(t, "default")
+	if printed := c.want(0, "deploy", "--yes"); !strings.Contains(printed, "project my-project (the Firebase CLI's active project here: the alias default in .firebaserc)") {
+		t.Errorf("it says\n%s", printed)
+	}
+}
