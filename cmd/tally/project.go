@@ -55,7 +55,7 @@ func chooseProject(flag string, folder *appfolder.Folder) (c chosenProject, err 
 
 // mayChange returns an error unless the user means this project. It asks where GOOGLE_CLOUD_PROJECT
 // and the Firebase CLI name two, because "firebase deploy && tally deploy" would serve both. ask
-// asks a question, unless it is nil: then nobody can answer.
+// asks a question, unless it is nil: then no one can answer.
 func (c chosenProject) mayChange(ask func(question string) error) error {
 	if c.unreadable != nil {
 		return fmt.Errorf("could not compare GOOGLE_CLOUD_PROJECT=%s with the Firebase CLI's project: --project names the one that you mean: %w", c.ID, c.unreadable)

@@ -66,7 +66,7 @@ func TestChooseProject(t *testing.T) {
 		}
 		err = got.mayChange(nil)
 		if (err != nil) != test.differs || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), got.cli.ID) || !strings.Contains(err.Error(), "--project")) {
-			t.Errorf("%s: nobody to ask: %v; want both and the remedy", name, err)
+			t.Errorf("%s: no one to ask: %v; want both and the remedy", name, err)
 		}
 	}
 }

@@ -46,8 +46,8 @@ type signer struct {
 	file   []byte // that the credentials come from; nil: from none
 }
 
-// RoundTrip implements http.RoundTripper. It refuses a request that a redirect asks for, because an
-// API's token is for nobody else. Google's APIs do not redirect.
+// RoundTrip implements http.RoundTripper. It refuses a request that a redirect asks for: the
+// token is for the API alone. Google's APIs do not redirect.
 func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Response != nil {
 		return nil, fmt.Errorf("refusing a redirect to %s: the request carries a token", r.URL.Host)
