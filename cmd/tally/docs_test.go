@@ -51,7 +51,7 @@ var notRun = []struct{ start, why string }{
 
 // unawaited are the commands, by how they begin, that only the next of them need. They run one
 // after the other, at the same time as the others.
-var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install"}
+var unawaited = []string{"tally demo", "go run ./cmd/tally demo", "go install", "(cd ../tally/clients/web", "npm install"}
 
 // endless are the commands that run until Ctrl-C, by how they begin, and what they print first.
 var endless = []struct{ start, prints string }{
@@ -69,6 +69,7 @@ var loadFlag = regexp.MustCompile(` --increments[ =]\d+`)
 var adapted = []struct{ start, flags string }{
 	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0"},
 	{"tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
+	{"go run ./cmd/tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
 	{"tally dashboard", " --port=0"},
 }
 
