@@ -38,6 +38,7 @@ import "embed"
 //go:embed internal/cloud/firestorestore/growth.go
 //go:embed internal/cloud/firestorestore/lane.go
 //go:embed internal/cloud/firestorestore/locked.go
+//go:embed internal/cloud/firestorestore/note.go
 //go:embed internal/cloud/firestorestore/store.go
 //go:embed internal/cloud/firestorestore/sum.go
 //go:embed internal/cloud/firestorestore/value.go
@@ -58,6 +59,7 @@ import "embed"
 //go:embed rollup/compare.go
 //go:embed rollup/contention.go
 //go:embed rollup/cursor.go
+//go:embed rollup/cycle.go
 //go:embed rollup/decide.go
 //go:embed rollup/doc.go
 //go:embed rollup/due.go
@@ -68,6 +70,7 @@ import "embed"
 //go:embed rollup/logged.go
 //go:embed rollup/long.go
 //go:embed rollup/look.go
+//go:embed rollup/note.go
 //go:embed rollup/options.go
 //go:embed rollup/pace.go
 //go:embed rollup/prober.go
@@ -95,8 +98,6 @@ import "embed"
 //go:embed rollup/tolerance.go
 //go:embed rollup/turn.go
 //go:embed rollup/unindexed.go
-//go:embed rollup/unkept.go
-//go:embed rollup/untold.go
 //go:embed rollup/window.go
 //go:embed rules.go
 var Source embed.FS

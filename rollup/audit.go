@@ -23,6 +23,25 @@ type AuditOptions struct {
 	// "every" have no grace.
 	Grace time.Duration
 
+	// Cycle returns how long a cycle takes at least, if the last one was billed so many reads; 0:
+	// unknown. Its reads are spread over audits, which follow each other by Every. Nil or a result
+	// of 0: each audit goes on as far as it can, and begins with the first counter again when the
+	// last one has come to the end.
+	Cycle func(reads int64) time.Duration
+	Every time.Duration
+
+	// Revision names the revision of the functions, and Database the database. While either of them
+	// or the routes are new, cycles follow each other and are not spread, until one has begun ten
+	// minutes after that. Cycles follow from the stored cursor, and so does what is new.
+	Revision string
+	Database string
+
+	// Purged is when somebody last deleted all alarms, by a server's clock; zero: never. Stopped
+	// reports whether none rings now. Both make a cycle due, like a note about all counters. After a
+	// purge the audit makes each alarm again that a roll-up relies on.
+	Purged  time.Time
+	Stopped bool
+
 	// Until is when to stop. What is in work then is finished, or given up soon enough that the
 	// audit has saved its cursor within Options.Timeout. Zero: only the context ends the audit.
 	Until time.Time
@@ -44,7 +63,7 @@ type AuditOptions struct {
 	// still keeps them runs, because the totals would come and go.
 	Prune bool
 
-	// FromFirst walks from the first counter, and leaves the stored cursor alone.
+	// FromFirst walks from the first counter, and leaves the stored cursor and the notes alone.
 	FromFirst bool
 
 	// Progress, unless nil, is called with the report so far, one call at a time.
@@ -126,7 +145,8 @@ const (
 	maxTries = 5
 )
 
-// Audit walks all counters of the routes. It begins each walk where the last audit stopped. It
+// Audit first compares the counters that notes name. It then walks all counters of the routes, as
+// far as the cycle allows by now. It begins each walk where the last audit stopped. It
 // compares each roll-up with its shards, and repairs those that differ. It leaves a roll-up alone
 // if it agrees, because no event waits for it. It removes a roll-up that has been at zeros without
 // shards for an hour.
@@ -173,18 +193,21 @@ func Audit(ctx context.Context, store AuditStore, routes route.Routes, o AuditOp
 		a.enough = o.Until.Add(-a.o.Grace)
 	}
 
-	if err := a.load(ctx); err != nil {
+	err := a.load(ctx)
+	if err != nil {
 		return a.report, err
 	}
 
 	byRollUps, byShards := walksOf(routes, store)
-	a.walkAll(ctx, byRollUps, 0, rollUpsShare)
-	a.walkAll(ctx, byShards, len(byRollUps), 1)
+	a.examineNoted(ctx)
+	a.walkAll(ctx, byRollUps, &a.cursor.RollUps, 0, rollUpsShare)
+	a.walkAll(ctx, byShards, &a.cursor.Shards, len(byRollUps), 1)
 	a.doubts.Wait()
 
 	end := a.resume()
 	a.finish(end.Places[:len(byRollUps)], end.Places[len(byRollUps):])
 	a.save(ctx)
+	a.settleNotes(ctx)
 	a.report.Cursor, a.report.Overlapped = end.describe(byRollUps, byShards), a.overlapped
 
 	if ctx.Err() != nil {
@@ -208,8 +231,15 @@ type audit struct {
 
 	// these belong to the goroutine that walks
 	cursor     Cursor
-	saved      time.Time // local
-	share      float64   // of the audit's reads and time, that is to be used up by now
+	takes      time.Duration // how long a cycle takes at least
+	rested     [2]bool       // the walks of the roll-ups, and those of the shards, had nothing to do at the beginning
+	notes      []Note
+	noted      time.Time       // when the newest note about all counters was written, by Firestore's clock
+	named      []*doubt        // that notes name
+	examined   map[string]bool // the roll-ups of those that were begun
+	changed    bool            // the cursor is to be saved
+	saved      time.Time       // local
+	share      float64         // of the audit's reads and time, that is to be used up by now
 	problems   []error
 	overlapped bool
 
@@ -224,11 +254,12 @@ type audit struct {
 type doubt struct {
 	FoundCounter
 	comparison comparison
-	walk       int   // the index of the walk that found it
+	walk       int   // the index of the walk that found it; -1: a note names it
 	before     Place // where the page began on which it was found
+	left       bool  // the audit is not done with it; guarded by its mutex
 }
 
-// load loads the cursor that the last audit left.
+// load loads the cursor that the last audit left, and the notes, and begins the laps that are due.
 func (a *audit) load(ctx context.Context) error {
 	if !a.o.FromFirst {
 		loading, cancel := context.WithTimeout(ctx, a.options.Timeout)
@@ -241,10 +272,14 @@ func (a *audit) load(ctx context.Context) error {
 		}
 	}
 
-	a.cursor = a.cursor.on(a.routes)
-	rollUps := len(a.routes.Templates())
-	again(a.cursor.Places[:rollUps])
-	again(a.cursor.Places[rollUps:])
+	a.meet()
+	a.loadNotes(ctx)
+	a.takes = a.cycleTakes()
+
+	rollUps, shards := a.cursor.Places[:len(a.routes.Templates())], a.cursor.Places[len(a.routes.Templates()):]
+	a.begin(&a.cursor.RollUps, rollUps)
+	a.begin(&a.cursor.Shards, shards)
+	a.rested = [2]bool{complete(rollUps), complete(shards)}
 
 	if !a.cursor.Tick.IsZero() {
 		a.report.Since = max(0, a.began.Sub(a.cursor.Tick))
@@ -256,10 +291,10 @@ func (a *audit) load(ctx context.Context) error {
 // finish notes which walks have come to their ends. The places are those where the next audit
 // begins.
 func (a *audit) finish(rollUps, shards []Place) {
-	a.cursor.RollUps = a.cursor.RollUps || complete(rollUps)
-	a.cursor.Shards = a.cursor.Shards || complete(shards)
+	a.cursor.RollUps.Ended = a.cursor.RollUps.Ended || complete(rollUps) && !a.rested[0]
+	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards) && !a.rested[1]
 
-	a.report.Complete = a.cursor.RollUps && a.cursor.Shards
+	a.report.Complete = a.cursor.RollUps.Ended && a.cursor.Shards.Ended
 	if a.report.Complete {
 		a.cursor.completed(time.Now())
 	}
@@ -269,7 +304,7 @@ func (a *audit) finish(rollUps, shards []Place) {
 // save saves where the next audit goes on. If another audit has saved its own cursor meanwhile,
 // this audit leaves the rest to that one.
 func (a *audit) save(ctx context.Context) {
-	if a.o.DryRun || a.o.FromFirst || a.overlapped || ctx.Err() != nil {
+	if !a.changed || a.o.DryRun || a.o.FromFirst || a.overlapped || ctx.Err() != nil {
 		return
 	}
 
@@ -296,7 +331,9 @@ func (a *audit) resume() Cursor {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, d := range slices.Backward(a.waiting) {
-		c.Places[d.walk] = d.before
+		if d.walk >= 0 {
+			c.Places[d.walk] = d.before
+		}
 	}
 	return c
 }
@@ -324,26 +361,37 @@ func (a *audit) spent() bool {
 	return a.o.MaxReads > 0 && float64(a.o.Reads()) >= a.share*float64(a.o.MaxReads)
 }
 
-// walkAll goes through the walks of one kind, until all reads and time up to a share are used. The
-// place of the first walk is that with the index first. At least one page is found, so that each
-// kind gets further with each audit, however few reads there are.
-func (a *audit) walkAll(ctx context.Context, walks []walk, first int, share float64) {
+// walkAll goes on with the walks of one kind, in turns, until all reads and time up to a share are
+// used. The place of the first walk is that with the index first. At least one page is found, so
+// that each kind gets further with each audit, however few reads there are.
+func (a *audit) walkAll(ctx context.Context, walks []walk, lap *Lap, first int, share float64) {
 	a.share = share
-	pages := 0
-	for i, w := range walks {
-		n := first + i
-		for !a.cursor.Places[n].Done && !a.ended(ctx) && (pages == 0 || !a.spent()) {
-			pages++
-			more := a.examinePage(ctx, w, n)
-			if !more {
-				break
-			}
+	for pages := 0; !a.ended(ctx) && (pages == 0 || !a.spent()); pages++ {
+		n, ok := a.next(lap, first, len(walks))
+		if !ok {
+			return
+		}
+
+		before := a.reads()
+		more := a.examinePage(ctx, walks[n-first], n)
+		a.cursor.Places[n].Reads += a.reads() - before
+		if more && a.cursor.Places[n].Done {
+			a.cursor.Places[n] = Place{Done: true, Last: a.cursor.Places[n].Reads}
 		}
 	}
 }
 
+// reads returns what the audit was billed so far; 0 if nobody counts it.
+func (a *audit) reads() int64 {
+	if a.o.Reads == nil {
+		return 0
+	}
+	return a.o.Reads()
+}
+
 // examinePage examines the counters of a walk's next page. It reports whether the walk can go on.
 func (a *audit) examinePage(ctx context.Context, w walk, n int) bool {
+	a.changed = true
 	place := &a.cursor.Places[n]
 	page, err := a.page(ctx, w, place.From)
 	if err != nil {
@@ -365,7 +413,7 @@ func (a *audit) examinePage(ctx context.Context, w walk, n int) bool {
 	case page.Next != "":
 		place.From = page.Next
 	default:
-		*place = Place{Done: true}
+		place.From, place.Done = "", true
 	}
 
 	if a.waits() > maxWaiting {
@@ -388,13 +436,12 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 		if i > 0 && (a.ended(ctx) || a.spent()) { // one at least: finding them may have used up the reads
 			return i
 		}
+		if a.examined[f.Counter.RollUp] {
+			continue
+		}
 
-		d := &doubt{FoundCounter: f, walk: n, before: before, comparison: comparison{
-			grace:        a.o.Grace > 0 && !f.Template.Scheduled() && a.canWait(f.RollUp),
-			dryRun:       a.o.DryRun,
-			keepRerouted: a.o.KeepRerouted,
-			prune:        a.o.Prune,
-		}}
+		d := a.doubt(f, n)
+		d.before = before
 		a.slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-a.slots }()
@@ -402,6 +449,17 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 		})
 	}
 	return len(found)
+}
+
+// doubt returns the doubt of a counter that a walk has found, or a note.
+func (a *audit) doubt(f FoundCounter, n int) *doubt {
+	return &doubt{FoundCounter: f, walk: n, comparison: comparison{
+		grace:        a.o.Grace > 0 && !f.Template.Scheduled() && a.canWait(f.RollUp),
+		dryRun:       a.o.DryRun,
+		keepRerouted: a.o.KeepRerouted,
+		prune:        a.o.Prune,
+		remake:       a.cursor.RollUps.Remake,
+	}}
 }
 
 // canWait reports whether a counter's grace is over before the audit must end.

@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,11 @@ import (
 
 // examine compares a counter with its shards, acts on that, and counts the outcome in the report.
 func (a *audit) examine(ctx context.Context, d *doubt) {
+	gone := d.walk >= 0 && d.Template.Existing && !d.RollUp.Exists()
+	if gone {
+		return
+	}
+
 	did, l, err := a.compare(ctx, d.FoundCounter, &d.comparison)
 	if did == actionSkip {
 		return
@@ -28,6 +34,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	d.left = err != nil || did == actionWait || did == actionTell
 	switch {
 	case errors.Is(err, ErrUnkept):
 		a.report.Unkept++
@@ -80,10 +87,6 @@ var errBusy = errors.New("others had rolled it up each time it was looked at")
 // compare compares the roll-up with its shards, and makes it cover everything that was committed
 // before the comparison's first look. It returns what it did, and its last look.
 func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (action, look, error) {
-	if f.Template.Existing && !f.RollUp.Exists() {
-		return actionSkip, look{}, nil
-	}
-
 	ctx, cancel := a.untilEnd(ctx)
 	defer cancel()
 
@@ -164,6 +167,7 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 	if l.missing() {
 		return actionSkip, l, 0, nil
 	}
+	l.alarmGone = k.remake
 	if !k.needsSum(&l) {
 		return actionLeave, l, 0, nil
 	}
@@ -199,10 +203,23 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 	// Most likely the trigger is about to roll up the same change.
 	due = p.due(&l) + a.cadence(&l)/10
 	k.paced = due > a.mayWait()
-	if k.paced {
-		return actionTell, l, 0, nil
+	if !k.paced {
+		return did, l, due, errBusy
 	}
-	return did, l, due, errBusy
+	if l.alarmGone && a.options.Alarms != nil {
+		err = a.remakeAlarm(looking, &l, p)
+	}
+	return actionTell, l, 0, err
+}
+
+// remakeAlarm makes an alarm for a counter that is not due and whose alarm may be gone.
+func (a *audit) remakeAlarm(ctx context.Context, l *look, p pace) error {
+	return a.createAlarm(ctx, Alarm{
+		RollUp: l.counter.RollUp,
+		Routes: l.counter.Template.Hash(),
+		At:     withinReach(l.readTime, l.readTime.Add(max(p.due(l), leastAhead))),
+		Salt:   rand.Text(),
+	})
 }
 
 // longestWait is how long an audit without Until waits for the pace of a counter, each time it

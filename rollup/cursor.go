@@ -63,6 +63,11 @@ type Place struct {
 	// Only Keep uses Began. It is when the walk last began with the first counter, by Firestore's
 	// clock; zero: unknown.
 	Began time.Time
+
+	// Only audits use these. They are what the walk was billed in this lap so far, and in the last
+	// one; 0: unknown.
+	Reads int64
+	Last  int64
 }
 
 // A Cursor says where one audit, or one call of Keep, stopped. The next one reads it from the
@@ -72,9 +77,13 @@ type Cursor struct {
 	Places []Place // of the walks of the roll-ups, then of the walks of the shards; see walksOf
 
 	// Only audits use these.
+	Revision string        // AuditOptions.Revision
+	Database string        // AuditOptions.Database
+	New      time.Time     // when an audit first met the routes, the revision or the database, by Firestore's clock
+	RollUps  Lap           // of the walks of the roll-ups
+	Shards   Lap           // of the walks of the shards
+	Noted    string        // ID of the note after which the next audit reads those that one query does not find
 	Tick     time.Time     // when the audit that saved this began
-	RollUps  bool          // the walks of the roll-ups have come to their ends since Complete
-	Shards   bool          // the walks of the shards have
 	Complete time.Time     // when audits last had come to the ends of all walks; zero: never
 	Cycle    time.Duration // how long that took since the time before; 0: unknown
 
@@ -93,17 +102,19 @@ func (c *Cursor) completed(at time.Time) {
 	if !c.Complete.IsZero() {
 		c.Cycle = at.Sub(c.Complete)
 	}
-	c.RollUps, c.Shards, c.Complete = false, false, at
+	c.RollUps.Ended, c.Shards.Ended, c.Complete = false, false, at
 }
+
+// places returns how many walks the routes have.
+func places(routes route.Routes) int { return len(routes.Templates()) + len(routes) }
 
 // on returns the cursor from which to walk the routes. If c belongs to other routes, all walks
 // start over.
 func (c Cursor) on(routes route.Routes) Cursor {
-	places := len(routes.Templates()) + len(routes)
-	if c.Routes != routes.String() || len(c.Places) != places {
+	if c.Routes != routes.String() || len(c.Places) != places(routes) {
 		return Cursor{
 			Routes:     routes.String(),
-			Places:     make([]Place, places),
+			Places:     make([]Place, places(routes)),
 			Tick:       c.Tick,
 			UpdateTime: c.UpdateTime,
 			ReadTime:   c.ReadTime,
@@ -111,18 +122,6 @@ func (c Cursor) on(routes route.Routes) Cursor {
 	}
 	c.Places = slices.Clone(c.Places)
 	return c
-}
-
-// again prepares the places of one kind of walks for the next audit. If each walk is done or has
-// failed, the walks that are done start over.
-func again(places []Place) {
-	left := slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })
-	for i, p := range places {
-		if !left && p.Done {
-			places[i] = Place{}
-		}
-		places[i].Failed = false
-	}
 }
 
 // complete reports whether every walk has come to its last counter.

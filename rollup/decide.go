@@ -37,6 +37,7 @@ type comparison struct {
 	dryRun       bool
 	keepRerouted bool // roll-ups of other routes are left alone
 	prune        bool // former totals are taken away
+	remake       bool // alarms that stood may be gone: see AuditOptions.Purged
 
 	// These are the read time and the as_of of the first look. A roll-up whose as_of is from or
 	// later covers all that the audit must see to.

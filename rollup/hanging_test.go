@@ -77,14 +77,21 @@ func (s hanging) Missing(ctx context.Context, r *route.Route, from string, limit
 }
 
 func (s hanging) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
-	what := "load"
-	if strings.HasPrefix(string(of), "untold-") {
-		what = "note"
-	}
-	if err := s.hangs(ctx, what); err != nil {
+	if err := s.hangs(ctx, "load"); err != nil {
 		return rollup.Cursor{}, err
 	}
 	return s.AuditStore.LoadCursor(ctx, of)
+}
+
+func (s hanging) LoadNote(ctx context.Context, id string) (rollup.Note, error) {
+	what := "note"
+	if strings.HasPrefix(id, "note-unkept-") {
+		what = "unkept note"
+	}
+	if err := s.hangs(ctx, what); err != nil {
+		return rollup.Note{}, err
+	}
+	return s.AuditStore.LoadNote(ctx, id)
 }
 
 func (s hanging) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {

@@ -24,6 +24,7 @@ type look struct {
 	long     bool          // its sum is likely to be long; see isLong
 
 	alarmsStay bool // alarms that ring are not deferred with the events
+	alarmGone  bool // the alarm that the roll-up relies on may be gone
 
 	magnitudes map[string]float64 // of the totals that weigh has asked for; see Snapshot.Magnitude
 }

@@ -277,12 +277,16 @@ func (i *cloudInstance) WriteLocked(_ context.Context, c route.Counter, _ rollup
 	return rollup.ErrConflict
 }
 
-func (i *cloudInstance) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
-	return i.store.LoadCursor(ctx, of)
+func (i *cloudInstance) LoadNote(ctx context.Context, id string) (rollup.Note, error) {
+	return i.store.LoadNote(ctx, id)
 }
 
-func (i *cloudInstance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
-	return i.store.SaveCursor(ctx, of, c)
+func (i *cloudInstance) SaveNote(ctx context.Context, n rollup.Note) error {
+	return i.store.SaveNote(ctx, n)
+}
+
+func (i *cloudInstance) DeleteNote(ctx context.Context, n rollup.Note) error {
+	return i.store.DeleteNote(ctx, n)
 }
 
 func (i *cloudInstance) Write(ctx context.Context, counter route.Counter, r rollup.RollUp) error {

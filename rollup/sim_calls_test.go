@@ -305,16 +305,8 @@ func (i *instance) RollUps(ctx context.Context, t *route.Template, from string, 
 	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, t, from, limit) })
 }
 
-// noteOf tells apart the calls for notes, which coalescers make for several counters at once.
-func noteOf(of rollup.Work) string {
-	if of == rollup.Auditing || of == rollup.Keeping {
-		return ""
-	}
-	return " " + string(of)
-}
-
 func (i *instance) LoadCursor(ctx context.Context, of rollup.Work) (c rollup.Cursor, err error) {
-	_, err = i.page(ctx, "load"+noteOf(of), func() (p rollup.Page, err error) {
+	_, err = i.page(ctx, "load", func() (p rollup.Page, err error) {
 		c, err = i.store.LoadCursor(ctx, of)
 		return p, err
 	})
@@ -323,7 +315,7 @@ func (i *instance) LoadCursor(ctx context.Context, of rollup.Work) (c rollup.Cur
 
 func (i *instance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
 	saved := make(chan time.Time, 1) // perhaps after the call has failed
-	err := i.change(ctx, walks("save"+noteOf(of)), "save", func(ctx context.Context, _ string) error {
+	err := i.change(ctx, walks("save"), "save", func(ctx context.Context, _ string) error {
 		at, err := i.store.SaveCursor(ctx, of, c)
 		saved <- at
 		return err
@@ -332,4 +324,31 @@ func (i *instance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Curs
 		return time.Time{}, err
 	}
 	return <-saved, nil
+}
+
+// The calls for notes have the notes' IDs in their names, because coalescers make them for several
+// counters at once.
+
+func (i *instance) LoadNote(ctx context.Context, id string) (n rollup.Note, err error) {
+	_, err = i.page(ctx, "load "+id, func() (p rollup.Page, err error) {
+		n, err = i.store.LoadNote(ctx, id)
+		return p, err
+	})
+	return n, err
+}
+
+func (i *instance) Notes(ctx context.Context, after string, limit int) (all []rollup.Note, err error) {
+	_, err = i.page(ctx, "notes", func() (p rollup.Page, err error) {
+		all, err = i.store.Notes(ctx, after, limit)
+		return p, err
+	})
+	return all, err
+}
+
+func (i *instance) SaveNote(ctx context.Context, n rollup.Note) error {
+	return i.change(ctx, walks("save "+n.ID), "save", func(ctx context.Context, _ string) error { return i.store.SaveNote(ctx, n) })
+}
+
+func (i *instance) DeleteNote(ctx context.Context, n rollup.Note) error {
+	return i.change(ctx, walks("delete "+n.ID), "save", func(ctx context.Context, _ string) error { return i.store.DeleteNote(ctx, n) })
 }

@@ -87,14 +87,17 @@ type Store interface {
 	// Claim returns ErrConflict if Firestore refuses.
 	Claim(ctx context.Context, c route.Counter, claim Claim) error
 
-	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
-	// the zero Cursor.
-	LoadCursor(ctx context.Context, of Work) (Cursor, error)
+	// LoadNote returns the note with an ID. If there is none, the result has no UpdateTime.
+	LoadNote(ctx context.Context, id string) (Note, error)
 
-	// SaveCursor saves c. The precondition is that the cursor that was saved last has the update
-	// time c.UpdateTime, or if that is zero, that there is none. It returns the new update time, or
-	// ErrConflict if Firestore refuses.
-	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
+	// SaveNote saves n. The precondition is that the update time of the note's document is still
+	// n.UpdateTime, or if that is zero, that there is none. SaveNote returns ErrConflict if
+	// Firestore refuses.
+	SaveNote(ctx context.Context, n Note) error
+
+	// DeleteNote deletes n, on the precondition that its document's update time is still
+	// n.UpdateTime. DeleteNote returns ErrConflict if Firestore refuses.
+	DeleteNote(ctx context.Context, n Note) error
 }
 
 // A Snapshot is the database at one instant. It shows one counter.
@@ -161,13 +164,26 @@ type AuditStore interface {
 	// document held. The precondition is the same as for Write. Remove returns ErrConflict if
 	// Firestore refuses.
 	Remove(ctx context.Context, c route.Counter, r RollUp) error
+
+	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
+	// the zero Cursor.
+	LoadCursor(ctx context.Context, of Work) (Cursor, error)
+
+	// SaveCursor saves c. The precondition is that the cursor that was saved last has the update
+	// time c.UpdateTime, or if that is zero, that there is none. It returns the new update time, or
+	// ErrConflict if Firestore refuses.
+	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
+
+	// Notes returns up to limit notes whose IDs come after an ID, in their order. It takes one
+	// query.
+	Notes(ctx context.Context, after string, limit int) ([]Note, error)
 }
 
 // A Work names a kind of work that goes on where it stopped. A store keeps one Cursor for each. On
 // Firestore, the name is the id of the cursor's document.
 type Work string
 
-// These are all works. Notes for audits are kept as cursors, too: see untoldOf and unkeptOf.
+// These are all works.
 const (
 	Auditing Work = "cursor"
 	Keeping  Work = "keep"

@@ -82,7 +82,7 @@ func onGrid(rollUp string, step time.Duration, t time.Time) time.Time {
 // another roll-up is as of that time, and then this one is not written any more.
 func (r *roller) planAlarm(l *look, made time.Time) (next time.Time, needed bool) {
 	seen := l.rollUp.Tally.Rings
-	if l.asOf.IsZero() || l.rerouted() {
+	if l.asOf.IsZero() || l.rerouted() || l.alarmGone {
 		seen = time.Time{}
 	}
 
@@ -220,10 +220,10 @@ func (a *audit) leftSince(ctx context.Context, l *look) (leaving, error) {
 	}
 }
 
-// overdue reports whether the alarm of the roll-up should have rung by now, or could not be made.
-// An alarm may wait for the counter's pace.
+// overdue reports whether the alarm of the roll-up should have rung by now, or could not be made, or
+// may be gone. An alarm may wait for the counter's pace.
 func (a *audit) overdue(l *look) bool {
-	return l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
+	return l.alarmGone || l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
 }
 
 // ringsTooLate reports whether a document leaves before the alarm of the roll-up rings, by more

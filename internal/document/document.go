@@ -69,6 +69,7 @@ func NumShardsFields(has map[string]any, n int64) map[string]any {
 // Collections that Tally keeps for itself.
 const (
 	AuditCollection  = "rollup_audit"     // at the database's root: where audits and ticks go on, and notes for audits
+	NotePrefix       = "note-"            // begins the ids of notes for audits there
 	ClaimsCollection = "rollup_claims"    // at the database's root: claims of counters whose sums take long
 	TokensCollection = "increment_tokens" // below a counter: increments that count once
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/growth"
 	"github.com/firestore-tally/tally/internal/document"
@@ -16,18 +17,19 @@ type documentStore interface {
 	growth.Store
 
 	// Fields returns some fields of the document at a path, in maps that are nested as in the
-	// document.
-	Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error)
+	// document, and when the document was created. If it does not exist, that is zero.
+	Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, time.Time, error)
 }
 
 // A database is one that is open.
 type database struct {
+	name      string // resource name
 	store     documentStore
 	logger    *slog.Logger
 	logged    *rollup.Logged // shared by events and ticks
 	alarms    rollup.Alarms  // nil: there are none
 	coalescer *rollup.Coalescer
-	untold    *rollup.UntoldNotes
+	notes     *rollup.Notes
 	grower    *growth.Grower
 }
 
@@ -68,7 +70,7 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 	logged := rollup.NewLogged()
 	options := s.options(id, logger, logged)
 	grower := growth.New(store, s.config.Routes.Live(), logger)
-	d := &database{store, logger, logged, options.Alarms, rollup.NewCoalescer(store, options), rollup.NewUntoldNotes(store), grower}
+	d := &database{s.resourceName(id), store, logger, logged, options.Alarms, rollup.NewCoalescer(store, options), rollup.NewNotes(store), grower}
 	s.databases.Store(id, d)
 	return d, nil
 }

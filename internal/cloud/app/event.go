@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -43,11 +44,32 @@ func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	d := &delivery{began: time.Now()}
 
 	d.err = s.rollUp(ctx, r, d)
+	if errors.Is(d.err, errNoRoute) {
+		d.err = s.noteDropped(ctx, d)
+	}
 	d.outcome = classify(d.ending, d.err)
 
 	s.tellLag(ctx, d)
 	s.grow(ctx, d)
 	s.answer(ctx, w, d)
+}
+
+// noteDropped notes for audits that an event is dropped because no route covers its document. The
+// routes that did may still be those of the schedule, or will be again. It returns the event's own
+// error if that was noted. Otherwise the event must come again. Nothing is noted in a database that
+// is not served.
+func (s *service) noteDropped(ctx context.Context, d *delivery) error {
+	ctx, cancel := context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
+	defer cancel()
+	database, err := s.database(ctx, d.change.Database)
+	if err != nil {
+		return err
+	}
+	err = database.notes.All(ctx)
+	if err != nil {
+		return fmt.Errorf("noting that an event was dropped: %w", err)
+	}
+	return d.err
 }
 
 // grow looks whether the counter needs more shards, if the event was held and its shard existed
@@ -195,8 +217,9 @@ func (s *service) concerned(ctx context.Context, change trigger.Change, source r
 }
 
 // readGroups reads which groups a document is in now, because the document was too large for its
-// event. The groups that the document has left are unknown. The audit will correct their totals, so
-// readGroups first writes a note for it: such a difference is not drift.
+// event. The groups that the document has left are unknown. An audit will correct their totals, so
+// readGroups writes a note for it: such a difference is not drift. A document that the event has
+// created has left no group.
 func (s *service) readGroups(ctx context.Context, change trigger.Change, source route.Source, by []document.Field) (asRead, error) {
 	database, err := s.database(ctx, change.Database)
 	if err != nil {
@@ -205,11 +228,13 @@ func (s *service) readGroups(ctx context.Context, change trigger.Change, source 
 
 	reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
 	defer cancel()
-	err = database.untold.Note(reading, source)
+	fields, created, err := database.store.Fields(reading, change.Path(), by)
 	if err != nil {
 		return asRead{}, err
 	}
-	fields, err := database.store.Fields(reading, change.Path(), by)
+	if created.IsZero() || !created.Equal(change.Committed.Truncate(time.Microsecond)) {
+		err = database.notes.Untold(reading, source)
+	}
 	return asRead{change, fields}, err
 }
 

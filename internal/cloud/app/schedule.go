@@ -161,6 +161,8 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 
 	o := t.options(d)
 	o.Until = until
+	o.Cycle, o.Every = t.config.Takes, t.config.SchedulePeriod
+	o.Revision, o.Database = t.config.Revision, d.name
 	o.MaxReads, o.Reads = t.config.AuditReads, func() int64 { return meter.Counts().Reads }
 	o.DryRun = t.report.DryRun
 

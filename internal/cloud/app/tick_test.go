@@ -96,7 +96,7 @@ func TestFirstDatabaseFails(t *testing.T) {
 // whichever work of the process meets it: events, audits, or ticks that keep routes. Each report
 // counts it.
 func TestLastingFaultsAreLoggedOnce(t *testing.T) {
-	w := newWorld(t, "TALLY_SCHEDULE_PERIOD=1m",
+	w := newWorld(t, "TALLY_SCHEDULE_PERIOD=1m", "FIRESTORE_EMULATOR_HOST=localhost:1", // where each tick is a cycle
 		"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 10s")
 	s := w.stores["(default)"]
 	s.write = func(_ context.Context, n int) error {

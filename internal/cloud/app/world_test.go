@@ -115,7 +115,8 @@ type store struct {
 	reads int // of documents' fields
 	looks []call
 	wrote []call
-	saved int // cursors
+	saved int      // cursors
+	notes []string // IDs of those that were saved
 }
 
 // A call is one that the store got.
@@ -164,6 +165,13 @@ func (s *store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor)
 	return s.Store.SaveCursor(ctx, of, c)
 }
 
+func (s *store) SaveNote(ctx context.Context, n rollup.Note) error {
+	s.mu.Lock()
+	s.notes = append(s.notes, n.ID)
+	s.mu.Unlock()
+	return s.Store.SaveNote(ctx, n)
+}
+
 func (s *store) RollUps(ctx context.Context, template *route.Template, from string, limit int) (rollup.Page, error) {
 	if s.lister != nil {
 		return rollup.Page{}, s.lister
@@ -178,13 +186,13 @@ func (s *store) Missing(ctx context.Context, r *route.Route, from string, limit 
 	return s.Store.Missing(ctx, r, from, limit)
 }
 
-func (s *store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error) {
+func (s *store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, time.Time, error) {
 	s.mu.Lock()
 	s.reads++
 	s.mu.Unlock()
 	if s.read != nil {
 		if err := s.read(ctx); err != nil {
-			return nil, err
+			return nil, time.Time{}, err
 		}
 	}
 	return s.Store.Fields(ctx, path, fields)

@@ -59,6 +59,12 @@ type Config struct {
 	// "every" until the next.
 	SchedulePeriod time.Duration `env:"TALLY_SCHEDULE_PERIOD" envDefault:"10m"`
 
+	// Audit is how long a cycle of audits takes at least; see the method Takes.
+	Audit Cycle `env:"TALLY_AUDIT" envDefault:"auto"`
+
+	// Revision is the revision of the function, set by Cloud Run.
+	Revision string `env:"K_REVISION"`
+
 	// AuditReads is how many document reads one call of RollUpOnSchedule may be billed for in each
 	// database. 50,000 audit about 12,500 counters. At a call every ten minutes they are at most
 	// 7.2 million reads a day, or 2.16 dollars at the list price of us-central1.
@@ -80,6 +86,36 @@ type Config struct {
 
 	// FunctionTimeout is the function's timeout in seconds, set by Cloud Run.
 	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS"`
+}
+
+// A Cycle is how long a cycle of audits takes at least. The zero value is "auto".
+type Cycle time.Duration
+
+// Bounds of a Cycle.
+const (
+	LeastCycle   = 10 * time.Minute // a call of the schedule
+	LongestCycle = 7 * 24 * time.Hour
+)
+
+// UnmarshalText takes "auto", or a duration.
+func (c *Cycle) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*c = 0
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < LeastCycle || d > LongestCycle {
+		return fmt.Errorf("want auto, or %v to %v", LeastCycle, LongestCycle)
+	}
+	*c = Cycle(d)
+	return nil
+}
+
+func (c Cycle) String() string {
+	if c == 0 {
+		return "auto"
+	}
+	return time.Duration(c).String()
 }
 
 // A problem says what is wrong with a variable. Its text begins with the variable's name.

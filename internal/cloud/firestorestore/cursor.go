@@ -18,8 +18,9 @@ func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" +
 
 // A cursorDocument is the document of a work's cursor. Zero values are left out:
 //
-//	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x"}, {done: true}],
-//	                     tick: …, roll_ups: true, complete: …, cycle: 5400000000}}
+//	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x", reads: 200, last: 4000}, {done: true}],
+//	                     revision: "…", database: "…", new: …, roll_ups: {began: …}, shards: {began: …, ended: true},
+//	                     tick: …, complete: …, cycle: 5400000000}}
 //	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x", began: …}, {}],
 //	                     changed: …, quiet: …}}
 //
@@ -33,9 +34,13 @@ type cursorDocument struct {
 type storedCursor struct {
 	Routes   string        `firestore:"routes,omitempty"`
 	Places   []storedPlace `firestore:"places,omitempty"`
+	Revision string        `firestore:"revision,omitempty"`
+	Database string        `firestore:"database,omitempty"`
+	New      time.Time     `firestore:"new,omitempty"`
+	RollUps  storedLap     `firestore:"roll_ups,omitempty"`
+	Shards   storedLap     `firestore:"shards,omitempty"`
+	Noted    string        `firestore:"noted,omitempty"`
 	Tick     time.Time     `firestore:"tick,omitempty"`
-	RollUps  bool          `firestore:"roll_ups,omitempty"`
-	Shards   bool          `firestore:"shards,omitempty"`
 	Complete time.Time     `firestore:"complete,omitempty"`
 	Cycle    int64         `firestore:"cycle,omitempty"` // microseconds
 
@@ -51,6 +56,16 @@ type storedPlace struct {
 	Done   bool      `firestore:"done,omitempty"`
 	Failed bool      `firestore:"failed,omitempty"`
 	Began  time.Time `firestore:"began,omitempty"`
+	Reads  int64     `firestore:"reads,omitempty"`
+	Last   int64     `firestore:"last,omitempty"`
+}
+
+// A storedLap is a rollup.Lap as it is stored.
+type storedLap struct {
+	Began   time.Time `firestore:"began,omitempty"`
+	Hurried bool      `firestore:"hurried,omitempty"`
+	Remake  bool      `firestore:"remake,omitempty"`
+	Ended   bool      `firestore:"ended,omitempty"`
 }
 
 // between separates the paths of a storedCursor. No path holds it, because no segment is empty.
@@ -58,9 +73,14 @@ const between = "//"
 
 func storedOf(c rollup.Cursor) storedCursor {
 	stored := storedCursor{
-		Routes:  c.Routes,
-		Tick:    c.Tick,
-		RollUps: c.RollUps, Shards: c.Shards,
+		Routes:   c.Routes,
+		Revision: c.Revision,
+		Database: c.Database,
+		New:      c.New,
+		RollUps:  storedLap(c.RollUps),
+		Shards:   storedLap(c.Shards),
+		Noted:    c.Noted,
+		Tick:     c.Tick,
 		Complete: c.Complete,
 		Cycle:    c.Cycle.Microseconds(),
 		Changed:  []byte(strings.Join(c.Changed, between)),
@@ -75,9 +95,14 @@ func storedOf(c rollup.Cursor) storedCursor {
 // cursor returns the cursor that is stored, without its update time.
 func (s storedCursor) cursor() rollup.Cursor {
 	c := rollup.Cursor{
-		Routes:  s.Routes,
-		Tick:    s.Tick,
-		RollUps: s.RollUps, Shards: s.Shards,
+		Routes:   s.Routes,
+		Revision: s.Revision,
+		Database: s.Database,
+		New:      s.New,
+		RollUps:  rollup.Lap(s.RollUps),
+		Shards:   rollup.Lap(s.Shards),
+		Noted:    s.Noted,
+		Tick:     s.Tick,
 		Complete: s.Complete,
 		Cycle:    time.Duration(s.Cycle) * time.Microsecond,
 	}

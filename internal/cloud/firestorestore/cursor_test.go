@@ -32,15 +32,19 @@ func TestStoredForm(t *testing.T) {
 			"rollup_audit/cursor",
 			func() error {
 				return save(rollup.Auditing, rollup.Cursor{
-					Routes: "a\nb", Places: []rollup.Place{{From: "rollups/x"}, {Done: true}, {From: "r/7", Failed: true}},
-					Tick: at, RollUps: true, Shards: true, Complete: at.Add(-time.Hour), Cycle: 90 * time.Minute,
+					Routes: "a\nb", Places: []rollup.Place{{From: "rollups/x", Reads: 200, Last: 4000}, {Done: true}, {From: "r/7", Failed: true}},
+					Revision: "r", Database: "d", New: at, Noted: "note-unkept-5",
+					RollUps: rollup.Lap{Began: at, Hurried: true}, Shards: rollup.Lap{Remake: true, Ended: true},
+					Tick: at, Complete: at.Add(-time.Hour), Cycle: 90 * time.Minute,
 					ReadTime: at,
 				})
 			},
 			map[string]any{"cursor": map[string]any{
-				"routes": "a\nb",
-				"places": []any{map[string]any{"from": "rollups/x"}, map[string]any{"done": true}, map[string]any{"from": "r/7", "failed": true}},
-				"tick":   at, "roll_ups": true, "shards": true, "complete": at.Add(-time.Hour), "cycle": int64(5_400_000_000),
+				"routes":   "a\nb",
+				"places":   []any{map[string]any{"from": "rollups/x", "reads": int64(200), "last": int64(4000)}, map[string]any{"done": true}, map[string]any{"from": "r/7", "failed": true}},
+				"revision": "r", "database": "d", "new": at, "noted": "note-unkept-5",
+				"roll_ups": map[string]any{"began": at, "hurried": true}, "shards": map[string]any{"remake": true, "ended": true},
+				"tick": at, "complete": at.Add(-time.Hour), "cycle": int64(5_400_000_000),
 			}},
 		},
 		{
@@ -53,9 +57,16 @@ func TestStoredForm(t *testing.T) {
 			}},
 		},
 		{
-			"rollup_audit/untold-5f0c",
-			func() error { return save("untold-5f0c", rollup.Cursor{Tick: at}) },
-			map[string]any{"cursor": map[string]any{"tick": at}},
+			"rollup_audit/note-all",
+			func() error { return store.SaveNote(t.Context(), rollup.Note{ID: "note-all"}) },
+			map[string]any{"counters": nil},
+		},
+		{
+			"rollup_audit/note-counters",
+			func() error {
+				return store.SaveNote(t.Context(), rollup.Note{ID: "note-counters", Counters: map[string]time.Time{"posts/7": at}})
+			},
+			map[string]any{"counters": []any{map[string]any{"path": "posts/7", "at": at}}},
 		},
 		{
 			"rollup_claims/18edffb5efd158d0dffc9ee348c60907",

@@ -44,11 +44,13 @@ type Store struct {
 	documents   []string                     // paths of all documents, sorted
 	counters    map[*route.Route][]string    // for Missing: paths of the roll-ups, sorted; some counters may be gone
 	cursors     map[rollup.Work]rollup.Cursor
+	notes       map[string]rollup.Note
 }
 
 // A stored is a stored document.
 type stored struct {
 	fields     map[string]any // a write replaces the map and never changes it, so a snapshot may keep it
+	createTime time.Time
 	updateTime time.Time
 }
 
@@ -433,10 +435,13 @@ func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) er
 	return nil
 }
 
-// Fields returns all fields of the document at path, even fields that were not asked for. It
-// returns nil if there is no document.
-func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (map[string]any, error) {
-	return s.Get(path), ctx.Err()
+// Fields returns all fields of the document at path, even fields that were not asked for, and when
+// the document was created. It returns nil if there is no document.
+func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (map[string]any, time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.get(path)
+	return maps.Clone(d.fields), d.createTime, ctx.Err()
 }
 
 // Look implements growth.Store.
@@ -520,6 +525,63 @@ func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor)
 	return c.UpdateTime, nil
 }
 
+// LoadNote implements rollup.Store.
+func (s *Store) LoadNote(ctx context.Context, id string) (rollup.Note, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.notes[id]
+	n.ID, n.Counters = id, maps.Clone(n.Counters)
+	return n, ctx.Err()
+}
+
+// SaveNote implements rollup.Store.
+func (s *Store) SaveNote(ctx context.Context, n rollup.Note) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.notes[n.ID].UpdateTime.Equal(n.UpdateTime) {
+		return rollup.ErrConflict
+	}
+
+	if s.notes == nil {
+		s.notes = make(map[string]rollup.Note)
+	}
+	n.Counters, n.UpdateTime = maps.Clone(n.Counters), s.commit()
+	s.notes[n.ID] = n
+	return nil
+}
+
+// DeleteNote implements rollup.Store.
+func (s *Store) DeleteNote(ctx context.Context, n rollup.Note) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n.UpdateTime.IsZero() || !s.notes[n.ID].UpdateTime.Equal(n.UpdateTime) {
+		return rollup.ErrConflict
+	}
+	delete(s.notes, n.ID)
+	return nil
+}
+
+// Notes implements rollup.AuditStore.
+func (s *Store) Notes(ctx context.Context, after string, limit int) ([]rollup.Note, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var notes []rollup.Note
+	for _, id := range slices.Sorted(maps.Keys(s.notes)) {
+		if id > after && len(notes) < limit {
+			n := s.notes[id]
+			n.Counters = maps.Clone(n.Counters)
+			notes = append(notes, n)
+		}
+	}
+	return notes, ctx.Err()
+}
+
 // Now returns the time by the database's clock.
 func (s *Store) Now() time.Time { return time.Now().Add(s.Skew + time.Duration(s.suspended.Load())) }
 
@@ -576,7 +638,11 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 	}
 
 	t := s.commit()
-	s.collections[collection][id] = stored{fields, t}
+	created := s.collections[collection][id].createTime
+	if created.IsZero() {
+		created = t
+	}
+	s.collections[collection][id] = stored{fields, created, t}
 	s.documents = insert(s.documents, path)
 	for route := range s.counters {
 		s.note(route, path)

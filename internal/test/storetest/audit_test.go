@@ -307,9 +307,11 @@ func testCursor(t *testing.T, b backend) {
 	}
 	second := rollup.Cursor{
 		Routes:  route.Default,
-		Places:  []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true, Began: someTime.Add(time.Minute)}, {Failed: true}},
+		Places:  []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true, Began: someTime.Add(time.Minute)}, {Failed: true, Reads: 1, Last: 2}},
 		Tick:    someTime,
-		RollUps: true, Complete: someTime.Add(time.Hour), Cycle: 90 * time.Second,
+		RollUps: rollup.Lap{Began: someTime, Ended: true}, Shards: rollup.Lap{Hurried: true, Remake: true},
+		Revision: "tally-on-schedule-00007-abc", Database: "projects/p/databases/d", New: someTime, Noted: "note-x",
+		Complete: someTime.Add(time.Hour), Cycle: 90 * time.Second,
 		Changed: []string{"rollups/a", "rollups/größe 三\n\x00"},
 		Quiet:   []string{"rollups/b"}, UpdateTime: first.UpdateTime,
 	}

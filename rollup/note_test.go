@@ -94,17 +94,17 @@ func TestUntoldUnread(t *testing.T) {
 	})
 }
 
-// An unread store cannot read one of its cursors.
+// An unread store cannot read one of its notes.
 type unread struct {
 	rollup.AuditStore
-	cursor rollup.Work
+	note string
 }
 
-func (s unread) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
-	if of == s.cursor {
-		return rollup.Cursor{}, errors.New("unavailable")
+func (s unread) LoadNote(ctx context.Context, id string) (rollup.Note, error) {
+	if id == s.note {
+		return rollup.Note{}, errors.New("unavailable")
 	}
-	return s.AuditStore.LoadCursor(ctx, of)
+	return s.AuditStore.LoadNote(ctx, id)
 }
 
 // A document that several routes cover is noted for each that has groups, wherever it stands among
@@ -117,23 +117,23 @@ func TestUntoldOfSeveralRoutes(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		store := &savings{AuditStore: w.store}
 		source, _ := routes.Source("orders/1")
-		if err := rollup.NewUntoldNotes(store).Note(w.t.Context(), source); err != nil {
+		if err := rollup.NewNotes(store).Untold(w.t.Context(), source); err != nil {
 			t.Error(err)
 		}
-		if want := []rollup.Work{untoldOf(routes[1]), untoldOf(routes[2])}; !slices.Equal(store.of, want) {
+		if want := []string{untoldOf(routes[1]), untoldOf(routes[2])}; !slices.Equal(store.of, want) {
 			t.Errorf("noted %v, want %v", store.of, want)
 		}
 	})
 }
 
-// untoldOf returns the Work of the notes for a route's template.
-func untoldOf(r *route.Route) rollup.Work { return rollup.Work("untold-" + r.Template.Hash()) }
+// untoldOf returns the ID of the note for a route's template.
+func untoldOf(r *route.Route) string { return "note-left-" + r.Template.Hash() }
 
 // note notes an event without its document.
 func (w *world) note(path string) {
 	w.t.Helper()
 	source, _ := byShop.Source(path)
-	if err := rollup.NewUntoldNotes(w.store).Note(w.t.Context(), source); err != nil {
+	if err := rollup.NewNotes(w.store).Untold(w.t.Context(), source); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -143,11 +143,11 @@ func (w *world) note(path string) {
 func TestUntoldAllTheTime(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		store := &savings{AuditStore: w.store}
-		u := rollup.NewUntoldNotes(store)
+		u := rollup.NewNotes(store)
 		order, _ := byShop.Source("orders/1")
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute {
-			if err := u.Note(w.t.Context(), order); err != nil {
+			if err := u.Untold(w.t.Context(), order); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -163,15 +163,15 @@ func TestUntoldAllTheTime(t *testing.T) {
 func TestUntoldFails(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		store := &savings{AuditStore: w.store, err: errors.New("unavailable")}
-		u := rollup.NewUntoldNotes(store)
+		u := rollup.NewNotes(store)
 		order, _ := byShop.Source("orders/1")
 		for range 3 {
-			if err := u.Note(w.t.Context(), order); !errors.Is(err, store.err) {
+			if err := u.Untold(w.t.Context(), order); !errors.Is(err, store.err) {
 				t.Errorf("got %v, want %v", err, store.err)
 			}
 		}
 		store.err = rollup.ErrConflict
-		if err := u.Note(w.t.Context(), order); err != nil {
+		if err := u.Untold(w.t.Context(), order); err != nil {
 			t.Error(err)
 		}
 		if n := len(store.of); n != 4 {
@@ -180,17 +180,17 @@ func TestUntoldFails(t *testing.T) {
 	})
 }
 
-// savings are a store that remembers which cursors were saved, and may fail to save them.
+// savings are a store that remembers which notes were saved, and may fail to save them.
 type savings struct {
 	rollup.AuditStore
-	of  []rollup.Work
+	of  []string
 	err error
 }
 
-func (s *savings) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
-	s.of = append(s.of, of)
+func (s *savings) SaveNote(ctx context.Context, n rollup.Note) error {
+	s.of = append(s.of, n.ID)
 	if s.err != nil {
-		return time.Time{}, s.err
+		return s.err
 	}
-	return s.AuditStore.SaveCursor(ctx, of, c)
+	return s.AuditStore.SaveNote(ctx, n)
 }
