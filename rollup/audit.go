@@ -381,7 +381,7 @@ func (a *audit) walkAll(ctx context.Context, walks []walk, lap *Lap, first int, 
 	}
 }
 
-// reads returns what the audit was billed so far; 0 if nobody counts it.
+// reads returns what the audit was billed so far; 0 if nothing counts it.
 func (a *audit) reads() int64 {
 	if a.o.Reads == nil {
 		return 0

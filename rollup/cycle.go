@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A Lap is one go through all walks of a kind. A cycle is a lap of each kind. What an audit costs is
-// reads, so laps have a least length, and their reads are spread over the audits of that time.
+// A Lap is one go through all walks of a kind. A cycle is a lap of each kind. Reads are what an
+// audit costs, so laps have a least length, and their reads are spread over the audits of that
+// time.
 type Lap struct {
 	Began   time.Time // by Firestore's clock; zero: no lap has
 	Hurried bool      // it is not spread, because something new or a note made it due
@@ -47,7 +48,7 @@ func (a *audit) meet() {
 
 // cycleTakes returns how long a cycle takes at least, going by the reads of the last one.
 func (a *audit) cycleTakes() time.Duration {
-	if a.o.Cycle == nil {
+	if a.o.Cycle == nil || a.o.DryRun { // a dry run compares all, whatever is due
 		return 0
 	}
 
@@ -59,8 +60,8 @@ func (a *audit) cycleTakes() time.Duration {
 }
 
 // begin begins a lap if one is due and all walks have come to their ends. A walk whose page could
-// not be read goes on from there. A lap that a note makes due does not wait for one that is spread,
-// but for one that is not: or notes all the time would keep a long walk from its end.
+// not be read goes on from there. A lap that a note makes due cuts one that is spread. It waits for
+// one that is not spread, because notes all the time would keep a long walk from its end.
 func (a *audit) begin(l *Lap, places []Place) {
 	first := l.Began.IsZero()
 	left := slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })

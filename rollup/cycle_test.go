@@ -217,8 +217,8 @@ func (c *called) add(d called) {
 	c.Counters += d.Counters
 }
 
-// What audits bill while nothing changes, counted over whole cycles. Those at the beginning are left
-// out: they are not spread, because all is new. With -sim.counters=1000000 it counts a million
+// What audits bill while nothing changes, counted over whole cycles. Those at the beginning are
+// left out: they are not spread, because all is new. With -sim.counters=1000000 it counts a million
 // counters, too.
 func TestAtRest(t *testing.T) {
 	type rest struct {
@@ -429,7 +429,7 @@ func (s *schedule) fill(store *memstore.Store, counters int) {
 	s.settle()
 }
 
-// lose commits an increment whose event nobody delivers.
+// lose commits an increment whose event is lost.
 func lose(store *memstore.Store, counter int) {
 	store.Increment(fmt.Sprintf("counters/%05d/shards/0", counter), "count", 1)
 }
@@ -690,6 +690,116 @@ func TestManyUnkept(t *testing.T) {
 		s.calls(time.Hour)
 		if holds(store, 333) != int64(2) || len(s.notes()) != 599 {
 			t.Errorf("one that was fixed holds %v; %d notes are left, want 599", holds(store, 333), len(s.notes()))
+		}
+	})
+}
+
+// A dry run compares all counters, also between two cycles.
+func TestDryRunBetweenCycles(t *testing.T) {
+	inSchedule(t, &quiet{counters: 50}, route.Default, func(s *schedule) {
+		s.settle()
+		s.calls(20 * time.Minute)
+		s.o.DryRun = true
+		if c := s.call(); c.Counters != 50 || c.writes != 0 {
+			s.t.Errorf("%d writes: %+v, want all compared, and nothing written", c.writes, c.Report)
+		}
+	})
+}
+
+// Notes that come all the time do not keep a cycle from its end that takes longer than half of one.
+func TestNotesDuringALongCycle(t *testing.T) {
+	inSchedule(t, &quiet{counters: 60_000}, route.Default, func(s *schedule) {
+		s.settle()
+		s.config.Audit = config.Cycle(time.Hour) // and its reads take five calls of ten minutes
+		complete := 0
+		for range 36 {
+			if err := rollup.NewNotes(s.AuditStore()).All(s.t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s.call().Complete {
+				complete++
+			}
+		}
+		if complete < 4 {
+			t.Errorf("%d cycles in six hours of notes, want 4 at least", complete)
+		}
+	})
+}
+
+// A note about all counters stays while its cycle is under way: the audit may be killed.
+func TestNoteStaysUntilTheEnd(t *testing.T) {
+	inSchedule(t, &quiet{counters: 40_000}, route.Default, func(s *schedule) {
+		s.settle()
+		s.config.Audit = config.Cycle(24 * time.Hour)
+		s.calls(14 * time.Hour)
+		if err := rollup.NewNotes(s.AuditStore()).All(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if c := s.call(); c.Complete || len(s.notes()) != 1 {
+			t.Errorf("%+v: notes %v; want the cycle under way, and its note there", c.Report, s.notes())
+		}
+		s.calls(time.Hour)
+		if left := s.notes(); len(left) != 0 {
+			t.Errorf("left are %v", left)
+		}
+	})
+}
+
+// A note stands for events that come up to a minute later, because an instance does not write it
+// again so soon. So another cycle follows one that began within that minute.
+func TestNoteStandsForAMinute(t *testing.T) {
+	inSchedule(t, new(memstore.Store), route.Default, func(s *schedule) {
+		store := s.AuditStore().(*memstore.Store)
+		s.fill(store, 30)
+		s.calls(2 * time.Hour)
+		notes := rollup.NewNotes(store)
+		if err := notes.All(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			time.Sleep(30 * time.Second)
+			lose(store, 29)
+			if err := notes.All(s.t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s.call().Counters == 0 {
+				continue
+			}
+			break
+		}
+		if got := s.notes(); len(got) != 1 {
+			t.Errorf("notes %v, want the one that may stand for a later event", got)
+		}
+	})
+}
+
+// While an instance may pause because of a note, the note of a counter that was kept since stays.
+// What the instance acknowledges meanwhile is repaired by the next call.
+func TestUnkeptNoteOfAPause(t *testing.T) {
+	inSchedule(t, new(memstore.Store), route.Default, func(s *schedule) {
+		store := s.AuditStore().(*memstore.Store)
+		s.config.Audit = config.Cycle(24 * time.Hour)
+		s.world.store = store
+		s.increment(1)
+		s.rollUpElsewhere()
+		s.settle()
+		s.calls(time.Hour)
+
+		note := rollup.Note{ID: unkeptNote, Counters: map[string]time.Time{likes.RollUp: time.Now()}}
+		if err := store.SaveNote(s.t.Context(), note); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		s.call()
+		if got := s.notes(); len(got) != 1 {
+			t.Errorf("notes %v half a minute later, want the note there", got)
+		}
+		s.increment(1) // acknowledged in the pause
+		s.call()
+		s.wantTotal(2)
+		if got := s.notes(); len(got) != 0 {
+			t.Errorf("notes %v are left", got)
 		}
 	})
 }

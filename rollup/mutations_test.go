@@ -241,9 +241,17 @@ var mutations = []mutation{
 	{"calls-end", "a tick's cursor is saved without a time-out", "keep.go",
 		`saving, cancel := context.WithTimeout(ctx, k.options.Timeout)`,
 		`saving, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "a note is read without a time-out", "untold.go",
-		`context.WithTimeout(ctx, a.options.Timeout)`,
-		`context.WithCancel(ctx)`, "TestNoteThatHangs"},
+	{"calls-end", "a note is read without a time-out", "note.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	defer cancel()
+	return a.store.LoadNote(ctx, id)`,
+		`	return a.store.LoadNote(ctx, id)`, "TestNoteThatHangs"},
+	{"calls-end", "the notes are read without a time-out", "note.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	defer cancel()
+
+	notes, err`,
+		`	notes, err`, "TestCallsThatHang"},
 	{"microseconds", "as_of is finer than Firestore's times", "../internal/cloud/firestorestore/store.go",
 		`answer.ReadTime.AsTime().Truncate(time.Microsecond)`,
 		`answer.ReadTime.AsTime()`, "TestReadTimeIsTruncated"},
@@ -397,8 +405,8 @@ var mutations = []mutation{
 		}
 		s.failures, s.refused = 0, false`, "TestMissingDocumentCoversWhatCameBefore"},
 	{"never-create", "an audit looks at missing documents", "compare.go",
-		`if f.Template.Existing && !f.RollUp.Exists() {`,
-		`if false {`, "TestAuditOfExisting"},
+		`gone := d.walk >= 0 && d.Template.Existing && !d.RollUp.Exists()`,
+		`gone := false`, "TestAuditOfExisting"},
 	{"never-create", "an audit creates the app's documents", "compare.go",
 		`	if l.missing() {
 		return actionSkip, l, 0, nil
@@ -708,7 +716,7 @@ var mutations = []mutation{
 	{"cursor", "what waits on one walk is looked for on another", "audit.go",
 		`c.Places[d.walk] = d.before`,
 		`c.Places[0] = d.before`, "TestWaitingDifferenceKeepsItsPlace"},
-	{"failed-page", "a page that failed counts as failed forever", "cursor.go",
+	{"failed-page", "a page that failed counts as failed forever", "cycle.go",
 		`		places[i].Failed = false
 `,
 		``, "TestCursorGoesOn"},
@@ -1137,11 +1145,11 @@ var mutations = []mutation{
 		`2*a.sum.Float64()-added.sum`,
 		`a.sum.Float64()`, "../internal/test/storetest/TestFirestore"},
 	{"both-walks", "an audit finds counters by their shards only", "audit.go",
-		`	a.walkAll(ctx, byRollUps, 0, rollUpsShare)
+		`	a.walkAll(ctx, byRollUps, &a.cursor.RollUps, 0, rollUpsShare)
 `,
 		``, "TestAuditOfAll"},
 	{"both-walks", "an audit finds counters by their roll-ups only", "audit.go",
-		`	a.walkAll(ctx, byShards, len(byRollUps), 1)
+		`	a.walkAll(ctx, byShards, &a.cursor.Shards, len(byRollUps), 1)
 `,
 		``, "TestAuditOfAll"},
 	{"both-walks", "a counter without a roll-up is taken for one that has it", "../internal/cloud/firestorestore/audit.go",
@@ -1171,8 +1179,8 @@ var mutations = []mutation{
 		`range routes[:slices.Index(routes, route)] {`,
 		`range routes {`, "../internal/test/storetest/TestFirestore"},
 	{"audit-shares", "the walks of the roll-ups use up the audit's reads", "audit.go",
-		`	a.walkAll(ctx, byRollUps, 0, rollUpsShare)`,
-		`	a.walkAll(ctx, byRollUps, 0, 1)`, "TestAuditSharesItsReads"},
+		`&a.cursor.RollUps, 0, rollUpsShare)`,
+		`&a.cursor.RollUps, 0, 1)`, "TestAuditSharesItsReads"},
 	{"audit-shares", "the walks of the roll-ups use up the audit's time", "audit.go",
 		`return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))`,
 		`return !time.Now().Before(a.enough)`, "TestAuditSharesItsTime"},
@@ -1180,10 +1188,11 @@ var mutations = []mutation{
 		`(pages == 0 || !a.spent())`,
 		`!a.spent()`, "TestAuditWithFewReads"},
 	{"audit-shares", "the walks of the roll-ups wait for those of the shards", "audit.go",
-		`	again(a.cursor.Places[:rollUps])
-	again(a.cursor.Places[rollUps:])
+		`	a.begin(&a.cursor.RollUps, rollUps)
+	a.begin(&a.cursor.Shards, shards)
 `,
-		`	again(a.cursor.Places[:len(a.cursor.Places)+0*rollUps])
+		`	a.begin(&a.cursor.RollUps, a.cursor.Places)
+	a.begin(&a.cursor.Shards, a.cursor.Places)
 `, "TestAuditSharesItsReads"},
 	{"microseconds", "the read time of a page of roll-ups is not truncated", "../internal/cloud/firestorestore/audit.go",
 		`page.ReadTime = docs[0].ReadTime.Truncate(time.Microsecond)`,
@@ -1214,8 +1223,8 @@ var mutations = []mutation{
 		`return !l.asOf.After(l.readTime) && c.decide(l) == actionLeave`,
 		`return c.decide(l) == actionLeave`, "TestAuditRepairsEveryDifference"},
 	{"differs", "a difference that the pace keeps is none", "compare.go",
-		`return actionTell, l, 0, nil`,
-		`return actionLeave, l, 0, nil`, "TestAuditLeavesLongCadencesAlone"},
+		`return actionTell, l, 0, err`,
+		`return actionLeave, l, 0, err`, "TestAuditLeavesLongCadencesAlone"},
 	{"malformed-cheap", "one malformed shard is none", "compare.go",
 		`if l.totals.Malformed > 0 {
 		a.report`,
@@ -1229,8 +1238,8 @@ var mutations = []mutation{
 `,
 		``, "TestCutAuditIsNotComplete"},
 	{"cursor", "an audit from the first moves the cursor", "audit.go",
-		`if a.o.DryRun || a.o.FromFirst || a.overlapped`,
-		`if a.o.DryRun || a.overlapped`, "TestAuditFromTheFirst"},
+		`a.o.DryRun || a.o.FromFirst || a.overlapped`,
+		`a.o.DryRun || a.overlapped`, "TestAuditFromTheFirst"},
 	{"one-audit", "an overlapped audit saves", "audit.go",
 		`a.o.FromFirst || a.overlapped || ctx.Err() != nil {`,
 		`a.o.FromFirst || ctx.Err() != nil {`, "TestOverlappedAuditStops"},
@@ -1245,9 +1254,9 @@ var mutations = []mutation{
 	{"cursor", "a cut doubt counts as done", "audit.go",
 		`if ctx.Err() == nil { // else it is not done with`,
 		`if true { // else it is not done with`, "TestCutDoubtIsNotDone"},
-	{"cursor", "a walk that is done keeps its place", "audit.go",
-		`*place = Place{Done: true}`,
-		`*place = Place{From: place.From, Done: true}`, "TestAuditOfAll"},
+	{"cursor", "a walk that is cut keeps its place", "cycle.go",
+		`			places[i] = Place{Last: p.Last}`,
+		`			places[i] = Place{From: p.From, Last: p.Last}`, "TestAtRest"},
 	{"cursor", "after a change of routes no cursor is saved", "cursor.go",
 		`			UpdateTime: c.UpdateTime,
 `,
@@ -1276,27 +1285,35 @@ var mutations = []mutation{
 		`		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)
 `,
 		``, "TestUntold"},
-	{"untold", "one large document's event hides drift forever", "untold.go",
-		`note.UpdateTime.After(since.Add(-untoldEvery))`,
+	{"untold", "one large document's event hides drift forever", "note.go",
+		`note.UpdateTime.After(since.Add(-noteEvery))`,
 		`!note.UpdateTime.IsZero()`, "TestUntold"},
 	{"untold", "large events are not noted", "../internal/cloud/app/event.go",
-		`	err = database.untold.Note(reading, source)
+		`		err = database.notes.Untold(reading, source)
 `,
 		``, "TestLargeEventsAreNoted"},
-	{"untold", "a note stands for the moment only", "untold.go",
-		`since.Add(-untoldEvery)`,
+	{"untold", "a document that was created has left a counter", "../internal/cloud/app/event.go",
+		`if created.IsZero() || !created.Equal(`,
+		`if true || !created.Equal(`, "TestLargeEventsAreNoted"},
+	{"untold", "a note stands for the moment only", "note.go",
+		`since.Add(-noteEvery)`,
 		`since`, "TestUntold"},
-	{"untold", "each large document's event is noted", "untold.go",
-		`sent.Sub(last) < untoldEvery`,
+	{"untold", "each large document's event is noted", "note.go",
+		`sent.Sub(last) < noteEvery`,
 		`sent.Before(last)`, "TestUntoldAllTheTime"},
-	{"untold", "a note that failed counts", "untold.go",
-		`	if err != nil && !errors.Is(err, ErrConflict) {`,
-		`	if false {`, "TestUntoldFails"},
-	{"untold", "a note that cannot be read hides drift", "untold.go",
-		`"counter", c.RollUp, "error", err)
-		return false`,
-		`"counter", c.RollUp, "error", err)
-		return true`, "TestUntoldUnread"},
+	{"untold", "a note that failed counts", "note.go",
+		`	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	return err`,
+		`	return nil`, "TestUntoldFails"},
+	{"untold", "a note that cannot be read hides drift", "note.go",
+		`		return false
+	}
+	return note.UpdateTime.After(since.Add(-noteEvery))`,
+		`		return true
+	}
+	return note.UpdateTime.After(since.Add(-noteEvery))`, "TestUntoldUnread"},
 	{"untold", "nothing is noted behind a route without groups", "route/concern.go",
 		`		if c.route.By != "" {
 			templates =`,
@@ -1304,10 +1321,10 @@ var mutations = []mutation{
 			return nil
 		} else {
 			templates =`, "TestUntoldOfSeveralRoutes"},
-	{"untold", "one route alone is noted", "untold.go",
-		`		err := u.note(ctx, t)
+	{"untold", "one route alone is noted", "note.go",
+		`		err := n.note(ctx, untoldOf(t))
 `,
-		`		return u.note(ctx, t)
+		`		return n.note(ctx, untoldOf(t))
 		var err error
 `, "TestUntoldOfSeveralRoutes"},
 	{"removal", "a roll-up is removed whatever was written meanwhile", "compare.go",
@@ -1358,8 +1375,8 @@ var mutations = []mutation{
 		`c.Routes != routes.String() || len(c.Places)`,
 		`len(c.Places)`, "TestCursorHoldsOnItsRoutes"},
 	{"cursor", "the cursor may hold other places than there are routes", "cursor.go",
-		`	if c.Routes != routes.String() || len(c.Places) != places {`,
-		`	if c.Places = c.Places[:min(len(c.Places), places)]; c.Routes != routes.String() || len(c.Places) != places {`, "TestCursorHoldsOnItsRoutes"},
+		`	if c.Routes != routes.String() || len(c.Places) != places(routes) {`,
+		`	if c.Places = c.Places[:min(len(c.Places), places(routes))]; c.Routes != routes.String() || len(c.Places) != places(routes) {`, "TestCursorHoldsOnItsRoutes"},
 	{"failed-page", "a page that fails ends its route", "audit.go",
 		`		place.Failed = true
 `,
@@ -1369,9 +1386,9 @@ var mutations = []mutation{
 		`		place.Failed = true
 `,
 		``, "TestFailedPageKeepsItsPlace"},
-	{"failed-page", "a route that is done does not wait for the others", "cursor.go",
-		`if !left && p.Done {`,
-		`if _ = left; p.Done {`, "TestRoutesTakeTurns"},
+	{"failed-page", "a route that is done does not wait for the others", "cycle.go",
+		`begins := first || cuts || due && !left`,
+		`begins := first || cuts || due && (!left || true)`, "TestRoutesTakeTurns"},
 	{"failed-page", "an audit is complete although a page failed", "cursor.go",
 		`	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done })`,
 		`	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })`, "TestFailedPageKeepsItsPlace"},
@@ -1379,13 +1396,134 @@ var mutations = []mutation{
 		`c.Cycle = at.Sub(c.Complete)`,
 		`c.Cycle = at.Sub(c.Tick)`, "TestCycle"},
 	{"cursor", "an audit is complete when the walks of the roll-ups are", "audit.go",
-		`a.report.Complete = a.cursor.RollUps && a.cursor.Shards`,
-		`a.report.Complete = a.cursor.RollUps`, "TestAuditSharesItsReads"},
+		`a.report.Complete = a.cursor.RollUps.Ended && a.cursor.Shards.Ended`,
+		`a.report.Complete = a.cursor.RollUps.Ended`, "TestAuditSharesItsReads"},
 	{"cursor", "an audit is complete only if all walks end in one", "audit.go",
-		`	a.cursor.RollUps = a.cursor.RollUps || complete(rollUps)
+		`a.cursor.RollUps.Ended = a.cursor.RollUps.Ended || complete(rollUps)`,
+		`a.cursor.RollUps.Ended = complete(rollUps)`, "TestAuditSharesItsReads"},
+	{"cycle", "a cycle begins at each call", "cycle.go",
+		`	return passed >= a.takes, false
 `,
-		`	a.cursor.RollUps = complete(rollUps)
-`, "TestAuditSharesItsReads"},
+		`	return true, false
+`, "TestCallBetweenCycles"},
+	{"cycle", "a cycle's reads are not spread", "cycle.go",
+		`return passed >= a.takes || float64(p.Reads)`,
+		`return true || float64(p.Reads)`, "TestAtRest"},
+	{"cycle", "a walk is not ended within its cycle", "cycle.go",
+		`	passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every
+`,
+		`	passed := a.cursor.ReadTime.Sub(l.Began) / 2
+`, "TestAtRest"},
+	{"cycle", "the reads of the last cycle are forgotten", "cycle.go",
+		`		reads += p.Last
+`,
+		``, "TestAtRest"},
+	{"cycle", "a call that has nothing to do saves its cursor", "audit.go",
+		`	if !a.changed || a.o.DryRun`,
+		`	if a.o.DryRun`, "TestCallBetweenCycles"},
+	{"cycle", "a call that has nothing to do ends a cycle", "audit.go",
+		` || complete(rollUps) && !a.rested[0]
+	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards) && !a.rested[1]`,
+		` || complete(rollUps)
+	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards)`, "TestCallBetweenCycles"},
+	{"cycle", "a dry run waits for its cycle", "cycle.go",
+		`	if a.o.Cycle == nil || a.o.DryRun {`,
+		`	if a.o.Cycle == nil {`, "TestDryRunBetweenCycles"},
+	{"cycle", "an emulator's calls are spread", "../internal/cloud/config/budget.go",
+		`	case c.EmulatorHost != "":
+		return 0
+`,
+		``, "../internal/cloud/config/TestTakes"},
+	{"cycle", "a cycle takes a day at most only by TALLY_AUDIT", "../internal/cloud/config/budget.go",
+		`return min(max(affordable, shortestAuto), longestAuto)`,
+		`return max(affordable, shortestAuto)`, "../internal/cloud/config/TestTakes"},
+	{"walks-take-turns", "a walk goes on until its end", "cycle.go",
+		`if !ok || done < behind {`,
+		`if !ok {`, "TestTemplatesShareACycle"},
+	{"new", "nothing is new", "cycle.go",
+		`		c.New = c.ReadTime
+		a.changed = true
+`,
+		``, "TestNewIsAuditedAtOnce"},
+	{"new", "a revision is never new", "cycle.go",
+		` && c.Revision == o.Revision`,
+		``, "TestNewIsAuditedAtOnce"},
+	{"new", "a database is never new", "cycle.go",
+		` && c.Database == o.Database`,
+		``, "TestNewIsAuditedAtOnce"},
+	{"new", "a new revision has one cycle", "cycle.go",
+		`newFor = 10 * time.Minute`,
+		`newFor = time.Nanosecond`, "TestNewTriggerStartsLate"},
+	{"new", "the cycle that begins after ten minutes is spread", "cycle.go",
+		`a.takes == 0 || l.Hurried || a.cursor.isNew(l)`,
+		`a.takes == 0 || a.cursor.isNew(l)`, "TestNewTriggerStartsLate"},
+	{"new", "each revision starts over", "cycle.go",
+		`		c.New = c.ReadTime
+`,
+		`		c.New, c.Places = c.ReadTime, make([]Place, len(c.Places))
+`, "TestManyRevisions"},
+	{"note-all", "a note is not read", "note.go",
+		`			a.noted = later(a.noted, n.UpdateTime)
+`,
+		``, "TestNoteAboutAll"},
+	{"note-all", "each note begins a cycle", "cycle.go",
+		`noted && passed >= max(leastNoted, a.takes/2)`,
+		`noted`, "TestNotesAllDay"},
+	{"note-all", "a note begins a cycle every hour", "cycle.go",
+		`max(leastNoted, a.takes/2)`,
+		`leastNoted`, "TestNotesAllDay"},
+	{"note-all", "a note's cycle waits for the one under way", "cycle.go",
+		`cuts := due && hurried && !a.hurries(l)`,
+		`cuts := false`, "TestNoteAboutAll"},
+	{"note-all", "notes all the time keep a long walk from its end", "cycle.go",
+		`cuts := due && hurried && !a.hurries(l)`,
+		`cuts := due && hurried`, "TestNotesDuringALongCycle"},
+	{"note-all", "a note is deleted when its cycle begins", "note.go",
+		`done := complete(a.cursor.Places) && n.UpdateTime`,
+		`done := n.UpdateTime`, "TestNoteStaysUntilTheEnd"},
+	{"note-all", "a note stands for no event after it", "note.go",
+		`n.UpdateTime.Before(before.Add(-noteEvery))`,
+		`n.UpdateTime.Before(before)`, "TestNoteStandsForAMinute"},
+	{"note-all", "an event without a route is dropped without a note", "../internal/cloud/app/event.go",
+		`		d.err = s.noteDropped(ctx, d)
+`,
+		``, "../internal/cloud/app/TestDroppedIsNoted"},
+	{"note-counters", "the counters that a note names are not looked at", "audit.go",
+		`	a.examineNoted(ctx)
+`,
+		``, "TestNamedCounters"},
+	{"note-counters", "a note stays", "audit.go",
+		`	a.settleNotes(ctx)
+`,
+		``, "TestNamedCounters"},
+	{"note-counters", "a counter that failed is done with", "note.go",
+		`if !left[path] && counters[path].Equal(at) {`,
+		`if counters[path].Equal(at) {`, "TestNamedCountersStay"},
+	{"note-counters", "a counter that was noted again is done with", "note.go",
+		`if !left[path] && counters[path].Equal(at) {`,
+		`if !left[path] {`, "TestNamedCountersStay"},
+	{"note-counters", "a note names any number of counters", "note.go",
+		`full = !named && len(counters) >= maxNoted`,
+		`full = false`, "TestManyNamedCounters"},
+	{"note-counters", "a counter that a full note does not name is forgotten", "note.go",
+		`	if err == nil && full {
+		err = n.All(ctx)
+	}
+`,
+		``, "TestManyNamedCounters"},
+	{"note-unkept", "unkept counters beyond the first hundred are not tried", "note.go",
+		`	a.notes = append(a.notes, more...)
+`,
+		``, "TestManyUnkept"},
+	{"note-unkept", "the same unkept counters are tried each time", "note.go",
+		`after := max(a.cursor.Noted, notes[len(notes)-1].ID)`,
+		`after := notes[len(notes)-1].ID`, "TestManyUnkept"},
+	{"note-unkept", "the note of an unkept counter is deleted while an instance pauses", "note.go",
+		`if left[path] || !n.UpdateTime.Before(a.cursor.ReadTime.Add(-longestUnkept)) {`,
+		`if left[path] {`, "TestUnkeptNoteOfAPause"},
+	{"note-unkept", "the note of a counter that is still unkept is deleted", "note.go",
+		`if left[path] || !n.UpdateTime`,
+		`if !n.UpdateTime`, "TestManyUnkept"},
 	{"one-audit", "an audit goes on although another is at work", "audit.go",
 		`	case errors.Is(err, ErrConflict):
 		a.overlapped = true
@@ -1424,8 +1562,8 @@ var mutations = []mutation{
 		`len(l.rollUp.Tally.Former) > 0:
 		return actionRepair`, "TestPrune"},
 	{"dry-run", "a dry run saves its cursor", "audit.go",
-		`if a.o.DryRun || a.o.FromFirst`,
-		`if a.o.FromFirst`, "TestDryRun"},
+		`!a.changed || a.o.DryRun || a.o.FromFirst`,
+		`!a.changed || a.o.FromFirst`, "TestDryRun"},
 
 	{"walk", "the place behind an id of 1,500 bytes is longer than Firestore allows", "../internal/cloud/firestorestore/audit.go",
 		` || len(ids[i]) == document.LongestID {`,
@@ -1816,28 +1954,25 @@ var mutations = []mutation{
 		`		c.noteUnkept(ctx, s.counter, oldest)
 `,
 		``, "TestLapsed"},
-	{"lapsed", "a note hides drift forever", "unkept.go",
+	{"lapsed", "a note hides drift forever", "note.go",
 		`note.UpdateTime.After(since.Add(-longestUnkept))`,
 		`!note.UpdateTime.IsZero()`, "TestLapsed"},
-	{"lapsed", "what is acknowledged in the pause is drift", "unkept.go",
+	{"lapsed", "what is acknowledged in the pause is drift", "note.go",
 		`since.Add(-longestUnkept)`,
 		`since`, "TestLapsed"},
-	{"lapsed", "a note that cannot be read hides drift", "unkept.go",
-		`"counter", c.RollUp, "error", err)
-		return false`,
-		`"counter", c.RollUp, "error", err)
-		return true`, "TestLapsedNotRead"},
-	{"calls-end", "the note that a counter is unkept is read without a time-out", "unkept.go",
-		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
-	defer cancel()
-`,
-		``, "TestUnkeptNoteHangs"},
-	{"calls-end", "an unkept counter is noted without a time-out", "unkept.go",
+	{"lapsed", "a note that cannot be read hides drift", "note.go",
+		`		return false
+	}
+	return note.UpdateTime.After(since.Add(-longestUnkept))`,
+		`		return true
+	}
+	return note.UpdateTime.After(since.Add(-longestUnkept))`, "TestLapsedNotRead"},
+	{"calls-end", "an unkept counter is noted without a time-out", "note.go",
 		`	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 
-	note, err := c.store`,
-		`	note, err := c.store`, "TestUnkeptNoteHangs"},
+	note := Note{`,
+		`	note := Note{`, "TestUnkeptNoteHangs"},
 
 	{"deferred-ahead", "an alarm may ring as soon as the look is done", "alarm.go",
 		`	if due < leastAhead {`,
@@ -2184,10 +2319,10 @@ var mutations = []mutation{
 		`		if rings.After(l.readTime) {
 `, "TestSimulation"},
 	{"alarm-relied", "a roll-up relies on an alarm of other routes", "window.go",
-		`	if l.asOf.IsZero() || l.rerouted() {
+		`	if l.asOf.IsZero() || l.rerouted() || l.alarmGone {
 		seen = time.Time{}
 `,
-		`	if l.asOf.IsZero() {
+		`	if l.asOf.IsZero() || l.alarmGone {
 		seen = time.Time{}
 `, "TestWindowNeedsAnotherAlarm"},
 	{"alarm-relied", "each roll-up makes an alarm", "window.go",
@@ -2266,7 +2401,7 @@ var mutations = []mutation{
 		}
 `, "TestAuditOfWindows"},
 	{"left-late", "an alarm that has not come is waited without an end", "window.go",
-		`	return l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
+		`	return l.alarmGone || l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
 `,
 		`	return false
 `, "TestAuditOfWindows"},

@@ -324,8 +324,8 @@ func (a *audit) settleNotes(ctx context.Context) {
 	}
 }
 
-// settle takes away what the audit is done with of one note. An unkept counter's note is left for as
-// long as an instance may pause because of it.
+// settle takes away what the audit is done with of one note. An unkept counter's note is left for
+// as long as an instance may pause because of it.
 func (a *audit) settle(ctx context.Context, n Note, left map[string]bool) error {
 	if len(n.Counters) == 0 {
 		before := sooner(a.cursor.RollUps.Began, a.cursor.Shards.Began)

@@ -220,8 +220,8 @@ func (a *audit) leftSince(ctx context.Context, l *look) (leaving, error) {
 	}
 }
 
-// overdue reports whether the alarm of the roll-up should have rung by now, or could not be made, or
-// may be gone. An alarm may wait for the counter's pace.
+// overdue reports whether the alarm of the roll-up should have rung by now, or could not be made,
+// or may be gone. An alarm may wait for the counter's pace.
 func (a *audit) overdue(l *look) bool {
 	return l.alarmGone || l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 )
@@ -18,6 +19,7 @@ func TestLargeEventsAreNoted(t *testing.T) {
 		}{
 			{"small", "orders/1", false, 0},
 			{"of a shard", "counters/likes/shards/0", true, 0},
+			{"created", "orders/2", true, 0},
 			{"first", "orders/1", true, 1},
 			{"second", "orders/2", true, 1},
 		} {
@@ -28,6 +30,36 @@ func TestLargeEventsAreNoted(t *testing.T) {
 			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK || len(s.notes) != test.notes {
 				w.t.Errorf("%s: status %d and %d notes, want 200 and %d", test.id, status, len(s.notes), test.notes)
 			}
+		}
+	})
+}
+
+// An event that no route covers is acknowledged without effect. Audits are told, because the routes
+// may be others again: once a minute, and in its database only. If that fails, the event must come
+// again.
+func TestDroppedIsNoted(t *testing.T) {
+	w := newWorld(t, "TALLY_DATABASES=(default),other")
+	first, other := w.stores["(default)"], w.stores["other"]
+	w.run(func() {
+		drop := func(id, of, database string) int {
+			status, _ := w.deliver(event(w.t, id, of, database, "pages/p/shards/0"))
+			return status
+		}
+		first.failNotes = errors.New("unavailable")
+		if status := drop("fails", project, "(default)"); status != http.StatusInternalServerError {
+			w.t.Errorf("status %d of an event that could not be noted, want 500", status)
+		}
+		first.failNotes = nil
+		for _, id := range []string{"a", "b"} {
+			if status := drop(id, project, "(default)"); status != http.StatusOK {
+				w.t.Errorf("%s: status %d", id, status)
+			}
+		}
+		if status := drop("unserved", "another", "other"); status != http.StatusOK {
+			w.t.Errorf("unserved: status %d", status)
+		}
+		if len(first.notes) != 2 || first.notes[1] != "note-all" || len(other.notes) != 0 {
+			w.t.Errorf("notes %v, elsewhere %v; want one after the one that failed", first.notes, other.notes)
 		}
 	})
 }

@@ -105,11 +105,12 @@ func (w *world) run(f func()) {
 // A store is one in memory that goes wrong as a test says.
 type store struct {
 	memstore.Store
-	t      *testing.T
-	view   func(ctx context.Context, c route.Counter, n int) error // called before the n-th look, from 1 on
-	write  func(ctx context.Context, n int) error                  // called before the n-th write, from 1 on
-	lister error                                                   // of lists of roll-ups
-	read   func(ctx context.Context) error                         // called before a document's fields are read
+	t         *testing.T
+	view      func(ctx context.Context, c route.Counter, n int) error // called before the n-th look, from 1 on
+	write     func(ctx context.Context, n int) error                  // called before the n-th write, from 1 on
+	failNotes error                                                   // of saving notes
+	lister    error                                                   // of lists of roll-ups
+	read      func(ctx context.Context) error                         // called before a document's fields are read
 
 	mu    sync.Mutex
 	reads int // of documents' fields
@@ -169,6 +170,9 @@ func (s *store) SaveNote(ctx context.Context, n rollup.Note) error {
 	s.mu.Lock()
 	s.notes = append(s.notes, n.ID)
 	s.mu.Unlock()
+	if s.failNotes != nil {
+		return s.failNotes
+	}
 	return s.Store.SaveNote(ctx, n)
 }
 

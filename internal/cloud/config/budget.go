@@ -82,11 +82,11 @@ func (c Config) LongTimeout() time.Duration {
 	return min(longestCall, timeout-c.HoldLimit-5*time.Second)
 }
 
-// By "auto", a cycle of audits takes shortestAuto at least and LongestAuto at most. In between, the
+// By "auto", a cycle of audits takes shortestAuto at least and longestAuto at most. In between, the
 // audits of a month are billed monthlyReads: a dollar at the list price of us-central1.
 const (
 	shortestAuto = time.Hour
-	LongestAuto  = 24 * time.Hour
+	longestAuto  = 24 * time.Hour
 	monthlyReads = 3_300_000
 )
 
@@ -102,12 +102,9 @@ func (c Config) Takes(reads int64) time.Duration {
 	default:
 		const month = 30 * 24 * time.Hour
 		affordable := time.Duration(float64(reads) / monthlyReads * float64(month))
-		return min(max(affordable, shortestAuto), LongestAuto)
+		return min(max(affordable, shortestAuto), longestAuto)
 	}
 }
-
-// LongestAudit returns how long a cycle of audits takes at most, if its calls have the reads for it.
-func (c Config) LongestAudit() time.Duration { return cmp.Or(time.Duration(c.Audit), LongestAuto) }
 
 // AuditOptions returns the options for an audit of one database that has a whole call of
 // RollUpOnSchedule for itself. The command line audits by them, too. The caller sets when the audit

@@ -92,3 +92,26 @@ func TestGraceOfAudits(t *testing.T) {
 		}
 	}
 }
+
+// By "auto", a month's audits read 3.3 million documents at most while a cycle takes an hour to a
+// day. On an emulator each call is a cycle, unless the variable says otherwise.
+func TestTakes(t *testing.T) {
+	for _, test := range []struct {
+		audit, emulator string
+		reads           int64
+		want            time.Duration
+	}{
+		{"auto", "", 0, time.Hour},
+		{"auto", "", 4_000, time.Hour},
+		{"auto", "", 33_000, 432 * time.Minute},
+		{"auto", "", 100_000_000, 24 * time.Hour},
+		{"auto", "localhost:8080", 33_000, 0},
+		{"30m", "localhost:8080", 33_000, 30 * time.Minute},
+		{"168h", "", 4_000, 168 * time.Hour},
+	} {
+		c := configured(t, map[string]string{"TALLY_AUDIT": test.audit, "FIRESTORE_EMULATOR_HOST": test.emulator})
+		if got := c.Takes(test.reads); got.Round(time.Second) != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}

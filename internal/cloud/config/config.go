@@ -91,10 +91,10 @@ type Config struct {
 // A Cycle is how long a cycle of audits takes at least. The zero value is "auto".
 type Cycle time.Duration
 
-// Bounds of a Cycle.
+// Bounds of a Cycle. A call of the schedule is the shortest.
 const (
-	LeastCycle   = 10 * time.Minute // a call of the schedule
-	LongestCycle = 7 * 24 * time.Hour
+	leastCycle   = SchedulePeriod
+	longestCycle = 7 * 24 * time.Hour
 )
 
 // UnmarshalText takes "auto", or a duration.
@@ -104,8 +104,8 @@ func (c *Cycle) UnmarshalText(text []byte) error {
 		return nil
 	}
 	d, err := time.ParseDuration(string(text))
-	if err != nil || d < LeastCycle || d > LongestCycle {
-		return fmt.Errorf("want auto, or %v to %v", LeastCycle, LongestCycle)
+	if err != nil || d < leastCycle || d > longestCycle {
+		return errors.New("want auto, or 10m to 168h")
 	}
 	*c = Cycle(d)
 	return nil

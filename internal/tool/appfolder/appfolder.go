@@ -120,6 +120,7 @@ func (f *Folder) Variables() map[string]string {
 	ofKeys := map[string]string{
 		"routes":    string(f.Settings.Routes),
 		"cadence":   f.Settings.Cadence,
+		"audit":     f.Settings.Audit,
 		"databases": strings.Join(f.Settings.Databases, ","),
 	}
 	if f.Settings.ReadsPerSecond != nil {

@@ -21,6 +21,7 @@ type Settings struct {
 	Routes         Routes            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as route.Parse reads them
 	Cadence        string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up, such as 1s."`
 	ReadsPerSecond *int              `yaml:"reads_per_second" means:"With a queue: what the sums of one counter may bill, in reads a second."` // nil: the default
+	Audit          string            `yaml:"audit" means:"How long a cycle of audits takes at least: auto, or 10m to 168h."`
 	Databases      []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
 	Region         string            `yaml:"region" means:"Where tally deploy puts the functions; by default near the first database."`
 	Billing        string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite."`
@@ -173,6 +174,7 @@ func (s *Settings) mistakes() []mistake {
 
 	note("routes", checkText(string(s.Routes)))
 	note("cadence", checkText(s.Cadence))
+	note("audit", checkText(s.Audit))
 	note("databases", checkText(strings.Join(s.Databases, ",")))
 	note("billing", checkChoice("billing", s.Billing))
 	note("request_logs", checkChoice("request_logs", s.RequestLogs))

@@ -44,7 +44,7 @@ func TestMistakenValues(t *testing.T) {
 		{"routes:\n  - a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:26: want text; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:24: want text; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  a/{a}/b/{b} -> c/{a} : count() as b : existing", "t.yaml:2:26: mapping value is not allowed in this context; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
-		{"route: x\ncadence: [1s]", "t.yaml:1:1: unknown key \"route\"; the keys are routes, cadence, reads_per_second, databases, region, billing, request_logs, max_instances, alert_email, env, dev"},
+		{"route: x\ncadence: [1s]", "t.yaml:1:1: unknown key \"route\"; the keys are routes, cadence, reads_per_second, audit, databases, region, billing, request_logs, max_instances, alert_email, env, dev"},
 		{"cadence: [1s]", "t.yaml:1:10: want text"},
 		{"billing: by-request\nrequest_logs: none", "t.yaml:1:1: billing: \"by-request\": want request or instance\nt.yaml:2:1: request_logs: \"none\": want failed or all"},
 		{"databases: (default)", "t.yaml:1:12: want a list, such as [(default), orders]"},

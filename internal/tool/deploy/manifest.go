@@ -376,6 +376,7 @@ func (o *Options) env() map[string]string {
 		"TALLY_LOG_LEVEL":            o.Config.LogLevel.String(),
 		"TALLY_DATABASES":            strings.Join(databases, ","),
 		"TALLY_SCHEDULE_PERIOD":      config.SchedulePeriod.String(),
+		"TALLY_AUDIT":                o.Config.Audit.String(),
 		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
 		"TALLY_KEEP_READS_PER_TICK":  strconv.FormatInt(o.Config.KeepReads, 10),
 		"GOMEMLIMIT":                 memoryLimit,
