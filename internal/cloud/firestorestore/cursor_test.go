@@ -54,6 +54,7 @@ func TestStoredForm(t *testing.T) {
 			},
 			map[string]any{"cursor": map[string]any{
 				"routes": "a", "places": []any{map[string]any{"from": "rollups/x", "began": at}, map[string]any{}}, "changed": []byte("rollups/a//rollups/b"), "quiet": []byte("rollups/c"),
+				"roll_ups": map[string]any{}, "shards": map[string]any{},
 			}},
 		},
 		{

@@ -334,3 +334,62 @@ func testCursor(t *testing.T, b backend) {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
 }
+
+// Notes are found in the order of their IDs, and among nothing else that Tally keeps there. Each is
+// written and deleted on the precondition that it is as it was read.
+func testNotes(t *testing.T, b backend) {
+	if _, err := b.SaveCursor(t.Context(), rollup.Auditing, rollup.Cursor{Routes: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.LoadNote(t.Context(), "note-all"); err != nil || !n.UpdateTime.IsZero() {
+		t.Errorf("no note: %+v, %v", n, err)
+	}
+
+	want := []rollup.Note{
+		{ID: "note-all"},
+		{ID: "note-counters", Counters: map[string]time.Time{"rollups/größe 三": someTime, "rollups/b": someTime.Add(time.Microsecond)}},
+		{ID: "note-unkept-0f", Counters: map[string]time.Time{"rollups/c": someTime}},
+	}
+	for i, n := range want {
+		if err := b.SaveNote(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.SaveNote(t.Context(), n); !errors.Is(err, rollup.ErrConflict) {
+			t.Errorf("%s: saved over what is there: %v, want ErrConflict", n.ID, err)
+		}
+		loaded, err := b.LoadNote(t.Context(), n.ID)
+		if err != nil || loaded.UpdateTime.IsZero() {
+			t.Errorf("%s: %+v, %v", n.ID, loaded, err)
+		}
+		want[i].UpdateTime = loaded.UpdateTime
+	}
+
+	for _, test := range []struct {
+		after string
+		limit int
+		want  []rollup.Note
+	}{
+		{"", 10, want}, {"", 2, want[:2]}, {"note-all", 10, want[1:]}, {"note-unkept-0f", 10, nil},
+	} {
+		got, err := b.Notes(t.Context(), test.after, test.limit)
+		if d := cmp.Diff(test.want, got); d != "" || err != nil {
+			t.Errorf("after %q: %v (-want +got):\n%s", test.after, err, d)
+		}
+	}
+
+	renewed := want[1]
+	renewed.Counters = map[string]time.Time{"rollups/b": someTime}
+	if err := b.SaveNote(t.Context(), renewed); err != nil {
+		t.Error(err)
+	}
+	if err := b.DeleteNote(t.Context(), want[1]); !errors.Is(err, rollup.ErrConflict) {
+		t.Errorf("deleted since it was written: %v, want ErrConflict", err)
+	}
+	if err := b.DeleteNote(t.Context(), want[0]); err != nil {
+		t.Error(err)
+	}
+	got, err := b.Notes(t.Context(), "", 10)
+	if err != nil || len(got) != 2 || len(got[0].Counters) != 1 {
+		t.Errorf("left are %+v, %v", got, err)
+	}
+}

@@ -68,6 +68,7 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"Remove", testRemove},
 		{"Remove is refused", testRemoveRefused},
 		{"cursor", testCursor},
+		{"notes", testNotes},
 		{"ids", testIDs},
 		{"Look", testLook},
 		{"Raise", testRaise},
