@@ -217,7 +217,7 @@ func (a *audit) remakeAlarm(ctx context.Context, l *look, p pace) error {
 	return a.createAlarm(ctx, Alarm{
 		RollUp: l.counter.RollUp,
 		Routes: l.counter.Template.Hash(),
-		At:     withinReach(l.readTime, l.readTime.Add(max(p.due(l), leastAhead))),
+		At:     withinReach(l.counter.RollUp, l.readTime, l.readTime.Add(max(p.due(l), leastAhead))),
 		Salt:   rand.Text(),
 	})
 }
