@@ -4,12 +4,16 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"net/rpc"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -27,11 +31,12 @@ const (
 // ready is what the keeper says when it listens.
 const ready = "ready"
 
-// maxAge is how long a keeper takes members. A run of all tests takes minutes.
-const maxAge = 30 * time.Minute
-
-// heap bounds the emulator's memory. All tests together need less.
-const heap = "-Xmx1g"
+// heap bounds the emulator's memory, in megabytes. The emulator keeps what tests wrote. A run of all
+// tests leaves some 500 there, and may go on when another run begins.
+const (
+	heap = 1024
+	full = heap / 2 // a keeper whose emulator uses more takes no more members
+)
 
 // init makes a test binary the keeper before its tests, or anything that its TestMain does, begins.
 func init() {
@@ -84,7 +89,9 @@ func keep(socket string) error {
 		return fmt.Errorf("the emulator ended by itself: %w", k.emulator.Stop())
 	case <-k.ended:
 		log.Print("ends, because no one needs it")
-		return k.emulator.Stop()
+		err = k.emulator.Stop()
+		_ = os.Remove(collections(k.socket, os.Getpid()))
+		return err
 	}
 }
 
@@ -95,9 +102,9 @@ func (k *keeper) start() (listener net.Listener, err error) {
 		return nil, err
 	}
 	for name, value := range map[string]string{
-		keepsVariable:      "", // the emulator's guard needs none of these
+		keepsVariable:      "", // for the keeper alone
 		lingerVariable:     "",
-		"JDK_JAVA_OPTIONS": os.Getenv("JDK_JAVA_OPTIONS") + " " + heap,
+		"JDK_JAVA_OPTIONS": fmt.Sprintf("-Xmx%dm -Xlog:gc:file=%s::filecount=0", heap, filepath.Base(collections(k.socket, os.Getpid()))),
 	} {
 		err = os.Setenv(name, value)
 		if err != nil {
@@ -123,7 +130,6 @@ func (k *keeper) start() (listener net.Listener, err error) {
 	listener.(*net.UnixListener).SetUnlinkOnClose(false) // see remove
 	k.listener, err = os.Stat(k.socket)
 	k.gone = time.AfterFunc(k.linger, k.end)
-	time.AfterFunc(maxAge, k.remove)
 	return listener, err
 }
 
@@ -191,6 +197,25 @@ func (k *keeper) remove() {
 	}
 }
 
+// collections returns the path of the log of garbage collections of a keeper's emulator. It is in
+// the keeper's working directory. A keeper that is full may live on beside the next one.
+func collections(socket string, keeper int) string { return fmt.Sprintf("%s.%d.gc", socket, keeper) }
+
+// used matches the megabytes that were in use after a collection.
+var used = regexp.MustCompile(`->(\d+)M\(`)
+
+// full reports whether the emulator uses so much memory that it should get no more tests.
+func (k *keeper) full() bool {
+	text, err := os.ReadFile(collections(k.socket, os.Getpid()))
+	found := used.FindAllSubmatch(text, -1)
+	if err != nil || len(found) == 0 {
+		return false // Java has collected nothing yet
+	}
+
+	megabytes, err := strconv.Atoi(string(found[len(found)-1][1]))
+	return err == nil && megabytes > full
+}
+
 // A session is what a member can ask of its keeper.
 type session struct {
 	keeper *keeper
@@ -205,8 +230,12 @@ type Hello struct {
 	Keeper int    // process id
 }
 
-// Hello tells what a member needs.
-func (s *session) Hello(_ struct{}, answer *Hello) error {
+// Hello tells what a member needs. If joins says that it is new, it may be refused.
+func (s *session) Hello(joins bool, answer *Hello) error {
+	if joins && s.keeper.full() {
+		s.keeper.remove()
+		return errors.New("full")
+	}
 	*answer = Hello{s.keeper.emulator.Addr(), os.Getpid()}
 	return nil
 }

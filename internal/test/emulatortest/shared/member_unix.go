@@ -69,7 +69,7 @@ func (m *Member) Want(project, url string) error {
 
 // Check returns an error if the emulator has ended.
 func (m *Member) Check() error {
-	err := m.keeper.Call("Keeper.Hello", struct{}{}, new(Hello))
+	err := m.keeper.Call("Keeper.Hello", false, new(Hello))
 	if err != nil {
 		return errors.New("the shared emulator has ended")
 	}
@@ -129,7 +129,7 @@ func dial(socket string) (*Member, error) {
 	}
 
 	m := &Member{keeper: keeper}
-	err = keeper.Call("Keeper.Hello", struct{}{}, &m.hello)
+	err = keeper.Call("Keeper.Hello", true, &m.hello)
 	if err != nil {
 		keeper.Close()
 		return nil, err

@@ -4,10 +4,11 @@ package shared
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -124,7 +125,7 @@ func TestJoin(t *testing.T) {
 		t.Error("the emulator runs on")
 	}
 	left, err := filepath.Glob(folder + "/tally-tests-*")
-	if err != nil || len(left) != 2 || !strings.HasSuffix(left[0], ".lock") && !strings.HasSuffix(left[1], ".lock") {
+	if err != nil || len(left) != 2 || slices.ContainsFunc(left, func(file string) bool { return filepath.Ext(file) == "" }) {
 		t.Errorf("left: %v (%v)", left, err)
 	}
 
@@ -171,43 +172,64 @@ func TestKeeperKilled(t *testing.T) {
 	awaitEnd(t, again.Keeper())
 }
 
-// A keeper that has become old takes no new members. It ends when its last one has gone, and leaves
-// the socket to the keeper that has come after it.
-func TestOld(t *testing.T) {
+// A keeper whose emulator uses much memory takes no new members. It ends when its last one has
+// gone, and leaves the socket to the keeper that has come after it.
+func TestFull(t *testing.T) {
 	need(t)
 	folder := t.TempDir()
-	old, err := join(t.Context(), folder, time.Second)
+	first, err := join(t.Context(), folder, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sockets, err := filepath.Glob(folder + "/tally-tests-*[^kg]")
-	if err != nil || len(sockets) != 1 {
-		t.Fatalf("sockets %v (%v)", sockets, err)
-	}
-	if err := os.Remove(sockets[0]); err != nil { // as remove does
+	name, err := nameOf(t.Context())
+	if err != nil {
 		t.Fatal(err)
+	}
+	socket := filepath.Join(folder, name)
+	log, err := os.OpenFile(collections(socket, first.Keeper()), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatalf("Java logs no collections: %v", err)
+	}
+	collected := func(megabytes int) {
+		t.Helper()
+		if _, err := fmt.Fprintf(log, "[9.87s][info][gc] GC(6) Pause Young (Allocation Failure) 700M->%dM(989M) 5.4ms\n", megabytes); err != nil {
+			t.Fatal(err)
+		}
 	}
 
-	young, err := join(t.Context(), folder, time.Second)
+	collected(full)
+	second, err := join(t.Context(), folder, time.Second)
+	if err != nil || second.Keeper() != first.Keeper() {
+		t.Fatalf("did not join a keeper that is not full: %v", err)
+	}
+	if err := second.leave(); err != nil {
+		t.Error(err)
+	}
+	collected(full + 1)
+	other, err := join(t.Context(), folder, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if young.Keeper() == old.Keeper() {
-		t.Error("joined an old keeper")
+	if other.Keeper() == first.Keeper() {
+		t.Error("joined a full keeper")
 	}
-	if err := old.leave(); err != nil {
+	if err := first.Check(); err != nil {
+		t.Errorf("a full keeper sends its members away: %v", err)
+	}
+
+	if err := first.leave(); err != nil {
 		t.Error(err)
 	}
-	awaitEnd(t, old.Keeper())
-	if another, err := dial(sockets[0]); err != nil || another.Keeper() != young.Keeper() {
-		t.Errorf("after the old one's end: %v", err)
+	awaitEnd(t, first.Keeper())
+	if another, err := dial(socket); err != nil || another.Keeper() != other.Keeper() {
+		t.Errorf("after the end of the full one: %v", err)
 	} else if err := another.leave(); err != nil {
 		t.Error(err)
 	}
-	if err := young.leave(); err != nil {
+	if err := other.leave(); err != nil {
 		t.Error(err)
 	}
-	awaitEnd(t, young.Keeper())
+	awaitEnd(t, other.Keeper())
 }
 
 // A test binary that would start another emulator gets another keeper.

@@ -9,15 +9,16 @@
 //	     └──────events of its projects──┘
 //
 // A connection to the socket is a membership. It ends with the test binary, even by SIGKILL. When
-// the last has gone, the keeper waits another minute for the next one, and ends. It also takes no
-// new members after half an hour, because the emulator keeps in memory all that tests wrote.
+// the last has gone, the keeper waits another minute for the next one, and ends. The emulator keeps
+// in memory all that tests wrote. Once that is half of what it may use, the keeper takes no new
+// members, and the next test binary starts another.
 //
 // The keeper has a session of its own, so no Ctrl-C reaches it, and its own output, because go test
 // waits until all processes have closed the output of the tests. It prints to a log. The socket,
-// the log and a lock are files in the folder for temporary files. Their name is a hash of the user,
-// the emulator's jar and its time, the Java that runs it, and the source of this package. So a test
-// binary that would start another emulator gets another keeper. The lock is held while a test
-// binary joins, and when the keeper ends.
+// the log, Java's log of garbage collections and a lock are files in the folder for temporary
+// files. Their name is a hash of the user, the emulator's jar and its time, the Java that runs it,
+// and the source of this package. So a test binary that would start another emulator gets another
+// keeper. The lock is held while a test binary joins, and when the keeper ends.
 //
 // The emulator posts one event at a time, whatever the project, and waits for the answer. So the
 // keeper answers at once, and has a queue for each project. The emulator cannot forget a trigger:
