@@ -198,7 +198,7 @@ func (k *keeper) remove() {
 }
 
 // collections returns the path of the log of garbage collections of a keeper's emulator. It is in
-// the keeper's working directory. A keeper that is full may live on beside the next one.
+// the keeper's working directory. A keeper that is full may live on when the next one runs.
 func collections(socket string, keeper int) string { return fmt.Sprintf("%s.%d.gc", socket, keeper) }
 
 // used matches the megabytes that were in use after a collection.
