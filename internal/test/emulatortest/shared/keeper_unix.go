@@ -31,10 +31,10 @@ const (
 // ready is what the keeper says when it listens.
 const ready = "ready"
 
-// heap bounds the emulator's memory, in megabytes. The emulator keeps what tests wrote. A run of all
-// tests leaves some 500 there, and may go on when another run begins.
+// The emulator keeps what tests wrote. A run of all tests leaves some 500 megabytes there, and may
+// go on when another run begins.
 const (
-	heap = 1024
+	heap = 1024     // the megabytes that the emulator may use
 	full = heap / 2 // a keeper whose emulator uses more takes no more members
 )
 
