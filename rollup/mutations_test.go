@@ -1763,17 +1763,47 @@ var mutations = []mutation{
 	{"configured-first", "a revision that cannot read its configuration takes the traffic", "../functions.go",
 		`err := service.Configure()`,
 		`var err error`, "../TestMisconfigured"},
-	{"memory", "however many large events are decoded at once", "../internal/cloud/app/event.go",
-		`return min(r.ContentLength, trigger.MaxBody)`,
-		`return 1`, "TestLargeEventsWait"},
-	{"memory", "an event of unknown size takes no memory", "../internal/cloud/app/event.go",
-		`		return trigger.MaxBody
+	{"memory", "however many large events are read at once", "../internal/cloud/app/body.go",
+		`	if b.alone {
+		return nil
+	}
 `,
-		`		return 0
-`, "TestSizeOfEvents"},
-	{"memory", "an event waits for memory however long", "../internal/cloud/app/event.go",
-		`s.memory.Acquire(ctx, size)`,
-		`s.memory.Acquire(r.Context(), size)`, "TestLargeEventIsNotHeldForever"},
+		`	if b.alone || n > 0 {
+		return nil
+	}
+`, "TestLargeEventsWait"},
+	{"memory", "large events wait for each other", "../internal/cloud/app/body.go",
+		`semaphore.NewWeighted(1)`,
+		`semaphore.NewWeighted(0)`, "TestLargeEventsWait"},
+	{"memory", "an event waits for memory however long", "../internal/cloud/app/body.go",
+		`b.memory.alone.Acquire(b.ctx, 1)`,
+		`b.memory.alone.Acquire(context.WithoutCancel(b.ctx), 1)`, "TestLargeEventIsNotHeldForever"},
+	{"memory", "a body counts before it comes", "../internal/cloud/app/body.go",
+		`	n, err := b.ReadCloser.Read(p[:min(len(p), chunk)])
+`,
+		`	_ = b.count(maxUnderstood - b.taken)
+	n, err := b.ReadCloser.Read(p[:min(len(p), chunk)])
+`, "TestBodyThatNeverComes"},
+	{"memory", "a body may come however late", "../internal/cloud/app/body.go",
+		`connection.SetReadDeadline(time.Now().Add(within))`,
+		`connection.SetReadDeadline(time.Now().Add(100 * within))`, "TestBodyThatNeverComes"},
+	{"memory", "a connection is not read on", "../internal/cloud/app/body.go",
+		`		_ = b.connection.SetReadDeadline(time.Time{})
+`,
+		``, "TestBodyThatNeverComes"},
+	{"bounded", "a line of the log is as long as a request", "../internal/cloud/app/log.go",
+		`	if len(text) <= maxValue {
+`,
+		`	if len(text) >= 0 {
+`, "TestLongValuesAreCut"},
+	{"bounded", "a path may be as long as a request", "../internal/cloud/trigger/trigger.go",
+		`	if len(path) > document.LongestPath {
+`,
+		`	if len(path) < 0 {
+`, "TestDecodeGarbage"},
+	{"bounded", "an alarm's path may be as long as a request", "../internal/cloud/alarm/alarm.go",
+		` && len(f.RollUp) <= document.LongestPath`,
+		``, "TestDecodeRefuses"},
 	{"contended", "no write locks the document", "contention.go",
 		`contended := c.refused >= maxRefused && c.asOf.Equal(l.asOf)`,
 		`contended := false`, "TestAppWritesAllTheTime"},

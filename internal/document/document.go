@@ -16,6 +16,10 @@ import (
 // (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
 const TallyField = "tally"
 
+// LongestPath is Firestore's limit for the path of a document, in bytes
+// (https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields).
+const LongestPath = 6 << 10
+
 // These are the fields of a counter's own document. They tell clients and Tally's firestore.rules
 // about the counter's shards.
 const (

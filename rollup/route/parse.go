@@ -186,15 +186,11 @@ func (text source) group(n routeNode) (document.Field, error) {
 	}
 
 	length := n.longestRollUp()
-	if length > longestName {
-		return "", text.mistake(n.template[0].at, "with a group of %d bytes this path has %d; Firestore's limit is %d", LongestGroup, length, longestName)
+	if length > document.LongestPath {
+		return "", text.mistake(n.template[0].at, "with a group of %d bytes this path has %d; Firestore's limit is %d", LongestGroup, length, document.LongestPath)
 	}
 	return field, nil
 }
-
-// longestName is Firestore's limit for the path of a document, in bytes
-// (https://cloud.google.com/firestore/quotas).
-const longestName = 6 << 10
 
 // longestRollUp returns the length of the longest roll-up path that a route with a group can give.
 func (n routeNode) longestRollUp() int {

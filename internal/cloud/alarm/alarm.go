@@ -21,6 +21,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -102,7 +103,7 @@ func Decode(data []byte) (database string, a rollup.Alarm, err error) {
 // check returns an error if a field does not hold what it should.
 func (f fields) check() error {
 	collections := strings.Split(f.RollUp, "/")
-	isPath := len(collections)%2 == 0 && utf8.ValidString(f.RollUp)
+	isPath := len(collections)%2 == 0 && utf8.ValidString(f.RollUp) && len(f.RollUp) <= document.LongestPath
 	for _, name := range collections {
 		isPath = isPath && name != ""
 	}

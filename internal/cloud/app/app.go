@@ -38,7 +38,6 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/cloud/trigger"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 )
@@ -72,17 +71,12 @@ type service struct {
 	lags      lagSampler
 	omissions omissionLog
 	echoed    atomic.Int64 // when echo logged last, in nanoseconds since 1970; 0: never
-	memory    *semaphore.Weighted
+	memory    memory
 	ending    sync.RWMutex // held for reading while an event is held; see endGracefully
 
 	opening   singleflight.Group
 	databases sync.Map // *database by id, of those that are open
 }
-
-// maxUnderstood is how many bytes of events an instance reads and decodes at once. A function has
-// 512 MiB, and Eventarc sends events of up to 512 KB. Decoded, an event of many small fields takes
-// sixteen times its size.
-const maxUnderstood = trigger.MaxBody
 
 // load makes the service from the environment. It is called once: the environment does not change,
 // so a wrong configuration stays wrong.
@@ -107,7 +101,7 @@ func (a *App) load() (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	s.memory = semaphore.NewWeighted(maxUnderstood)
+	s.memory = newMemory()
 	s.endGracefully()
 	logger.Info("configured", "routes", loaded.Routes.String(), "cadence", loaded.Cadence.String(),
 		"burst", loaded.Burst, "hold_limit", loaded.HoldLimit.String())
@@ -162,6 +156,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 
+	inTime(w, r, s.config.HoldLimit)
 	if mayBeAlarm(r) {
 		s.serveAlarm(ctx, w, r)
 	} else {

@@ -89,15 +89,6 @@ func TestMisconfigured(t *testing.T) {
 	}
 }
 
-// What an event counts for is known before it is read.
-func TestSizeOfEvents(t *testing.T) {
-	for length, want := range map[int64]int64{0: 0, 500: 500, trigger.MaxBody: trigger.MaxBody, 1 << 40: trigger.MaxBody, -1: trigger.MaxBody} {
-		if got := sizeOf(&http.Request{ContentLength: length}); got != want {
-			t.Errorf("a body of %d bytes: %d, want %d", length, got, want)
-		}
-	}
-}
-
 func TestNotACloudEvent(t *testing.T) {
 	var log bytes.Buffer
 	w := httptest.NewRecorder()

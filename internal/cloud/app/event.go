@@ -116,12 +116,9 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 // event takes the memory of its documents, so large events may have to wait for one another here.
 // It reports whether the event held its documents.
 func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) (known bool, err error) {
-	size := sizeOf(r)
-	err = s.memory.Acquire(ctx, size)
-	if err != nil {
-		return false, fmt.Errorf("waiting for memory for an event of %d bytes: %w", size, context.Cause(ctx))
-	}
-	defer s.memory.Release(size)
+	body := &countedBody{ReadCloser: r.Body, ctx: ctx, memory: s.memory}
+	defer body.release()
+	r.Body = body
 
 	err = d.receive(r)
 	if err != nil {
@@ -138,14 +135,6 @@ func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) 
 	d.updated, d.since = d.change.Updated(), d.change.Since()
 	d.change = d.change.Forget()
 	return known, err
-}
-
-// sizeOf returns how many bytes of memory count for the event in a request.
-func sizeOf(r *http.Request) int64 {
-	if r.ContentLength < 0 { // unknown
-		return trigger.MaxBody
-	}
-	return min(r.ContentLength, trigger.MaxBody)
 }
 
 // receive reads the event from the request, and decodes its change. After an error the delivery has

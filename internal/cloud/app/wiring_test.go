@@ -12,12 +12,9 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/cloud/trigger"
 	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -46,68 +43,6 @@ func TestHoldLimit(t *testing.T) {
 	if lines := w.log.lines("event not acknowledged", `"event_id":"e1"`, `"counter":"rollups/c"`); len(lines) != 1 {
 		t.Errorf("got %d lines of the event, want 1:\n%s", len(lines), &w.log)
 	}
-}
-
-// Large events are read and decoded one after another, because together they would not fit into the
-// memory of an instance.
-func TestLargeEventsWait(t *testing.T) {
-	w := newWorld(t)
-	w.run(func() {
-		large := func(id string) (*http.Request, *io.PipeWriter) {
-			body, writer := io.Pipe()
-			r := event(w.t, id, project, "(default)", "counters/c/shards/0")
-			r.Body, r.ContentLength = body, trigger.MaxBody
-			return r, writer
-		}
-		read := func(writer *io.PipeWriter) (isRead func() bool) {
-			var done atomic.Bool
-			go func() {
-				_, _ = writer.Write([]byte{1}) // until somebody reads it
-				done.Store(true)
-			}()
-			return done.Load
-		}
-
-		first, firstBody := large("first")
-		second, secondBody := large("second")
-		var all sync.WaitGroup
-		firstRead, secondRead := read(firstBody), read(secondBody)
-		all.Go(func() { w.deliver(first) })
-		synctest.Wait()
-		all.Go(func() { w.deliver(second) })
-		synctest.Wait()
-		if !firstRead() || secondRead() {
-			w.t.Errorf("the first is read: %v, the second: %v; want the first alone", firstRead(), secondRead())
-		}
-
-		_ = firstBody.Close()
-		synctest.Wait()
-		if !secondRead() {
-			w.t.Error("the second is not read when the first is decoded")
-		}
-		_ = secondBody.Close()
-		all.Wait()
-	})
-}
-
-// An event that waits for memory fails when it was held for the hold limit.
-func TestLargeEventIsNotHeldForever(t *testing.T) {
-	w := newWorld(t)
-	w.run(func() {
-		body, writer := io.Pipe()
-		stuck := event(w.t, "stuck", project, "(default)", "counters/c/shards/0")
-		stuck.Body, stuck.ContentLength = body, trigger.MaxBody
-		var all sync.WaitGroup
-		all.Go(func() { w.deliver(stuck) })
-		synctest.Wait()
-
-		status, after := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0"))
-		if status != http.StatusInternalServerError || after != 8*time.Second {
-			w.t.Errorf("status %d after %v, want 500 after the hold limit of 8 s", status, after)
-		}
-		_ = writer.Close()
-		all.Wait()
-	})
 }
 
 // An event that changes no total costs no call once its database was looked at: of a route, the

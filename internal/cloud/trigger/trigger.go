@@ -224,5 +224,8 @@ func parseName(name string) (Change, error) {
 	if !whole || !flat || !utf8.ValidString(name) {
 		return Change{}, fmt.Errorf("%w: %q is not the name of a document", ErrMalformed, name)
 	}
+	if len(path) > document.LongestPath {
+		return Change{}, fmt.Errorf("%w: its document's path has %d bytes; Firestore's limit is %d", ErrMalformed, len(path), document.LongestPath)
+	}
 	return Change{Project: project, Database: database, path: path}, nil
 }

@@ -348,6 +348,7 @@ func TestDecodeGarbage(t *testing.T) {
 		{"no name", event(), of(""), "not the name of a document"},
 		{"no name, and another's", large, of(""), "not the name of a document"},
 		{"a database's name", event(), of("projects/p/databases/d/documents"), "not the name of a document"},
+		{"a path that no document has", event(), of("projects/p/databases/d/documents/a/" + strings.Repeat("b", document.LongestPath-1)), "its document's path has 6145 bytes"},
 		{"another resource", event(), of("projects/p/topics/d/documents/a/b"), "not the name of a document"},
 		{"no document, of another source", large.with("ce-source", "//pubsub.googleapis.com/projects/p/databases/d"), nil, "not the name of a document"},
 		{"no document, of no database", large.with("ce-source", "//firestore.googleapis.com/projects/p"), nil, "not the name of a document"},
