@@ -1620,7 +1620,7 @@ var mutations = []mutation{
 	{"databases-apart", "a database that fails stops the rest", "../internal/cloud/app/schedule.go",
 		`error { return t.audit(ctx, d, r, until) })`,
 		`error { return t.audit(ctx, d, r, until) })
-		if t.failed != nil {
+		if len(t.report.Errors) > 0 {
 			break
 		}`, "TestFirstDatabaseFails"},
 	{"permanent", "a malformed event is delivered again", "../internal/cloud/app/outcome.go",
@@ -1800,10 +1800,10 @@ var mutations = []mutation{
 		`	if len(path) > document.LongestPath {
 `,
 		`	if len(path) < 0 {
-`, "TestDecodeGarbage"},
+`, "../internal/cloud/trigger/TestDecodeGarbage"},
 	{"bounded", "an alarm's path may be as long as a request", "../internal/cloud/alarm/alarm.go",
 		` && len(f.RollUp) <= document.LongestPath`,
-		``, "TestDecodeRefuses"},
+		``, "../internal/cloud/alarm/TestDecodeRefuses"},
 	{"contended", "no write locks the document", "contention.go",
 		`contended := c.refused >= maxRefused && c.asOf.Equal(l.asOf)`,
 		`contended := false`, "TestAppWritesAllTheTime"},
