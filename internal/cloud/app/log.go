@@ -14,7 +14,7 @@ func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
 }
 
 // maxValue is how many bytes of a value a line of the log has. A request may be as long as 4 MiB,
-// and whoever may send one must not choose what the log costs.
+// and anyone who may send one must not choose what the log costs.
 const maxValue = 2 << 10
 
 // cut cuts a value that is too long. A value of many parts, such as a report, stays whole.

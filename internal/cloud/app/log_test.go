@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whoever may send a request does not choose what the log costs: each value is cut.
+// Anyone who may send a request must not choose what the log costs: each value is cut.
 func TestLongValuesAreCut(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	for name, value := range map[string]any{
