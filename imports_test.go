@@ -60,7 +60,7 @@ var allowed = map[string][]string{
 	"e2e/apps":                          {},
 	"e2e/bench":                         {},
 	"e2e/rules":                         {},
-	"internal/cloud/alarm":              {"rollup"},
+	"internal/cloud/alarm":              {"internal/document", "rollup"},
 	"internal/test/changed":             {},
 	"internal/test/emulatortest":        {"internal/document", "internal/test/emulatortest/shared", "internal/test/needs", "internal/tool/local/emulator", "internal/tool/local/freeport", "rollup/route"},
 	"internal/test/emulatortest/shared": {"internal/tool/local/emulator", "internal/tool/local/freeport"},
