@@ -169,25 +169,26 @@ test('karma of authors', async (t) => {
   for (const author of ['alice', 'bob']) await setDoc(doc(owner, 'authors', author), { karma: 0 });
   const aliceHas = await watching(t, (show) => watchAuthor(cat, 'alice', show));
   const bobHas = await watching(t, (show) => watchAuthor(cat, 'bob', show));
-  await Promise.all([publish(alice, 'a', 'alice', 'A'), publish(alice, 'b', 'alice', 'B'), publish(bob, 'c', 'bob', 'C')]);
+  await Promise.all([publish(alice, 'alice', 'a', 'A'), publish(alice, 'alice', 'b', 'B'), publish(bob, 'bob', 'c', 'C')]);
   await Promise.all([aliceHas(0, 2), bobHas(0, 1)]);
 
-  await Promise.all([like(bob, 'a', 'bob'), like(cat, 'a', 'cat'), like(cat, 'b', 'cat'), like(cat, 'b', 'cat'), like(alice, 'c', 'alice')]);
+  await Promise.all([like(bob, 'alice_a', 'bob'), like(cat, 'alice_a', 'cat'), like(cat, 'alice_b', 'cat'), like(cat, 'alice_b', 'cat'), like(alice, 'bob_c', 'alice')]);
   await Promise.all([aliceHas(3, 2), bobHas(1, 1)]);
-  await unlike(cat, 'a', 'cat');
+  await unlike(cat, 'alice_a', 'cat');
   await aliceHas(2, 2);
-  await deleteDoc(doc(owner, 'essays/b'));
+  await deleteDoc(doc(owner, 'essays/alice_b'));
   await aliceHas(1, 1);
-  await updateDoc(doc(owner, 'essays/a'), { author: 'bob' }); // a server may
+  await updateDoc(doc(owner, 'essays/alice_a'), { author: 'bob' }); // a server may
   await Promise.all([aliceHas(0, 0), bobHas(2, 2)]);
 
   for (const attack of [
-    () => like(alice, 'a', 'bob'),
-    () => like(bob, 'a', 'bob'),
+    () => like(alice, 'alice_a', 'bob'),
+    () => like(bob, 'alice_a', 'bob'),
     () => updateDoc(doc(alice, 'authors/alice'), { karma: 1000 }),
-    () => setDoc(doc(alice, 'essays/d'), { author: 'alice', title: 'D', likes: 1000 }),
-    () => updateDoc(doc(bob, 'essays/a'), { author: 'alice' }),
-    () => updateDoc(doc(bob, 'essays/a'), { likes: increment(1000) }),
+    () => setDoc(doc(alice, 'essays/alice_d'), { author: 'alice', title: 'D', likes: 1000 }),
+    () => setDoc(doc(bob, 'essays/alice_b'), { author: 'bob', title: 'B', likes: 0 }), // it was deleted, and its like is there
+    () => updateDoc(doc(bob, 'essays/alice_a'), { author: 'alice' }),
+    () => updateDoc(doc(bob, 'essays/alice_a'), { likes: increment(1000) }),
   ])
     await assert.rejects(attack, denied);
 });

@@ -65,19 +65,20 @@ var recipes = map[string]blockTest{
 	},
 	"Trending": {
 		seed: map[string]fields{
-			"songs/p": {"title": "p", "likes": 2, "trending": 1, "tally": tallied(2)}, "songs/p/likes/bob": {"at": time.Unix(1, 0)},
+			"songs/p": {"title": "p", "likes": 2, "trending": 1, "tally": tallied(2)}, "songs/p/likes/bob": {"at": time.Unix(1, 0)}, "songs/p\n": {},
 		},
 		honest: map[string][]*firestorepb.Write{
-			"like":                    writes(likeSong("ann")),
-			"like twice":              writes(likeSong("ann"), likeSong("ann")),
-			"take back":               writes(likeSong("ann"), remove("songs/p/likes/ann")),
-			"like a song that is not": writes(transform(set("songs/none/likes/ann", nil), serverTime("at"))),
-			"publish":                 writes(song(fields{"likes": 0, "trending": 0})),
-			"another title":           writes(merge("songs/p", fields{"title": "P"}, "title")),
+			"like":          writes(likeSong("ann")),
+			"like twice":    writes(likeSong("ann"), likeSong("ann")),
+			"take back":     writes(likeSong("ann"), remove("songs/p/likes/ann")),
+			"publish":       writes(song(fields{"likes": 0, "trending": 0})),
+			"another title": writes(merge("songs/p", fields{"title": "P"}, "title")),
 		},
 		attacks: []blockAttack{
 			{"signed out", "mayWrite() && isId(song) && request.auth.uid == user", signedOut, writes(likeSong("ann"))},
 			{"of a song whose id no header carries", "isId(song)", ann, writes(transform(set("songs/p\n/likes/ann", nil), serverTime("at")))},
+			{"of a song that is not there", "exists(/databases/$(database)/documents/songs/$(song))", ann,
+				writes(transform(set("songs/none/likes/ann", nil), serverTime("at")))},
 			{"for another", "request.auth.uid == user", ann, writes(likeSong("dan"))},
 			{"take another's back", "request.auth.uid == user", ann, writes(remove("songs/p/likes/bob"))},
 			{"forever", "request.resource.data == {'at': request.time}", ann,
@@ -106,7 +107,7 @@ var recipes = map[string]blockTest{
 		secrets: map[string]func(*database, user) error{"another's": get("songs/p/likes/bob"), "all": query("songs/p", "likes", 1), "all songs": query("", "songs", 0)},
 	},
 	"Online now": {
-		seed: map[string]fields{"rooms/r": {"online": 1}, "rooms/r/members/bob": {"seen": time.Unix(1, 0)}},
+		seed: map[string]fields{"rooms/r": {"online": 1}, "rooms/r/members/bob": {"seen": time.Unix(1, 0)}, "rooms/r ": {}},
 		honest: map[string][]*firestorepb.Write{
 			"enter, and stay": writes(beat("ann"), beat("ann")),
 			"leave":           writes(beat("ann"), remove("rooms/r/members/ann")),
@@ -114,6 +115,8 @@ var recipes = map[string]blockTest{
 		attacks: []blockAttack{
 			{"signed out", "mayWrite() && isId(room) && request.auth.uid == user", signedOut, writes(beat("ann"))},
 			{"of a room whose id no header carries", "isId(room)", ann, writes(transform(set("rooms/r /members/ann", nil), serverTime("seen")))},
+			{"in a room that is not there", "exists(/databases/$(database)/documents/rooms/$(room))", ann,
+				writes(transform(set("rooms/none/members/ann", nil), serverTime("seen")))},
 			{"for another", "request.auth.uid == user", ann, writes(beat("dan"))},
 			{"send another away", "request.auth.uid == user", ann, writes(remove("rooms/r/members/bob"))},
 			{"forever", "request.resource.data == {'seen': request.time}", ann,
@@ -129,10 +132,10 @@ var recipes = map[string]blockTest{
 	"Karma of authors": {
 		seed: map[string]fields{
 			"essays/ann's": {"author": "ann", "title": "a", "likes": 2, "tally": tallied(2)}, "essays/bob's": {"author": "bob", "title": "b", "likes": 1, "tally": tallied(1)},
-			"essays/bob's/likes/cat": {"at": "x"}, "authors/ann": {"karma": 2, "essays": 1}, "authors/bob": {"karma": 1, "essays": 1},
+			"essays/bob's/likes/cat": {"at": "x"}, "essays/bob_gone/likes/cat": {"at": "x"}, "authors/ann": {"karma": 2, "essays": 1}, "authors/bob": {"karma": 1, "essays": 1},
 		},
 		honest: map[string][]*firestorepb.Write{
-			"publish":           writes(set("essays/new", fields{"author": "ann", "title": "n", "likes": 0})),
+			"publish":           writes(set("essays/ann_new", fields{"author": "ann", "title": "n", "likes": 0})),
 			"another title":     writes(merge("essays/ann's", fields{"title": "A"}, "title")),
 			"like":              writes(likeEssay("bob's", "ann")),
 			"like twice":        writes(likeEssay("bob's", "ann"), likeEssay("bob's", "ann")),
@@ -146,12 +149,15 @@ var recipes = map[string]blockTest{
 			{"take another's like back", "request.auth.uid == user", ann, writes(remove("essays/bob's/likes/cat"))},
 			{"like an essay that is not there", "authorOf(essay) != request.auth.uid", ann, writes(likeEssay("none", "ann"))},
 			{"text in a like", "request.resource.data == {'at': request.time}", ann, writes(set("essays/bob's/likes/ann", fields{"at": "x"}))},
-			{"publish, signed out", "", signedOut, writes(set("essays/new", fields{"author": "ann", "title": "n"}))},
-			{"publish with an id that no header carries", "isId(essay)", ann, writes(set("essays/new ", fields{"author": "ann", "title": "n"}))},
-			{"publish as another", "request.resource.data.author == request.auth.uid", ann, writes(set("essays/new", fields{"author": "bob", "title": "n"}))},
-			{"publish with likes", "isUncounted('likes')", ann, writes(set("essays/new", fields{"author": "ann", "title": "n", "likes": 1000}))},
-			{"publish with tally", "changesOnly(['author', 'title', 'likes'])", ann, writes(set("essays/new", fields{"author": "ann", "title": "n", "tally": fields{}}))},
-			{"publish with a long title", "isText('title', 200)", ann, writes(set("essays/new", fields{"author": "ann", "title": strings.Repeat("a", 201)}))},
+			{"publish, signed out", "", signedOut, writes(set("essays/ann_new", fields{"author": "ann", "title": "n"}))},
+			{"publish with an id that no header carries", "isId(essay)", ann, writes(set("essays/ann_new ", fields{"author": "ann", "title": "n"}))},
+			{"publish as another", "request.resource.data.author == request.auth.uid", ann, writes(set("essays/ann_new", fields{"author": "bob", "title": "n"}))},
+			{"publish under the id of another's essay that was deleted", "essay.split('_')[0] == request.auth.uid", ann,
+				writes(set("essays/bob_gone", fields{"author": "ann", "title": "n"}))},
+			{"publish under an id that names no author", "essay.split('_')[0] == request.auth.uid", ann, writes(set("essays/new", fields{"author": "ann", "title": "n"}))},
+			{"publish with likes", "isUncounted('likes')", ann, writes(set("essays/ann_new", fields{"author": "ann", "title": "n", "likes": 1000}))},
+			{"publish with tally", "changesOnly(['author', 'title', 'likes'])", ann, writes(set("essays/ann_new", fields{"author": "ann", "title": "n", "tally": fields{}}))},
+			{"publish with a long title", "isText('title', 200)", ann, writes(set("essays/ann_new", fields{"author": "ann", "title": strings.Repeat("a", 201)}))},
 			{"raise one's own likes", "changesOnly(['title'])", ann, writes(merge("essays/ann's", fields{"likes": 1000}, "likes"))},
 			{"likes from 2 to 2.0", "keepsInt('likes')", ann, writes(merge("essays/ann's", fields{"title": "A", "likes": 2.0}, "title", "likes"))},
 			{"num_shards from 2 to 2.0", "keepsInt(['tally', 'num_shards'])", ann,
@@ -542,12 +548,12 @@ func TestRecipes(t *testing.T) {
 		asPosts := strings.NewReplacer("songs", "posts", "'likes', ", "'likes', 'comments', ",
 			"isUncounted('likes')", "isUncounted('likes') && isUncounted('comments')", "keepsInt('likes')", "keepsInt('likes') && keepsInt('comments')")
 		_, functions, _ := strings.Cut(docsCode(t, "recipes.md")["Totals in the app's own documents"][0], "\n}\n")
-		d := newDatabase(t, seed)
+		d := newDatabase(t, map[string]fields{"posts/p": {"title": "p"}})
 		d.setRules(withBlocks(t, firestoreRules(t), functions, code["Likes and comments in a post"], asPosts.Replace(code["Trending"])))
 		none := fields{"title": "q", "likes": 0, "trending": 0, "comments": 0}
 		d.judges(ann, map[string][]*firestorepb.Write{
 			"create, edit": writes(set("posts/q", none), merge("posts/q", fields{"title": "r"}, "title")),
-			"like":         writes(transform(set("posts/q/likes/ann", nil), serverTime("at"))),
+			"like":         writes(transform(set("posts/p/likes/ann", nil), serverTime("at"))),
 			"comment":      writes(say("x", "ann", "a")),
 		}, map[string][]*firestorepb.Write{
 			"create what trends":    writes(post(fields{"trending": 1000})),

@@ -32,6 +32,8 @@ func TestRecipes(t *testing.T) {
 		{"an approval of a comment", "Approved comments, and the latest", billing.Counts{Writes: 1}, 1},
 		{"a like that makes karma", "Karma of authors", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"an order of a shop", "Orders and revenue of a shop, and its last 30 days", billing.Counts{Reads: 1, Writes: 1}, 1},
+		{"a like of a song that trends", "Trending", billing.Counts{Reads: 1, Writes: 1}, 1},
+		{"a heartbeat in a room", "Online now", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"a round of a player", "Leaderboard", billing.Counts{Writes: 1}, 1},
 		{"a score", "Best score, and its reset", billing.Counts{Writes: 1}, 1},
 		{"an increment of a day and an hour", "Totals per day and per hour", billing.Counts{Reads: 2, Writes: 2}, 2},
@@ -72,6 +74,52 @@ func TestRecipes(t *testing.T) {
 	}
 	if !strings.Contains(page, "\n\n"+b.String()) {
 		t.Errorf("docs/recipes.md does not hold this table:\n%s", &b)
+	}
+}
+
+// The dearest changes that a client can make, in dollars a million without the instances' time: a
+// like in a window, which makes a roll-up and then an alarm that makes another; and a like whose
+// roll-up makes one of the level above. docs/playbooks/abuse.md has both.
+func TestDearestChanges(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	abuse, err := os.ReadFile("../../../docs/playbooks/abuse.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := func(t *route.Template) (n int64) {
+		for _, r := range t.Routes {
+			n += int64(len(r.Queries()) + len(r.Windows()))
+		}
+		return n + 1 // the roll-up
+	}
+	routesOf := func(recipe string) route.Routes {
+		r := regexp.MustCompile("(?s)\n## " + recipe + "\n.*?\n```\n(.*?)```").FindSubmatch(page)
+		if r == nil {
+			t.Fatalf("no route under %q", recipe)
+		}
+		routes, err := route.Parse(string(r[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return routes
+	}
+
+	trending := routesOf("Trending").Templates()[0]
+	twice := billing.Counts{Reads: 2 * reads(trending), Writes: 2}
+	leaves := 1e6 * (twice.Cost() + billing.Request + billing.Event + 2*billing.Task + billing.Request)
+	var levels billing.Counts
+	for _, template := range routesOf("Karma of authors").Templates() {
+		levels.Reads += reads(template)
+		levels.Writes++
+	}
+	karma := 1e6 * (levels.Cost() + 2*(billing.Request+billing.Event))
+	for what, cost := range map[string]float64{"a like of a song": leaves, "a like of an essay": karma} {
+		if !strings.Contains(string(abuse), fmt.Sprintf("%s costs %s a million", what, dollars(cost))) {
+			t.Errorf("docs/playbooks/abuse.md does not say that %s costs %s a million", what, dollars(cost))
+		}
 	}
 }
 

@@ -214,7 +214,7 @@ func (b *block) apart() string {
 	nested := func(f document.Field) bool { return !f.Simple() }
 	switch {
 	case b.crossing != "":
-		return "what clients write where " + b.crossing + " matches the same documents"
+		return "what clients read and write where " + b.crossing + " matches the same documents"
 	case shards != nil && b.ownID():
 		return "whether the id is a user's or a shard's number: routes of " + b.path.String() + " say both"
 	case shards != nil && b.home != nil:
@@ -236,8 +236,11 @@ func (b *block) String() string {
 	}
 	text += "    match /" + match + " {\n"
 
-	text += b.reads()
 	apart := b.apart()
+	if b.crossing != "" {
+		return text + allow("read, write", []term{undecided(apart)}) + "    }\n"
+	}
+	text += b.reads()
 	if apart != "" {
 		return text + allow("create, update, delete", []term{undecided(apart)}) + "    }\n"
 	}
@@ -284,7 +287,7 @@ func (b *block) reads() string {
 	for _, s := range b.sources {
 		switch {
 		case ofVotes(s.Route), s.writer == Owner && !ofShards(s.Route):
-			who = "request.auth != null && request.auth.uid == " + b.id()
+			who = "request.auth.uid == " + b.id()
 		case ofShards(s.Route):
 			if !isHome {
 				lists = "skipsNothing()"
@@ -299,9 +302,9 @@ func (b *block) reads() string {
 		}
 	}
 
-	terms := append(conditions(who), conditions(b.except...)...)
+	terms := conditions(who)
 	if who == everybody {
-		text := allow("get", terms)
+		text := allow("get", append(terms, conditions(b.except...)...)) // narrower paths may be read by fewer
 		if len(b.except) > 0 || !b.path[len(b.path)-1].Capture {
 			return text
 		}
@@ -351,7 +354,10 @@ func (b *block) updates() []term {
 	if who == Servers {
 		return nil
 	}
-	terms := append(b.writers(who, "changes"), b.ids()...)
+	terms := b.writers(who, "changes")
+	if who != Undecided { // or the id was checked when the document was created
+		terms = append(terms, b.ids()...)
+	}
 	terms = append(terms, b.untouched(false)...)
 	return append(terms, b.values(false)...)
 }

@@ -10,7 +10,8 @@ import (
 // Parts of Tally's own rules, by the lines with which they begin.
 const (
 	partService  = "service cloud.firestore {"
-	partCounters = "    // What one write adds to a shard."
+	partAmounts  = "    // What one write adds to a shard."
+	partCounters = "    match /counters/{counter} {"
 	partLists    = "    // ---- What every list needs ----"
 	partShards   = "    // ---- What the shards of every route need ----"
 	partEnd      = "  }\n}\n"
@@ -28,8 +29,9 @@ const head = `rules_version = '2';
 // For returns security rules for the routes: Tally's own, the text of firestore.rules, with a block
 // for each path of the routes that are not the default one.
 func For(tallys string, routes route.Routes, answers Answers) string {
-	start, rest, _ := strings.Cut(tallys, partCounters)
+	start, rest, _ := strings.Cut(tallys, partAmounts)
 	_, start, _ = strings.Cut(start, partService)
+	amounts, rest, _ := strings.Cut(rest, partCounters)
 	counters, rest, _ := strings.Cut(rest, partLists)
 	lists, rest, _ := strings.Cut(rest, partShards)
 	shards := partShards + strings.TrimSuffix(rest, partEnd)
@@ -45,6 +47,9 @@ func For(tallys string, routes route.Routes, answers Answers) string {
 	}
 
 	text := head + partService + start
+	if hasDefault || strings.Contains(blocks, "adds(") {
+		text += partAmounts + amounts
+	}
 	if hasDefault {
 		text += partCounters + counters
 	}

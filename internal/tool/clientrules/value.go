@@ -52,7 +52,9 @@ func (b *block) untouched(isNew bool) []term {
 
 	terms = conditions("leaves(" + list(append(b.home.Totals(), b.reserved()...)) + ")")
 	for _, name := range b.home.Totals() {
-		terms = append(terms, term{text: "keepsInt(" + quoted(name) + ")"})
+		if !b.total(name).Aggregate.OfTimes() {
+			terms = append(terms, term{text: "keepsInt(" + quoted(name) + ")"})
+		}
 	}
 	tally := func(name string) string { return "keepsInt(" + list([]string{document.TallyField, name}) + ")" }
 	return append(terms, conditions(tally("num_shards"), tally("took"))...)
@@ -60,15 +62,23 @@ func (b *block) untouched(isNew bool) []term {
 
 // begins returns the function of the rules by which a total begins: sums and counts of nothing are
 // 0, the others null.
-func (b *block) begins(total string) string {
+func (b *block) begins(name string) string {
+	a := b.total(name).Aggregate
+	if a == route.Sum || a == route.Count {
+		return "isUncounted"
+	}
+	return "isEmpty"
+}
+
+// total returns a total that the documents hold.
+func (b *block) total(name string) route.Total {
 	for _, r := range b.home.Routes {
-		for _, t := range r.Totals {
-			if t.Name == total && t.Aggregate != route.Sum && t.Aggregate != route.Count {
-				return "isEmpty"
-			}
+		i := slices.IndexFunc(r.Totals, func(t route.Total) bool { return t.Name == name })
+		if i >= 0 {
+			return r.Totals[i]
 		}
 	}
-	return "isUncounted"
+	return route.Total{}
 }
 
 // reserved returns the fields of a document with totals that clients never write: that of Tally,
