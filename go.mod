@@ -20,7 +20,6 @@ require (
 	cloud.google.com/go/serviceusage v1.16.0
 	github.com/GoogleCloudPlatform/functions-framework-go v1.9.2
 	github.com/caarlos0/env/v11 v11.4.2
-	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/coder/websocket v1.8.15
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0

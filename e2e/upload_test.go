@@ -56,7 +56,7 @@ func TestUploadLeavesOutTheRest(t *testing.T) {
 
 // What the program uploads builds as Google's Go buildpack builds it, and the binary rolls up.
 func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build would slow the scenarios
-	own, err := deploy.OwnUpload(root.Source, "")
+	own, err := deploy.NewUpload(root.Source, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build wo
 // uploaded returns the names of the files that are uploaded from a folder, sorted.
 func uploaded(t *testing.T, dir string) []string {
 	t.Helper()
-	upload, err := deploy.ReadUpload(dir)
+	upload, err := deploy.NewUpload(os.DirFS(dir), "")
 	if err != nil {
 		t.Fatal(err)
 	}

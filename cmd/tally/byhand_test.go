@@ -27,7 +27,7 @@ databases: [(default), orders]
 region: us-central1
 billing: request
 request_logs: failed
-alert_email: me@example.com
+alerts: me@example.com
 `
 
 // A handChange is what somebody does to one leaf of a resource.
@@ -43,7 +43,7 @@ func leaves(at []string, v any) map[string]any {
 	all := make(map[string]any)
 	add := func(name string, inner any) { maps.Copy(all, leaves(append(slices.Clone(at), name), inner)) }
 	switch v := v.(type) {
-	case deploy.Object:
+	case map[string]any:
 		for name, inner := range v {
 			add(name, inner)
 		}
@@ -62,34 +62,34 @@ func leaves(at []string, v any) map[string]any {
 
 // changesByHand returns a change of each leaf of a resource. What tells a resource from others is
 // left out: without it the resource is another one.
-func (c cloud) changesByHand(r *deploy.Resource, have *deploy.State) []handChange {
+func (c cloud) changesByHand(r *deploy.Resource) []handChange {
 	c.t.Helper()
-	if r.Kind == deploy.API {
+	if r.Kind() == "API" {
 		if !strings.HasSuffix(r.Name, "/eventarcpublishing.googleapis.com") { // the others are called
 			return nil
 		}
 		return []handChange{{r.Name, "eventarcpublishing.googleapis.com", 0, func() { c.Delete(r.Name) }}}
 	}
 
-	name := have.Find(r.Kind, r.Name).Get("name")
+	name := r.Have().Get("name")
 	var all []handChange
-	for _, path := range slices.Sorted(maps.Keys(leaves(nil, r.Want))) {
-		want := leaves(nil, r.Want)[path]
+	for _, path := range slices.Sorted(maps.Keys(leaves(nil, map[string]any(r.Want)))) {
+		want := leaves(nil, map[string]any(r.Want))[path]
 		at := strings.Split(path, "\x01")
 		field := strings.Join(at, ".")
-		change := handChange{of: r.Kind.Noun + " " + name + " " + field, found: field + ": "}
+		change := handChange{of: r.Kind() + " " + name + " " + field, found: field + ": "}
 		change.make = func() { c.Set(name, at, other(field, want)) }
 		switch {
-		case strings.HasSuffix(strings.ToLower(field), "labels.tally"), r.Kind == deploy.Dashboard && field == "displayName", r.Kind == deploy.Alert && at[0] == "notificationChannels":
+		case strings.HasSuffix(strings.ToLower(field), "labels.tally"), r.Kind() == "dashboard" && field == "displayName", r.Kind() == "alert" && at[0] == "notificationChannels":
 			continue
-		case r.Kind == deploy.Trigger && at[0] == "eventFilters": // the trigger is made once more
+		case r.Kind() == "trigger" && at[0] == "eventFilters": // the trigger is made once more
 			change.round, change.found = 1+len(all), "eventFilters."
-		case r.Kind == deploy.Function && field == "state":
+		case r.Kind() == "function" && field == "state":
 			change.round = 1
 			change.make = func() {
 				googletest.Change(c.Google, name, func(f *functionspb.Function) { f.State = functionspb.Function_FAILED })
 			}
-		case r.Kind == deploy.Field || r.Kind == deploy.TTL:
+		case r.Kind() == "field" || r.Kind() == "time to live":
 			change.found = at[0]
 			change.make = func() { c.changeField(r) }
 		}
@@ -106,7 +106,7 @@ func (c cloud) changeField(r *deploy.Resource) {
 		f = new(adminpb.Field)
 	}
 	switch {
-	case r.Kind == deploy.TTL:
+	case r.Kind() == "time to live":
 		f.TtlConfig = nil
 	case len(r.Orders) > 0:
 		f.IndexConfig = new(adminpb.Field_IndexConfig)
@@ -168,11 +168,11 @@ func TestSettings(t *testing.T) {
 
 	n := 0
 	for round, last := 0, false; !last; round++ {
-		d, have := c.described()
+		d := c.described()
 		last = true
 		var changed []handChange
 		for _, r := range d.Resources {
-			for _, change := range c.changesByHand(r, have) {
+			for _, change := range c.changesByHand(r) {
 				last = last && change.round <= round
 				if change.round == round {
 					change.make()
@@ -197,7 +197,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	t.Logf("%d leaves were changed", n)
-	if printed := c.want(0, deployAll...); !strings.Contains(printed, "Everything is as it is to be.") {
+	if printed := c.want(0, deployAll...); !strings.Contains(printed, "Nothing to do: the project matches tally.yaml.") {
 		t.Errorf("a last deploy has something to do:\n%s", printed)
 	}
 }

@@ -113,8 +113,8 @@ func TestDemoOnAnotherEmulator(t *testing.T) {
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
 	}
-	// On a machine that stands still for two seconds, the emulator gives up a lock, and the increment
-	// that waited for it is in doubt.
+	// On a machine that stands still for two seconds, the emulator gives up a lock, and the
+	// increment that waited for it is in doubt.
 	doubted := 0
 	if m := regexp.MustCompile(`in doubt +(\d+) increments`).FindStringSubmatch(c.stdout.String()); m != nil {
 		doubted, _ = strconv.Atoi(m[1])

@@ -132,8 +132,7 @@ func (d *deployedDemo) forget(t *testing.T) {
 // start runs what is deployed.
 func (d *deployedDemo) start() {
 	t := d.t
-	_, have := d.described()
-	environment := have.Env()
+	environment := d.described().Was.Env()
 	configured, err := config.Load(environment)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 
@@ -48,30 +47,27 @@ func (at endpoints) signIn(ctx context.Context) ([]option.ClientOption, error) {
 
 // A deployment is what deploy and undeploy have in common.
 type deployment struct {
-	settings    settingsFile
-	project     string
-	chosen      chosenProject
-	dryRun, yes bool
-	verbose     bool
-	json        bool
+	settings          settingsFile
+	project           string
+	chosen            chosenProject
+	dryRun, yes, json bool
 
-	folder    *appfolder.Folder
-	newer     string // version of the functions that older ones would replace; empty: they are not
-	in        io.Reader
-	out, logs io.Writer
-	account   string // who is signed in; empty: no one, or it is not known
-	have      *deploy.State
-	run       deploy.Run
+	folder  *appfolder.Folder
+	in      io.Reader
+	out     io.Writer
+	logs    io.Writer
+	account string // who is signed in; empty: no one, or it is not known
+	on      *deploy.Project
+	was     *deploy.Deployed
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
 	f := c.Flags()
 	d.settings.define(f)
 	f.StringVar(&d.project, "project", "", projectUsage)
-	f.BoolVar(&d.dryRun, "dry-run", false, "print each change, and why, and change nothing")
+	f.BoolVar(&d.dryRun, "dry-run", false, "print each step, and change nothing")
 	f.BoolVar(&d.json, "json", false, "with --dry-run: print JSON")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
-	f.BoolVarP(&d.verbose, "verbose", "v", false, "show all steps, and why")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		if d.json && !d.dryRun {
@@ -89,27 +85,29 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	return c
 }
 
-// read reads the project.
+// read reads what is deployed in the project.
 func (d *deployment) read(ctx context.Context) error {
 	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
 		return err
 	}
-
-	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
-	d.have, err = deploy.Read(ctx, d.project, o...)
+	fmt.Fprintf(d.logs, "reading project %s\n", d.project)
+	d.on, err = deploy.Open(ctx, d.project, o...)
 	if err != nil {
 		return err
 	}
-	d.account = d.have.Account(ctx)
-	d.run.State, d.run.Progress = d.have, d.logs
-	return nil
+	d.on.Progress = d.logs
+	d.account = d.on.Account(ctx)
+	d.was, err = d.on.Read(ctx)
+	return err
 }
 
 // do does the plan, if the user agrees. opening tells what the user should know before the steps.
-// nothing is printed if there are no steps.
-func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing string) error {
+// nothing is printed if there are no steps. newer is the version of functions that older ones would
+// replace; empty: they are not.
+func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing, newer string) error {
 	if d.json {
+		plan.Steps = append([]*deploy.Step{}, plan.Steps...) // a list even if it is empty
 		e := json.NewEncoder(d.out)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
@@ -123,30 +121,29 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing 
 	if opening != "" {
 		opening += "\n"
 	}
-	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, opening, plan.Shown(d.verbose || d.dryRun), plan.Noted())
+	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, opening, plan.Shown(d.dryRun), plan.Noted())
 	if d.dryRun {
 		return nil
 	}
-	if err := d.agree(ctx); err != nil {
+	if err := d.agree(ctx, newer); err != nil {
 		return err
 	}
-	return d.run.Do(ctx, plan)
+	return d.on.Do(ctx, plan)
 }
 
 // agree asks whether to go on. If the plan replaces newer functions, it asks even with --yes.
 // Otherwise a script with an old tally would take back what somebody else deployed.
-func (d *deployment) agree(ctx context.Context) error {
+func (d *deployment) agree(ctx context.Context, newer string) error {
 	err := d.chosen.confirm(ctx, d.in, d.logs, d.yes)
 	if err != nil {
 		return err
 	}
-
-	if d.newer == "" {
+	if newer == "" {
 		return confirm(ctx, d.in, d.logs, d.yes, "Go on?")
 	}
-	err = confirm(ctx, d.in, d.logs, false, "Go back from "+d.newer+"?")
+	err = confirm(ctx, d.in, d.logs, false, "Go back from "+newer+"?")
 	if errors.Is(err, errUnconfirmed) {
-		return fmt.Errorf("nothing was changed; the functions of %s are newer, and --yes does not answer for them", d.newer)
+		return fmt.Errorf("refusing to replace newer functions (%s): --yes does not confirm that", newer)
 	}
 	return err
 }
@@ -158,36 +155,29 @@ var locationID = regexp.MustCompile(`^([a-z]{3,4}\d+|(africa|asia|australia|euro
 
 // deployFlags are those that only deploy has.
 type deployFlags struct {
-	source, location   string
-	rules, prune, wait bool
-	isNew, manifest    bool
-	record             string // file
+	location              string
+	prune, wait           bool
+	isNew, printsManifest bool
 }
 
 // define defines the flags.
 func (f *deployFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&f.source, "source", "", "folder of Tally's source, which the functions are built from (default: this tally's own)")
-	flags.BoolVar(&f.rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
-	flags.BoolVar(&f.prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
+	flags.BoolVar(&f.prune, "prune", false, "take away routes and databases that are not named any more, what is in other regions, and monitoring that tally.yaml does not ask for")
 	flags.BoolVar(&f.wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run lists that, too")
 	flags.BoolVar(&f.isNew, "new", false, "with --dry-run or --manifest: as for a project in which there is nothing; needs no credentials")
 	flags.StringVar(&f.location, "location", "", "with --new: where its databases will be, forever")
-	flags.StringVar(&f.record, "record", "", "with --dry-run: a file to be written, with what the project's APIs answered; without secrets and documents")
-	flags.BoolVar(&f.manifest, "manifest", false, "print all resources as their APIs have them, in YAML, and change nothing")
+	flags.BoolVar(&f.printsManifest, "manifest", false, "print all resources as their APIs have them, in YAML, each setting with its reason, and change nothing")
 }
 
-// check returns what is wrong with the flags of a recording, or of a new project.
+// check returns what is wrong with the flags of a new project.
 func (f *deployFlags) check(dryRun bool) error {
-	if f.record != "" && (!dryRun || f.isNew) {
-		return errors.New("--record keeps what a project answers to --dry-run; with --new it is not asked")
-	}
 	if !f.isNew {
 		return nil
 	}
-
-	if !dryRun && !f.manifest {
+	if !dryRun && !f.printsManifest {
 		return errors.New("--new is for --dry-run and --manifest; tally deploy sees by itself what is new")
 	}
+
 	const places = "https://cloud.google.com/firestore/docs/locations"
 	if f.location == "" {
 		return errors.New("--new needs --location: where the databases will be, forever. These are the places:\n  " + places)
@@ -211,122 +201,64 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	if err := flags.check(d.dryRun); err != nil {
 		return err
 	}
-	upload, err := uploadFrom(ctx, flags.source)
+	wanted, err := d.want(ctx, flags)
 	if err != nil {
 		return err
 	}
-
-	if flags.isNew {
-		ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
-		d.have = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)
-	} else {
-		err = d.read(ctx)
-		if flags.record != "" && d.have != nil {
-			defer d.record(context.WithoutCancel(ctx), flags.record)
-		}
-	}
-	if err != nil {
-		return err
-	}
-
-	described, err := d.want(upload)
-	if err != nil {
-		return err
-	}
-	if flags.manifest {
-		text, err := described.Manifest()
+	if flags.printsManifest {
+		text, err := wanted.Manifest()
 		fmt.Fprint(d.out, text)
 		return err
 	}
 
-	if !flags.isNew {
-		d.have.ReadFor(ctx, described)
-	}
-	plan, err := d.plan(ctx, described, flags)
+	plan, err := wanted.Plan(ctx, flags.prune, flags.wait || d.dryRun)
 	if err != nil {
 		return err
 	}
-	d.run.Description, d.run.Upload = described, upload
-	source := d.prepareUpload(&plan, upload)
+	if flags.isNew {
+		plan.Notes = append(plan.Notes, "create the database first; its location can never change")
+	}
+	newer := ""
+	if plan.Uploads() {
+		newer = wanted.Upload.Replaces(d.was)
+	}
+	if newer != "" {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("the deployed functions are of %s, which is newer than %s", newer, wanted.Upload.Version))
+	}
 
-	nothing := "Everything is as it is to be."
+	nothing := "Nothing to do: the project matches tally.yaml."
 	if len(plan.Awaited) > 0 {
-		nothing = "All that can be done now is done."
+		nothing = "Index builds have started. Run tally deploy again when they finish."
 	}
-	if err := d.do(ctx, plan, described.Opening(plan, d.account, source, flags.rules), nothing); err != nil {
+	if err := d.do(ctx, plan, wanted.Opening(plan, d.account), nothing, newer); err != nil {
 		return err
 	}
-	return d.awaiting(ctx, described, plan)
+	return wanted.Awaiting(ctx, plan)
 }
 
-// record writes what the project's APIs have answered to a file.
-func (d *deployment) record(ctx context.Context, file string) {
-	text, err := d.have.Recording(ctx)
-	if err == nil {
-		err = os.WriteFile(file, text, 0o600)
+// want returns what the project should have, by the folder and what is deployed.
+func (d *deployment) want(ctx context.Context, flags deployFlags) (*deploy.Deployment, error) {
+	upload, err := programOf(ctx).upload()
+	if err != nil {
+		return nil, err
+	}
+	if flags.isNew {
+		ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
+		d.on = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)
+		d.was, err = d.on.Read(ctx)
+	} else {
+		err = d.read(ctx)
 	}
 	if err != nil {
-		fmt.Fprintf(d.logs, "nothing is recorded: %v\n", err)
-		return
+		return nil, err
 	}
-	fmt.Fprintf(d.logs, "%s has what the project answered. Read it before you pass it on.\n", file)
-}
 
-// want returns the description of what is to be deployed, by the folder and the project's state.
-func (d *deployment) want(upload *deploy.Upload) (*deploy.Description, error) {
-	variables := d.have.Wanted(d.folder)
+	variables := d.was.Wanted(d.folder, d.project)
 	config, err := config.Load(variables)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", d.folder.Explain(err, variables))
 	}
-	return deploy.Want(d.folder, d.have, config, upload)
-}
-
-// plan returns the steps that are to be done.
-func (d *deployment) plan(ctx context.Context, described *deploy.Description, flags deployFlags) (deploy.Plan, error) {
-	plan, err := described.Deploy(d.have, flags.prune, flags.wait || d.dryRun)
-	if err != nil {
-		return plan, err
-	}
-	if flags.isNew {
-		plan.Notes = append(plan.Notes, "the databases are to be there first, in a location that they keep forever")
-	}
-	if flags.rules && len(plan.Awaited) == 0 {
-		err = plan.PlanRules(ctx, described, d.have, d.folder)
-	}
-	return plan, err
-}
-
-// prepareUpload returns in words which source the plan uploads; "" if it uploads none. If that
-// would replace a newer one, the plan gets a note that says so.
-func (d *deployment) prepareUpload(plan *deploy.Plan, upload *deploy.Upload) (source string) {
-	if !plan.Uploads() {
-		return ""
-	}
-
-	d.newer = upload.Replaces(d.have)
-	if d.newer != "" {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("the deployed functions are of %s, which is newer than %s", d.newer, upload.Version))
-	}
-	return upload.String()
-}
-
-// awaiting returns an error if the plan has to wait for indexes. The error tells how far they are,
-// and what to do next.
-func (d *deployment) awaiting(ctx context.Context, described *deploy.Description, plan deploy.Plan) error {
-	if len(plan.Awaited) == 0 {
-		return nil
-	}
-	if err := d.have.ReadIndexes(ctx, described.Databases); err != nil {
-		return err
-	}
-
-	awaited := described.Awaited(d.have)
-	if len(awaited) == 0 {
-		return errors.New("the indexes are ready now: run tally deploy again, and it goes on")
-	}
-	return fmt.Errorf("the routes are not deployed yet. Run tally deploy again when these indexes are ready, or with --wait, which waits for them:\n  %s",
-		strings.Join(awaited, "\n  "))
+	return deploy.Want(d.on, d.was, d.folder, config, upload)
 }
 
 func undeployCommand() *cobra.Command {
@@ -336,10 +268,10 @@ func undeployCommand() *cobra.Command {
 		if err := d.read(ctx); err != nil {
 			return err
 		}
-		plan, err := deploy.Undeploy(d.have)
+		plan, err := d.on.Undeploy(ctx, d.was)
 		if err != nil {
 			return err
 		}
-		return d.do(ctx, plan, "", "There is nothing that tally deploy made.")
+		return d.do(ctx, plan, "", "There is nothing that tally deploy made.", "")
 	})
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -43,9 +44,8 @@ var update = flag.Bool("update", false, "rewrite testdata/deploy")
 // it. A file of a story is named after
 //
 //   - a command, and holds what it printed, and its exit status if that is not 0. The source that
-//     is deployed is the clone's, not this program's own, unless the command names another;
-//   - "own VERSION": from then on the clone's source is this program's own, of that version, and so
-//     deployed without --source;
+//     the program carries is the clone's;
+//   - "own VERSION": from then on the program is of that version;
 //   - "answer", and holds what the user answers the next command;
 //   - "env NAME=VALUE", which is the user's from then on;
 //   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds
@@ -71,7 +71,8 @@ func TestDeploy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := player{cloud: cloud{Google: c.Google, t: t, program: c.program}, clone: leastClone(t)}
+		p := player{cloud: cloud{Google: c.Google, t: t}, clone: leastClone(t)}
+		p.program.source = os.DirFS(p.clone)
 		played := slices.Clone(told.Files)
 		for i, f := range told.Files {
 			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE").Replace(string(p.play(f))))
@@ -110,7 +111,6 @@ func TestDeploy(t *testing.T) {
 type player struct {
 	cloud
 	clone  string // folder
-	own    bool   // the clone's source is the program's own
 	answer []byte
 }
 
@@ -121,12 +121,9 @@ func (p *player) play(f txtar.File) []byte {
 	switch verb {
 	case "tally":
 		args := shellWords(rest)
-		if args[0] == "deploy" && !slices.Contains(args, "--source") && !p.own {
-			args = append(args, "--source", p.clone)
-		}
 		return p.transcript(args)
 	case "own":
-		p.own, p.program = true, program{version: rest, source: os.DirFS(p.clone)}
+		p.program.version = rest
 	case "answer":
 		p.answer = f.Data
 	case "env":
@@ -304,14 +301,18 @@ func (p *player) fail(words []string, text string) {
 func TestDeployNew(t *testing.T) {
 	file := abs(t, "testdata/deploy/new.txt")
 	clone := leastClone(t)
-	write(t, "tally.yaml", []byte("alert_email: me@example.com"))
+	write(t, "tally.yaml", []byte("alerts: me@example.com"))
 	t.Setenv("PATH", "")
 	call := func(flag string) string {
 		t.Helper()
 		var out, logs strings.Builder
-		args := []string{"deploy", "--new", "--location", "nam5", "--project", "my-project", "--source", clone, flag}
-		if status := run(t.Context(), args, &out, &logs); status != 0 {
+		args := []string{"deploy", "--new", "--location", "nam5", "--project", "my-project", flag}
+		ctx := context.WithValue(t.Context(), programKey{}, program{source: os.DirFS(clone)})
+		if status := run(ctx, args, &out, &logs); status != 0 {
 			t.Fatalf("%s: exit status %d: %s", flag, status, &logs)
+		}
+		if strings.Contains(out.String(), "s3cret") {
+			t.Errorf("%s prints a secret", flag)
 		}
 		return strings.ReplaceAll(out.String(), clone, "CLONE")
 	}
@@ -340,8 +341,8 @@ func TestDeployNew(t *testing.T) {
 	}
 }
 
-// A deployment uploads this program's own source, whatever the current folder looks like, unless
-// --source names another, and says which before it asks.
+// A deployment uploads this program's own source, whatever the current folder looks like, and says
+// which before it asks.
 func TestDeploySource(t *testing.T) {
 	c := newCloud(t)
 	own, err := c.program.upload()
@@ -352,8 +353,8 @@ func TestDeploySource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := leastClone(t) // the current folder
-	write(t, ".git", nil)  // is no repository of git
+	leastClone(t)         // the current folder
+	write(t, ".git", nil) // is no repository of git
 	version := func(want string) {
 		t.Helper()
 		if printed := c.want(0, "version", "--project", "my-project"); !strings.Contains(printed, "\nmy-project: "+want+"\n") {
@@ -362,29 +363,19 @@ func TestDeploySource(t *testing.T) {
 	}
 	version("nothing is deployed; this tally is of an unknown version")
 
-	for _, test := range []struct {
-		args []string
-		want string // the folder
-		says string // of it
-	}{
-		{nil, repository, "\n  source    this tally's own, of an unknown version, hash " + own.Hash + "\n"},
-		{[]string{"--source", "."}, other, "\n  source    " + other + ", of an unknown version, hash dfe571af78f5f347\n"},
-	} {
-		args := append([]string{"deploy", "--yes"}, test.args...)
-		printed := c.want(0, args...)
-		source, first := strings.Index(printed, test.says), strings.Index(printed, "[1/")
-		if source < 0 || first < source {
-			t.Errorf("tally %s does not say %q before its first step:\n%s", strings.Join(args, " "), test.says, printed)
-		}
-		want, err := os.ReadFile(filepath.Join(test.want, "functions.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := c.uploaded("functions.go"); got != string(want) {
-			t.Errorf("tally %s uploads\n%s\nwant that of %s", strings.Join(args, " "), got, test.want)
-		}
+	printed := c.want(0, "deploy", "--yes")
+	source, first := strings.Index(printed, "\n  source    this tally's own, of an unknown version, hash "+own.Hash+"\n"), strings.Index(printed, "[1/")
+	if source < 0 || first < source {
+		t.Errorf("tally deploy does not say its source before its first step:\n%s", printed)
 	}
-	version("the functions are of an unknown version, this tally is of an unknown version: tally deploy replaces them")
+	want, err := os.ReadFile(filepath.Join(repository, "functions.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.uploaded("functions.go"); got != string(want) {
+		t.Errorf("tally deploy uploads\n%s\nwant that of %s", got, repository)
+	}
+	version("the functions are of an unknown version, this tally is of an unknown version: their source is the same")
 }
 
 // uploaded returns a file of the source that was uploaded last.

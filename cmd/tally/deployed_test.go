@@ -18,7 +18,7 @@ import (
 // What deploy brings to a project is fixed, obeyed and taken away.
 func TestDeployed(t *testing.T) {
 	c := newCloud(t)
-	c.settings("alert_email: me@example.com")
+	c.settings("alerts: me@example.com")
 	before := c.own()
 	c.want(0, "deploy", "--yes")
 	restore := c.Snapshot()
@@ -36,7 +36,7 @@ func TestDeployed(t *testing.T) {
 // Each role that somebody takes away, and each that somebody adds, is found, fixed, and gone
 // after.
 func (c cloud) grants() {
-	d, _ := c.described()
+	d := c.described()
 	grants := 0
 	for _, r := range d.Resources {
 		for _, g := range r.Grants {
@@ -58,7 +58,7 @@ func (c cloud) grants() {
 	add(services+"tally-on-write", "roles/run.invoker", "allUsers")
 	add("projects/my-project", "roles/datastore.user", "serviceAccount:tally-functions@my-project.iam.gserviceaccount.com") // of every database
 	found := jsonText(c.want(1, "doctor", "--json"))
-	for _, want := range []string{"change roles on service tally-on-write: give roles/run.invoker to tally-trigger; take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
+	for _, want := range []string{"change roles on service tally-on-write: take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
 		if !strings.Contains(found, want) {
 			c.t.Errorf("doctor does not find: %s", want)
 		}
@@ -146,7 +146,7 @@ func (c cloud) deployedRoutesWin() {
 		{"without tally.yaml", unnamed, "routes, of the deployed functions: " + deployed},
 		{"delete", deleted, "deleted"},
 		{"routes that cannot be read", unknown, "the routes are assumed"},
-		{"why they cannot be read", unknown, "the functions could not be read: "},
+		{"why they cannot be read", unknown, "could not read the functions: "},
 	} {
 		if !strings.Contains(told.printed, told.want) {
 			c.t.Errorf("%s printed\n%s\nwant %q in it", told.name, told.printed, told.want)

@@ -80,10 +80,15 @@ func (c cloud) want(status int, args ...string) string {
 	return printed
 }
 
-// described returns what is deployed as it is to be, by the tally.yaml of the current folder.
-func (c cloud) described() (*deploy.Description, *deploy.State) {
+// described returns what should be deployed, by the tally.yaml of the current folder, each resource
+// as it is now.
+func (c cloud) described() *deploy.Deployment {
 	c.t.Helper()
-	have, err := deploy.Read(c.t.Context(), "my-project", c.REST()...)
+	on, err := deploy.Open(c.t.Context(), "my-project", c.REST()...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	was, err := on.Read(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -91,16 +96,16 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	config, err := config.Load(have.Wanted(folder))
+	config, err := config.Load(was.Wanted(folder, "my-project"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	d, err := deploy.Want(folder, have, config, nil)
+	d, err := deploy.Want(on, was, folder, config, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	have.ReadFor(c.t.Context(), d)
-	return d, have
+	d.Differences(c.t.Context())
+	return d
 }
 
 func write(t *testing.T, file string, data []byte) {

@@ -289,11 +289,11 @@ func (h *hints) suggest(text, why, r string, others route.Routes) {
 }
 
 const (
-	// lookEvery is the shortest pause after a look, and longestPause the longest: somebody waits for
-	// the next look. Between them lookShare makes the pause a hundred times as long as the look took,
-	// so that looks take a hundredth of the emulator's time. With 10,000 documents a look takes some
-	// 0.5 s. After the first look the pause is lookEvery: this look is slow even without documents,
-	// because the emulator is cold.
+	// lookEvery is the shortest pause after a look, and longestPause the longest: somebody waits
+	// for the next look. Between them lookShare makes the pause a hundred times as long as the look
+	// took, so that looks take a hundredth of the emulator's time. With 10,000 documents a look
+	// takes some 0.5 s. After the first look the pause is lookEvery: this look is slow even without
+	// documents, because the emulator is cold.
 	lookEvery    = 5 * time.Second
 	longestPause = time.Minute
 	lookShare    = 100

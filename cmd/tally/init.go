@@ -108,7 +108,7 @@ func (a *answers) write() (wrote []string, err error) {
 
 	var text bytes.Buffer
 	page := template.Must(template.New("").Parse(settingsTemplate))
-	err = page.Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": routes, "AlertEmail": a.alertEmail})
+	err = page.Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": routes, "Alerts": a.alertEmail})
 	if err != nil {
 		return nil, err
 	}

@@ -29,15 +29,7 @@ func programOf(ctx context.Context) program {
 }
 
 // upload returns the source that the program carries.
-func (p program) upload() (*deploy.Upload, error) { return deploy.OwnUpload(p.source, p.version) }
-
-// uploadFrom returns the source of a folder, or the program's own if none is named.
-func uploadFrom(ctx context.Context, folder string) (*deploy.Upload, error) {
-	if folder == "" {
-		return programOf(ctx).upload()
-	}
-	return deploy.ReadUpload(folder)
-}
+func (p program) upload() (*deploy.Upload, error) { return deploy.NewUpload(p.source, p.version) }
 
 // moduleVersion returns the version of the module that the program was built from; "" if the go
 // command knew none.
@@ -88,10 +80,10 @@ func sayDeployed(c *cobra.Command, flag string) error {
 	if err != nil {
 		return err
 	}
-	have, err := deploy.ReadFunctions(ctx, chosen.ID, o...)
+	was, err := deploy.ReadFunctions(ctx, chosen.ID, o...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", chosen.ID, own.Versions(have))
+	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", chosen.ID, own.Versions(was))
 	return nil
 }

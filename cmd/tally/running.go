@@ -44,7 +44,7 @@ func askFunctions(ctx context.Context, project string, folder *appfolder.Folder)
 		runs.of, routes = "tally dev", "the routes of tally dev"
 		variables, err = devVariables(ctx, host, project)
 	} else {
-		variables, err = deploy.Deployed(ctx, project, endpointsOf(ctx).apis...)
+		variables, err = deployedVariables(ctx, project)
 	}
 	if ctx.Err() != nil {
 		return runs, context.Cause(ctx)
@@ -75,4 +75,14 @@ func loadConfig(variables map[string]string, folder *appfolder.Folder, project s
 		return config.Config{}, fmt.Errorf("configuration: %w", folder.Explain(err, variables))
 	}
 	return loaded, nil
+}
+
+// deployedVariables returns the variables that a project's functions are deployed with, nil if
+// there are no functions.
+func deployedVariables(ctx context.Context, project string) (map[string]string, error) {
+	was, err := deploy.ReadFunctions(ctx, project, endpointsOf(ctx).apis...)
+	if err != nil {
+		return nil, err
+	}
+	return was.Env(), nil
 }

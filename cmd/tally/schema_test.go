@@ -66,7 +66,7 @@ func TestSchemaJudges(t *testing.T) {
 		want bool
 	}{
 		{string(example), true},
-		{"routes:\n- 'a/{a}/b/{b} -> c/{a} : n'\ncadence: 1s\nregion: us-east1\nbilling: instance\nrequest_logs: all\nmax_instances: 3\nalert_email: me@example.com", true},
+		{"routes:\n- 'a/{a}/b/{b} -> c/{a} : n'\ncadence: 1s\nregion: us-east1\nbilling: instance\nrequest_logs: all\nmax_instances: 3\nalerts: me@example.com", true},
 		{"env:\n  TALLY_BURST: 3", true},
 		{"routes: [[a]]", false},
 		{"route: x", false},
@@ -76,7 +76,7 @@ func TestSchemaJudges(t *testing.T) {
 		{"request_logs: some", false},
 		{"max_instances: 0", false},
 		{"max_instances: many", false},
-		{"alert_email: me", false},
+		{"alerts: 5", false},
 		{"env:\n  LD_PRELOAD: x", false},
 		{"env:\n  OTEL_SERVICE_NAME: x", false},
 		{"env:\n  TALLY_BURST: [3]", false},

@@ -1,6 +1,7 @@
 package googletest
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"path"
@@ -139,6 +140,9 @@ func (g *Google) complete(name string, m proto.Message) {
 		g.completeField(m)
 	case *cloudtaskspb.Queue:
 		m.State = cmp.Or(m.State, cloudtaskspb.Queue_RUNNING)
+		if m.GetRetryConfig().GetMaxRetryDuration().AsDuration() == 0 && m.RetryConfig != nil {
+			m.RetryConfig.MaxRetryDuration = nil
+		}
 	case *dashboardpb.Dashboard:
 		m.Name = "projects/" + Number + "/dashboards/" + path.Base(name)
 	case *eventarcpb.Trigger:
@@ -168,7 +172,10 @@ func (g *Google) remove(name string) {
 	case *functionspb.Function:
 		g.remove(m.GetServiceConfig().GetService())
 	case *iamadminpb.ServiceAccount:
+		g.gone[name] = true
 		g.mark(m)
+	case *cloudtaskspb.Queue:
+		g.gone[name] = true
 	}
 }
 
@@ -189,6 +196,11 @@ func (c *call) setIAMPolicy(p *iampb.Policy) (proto.Message, error) {
 		}
 	}
 
+	now := c.policies[c.resource].GetEtag()
+	if len(p.GetEtag()) > 0 && !bytes.Equal(p.GetEtag(), now) {
+		return nil, status.Error(codes.Aborted, "There were concurrent policy changes. Please retry the whole read-modify-write with exponential backoff.")
+	}
+	p.Etag = fmt.Append(nil, c.next())
 	c.policies[c.resource] = p
 	return p, nil
 }

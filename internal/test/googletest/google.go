@@ -13,7 +13,8 @@
 //     the methods of which Go has no messages.
 //   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
 //     it makes in addition, and what it refuses. indexes.go, places.go and delivery.go have
-//     the longer parts of it.
+//     the longer parts of it, and states.go the states in which a resource is not what a client
+//     expects.
 //   - requests.go keeps the requests that came over REST.
 //   - recording.go plays a project that tally deploy --record has recorded.
 package googletest
@@ -93,6 +94,9 @@ type Google struct {
 	// is never ready.
 	Builds int
 
+	// Young is how often a call about a service account or a queue that was just made is refused.
+	Young int
+
 	// CPUs is the quota of Cloud Run in each region, 0 if there is none.
 	CPUs int
 
@@ -105,6 +109,8 @@ type Google struct {
 	resources map[string]proto.Message // by full name
 	policies  map[string]*iampb.Policy // by full name of the resource
 	agents    map[string]bool          // service accounts of Google's, by email
+	gone      map[string]bool          // names of service accounts and queues that were deleted
+	young     map[string]int           // how often a call about a resource is still refused, by its name
 	failures  []*failure
 	uploaded  []byte            // source of a function
 	rulesets  map[string]string // their texts, by full name
@@ -124,7 +130,7 @@ type failure struct {
 // to every project. Google ends with the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
-	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool),
+	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool), gone: make(map[string]bool), young: make(map[string]int),
 		rulesets: make(map[string]string), releases: make(map[string]string)}
 
 	name := "projects/" + project
@@ -368,12 +374,14 @@ func (g *Google) Snapshot() (restore func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	resources, policies, agents, last := cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last
+	gone, young := maps.Clone(g.gone), maps.Clone(g.young)
 	rulesets, releases := maps.Clone(g.rulesets), maps.Clone(g.releases)
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
 		g.rulesets, g.releases = maps.Clone(rulesets), maps.Clone(releases)
+		g.gone, g.young, g.Young = maps.Clone(gone), maps.Clone(young), 0
 		g.failures, g.Build = nil, nil
 		g.Unreachable, g.Closed, g.Lacking, g.CPUs, g.Builds = nil, nil, nil, 0, 0
 	}

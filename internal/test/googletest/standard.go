@@ -89,6 +89,11 @@ func (g *Google) call(api string, r route, request proto.Message) (proto.Message
 		return nil, err
 	}
 
+	err = g.refusalOfState(string(r.method.Name()), resource)
+	if err != nil {
+		return nil, err
+	}
+
 	c := &call{Google: g, route: r, called: api, request: request, resource: resource}
 	response, err := c.answer()
 	if err != nil {
@@ -289,6 +294,9 @@ func (c *call) create() (proto.Message, error) {
 	c.resource += "/" + c.collection + "/" + id
 	if c.resources[c.resource] != nil {
 		return nil, status.Errorf(codes.AlreadyExists, "Resource '%s' already exists", c.resource)
+	}
+	if !c.made(c.resource, m) {
+		return m, nil
 	}
 	return c.keep(m)
 }

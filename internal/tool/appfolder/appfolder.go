@@ -5,9 +5,8 @@
 //	.firebaserc     the Firebase CLI's: the app's projects
 //
 // [Find] looks for them in a folder and above it, as the Firebase CLI does. [Folder.Settings] is
-// what tally.yaml says. Errors about it name the place, as file:line:column, and
-// [Folder.Explain] adds the place to errors that only the functions' own code can find, such as
-// those of a route.
+// what tally.yaml says. Errors about it name the place, as file:line:column, and [Folder.Explain]
+// adds the place to errors that only the functions' own code can find, such as those of a route.
 //
 // From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
 // json.go says what is wrong in the Firebase CLI's; project.go chooses the project as the Firebase

@@ -38,7 +38,7 @@ func nearest(t *testing.T, dir string) *Folder {
 
 func TestFind(t *testing.T) {
 	dir := write(t, map[string]string{
-		"tally.yaml":      "# all of it\nroutes: |\n  # likes\n  a/{a}/b/{b} -> a/{a} : count() as b\n    : existing\n\n  c/{c}/d/{d} -> e/{c} : f\ncadence: 500ms\ndatabases: [(default), orders]\nregion: us-east1\nbilling: instance\nalert_email: me@example.com\nenv:\n  TALLY_BURST: 3\n",
+		"tally.yaml":      "# all of it\nroutes: |\n  # likes\n  a/{a}/b/{b} -> a/{a} : count() as b\n    : existing\n\n  c/{c}/d/{d} -> e/{c} : f\ncadence: 500ms\ndatabases: [(default), orders]\nregion: us-east1\nbilling: instance\nalerts: me@example.com\nenv:\n  TALLY_BURST: 3\n",
 		"firebase.json":   "{\n  // two databases\n  \"firestore\": [" + `{"database": "(default)", "rules": "a.rules", "indexes": "x/i.json"}, {"database": "orders", "rules": "/o.rules"}]}`,
 		".firebaserc":     `{"projects": {"default": "shop", "staging": "shop-staging"}}`,
 		"web/src/main.js": "",
@@ -46,7 +46,7 @@ func TestFind(t *testing.T) {
 	f := nearest(t, filepath.Join(dir, "web", "src"))
 	want := &Folder{File: filepath.Join(dir, "tally.yaml"), Elsewhere: true, Firebase: filepath.Join(dir, "firebase.json"), Settings: Settings{
 		Routes:  "# likes\na/{a}/b/{b} -> a/{a} : count() as b\n  : existing\n\nc/{c}/d/{d} -> e/{c} : f",
-		Cadence: "500ms", Databases: []string{"(default)", "orders"}, Region: "us-east1", Billing: "instance", AlertEmail: "me@example.com", Env: map[string]string{"TALLY_BURST": "3"},
+		Cadence: "500ms", Databases: []string{"(default)", "orders"}, Region: "us-east1", Billing: "instance", Alerts: Alerts{"me@example.com"}, Env: map[string]string{"TALLY_BURST": "3"},
 	}}
 	if d := cmp.Diff(want, f, cmpopts.IgnoreUnexported(Folder{})); d != "" {
 		t.Errorf("Find (-want +got):\n%s", d)

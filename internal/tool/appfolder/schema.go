@@ -47,7 +47,8 @@ func Schema(variables map[string]string) ([]byte, error) {
 	routes.Type, routes.Items = []string{"string", "array"}, &schema{Type: "string"}
 	root.Properties["max_instances"].Minimum = 1
 	root.Properties["region"].Pattern = region.String()
-	root.Properties["alert_email"].Pattern = email.String()
+	alerts := root.Properties["alerts"]
+	alerts.Type, alerts.Items = []string{"string", "array"}, &schema{Type: "string", Pattern: channel.String()}
 
 	env := root.Properties["env"]
 	env.Names, env.Properties = &schema{Pattern: variable.String()}, make(map[string]*schema)

@@ -27,7 +27,7 @@ type Settings struct {
 	Billing        string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite."`
 	RequestLogs    string            `yaml:"request_logs" means:"Which log entries about RollUpOnWrite's requests are kept."`
 	MaxInstances   *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."` // nil: the default
-	AlertEmail     string            `yaml:"alert_email" means:"Address that alerts are mailed to."`
+	Alerts         Alerts            `yaml:"alerts" means:"Who hears about problems: an address, notification channels or console."`
 	Env            map[string]string `yaml:"env" means:"Other variables of the functions."`
 	Dev            map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag; 0: any that is free."`
 }
@@ -188,12 +188,7 @@ func (s *Settings) mistakes() []mistake {
 	if s.ReadsPerSecond != nil && *s.ReadsPerSecond < 0 {
 		note("reads_per_second", fmt.Sprintf("%d: want at least 0", *s.ReadsPerSecond))
 	}
-	if s.AlertEmail != "" {
-		err := CheckEmail(s.AlertEmail)
-		if err != nil {
-			note("alert_email", err.Error())
-		}
-	}
+	note("alerts", s.Alerts.mistake())
 
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		note("env."+name, checkVariable(name, s.Env[name]))
@@ -202,6 +197,46 @@ func (s *Settings) mistakes() []mistake {
 		note("dev."+name, checkPort(name, s.Dev[name]))
 	}
 	return found
+}
+
+// Alerts are who hears about problems: one address, names of notification channels, or "console":
+// no one but the console of Google Cloud.
+type Alerts []string
+
+// UnmarshalYAML takes a text as a list of one.
+func (a *Alerts) UnmarshalYAML(decode func(any) error) error {
+	var one string
+	if decode(&one) == nil {
+		*a = nil
+		if one != "" {
+			*a = Alerts{one}
+		}
+		return nil
+	}
+	return decode((*[]string)(a))
+}
+
+// channel is the name of a notification channel:
+// https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.notificationChannels
+var channel = regexp.MustCompile(`^projects/[a-z0-9.:-]+/notificationChannels/[0-9]+$`)
+
+// mistake returns why no one can be told so, "" if somebody can.
+func (a Alerts) mistake() string {
+	if len(a) == 1 && a[0] == "console" {
+		return ""
+	}
+	if len(a) == 1 && !channel.MatchString(a[0]) {
+		if err := CheckEmail(a[0]); err != nil {
+			return err.Error() + "; or console, or a list of channels, as gcloud beta monitoring channels list names them"
+		}
+		return ""
+	}
+	for _, to := range a {
+		if !channel.MatchString(to) {
+			return fmt.Sprintf("%q is no notification channel: want one such as projects/my-project/notificationChannels/123; an address stands alone", to)
+		}
+	}
+	return ""
 }
 
 // The functions check… return why a value is a mistake, "" if it is none.

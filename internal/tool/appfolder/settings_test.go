@@ -27,11 +27,13 @@ func TestMistakenValues(t *testing.T) {
 		{"# a region\n\nregion: us-central1 --impersonate-service-account=x", "t.yaml:3:1: region: \"us-central1 --impersonate-service-account=x\" is no region: want one such as us-central1; https://cloud.google.com/functions/docs/locations lists them"},
 		{"region: ${x}", "t.yaml:1:1: region: \"${x}\" is no region: want one such as us-central1; https://cloud.google.com/functions/docs/locations lists them"},
 		{"region: us-central1-a", "t.yaml:1:1: region: \"us-central1-a\" is no region: want one such as us-central1; https://cloud.google.com/functions/docs/locations lists them"},
-		{"alert_email: a@example.com,type=sms", "t.yaml:1:1: alert_email: \"a@example.com,type=sms\" is no address: want one alone, such as me@example.com"},
-		{"alert_email: Me <me@example.com>", "t.yaml:1:1: alert_email: \"Me <me@example.com>\" is no address: want one alone, such as me@example.com"},
-		{"alert_email: me", "t.yaml:1:1: alert_email: \"me\" is no address: want one alone, such as me@example.com"},
-		{"alert_email: " + strings.Repeat("a", 250) + "@b.cd", "t.yaml:1:1: alert_email: \"" + strings.Repeat("a", 250) + "@b.cd\" is no address: want one alone, such as me@example.com"},
-		{"region: x\nalert_email: y", "t.yaml:1:1: region: \"x\" is no region: want one such as us-central1; https://cloud.google.com/functions/docs/locations lists them\nt.yaml:2:1: alert_email: \"y\" is no address: want one alone, such as me@example.com"},
+		{"alerts: a@example.com,type=sms", "t.yaml:1:1: alerts: \"a@example.com,type=sms\" is no address: want one alone, such as me@example.com; or console, or a list of channels, as gcloud beta monitoring channels list names them"},
+		{"alerts: Me <me@example.com>", "t.yaml:1:1: alerts: \"Me <me@example.com>\" is no address: want one alone, such as me@example.com; or console, or a list of channels, as gcloud beta monitoring channels list names them"},
+		{"alerts: me", "t.yaml:1:1: alerts: \"me\" is no address: want one alone, such as me@example.com; or console, or a list of channels, as gcloud beta monitoring channels list names them"},
+		{"alerts: " + strings.Repeat("a", 250) + "@b.cd", "t.yaml:1:1: alerts: \"" + strings.Repeat("a", 250) + "@b.cd\" is no address: want one alone, such as me@example.com; or console, or a list of channels, as gcloud beta monitoring channels list names them"},
+		{"alerts: [projects/p/notificationChannels/1, me@example.com]", "t.yaml:1:1: alerts: \"me@example.com\" is no notification channel: want one such as projects/my-project/notificationChannels/123; an address stands alone"},
+		{"alerts: [console, projects/p/notificationChannels/1]", "t.yaml:1:1: alerts: \"console\" is no notification channel: want one such as projects/my-project/notificationChannels/123; an address stands alone"},
+		{"region: x\nalerts: y", "t.yaml:1:1: region: \"x\" is no region: want one such as us-central1; https://cloud.google.com/functions/docs/locations lists them\nt.yaml:2:1: alerts: \"y\" is no address: want one alone, such as me@example.com; or console, or a list of channels, as gcloud beta monitoring channels list names them"},
 		{"cadence: \xff", "t.yaml: is not text in UTF-8: save it as that"},
 		{"env: &e\n  TALLY_BURST: 1", "t.yaml:1:6: tally.yaml takes no anchors (&) and aliases (*): write the value out"},
 		{"cadence: 1s\nenv: *e", "t.yaml:2:6: tally.yaml takes no anchors (&) and aliases (*): write the value out"},
@@ -44,7 +46,7 @@ func TestMistakenValues(t *testing.T) {
 		{"routes:\n  - a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:26: want text; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:24: want text; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  a/{a}/b/{b} -> c/{a} : count() as b : existing", "t.yaml:2:26: mapping value is not allowed in this context; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
-		{"route: x\ncadence: [1s]", "t.yaml:1:1: unknown key \"route\"; the keys are routes, cadence, reads_per_second, audit, databases, region, billing, request_logs, max_instances, alert_email, env, dev"},
+		{"route: x\ncadence: [1s]", "t.yaml:1:1: unknown key \"route\"; the keys are routes, cadence, reads_per_second, audit, databases, region, billing, request_logs, max_instances, alerts, env, dev"},
 		{"cadence: [1s]", "t.yaml:1:10: want text"},
 		{"billing: by-request\nrequest_logs: none", "t.yaml:1:1: billing: \"by-request\": want request or instance\nt.yaml:2:1: request_logs: \"none\": want failed or all"},
 		{"databases: (default)", "t.yaml:1:12: want a list, such as [(default), orders]"},
@@ -124,7 +126,7 @@ routes: |
 databases:
 - (default)
 - orders
-alert_email: o'neil+${x}%{y}^z@example.com
+alerts: o'neil+${x}%{y}^z@example.com
 env:
   TALLY_BURST_A: "a=1,b=x@0"
   TALLY_BURST_B: '*'
@@ -136,7 +138,7 @@ env:
 	}
 	want := Settings{
 		Routes:    "a/{a}/b/{b} -> c/{a} : n\n# [[[[[[[[[[\nd/{d}/&e/{f} -> g/{d} : n",
-		Databases: []string{"(default)", "orders"}, AlertEmail: "o'neil+${x}%{y}^z@example.com",
+		Databases: []string{"(default)", "orders"}, Alerts: Alerts{"o'neil+${x}%{y}^z@example.com"},
 		Env: map[string]string{"TALLY_BURST_A": "a=1,b=x@0", "TALLY_BURST_B": "*", "TALLY_BURST": "3"},
 	}
 	if d := cmp.Diff(want, s); d != "" {
@@ -144,7 +146,7 @@ env:
 	}
 	wantPlaces := places{
 		keys: map[string]place{
-			"routes": {2, 1}, "databases": {6, 1}, "alert_email": {9, 1}, "env": {10, 1},
+			"routes": {2, 1}, "databases": {6, 1}, "alerts": {9, 1}, "env": {10, 1},
 			"env.TALLY_BURST_A": {11, 3}, "env.TALLY_BURST_B": {12, 3}, "env.TALLY_BURST": {13, 3},
 		},
 		routes: []place{{3, 3}, {4, 3}, {5, 3}},

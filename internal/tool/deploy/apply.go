@@ -5,292 +5,483 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 )
 
-// A Run does plans.
-type Run struct {
-	State       *State
-	Description *Description // nil: the plan makes nothing
-	Upload      *Upload      // the functions' source
-	Progress    io.Writer    // a line for what is under way
+// A Resource is one thing that the manifest wants to be in a project.
+type Resource struct {
+	Name   string // as the API has it, or a reference
+	Want   Object // compared, and made so; null: the resource has no such field
+	Once   Object // given with what is made or changed, and not compared
+	Orders []string
+	Grants []Grant
+	Why    string // the manifest's comment on the resource
 
-	made []string // names of what was created
+	kind *Kind
+	have Object // as it was last looked at; nil: it was not there
 }
 
-// Do does the plan, step by step. An error names the step that failed. A new plan for the project
-// goes on from there.
-func (r *Run) Do(ctx context.Context, p Plan) error {
-	for i, step := range p.Steps {
-		title := readable(step.Title)
-		fmt.Fprintf(r.Progress, "[%d/%d] %s\n", i+1, len(p.Steps), title)
-		if err := r.do(ctx, step); err != nil {
-			return fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), title, err)
-		}
+// String returns the resource as people tell it from others, such as "function tally-on-write".
+func (r *Resource) String() string { return r.kind.Noun + " " + r.Label() }
+
+// Kind returns the noun of the resource's kind.
+func (r *Resource) Kind() string { return r.kind.Noun }
+
+// API returns the name of the resource's API, such as "run".
+func (r *Resource) API() string { return r.kind.api() }
+
+// Have returns the resource as it was last looked at; nil if it was not there.
+func (r *Resource) Have() Object { return r.have }
+
+// Label returns the resource as people tell it from others of its kind.
+func (r *Resource) Label() string {
+	of := reference.FindStringSubmatch(r.Name)
+	switch {
+	case of != nil:
+		return path.Base(of[2])
+	case r.kind.Noun == "index":
+		return indexLabel(r.Name, r.Once["fields"])
+	case r.kind.At == "firestore/v1/fields":
+		_, field := cut(r.Name)
+		return segment(r.Name, "collectionGroups") + "." + field + " in " + segment(r.Name, "databases")
 	}
-	return nil
+	return path.Base(r.Name)
 }
 
-// do does a step.
-func (r *Run) do(ctx context.Context, step Step) error {
-	if step.wait != nil {
-		return r.patiently(ctx, func() error { return step.wait.until(ctx, r.Progress) })
-	}
-
-	var try func() error
-	switch step.Does {
-	case Enable:
-		try = func() error { return r.State.enable(ctx, step.Reasons) }
-	case Create, Update:
-		try = func() error { return r.apply(ctx, step.resource) }
-	case Delete:
-		try = func() error { return r.State.remove(ctx, step.Of, step.Name) }
-	case Purge:
-		try = func() error { return r.State.purge(ctx, step.Name) }
-	case Grants:
-		try = func() error { return r.State.change(ctx, step) }
-	case Replace:
-		try = func() error { return r.State.replaceRules(ctx, step.rules) }
-	case Audit:
-		try = func() error { return r.State.RunJob(ctx, step.Name) }
-	}
-	if err := r.patiently(ctx, try); err != nil {
-		return err
-	}
-
-	if step.Does == Create {
-		r.made = append(r.made, step.Name)
-	}
-	if step.Of == Function && step.Does != Delete {
-		return r.afterFunction(ctx, path.Base(step.Name))
-	}
-	return nil
+// A Change is what a resource lacks.
+type Change struct {
+	Of      *Resource
+	Create  bool // it is not there
+	Differs []Difference
+	Remake  []string // why it has to be deleted and made once more
+	Give    []Grant
+	Take    []Grant
 }
 
-// afterFunction compares how the function's instances are billed, which a new build may have reset.
-func (r *Run) afterFunction(ctx context.Context, function string) error {
-	for _, service := range r.Description.of(Service) {
-		if path.Base(service.Name) == function && service.Want != nil {
-			return r.patiently(ctx, func() error { return r.apply(ctx, service) })
-		}
-	}
-	return nil
+// Empty reports whether the resource is as the manifest wants it.
+func (c *Change) Empty() bool {
+	return !c.Create && len(c.Differs) == 0 && len(c.Remake) == 0 && len(c.Give) == 0 && len(c.Take) == 0
 }
 
-// patiently tries. While that fails for a reason that passes, patiently tries again every half
-// minute, for ten minutes.
-func (r *Run) patiently(ctx context.Context, try func() error) error {
-	attempt := func() (any, error) {
-		err := try()
-		if err != nil && (ctx.Err() != nil || r.soon(err) == "") {
-			return nil, backoff.Permanent(err)
-		}
+// A Foreign is the error that a resource was not made by tally deploy.
+type Foreign struct{ of *Resource }
+
+func (f *Foreign) Error() string {
+	where := segment(f.of.Name, "locations")
+	if where != "" {
+		where = " in " + where
+	}
+	return fmt.Sprintf("%s%s was not made by tally deploy: keep using the tool that made it, such as Terraform, or delete it first", f.of, where)
+}
+
+// errNotYet says that something that was just made is not there yet.
+var errNotYet = errors.New("something that was just made is not listed yet")
+
+// errNoQueue is errNotYet of a queue, which may never be there.
+var errNoQueue = fmt.Errorf("the queue was made, and is not there: %w", errNotYet)
+
+// errDeploying says that another command is building a function, or this one before it was stopped.
+var errDeploying = errors.New("another command is building it")
+
+// Look reads the resource, and returns what it lacks. If only its policy could not be read, Look
+// returns both what else it lacks and the error.
+func (d *Deployment) Look(ctx context.Context, r *Resource) (*Change, error) {
+	c := &Change{Of: r}
+	name, err := d.resolve(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	again := func(err error, d time.Duration) {
-		fmt.Fprintf(r.Progress, "  %s; once more in %v\n", r.soon(err), d)
+	r.have, err = d.find(ctx, r.kind, name)
+	if err != nil {
+		return nil, err
+	}
+	if r.have == nil {
+		c.Create, c.Give = true, r.Grants
+		return c, nil
+	}
+	if r.kind.Mark && !made(r.have) {
+		return nil, &Foreign{r}
 	}
 
-	half := backoff.NewConstantBackOff(30 * time.Second)
-	_, err := backoff.Retry(ctx, attempt, backoff.WithNotify(again), backoff.WithBackOff(half), backoff.WithMaxTries(20))
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
+	want := filled(map[string]any(r.Want), d.value)
+	c.Differs = differ(nil, want, r.have)
+	if len(r.Orders) > 0 {
+		c.Differs = r.lacksOrders()
 	}
-	return failed(r.State.Project, err)
+	c.Remake, err = d.whyRemake(ctx, c)
+	if err != nil || len(r.Grants) == 0 {
+		return c, err
+	}
+
+	given, err := d.policy(ctx, r.kind, r.Name)
+	if err != nil {
+		return c, err
+	}
+	grants := given.grants()
+	c.Give = slices.DeleteFunc(slices.Clone(r.Grants), func(g Grant) bool { return slices.Contains(grants, g) })
+	c.Take = slices.DeleteFunc(grants, func(g Grant) bool { return !r.unwanted(g) })
+	return c, nil
 }
 
-// apply looks at what there is and makes the resource as it is wanted. So a try after a lost answer
-// finds what the one before has made.
-func (r *Run) apply(ctx context.Context, of *Resource) error {
-	s := r.State
-	res, err := r.known(ctx, cmp.Or(of.unfilled, of))
-	if err != nil {
-		return err
+// resolve looks up the references of a resource whose values are not known yet, and returns its
+// name.
+func (d *Deployment) resolve(ctx context.Context, r *Resource) (name string, err error) {
+	for _, text := range references([]any{r.Name, map[string]any(r.Want)}) {
+		of := d.referred(text)
+		if of == nil || d.value(text) != text || d.lists != nil {
+			continue // while a plan is made, what comes before was looked at just now
+		}
+		of.have, err = d.find(ctx, of.kind, of.Name)
+		if err != nil {
+			return "", err
+		}
 	}
-	have, err := s.look(ctx, res.Kind, res.Name)
-	if err != nil {
-		return err
+	return d.value(r.Name), nil
+}
+
+// referred returns the resource that a reference names, nil if it is none.
+func (d *Deployment) referred(text string) *Resource {
+	of := reference.FindStringSubmatch(text)
+	i := slices.IndexFunc(d.Resources, func(r *Resource) bool { return of != nil && r.kind.Noun == of[1] && r.Name == of[2] })
+	if i < 0 {
+		return nil
+	}
+	return d.Resources[i]
+}
+
+// value returns the value of a reference, or the text itself if it is none, or its value is
+// unknown.
+func (d *Deployment) value(text string) string {
+	r := d.referred(text)
+	if r == nil {
+		return text
+	}
+	return cmp.Or(r.have.Get(reference.FindStringSubmatch(text)[3]), text)
+}
+
+// Find returns a resource of a kind, such as "trigger", as it is now; nil: it is not there.
+func (p *Project) Find(ctx context.Context, kind, name string) (Object, error) {
+	return p.find(ctx, known().Kinds[kind], name)
+}
+
+// find returns a resource as it is now; nil: it is not there.
+func (p *Project) find(ctx context.Context, k *Kind, name string) (Object, error) {
+	switch {
+	case p.planned || reference.MatchString(name):
+		return nil, nil
+	case k.Noun == "API":
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.enabled[path.Base(name)] {
+			return nil, nil
+		}
+		return Object{"state": "ENABLED"}, nil
+	case k.Key != "":
+		return p.match(ctx, k, name)
 	}
 
-	if have == nil && res.Kind.absent != nil {
+	var have Object
+	err := p.Call(ctx, http.MethodGet, k.address(escaped(name)), nil, &have)
+	if err != nil && p.absent(err) {
+		return nil, nil
+	}
+	if err == nil && k.At == "firestore/v1/fields" {
+		err = p.inherit(ctx, k, have)
+	}
+	return k.tidy(have, p.ID), err
+}
+
+// match finds a resource in the list of its collection. The list is read once while a plan is made.
+func (p *Project) match(ctx context.Context, k *Kind, name string) (Object, error) {
+	collection, id := cut(name)
+	address := k.address(collection)
+	list, isRead := p.lists[address]
+	if !isRead {
+		var err error
+		list, err = p.List(ctx, address)
+		if err != nil && !p.absent(err) {
+			return nil, err
+		}
+		if p.lists != nil {
+			p.lists[address] = list
+		}
+	}
+
+	for _, o := range list {
+		if key := k.keyOf(o); key == id || key == name {
+			return o, nil
+		}
+	}
+	return nil, nil
+}
+
+// keyOf returns what tells a resource from others of its kind; "" if it cannot be Tally's.
+func (k *Kind) keyOf(o Object) string {
+	switch {
+	case k.Key == "fields":
+		return indexKey(o)
+	case k.Only != "" && o.at(strings.Split(k.Only, ".")) == nil:
+		return ""
+	}
+	return o.Get(k.Key)
+}
+
+// escaped returns a name as an address spells it.
+func escaped(name string) string { return (&url.URL{Path: name}).EscapedPath() }
+
+// apply looks at a resource, and makes it as it is wanted. So a try after a lost answer finds what
+// the one before has made.
+func (d *Deployment) apply(ctx context.Context, r *Resource) error {
+	c, err := d.Look(ctx, r)
+	if err != nil || c.Empty() {
+		return err
+	}
+	if c.Create && r.kind.There {
 		return errNotYet
 	}
-	changes := res.differences(have)
-	if have != nil && len(changes) == 0 {
+
+	if c.Create || len(c.Differs) > 0 || len(c.Remake) > 0 {
+		if err := d.send(ctx, c); err != nil {
+			return err
+		}
+		if err := d.sent(ctx, c); err != nil {
+			return err
+		}
+	}
+	if len(c.Give) > 0 || len(c.Take) > 0 {
+		return d.change(ctx, r.kind, r.Name, c.Give, c.Take)
+	}
+	return nil
+}
+
+// sent looks at a resource that was made or changed just now.
+func (d *Deployment) sent(ctx context.Context, c *Change) (err error) {
+	r := c.Of
+	isQueue := r.kind.Noun == "queue" // its policy needs it
+	if !isQueue && !d.isReferred(r) {
 		return nil
 	}
 
-	if res.Kind == Function {
-		err = r.applyFunction(ctx, res, have, changes)
-	} else {
-		err = s.send(ctx, res, have, changes)
+	r.have, err = d.find(ctx, r.kind, d.value(r.Name))
+	if err == nil && r.have == nil && isQueue {
+		return errNoQueue
 	}
-	if err != nil || !slices.Contains(referred, res.Kind) {
-		return err
-	}
-	_, err = s.look(ctx, res.Kind, res.Name)
 	return err
 }
 
-// referred are the kinds of whose resources others name a field.
-var referred = []*Kind{Function, Trigger, Channel}
-
-// errNotYet says that something which another step has made is not there yet.
-var errNotYet = errors.New("what was just made is not listed yet")
-
-// known returns the resource with all its refs filled in.
-func (r *Run) known(ctx context.Context, of *Resource) (*Resource, error) {
-	s := r.State
-	for _, text := range refs(Object{"name": of.Name, "want": of.Want}) {
-		to, _ := parseRef(text)
-		if s.lookUp(text) != text {
-			continue
-		}
-		if _, err := s.look(ctx, kindOf(to.noun), to.name); err != nil {
-			return nil, err
-		}
-		if s.lookUp(text) == text {
-			return nil, errNotYet
-		}
-	}
-	return s.filledIn(of), nil
-}
-
-// refs returns the refs in a value.
-func refs(v any) []string {
-	var all []string
-	switch v := v.(type) {
-	case string:
-		if strings.HasPrefix(v, refMark) {
-			all = append(all, v)
-		}
-	case []any:
-		for _, element := range v {
-			all = append(all, refs(element)...)
-		}
-	case Object:
-		for _, value := range v {
-			all = append(all, refs(value)...)
-		}
-	}
-	return all
+// isReferred reports whether another resource names a field of this one.
+func (d *Deployment) isReferred(to *Resource) bool {
+	return slices.ContainsFunc(d.Resources, func(r *Resource) bool {
+		all := references([]any{r.Name, map[string]any(r.Want)})
+		return slices.ContainsFunc(all, func(text string) bool { return d.referred(text) == to })
+	})
 }
 
 // send sends the request that makes or changes a resource, and waits until that has ended.
-func (s *State) send(ctx context.Context, r *Resource, have Object, changes []Change) error {
-	request := r.creation()
-	if have != nil {
-		request = r.update(have, changes)
+func (d *Deployment) send(ctx context.Context, c *Change) error {
+	r, k := c.Of, c.Of.kind
+	want, _ := filled(map[string]any(r.Want), d.value).(map[string]any)
+	if len(references([]any{d.value(r.Name), want})) > 0 {
+		return errNotYet
+	}
+	if k.By == "functions" {
+		return d.sendFunction(ctx, c, want)
+	}
+
+	create := c.Create
+	if len(c.Remake) > 0 {
+		if err := d.remove(ctx, k, r.at()); err != nil {
+			return err
+		}
+		create = true
+	}
+
+	verb, address, body := r.creation(want)
+	if !create {
+		verb, address, body = r.update(d.value(r.Name), want, c.Differs)
 	}
 	var answer Object
-	err := s.Call(ctx, r.Kind.api, request.Verb, request.Address, request.Body.text(), &answer)
-	if err != nil || r.Kind.begun {
+	err := d.Call(ctx, verb, address, body, &answer)
+	if err != nil || k.Begun {
 		return err
 	}
-	return s.finish(ctx, r.Kind, answer)
+	return d.finish(ctx, k.address(""), answer)
 }
 
-// look reads a resource as it is now, into the state; nil if there is none.
-func (s *State) look(ctx context.Context, k *Kind, name string) (Object, error) {
-	var have Object
-	var err error
+// creation returns the request that makes the resource.
+func (r *Resource) creation(want map[string]any) (verb, address string, body Object) {
+	k := r.kind
+	body = merge(nil, merge(nil, nil, map[string]any(r.Once)), want).(map[string]any)
+	collection, id := cut(r.Name)
+	address = k.address(escaped(collection))
 	switch {
-	case k == Field || k == TTL:
-		have, err = s.field(ctx, name)
-	case k.key != nil:
-		have, err = s.match(ctx, k, name)
-	default:
-		err = s.Call(ctx, k.api, http.MethodGet, k.address(name), "", &have)
-		if NotFound(err) {
-			have, err = nil, nil
+	case strings.HasPrefix(k.ID, "?"):
+		address += k.ID + "=" + id
+		body["name"] = r.Name
+	case k.ID != "":
+		short, _, _ := strings.Cut(id, "@")
+		body = Object{k.ID: short, k.Wrap: body}
+	case k.Short:
+		body["name"] = id
+	case k.Key == "":
+		body["name"] = r.Name
+	}
+	return http.MethodPost, address, body
+}
+
+// update returns the request that changes what differs: each field as it is, with what is wanted.
+func (r *Resource) update(name string, want map[string]any, differs []Difference) (verb, address string, body Object) {
+	k := r.kind
+	if k.Key != "" {
+		name = r.at()
+	}
+	address = k.address(escaped(name))
+	if k.Put || k.Whole {
+		body = merge(nil, map[string]any(r.have), want).(map[string]any)
+		delete(asObject(body["template"]), "revision") // Cloud Run makes a new one
+		if k.Put {
+			body["name"] = path.Base(name)
+			return http.MethodPut, address, body
+		}
+		return http.MethodPatch, address, body
+	}
+
+	body = Object{"name": name}
+	if k.Short {
+		body["name"] = path.Base(name)
+	}
+	mask := k.masks(differs)
+	for _, field := range mask {
+		at := strings.Split(field, ".")
+		have := any(nil) // a field of Firestore is set as a whole
+		if !k.Begun {
+			have = r.have.at(at)
+		}
+		if once := r.Once.at(at); once != nil {
+			have = merge(at, have, once)
+		}
+		value := merge(at, have, Object(want).at(at))
+		if value != nil {
+			body.set(at, value)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
 
-	if have != nil {
-		have = s.tidied(k, have)
+	if k.Wrap != "" {
+		return http.MethodPatch, address, Object{k.Wrap: body, "updateMask": strings.Join(mask, ",")}
 	}
-	s.put(k, name, have)
-	return have, nil
+	return http.MethodPatch, address + "?updateMask=" + strings.Join(mask, ","), body
 }
 
-// match finds a resource whose name the API made up in the list of its collection.
-func (s *State) match(ctx context.Context, k *Kind, name string) (Object, error) {
-	all, err := s.List(ctx, k.api, k.address(parent(name)))
-	if err != nil {
-		return nil, err
+// masks returns the fields of the mask of an update: top-level ones, or those below where there is
+// one.
+func (k *Kind) masks(differs []Difference) (all []string) {
+	for _, d := range differs {
+		field := d.at[0]
+		if k.Deep && len(d.at) > 1 && field != "labels" {
+			field += "." + d.at[1]
+		}
+		all = append(all, field)
 	}
-	i := slices.IndexFunc(all, func(o Object) bool { return k.is(o, name) })
-	if i < 0 {
-		return nil, nil
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// set sets the value at a path of one field, or of two.
+func (o Object) set(at []string, value any) {
+	if len(at) == 1 {
+		o[at[0]] = value
+		return
 	}
-	return all[i], nil
+	if o[at[0]] == nil {
+		o[at[0]] = make(map[string]any)
+	}
+	asObject(o[at[0]]).set(at[1:], value)
+}
+
+// at returns the name by which the API calls the resource that is there.
+func (r *Resource) at() string {
+	if r.kind.Key != "" && r.have.name() != "" {
+		return r.have.name()
+	}
+	return r.Name
 }
 
 // remove deletes a resource, unless it is gone.
-func (s *State) remove(ctx context.Context, k *Kind, name string) error {
+func (p *Project) remove(ctx context.Context, k *Kind, name string) error {
 	var answer Object
-	err := s.Call(ctx, k.api, http.MethodDelete, k.address(name), "", &answer)
+	err := p.Call(ctx, http.MethodDelete, k.address(escaped(name)), nil, &answer)
 	if NotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.put(k, name, nil)
-	return s.finish(ctx, k, answer)
+	return p.finish(ctx, k.address(""), answer)
 }
 
-// mostAPIs is how many APIs a call may enable:
-// https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable
-const mostAPIs = 20
-
 // enable enables APIs.
-func (s *State) enable(ctx context.Context, apis []string) error {
-	for few := range slices.Chunk(apis, mostAPIs) {
+func (p *Project) enable(ctx context.Context, apis []string) error {
+	const most = 20 // https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable
+	const usage = "serviceusage.googleapis.com/v1/"
+	for few := range slices.Chunk(apis, most) {
 		var answer Object
-		err := s.Call(ctx, servicesAPI, http.MethodPost, "v1/projects/"+s.Project+"/services:batchEnable", toJSON(Object{"serviceIds": few}), &answer)
+		err := p.Call(ctx, http.MethodPost, usage+"projects/"+p.ID+"/services:batchEnable", Object{"serviceIds": few}, &answer)
+		if err == nil {
+			err = p.finish(ctx, usage, answer)
+		}
 		if err != nil {
 			return err
 		}
-		if err := s.finish(ctx, API, answer); err != nil {
-			return err
-		}
 	}
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.quota, s.paused = cmp.Or(s.quota, s.paused), ""
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, api := range apis {
+		p.enabled[api] = true
+	}
+	p.quota, p.paused = cmp.Or(p.quota, p.paused), ""
 	return nil
 }
 
-// poll is how often an operation is asked whether it has ended.
-const poll = 2 * time.Second
+// Do does the plan, step by step. An error names the step that failed. A new plan for the project
+// goes on from there.
+func (p *Project) Do(ctx context.Context, plan Plan) error {
+	for i, step := range plan.Steps {
+		fmt.Fprintf(p.Progress, "[%d/%d] %s\n", i+1, len(plan.Steps), step.Title)
+		if err := p.patiently(ctx, func() error { return step.do(ctx) }); err != nil {
+			return fmt.Errorf("step %d of %d, %s: %w", i+1, len(plan.Steps), step.Title, err)
+		}
+	}
+	return nil
+}
 
-// finish waits until an operation has ended, and returns its error. An answer that is no operation
-// has ended: https://google.aip.dev/151.
-func (s *State) finish(ctx context.Context, k *Kind, answer Object) error {
-	name := answer.name()
-	if !strings.Contains("/"+name, "/operations/") {
-		return nil
-	}
-	for answer.Get("done") != "true" {
-		if err := sleep(ctx, poll); err != nil {
+// again is how long after a try that failed the next one is made.
+const again = 30 * time.Second
+
+// patiently tries, and tries again while that fails for a reason that passes.
+func (p *Project) patiently(ctx context.Context, try func() error) error {
+	var failing time.Time // since when
+	for {
+		err := try()
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		why, within := p.soon(err)
+		if failing.IsZero() {
+			failing = time.Now()
+		}
+		if err == nil || why == "" || time.Since(failing)+again > within {
+			return p.failed(err)
+		}
+
+		fmt.Fprintf(p.Progress, "  %s; trying again in %v\n", why, again)
+		if err := sleep(ctx, again); err != nil {
 			return err
 		}
-		answer = nil
-		if err := s.Call(ctx, k.api, http.MethodGet, k.address(name), "", &answer); err != nil {
-			return err
-		}
 	}
-	return operationError(answer)
 }

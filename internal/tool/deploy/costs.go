@@ -66,7 +66,7 @@ type Kept struct {
 }
 
 // Costs returns what the deployment costs.
-func (d *Description) Costs() Costs {
+func (d *Deployment) Costs() Costs {
 	c := Costs{Location: billing.PricedAs(d.Databases[0].Location)}
 	for _, database := range d.Databases {
 		as := billing.PricedAs(database.Location)
@@ -108,7 +108,7 @@ func (d *Description) Costs() Costs {
 
 // worstDay returns Costs.WorstDay. A visit of a counter that the schedule keeps reads twice at
 // least, and writes once at most.
-func (d *Description) worstDay() float64 {
+func (d *Deployment) worstDay() float64 {
 	second := billing.OnWriteSecond
 	if d.Billing == ByInstance {
 		second = billing.OnWriteSecondByInstance
@@ -130,7 +130,7 @@ func (d *Description) worstDay() float64 {
 // and keeps an instance busy for so many seconds; each roll-up makes so many queries. A query is
 // taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes that say
 // documents cost more.
-func (d *Description) changes(location string, queries int64, rollUps, busy float64) float64 {
+func (d *Deployment) changes(location string, queries int64, rollUps, busy float64) float64 {
 	n := int64(million * rollUps)
 	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
 

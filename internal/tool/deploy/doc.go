@@ -14,8 +14,8 @@
 //
 // One loop makes all resources (apply.go). It reads a resource as it is now, compares it with what
 // is wanted, and creates it, or changes what differs; what fails for a reason that passes it tries
-// again for ten minutes, from the look on. The APIs have one form in common (https://google.aip.dev);
-// where one differs, its [Kind] says so. Code of its own have only
+// again for ten minutes, from the look on. The APIs have one form in common
+// (https://google.aip.dev); where one differs, its [Kind] says so. Code of its own have only
 //
 //   - the functions (function.go), which are uploaded and built;
 //   - roles (policy.go), which share a policy with those of others;

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/googleapis/gax-go/v2/apierror"
 	"google.golang.org/api/googleapi"
@@ -21,15 +22,16 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// A known error is one whose remedy is known, or that passes. What is set of codes, reasons and
-// text must all match. text looks at prose, which Google may change, so it is for what has nothing
-// else.
-type known struct {
+// A verdict is about an error whose remedy is known, or that passes. What is set of codes, reasons
+// and text must all match. text looks at prose, which Google may change, so it is for what has
+// nothing else.
+type verdict struct {
 	codes   []codes.Code
 	reasons []string // of google.rpc.ErrorInfo
 	text    *regexp.Regexp
 
 	again  string // why it passes within minutes; empty: it does not
+	soon   bool   // it passes within two minutes, or never
 	remedy string // PROJECT is the project, and $1 what the text's parentheses match
 	source string // where the error was seen, or is documented
 }
@@ -37,194 +39,182 @@ type known struct {
 // disabled is the reason that an API gives if it is not enabled.
 const disabled = "SERVICE_DISABLED"
 
-var maxInstances = "Cloud Run lets the project have fewer instances in this region. Write into tally.yaml, and run tally deploy again:\n  max_instances: %s\n" +
-	"Or ask for a higher quota: https://cloud.google.com/run/quotas"
+const (
+	linkBilling   = "The project needs a billing account, of those that the first command lists:\n  gcloud billing accounts list\n  gcloud billing projects link PROJECT --billing-account=ACCOUNT"
+	signIn        = "Sign in:\n  gcloud auth application-default login"
+	perimeter     = "A perimeter of VPC Service Controls keeps this call out, and a role does not help: ask your organization's administrators, who find the reason by the identifier above."
+	fewerAllowed  = "Cloud Run lets the project have fewer instances in this region. Write into tally.yaml, and run tally deploy again:\n  max_instances: %s\nOr ask for a higher quota: https://cloud.google.com/run/quotas"
+	enabledJust   = "An API that was enabled just now takes some minutes to be known everywhere. Run tally deploy again: it goes on from here."
+	changing      = "something else is changing the same"
+	newAccount    = "a new service account is not known everywhere yet"
+	newBuildRoles = "roles of the build's account are not known everywhere yet"
+	lostAnswer    = "the answer was lost"
+	retryAgents   = "Google's accounts are new to this project, and their roles are not known everywhere yet"
+)
 
-// knownErrors are in the order in which they are tried.
-var knownErrors = []known{
-	{
-		text:   noCredentials,
-		remedy: "Sign in:\n  gcloud auth application-default login",
-		source: "https://cloud.google.com/docs/authentication/troubleshoot-adc, https://github.com/googleapis/google-auth-library-python/issues/1109",
-	}, {
-		codes:  []codes.Code{codes.Unauthenticated},
-		remedy: "Sign in:\n  gcloud auth application-default login",
-		source: "https://cloud.google.com/docs/authentication/troubleshoot-adc",
-	}, {
-		reasons: []string{"BILLING_DISABLED", "UREQ_PROJECT_BILLING_NOT_FOUND", "UREQ_PROJECT_BILLING_NOT_OPEN"},
-		remedy:  linkBilling,
-		source:  "https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto",
-	}, {
-		text:   regexp.MustCompile(`(?i)billing (account|must be enabled|is disabled)|enable billing`),
-		remedy: linkBilling,
-		source: "https://cloud.google.com/service-usage/docs/troubleshooting",
-	}, {
-		reasons: []string{disabled},
-		again:   "an API that was just enabled is not known everywhere yet",
-		remedy:  "An API that was enabled just now takes some minutes to be known everywhere. Run tally deploy again: it goes on from here.",
-		source:  "https://cloud.google.com/apis/design/errors#error_info",
-	}, {
-		text:   regexp.MustCompile(`API has not been used in project \S+ before or it is disabled`),
-		again:  "an API that was just enabled is not known everywhere yet",
-		remedy: "An API that was enabled just now takes some minutes to be known everywhere. Run tally deploy again: it goes on from here.",
-		source: "https://cloud.google.com/apis/docs/troubleshooting",
-	}, {
-		reasons: []string{"LOCATION_POLICY_VIOLATED"},
-		remedy:  "Google does not let the project use this location. Write another region into tally.yaml, and run tally deploy again:\n  region: us-central1",
-		source:  "https://github.com/firezone/firezone/pull/7711",
-	}, {
-		// Cloud Build's text names perimeters, and means a role.
-		text:   regexp.MustCompile(`Access to bucket (gcf-v2-sources-\S+) denied\. You must grant Storage Object Viewer permission to (\S+@\S+\w)`),
-		again:  "roles of the build's account are not known everywhere yet",
+// verdicts are in the order in which they are tried.
+var verdicts = []verdict{
+	// What the credentials or the project lack.
+	{text: noCredentials, remedy: signIn, source: "https://cloud.google.com/docs/authentication/troubleshoot-adc"},
+	{codes: []codes.Code{codes.Unauthenticated}, remedy: signIn, source: "https://cloud.google.com/docs/authentication/troubleshoot-adc"},
+	{text: regexp.MustCompile(`requires a quota project`), remedy: "The credentials name no project for the API's quota:\n  gcloud auth application-default set-quota-project PROJECT",
+		source: "https://cloud.google.com/docs/quotas/set-quota-project"},
+	{reasons: []string{"USER_PROJECT_DENIED"}, remedy: "The account may not have calls counted for PROJECT. It needs roles/serviceusage.serviceUsageConsumer there:\n" +
+		"  gcloud projects add-iam-policy-binding PROJECT --member=user:YOU --role=roles/serviceusage.serviceUsageConsumer --condition=None",
+		source: "https://cloud.google.com/docs/quotas/quota-project"},
+	{reasons: []string{"BILLING_DISABLED", "UREQ_PROJECT_BILLING_NOT_FOUND", "UREQ_PROJECT_BILLING_NOT_OPEN"}, remedy: linkBilling,
+		source: "https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto"},
+	{text: regexp.MustCompile(`(?i)billing (account|must be enabled|is disabled)|enable billing`), remedy: linkBilling,
+		source: "https://cloud.google.com/service-usage/docs/troubleshooting"},
+	{reasons: []string{disabled}, again: "an API that was just enabled is not known everywhere yet", remedy: enabledJust, source: "https://cloud.google.com/apis/design/errors#error_info"},
+	{text: regexp.MustCompile(`API has not been used in project \S+ before or it is disabled`), again: "an API that was just enabled is not known everywhere yet", remedy: enabledJust,
+		source: "https://cloud.google.com/apis/docs/troubleshooting"},
+
+	// What an organization or a quota forbids.
+	{reasons: []string{"LOCATION_POLICY_VIOLATED"}, remedy: "Google does not let the project use this location. Write another region into tally.yaml, and run tally deploy again:\n  region: us-central1",
+		source: "https://github.com/firezone/firezone/pull/7711"},
+	{ // Cloud Build's text names perimeters, and means a role.
+		text: regexp.MustCompile(`Access to bucket (gcf-v2-sources-\S+) denied\. You must grant Storage Object Viewer permission to (\S+@\S+\w)`), again: newBuildRoles,
 		remedy: "$2 lacks roles/storage.objectViewer on the bucket $1. tally deploy gives it; if it is there, wait some minutes, and run tally deploy again.",
-		source: "https://github.com/hashicorp/terraform-provider-google/issues/20571",
-	}, {
-		reasons: []string{"SECURITY_POLICY_VIOLATED"},
-		remedy:  perimeter,
-		source:  "https://cloud.google.com/vpc-service-controls/docs/troubleshooting",
-	}, {
-		text:   regexp.MustCompile(`vpcServiceControlsUniqueIdentifier|Request is prohibited by organization's policy`),
-		remedy: perimeter,
-		source: "https://cloud.google.com/vpc-service-controls/docs/troubleshooting",
-	}, {
-		text: regexp.MustCompile(`constraints/(\w+(?:\.\w+)*)`),
-		remedy: "The organization's policy $1 forbids it, and a role does not help: ask your organization's administrators for an exception. What it says of the project:\n" +
-			"  gcloud org-policies describe $1 --effective --project=PROJECT",
-		source: "https://cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints",
-	}, {
-		text:   regexp.MustCompile(`(?:maxScale may not exceed|Max instances must be set to) (\d+)`),
-		remedy: fmt.Sprintf(maxInstances, "$1"),
-		source: "https://github.com/firebase/firebase-tools/pull/5867, https://github.com/jspsych/datapipe/issues/238",
-	}, {
-		text:   regexp.MustCompile(`Quota exceeded for total allowable CPU per project per region`),
-		remedy: fmt.Sprintf(maxInstances, "5"),
-		source: "https://github.com/firebase/firebase-tools/issues/11001",
-	}, {
-		text: regexp.MustCompile(`cannot run builds in this region|[Bb]uilds? .*not (?:allowed|permitted) in (?:this )?region`),
+		source: "https://github.com/hashicorp/terraform-provider-google/issues/20571"},
+	{reasons: []string{"SECURITY_POLICY_VIOLATED"}, remedy: perimeter, source: "https://cloud.google.com/vpc-service-controls/docs/troubleshooting"},
+	{text: regexp.MustCompile(`vpcServiceControlsUniqueIdentifier|Request is prohibited by organization's policy`), remedy: perimeter,
+		source: "https://cloud.google.com/vpc-service-controls/docs/troubleshooting"},
+	{text: regexp.MustCompile(`customConstraints/([\w.]+)`), remedy: "The organization's own policy $1 forbids it, and a role does not help: ask your organization's administrators for an exception. What it says:\n" +
+		"  gcloud org-policies describe $1 --effective --project=PROJECT", source: "https://cloud.google.com/resource-manager/docs/organization-policy/creating-managing-custom-constraints"},
+	{text: regexp.MustCompile(`constraints/(\w+(?:\.\w+)*)`), remedy: "The organization's policy $1 forbids it, and a role does not help: ask your organization's administrators for an exception. What it says of the project:\n" +
+		"  gcloud org-policies describe $1 --effective --project=PROJECT", source: "https://cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints"},
+	{text: regexp.MustCompile(`do not belong to a permitted customer`), remedy: "The organization's policy iam.allowedPolicyMemberDomains lets no accounts of this project, or of Google's, have roles: ask your organization's administrators for an exception. What it says of the project:\n" +
+		"  gcloud org-policies describe iam.allowedPolicyMemberDomains --effective --project=PROJECT", source: "https://cloud.google.com/resource-manager/docs/organization-policy/restricting-domains"},
+	{text: regexp.MustCompile(`(?:maxScale may not exceed|Max instances must be set to|may not have more than) (\d+)`), remedy: fmt.Sprintf(fewerAllowed, "$1"),
+		source: "https://github.com/firebase/firebase-tools/pull/5867, https://github.com/jspsych/datapipe/issues/238"},
+	{text: regexp.MustCompile(`Quota exceeded for total allowable CPU per project per region`), remedy: fmt.Sprintf(fewerAllowed, "5"), source: "https://github.com/firebase/firebase-tools/issues/11001"},
+	{text: regexp.MustCompile(`(?i)maximum number of|a maximum of \d+`), remedy: "The project has as many of these as Google allows. Delete some that nothing needs, or ask for a higher quota:\n  https://console.cloud.google.com/iam-admin/quotas?project=PROJECT",
+		source: "https://cloud.google.com/iam/quotas, https://cloud.google.com/monitoring/quotas, https://cloud.google.com/firestore/quotas"},
+	{text: regexp.MustCompile(`cannot run builds in this region|[Bb]uilds? .*not (?:allowed|permitted) in (?:this )?region`),
 		remedy: "The project may not build in this region. Write another one into tally.yaml, of " + strings.Join(buildRegions, ", ") + ", and run tally deploy again:\n  region: us-central1\n" +
-			"Or ask Google's support to let it build here",
-		source: "https://github.com/google-github-actions/deploy-cloudrun/issues/480",
-	}, {
-		text:   regexp.MustCompile(`not a supported runtime`),
-		remedy: "The region does not have the Go version of the functions. Write another region into tally.yaml, of those that have it:\n  https://cloud.google.com/run/docs/runtimes/go",
-		source: "https://cloud.google.com/functions/docs/runtime-support",
-	}, {
-		text:   regexp.MustCompile(`queue with this name existed (?:too )?recently`),
-		remedy: "Somebody deleted the queue, and Cloud Tasks blocks its name for 7 days. Until then, write another region into tally.yaml, and run tally deploy again:\n  region: us-central1",
-		source: "https://cloud.google.com/tasks/docs/quotas",
-	}, {
-		text: actAs,
-		remedy: "Your account may not have functions run as $1. It needs roles/iam.serviceAccountUser, which somebody who may give roles can give:\n" +
-			"  gcloud iam service-accounts add-iam-policy-binding $1 --member=user:YOU --role=roles/iam.serviceAccountUser --project=PROJECT",
-		source: "https://cloud.google.com/iam/docs/service-accounts-actas",
-	},
+			"Or ask Google's support to let it build here", source: "https://github.com/google-github-actions/deploy-cloudrun/issues/480"},
+	{text: regexp.MustCompile(`not a supported runtime`), remedy: "The region does not have the Go version of the functions. Write another region into tally.yaml, of those that have it:\n  https://cloud.google.com/run/docs/runtimes/go",
+		source: "https://cloud.google.com/functions/docs/runtime-support"},
+	{text: regexp.MustCompile(`[Cc]loud Run service (\S+?),? Container Healthcheck failed`), remedy: "The function was built, and did not start. Its log says why:\n" +
+		"  gcloud logging read 'resource.labels.service_name=\"$1\" AND severity>=WARNING' --limit=20 --project=PROJECT", source: "https://cloud.google.com/run/docs/troubleshooting#container-failed-to-start"},
+	{text: regexp.MustCompile(`queue with this name existed`), remedy: deletedQueue, source: "https://cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues/delete"},
+	{text: regexp.MustCompile(`Email '(\S+)' is not the primary email address for unique ID|deleted member '(\S+)'`), remedy: "The policy still names an account that was deleted, and IAM takes no policy that does. Remove that member:\n" +
+		"  gcloud projects remove-iam-policy-binding PROJECT --all --member='deleted:serviceAccount:$1?uid=…', as\n  gcloud projects get-iam-policy PROJECT\nshows it", source: "https://github.com/hashicorp/terraform-provider-google/issues/16505"},
 
-	// These pass.
-	{
-		text:   regexp.MustCompile(`Eventarc Service Agent|eventarc\.events\.receiveEvent`),
-		again:  "Eventarc is new to this project, which takes it some minutes",
-		source: "https://cloud.google.com/eventarc/docs/troubleshooting",
-	}, {
-		text:   regexp.MustCompile(`(?i)service account \S+ (does not exist|was not found)|Unknown service account|serviceAccount\S* not found`),
-		again:  "a new service account is not known everywhere yet",
-		source: "https://github.com/firebase/firebase-tools/issues/8841",
-	}, {
-		text:   regexp.MustCompile(`missing permission on the build service account|does not have permission to write logs|"artifactregistry\.repositories\.uploadArtifacts" denied`),
-		again:  "roles of the build's account are not known everywhere yet",
-		source: "https://github.com/GoogleCloudPlatform/magic-modules/pull/11324",
-	}, {
-		text:   regexp.MustCompile(`Unable to retrieve the repository metadata`),
-		again:  "Cloud Functions is new to this project, and its own account's roles are not known everywhere yet",
-		source: "https://github.com/firebase/firebase-tools/issues/5244",
-	}, {
-		text:   regexp.MustCompile(`must have permission to read the image`),
-		again:  "Cloud Run is new to this project, and its own account's roles are not known everywhere yet",
-		source: "https://cloud.google.com/run/docs/troubleshooting",
-	}, {
-		text:   regexp.MustCompile(`(?i)cannot find metric that matches`),
-		again:  "a new metric is not known everywhere yet",
-		source: "https://cloud.google.com/monitoring/alerts/log-based-alerts",
-	}, {
-		text:   regexp.MustCompile(`(?i)too much contention|cross-transaction contention|underlying data changed`),
-		again:  "Firestore is beginning another change of indexes",
-		source: "https://github.com/firebase/firebase-tools/issues/1119, https://github.com/hashicorp/terraform-provider-google/issues/16664",
-	}, {
-		text:   regexp.MustCompile(`(?i)unable to queue the operation|concurrent policy changes|operation in progress|currently being (changed|updated)`),
-		again:  "something else is changing the same",
-		source: "https://github.com/firebase/firebase-tools/blob/master/src/deploy/functions/release/executor.ts",
-	}, {
-		codes:  []codes.Code{codes.Aborted, codes.AlreadyExists},
-		again:  "something else is changing the same",
-		source: "https://google.aip.dev/154, https://google.aip.dev/133",
-	}, {
-		codes:  []codes.Code{codes.ResourceExhausted, codes.Unavailable},
-		again:  "the API is busy",
-		source: "https://github.com/firebase/firebase-tools/blob/master/src/deploy/functions/release/executor.ts",
-	}, {
-		codes:  []codes.Code{codes.DeadlineExceeded},
-		again:  "the answer was lost",
-		source: "https://google.aip.dev/194",
-	}, {
-		text:   regexp.MustCompile(`context deadline exceeded|connection reset|unexpected EOF|EOF$|broken pipe|TLS handshake timeout|i/o timeout`),
-		again:  "the answer was lost",
-		source: "https://pkg.go.dev/net/http#RoundTripper",
-	}, {
-		codes:  []codes.Code{codes.PermissionDenied},
-		remedy: "Either there is no project PROJECT, or the account lacks a role in it: docs/deploy.md lists them.",
-		source: "https://cloud.google.com/iam/docs/permission-error-messages",
-	},
+	// What the account may not do, unless it, or a role of it, is some seconds old.
+	{text: actAs, again: "roles on a service account are not known everywhere yet", soon: true,
+		remedy: "Your account may not have functions run as $1. It needs roles/iam.serviceAccountUser, which somebody who may give roles can give:\n" +
+			"  gcloud iam service-accounts add-iam-policy-binding $1 --member=user:YOU --role=roles/iam.serviceAccountUser --project=PROJECT", source: "https://cloud.google.com/iam/docs/service-accounts-actas"},
+	{codes: []codes.Code{codes.PermissionDenied}, text: regexp.MustCompile(`iam\.serviceAccounts\.(?:get|getIamPolicy|setIamPolicy|update)\b`), again: newAccount, soon: true,
+		remedy: "Either the service account is gone, or your account lacks roles/iam.serviceAccountAdmin: docs/operations.md lists the roles.",
+		source: "https://github.com/GoogleCloudPlatform/magic-modules/pull/10813, https://github.com/hashicorp/terraform-provider-google/issues/15042"},
+
+	// What passes.
+	{text: regexp.MustCompile(`Eventarc Service Agent|eventarc\.events\.receiveEvent`), again: "Eventarc is new to this project, which takes it some minutes", source: "https://cloud.google.com/eventarc/docs/troubleshooting"},
+	{text: regexp.MustCompile(`(?i)service account \S+ (does not exist|was not found)|Unknown service account|serviceAccount\S* not found|Gaia id not found`), again: newAccount,
+		source: "https://github.com/firebase/firebase-tools/issues/8841, https://github.com/hashicorp/terraform-provider-google/issues/9249"},
+	{text: regexp.MustCompile(`missing permission on the build service account|does not have permission to write logs|"artifactregistry\.repositories\.uploadArtifacts" denied`), again: newBuildRoles,
+		source: "https://github.com/GoogleCloudPlatform/magic-modules/pull/11324"},
+	{text: regexp.MustCompile(`Unable to retrieve the (?:repository metadata|service account details)|must have permission to read the image`), again: retryAgents,
+		source: "https://github.com/firebase/firebase-tools/issues/5244, https://cloud.google.com/run/docs/troubleshooting"},
+	{text: regexp.MustCompile(`If you just created the queue`), again: "Cloud Tasks is still making the queue", source: "https://cloud.google.com/tasks/docs/creating-queues"},
+	{text: regexp.MustCompile(`Cloud Run service \S+ was not found`), again: "a new service is not known everywhere yet", source: "https://cloud.google.com/eventarc/docs/troubleshooting"},
+	{text: regexp.MustCompile(`(?i)cannot find metric that matches`), again: "a new metric is not known everywhere yet", source: "https://cloud.google.com/monitoring/alerts/log-based-alerts"},
+	{text: regexp.MustCompile(`(?i)too much contention|cross-transaction contention|underlying data changed`), again: "Firestore is beginning another change of indexes",
+		source: "https://github.com/firebase/firebase-tools/issues/1119, https://github.com/hashicorp/terraform-provider-google/issues/16664"},
+	{text: regexp.MustCompile(`(?i)unable to queue the operation|concurrent policy changes|operation in progress|currently being (changed|updated)`), again: changing,
+		source: "https://github.com/firebase/firebase-tools/blob/master/src/deploy/functions/release/executor.ts"},
+	{codes: []codes.Code{codes.Aborted, codes.AlreadyExists}, again: changing, source: "https://google.aip.dev/154, https://google.aip.dev/133"},
+	{text: regexp.MustCompile(`Quota exceeded for quota metric .* per minute`), again: "the API is busy", source: "https://cloud.google.com/docs/quotas/troubleshoot"},
+	{codes: []codes.Code{codes.ResourceExhausted, codes.Unavailable}, again: "the API is busy", source: "https://github.com/firebase/firebase-tools/blob/master/src/deploy/functions/release/executor.ts"},
+	{codes: []codes.Code{codes.DeadlineExceeded}, again: lostAnswer, source: "https://google.aip.dev/194"},
+	{codes: []codes.Code{codes.Internal}, again: "the API failed by itself", soon: true, source: "https://github.com/hashicorp/terraform-provider-google/blob/main/google/transport/error_retry_predicates.go"},
+	{codes: []codes.Code{codes.NotFound}, text: regexp.MustCompile(`Requested entity was not found`), again: "something that was just made is not known everywhere yet", soon: true, source: "https://cloud.google.com/tasks/docs/creating-queues"},
+	{text: lost, again: lostAnswer, source: "https://pkg.go.dev/net/http#RoundTripper"},
+	{text: regexp.MustCompile(`no such host|connection refused|network is unreachable|no route to host`), again: "Google cannot be reached from here", soon: true, source: "https://pkg.go.dev/net#DNSError"},
+	{codes: []codes.Code{codes.PermissionDenied}, remedy: "Either there is no project PROJECT, or the account lacks a role in it: docs/operations.md lists them.", source: "https://cloud.google.com/iam/docs/permission-error-messages"},
 }
 
-const (
-	linkBilling = "The project needs a billing account, of those that the first command lists:\n  gcloud billing accounts list\n  gcloud billing projects link PROJECT --billing-account=ACCOUNT"
-	perimeter   = "A perimeter of VPC Service Controls keeps this call out, and a role does not help: ask your organization's administrators, who find the reason by the identifier above."
-)
+const deletedQueue = "Somebody deleted the queue, and Cloud Tasks blocks its name for 3 to 7 days. Until then, write another region into tally.yaml, and run tally deploy again:\n  region: us-central1"
 
 // noCredentials matches the messages that there are no credentials, or that they are too old.
 // Google says invalid_rapt if an organization wants people to sign in once more.
 var noCredentials = regexp.MustCompile(`default credentials|invalid_rapt|invalid_grant|cannot fetch token|[Rr]eauthentication`)
 
-// signedOut reports whether a call failed because of its credentials.
-func signedOut(err error) bool {
-	return code(err) == codes.Unauthenticated || noCredentials.MatchString(err.Error())
-}
+// actAs matches the messages that the caller may not act as a service account: of Cloud Functions,
+// of Cloud Run, and of Cloud Scheduler and Cloud Tasks. A submatch is the address of that account.
+var actAs = regexp.MustCompile(`(?i)iam\.serviceAccounts\.actAs\b.*?(?:service account|for the resource) "?(\S+@[\w.-]*\w)`)
 
-// actAs matches the message that the caller may not act as a service account. Its submatch is the
-// address of that account.
-var actAs = regexp.MustCompile(`(?i)iam\.serviceAccounts\.actAs\W+denied on service account (\S+@[\w.-]*\w)`)
+// lost matches the messages that a connection broke before the answer came.
+var lost = regexp.MustCompile(`context deadline exceeded|connection reset|unexpected EOF|EOF$|broken pipe|TLS handshake timeout|i/o timeout|GOAWAY`)
 
-// knownError returns what is known of an error; nil: nothing.
-func knownError(err error) *known {
+// verdictOn returns what is known of an error; nil: nothing.
+func verdictOn(err error) *verdict {
 	text := err.Error() + "\n" + message(err)
-	i := slices.IndexFunc(knownErrors, func(k known) bool {
-		return (k.codes == nil || slices.Contains(k.codes, code(err))) &&
-			(k.reasons == nil || slices.Contains(k.reasons, reason(err))) &&
-			(k.text == nil || k.text.MatchString(text))
+	i := slices.IndexFunc(verdicts, func(v verdict) bool {
+		return (v.codes == nil || slices.Contains(v.codes, code(err))) &&
+			(v.reasons == nil || slices.Contains(v.reasons, reason(err))) &&
+			(v.text == nil || v.text.MatchString(text))
 	})
 	if i < 0 {
 		return nil
 	}
-	return &knownErrors[i]
+	return &verdicts[i]
 }
 
 // advice returns the remedy for an error of a project; "" if none is known.
-func (k *known) advice(project string, err error) string {
-	remedy := k.remedy
-	if k.text != nil {
+func (v *verdict) advice(project string, err error) string {
+	remedy := v.remedy
+	if v.text != nil {
 		text := err.Error() + "\n" + message(err)
-		found := k.text.FindStringSubmatchIndex(text)
-		remedy = string(k.text.ExpandString(nil, remedy, text, found))
+		found := v.text.FindStringSubmatchIndex(text)
+		remedy = string(v.text.ExpandString(nil, remedy, text, found))
 	}
 	return strings.ReplaceAll(remedy, "PROJECT", project)
 }
 
+// Tries go on for so long after the first that failed.
+const (
+	longest = 10 * time.Minute
+	brief   = 2 * time.Minute
+)
+
+// soon returns why something that failed may succeed soon, and for how long to try; "" if it may
+// not.
+func (p *Project) soon(err error) (again string, within time.Duration) {
+	if errors.Is(err, errNotYet) || errors.Is(err, errDeploying) {
+		return err.Error(), longest
+	}
+	if err == nil || p.elsewhere(err) {
+		return "", 0
+	}
+	v := verdictOn(err)
+	switch {
+	case v == nil:
+		return "", 0
+	case v.soon:
+		return v.again, brief
+	}
+	return v.again, longest
+}
+
+// elsewhere reports whether an API says that it is not enabled in another project, which calls are
+// counted for.
+func (p *Project) elsewhere(err error) bool {
+	return reason(err) == disabled && metadata(err, "consumer") != "" && !p.absent(err)
+}
+
 // failed returns the error of a step with what it means, and its remedy.
-func failed(project string, err error) error {
+func (p *Project) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	c, k := code(err), knownError(err)
-	if c == codes.Unknown && k == nil { // no API said it
+	if errors.Is(err, errNoQueue) {
+		return fmt.Errorf("%w\n\n%s", err, deletedQueue)
+	}
+	c, v := code(err), verdictOn(err)
+	if c == codes.Unknown && v == nil { // no API said it
 		return err
 	}
 
@@ -232,8 +222,11 @@ func failed(project string, err error) error {
 	if c != codes.Unknown {
 		text = c.String() + ": " + text
 	}
-	if k != nil && k.remedy != "" {
-		text += "\n\n" + k.advice(project, err)
+	switch {
+	case p.elsewhere(err):
+		text += "\n\nCalls are counted for " + metadata(err, "consumer") + ", where the API is not enabled:\n  gcloud auth application-default set-quota-project " + p.ID
+	case v != nil && v.remedy != "":
+		text += "\n\n" + v.advice(p.ID, err)
 	}
 	return &failure{text, err}
 }
@@ -248,25 +241,75 @@ func (f *failure) Error() string { return f.text }
 
 func (f *failure) Unwrap() error { return f.err }
 
-var errDeploying = errors.New("another command is building it")
+// An Unread says why something could not be read.
+type Unread struct {
+	What   string // such as "the triggers"
+	Why    string
+	Remedy []Command // commands that may fix it; none: no fix is known
+}
 
-// soon returns why a step that failed may succeed soon; "" if it may not.
-func (r *Run) soon(err error) string {
-	if errors.Is(err, errNotYet) || errors.Is(err, errDeploying) {
-		return err.Error()
+// Error says what could not be read, with its remedy.
+func (u *Unread) Error() string {
+	text := "could not read " + u.What + ": " + u.Why
+	for _, c := range u.Remedy {
+		text += "\n  " + c.String()
 	}
-	k := knownError(err)
-	if k == nil {
-		return ""
+	return text
+}
+
+// Unreadable says why something of an API could not be read, and how it can.
+func (p *Project) Unreadable(api, what string, err error) *Unread {
+	u := new(Unread)
+	if errors.As(err, &u) {
+		return u
+	}
+	why, remedy := p.explain(api, err)
+	u = &Unread{What: what, Why: why}
+	if remedy != "" {
+		u.Remedy = []Command{command(remedy)}
+	}
+	return u
+}
+
+// explain returns why a call of the API failed, and the command that fixes it; "" if none is known.
+func (p *Project) explain(name string, err error) (why, remedy string) {
+	api, why := name+".googleapis.com", message(err)
+	silence := new(Silence)
+	v := verdictOn(err)
+	switch {
+	case errors.As(err, &silence), errors.Is(err, errSignedOut):
+		return why, ""
+	case unreachableAPI(err):
+		return "could not reach " + api + ": " + why, ""
+	case late(err):
+		return api + " did not answer in time; --timeout gives it longer", ""
+	case code(err) == codes.Unauthenticated || noCredentials.MatchString(err.Error()):
+		return "there are no valid credentials: " + why, "gcloud auth application-default login"
+	case reason(err) == "BILLING_DISABLED":
+		return "the billing of project " + p.ID + " is off: " + why, LinkBilling(p.ID).String()
+	case strings.Contains(err.Error(), "requires a quota project"):
+		return "the credentials name no project for the API's quota", "gcloud auth application-default set-quota-project " + p.ID
+	case p.elsewhere(err):
+		return fmt.Sprintf("calls are counted for %s, where the API %s is not enabled", metadata(err, "consumer"), api), "gcloud auth application-default set-quota-project " + p.ID
+	case reason(err) == disabled:
+		return "the API " + api + " is not enabled", "gcloud services enable " + api + " --project=" + p.ID
+	case reason(err) == "CONSUMER_INVALID", code(err) == codes.NotFound:
+		return "there is no project " + p.ID + ", or the account may not see it", "gcloud projects list"
 	}
 
-	// If this run has just created the account, the caller's roles on it may not be known everywhere
-	// yet. For an older account the answer would stay the same.
-	as := actAs.FindStringSubmatch(message(err))
-	if as != nil && slices.ContainsFunc(r.made, func(name string) bool { return path.Base(name) == as[1] }) {
-		return "roles on a new service account are not known everywhere yet"
+	if v != nil && v.remedy != "" && (code(err) != codes.PermissionDenied || v.codes == nil) {
+		return strings.TrimSuffix(why, ".") + ". " + v.advice(p.ID, err), ""
 	}
-	return k.again
+	if access := known().APIs[name]; code(err) == codes.PermissionDenied {
+		return fmt.Sprintf("the account needs %s: %s", access.Reads, why),
+			fmt.Sprintf("gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%s --condition=None", p.ID, access.Role)
+	}
+	return why, ""
+}
+
+// LinkBilling returns the command that gives the project a billing account, which the user names.
+func LinkBilling(project string) Command {
+	return command("gcloud billing projects link " + project + " --billing-account=ACCOUNT")
 }
 
 // details returns what an API says of an error, which may be nothing.
@@ -321,10 +364,10 @@ func operationError(operation Object) error {
 		return nil
 	}
 	s := new(spb.Status)
-	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal([]byte(failure.text()), s)
+	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal([]byte(toJSON(failure)), s)
 	if err != nil { // details of an unknown type
 		delete(failure, "details")
-		_ = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal([]byte(failure.text()), s)
+		_ = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal([]byte(toJSON(failure)), s)
 	}
 	return status.FromProto(s).Err()
 }
@@ -335,12 +378,22 @@ func NotFound(err error) bool { return code(err) == codes.NotFound }
 // absent reports whether an error says that there is nothing of the kind in the project. That is so
 // if the API is not enabled there. But an API also says so of another project, if the credentials
 // have calls counted for that.
-func (s *State) absent(err error) bool {
+func (p *Project) absent(err error) bool {
 	if NotFound(err) {
 		return true
 	}
 	consumer := path.Base(metadata(err, "consumer"))
-	return reason(err) == disabled && (consumer == s.Project || consumer == s.Number && s.Number != "")
+	return reason(err) == disabled && (consumer == p.ID || consumer == p.Number && p.Number != "")
+}
+
+// passing reports whether a call failed by no fault of its own.
+func passing(err error) bool {
+	refused := new(googleapi.Error)
+	if !errors.As(err, &refused) {
+		return lost.MatchString(err.Error())
+	}
+	v := verdictOn(err)
+	return (v == nil || v.again != "") && (refused.Code == http.StatusTooManyRequests || refused.Code >= http.StatusInternalServerError)
 }
 
 // message returns an error's message on one line, without the codes that clients put before it. A

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/googleapis/gax-go/v2/apierror"
 	"google.golang.org/api/googleapi"
@@ -35,7 +36,7 @@ func info(reason string) string {
 func TestErrors(t *testing.T) {
 	const bucket = "Access to bucket gcf-v2-sources-123456789-us-central1 denied. You must grant Storage Object Viewer permission to tally-build@my-project.iam.gserviceaccount.com. " +
 		"If you are using VPC Service Controls, you must also grant it access to your service perimeter."
-	used := make(map[*known]bool)
+	used := make(map[*verdict]bool)
 	for _, test := range []struct {
 		err    error
 		again  string // why it passes; "": it does not
@@ -48,9 +49,9 @@ func TestErrors(t *testing.T) {
 		{refusal(403, "PERMISSION_DENIED", "Denied", info("SECURITY_POLICY_VIOLATED")), "", "A perimeter of VPC Service Controls"},
 		{refusal(400, "FAILED_PRECONDITION", "Constraint constraints/cloudfunctions.allowedIngressSettings violated for projects/p"), "", "gcloud org-policies describe cloudfunctions.allowedIngressSettings --effective --project=p"},
 		{refusal(403, "PERMISSION_DENIED", "Permission denied on 'locations/me-central2' (or it may not exist).", info("LOCATION_POLICY_VIOLATED")), "", "another region"},
-		{refusal(400, "FAILED_PRECONDITION", "The queue cannot be created because a queue with this name existed too recently."), "", "blocks its name for 7 days"},
-		{refusal(403, "PERMISSION_DENIED", "The caller does not have permission"), "", "docs/deploy.md lists them"},
-		{refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceaccounts.actAs' denied on service account tally-functions@p.iam.gserviceaccount.com (or it may not exist)."), "", "--member=user:YOU --role=roles/iam.serviceAccountUser --project=p"},
+		{refusal(400, "FAILED_PRECONDITION", "The queue cannot be created because a queue with this name existed too recently."), "", "blocks its name for 3 to 7 days"},
+		{refusal(403, "PERMISSION_DENIED", "The caller does not have permission"), "", "docs/operations.md lists them"},
+		{refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceaccounts.actAs' denied on service account tally-functions@p.iam.gserviceaccount.com (or it may not exist)."), "roles on a service account", "--member=user:YOU --role=roles/iam.serviceAccountUser --project=p"},
 		{status.Error(codes.InvalidArgument, `Permission "artifactregistry.repositories.uploadArtifacts" denied on resource "projects/p/locations/l/repositories/tally" (or it may not exist)`), "roles of the build's account", ""},
 		{status.Error(codes.InvalidArgument, "Could not build the function due to a missing permission on the build service account."), "roles of the build's account", ""},
 
@@ -68,8 +69,8 @@ func TestErrors(t *testing.T) {
 		{refusal(400, "INVALID_ARGUMENT", "Service account a@p.iam.gserviceaccount.com does not exist."), "a new service account", ""},
 		{refusal(403, "PERMISSION_DENIED", "Cloud Run Admin API has not been used in project 1 before or it is disabled.", info("SERVICE_DISABLED")), "an API that was just enabled", "Run tally deploy again"},
 		{refusal(403, "PERMISSION_DENIED", "Eventarc API has not been used in project 1 before or it is disabled. Enable it by visiting"), "an API that was just enabled", "Run tally deploy again"},
-		{status.Error(codes.Internal, "Unable to retrieve the repository metadata for projects/p/locations/l/repositories/tally. Ensure that the Cloud Functions service account has 'artifactregistry.repositories.get'"), "Cloud Functions is new", ""},
-		{status.Error(codes.PermissionDenied, "Google Cloud Run Service Agent must have permission to read the image"), "Cloud Run is new", ""},
+		{status.Error(codes.Internal, "Unable to retrieve the repository metadata for projects/p/locations/l/repositories/tally. Ensure that the Cloud Functions service account has 'artifactregistry.repositories.get'"), "Google's accounts are new", ""},
+		{status.Error(codes.PermissionDenied, "Google Cloud Run Service Agent must have permission to read the image"), "Google's accounts are new", ""},
 		{refusal(404, "NOT_FOUND", "Cannot find metric that matches type = \"logging.googleapis.com/user/tally_drift\""), "a new metric", ""},
 		{refusal(409, "ABORTED", "Aborted due to cross-transaction contention."), "Firestore is beginning another change", ""},
 		{&url.Error{Op: "Post", URL: "https://x", Err: errors.New("read: connection reset by peer")}, "the answer was lost", ""},
@@ -90,25 +91,62 @@ func TestErrors(t *testing.T) {
 		{refusal(401, "UNAUTHENTICATED", "Request had invalid authentication credentials."), "", "gcloud auth application-default login"},
 		{errors.New(`oauth2: "invalid_grant" "reauth related error (invalid_rapt)" "https://support.google.com/a/answer/9368756"`), "", "gcloud auth application-default login"},
 
+		// What an operator found in public sources.
+		{refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getIamPolicy' denied on resource (or it may not exist).", info("IAM_PERMISSION_DENIED")), newAccount, "roles/iam.serviceAccountAdmin"},
+		{refusal(403, "PERMISSION_DENIED", "Permission iam.serviceAccounts.get is required to perform this operation on service account projects/p/serviceAccounts/tally-trigger@p.iam.gserviceaccount.com."), newAccount, "roles/iam.serviceAccountAdmin"},
+		{refusal(404, "NOT_FOUND", "Not found; Gaia id not found for email tally-trigger@p.iam.gserviceaccount.com"), newAccount, ""},
+		{refusal(403, "PERMISSION_DENIED", `The principal (user or service account) lacks IAM permission "iam.serviceAccounts.actAs" for the resource "tally-scheduler@p.iam.gserviceaccount.com" (or the resource may not exist).`), "roles on a service account", "gcloud iam service-accounts add-iam-policy-binding tally-scheduler@p.iam.gserviceaccount.com "},
+		{refusal(403, "PERMISSION_DENIED", "Could not create Cloud Run service dev. Permission 'iam.serviceaccounts.actAs' denied on service account tally-functions@p.iam.gserviceaccount.com (or it may not exist)."), "roles on a service account", "add-iam-policy-binding tally-functions@p.iam.gserviceaccount.com "},
+		{refusal(403, "PERMISSION_DENIED", "Missing necessary permission iam.serviceAccounts.actAs for $MEMBER on the service account tally-functions@p.iam.gserviceaccount.com."), "roles on a service account", "add-iam-policy-binding tally-functions@p.iam.gserviceaccount.com "},
+		{refusal(403, "PERMISSION_DENIED", "Caller does not have required permission to use project p. Grant the caller the roles/serviceusage.serviceUsageConsumer role, or a custom role with the serviceusage.services.use permission, by visiting https://console.developers.google.com/iam-admin/iam/project?project=p and then retry. Propagation of the new permission may take a few minutes.", info("USER_PROJECT_DENIED")), "", "--role=roles/serviceusage.serviceUsageConsumer"},
+		{refusal(400, "FAILED_PRECONDITION", "The queue no longer exists, though a queue with this name existed recently."), "", "blocks its name for 3 to 7 days"},
+		{refusal(400, "FAILED_PRECONDITION", "Queue does not exist. If you just created the queue, wait at least a minute for the queue to initialize."), "Cloud Tasks is still making the queue", ""},
+		{refusal(404, "NOT_FOUND", "Requested entity was not found."), "something that was just made", ""},
+		{refusal(429, "RESOURCE_EXHAUSTED", "Maximum number of service accounts on project reached."), "", "as many of these as Google allows"},
+		{refusal(429, "RESOURCE_EXHAUSTED", "Quota exceeded: a maximum of 2000 alerting policies is allowed per metrics scope."), "", "as many of these as Google allows"},
+		{refusal(400, "FAILED_PRECONDITION", "One or more users named in the policy do not belong to a permitted customer, perhaps due to an organization policy."), "", "gcloud org-policies describe iam.allowedPolicyMemberDomains --effective --project=p"},
+		{refusal(400, "INVALID_ARGUMENT", "Email 'a@p.iam.gserviceaccount.com' is not the primary email address for unique ID '1' of deleted member 'a@p.iam.gserviceaccount.com?uid=1'."), "", "--member='deleted:serviceAccount:a@p.iam.gserviceaccount.com?uid=…'"},
+		{refusal(409, "ABORTED", "sync mutate calls cannot be queued"), "something else is changing the same", ""},
+		{refusal(409, "ABORTED", "Too many concurrent edits to the project configuration. Please try again."), "something else is changing the same", ""},
+		{refusal(500, "INTERNAL", "Internal error encountered."), "the API failed by itself", ""},
+		{status.Error(codes.Internal, "An internal error has occurred"), "the API failed by itself", ""},
+		{status.Error(codes.Internal, "Failed to create or update the Cloud Run service."), "the API failed by itself", ""},
+		{refusal(403, "PERMISSION_DENIED", "Unable to retrieve the service account details. Please ensure that service-1@gcf-admin-robot.iam.gserviceaccount.com has the Cloud Functions Service Agent role."), "Google's accounts are new", ""},
+		{refusal(400, "FAILED_PRECONDITION", "Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: x"), "", "A perimeter of VPC Service Controls"},
+		{refusal(412, "FAILED_PRECONDITION", "Operation denied by org policy on resource 'projects/1': [\"constraints/gcp.resourceLocations\":\"The org policy violated: constraints/gcp.resourceLocations\"]"), "", "gcloud org-policies describe gcp.resourceLocations"},
+		{refusal(403, "PERMISSION_DENIED", "Operation denied by custom org policies: [\"customConstraints/custom.x\": \"no\"]."), "", "The organization's own policy custom.x forbids it"},
+		{status.Error(codes.Internal, "Could not create or update Cloud Run service tally-on-write, Container Healthcheck failed. The user-provided container failed to start and listen on the port defined provided by the PORT=8080 environment variable within the allocated timeout."), "", `gcloud logging read 'resource.labels.service_name="tally-on-write"`},
+		{refusal(403, "PERMISSION_DENIED", "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute' of service 'iam.googleapis.com' for consumer 'project_number:1'."), "the API is busy", ""},
+		{refusal(400, "INVALID_ARGUMENT", "Database '(default)' does not exist in region 'us-central1'. Did you mean region 'nam5'?"), "", ""},
+		{refusal(404, "NOT_FOUND", "Cloud Run service projects/p/locations/us-central1/services/tally-on-write was not found."), "a new service is not known", ""},
+		{refusal(409, "ABORTED", "Please retry, underlying data changed"), "Firestore is beginning another change", ""},
+		{refusal(409, "ALREADY_EXISTS", "index already exists"), "something else is changing the same", ""},
+		{refusal(400, "FAILED_PRECONDITION", "The maximum number of field configurations 500 has been reached."), "", "as many of these as Google allows"},
+		{errors.New("Post \"https://x\": read tcp: connection reset by peer"), "the answer was lost", ""},
+		{errors.New("Post \"https://x\": http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR"), "the answer was lost", ""},
+		{errors.New("Post \"https://x\": dial tcp: lookup x: no such host"), "Google cannot be reached", ""},
+		{refusal(400, "INVALID_ARGUMENT", "You may not have more than 32 total max instances in your project."), "", "max_instances: 32\n"},
+		{refusal(403, "PERMISSION_DENIED", "Your application is authenticating by using local Application Default Credentials. The firebaserules.googleapis.com API requires a quota project, which is not set by default.", info("SERVICE_DISABLED")), "", "set-quota-project p"},
+
 		// What is not known is said as it is.
 		{refusal(400, "INVALID_ARGUMENT", "Build failed with status: FAILURE"), "", ""},
-		{refusal(500, "INTERNAL", "An internal error has occurred"), "", ""},
 		{errors.New("x509: certificate signed by unknown authority"), "", ""},
 	} {
-		again := new(Run).soon(test.err)
-		said := failed("p", test.err).Error()
+		p := &Project{ID: "p", Number: "1"}
+		again, _ := p.soon(test.err)
+		said := p.failed(test.err).Error()
 		if !strings.HasPrefix(again, test.again) || (again == "") != (test.again == "") {
 			t.Errorf("%v\ntried again: %q, want %q", test.err, again, test.again)
 		}
 		if !strings.Contains(said, test.remedy) || strings.Contains(said, "\n\n") != (test.remedy != "") {
 			t.Errorf("%v\nsays\n%s\nwant %q", test.err, said, test.remedy)
 		}
-		if k := knownError(test.err); k != nil {
+		if k := verdictOn(test.err); k != nil {
 			used[k] = true
 		}
 	}
-	for i := range knownErrors {
-		if k := &knownErrors[i]; !used[k] || k.source == "" || k.again == "" && k.remedy == "" {
+	for i := range verdicts {
+		if k := &verdicts[i]; !used[k] || k.source == "" || k.again == "" && k.remedy == "" {
 			t.Errorf("no text is of %v %v %v, which is of %q", k.codes, k.reasons, k.text, k.source)
 		}
 	}
@@ -120,18 +158,33 @@ func TestLocalizedMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := failed("p", s.Err()).Error(); got != "InvalidArgument: There are too many instances." {
+	if got := new(Project).failed(s.Err()).Error(); got != "InvalidArgument: There are too many instances." {
 		t.Errorf("%q", got)
 	}
 }
 
-// Roles on an account that this run made may not be known yet; on an older one they are missing.
-func TestActAsOfNewAccount(t *testing.T) {
-	err := refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceaccounts.actAs' denied on service account a@p.iam.gserviceaccount.com (or it may not exist).")
-	for made, want := range map[string]string{"projects/p/serviceAccounts/a@p.iam.gserviceaccount.com": "roles on a new service account are not known everywhere yet", "projects/p/serviceAccounts/b@p.iam.gserviceaccount.com": ""} {
-		r := &Run{made: []string{made}}
-		if got := r.soon(err); got != want {
-			t.Errorf("after %s was made: %q, want %q", made, got, want)
+// What passes within minutes is tried for ten; what may never pass, for two.
+func TestHowLong(t *testing.T) {
+	for err, want := range map[error]time.Duration{
+		refusal(409, "ABORTED", "unable to queue the operation"):                                                                    longest,
+		refusal(500, "INTERNAL", "Internal error encountered."):                                                                     brief,
+		refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getIamPolicy' denied on resource"):                       brief,
+		refusal(403, "PERMISSION_DENIED", "API has not been used in project 1 before or it is disabled.", info("SERVICE_DISABLED")): longest,
+	} {
+		if _, within := new(Project).soon(err); within != want {
+			t.Errorf("%v: tried for %v, want %v", err, within, want)
 		}
+	}
+}
+
+// An API that is not enabled in another project, which calls are counted for, never gets known
+// here.
+func TestCountedElsewhere(t *testing.T) {
+	detail := `{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED", "domain": "googleapis.com", "metadata": {"consumer": "projects/618104708054", "service": "run.googleapis.com"}}`
+	err := refusal(403, "PERMISSION_DENIED", "Cloud Run Admin API has not been used in project 618104708054 before or it is disabled.", detail)
+	p := &Project{ID: "p", Number: "1"}
+	again, _ := p.soon(err)
+	if said := p.failed(err).Error(); again != "" || !strings.Contains(said, "set-quota-project p") {
+		t.Errorf("again %q, says %s", again, said)
 	}
 }

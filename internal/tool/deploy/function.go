@@ -1,16 +1,12 @@
 package deploy
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"slices"
+	"path"
 	"strings"
-	"time"
 
 	functions "cloud.google.com/go/functions/apiv2"
 	"cloud.google.com/go/functions/apiv2/functionspb"
@@ -26,38 +22,48 @@ import (
 // together are fields that every update gives. Without the CPU, the memory would decide it, and an
 // instance with less than one CPU serves only one request at a time.
 // https://cloud.google.com/run/docs/configuring/services/cpu
-var together = []string{"serviceConfig.availableCpu", "serviceConfig.availableMemory",
-	"serviceConfig.maxInstanceRequestConcurrency", "labels", "buildConfig.source"}
+var together = [][]string{{"serviceConfig", "availableCpu"}, {"serviceConfig", "availableMemory"},
+	{"serviceConfig", "maxInstanceRequestConcurrency"}, {"labels"}}
 
-// deploying is the state of a function that another command is building, or this one before it was
-// stopped.
-const deploying = "DEPLOYING"
+// applyFunction makes a function as it is wanted, and then its service: a build may have reset how
+// its instances are billed.
+func (d *Deployment) applyFunction(ctx context.Context, r *Resource) error {
+	if err := d.apply(ctx, r); err != nil {
+		return err
+	}
+	for _, service := range d.Of("service") {
+		if path.Base(service.Name) == path.Base(r.Name) && service.Want != nil {
+			return d.apply(ctx, service)
+		}
+	}
+	return nil
+}
 
-// applyFunction makes a function, or changes it, and waits until it is built.
-func (r *Run) applyFunction(ctx context.Context, res *Resource, have Object, changes []Change) error {
-	if have.Get("state") == deploying {
+// sendFunction makes a function, or changes it, and waits until it is built.
+func (d *Deployment) sendFunction(ctx context.Context, c *Change, want map[string]any) error {
+	r := c.Of
+	if r.have.Get("state") == "DEPLOYING" {
 		return errDeploying
 	}
-
-	ctx = r.State.counted(ctx)
-	client, err := functions.NewFunctionRESTClient(ctx, option.WithHTTPClient(r.State.client))
+	ctx = d.counted(ctx)
+	client, err := functions.NewFunctionRESTClient(ctx, option.WithHTTPClient(d.client))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
-	source, err := r.upload(ctx, client, parent(parent(res.Name)))
+	collection, id := cut(r.Name)
+	source, err := d.upload(ctx, client, path.Dir(collection))
 	if err != nil {
 		return err
 	}
-	f := new(functionspb.Function)
-	if have == nil {
-		if err := decodeFunction(res.creation().Body, f); err != nil {
+	if c.Create {
+		_, _, body := r.creation(want)
+		f, err := asFunction(body, source)
+		if err != nil {
 			return err
 		}
-		f.BuildConfig.Source = source
-		operation, err := client.CreateFunction(ctx, &functionspb.CreateFunctionRequest{
-			Parent: parent(parent(res.Name)), FunctionId: id(res.Name), Function: f})
+		operation, err := client.CreateFunction(ctx, &functionspb.CreateFunctionRequest{Parent: path.Dir(collection), FunctionId: id, Function: f})
 		if err != nil {
 			return err
 		}
@@ -65,11 +71,24 @@ func (r *Run) applyFunction(ctx context.Context, res *Resource, have Object, cha
 		return err
 	}
 
-	body, mask := res.functionUpdate(have, changes)
-	if err := decodeFunction(body, f); err != nil {
+	var differs []Difference
+	for _, at := range together {
+		differs = append(differs, Difference{at: at})
+	}
+	for _, of := range c.Differs {
+		if of.Field != "state" { // it follows from the build
+			differs = append(differs, of)
+		}
+	}
+	_, _, body := r.update(r.Name, want, differs)
+	f, err := asFunction(body, source)
+	if err != nil {
 		return err
 	}
-	f.BuildConfig.Source = source
+	mask := &fieldmaskpb.FieldMask{Paths: []string{"build_config.source"}}
+	for _, field := range r.kind.masks(differs) {
+		mask.Paths = append(mask.Paths, snake(field))
+	}
 	operation, err := client.UpdateFunction(ctx, &functionspb.UpdateFunctionRequest{Function: f, UpdateMask: mask})
 	if err != nil {
 		return err
@@ -78,23 +97,18 @@ func (r *Run) applyFunction(ctx context.Context, res *Resource, have Object, cha
 	return err
 }
 
-// functionUpdate returns the body and the mask of an update.
-func (r *Resource) functionUpdate(have Object, changes []Change) (Object, *fieldmaskpb.FieldMask) {
-	isOutput := func(c Change) bool { return slices.Contains(r.Kind.outputs, c.at[0]) }
-	changes = slices.DeleteFunc(slices.Clone(changes), isOutput)
-	for _, field := range together {
-		changes = append(changes, Change{at: strings.Split(field, ".")})
+// asFunction returns a function of that source, as Google's client takes it.
+func asFunction(body Object, source *functionspb.Source) (*functionspb.Function, error) {
+	delete(body, "state") // it says what is there, and is not sent
+	f := new(functionspb.Function)
+	if err := protojson.Unmarshal([]byte(toJSON(body)), f); err != nil {
+		return nil, err
 	}
-
-	body := r.update(have, changes).Body
-	if body["buildConfig"] == nil {
-		body["buildConfig"] = make(Object)
+	if f.BuildConfig == nil {
+		f.BuildConfig = new(functionspb.BuildConfig)
 	}
-	mask := new(fieldmaskpb.FieldMask)
-	for _, path := range r.Kind.masks(changes) {
-		mask.Paths = append(mask.Paths, snake(strings.Join(path, ".")))
-	}
-	return body, mask
+	f.BuildConfig.Source = source
+	return f, nil
 }
 
 // snake returns a path in the form that a mask has: the client turns it back.
@@ -110,13 +124,11 @@ func snake(path string) string {
 	return b.String()
 }
 
-func decodeFunction(body Object, f *functionspb.Function) error {
-	return protojson.Unmarshal([]byte(body.text()), f)
-}
-
-// upload uploads the source to a new address.
-func (r *Run) upload(ctx context.Context, client *functions.FunctionClient, location string) (*functionspb.Source, error) {
-	archive, err := r.Upload.Archive()
+// upload uploads the source to a new address, without credentials and the project that calls are
+// counted for: addresses that are signed refuse both.
+// https://github.com/firebase/firebase-tools/issues/6896
+func (d *Deployment) upload(ctx context.Context, client *functions.FunctionClient, location string) (*functionspb.Source, error) {
+	archive, err := d.Upload.Archive()
 	if err != nil {
 		return nil, err
 	}
@@ -125,54 +137,22 @@ func (r *Run) upload(ctx context.Context, client *functions.FunctionClient, loca
 		return nil, err
 	}
 
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, to.UploadUrl, bytes.NewReader(archive))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, to.UploadUrl, bytes.NewReader(archive))
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Content-Type", "application/zip")
-	response, err := r.State.unsigned().Do(request)
+	r.Header.Set("Content-Type", "application/zip")
+	unsigned := &http.Client{Transport: d.client.Transport}
+	if signer, signed := d.client.Transport.(*signer); signed {
+		unsigned.Transport = signer.base
+	}
+	response, err := unsigned.Do(r)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	if err := googleapi.CheckResponse(response); err != nil {
-		return nil, fmt.Errorf("the upload of the source: %w", err)
+		return nil, fmt.Errorf("could not upload the source: %w", err)
 	}
 	return &functionspb.Source{Source: &functionspb.Source_StorageSource{StorageSource: to.StorageSource}}, nil
-}
-
-// archived is the time of all files in an archive: the first that zip has. So the same files are
-// the same archive.
-var archived = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// Archive returns the files that the functions are built from, in zip's format.
-func (u *Upload) Archive() ([]byte, error) {
-	root := u.own
-	if root == nil {
-		root = os.DirFS(u.folder)
-	}
-	files, err := sourceFiles(root)
-	if err != nil {
-		return nil, err
-	}
-
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for _, name := range files {
-		data, err := fs.ReadFile(root, name)
-		if err != nil {
-			return nil, err
-		}
-		header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: archived}
-		header.SetMode(0o644)
-		file, err := w.CreateHeader(header)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := file.Write(data); err != nil {
-			return nil, err
-		}
-	}
-	err = w.Close()
-	return b.Bytes(), err
 }

@@ -42,13 +42,13 @@ func TestIndexKey(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"name": "g/indexes/7", "queryScope": "COLLECTION", "fields": [`+test.index+`]}`), &o); err != nil {
 			t.Fatal(err)
 		}
-		if got := Index.key(o) == want; got != test.serves {
-			t.Errorf("%s: %q serves %q: %v, want %v", test.name, Index.key(o), want, got, test.serves)
+		if got := indexKey(o) == want; got != test.serves {
+			t.Errorf("%s: %q serves %q: %v, want %v", test.name, indexKey(o), want, got, test.serves)
 		}
 		for path, value := range map[string]string{"queryScope": "COLLECTION_GROUP", "apiScope": "DATASTORE_MODE_API", "density": "DENSE"} {
 			before := o[path]
-			if o[path] = value; Index.key(o) != "" {
-				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, Index.key(o))
+			if o[path] = value; indexKey(o) != "" {
+				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, indexKey(o))
 			}
 			o[path] = before
 			if before == nil {
@@ -122,15 +122,10 @@ func TestCheckIndexesFile(t *testing.T) {
 
 // Routes of one pattern share a trigger.
 func TestTriggerOfAPattern(t *testing.T) {
-	d, err := Describe(options(t, orderRoutes+"; orders/{o} by customer.id -> customers/{customer.id} : count() as orders : existing"), newState("p"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := described(t, options(t, orderRoutes+"; orders/{o} by customer.id -> customers/{customer.id} : count() as orders : existing"))
 	triggers := make(map[string]int)
-	for _, r := range d.Resources {
-		if r.Kind == Trigger {
-			triggers[r.Name]++
-		}
+	for _, r := range d.Of("trigger") {
+		triggers[r.Name]++
 	}
 	want := map[string]int{"projects/p/locations/nam5/triggers/tally-orders-964b9b": 1, "projects/p/locations/europe-west1/triggers/tally-orders-orders-152d65": 1}
 	if d := cmp.Diff(want, triggers); d != "" {
@@ -152,8 +147,8 @@ func TestWaitForIndexes(t *testing.T) {
 		want    string
 	}{
 		{"ready", adminpb.Index_READY, true, ""},
-		{"broken", adminpb.Index_NEEDS_REPAIR, true, "index orders (shop ASC, amount ASC) in (default): its build failed; run tally deploy again: it makes the index once more"},
-		{"gone", adminpb.Index_STATE_UNSPECIFIED, true, "index orders (shop ASC, amount ASC) in (default): not there; run tally deploy again: it makes the index once more"},
+		{"broken", adminpb.Index_NEEDS_REPAIR, true, "index orders (shop ASC, amount ASC) in (default): its build failed; run tally deploy again to recreate the index"},
+		{"gone", adminpb.Index_STATE_UNSPECIFIED, true, "index orders (shop ASC, amount ASC) in (default): not there; run tally deploy again to recreate the index"},
 		{"never", adminpb.Index_CREATING, false, "enough"},
 	} {
 		g := googletest.Start(t, "p")
@@ -164,25 +159,17 @@ func TestWaitForIndexes(t *testing.T) {
 				{FieldPath: "shop", ValueMode: order}, {FieldPath: "amount", ValueMode: order}, {FieldPath: "__name__", ValueMode: order},
 			}})
 		}
-		have, err := Read(t.Context(), "p", g.REST()...)
-		if err != nil {
-			t.Fatal(err)
-		}
 		o := options(t, routes)
 		o.Databases = o.Databases[:1]
-		d, err := Describe(o, have, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := (&testProject{T: t, google: g, options: o}).read()
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var progress strings.Builder
-		said := writer(func(text []byte) {
+		d.Progress = writer(func(text []byte) {
 			progress.Write(text)
 			cancel(enough)
 		})
-		wait := &readiness{d, d.Databases[0], have}
-		err = wait.until(ctx, said)
+		err := d.ready(ctx, "(default)")
 		cancel(nil)
 		got := ""
 		if err != nil {

@@ -30,6 +30,7 @@ import (
 	"cloud.google.com/go/serviceusage/apiv1/serviceusagepb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"golang.org/x/oauth2"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -37,35 +38,34 @@ import (
 )
 
 // protobufs are Google's own protocol buffers of the kinds.
-var protobufs = map[*Kind]proto.Message{
-	API: new(serviceusagepb.Service), Index: new(adminpb.Index), Account: new(iamadminpb.ServiceAccount),
-	Project: new(resourcemanagerpb.Project), Repository: new(artifactregistrypb.Repository), Queue: new(cloudtaskspb.Queue),
-	Field: new(adminpb.Field), TTL: new(adminpb.Field), Exclusion: new(loggingpb.LogExclusion),
-	Function: new(functionspb.Function), Service: new(runpb.Service), Trigger: new(eventarcpb.Trigger),
-	Subscription: new(pubsubpb.Subscription), Job: new(schedulerpb.Job), Metric: new(loggingpb.LogMetric),
-	Channel: new(monitoringpb.NotificationChannel), Alert: new(monitoringpb.AlertPolicy), Dashboard: new(dashboardpb.Dashboard),
+var protobufs = map[string]proto.Message{
+	"API": new(serviceusagepb.Service), "index": new(adminpb.Index), "service account": new(iamadminpb.ServiceAccount),
+	"project": new(resourcemanagerpb.Project), "repository": new(artifactregistrypb.Repository), "queue": new(cloudtaskspb.Queue),
+	"field": new(adminpb.Field), "time to live": new(adminpb.Field), "log exclusion": new(loggingpb.LogExclusion),
+	"function": new(functionspb.Function), "service": new(runpb.Service), "trigger": new(eventarcpb.Trigger),
+	"subscription": new(pubsubpb.Subscription), "job": new(schedulerpb.Job), "metric": new(loggingpb.LogMetric),
+	"notification channel": new(monitoringpb.NotificationChannel), "alert": new(monitoringpb.AlertPolicy), "dashboard": new(dashboardpb.Dashboard),
 }
 
 // Each resource of the manifest is one of Google's, to the last field: what Google does not know
 // fails, and so does a value of another type.
 func TestManifestIsGoogles(t *testing.T) {
-	_, d := newProject(t).read()
-	seen := make(map[*Kind]bool)
-	for _, r := range d.Resources {
-		seen[r.Kind] = true
-		message := protobufs[r.Kind]
+	seen := make(map[string]bool)
+	for _, r := range newProject(t).read().Resources {
+		seen[r.Kind()] = true
+		message := protobufs[r.Kind()]
 		if message == nil {
-			t.Fatalf("no message of %s", r.Kind)
+			t.Fatalf("no message of %s", r.Kind())
 		}
 		for _, of := range []Object{r.Want, r.Once} {
-			o, _ := merged(nil, nil, of).(Object) // as it is sent
-			if err := protojson.Unmarshal([]byte(o.text()), proto.Clone(message)); err != nil {
-				t.Errorf("%s %s: %v", r.Kind, r.Name, err)
+			sent := toJSON(merge(nil, nil, map[string]any(of)))
+			if err := protojson.Unmarshal([]byte(sent), proto.Clone(message)); err != nil {
+				t.Errorf("%v: %v", r, err)
 			}
 		}
 	}
-	if len(seen) != len(kinds) {
-		t.Errorf("the manifest has only %d of %d kinds", len(seen), len(kinds))
+	if len(seen) != len(known().Kinds) {
+		t.Errorf("the manifest has only %d of %d kinds", len(seen), len(known().Kinds))
 	}
 
 	if err := protojson.Unmarshal([]byte(`{"scedule": "x"}`), new(schedulerpb.Job)); err == nil {
@@ -75,25 +75,19 @@ func TestManifestIsGoogles(t *testing.T) {
 
 // What an id or a variable holds does not get out of its place in the manifest.
 func TestManifestQuotes(t *testing.T) {
-	plain, err := Describe(options(t, likes), newState("p"), "abc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := described(t, options(t, likes))
 	for _, nasty := range []string{`a"b`, "a\nb: c", "{{.Project}}", "# x", "${x}", "a: [b]", `\`, "'", "é\u2028", "%s", "`", "a\x00b", "- kind: x"} {
 		o := options(t, likes)
 		o.Env = map[string]string{"TALLY_X": nasty, "TALLY_" + nasty: "x"}
-		o.AlertEmail = nasty
+		o.Alerts = []string{nasty}
 		o.Databases[0].ID = nasty
-		d, err := Describe(o, newState("p"), "abc")
-		if err != nil {
-			t.Fatalf("%q: %v", nasty, err)
+		d := described(t, o)
+		env := asObject(d.Of("function")[0].Want.at([]string{"serviceConfig", "environmentVariables"}))
+		channels := d.Of("alert")[0].Want["notificationChannels"].([]any)
+		if env["TALLY_X"] != nasty || env["TALLY_"+nasty] != "x" || channels[0] != nasty || filter(d.Of("trigger")[0].Want, "database") != nasty {
+			t.Errorf("%q: %v, %v", nasty, env, d.Of("trigger")[0].Want)
 		}
-		f := d.of(Function)[0]
-		env, _ := f.Want.at([]string{"serviceConfig", "environmentVariables"}).(Object)
-		if env["TALLY_X"] != nasty || env["TALLY_"+nasty] != "x" || d.of(Channel)[0].Once.Get("labels.email_address") != nasty || filter(d.of(Trigger)[0].Want, "database") != nasty {
-			t.Errorf("%q: %v, %v", nasty, env, d.of(Trigger)[0].Want)
-		}
-		if len(d.Resources) != len(plain.Resources)+1 { // the channel
+		if extra := len(d.Of("alert")) + len(d.Of("metric")) + len(d.Of("dashboard")); len(d.Resources) != len(plain.Resources)+extra {
 			t.Errorf("%q: %d resources", nasty, len(d.Resources))
 		}
 	}
@@ -120,7 +114,6 @@ func TestForeignFieldsSurvive(t *testing.T) {
 		{here + "repositories/tally", "cleanupPolicyDryRun", true, "cleanupPolicies.mine", map[string]any{"id": "mine", "action": "KEEP"}},
 		{here + "repositories/tally", "cleanupPolicies.tally-keep.mostRecentVersions.keepCount", 9, "labels.mine", "1"},
 		{here + "queues/tally", "retryConfig.maxAttempts", 9, "retryConfig.maxDoublings", 16},
-		{p + "exclusions/tally-on-write-requests", "filter", "x", "description", "theirs"},
 		{here + "functions/tally-on-write", "serviceConfig.timeoutSeconds", 7, "serviceConfig.environmentVariables.MINE", "1"},
 		{here + "functions/tally-on-write", "serviceConfig.environmentVariables.TALLY_BURST", "9", "labels.mine", "1"},
 		{here + "services/tally-on-write", "template.containers.0.resources.cpuIdle", false, "template.containers.0.env", []any{map[string]any{"name": "MINE", "value": "1"}}},
@@ -195,24 +188,6 @@ func TestDeployTwice(t *testing.T) {
 	}
 }
 
-// A faulty transport does what a test says before or after a request.
-type faulty struct {
-	http.RoundTripper
-	after func(*http.Request, *http.Response) error
-}
-
-func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := f.RoundTripper.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	if lost := f.after(r, response); lost != nil {
-		response.Body.Close()
-		return nil, lost
-	}
-	return response, nil
-}
-
 // The queue outlasts an undeployment: without its tasks, and no one may add any.
 func TestQueueStays(t *testing.T) {
 	d := newProject(t)
@@ -237,26 +212,25 @@ func TestQueueStays(t *testing.T) {
 func TestLostAnswers(t *testing.T) {
 	d := newProject(t)
 	lost := make(map[string]bool)
-	said, err := d.tryDeploy(func(_ context.Context, r *Run) {
-		r.State.client.Transport = &faulty{r.State.client.Transport, func(r *http.Request, response *http.Response) error {
-			at := r.URL.Host + r.URL.Path + r.URL.RawQuery
-			if r.Method != http.MethodPost || lost[at] || response.StatusCode != http.StatusOK {
-				return nil
-			}
-			lost[at] = true
-			return io.ErrUnexpectedEOF
-		}}
-	})
+	said, err := d.tryDeploy(with(func(r *http.Request, response *http.Response) error {
+		at := r.URL.Host + r.URL.Path + r.URL.RawQuery
+		isRead := strings.HasSuffix(at, ":getIamPolicy") // which is planned, too
+		if r.Method != http.MethodPost || isRead || lost[at] || response.StatusCode != http.StatusOK {
+			return nil
+		}
+		lost[at] = true
+		return io.ErrUnexpectedEOF
+	}))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	if len(lost) < 20 || !strings.Contains(said, "the answer was lost; once more in 30s") {
+	if len(lost) < 20 || !strings.Contains(said, "the answer was lost; trying again in 30s") {
 		t.Errorf("%d answers were lost:\n%s", len(lost), said)
 	}
 	if again := d.deploy(); again != "" {
 		t.Errorf("something is left to do:\n%s", again)
 	}
-	for of, want := range map[string]int{"alertPolicies": 13, "dashboards": 1, "notificationChannels": 1, "indexes": 2, "triggers": 6} {
+	for of, want := range map[string]int{"alertPolicies": 14, "dashboards": 1, "notificationChannels": 1, "indexes": 2, "triggers": 6} {
 		if got := len(d.google.Names(of)); got != want {
 			t.Errorf("%d %s, want %d", got, of, want)
 		}
@@ -271,10 +245,10 @@ func TestNeverPasses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "create function tally-on-write: Aborted: unable to queue the operation") {
 		t.Errorf("%v", err)
 	}
-	if n := strings.Count(said, "something else is changing the same; once more in 30s"); n != 19 {
+	if n := strings.Count(said, "something else is changing the same; trying again in 30s"); n != 20 {
 		t.Errorf("it was tried again %d times:\n%s", n, said)
 	}
-	if uploads := slices.DeleteFunc(d.google.Requests(), func(r googletest.Request) bool { return !strings.HasSuffix(r.At, ":generateUploadUrl") }); len(uploads) != 20 {
+	if uploads := slices.DeleteFunc(d.google.Requests(), func(r googletest.Request) bool { return !strings.HasSuffix(r.At, ":generateUploadUrl") }); len(uploads) != 21 {
 		t.Errorf("%d addresses were asked for, want one for each try", len(uploads))
 	}
 }
@@ -288,17 +262,15 @@ func TestAfterCtrlC(t *testing.T) {
 
 	stopped := errors.New("interrupted")
 	var cancel context.CancelCauseFunc
-	_, err := d.tryDeployIn(func(ctx context.Context) (inner context.Context) {
-		inner, cancel = context.WithCancelCause(ctx)
-		return inner
-	}, func(_ context.Context, r *Run) {
-		r.State.client.Transport = &faulty{r.State.client.Transport, func(r *http.Request, _ *http.Response) error {
+	_, err := d.tryDeploy(func(ctx context.Context, wanted *Deployment) context.Context {
+		ctx, cancel = context.WithCancelCause(ctx)
+		return with(func(r *http.Request, _ *http.Response) error {
 			if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/functions/") {
 				cancel(stopped)
 				return stopped
 			}
 			return nil
-		}}
+		})(ctx, wanted)
 	})
 	if !errors.Is(err, stopped) {
 		t.Errorf("after Ctrl-C: %v", err)
@@ -309,23 +281,21 @@ func TestAfterCtrlC(t *testing.T) {
 	googletest.Change(d.google, name, func(f *functionspb.Function) { f.State = functionspb.Function_DEPLOYING })
 	d.google.Requests()
 	looks := 0
-	said, err := d.tryDeploy(func(_ context.Context, r *Run) {
-		r.State.client.Transport = &faulty{r.State.client.Transport, func(r *http.Request, _ *http.Response) error {
-			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/functions/tally-on-write") {
-				looks++
-			}
-			if looks == 2 {
-				googletest.Change(d.google, name, func(f *functionspb.Function) {
-					f.State, f.ServiceConfig.TimeoutSeconds = functionspb.Function_ACTIVE, 60
-				})
-			}
-			return nil
-		}}
-	})
+	said, err := d.tryDeploy(with(func(r *http.Request, _ *http.Response) error {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/functions/tally-on-write") {
+			looks++
+		}
+		if looks == 3 { // the plan looks, too
+			googletest.Change(d.google, name, func(f *functionspb.Function) {
+				f.State, f.ServiceConfig.TimeoutSeconds = functionspb.Function_ACTIVE, 60
+			})
+		}
+		return nil
+	}))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	if !strings.Contains(said, "another command is building it; once more in 30s") {
+	if !strings.Contains(said, "another command is building it; trying again in 30s") {
 		t.Errorf("it did not wait:\n%s", said)
 	}
 	for _, r := range d.google.Requests() {
@@ -340,10 +310,9 @@ func TestList(t *testing.T) {
 	d := newProject(t)
 	d.deploy() // googletest has one resource on a page
 	d.google.Unreachable = []string{"asia-east1"}
-	s, _ := d.read()
-	all, err := s.List(t.Context(), eventarcAPI, "v1/projects/my-project/locations/-/triggers")
-	unread := new(unreachable)
-	if len(all) != 6 || !errors.As(err, &unread) || !slices.Equal(unread.regions, []string{"asia-east1"}) {
+	all, err := d.read().List(t.Context(), "eventarc.googleapis.com/v1/projects/my-project/locations/-/triggers")
+	silence := new(Silence)
+	if len(all) != 6 || !errors.As(err, &silence) || !slices.Equal(silence.Regions, []string{"asia-east1"}) {
 		t.Errorf("%d triggers, %v", len(all), err)
 	}
 }
@@ -365,55 +334,49 @@ func TestOperationError(t *testing.T) {
 }
 
 // someone signs in with credentials of a file.
-func (d *testProject) someone(file string) *State {
+func (d *testProject) someone(file string) *Project {
 	d.Helper()
-	base := googletestTransport(d.google)
+	base := d.read().client.Transport
 	o := signedIn(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "token"}), []byte(file), base)
-	s, err := connect(d.Context(), d.options.Project, o)
+	p, err := open(d.Context(), d.options.Project, o)
 	if err != nil {
 		d.Fatal(err)
 	}
-	return s
+	return p
 }
 
-func googletestTransport(g *googletest.Google) http.RoundTripper {
-	s, err := connect(context.Background(), "p", g.REST())
-	if err != nil {
-		panic(err)
-	}
-	return s.client.Transport
-}
-
-// A person's calls are counted for the project, and a service account's for its own. The upload has
-// neither a project nor credentials; googletest refuses both.
+// A person's calls are counted for the project, or the one that the environment names, and a
+// service account's for its own. The upload has neither a project nor credentials; googletest
+// refuses both.
 func TestQuotaProject(t *testing.T) {
-	for file, want := range map[string]string{
-		`{"type": "authorized_user", "quota_project_id": "other"}`:               "my-project",
-		`{"type": "external_account_authorized_user"}`:                           "my-project",
-		`{"type": "service_account", "client_email": "robot@p.iam.example.com"}`: "",
-		"": "", // of a machine
+	for _, of := range []struct{ file, env, want string }{
+		{`{"type": "authorized_user", "quota_project_id": "other"}`, "", "my-project"},
+		{`{"type": "external_account_authorized_user"}`, "", "my-project"},
+		{`{"type": "service_account", "client_email": "robot@p.iam.example.com"}`, "", ""},
+		{"", "", ""},           // of a machine
+		{"", "shell", "shell"}, // of a person in Cloud Shell
+		{`{"type": "authorized_user"}`, "other", "other"},
 	} {
-		d := newProject(t)
-		s := d.someone(file)
+		t.Setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "")
+		d := oneCounter(t)
 		d.google.Enable(slices.Sorted(maps.Keys(apis()))...)
 		d.google.Put("projects/my-project/serviceAccounts/tally-functions@my-project.iam.gserviceaccount.com", new(iamadminpb.ServiceAccount))
 		d.google.Put("projects/my-project/serviceAccounts/tally-build@my-project.iam.gserviceaccount.com", new(iamadminpb.ServiceAccount))
-		have, described := d.read()
-		have.client, have.quota = s.client, s.quota
-		upload, _ := OwnUpload(source, "")
+		wanted := d.read()
+		t.Setenv("GOOGLE_CLOUD_QUOTA_PROJECT", of.env)
+		wanted.Project = d.someone(of.file)
 		d.google.Requests()
 
-		r := &Run{State: have, Description: described, Upload: upload, Progress: io.Discard}
-		if err := r.apply(t.Context(), described.of(Function)[0]); err != nil {
+		if err := wanted.apply(t.Context(), wanted.Of("function")[0]); err != nil {
 			t.Fatal(err)
 		}
 		for _, q := range d.google.Requests() {
 			isUpload := strings.HasPrefix(q.At, "storage.")
-			if got := q.Header.Get(quotaHeader); got != want && !isUpload || got != "" && isUpload {
-				t.Errorf("%s: %s %s is counted for %q, want %q", file, q.Verb, q.At, got, want)
+			if got := q.Header.Get(quotaHeader); got != of.want && !isUpload || got != "" && isUpload {
+				t.Errorf("%s: %s %s is counted for %q, want %q", of.file, q.Verb, q.At, got, of.want)
 			}
 			if signed := q.Header.Get("Authorization") != ""; signed == isUpload {
-				t.Errorf("%s: %s %s is signed: %t", file, q.Verb, q.At, signed)
+				t.Errorf("%s: %s %s is signed: %t", of.file, q.Verb, q.At, signed)
 			}
 		}
 	}
@@ -426,7 +389,7 @@ func TestAccount(t *testing.T) {
 		`{"type": "service_account", "client_email": "robot@p.iam.example.com"}`: "robot@p.iam.example.com",
 		`{"type": "impersonated_service_account", "service_account_impersonation_url": "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/a@b.example.com:generateAccessToken"}`: "a@b.example.com",
 	} {
-		if got := newProject(t).someone(file).Account(t.Context()); got != want {
+		if got := oneCounter(t).someone(file).Account(t.Context()); got != want {
 			t.Errorf("%s: %q, want %q", file, got, want)
 		}
 	}
@@ -438,44 +401,62 @@ func TestDisabledElsewhere(t *testing.T) {
 	for consumer, isAbsent := range map[string]bool{"projects/my-project": true, "projects/" + googletest.Number: true, "projects/764086051850": false, "": false} {
 		d := newProject(t)
 		d.google.FailDisabled("eventarc.googleapis.com", "", consumer, -1)
-		have, err := Read(t.Context(), "my-project", d.google.REST()...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if u := have.Unread[Trigger]; (u == nil) != isAbsent {
-			t.Errorf("off in %q: %v", consumer, u)
+		wanted := d.read()
+		_, err := wanted.Look(t.Context(), wanted.Of("trigger")[0])
+		if (err == nil) != isAbsent {
+			t.Errorf("off in %q: %v", consumer, err)
 		}
 	}
 }
 
-// Where the project's Service Usage API is off, the first calls are counted for no project.
-func TestServiceUsageOff(t *testing.T) {
-	d := newProject(t)
-	s := d.someone(`{"type": "authorized_user"}`)
-	d.google.FailDisabled("serviceusage.googleapis.com", "ListServices", "projects/"+googletest.Number, 1)
-	s.number(t.Context())
-	var headers []string
-	for _, r := range d.google.Requests() {
-		headers = append(headers, path.Base(r.At)+" "+r.Header.Get(quotaHeader))
+// Where the project's Service Usage API is off, or the account may not have calls counted for it,
+// the first calls are counted for no project.
+func TestUncounted(t *testing.T) {
+	t.Setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "")
+	denied, err := status.New(codes.PermissionDenied, "Caller does not have required permission to use project my-project.").WithDetails(
+		&errdetails.ErrorInfo{Reason: "USER_PROJECT_DENIED", Domain: "googleapis.com"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := fmt.Sprint(headers); got != "[services my-project services  my-project  my-project:getIamPolicy ]" {
-		t.Errorf("the first calls are counted for %s", got)
-	}
-	if err := s.enable(t.Context(), []string{"serviceusage.googleapis.com"}); err != nil || s.quotaProject() != "my-project" {
-		t.Errorf("after the API is enabled calls are counted for %q, %v", s.quotaProject(), err)
+	for name, fail := range map[string]func(*googletest.Google){
+		"the API is off": func(g *googletest.Google) {
+			g.FailDisabled("serviceusage.googleapis.com", "ListServices", "projects/"+googletest.Number, 1)
+		},
+		"the account may not use the project": func(g *googletest.Google) {
+			g.Fail("serviceusage.googleapis.com", "ListServices", denied.Err(), 1)
+		},
+	} {
+		d := oneCounter(t)
+		base := d.read().client.Transport
+		fail(d.google)
+		d.google.Requests()
+		p, err := open(t.Context(), "my-project", signedIn(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "token"}), []byte(`{"type": "authorized_user"}`), base))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var headers []string
+		for _, r := range d.google.Requests() {
+			headers = append(headers, path.Base(r.At)+" "+r.Header.Get(quotaHeader))
+		}
+		if got := fmt.Sprint(headers); got != "[services my-project services  my-project ]" {
+			t.Errorf("%s: the first calls are counted for %s", name, got)
+		}
+		if err := p.enable(t.Context(), []string{"serviceusage.googleapis.com"}); err != nil || p.quotaProject() != "my-project" {
+			t.Errorf("%s: after an API is enabled calls are counted for %q, %v", name, p.quotaProject(), err)
+		}
 	}
 }
 
 // At most 20 APIs are enabled by a call.
 func TestManyAPIs(t *testing.T) {
 	d := newProject(t)
-	s, _ := d.read()
+	p := d.read()
 	var all []string
 	for i := range 41 {
 		all = append(all, fmt.Sprintf("a%d.googleapis.com", i))
 	}
 	d.google.Requests()
-	if err := s.enable(t.Context(), all); err != nil {
+	if err := p.enable(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 	calls := 0
@@ -484,25 +465,16 @@ func TestManyAPIs(t *testing.T) {
 			calls++
 		}
 	}
-	if calls != 3 || !s.reallyEnabled(t, "a40.googleapis.com") {
+	if calls != 3 || d.google.Get("projects/my-project/services/a40.googleapis.com") == nil {
 		t.Errorf("%d calls", calls)
 	}
 }
 
-func (s *State) reallyEnabled(t *testing.T, api string) bool {
-	t.Helper()
-	all, err := s.List(t.Context(), servicesAPI, "v1/projects/"+s.Project+"/services?filter=state:ENABLED")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.ContainsFunc(all, func(o Object) bool { return path.Base(o.name()) == api })
-}
-
-// A role is given besides those of others, on the policy's own etag.
+// A role is given in addition to those of others.
 func TestPolicyOfOthers(t *testing.T) {
 	d := newProject(t)
 	others := []*iampb.Binding{{Role: "roles/owner", Members: []string{"user:me@example.com"}}, {Role: "roles/logging.logWriter", Members: []string{"user:me@example.com"}}}
-	d.google.SetPolicy("projects/my-project", &iampb.Policy{Bindings: others, Etag: []byte("abc")})
+	d.google.SetPolicy("projects/my-project", &iampb.Policy{Bindings: others})
 	d.deploy()
 	p := d.google.Policy("projects/my-project")
 	for _, want := range others {
@@ -511,9 +483,6 @@ func TestPolicyOfOthers(t *testing.T) {
 		}) {
 			t.Errorf("%s is gone: %v", want.Role, p)
 		}
-	}
-	if string(p.Etag) != "abc" {
-		t.Errorf("the etag was not sent: %s", p.Etag)
 	}
 }
 
@@ -524,14 +493,12 @@ func TestBillingAfterABuild(t *testing.T) {
 	d.deploy()
 	const here = "projects/my-project/locations/us-central1/"
 	d.google.Set(here+"functions/tally-on-write", []string{"serviceConfig", "timeoutSeconds"}, 7)
-	said, err := d.tryDeploy(func(_ context.Context, r *Run) {
-		r.State.client.Transport = &faulty{r.State.client.Transport, func(r *http.Request, _ *http.Response) error {
-			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/functions/tally-on-write") {
-				googletest.Change(d.google, here+"services/tally-on-write", func(s *runpb.Service) { s.Template.Containers[0].Resources.CpuIdle = true })
-			}
-			return nil
-		}}
-	})
+	said, err := d.tryDeploy(with(func(r *http.Request, _ *http.Response) error {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/functions/tally-on-write") {
+			googletest.Change(d.google, here+"services/tally-on-write", func(s *runpb.Service) { s.Template.Containers[0].Resources.CpuIdle = true })
+		}
+		return nil
+	}))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,15 +45,18 @@ type manifest struct {
 	*Options
 	Number      string // of the project
 	Source      string // hash of the functions' source; empty: any will do
+	Version     string // of that source
 	APIs        map[string]string
 	Indexes     []manifestIndex
 	Fields      []manifestField
 	Functions   []manifestFunction
 	Triggers    []manifestTrigger
-	ScheduleURI string // in JSON
-	Channel     string // in JSON; empty: no alert is mailed
+	ScheduleURI string   // in JSON
+	Email       string   // where alerts are mailed to; empty: nowhere
+	Channels    []string // names of the alerts' notification channels, or references
 
-	hidden bool // secrets are left out
+	former []string // variables that older versions left at the functions
+	hidden bool     // secrets are left out
 }
 
 type manifestIndex struct {
@@ -122,29 +124,47 @@ func (m *manifest) Conditions() (all []string) {
 // Variables returns the functions' variables, and without a value those that they must not have.
 func (m *manifest) Variables() map[string]any {
 	all := make(map[string]any)
+	for _, name := range slices.Concat(development, m.former) {
+		all[name] = nil
+	}
 	for name, value := range m.env() {
 		if m.hidden && secret(name) {
 			value = notShown
 		}
 		all[name] = value
 	}
-	for _, name := range slices.Concat(development, m.Former) {
-		all[name] = nil
-	}
 	return all
 }
 
+// Watched reports whether somebody hears about problems.
+func (m *manifest) Watched() bool { return len(m.Alerts) > 0 }
+
 // fill gathers what the templates need.
-func (d *Description) fill(number string) *manifest {
-	m := &manifest{Options: &d.Options, Number: number, Source: d.source, APIs: apis()}
-	schedule := d.in(d.region(), "functions", OnScheduleName)
-	m.ScheduleURI = toJSON(ref{Function.Noun, schedule, "serviceConfig.uri"}.String())
-	if d.AlertEmail != "" {
-		m.Channel = toJSON(ref{Channel.Noun, "projects/" + d.Project + "/notificationChannels/" + d.AlertEmail, "name"}.String())
+func (d *Deployment) fill() *manifest {
+	m := &manifest{Options: &d.Options, Number: d.Number, APIs: apis()}
+	if d.Upload != nil {
+		m.Source, m.Version = d.Upload.Hash, d.Upload.Version
+	}
+	for _, f := range d.Was.Functions {
+		for name := range Environment(f) {
+			if former(name) {
+				m.former = append(m.former, name)
+			}
+		}
+	}
+	m.ScheduleURI = toJSON(refer("function", d.in(d.region(), "functions", OnScheduleName), "serviceConfig.uri"))
+	for _, to := range d.Alerts {
+		switch {
+		case strings.Contains(to, "@"):
+			m.Email = to
+			m.Channels = append(m.Channels, refer("notification channel", "projects/"+d.ID+"/notificationChannels/"+to, "name"))
+		case to != Console:
+			m.Channels = append(m.Channels, to)
+		}
 	}
 
 	for _, database := range d.Databases {
-		groups := "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/"
+		groups := "projects/" + d.ID + "/databases/" + database.ID + "/collectionGroups/"
 		for _, x := range d.Config.Routes.Indexes() {
 			m.Indexes = append(m.Indexes, manifestIndex{indexName(groups+x.Collection, x.Fields), indexFieldsOf(x)})
 		}
@@ -161,10 +181,13 @@ func (d *Description) fill(number string) *manifest {
 	return m
 }
 
+// refer returns the reference to a field of another resource, whose value the server makes up.
+func refer(kind, name, field string) string { return fmt.Sprintf("${%s %s %s}", kind, name, field) }
+
 // triggersOf returns the triggers of a database: one for each pattern of live routes. Routes with
 // the same pattern share a trigger. Routes that say "every" have none, because the schedule keeps
 // them: so no event is billed for their writes.
-func (d *Description) triggersOf(database Database) []manifestTrigger {
+func (d *Deployment) triggersOf(database Database) []manifestTrigger {
 	var all []manifestTrigger
 	for _, r := range d.Config.Routes.Live() {
 		name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
@@ -206,14 +229,11 @@ func apis() map[string]string {
 
 // Manifest returns the manifest, filled in, as YAML. What only the server makes up stands there as
 // ${kind name field}. Secrets are left out.
-func (d *Description) Manifest() (string, error) {
-	m := d.fill(d.number)
+func (d *Deployment) Manifest() (string, error) {
+	m := d.fill()
 	m.hidden = true
-	text, err := m.write()
-	return refInYAML.ReplaceAllString(text, `"$${$1 $2 $3}"`), err
+	return m.write()
 }
-
-var refInYAML = regexp.MustCompile(`"\\u0000([^"\\]*)\\u0000([^"\\]*)\\u0000([^"\\]*)"`)
 
 // write fills in the templates.
 func (m *manifest) write() (string, error) {
@@ -222,7 +242,7 @@ func (m *manifest) write() (string, error) {
 		"email":      func(id string) string { return email(m.Project, id) },
 		"account":    func(id string) string { return toJSON("serviceAccount:" + email(m.Project, id)) },
 		"agent":      func(api string) string { return toJSON("serviceAccount:" + serviceAgent(api, m.Number)) },
-		"ref":        func(noun, name, field string) string { return toJSON(ref{noun, name, field}.String()) },
+		"ref":        func(kind, name, field string) string { return toJSON(refer(kind, name, field)) },
 		"list":       func(elements ...any) []any { return elements },
 		"words":      func(name string) string { return strings.ReplaceAll(name, "-", " ") },
 		"logged":     logged,
@@ -233,7 +253,11 @@ func (m *manifest) write() (string, error) {
 	}
 
 	var b bytes.Buffer
-	for _, text := range []string{manifestText, monitoringText} {
+	texts := []string{manifestText}
+	if m.Watched() {
+		texts = append(texts, monitoringText)
+	}
+	for _, text := range texts {
 		t, err := template.New("manifest").Funcs(functions).Parse(text)
 		if err != nil {
 			return "", err
@@ -245,7 +269,8 @@ func (m *manifest) write() (string, error) {
 	return b.String(), nil
 }
 
-// read reads the resources of a manifest that was filled in, with its comments.
+// readManifest reads the resources of a manifest that was filled in, each with the comment above
+// it.
 func readManifest(text string) ([]*Resource, error) {
 	var all []struct {
 		Kind, Name string
@@ -259,61 +284,29 @@ func readManifest(text string) ([]*Resource, error) {
 		return nil, err
 	}
 
-	why := reasons(comments)
 	var resources []*Resource
 	for i, r := range all {
-		kind := kindOf(r.Kind)
+		kind := known().Kinds[r.Kind]
 		if kind == nil {
 			return nil, fmt.Errorf("there is no kind %q", r.Kind)
 		}
 		resources = append(resources, &Resource{
-			Kind: kind, Name: r.Name, Want: objects(r.Want).(Object), Once: objects(r.Once).(Object),
-			Orders: r.Orders, Grants: r.Grants, why: why[i],
+			Name: r.Name, Want: r.Want, Once: r.Once, Orders: r.Orders, Grants: r.Grants, kind: kind,
+			Why: joined(comments[fmt.Sprintf("$[%d]", i)]),
 		})
 	}
 	return resources, nil
 }
 
-// objects turns the maps in a value into Objects.
-func objects(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		o := make(Object, len(v))
-		for name, value := range v {
-			o[name] = objects(value)
-		}
-		return o
-	case []any:
-		for i := range v {
-			v[i] = objects(v[i])
+// joined returns comments on one line.
+func joined(comments []*yaml.Comment) string {
+	var lines []string
+	for _, c := range comments {
+		for _, line := range c.Texts {
+			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	return v
-}
-
-// reasons returns the comments by the resource's place, and by the field that they stand above.
-func reasons(comments yaml.CommentMap) map[int]map[string]string {
-	why := make(map[int]map[string]string)
-	for path, above := range comments {
-		place, field, _ := strings.Cut(strings.TrimPrefix(path, "$["), "]")
-		i, err := strconv.Atoi(place)
-		if err != nil {
-			continue // above the whole
-		}
-
-		var lines []string
-		for _, c := range above {
-			for _, line := range c.Texts {
-				lines = append(lines, strings.TrimSpace(line))
-			}
-		}
-		if why[i] == nil {
-			why[i] = make(map[string]string)
-		}
-		field = strings.TrimPrefix(strings.TrimPrefix(field, "."), "want.")
-		why[i][field] = strings.Join(lines, " ")
-	}
-	return why
+	return strings.Join(lines, " ")
 }
 
 // Ids of the service accounts are in the manifest. Each may do one thing, so that one that leaks
@@ -331,20 +324,22 @@ func serviceAgent(api, number string) string {
 	return fmt.Sprintf("service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, api)
 }
 
+// notShown stands for the value of a secret.
+const notShown = "(not shown)"
+
+// secret reports whether the value of a variable may be one: it may unless the variable is Tally's.
+func secret(name string) bool {
+	return !strings.HasPrefix(name, "TALLY_") && name != "GOOGLE_CLOUD_PROJECT" && name != "GOMEMLIMIT"
+}
+
+// development are variables for a machine of a developer. Deployed functions must not have them.
+var development = []string{"FIRESTORE_EMULATOR_HOST", "CLOUD_TASKS_EMULATOR_HOST", "TALLY_USAGE_FILE"}
+
 // former reports whether only older versions of the functions read a variable. It is not set any
 // more, and is taken away where it is still deployed.
 func former(name string) bool {
 	return name == "TALLY_TELEMETRY" || strings.HasPrefix(name, "OTEL_")
 }
-
-// secret reports whether the value of a variable is one, such as the key of a telemetry service in
-// OTEL_EXPORTER_OTLP_HEADERS, which older versions read.
-func secret(name string) bool {
-	return strings.HasPrefix(name, "OTEL_") && strings.HasSuffix(name, "HEADERS")
-}
-
-// development are variables for a machine of a developer. Deployed functions must not have them.
-var development = []string{"FIRESTORE_EMULATOR_HOST", "CLOUD_TASKS_EMULATOR_HOST", "TALLY_USAGE_FILE"}
 
 // env returns the variables of both functions. It sets even those that have their defaults. So if a
 // new version of Tally changes a default, that takes effect when the version is deployed.
@@ -359,9 +354,9 @@ func (o *Options) env() map[string]string {
 
 	env := make(map[string]string)
 	maps.Copy(env, o.Env)
-	for _, name := range development {
-		delete(env, name)
-	}
+	maps.DeleteFunc(env, func(name, _ string) bool {
+		return slices.Contains(development, name) || former(name)
+	})
 
 	maps.Copy(env, map[string]string{
 		"GOOGLE_CLOUD_PROJECT":       o.Project,

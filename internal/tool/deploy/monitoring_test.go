@@ -21,14 +21,16 @@ import (
 const playbooks = "../../../docs/playbooks"
 
 // wantedOf returns what the manifest of a deployment wants of a kind, by the ends of the names.
-func wantedOf(t *testing.T, k *Kind) map[string]Object {
+func wantedOf(t *testing.T, kind string) map[string]Object {
 	t.Helper()
 	all := make(map[string]Object)
-	for _, r := range priced(t, likes, "us-central1", nil).of(k) {
+	o := options(t, likes)
+	o.Alerts = []string{Console}
+	for _, r := range described(t, o).Of(kind) {
 		all[path.Base(r.Name)] = r.Want
 	}
 	if len(all) == 0 {
-		t.Fatalf("the manifest has no %s", k)
+		t.Fatalf("the manifest has no %s", kind)
 	}
 	return all
 }
@@ -37,9 +39,9 @@ func wantedOf(t *testing.T, k *Kind) map[string]Object {
 func definitions(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
-	for _, k := range []*Kind{Dashboard, Alert} {
-		for name, want := range wantedOf(t, k) {
-			all[name] = want.text()
+	for _, kind := range []string{"dashboard", "alert"} {
+		for name, want := range wantedOf(t, kind) {
+			all[name] = toJSON(want)
 		}
 	}
 	for _, file := range append([]string{"../../../docs/operations.md"}, files(t, playbooks+"/*.md")...) {
@@ -102,7 +104,7 @@ func literals(t *testing.T, folders ...string) (found []string) {
 
 func TestAlerts(t *testing.T) {
 	displayed := make(map[string]string)
-	alerts := wantedOf(t, Alert)
+	alerts := wantedOf(t, "alert")
 	for name, a := range alerts {
 		title := a.Get("displayName")
 		if other := displayed[title]; other != "" || title == "" {
@@ -135,7 +137,7 @@ func TestAlerts(t *testing.T) {
 }
 
 func TestLogMetrics(t *testing.T) {
-	metrics := wantedOf(t, Metric)
+	metrics := wantedOf(t, "metric")
 	for name, m := range metrics {
 		checkFilter(t, name, m.Get("filter"))
 		checkServices(t, name, m.Get("filter"))
@@ -185,7 +187,7 @@ func checkFilter(t *testing.T, file, filter string) {
 
 func TestDashboard(t *testing.T) {
 	var board dashboardpb.Dashboard
-	if err := protojson.Unmarshal([]byte(wantedOf(t, Dashboard)["Tally"].text()), &board); err != nil {
+	if err := protojson.Unmarshal([]byte(toJSON(wantedOf(t, "dashboard")["Tally"])), &board); err != nil {
 		t.Fatal(err)
 	}
 	mosaic := board.GetMosaicLayout()
@@ -268,7 +270,7 @@ func TestPushMetrics(t *testing.T) {
 // Each metric that the dashboard, an alert, a playbook or the page on them names is defined here.
 // The dashboard groups only by labels that there are.
 func TestMetricsExist(t *testing.T) {
-	defined := slices.Sorted(maps.Keys(wantedOf(t, Metric)))
+	defined := slices.Sorted(maps.Keys(wantedOf(t, "metric")))
 	var (
 		ofLogs   = regexp.MustCompile("(?:logging_googleapis_com:user_|user/|`)(tally_[a-z_]+)")
 		grouping = regexp.MustCompile(`by \(([^)]*)\)`)

@@ -11,22 +11,24 @@ import (
 
 // Options are the user's decisions.
 type Options struct {
-	Project    string            // id
-	Region     string            // where the functions run; empty: near the first database
-	Databases  []Database        // at least one
-	Config     config.Config     // what the functions take from their environment
-	Env        map[string]string // variables that somebody set; those of Config win
-	Former     []string          // variables that older versions left at the functions
-	Billing    string            // of RollUpOnWrite's instances: ByRequest or ByInstance
-	AlertEmail string            // where alerts are mailed to; empty: nowhere
+	Project   string            // id
+	Region    string            // where the functions run; empty: near the first database
+	Databases []Database        // at least one
+	Config    config.Config     // what the functions take from their environment
+	Env       map[string]string // variables that somebody set; those of Config win
+	Billing   string            // of RollUpOnWrite's instances: ByRequest or ByInstance
+
+	// Alerts say who hears about problems: an address, names of notification channels, or Console.
+	// Empty: no one, and nothing is watched.
+	Alerts []string
+
+	KeepAlerts bool // what watches stays, even with prune: no tally.yaml says that no one is
 
 	// RequestLogs is which of Cloud Run's entries about RollUpOnWrite's requests are kept:
 	// FailedRequests, also if it is empty, or AllRequests.
 	RequestLogs string
 
 	MaxInstances int // of RollUpOnWrite; at least 1
-
-	Version string // of the functions' source; empty: none is known
 }
 
 // DefaultMaxInstances are enough to hold 10,000 events at once. Each instance has a processor, and
@@ -40,6 +42,9 @@ const (
 	FailedRequests = "failed" // those of requests that did not end with a status from 200 to 299
 	AllRequests    = "all"
 )
+
+// Console is what Options.Alerts has for alerts that only Google Cloud's console shows.
+const Console = "console"
 
 // Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
 const (

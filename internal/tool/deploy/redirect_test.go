@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"golang.org/x/oauth2"
+	transport "google.golang.org/api/transport/http"
 )
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -27,12 +28,12 @@ func TestRedirectGetsNoToken(t *testing.T) {
 				t.Errorf("%d to %s: sent, with Authorization %q and X-Goog-User-Project %q", code, r.URL, r.Header.Get("Authorization"), r.Header.Get("X-Goog-User-Project"))
 				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
 			})
-			s, err := connect(t.Context(), "p", signedIn(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "SECRET"}), nil, base))
+			client, _, err := transport.NewClient(t.Context(), signedIn(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "SECRET"}), nil, base)...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got any
-			err = s.Call(t.Context(), Source{name: "run"}, http.MethodGet, "v2/projects/p", "", &got)
+			p := &Project{ID: "p", client: client}
+			err = p.Call(t.Context(), http.MethodGet, "run.googleapis.com/v2/projects/p", nil, new(any))
 			if err == nil || !strings.Contains(err.Error(), "refusing a redirect to") || strings.Contains(err.Error(), "SECRET") {
 				t.Errorf("%d to %s: %v", code, to, err)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,90 +40,11 @@ func CheckRules(a appfolder.Database, routes route.Routes) error {
 	return errors.Join(problems...)
 }
 
-// checkFiles checks the rules that the app's firebase.json names for a database, and returns their
-// file, and what the indexes file that it names lacks.
-func checkFiles(f *appfolder.Folder, database string, routes route.Routes) (rules string, lacks []string, err error) {
-	a, err := f.Database(database)
-	if err != nil {
-		return "", nil, err
-	}
-	if a.Rules == "" {
-		return "", nil, fmt.Errorf("%s names no firestore.rules for database %s; add them to it, or leave --rules out", f.Firebase, database)
-	}
-	if err := CheckRules(a, routes); err != nil {
-		return "", nil, err
-	}
-
-	if a.Indexes == "" {
-		return a.Rules, nil, nil
-	}
-	lacks, err = CheckIndexesFile(a.Indexes, routes)
-	return a.Rules, lacks, err
-}
-
-// databaseRules are the rules that are to be in force for a database.
-type databaseRules struct{ database, file, text string }
-
-// PlanRules adds the step that replaces the project's rules by those of the app's firebase.json, if
-// those are others.
-func (p *Plan) PlanRules(ctx context.Context, d *Description, have *State, f *appfolder.Folder) error {
-	if f.Firebase == "" {
-		return errors.New("there is no firebase.json here or above; go to the app's folder, or leave --rules out")
-	}
-
-	var all []databaseRules
-	for _, database := range d.Databases {
-		file, lacks, err := checkFiles(f, database.ID, d.Config.Routes)
-		if err != nil {
-			return err
-		}
-		p.Notes = append(p.Notes, lacks...)
-
-		text, err := appfolder.ReadRules(file)
-		if err != nil {
-			return err
-		}
-		now, err := have.Rules(ctx, database.ID)
-		if err != nil && !have.absent(err) {
-			return have.ReadError(RulesAPI, "the security rules", err)
-		}
-		if now != text {
-			all = append(all, databaseRules{database.ID, file, text})
-		}
-	}
-
-	if len(all) > 0 {
-		p.add(Step{Does: Replace, Title: "replace the rules of " + d.Project + " by those that " + f.Firebase + " names", rules: all})
-	}
-	return nil
-}
-
-// replaceRules makes a ruleset for each database, and releases it:
-// https://firebase.google.com/docs/reference/rules/rest
-func (s *State) replaceRules(ctx context.Context, all []databaseRules) error {
-	for _, r := range all {
-		files := []any{Object{"name": filepath.Base(r.file), "content": r.text}}
-		var ruleset Object
-		err := s.Call(ctx, RulesAPI, http.MethodPost, "v1/projects/"+s.Project+"/rulesets", toJSON(Object{"source": Object{"files": files}}), &ruleset)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.file, err)
-		}
-
-		release := Object{"name": s.release(r.database), "rulesetName": ruleset.name()}
-		err = s.Call(ctx, RulesAPI, http.MethodPatch, "v1/"+s.release(r.database), toJSON(Object{"release": release}), new(Object))
-		if NotFound(err) {
-			err = s.Call(ctx, RulesAPI, http.MethodPost, "v1/projects/"+s.Project+"/releases", toJSON(release), new(Object))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
+const rulesAPI = "firebaserules.googleapis.com/v1/"
 
 // release returns the name under which the rules of a database are in force.
-func (s *State) release(database string) string {
-	name := "projects/" + s.Project + "/releases/cloud.firestore"
+func (p *Project) release(database string) string {
+	name := "projects/" + p.ID + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {
 		name += "/" + database
 	}
@@ -133,16 +53,16 @@ func (s *State) release(database string) string {
 
 // Ruleset returns the name of the security rules that are in force for a database. NotFound
 // recognizes the error if there are none.
-func (s *State) Ruleset(ctx context.Context, database string) (name string, err error) {
+func (p *Project) Ruleset(ctx context.Context, database string) (name string, err error) {
 	var release struct{ RulesetName string }
-	err = s.Call(ctx, RulesAPI, http.MethodGet, "v1/"+s.release(database), "", &release)
+	err = p.Call(ctx, http.MethodGet, rulesAPI+p.release(database), nil, &release)
 	return release.RulesetName, err
 }
 
 // Rules returns the text of the security rules that are in force for a database, all files of it.
 // NotFound recognizes the error if there are none.
-func (s *State) Rules(ctx context.Context, database string) (text string, err error) {
-	name, err := s.Ruleset(ctx, database)
+func (p *Project) Rules(ctx context.Context, database string) (text string, err error) {
+	name, err := p.Ruleset(ctx, database)
 	if err != nil {
 		return "", err
 	}
@@ -152,7 +72,7 @@ func (s *State) Rules(ctx context.Context, database string) (text string, err er
 			Files []struct{ Content string }
 		}
 	}
-	err = s.Call(ctx, RulesAPI, http.MethodGet, "v1/"+name, "", &ruleset)
+	err = p.Call(ctx, http.MethodGet, rulesAPI+name, nil, &ruleset)
 	if err != nil {
 		return "", err
 	}

@@ -14,16 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// options are those of a project with the routes, in databases of two places.
-func options(t *testing.T, routes string) Options {
-	t.Helper()
-	c, err := config.Load(map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "TALLY_ROUTES": routes, "TALLY_DATABASES": "(default),orders"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Options{Project: "p", Region: "us-central1", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, MaxInstances: DefaultMaxInstances}
-}
-
 func TestTriggerName(t *testing.T) {
 	const posts = "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes"
 	for _, test := range []struct{ database, route, want string }{
@@ -84,18 +74,13 @@ func TestFields(t *testing.T) {
 // No event keeps what the schedule keeps. Cron can say the schedule's period, and a job waits for a
 // call.
 func TestEvery(t *testing.T) {
-	d, err := Describe(options(t, route.Default+"; b/{b}/s/{s} -> x/{b} : n : every 1m"), newState("p"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := described(t, options(t, route.Default+"; b/{b}/s/{s} -> x/{b} : n : every 1m"))
 	if time.Hour%config.SchedulePeriod != 0 || config.OnScheduleTimeout > 30*time.Minute {
 		t.Errorf("period %v, timeout %v", config.SchedulePeriod, config.OnScheduleTimeout)
 	}
 	var triggers []string
-	for _, r := range d.Resources {
-		if r.Kind == Trigger {
-			triggers = append(triggers, r.Name)
-		}
+	for _, r := range d.Of("trigger") {
+		triggers = append(triggers, r.Name)
 	}
 	want := []string{"projects/p/locations/nam5/triggers/tally-counters-shards-78fea5", "projects/p/locations/europe-west1/triggers/tally-orders-counters-shards-188118"}
 	if d := cmp.Diff(want, triggers); d != "" {
@@ -103,43 +88,37 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// Variables that only older versions read are taken away, and their values shown nowhere.
-func TestFormerVariables(t *testing.T) {
-	const key, name = "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_SERVICE_NAME"
-	have := newState("p")
-	o := options(t, route.Default)
-	d, err := Describe(o, have, "")
+// A variable that is not Tally's may be a secret. It is in no text that people see, and reaches the
+// function.
+func TestSecrets(t *testing.T) {
+	const value = "api-key=s3cret,x=@y"
+	d := newProject(t)
+	d.options.Env = map[string]string{"MINE": value, "TALLY_LOG_LEVEL": "DEBUG"}
+	wanted := d.read()
+	manifest, err := wanted.Manifest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{OnWriteName, OnScheduleName} {
-		variables := map[string]any{key: "api-key=s3cret", name: "mine", "MINE": "s3cret", "LOG_EXECUTION_ID": "true"}
-		have.add(Function, nil, Object{"name": d.in("us-central1", "functions", id), "labels": map[string]any{"tally": "on-write"},
-			"serviceConfig": map[string]any{"environmentVariables": variables}})
+	plan, err := wanted.Plan(t.Context(), false, true)
+	if err != nil {
+		t.Fatal(err)
 	}
+	told := manifest + plan.Shown(true) + toJSON(plan)
+	d.deploy()
 
-	o.Former = have.Former()
-	if diff := cmp.Diff([]string{key, name}, o.Former); diff != "" {
-		t.Fatalf("(-want +got):\n%s", diff)
+	const name = "projects/my-project/locations/us-central1/functions/tally-on-write"
+	d.google.Set(name, []string{"serviceConfig", "environmentVariables", "MINE"}, "api-key=0ld")
+	plan, err = d.read().Plan(t.Context(), false, true)
+	if err != nil || len(plan.Steps) != 2 {
+		t.Fatalf("%d steps, %v", len(plan.Steps), err)
 	}
-	d, err = Describe(o, have, "")
-	if err != nil {
-		t.Fatal(err)
+	told += plan.Shown(true) + toJSON(plan)
+	d.deploy()
+	if got := read(t, d.google, name).Get("serviceConfig.environmentVariables.MINE"); got != value {
+		t.Errorf("the function has %q", got)
 	}
-	p := d.Repair(have)
-	told := p.Shown(true) + toJSON(p)
-	if strings.Contains(told, "s3cret") || !strings.Contains(told, key) {
-		t.Errorf("the plan says\n%s", told)
-	}
-	for _, s := range p.Steps {
-		if s.Of != Function {
-			continue
-		}
-		body, _ := s.resource.functionUpdate(have.Find(Function, s.Name), s.Changes)
-		variables := asObject(asObject(body["serviceConfig"])["environmentVariables"])
-		if variables[key] != nil || variables[name] != nil || variables["MINE"] != "s3cret" {
-			t.Errorf("%q sends %v", s.Title, variables)
-		}
+	if strings.Contains(told, "s3cret") || strings.Contains(told, "0ld") || !strings.Contains(told, "MINE: its value differs, and is not shown") {
+		t.Errorf("people see\n%s", told)
 	}
 }
 
@@ -151,13 +130,10 @@ func TestManyDatabases(t *testing.T) {
 		for i := range databases {
 			o.Databases = append(o.Databases, Database{fmt.Sprint("database-", i), "nam5"})
 		}
-		d, err := Describe(o, newState("p"), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := described(t, o)
 
 		conditions, operands := 0, 0
-		for _, g := range d.of(Project)[0].Grants {
+		for _, g := range d.Of("project")[0].Grants {
 			if g.Role == "roles/datastore.user" {
 				conditions++
 				n := strings.Count(g.If, "resource.name ==")
@@ -181,7 +157,7 @@ func TestStarInACollection(t *testing.T) {
 		"`a*`/{a}/s/{s} -> r/{a} : n : every 1m": "", // it has no trigger
 		"a/{a}/s/{s} -> `r*`/{a} : n":            "",
 	} {
-		_, err := Describe(options(t, routes), newState("p"), "")
+		_, err := Describe(NewProject("p", nil, ""), new(Deployed), options(t, routes), nil)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", routes, err, want)
 		}
@@ -199,13 +175,7 @@ func TestDriftThatNobodyTells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.AlertEmail = "me@example.com"
-		have := newState("p")
-		d, err := Describe(o, have, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := d.Deploy(have, false, false)
+		p, err := described(t, o).Plan(t.Context(), false, false)
 		if err != nil || len(p.Notes) != want || want == 1 && !strings.Contains(p.Notes[0], "audits cannot report drift: 9 databases") {
 			t.Errorf("hold limit %s: notes %q, %v", limit, p.Notes, err)
 		}

@@ -56,8 +56,8 @@ func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Account returns who is signed in; "" if that cannot be told.
-func (s *State) Account(ctx context.Context) string {
-	signer, signed := s.client.Transport.(*signer)
+func (p *Project) Account(ctx context.Context) string {
+	signer, signed := p.client.Transport.(*signer)
 	if signed {
 		var of struct {
 			ClientEmail   string `json:"client_email"`
@@ -77,7 +77,7 @@ func (s *State) Account(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	body, err := s.exchange(r)
+	body, err := send(p.client, r)
 	if err != nil {
 		return ""
 	}

@@ -1,16 +1,17 @@
 package deploy
 
 import (
+	"archive/zip"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // module is the path of Tally's module.
@@ -18,48 +19,25 @@ const module = "github.com/firestore-tally/tally"
 
 // An Upload is Tally's source, which the functions are built from.
 type Upload struct {
-	Version string // such as "v1.2.3", or a commit such as "5f3a2c1d0e9b"; "": none is known
+	Version string // such as "v1.2.3"; "": none is known
 	Hash    string // of the files; deployed functions carry that of their own source
 
-	own    fs.FS  // what the program carries; nil: the folder is somebody's
-	folder string // absolute; "": none
+	files fs.FS
 }
 
-// OwnUpload returns the source that the program itself carries, of that version. files must have a
-// .gcloudignore, which says which of them the functions are built from.
-func OwnUpload(files fs.FS, version string) (*Upload, error) {
+// NewUpload returns the source in files, of that version: it is what the program carries. files
+// must have a .gcloudignore, which says which of them the functions are built from.
+func NewUpload(files fs.FS, version string) (*Upload, error) {
 	hash, err := sourceHash(files)
 	if err != nil {
 		return nil, err
 	}
-	return &Upload{Version: version, Hash: hash, own: files}, nil
+	return &Upload{Version: version, Hash: hash, files: files}, nil
 }
 
-// ReadUpload returns the part of the folder that is uploaded. It is an error if the folder does not
-// hold Tally's source.
-func ReadUpload(folder string) (*Upload, error) {
-	hash, err := sourceHash(os.DirFS(folder))
-	if errors.Is(err, errNoSource) {
-		return nil, fmt.Errorf("%s does not hold Tally's source, which the functions are built from; leave --source out, or name a folder that does:\n  git clone https://%s", folder, module)
-	}
-	if err != nil {
-		return nil, err
-	}
-
-	folder, err = filepath.Abs(folder)
-	if err != nil {
-		return nil, err
-	}
-	return &Upload{Version: version(folder), Hash: hash, folder: folder}, nil
-}
-
-// String says in words which source it is, with its version and hash.
+// String says in words which source it is: its version and hash.
 func (u *Upload) String() string {
-	where := "this tally's own"
-	if u.own == nil {
-		where = u.folder
-	}
-	return where + ", " + orUnknown(u.Version) + ", hash " + u.Hash
+	return "this tally's own, " + orUnknown(u.Version) + ", hash " + u.Hash
 }
 
 // orUnknown returns a version in words.
@@ -68,15 +46,6 @@ func orUnknown(version string) string {
 		return "of an unknown version"
 	}
 	return "version " + version
-}
-
-// version returns the version of a folder of Go's module cache, or else of the commit that is
-// checked out there; "" if neither is known.
-func version(folder string) string {
-	if _, v, ok := strings.Cut(filepath.Base(folder), "@"); ok {
-		return v
-	}
-	return commitVersion(folder)
 }
 
 // sourceHash returns a hash of the files that the functions are built from. It stays the same if a
@@ -98,8 +67,8 @@ func sourceHash(root fs.FS) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
 }
 
-// errNoSource says that a folder does not hold Tally's source.
-var errNoSource = errors.New("no source of Tally's")
+// errNoSource says that the files are not Tally's source.
+var errNoSource = errors.New("the files are not Tally's source")
 
 // sourceFiles returns the names of the files that the functions are built from, sorted: those that
 // the lines of .gcloudignore bring back, and no later line takes away.
@@ -163,4 +132,36 @@ func ignores(line, name string) bool {
 	}
 	matched, err := path.Match(pattern, name)
 	return err == nil && matched
+}
+
+// archived is the time of all files in an archive: the first that zip has. So the same files are
+// the same archive.
+var archived = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Archive returns the files that the functions are built from, in zip's format.
+func (u *Upload) Archive() ([]byte, error) {
+	files, err := sourceFiles(u.files)
+	if err != nil {
+		return nil, err
+	}
+
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, name := range files {
+		data, err := fs.ReadFile(u.files, name)
+		if err != nil {
+			return nil, err
+		}
+		header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: archived}
+		header.SetMode(0o644)
+		file, err := w.CreateHeader(header)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := file.Write(data); err != nil {
+			return nil, err
+		}
+	}
+	err = w.Close()
+	return b.Bytes(), err
 }

@@ -1,6 +1,9 @@
 package deploy
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -8,74 +11,163 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// Undeploy returns the steps that delete the resources that Deploy's steps made, except indexes and
-// the queue.
-// It deletes no document, no rule and no database, and leaves fields, APIs and service agents as
-// they are. It does not change the state.
-func Undeploy(have *State) (Plan, error) {
-	var p Plan
+// monitored are the kinds that watch the functions, in the order in which they are deleted.
+var monitored = []string{"alert", "dashboard", "metric", "notification channel"}
 
-	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
+// mine returns the resources of a kind that tally deploy made, in all regions.
+func (p *Project) mine(ctx context.Context, k *Kind) ([]Object, error) {
+	collection := "projects/" + p.ID + "/" + path.Base(k.At)
+	if k.Noun == "trigger" || k.Noun == "function" {
+		collection = "projects/" + p.ID + "/locations/-/" + path.Base(k.At)
+	}
+	found, err := p.List(ctx, k.address(collection))
+	if err != nil && !p.absent(err) {
+		return found, err
+	}
+	var all []Object
+	for _, o := range found {
+		if isMetric := k.Noun == "metric" && isOurMetric(o.name()); isMetric || made(o) || k.Only != "" && k.keyOf(o) == "Tally" {
+			all = append(all, k.tidy(o, p.ID))
+		}
+	}
+	return all, nil
+}
+
+// isOurMetric reports whether monitoring.yaml has the metric. Metrics have no labels.
+func isOurMetric(name string) bool {
+	name = path.Base(name)
+	return strings.Contains(monitoringText, `"metric" (list . "`+name+`"`) || strings.Contains(monitoringText, `/metrics/`+name+`"`)
+}
+
+// Undeploy returns the steps that delete the resources that tally deploy made, except indexes and
+// the queue. It deletes no document, no rule and no database, and leaves fields, APIs and service
+// agents as they are.
+func (p *Project) Undeploy(ctx context.Context, was *Deployed) (Plan, error) {
+	var plan Plan
+	others := slices.ContainsFunc(was.Functions, func(o Object) bool { return !made(o) })
 	if others {
-		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
+		plan.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
 	}
-
-	routes, err := route.Parse(have.Env()["TALLY_ROUTES"])
+	routes, err := route.Parse(was.Env()["TALLY_ROUTES"])
 	if err == nil && len(routes.Indexes()) > 0 {
-		p.note("the indexes that the routes needed stay, because queries of your app may use them: Firestore's page of the console lists them")
+		plan.note("the indexes that the routes needed stay, because queries of your app may use them: Firestore's page of the console lists them")
+	}
+	if was.silence != nil && len(was.Functions) == 0 { // they may be there
+		return Plan{}, p.Unreadable("cloudfunctions", "the functions", was.silence)
 	}
 
-	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
-		if u := have.Unread[k]; u != nil {
-			return Plan{}, u
+	accounts, err := p.mine(ctx, known().Kinds["service account"])
+	if err != nil {
+		return Plan{}, p.Unreadable("iam", "the service accounts", err)
+	}
+	for _, kind := range []string{"job", "trigger", "repository", "function", "alert", "dashboard", "metric", "log exclusion", "notification channel"} {
+		if others && (kind == "metric" || kind == "dashboard") {
+			continue
 		}
-
-		mine := slices.DeleteFunc(slices.Clone(have.have[k]), func(o Object) bool {
-			return !made(o) && (others || !unmarked(k, o))
-		})
-		switch {
-		case k == Function && len(mine) > 0 && !others:
-			p.purge(have)
-		case k == Account:
-			p.takeRoles(have, "projects/"+have.Project, mine)
+		k := known().Kinds[kind]
+		found, err := p.everywhere(ctx, k, was)
+		silence := new(Silence)
+		isSilent := errors.As(err, &silence)
+		if err != nil && (!isSilent || p.hasDatabaseIn(silence.Regions)) {
+			return Plan{}, p.Unreadable(k.api(), "the "+k.Many, err)
 		}
-		for _, o := range mine {
-			p.remove(k, o)
+		if isSilent {
+			plan.note("%v. Run tally undeploy again when it does, if something of Tally's may be there", silence)
+		}
+		if kind == "function" && len(found) > 0 && !others {
+			if err := p.purge(ctx, &plan, was, accounts); err != nil {
+				return Plan{}, err
+			}
+		}
+		for _, o := range found {
+			plan.add(p.deletion(k, o))
 		}
 	}
-	p.Notes = append(p.Notes, have.Unreached()...)
-	return p, nil
+
+	if err := p.takeRoles(ctx, &plan, known().Kinds["project"], "projects/"+p.ID, accounts); err != nil {
+		return Plan{}, err
+	}
+	for _, o := range accounts {
+		plan.add(p.deletion(known().Kinds["service account"], o))
+	}
+	return plan, nil
+}
+
+// everywhere is mine, and looks for kinds whose API has no list of all regions where the functions
+// are, or a trigger sends its events.
+func (p *Project) everywhere(ctx context.Context, k *Kind, was *Deployed) (all []Object, err error) {
+	if k.Noun != "job" && k.Noun != "repository" {
+		return p.mine(ctx, k)
+	}
+	for _, region := range was.regions() {
+		found, err := p.List(ctx, k.address("projects/"+p.ID+"/locations/"+region+"/"+path.Base(k.At)))
+		if err != nil && !p.absent(err) {
+			return nil, err
+		}
+		all = append(all, slices.DeleteFunc(found, func(o Object) bool { return !made(o) })...)
+	}
+	return all, nil
+}
+
+// hasDatabaseIn reports whether a database is in one of the regions, where its triggers are.
+func (p *Project) hasDatabaseIn(regions []string) bool {
+	for _, d := range p.databases {
+		if slices.Contains(regions, d.Get("locationId")) {
+			return true
+		}
+	}
+	return false
 }
 
 // purge takes the queue from the functions, which are deleted next, and deletes its tasks. The
-// queue stays, because Cloud Tasks blocks the name of a deleted queue for 7 days:
-// https://cloud.google.com/tasks/docs/quotas
-func (p *Plan) purge(have *State) {
-	accounts := slices.DeleteFunc(slices.Clone(have.have[Account]), func(o Object) bool { return !made(o) })
-	for _, q := range have.have[Queue] {
-		p.takeRoles(have, q.name(), accounts)
-		p.add(Step{Does: Purge, Of: Queue, Name: q.name(), Title: "purge queue " + Queue.labelOf(q),
-			Reasons: []string{"it stays, empty: Cloud Tasks blocks the name of a deleted queue for 7 days"}})
+// queue stays, because Cloud Tasks blocks the name of a deleted queue for days:
+// https://cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues/delete
+func (p *Project) purge(ctx context.Context, plan *Plan, was *Deployed, accounts []Object) error {
+	k, name := known().Kinds["queue"], was.Env()["TALLY_QUEUE"]
+	isTallys := strings.HasPrefix(name, "projects/"+p.ID+"/") && path.Base(name) == "tally"
+	if !isTallys {
+		return nil
 	}
+	queue, err := p.find(ctx, k, name)
+	if err != nil {
+		return p.Unreadable("cloudtasks", "the queues", err)
+	}
+	if queue == nil {
+		return nil
+	}
+
+	if err := p.takeRoles(ctx, plan, k, name, accounts); err != nil {
+		return err
+	}
+	s := &Step{Does: "purge", Of: k.Noun, Name: name, Title: "purge queue tally", takes: true,
+		Reasons: []string{"it stays, empty: Cloud Tasks blocks the name of a deleted queue for days, and the names of its tasks for up to 24 hours"}}
+	s.do = func(ctx context.Context) error {
+		return p.Call(ctx, http.MethodPost, k.address(name)+":purge", Object{}, new(Object))
+	}
+	plan.add(s)
+	return nil
 }
 
 // takeRoles takes the roles on a resource that stays from accounts that are deleted, because a
 // policy keeps the roles of an account that is gone. Roles on other resources go with those.
-func (p *Plan) takeRoles(have *State, on string, accounts []Object) {
-	kind := Project
-	if strings.Contains(on, "/queues/") {
-		kind = Queue
+func (p *Project) takeRoles(ctx context.Context, plan *Plan, k *Kind, on string, accounts []Object) error {
+	given, err := p.policy(ctx, k, on)
+	if err != nil && !p.absent(err) {
+		return p.Unreadable(k.api(), "the "+k.Many, err)
 	}
 
-	step := grants(kind, on)
-	for _, g := range have.given[on] {
+	var take []Grant
+	s := &Step{Does: "update", Of: k.Noun, Name: on, Title: "change roles on " + k.Noun + " " + path.Base(on), takes: true}
+	for _, g := range given.grants() {
 		isTheirs := func(o Object) bool { return g.Member == "serviceAccount:"+path.Base(o.name()) }
 		if slices.ContainsFunc(accounts, isTheirs) {
-			step.take = append(step.take, g)
-			step.Reasons = append(step.Reasons, "take "+taken(g))
+			take = append(take, g)
+			s.Reasons = append(s.Reasons, "take "+g.taken())
 		}
 	}
-	if len(step.take) > 0 {
-		p.add(step)
+	s.do = func(ctx context.Context) error { return p.change(ctx, k, on, nil, take) }
+	if len(take) > 0 {
+		plan.add(s)
 	}
+	return nil
 }

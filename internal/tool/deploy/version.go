@@ -36,30 +36,23 @@ func versionValue(version string) string {
 
 // Built returns the version and the hash of the source that the deployed functions were built from,
 // "" where that is not known.
-func (s *State) Built() (version, hash string) {
-	functions := s.Functions()
-	if len(functions) == 0 {
+func (was *Deployed) Built() (version, hash string) {
+	if len(was.Functions) == 0 {
 		return "", ""
 	}
-
-	version = fromLabel.Replace(functions[0].Get("labels." + versionLabel))
+	version = fromLabel.Replace(was.Functions[0].Get("labels." + versionLabel))
 	if version == noVersion {
 		version = ""
 	}
-	return version, functions[0].Get("labels." + sourceLabel)
+	return version, was.Functions[0].Get("labels." + sourceLabel)
 }
 
-// Replaces returns the version of the deployed functions if they are newer than the program's own
-// source, which is to be uploaded. It returns "" if they are not newer, or built from the same
-// files. It also returns "" for a folder that somebody named, because that is a choice. A version
-// that git gives to a commit after a tag counts as older than the tag.
-func (u *Upload) Replaces(have *State) string {
-	version, hash := have.Built()
-	if u.own == nil || hash == u.Hash {
-		return ""
-	}
-
-	if !semver.IsValid(version) || !semver.IsValid(u.Version) || semver.Compare(version, u.Version) <= 0 {
+// Replaces returns the version of the deployed functions if they are newer than the source, and ""
+// if they are not, or are built from the same files.
+func (u *Upload) Replaces(was *Deployed) string {
+	version, hash := was.Built()
+	isNewer := semver.IsValid(version) && semver.IsValid(u.Version) && semver.Compare(version, u.Version) > 0
+	if hash == u.Hash || !isNewer {
 		return ""
 	}
 	return version
@@ -67,17 +60,17 @@ func (u *Upload) Replaces(have *State) string {
 
 // Versions says which version is deployed, which one this tally is, and what tally deploy would do
 // about it.
-func (u *Upload) Versions(have *State) string {
-	if len(have.Functions()) == 0 {
+func (u *Upload) Versions(was *Deployed) string {
+	if len(was.Functions) == 0 {
 		return fmt.Sprintf("nothing is deployed; this tally is %s", orUnknown(u.Version))
 	}
 
-	version, hash := have.Built()
+	version, hash := was.Built()
 	text := fmt.Sprintf("the functions are %s, this tally is %s: ", orUnknown(version), orUnknown(u.Version))
 	switch {
 	case hash == u.Hash:
 		return text + "their source is the same"
-	case u.Replaces(have) != "":
+	case u.Replaces(was) != "":
 		return text + "tally deploy would go back, and asks before it does"
 	}
 	return text + "tally deploy replaces them"

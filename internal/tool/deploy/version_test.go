@@ -1,9 +1,6 @@
 package deploy
 
-import (
-	"testing"
-	"testing/fstest"
-)
+import "testing"
 
 // A version survives the label of a function; what a label cannot hold is no known version.
 func TestVersionLabel(t *testing.T) {
@@ -44,25 +41,19 @@ func TestReplaces(t *testing.T) {
 		{"v1_3_0", "", "other", ""},
 		{"v1_3_0", "5f3a2c1-dirty", "other", ""},
 	} {
-		u := Upload{Version: test.own, Hash: "own", own: fstest.MapFS{}}
+		u := Upload{Version: test.own, Hash: "own"}
 		if got := u.Replaces(deployed(test.have, test.hash)); got != test.want {
 			t.Errorf("%s deployed of source %s, own %s: %q, want %q", test.have, test.hash, test.own, got, test.want)
 		}
 	}
-	u := Upload{Version: "v1.2.0", Hash: "own", own: fstest.MapFS{}}
-	if got := u.Replaces(newState("p")); got != "" {
+	u := Upload{Version: "v1.2.0", Hash: "own"}
+	if got := u.Replaces(new(Deployed)); got != "" {
 		t.Errorf("nothing deployed: %q", got)
-	}
-	folder := Upload{Version: "v1.3.0-4-g5f3a2c1", Hash: "own", folder: "clone"}
-	if got := folder.Replaces(deployed("v1_3_0", "other")); got != "" {
-		t.Errorf("a folder with commits behind the tag: %q", got)
 	}
 }
 
-// deployed returns the state of a project with a function of that version and source.
-func deployed(label, hash string) *State {
-	s := newState("p")
-	s.add(Function, nil, Object{"name": "projects/p/locations/us-central1/functions/" + OnWriteName,
-		"labels": map[string]any{"tally": "on-write", versionLabel: label, sourceLabel: hash}})
-	return s
+// deployed returns what is deployed with a function of that version and source.
+func deployed(label, hash string) *Deployed {
+	return &Deployed{Functions: []Object{{"name": "projects/p/locations/us-central1/functions/" + OnWriteName,
+		"labels": map[string]any{"tally": "on-write", versionLabel: label, sourceLabel: hash}}}}
 }

@@ -2,132 +2,274 @@ package deploy
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"path"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"google.golang.org/api/option"
 )
 
-// Want returns what is to be deployed, by the app's tally.yaml and the state that was read. If
-// tally.yaml does not say the region, the billing or the request logs, they stay as they are
-// deployed. If it does not say a variable or the number of instances, these have their defaults;
-// they stay as they are deployed only if there is no tally.yaml.
-//
-// c is the configuration that the variables of State.Wanted say. upload is the functions' source;
-// nil: any will do. It is an error if Tally cannot serve one of the databases, or if the settings
-// contradict each other.
-//
-// Want is pure: it makes no calls, and changes nothing that it is given.
-func Want(f *appfolder.Folder, have *State, c config.Config, upload *Upload) (*Description, error) {
-	databases, err := have.Locate(c.Databases)
-	if err != nil {
+// Deployed is what of Tally is deployed in a project, as far as it decides what is wanted there.
+type Deployed struct {
+	Functions   []Object // that Tally's tools made, the one that was deployed last first
+	Billing     string   // of RollUpOnWrite's instances; ByRequest if there are none
+	RequestLogs string   // which entries about requests are kept
+
+	silence *Silence // regions that did not say which functions they have; nil: all did
+}
+
+// Read reads what is deployed. A project of which only the plan is made has nothing. If only the
+// billing or the request logs could not be read, Read returns both the functions and the error.
+func (p *Project) Read(ctx context.Context) (*Deployed, error) {
+	was := &Deployed{Billing: ByRequest, RequestLogs: FailedRequests}
+	if p.planned {
+		return was, nil
+	}
+	if err := p.readFunctions(ctx, was); err != nil {
 		return nil, err
 	}
 
-	o := have.options(f, c, databases)
-	source := ""
-	if upload != nil {
-		o.Version, source = upload.Version, upload.Hash
+	onWrite := was.function(OnWriteName)
+	service := onWrite.Get("serviceConfig.service")
+	if service != "" {
+		now, err := p.find(ctx, known().Kinds["service"], service)
+		if err != nil {
+			return was, p.Unreadable("run", "the services", err)
+		}
+		if now != nil && now.Get("template.containers.0.resources.cpuIdle") != "true" {
+			was.Billing = ByInstance
+		}
 	}
-	return Describe(o, have, source)
+	exclusion, err := p.find(ctx, known().Kinds["log exclusion"], "projects/"+p.ID+"/exclusions/tally-on-write-requests")
+	if err != nil {
+		return was, p.Unreadable("logging", "the log exclusions", err)
+	}
+	if exclusion.Get("disabled") == "true" {
+		was.RequestLogs = AllRequests
+	}
+	return was, nil
 }
 
-// options returns the options by tally.yaml and what is deployed; see Want.
-func (s *State) options(f *appfolder.Folder, c config.Config, databases []Database) Options {
-	return Options{
-		Project:      s.Project,
-		Region:       cmp.Or(f.Settings.Region, s.Region()),
+// readFunctions reads the functions that Tally's tools made.
+func (p *Project) readFunctions(ctx context.Context, was *Deployed) error {
+	all, err := p.List(ctx, "cloudfunctions.googleapis.com/v2/projects/"+p.ID+"/locations/-/functions")
+	if err != nil && !errors.As(err, &was.silence) && !p.absent(err) {
+		return p.Unreadable("cloudfunctions", "the functions", err)
+	}
+	was.Functions = slices.DeleteFunc(all, func(f Object) bool { return !ours(f) })
+	slices.SortStableFunc(was.Functions, func(a, b Object) int { return strings.Compare(b.Get("updateTime"), a.Get("updateTime")) })
+	return nil
+}
+
+// ReadFunctions reads the functions of a project, and nothing else. The options are those of
+// Google's clients. It is an error if there are none, and some may be in a region that did not
+// answer.
+func ReadFunctions(ctx context.Context, project string, o ...option.ClientOption) (*Deployed, error) {
+	p, err := open(ctx, project, o)
+	if err != nil {
+		return nil, err
+	}
+	was := new(Deployed)
+	if err := p.readFunctions(ctx, was); err != nil {
+		return nil, err
+	}
+	if len(was.Functions) == 0 && was.silence != nil {
+		return nil, p.Unreadable("cloudfunctions", "the functions", was.silence)
+	}
+	return was, nil
+}
+
+// function returns the function of an id; nil if it is not deployed.
+func (was *Deployed) function(id string) Object {
+	for _, f := range was.Functions {
+		if path.Base(f.name()) == id {
+			return f
+		}
+	}
+	return nil
+}
+
+// Env returns the variables that the functions are deployed with; nil if there are no functions. If
+// the functions' variables differ, Env takes the function that was deployed last, of those whose
+// variables are valid.
+func (was *Deployed) Env() map[string]string {
+	var env map[string]string
+	for _, f := range slices.Backward(was.Functions) {
+		own := Environment(f)
+		_, err := config.Load(own)
+		if err == nil || env == nil {
+			env = own
+		}
+	}
+	return env
+}
+
+// Environment returns a function's variables, without the one that Cloud Functions adds.
+func Environment(f Object) map[string]string {
+	env := make(map[string]string)
+	variables := asObject(f.at([]string{"serviceConfig", "environmentVariables"}))
+	for name, value := range variables {
+		if name != "LOG_EXECUTION_ID" {
+			env[name] = fmt.Sprint(value)
+		}
+	}
+	return env
+}
+
+// Region returns the region that the functions are in, "" if there are none.
+func (was *Deployed) Region() string {
+	if len(was.Functions) == 0 {
+		return ""
+	}
+	return segment(was.Functions[0].name(), "locations")
+}
+
+// regions returns all regions that have functions of Tally's.
+func (was *Deployed) regions() (all []string) {
+	for _, f := range was.Functions {
+		all = append(all, segment(f.name(), "locations"))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Wanted returns the variables that the functions should have: those of tally.yaml, or if there is
+// no tally.yaml, those that they have now.
+func (was *Deployed) Wanted(f *appfolder.Folder, project string) map[string]string {
+	env := f.Variables()
+	if f.File == "" {
+		maps.Copy(env, was.Env())
+	}
+	env["GOOGLE_CLOUD_PROJECT"] = project
+	return env
+}
+
+// A Deployment is what tally deploy makes in a project.
+type Deployment struct {
+	*Project
+	Options
+	Was       *Deployed
+	Upload    *Upload // the functions' source; nil: any will do
+	Resources []*Resource
+}
+
+// Want returns the deployment that the app's folder says. If tally.yaml does not say the region,
+// the billing or the request logs, they stay as they are deployed. If it does not say a variable or
+// the number of instances, these have their defaults; they stay as they are deployed only if there
+// is no tally.yaml.
+//
+// c is the configuration that the variables of Deployed.Wanted say. It is an error if Tally cannot
+// serve one of the databases, or if the settings contradict each other.
+func Want(p *Project, was *Deployed, f *appfolder.Folder, c config.Config, upload *Upload) (*Deployment, error) {
+	databases, err := p.Locate(c.Databases)
+	if err != nil {
+		return nil, err
+	}
+	o := Options{
+		Project:      p.ID,
+		Region:       cmp.Or(f.Settings.Region, was.Region()),
 		Databases:    databases,
 		Config:       c,
-		Env:          s.Wanted(f),
-		Former:       s.Former(),
-		Billing:      cmp.Or(f.Settings.Billing, s.Billing()),
-		MaxInstances: s.maxInstancesBy(f),
-		AlertEmail:   f.Settings.AlertEmail,
-		RequestLogs:  cmp.Or(f.Settings.RequestLogs, s.RequestLogs()),
+		Env:          was.Wanted(f, p.ID),
+		Billing:      cmp.Or(f.Settings.Billing, was.Billing),
+		MaxInstances: was.maxInstances(f),
+		Alerts:       f.Settings.Alerts,
+		KeepAlerts:   f.File == "",
+		RequestLogs:  cmp.Or(f.Settings.RequestLogs, was.RequestLogs),
 	}
+	return Describe(p, was, o, upload)
 }
 
-// maxInstancesBy returns how many instances RollUpOnWrite may have by tally.yaml. A tally.yaml that
-// does not say it means the default. Without a tally.yaml the deployed number stays.
-func (s *State) maxInstancesBy(f *appfolder.Folder) int {
+// maxInstances returns how many instances RollUpOnWrite may have.
+func (was *Deployed) maxInstances(f *appfolder.Folder) int {
 	if f.Settings.MaxInstances != nil {
 		return *f.Settings.MaxInstances
 	}
-
-	deployed := s.MaxInstances()
+	deployed, _ := strconv.Atoi(was.function(OnWriteName).Get("serviceConfig.maxInstanceCount"))
 	if f.File == "" && deployed > 0 {
 		return deployed
 	}
 	return DefaultMaxInstances
 }
 
-// A Description is all that a deployment consists of. Nothing changes it once it is made.
-type Description struct {
-	Options
-	Resources []*Resource
-
-	number string // of the project
-	source string // hash of the functions' source; empty: any will do
-	silent bool   // no one gets an alert
-}
-
-// Describe returns the description for the options. source is the hash of the functions' source, ""
-// if any will do.
-func Describe(o Options, have *State, source string) (*Description, error) {
-	o.nameQueue(have.Number)
+// Describe returns the deployment for the options.
+func Describe(p *Project, was *Deployed, o Options, upload *Upload) (*Deployment, error) {
+	o.nameQueue(p.Number)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	d := &Deployment{Project: p, Options: o, Was: was, Upload: upload}
+	text, err := d.fill().write()
+	if err == nil {
+		d.Resources, err = readManifest(text)
+	}
+	return d, err
+}
 
-	d := &Description{Options: o, number: have.Number, source: source}
-	text, err := d.fill(have.Number).write()
-	if err != nil {
-		return nil, err
-	}
-	d.Resources, err = readManifest(text)
-	if err != nil {
-		return nil, err
-	}
-
-	for i, r := range d.Resources {
-		d.Resources[i] = have.filledIn(r)
-		if r.Kind == Alert && o.AlertEmail == "" {
-			d.silent = d.silent || have.Find(Alert, r.Name).Get("notificationChannels") == ""
-		}
-	}
-	return d, nil
+// Of returns the resources of a kind.
+func (d *Deployment) Of(kind string) []*Resource {
+	return slices.DeleteFunc(slices.Clone(d.Resources), func(r *Resource) bool { return r.kind.Noun != kind })
 }
 
 // in returns the name of a resource in a region or location.
-func (d *Description) in(location, collection, id string) string {
-	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
-}
-
-// of returns the resources of a kind.
-func (d *Description) of(k *Kind) []*Resource {
-	return slices.DeleteFunc(slices.Clone(d.Resources), func(r *Resource) bool { return r.Kind != k })
-}
-
-// wants reports whether the description has a resource of the kind that has the name.
-func (d *Description) wants(k *Kind, name string) bool {
-	return slices.ContainsFunc(d.Resources, func(r *Resource) bool { return r.Kind == k && r.Name == name })
+func (d *Deployment) in(location, collection, id string) string {
+	return "projects/" + d.ID + "/locations/" + location + "/" + collection + "/" + id
 }
 
 // Job returns the name of the job.
-func (d *Description) Job() string { return d.in(d.region(), "jobs", "tally") }
+func (d *Deployment) Job() string { return d.in(d.region(), "jobs", "tally") }
 
 // QueueResume returns the command that resumes the queue.
-func (d *Description) QueueResume() Command {
-	return command(fmt.Sprintf("gcloud tasks queues resume tally --location=%s --project=%s", d.region(), d.Project))
-}
-
-// uri returns the address of RollUpOnSchedule, "" if it is not there.
-func (d *Description) uri(have *State) string {
-	return have.Find(Function, d.in(d.region(), "functions", OnScheduleName)).Get("serviceConfig.uri")
+func (d *Deployment) QueueResume() Command {
+	return command(fmt.Sprintf("gcloud tasks queues resume tally --location=%s --project=%s", d.region(), d.ID))
 }
 
 // LongestSilence is how long ago the job's last call may be: two periods and the longest time of a
 // call. So one late or skipped call is no alarm.
 const LongestSilence = 2*config.SchedulePeriod + config.OnScheduleTimeout
+
+// RunJob has Cloud Scheduler run a job now, which takes roles/cloudscheduler.jobRunner.
+func (p *Project) RunJob(ctx context.Context, name string) error {
+	return p.Call(ctx, http.MethodPost, "cloudscheduler.googleapis.com/v1/"+name+":run", Object{}, new(Object))
+}
+
+// Entries reads the log entries that a filter finds, at most so many, in an order such as
+// "timestamp desc". It takes roles/logging.viewer.
+func (p *Project) Entries(ctx context.Context, filter, order string, most int) (all []Object, err error) {
+	body := Object{"resourceNames": []string{"projects/" + p.ID}, "filter": filter, "orderBy": order, "pageSize": min(most, 1000)}
+	for {
+		var page struct {
+			Entries       []Object
+			NextPageToken string
+		}
+		if err := p.Call(ctx, http.MethodPost, "logging.googleapis.com/v2/entries:list", body, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Entries...)
+		if page.NextPageToken == "" || len(all) >= most {
+			return all, nil
+		}
+		body["pageToken"] = page.NextPageToken
+	}
+}
+
+// An API is one that Tally reads.
+type API struct{ Name, Reads, Role string }
+
+// APIs returns the APIs that Tally reads, with the permissions that it takes and a role that has
+// them.
+func APIs() (all []API) {
+	for _, name := range slices.Sorted(maps.Keys(known().APIs)) {
+		access := known().APIs[name]
+		all = append(all, API{name + ".googleapis.com", access.Reads, access.Role})
+	}
+	return all
+}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 )
@@ -9,14 +10,14 @@ import (
 // payment finds that the project's billing is off.
 func (e *examination) payment(ctx context.Context) {
 	var info deploy.Object
-	err := e.Have.Call(ctx, deploy.BillingAPI, "GET", "v1/projects/"+e.Have.Project+"/billingInfo", "", &info)
+	err := e.Project.Call(ctx, http.MethodGet, "cloudbilling.googleapis.com/v1/projects/"+e.Project.ID+"/billingInfo", nil, &info)
 	if err != nil {
-		e.unknown(e.Have.ReadError(deploy.BillingAPI, "the project's billing", err))
+		e.unknown(e.Project.Unreadable("cloudbilling", "the project's billing", err))
 		return
 	}
 
 	if info.Get("billingEnabled") != "true" {
-		e.wrong([]deploy.Command{deploy.LinkBilling(e.Have.Project)}, "the billing of project %s is off", e.Have.Project)
+		e.wrong([]deploy.Command{deploy.LinkBilling(e.Project.ID)}, "the billing of project %s is off", e.Project.ID)
 	}
 }
 
@@ -32,8 +33,7 @@ const (
 // (https://cloud.google.com/run/pricing).
 func (e *examination) billing(ctx context.Context) {
 	served, busy, running := e.measure(ctx, requests), e.measure(ctx, billable), e.measure(ctx, instances)
-	known := e.read(deploy.Service)
-	if !known || len(e.finding.Problems) > 0 {
+	if len(e.finding.Problems) > 0 {
 		return
 	}
 
@@ -42,13 +42,13 @@ func (e *examination) billing(ctx context.Context) {
 	byInstance := month * running * day.Seconds() * (0.000018 + 0.000002/2)
 
 	now, other, better := byRequest, byInstance, deploy.ByInstance
-	if e.Have.Billing() == deploy.ByInstance {
+	if e.was.Billing == deploy.ByInstance {
 		now, other, better = byInstance, byRequest, deploy.ByRequest
 	}
 
 	saved := now - other
 	if saved > worthSum && saved > now*worthPart {
 		e.wrong([]deploy.Command{e.deploy()}, "by the last day's traffic, instances cost $%.2f a month billed by %s, and $%.2f by %s (list prices of us-central1); write billing: %[4]s into tally.yaml",
-			now, e.Have.Billing(), other, better)
+			now, e.was.Billing, other, better)
 	}
 }

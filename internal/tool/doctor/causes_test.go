@@ -32,7 +32,7 @@ var causes = []struct {
 		g.Delete("projects/" + project + "/services/eventarcpublishing.googleapis.com")
 	}},
 	{"The database is another one", as("a database that is gone")},
-	{"The database was made again", as("a database was deleted and made again")},
+	{"The database was recreated", as("a database was deleted and made again")},
 	{"A sum has no index", func(g *googletest.Google) {
 		g.Put("projects/"+project+"/databases/(default)/collectionGroups/shards/fields/count", &adminpb.Field{IndexConfig: new(adminpb.Field_IndexConfig)})
 	}},

@@ -1,10 +1,6 @@
 package doctor
 
-import (
-	"context"
-
-	"github.com/firestore-tally/tally/internal/tool/deploy"
-)
+import "context"
 
 // A Check is one thing that exactness or the price rests on.
 type Check struct {
@@ -41,7 +37,7 @@ const (
 )
 
 // fixRules is how all checks of rules are fixed.
-const fixRules = "take the rules of firestore.rules into the project's own; tally deploy"
+const fixRules = "take the rules of firestore.rules into the project's own; firebase deploy"
 
 // Checks are all checks, in the order in which they are best fixed. docs/operations.md lists them.
 var Checks = []Check{
@@ -113,129 +109,52 @@ var Checks = []Check{
 		examine: (*examination).databases,
 	},
 	{
-		Name:    "apis",
-		Claim:   "the APIs are enabled",
-		RestsOn: "An API that is not enabled refuses every call.",
+		Name:  "as-deployed",
+		Claim: "all is as tally deploy makes it, and nothing else calls the functions",
+		RestsOn: "Without its roles, its trigger or its index a counter is not updated. Other settings " +
+			"lose events or cost more, and a second caller is billed a second time.",
 		Fixes:   "tally deploy",
 		needs:   theDescription,
-		examine: settings(deploy.API),
-	},
-	{
-		Name:  "access",
-		Claim: "each identity may do its work, and no one else may call the functions",
-		RestsOn: "Without its roles no event arrives, or every event fails. Each call of " +
-			"RollUpOnSchedule is billed for an audit, and events that strangers send cost " +
-			"roll-ups.",
-		Fixes:   "tally deploy",
-		needs:   theDescription,
-		examine: settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Service),
-	},
-	{
-		Name:  "functions",
-		Claim: "each function is active, and set as tally deploy sets it",
-		RestsOn: "An instance can absorb an event only into one that it holds itself, so it must " +
-			"serve many at once. Functions with different routes, cadences or limits drop each " +
-			"other's events, or report drift where there is none. Another size or billing costs " +
-			"more.",
-		Fixes:   "tally deploy",
-		needs:   theDescription,
-		examine: (*examination).functions,
-	},
-	{
-		Name:  "triggers",
-		Claim: "each source of a live route has one trigger in each database",
-		RestsOn: "Only the audit rolls up writes that no trigger matches. An event that fails must be " +
-			"delivered again, because it stands for others. An event that is held beyond the " +
-			"acknowledgement deadline is delivered twice. A subscription that may expire is gone " +
-			"after 31 days without an event. A database that was made again has triggers that " +
-			"deliver nothing.",
-		Fixes:   "tally deploy; gcloud eventarc triggers delete",
-		needs:   theDescription,
-		examine: (*examination).triggers,
+		examine: (*examination).asDeployed,
 	},
 	{
 		Name:  "deliveries",
 		Claim: "RollUpOnWrite acknowledges the events, and none waits for long",
 		RestsOn: "An event that fails stands for others, and Pub/Sub slows down all that share its " +
 			"trigger. After a day it is lost.",
-		Fixes: "gcloud functions logs read; edit tally.yaml; tally deploy; " +
+		Fixes: "gcloud functions logs read; gcloud eventarc triggers delete; edit tally.yaml; tally deploy; " +
 			"docs/playbooks/deliveries-failing.md",
 		needs:   theDescription,
 		examine: (*examination).deliveries,
 	},
 	{
 		Name:  "alarms",
-		Claim: "the queue of alarms is there, set as tally deploy sets it, and runs; none rang late in the last hour",
+		Claim: "the queue of alarms runs, and none rang late in the last hour",
 		RestsOn: "An alarm rolls a counter up when it is due: it stands for events that were " +
-			"acknowledged, or for documents that leave a window. A queue that is paused makes no " +
-			"calls. Without a queue counters keep a pace at which events can be held, and what " +
-			"leaves a window waits for the next event or audit.",
-		Fixes:   "tally deploy; gcloud tasks queues resume; docs/playbooks/alarms-late.md",
+			"acknowledged, or for documents that drop out of a window. A queue that is paused makes no " +
+			"calls.",
+		Fixes:   "gcloud tasks queues resume; docs/playbooks/alarms-late.md",
 		needs:   theDescription,
 		examine: (*examination).alarms,
 	},
 	{
-		Name:  "schedule",
-		Claim: "one job of Cloud Scheduler calls RollUpOnSchedule",
-		RestsOn: "The schedule audits, and keeps the routes that say every. A job that gives up " +
-			"before the function does calls it again while it is still at work.",
-		Fixes:   "tally deploy",
-		needs:   theDescription,
-		examine: settings(deploy.Job),
-	},
-	{
 		Name:  "indexes",
-		Claim: "the composite indexes that the routes need are there, and ready",
+		Claim: "no composite index is being built, and none of a time that only grows is written too often",
 		RestsOn: "Without its index a sum reads up to 1,000 documents one by one. Above that the " +
-			"counter is unkept: its roll-up stands still.",
+			"counter is unkept: its roll-up is not updated.",
 		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: (*examination).indexes,
 	},
 	{
 		Name:  "left-out",
-		Claim: "no document of the last day had a list in the field of a group, or something else than a time in that of a window",
+		Claim: "in the last day, every grouping field held a single value and every window field a timestamp",
 		RestsOn: "A document is in the one group that the text of its field names, and in a window by " +
 			"the timestamp in its field. One with a list, or with a text instead of a timestamp, is in " +
 			"none, and no total has it.",
 		Fixes:   "write a document for each element (docs/recipes.md, posts by tag), and times as timestamps; edit tally.yaml",
 		needs:   theDescription,
 		examine: (*examination).leftOut,
-	},
-	{
-		Name:  "fields",
-		Claim: "fields that sums go by are indexed, times are not, and increment tokens expire",
-		RestsOn: "A sum without an index reads every shard. An indexed field whose values only grow, " +
-			"such as the times in tally, limits its collection group to about 500 writes a " +
-			"second. Tokens that never expire are stored, and billed, forever.",
-		Fixes:   "tally deploy",
-		needs:   theDescription,
-		examine: settings(deploy.Field, deploy.TTL),
-	},
-	{
-		Name:    "alerts",
-		Claim:   "alerts, metrics and the dashboard are as tally deploy makes them",
-		RestsOn: "Alerts report problems while no one is looking.",
-		Fixes:   "tally deploy",
-		needs:   theDescription,
-		examine: settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel),
-	},
-	{
-		Name:  "request-logs",
-		Claim: "log entries about requests that succeeded are kept only if somebody wants them",
-		RestsOn: "Cloud Run's entry about a request costs about as much as the rest of an event. " +
-			"Nothing reads those of requests that succeeded.",
-		Fixes:   "tally deploy",
-		needs:   theDescription,
-		examine: settings(deploy.Exclusion),
-	},
-	{
-		Name:    "surplus",
-		Claim:   "nothing else calls the functions, and no other region has them",
-		RestsOn: "A second function or a second caller is billed a second time.",
-		Fixes:   "tally deploy",
-		needs:   theDescription,
-		examine: (*examination).nothingElse,
 	},
 	{
 		Name:    "last-tick",
@@ -256,10 +175,10 @@ var Checks = []Check{
 	},
 	{
 		Name:  "late",
-		Claim: "no roll-up of the last day came later than an event that fails once may take",
+		Claim: "no roll-up of the last day came later than an event that fails once may take, or than its window's alarm",
 		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or " +
 			"Firestore.",
-		Fixes:   "docs/playbooks/lag.md",
+		Fixes:   "docs/playbooks/lag.md; docs/playbooks/left-late.md",
 		needs:   theDescription,
 		examine: (*examination).late,
 	},

@@ -36,14 +36,15 @@ type Finding struct {
 type Problem struct {
 	Verdict Verdict          `json:"verdict"` // Wrong or Unknown
 	Text    string           `json:"text"`
-	Remedy  []deploy.Command `json:"remedy,omitempty"` // none: there is none that is known
+	RestsOn string           `json:"rests_on,omitempty"` // unless it is the check's
+	Remedy  []deploy.Command `json:"remedy,omitempty"`   // none: there is none that is known
 }
 
 // A Deployment is what is deployed in a project, and what the app's folder says of it. Checks read
 // for themselves what only they need.
 type Deployment struct {
-	AsOf time.Time     // when it was read
-	Have *deploy.State // nil: the project was not read
+	AsOf    time.Time       // when it was read
+	Project *deploy.Project // nil: it was not read
 
 	// Own is the source of the program that asks, which it would deploy; nil: it carries none.
 	Own *deploy.Upload
@@ -52,12 +53,14 @@ type Deployment struct {
 	unfit  error // why the folder cannot be used
 	unread error // why the project was not read
 
+	was        *deploy.Deployed
 	config     config.Config // all is judged by it: that of tally.yaml, else that of the functions
 	invalid    error         // why config cannot be used; nil: it can
 	noDatabase error         // why Tally cannot serve some of the databases; nil: it can serve all
-	described  *deploy.Description
-	repair     deploy.Plan
-	surplus    []deploy.Step
+	wanted     *deploy.Deployment
+
+	lacks, surplus []*deploy.Step
+	problems       []error // what could not be read, or is somebody else's
 }
 
 // Examine makes all Checks at once, except those whose names are in skip. If something cannot be
@@ -67,7 +70,7 @@ func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	var findings []Finding
 	for i := range Checks {
 		name := Checks[i].Name
-		if !slices.Contains(skip, name) && (name != localEmulator || d.Have == nil) {
+		if !slices.Contains(skip, name) && (name != localEmulator || d.Project == nil) {
 			findings = append(findings, Finding{Check: &Checks[i], Verdict: Well})
 		}
 	}
@@ -90,11 +93,11 @@ type examination struct {
 func (e *examination) run(ctx context.Context) {
 	f := e.finding
 	switch {
-	case f.needs >= theProject && e.Have == nil:
+	case f.needs >= theProject && e.Project == nil:
 		e.idle("the project was not read")
 	case f.needs >= theVariables && e.invalid != nil:
 		e.idle("there is no function whose variables can be used")
-	case f.needs >= theDescription && e.described == nil:
+	case f.needs >= theDescription && e.wanted == nil:
 		e.idle("there is no database")
 	default:
 		f.examine(e, ctx)
@@ -108,27 +111,15 @@ func (e *examination) run(ctx context.Context) {
 
 // wrong notes a problem, and the commands that fix it.
 func (e *examination) wrong(remedy []deploy.Command, format string, args ...any) {
-	e.finding.Problems = append(e.finding.Problems, Problem{Wrong, fmt.Sprintf(format, args...), remedy})
+	e.finding.Problems = append(e.finding.Problems, Problem{Verdict: Wrong, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // unknown notes that something could not be read that the check needs. It notes the same only once.
 func (e *examination) unknown(u *deploy.Unread) {
 	text := u.What + ": " + u.Why
 	if !slices.ContainsFunc(e.finding.Problems, func(p Problem) bool { return p.Text == text }) {
-		e.finding.Problems = append(e.finding.Problems, Problem{Unknown, text, u.Remedy})
+		e.finding.Problems = append(e.finding.Problems, Problem{Verdict: Unknown, Text: text, Remedy: u.Remedy})
 	}
-}
-
-// read reports whether resources of the kinds could be read, and notes those that could not.
-func (e *examination) read(kinds ...*deploy.Kind) bool {
-	all := true
-	for _, k := range kinds {
-		if u := e.Have.Unread[k]; u != nil {
-			e.unknown(u)
-			all = false
-		}
-	}
-	return all
 }
 
 // note notes a fact that is not wrong, but perhaps not intended.
@@ -141,11 +132,11 @@ func (e *examination) idle(why string) { e.finding.Verdict, e.finding.Why = Idle
 
 // deploy returns the command tally deploy for the project, with the flags.
 func (e *examination) deploy(flags ...string) deploy.Command {
-	return deploy.Command{Args: append([]string{"tally", "deploy", "--project=" + e.Have.Project}, flags...)}
+	return deploy.Command{Args: append([]string{"tally", "deploy", "--project=" + e.Project.ID}, flags...)}
 }
 
 // logs returns the command that shows what a function has logged, from a severity on.
 func (e *examination) logs(function, severity string) deploy.Command {
-	return deploy.Command{Args: []string{"gcloud", "functions", "logs", "read", function, "--gen2", "--region=" + e.Have.Region(),
-		"--min-log-level=" + severity, "--limit=20", "--project=" + e.Have.Project}}
+	return deploy.Command{Args: []string{"gcloud", "functions", "logs", "read", function, "--gen2", "--region=" + e.was.Region(),
+		"--min-log-level=" + severity, "--limit=20", "--project=" + e.Project.ID}}
 }

@@ -10,14 +10,10 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// indexes finds composite indexes that are missing or not ready. It also notes indexed times of
-// documents that are written often.
+// indexes finds composite indexes that are being built. It also notes indexed times of documents
+// that are written often.
 func (e *examination) indexes(ctx context.Context) {
-	settings(deploy.Index)(e, ctx)
-	if len(e.finding.Problems) > 0 && e.Have.Unread[deploy.Index] != nil {
-		return
-	}
-	for _, text := range e.described.Building(e.Have) {
+	for _, text := range e.wanted.Building() {
 		e.wrong([]deploy.Command{e.deploy("--wait")}, "index %s", text)
 	}
 	e.growing(ctx)
@@ -38,14 +34,14 @@ func (e *examination) growing(ctx context.Context) {
 	ofTime := func(r *route.Route) bool {
 		return slices.ContainsFunc(r.Totals, route.Total.AlongTimes)
 	}
-	if !slices.ContainsFunc(e.config.Routes.Live(), ofTime) || e.Have.Unread[deploy.Trigger] != nil {
+	if !slices.ContainsFunc(e.config.Routes.Live(), ofTime) {
 		return
 	}
 
 	const ofEventarc = `resource.labels.subscription_id = starts_with("eventarc-")`
 	pushed := e.ask(ctx, question{pushes, ofEventarc, "ALIGN_SUM", day, time.Hour})
 	subscriptions := e.subscriptions()
-	for _, database := range e.described.Databases {
+	for _, database := range e.wanted.Databases {
 		for _, r := range e.config.Routes.Live() {
 			if !ofTime(r) {
 				continue

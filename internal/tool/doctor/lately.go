@@ -15,13 +15,7 @@ import (
 
 // lastTick finds that the job does not call RollUpOnSchedule, or that its last call failed.
 func (e *examination) lastTick(context.Context) {
-	known := e.read(deploy.Job)
-	if !known {
-		return
-	}
-
-	name := e.described.Job()
-	job := e.Have.Find(deploy.Job, name)
+	job := e.wanted.Of("job")[0].Have()
 	if job == nil {
 		e.idle("there is no job")
 		return
@@ -49,15 +43,21 @@ func (e *examination) lastTick(context.Context) {
 // longestDelay is how long after its time an alarm may ring. Cloud Tasks promises none.
 const longestDelay = time.Minute
 
-// alarms finds what tally deploy would fix of the queue, whether it is paused, and that alarms of
-// the last hour rang late. Cloud Tasks has no stable API for the age of the oldest task.
+// alarms finds that the queue does not run, and that alarms of the last hour rang late. Cloud Tasks
+// has no stable API for the age of the oldest task.
 func (e *examination) alarms(ctx context.Context) {
-	settings(deploy.Queue)(e, ctx)
-
-	queue := e.Have.Find(deploy.Queue, e.described.Config.Queue)
-	if state := queue.Get("state"); queue != nil && state != "RUNNING" {
-		e.wrong([]deploy.Command{e.described.QueueResume()}, "the queue is %s: what is deferred, or leaves a window, waits", state)
+	queue := e.wanted.Of("queue")[0].Have()
+	switch state := queue.Get("state"); {
+	case queue == nil:
+		e.idle("there is no queue")
+		return
+	case state == "RUNNING":
+	case state == "DISABLED":
+		e.wrong([]deploy.Command{e.wanted.QueueResume()}, "the queue is DISABLED: deferred roll-ups, and documents that drop out of a window, wait. App Engine disables each queue that an uploaded queue.yaml does not name")
+	default:
+		e.wrong([]deploy.Command{e.wanted.QueueResume()}, "the queue is %s: deferred roll-ups, and documents that drop out of a window, wait", state)
 	}
+	e.purged(queue)
 
 	for _, series := range e.ask(ctx, question{delays, `resource.labels.queue_id = "tally"`, "ALIGN_PERCENTILE_99", time.Hour, time.Hour}) {
 		delay := time.Duration(point(series, 0)) * time.Millisecond
@@ -67,10 +67,18 @@ func (e *examination) alarms(ctx context.Context) {
 	}
 }
 
+// purged notes that the queue's tasks were deleted within the last day, and with them the alarms.
+func (e *examination) purged(queue deploy.Object) {
+	at, err := time.Parse(time.RFC3339, queue.Get("purgeTime"))
+	if err == nil && e.AsOf.Sub(at) < day {
+		e.note("somebody purged the queue at %s, and with it the alarms that were due later. The audit finds their counters; an alarm of the same name can be made again only after up to 24 hours", at.UTC().Format(time.RFC3339))
+	}
+}
+
 // job returns the command that does something with the job.
 func (e *examination) job(verb string) []deploy.Command {
-	return []deploy.Command{{Args: []string{"gcloud", "scheduler", "jobs", verb, path.Base(e.described.Job()),
-		"--location=" + e.Have.Region(), "--project=" + e.Have.Project}}}
+	return []deploy.Command{{Args: []string{"gcloud", "scheduler", "jobs", verb, path.Base(e.wanted.Job()),
+		"--location=" + e.was.Region(), "--project=" + e.Project.ID}}}
 }
 
 // drift finds that audits repaired a roll-up within the last day. It also finds that audits cannot
@@ -79,12 +87,14 @@ func (e *examination) drift(ctx context.Context) {
 	if err := e.config.CheckGrace(); err != nil {
 		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
 	}
-	e.wantNone(ctx, drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
+	e.wantNone(ctx, "drift: no event of a change came in time", "audits found %s roll-ups that lacked a change: docs/playbooks/drift.md")
 }
 
-// late finds that roll-ups of the last day came late. It notes a counter whose sums take long.
+// late finds that roll-ups of the last day came late. It says how long most took, and notes a
+// counter whose sums take long.
 func (e *examination) late(ctx context.Context) {
-	e.wantNone(ctx, cameLate, "%.0f roll-ups came late: docs/playbooks/lag.md")
+	e.wantNone(ctx, "rolled up late", "%s roll-ups came late: docs/playbooks/lag.md")
+	e.wantNone(ctx, "left late: no alarm had the counter rolled up when documents left a window", "%s roll-ups came late when documents dropped out of a window: docs/playbooks/left-late.md")
 
 	line, _ := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q", "sums take long; events are deferred"))
 	if line != nil {
@@ -92,6 +102,29 @@ func (e *examination) late(ctx context.Context) {
 		e.note("a sum of %s in %s took %v. Totals whose sums take long are late by up to two sums: docs/config.md#cadence",
 			line.Get("jsonPayload.counter"), line.Get("jsonPayload.database"), time.Duration(nanoseconds).Round(100*time.Millisecond))
 	}
+	e.lag(ctx)
+}
+
+// mostSamples is how many samples of lag are read, the newest ones. Each instance logs one in ten
+// seconds.
+const mostSamples = 10_000
+
+// lag notes how long it took from commits to the roll-ups that cover them.
+func (e *examination) lag(ctx context.Context) {
+	var seconds []float64
+	for _, line := range e.entries(ctx, fmt.Sprintf("jsonPayload.message=%q", "lag sampled"), "timestamp desc", mostSamples) {
+		s, err := strconv.ParseFloat(line.Get("jsonPayload.lag_seconds"), 64)
+		if err == nil {
+			seconds = append(seconds, s)
+		}
+	}
+	if len(seconds) == 0 {
+		return
+	}
+
+	slices.Sort(seconds)
+	at := func(part float64) float64 { return seconds[int(part*float64(len(seconds)-1))] }
+	e.note("from commit to roll-up it took %.2fs (median) and %.2fs (99th percentile) in %d samples of the last day", at(0.5), at(0.99), len(seconds))
 }
 
 // leftOut finds documents of the last day that had a list in the field of a group, or something
@@ -123,18 +156,35 @@ func (e *examination) leftOut(ctx context.Context) {
 // It returns nil if there is none. It reports whether the log could be read, and notes if it could
 // not.
 func (e *examination) logged(ctx context.Context, filter string) (line deploy.Object, known bool) {
-	line, err := e.Have.FirstEntry(ctx, fmt.Sprintf("resource.type=%q AND resource.labels.service_name=%q AND timestamp>=%q AND %s",
-		"cloud_run_revision", deploy.OnWriteName, e.AsOf.Add(-day).UTC().Format(time.RFC3339), filter))
-	if err != nil {
-		e.unknown(e.Have.ReadError(deploy.LoggingAPI, "the log of "+deploy.OnWriteName, err))
+	before := len(e.finding.Problems)
+	found := e.entries(ctx, filter, "timestamp asc", 1)
+	if len(found) == 0 {
+		return nil, len(e.finding.Problems) == before
 	}
-	return line, err == nil
+	return found[0], true
 }
 
-// wantNone finds that a metric of the last day is not 0. format gets the sum.
-func (e *examination) wantNone(ctx context.Context, metric, format string) {
-	sum := e.measure(ctx, metric)
-	if sum > 0 {
-		e.wrong(nil, format, sum)
+// entries returns lines of the last day that a filter finds in the functions' log. It notes if the
+// log cannot be read.
+func (e *examination) entries(ctx context.Context, filter, order string, most int) []deploy.Object {
+	found, err := e.Project.Entries(ctx, fmt.Sprintf("resource.type=%q AND resource.labels.service_name=(%q OR %q) AND timestamp>=%q AND %s",
+		"cloud_run_revision", deploy.OnWriteName, deploy.OnScheduleName, e.AsOf.Add(-day).UTC().Format(time.RFC3339), filter), order, most)
+	if err != nil {
+		e.unknown(e.Project.Unreadable("logging", "the functions' log", err))
+	}
+	return found
+}
+
+// mostCounted is how far lines of the log are counted.
+const mostCounted = 1000
+
+// wantNone finds that the functions logged a message in the last day. format gets how often.
+func (e *examination) wantNone(ctx context.Context, message, format string) {
+	n := len(e.entries(ctx, fmt.Sprintf("jsonPayload.message=%q", message), "timestamp desc", mostCounted))
+	switch {
+	case n >= mostCounted:
+		e.wrong(nil, format, fmt.Sprintf("at least %d", n))
+	case n > 0:
+		e.wrong(nil, format, strconv.Itoa(n))
 	}
 }

@@ -26,7 +26,7 @@ func (e *examination) project(context.Context) {
 
 // tallyYAML checks the settings of tally.yaml as tally deploy does. It needs no project: a made-up
 // one will do.
-func (e *examination) tallyYAML(context.Context) {
+func (e *examination) tallyYAML(ctx context.Context) {
 	if e.unfit != nil {
 		e.wrong(nil, "%v", e.unfit)
 		return
@@ -44,8 +44,12 @@ func (e *examination) tallyYAML(context.Context) {
 		return
 	}
 
-	have := deploy.NewProject(someID, config.Databases, "nam5")
-	if _, err := deploy.Want(e.folder, have, config, nil); err != nil {
+	none := deploy.NewProject(someID, config.Databases, "nam5")
+	was, err := none.Read(ctx)
+	if err == nil {
+		_, err = deploy.Want(none, was, e.folder, config, nil)
+	}
+	if err != nil {
 		e.wrong(nil, "%s: %v", e.folder.File, err)
 	}
 }

@@ -100,7 +100,7 @@ func TestNotLookedAt(t *testing.T) {
 	said := printed(t, d.Examine(t.Context(), []string{localEmulator}))
 	for _, want := range []string{
 		"? project the project can be read the project: name the project - payment, configuration, databases,",
-		"rules-own not checked: the project was not read 3 well, 0 wrong, ",
+		"rules-own not checked: the project was not read 3 OK, 0 failed, ",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %s:\n%s", want, said)

@@ -14,8 +14,6 @@ import (
 
 // Metrics of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
 const (
-	drifted   = "logging.googleapis.com/user/tally_drift"
-	cameLate  = "logging.googleapis.com/user/tally_events_late"
 	requests  = "run.googleapis.com/request_count"
 	billable  = "run.googleapis.com/container/billable_instance_time"
 	instances = "run.googleapis.com/container/instance_count"
@@ -50,9 +48,9 @@ func (e *examination) ask(ctx context.Context, q question) []deploy.Object {
 		"aggregation.perSeriesAligner": {q.aligner},
 	}
 
-	all, err := e.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+e.Have.Project+"/timeSeries?"+query.Encode())
+	all, err := e.Project.List(ctx, "monitoring.googleapis.com/v3/projects/"+e.Project.ID+"/timeSeries?"+query.Encode())
 	if err != nil && !deploy.NotFound(err) { // NotFound: there is no such metric yet
-		e.unknown(e.Have.ReadError(deploy.MonitoringAPI, "the metric "+q.metric, err))
+		e.unknown(e.Project.Unreadable("monitoring", "the metric "+q.metric, err))
 		return nil
 	}
 	return all

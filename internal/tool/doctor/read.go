@@ -2,10 +2,8 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
@@ -18,20 +16,18 @@ import (
 // Google's clients. It is an error if not even the functions can be read. Findings tell what else
 // could not.
 func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.ClientOption) (*Deployment, error) {
-	have, err := deploy.Read(ctx, project, o...)
+	on, err := deploy.Open(ctx, project, o...)
 	if err != nil {
 		return nil, err
 	}
-	if u := have.Unread[deploy.Function]; u != nil {
-		return nil, u
+	was, err := on.Read(ctx)
+	if was == nil {
+		return nil, err
 	}
-	d := &Deployment{AsOf: time.Now(), Have: have, folder: f}
+	d := &Deployment{AsOf: time.Now(), Project: on, folder: f, was: was}
 	d.describe(f)
-	if d.described != nil {
-		have.ReadFor(ctx, d.described)
-		d.repair = d.described.Repair(have)
-		lost, others := d.described.Surplus(have)
-		d.surplus = slices.Concat(lost.Steps, others.Steps)
+	if d.wanted != nil {
+		d.lacks, d.surplus, d.problems = d.wanted.Differences(ctx)
 	}
 	return d, nil
 }
@@ -45,9 +41,9 @@ func Local(f *appfolder.Folder, unfit, unread error) *Deployment {
 // describe describes the deployment as tally deploy would make it. The functions' variables come
 // from tally.yaml, or without one from the functions that are deployed.
 func (d *Deployment) describe(f *appfolder.Folder) {
-	env := d.Have.Env()
+	env := d.was.Env()
 	if len(env) > 0 {
-		env = d.Have.Wanted(f)
+		env = d.was.Wanted(f, d.Project.ID)
 	}
 	d.config, d.invalid = config.Load(env)
 	if d.invalid != nil {
@@ -56,7 +52,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 
 	// Databases that Tally cannot serve are left out, so that the others can be checked.
 	var databases []deploy.Database
-	databases, d.noDatabase = d.Have.Locate(d.config.Databases)
+	databases, d.noDatabase = d.Project.Locate(d.config.Databases)
 	if len(databases) == 0 {
 		return
 	}
@@ -65,7 +61,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	for _, database := range databases {
 		served.Databases = append(served.Databases, database.ID)
 	}
-	d.described, d.invalid = deploy.Want(f, d.Have, served, nil)
+	d.wanted, d.invalid = deploy.Want(d.Project, d.was, f, served, nil)
 }
 
 // A trialResult is what the Firebase Rules API says of a case.
@@ -83,7 +79,7 @@ type trialCall struct {
 // try has the Firebase Rules API try the rules of a database on the cases, and returns the result
 // of each. If no rules are deployed, it returns an error for which deploy.NotFound is true.
 func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) ([]trialResult, error) {
-	ruleset, err := d.Have.Ruleset(ctx, database)
+	ruleset, err := d.Project.Ruleset(ctx, database)
 	if err != nil || len(cases) == 0 {
 		return nil, err
 	}
@@ -92,13 +88,9 @@ func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase)
 	for _, c := range cases {
 		trials = append(trials, c.trial(database, d.AsOf))
 	}
-	suite, err := json.Marshal(object{"testSuite": object{"testCases": trials}})
-	if err != nil {
-		return nil, err
-	}
-
 	var answer struct{ TestResults []trialResult }
-	err = d.Have.Call(ctx, deploy.RulesAPI, http.MethodPost, "v1/"+ruleset+":test", string(suite), &answer)
+	suite := object{"testSuite": object{"testCases": trials}}
+	err = d.Project.Call(ctx, http.MethodPost, "firebaserules.googleapis.com/v1/"+ruleset+":test", suite, &answer)
 	if err == nil && len(answer.TestResults) != len(cases) {
 		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
 	}

@@ -52,7 +52,7 @@ func Print(w io.Writer, findings []Finding) error {
 	}
 
 	c := Count(findings)
-	fmt.Fprintf(&b, "\n%d well, %d wrong, %d could not be checked", c[Well], c[Wrong], c[Unknown]+c[Idle])
+	fmt.Fprintf(&b, "\n%d OK, %d failed, %d not checked", c[Well], c[Wrong], c[Unknown]+c[Idle])
 	_, err := fmt.Fprintln(w, b.String())
 	return err
 }
@@ -83,7 +83,11 @@ func (f *Finding) print(b *strings.Builder) {
 		}
 		wrap(b, first, p.Text)
 
-		if i < len(f.Problems)-1 && sameRemedy(p, f.Problems[i+1]) {
+		isLast := i == len(f.Problems)-1
+		if p.RestsOn != "" && (isLast || f.Problems[i+1].RestsOn != p.RestsOn) {
+			wrap(b, indent+"  # ", p.RestsOn)
+		}
+		if !isLast && sameRemedy(p, f.Problems[i+1]) {
 			continue // the next problem prints it
 		}
 		for _, c := range p.Remedy {
@@ -119,8 +123,8 @@ func Explain(w io.Writer) error {
 		wrap(&b, "    fix:   ", c.Fixes)
 	}
 	b.WriteString("\nAll of it takes these permissions, which only read:\n")
-	for _, a := range deploy.Sources {
-		wrap(&b, "    ", a.String())
+	for _, a := range deploy.APIs() {
+		wrap(&b, "    ", fmt.Sprintf("%s: %s (in %s)", a.Name, a.Reads, a.Role))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -16,13 +16,13 @@ var findings = []Finding{
 	{Check: &Check{Name: "a", Claim: "the first is as it is to be, which takes so many words to say that they do not fit on one line"}, Verdict: Well},
 	{Check: &Check{Name: "second", Claim: "the second is", RestsOn: "All that is said of it here, which does not fit on a line, either, as it is too long for that."}, Verdict: Wrong,
 		Problems: []Problem{
-			{Wrong, "count: 1, want 2", nil},
-			{Wrong, "size: 3, want 4", []deploy.Command{
+			{Verdict: Wrong, Text: "count: 1, want 2", RestsOn: "All of it."},
+			{Verdict: Wrong, Text: "size: 3, want 4", RestsOn: "All of it.", Remedy: []deploy.Command{
 				{Args: []string{"gcloud", "things", "update", "second", "--description=of many words", "--count=2", "--size=4", "--project=my-project"}},
 			}},
-			{Unknown, "the color: no one saw it", nil},
+			{Verdict: Unknown, Text: "the color: no one saw it"},
 		}},
-	{Check: &Check{Name: "third", Claim: "the third is"}, Verdict: Unknown, Problems: []Problem{{Unknown, "the third: it hides", []deploy.Command{{Args: []string{"gcloud", "seek"}}}}}},
+	{Check: &Check{Name: "third", Claim: "the third is"}, Verdict: Unknown, Problems: []Problem{{Verdict: Unknown, Text: "the third: it hides", Remedy: []deploy.Command{{Args: []string{"gcloud", "seek"}}}}}},
 	{Check: &Check{Name: "fourth", Claim: "the fourth is"}, Verdict: Idle, Why: "there is no fourth"},
 }
 
@@ -33,6 +33,7 @@ func TestPrint(t *testing.T) {
 ✗ second  the second is
     count: 1, want 2
     size: 3, want 4
+      # All of it.
       gcloud things update second \
         --description='of many words' \
         --count=2 \
@@ -47,7 +48,7 @@ func TestPrint(t *testing.T) {
 - fourth  the fourth is
     not checked: there is no fourth
 
-1 well, 1 wrong, 2 could not be checked
+1 OK, 1 failed, 2 not checked
 `
 	var b bytes.Buffer
 	if err := Print(&b, findings); err != nil {

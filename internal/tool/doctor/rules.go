@@ -184,9 +184,9 @@ func spell(segments route.Path) (where, path string) {
 // tryRules tries the cases of this check in each database, and judges the results.
 func (e *examination) tryRules(ctx context.Context) {
 	cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
-	fix := []deploy.Command{e.deploy("--rules")}
+	fix := []deploy.Command{{Args: []string{"firebase", "deploy", "--only", "firestore:rules", "--project=" + e.Project.ID}}}
 
-	for _, d := range e.described.Databases {
+	for _, d := range e.wanted.Databases {
 		what := "the rules of database " + d.ID
 		results, err := e.try(ctx, d.ID, cases)
 		if deploy.NotFound(err) {
@@ -196,7 +196,7 @@ func (e *examination) tryRules(ctx context.Context) {
 			continue
 		}
 		if err != nil {
-			e.unknown(e.Have.ReadError(deploy.RulesAPI, what, err))
+			e.unknown(e.Project.Unreadable("firebaserules", what, err))
 			continue
 		}
 

@@ -2,10 +2,10 @@ package doctor
 
 import (
 	"context"
-	"io"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
@@ -51,7 +51,7 @@ func options(t *testing.T, more ...string) deploy.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return deploy.Options{Project: project, Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest, MaxInstances: deploy.DefaultMaxInstances}
+	return deploy.Options{Project: project, Region: "us-central1", Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest, MaxInstances: deploy.DefaultMaxInstances}
 }
 
 // sound returns Google with a project in which everything is as package deploy describes it, with
@@ -79,23 +79,31 @@ func deployed(t *testing.T, more ...string) *googletest.Google {
 			Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
 	}
 	ctx := t.Context()
-	have, err := deploy.Read(ctx, project, g.REST()...)
+	on, err := deploy.Open(ctx, project, g.REST()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := deploy.Describe(options(t, more...), have, "")
+	was, err := on.Read(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	have.ReadFor(ctx, d)
-	source, err := deploy.OwnUpload(fstest.MapFS{"go.mod": {Data: []byte("module github.com/firestore-tally/tally\n")}, ".gcloudignore": {Data: []byte("!/go.mod\n")}}, "")
+	source, err := deploy.NewUpload(fstest.MapFS{"go.mod": {Data: []byte("module github.com/firestore-tally/tally\n")}, ".gcloudignore": {Data: []byte("!/go.mod\n")}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := deploy.Run{State: have, Description: d, Upload: source, Progress: io.Discard}
-	if err := run.Do(ctx, d.Repair(have)); err != nil {
+	d, err := deploy.Describe(on, was, options(t, more...), source)
+	if err != nil {
 		t.Fatal(err)
 	}
+	synctest.Test(t, func(t *testing.T) { // waiting takes no time
+		plan, err := d.Plan(t.Context(), false, false)
+		if err == nil {
+			err = d.Do(t.Context(), plan)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 	googletest.Change(g, jobIs, func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
 	return g
 }

@@ -38,39 +38,39 @@ var unread = []struct {
 	says, remedy   string
 	break_         func(*googletest.Google)
 }{
-	{"accounts", "access", "", "the service accounts: the account needs iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy: The caller does not have permission",
+	{"accounts", "as-deployed", "", "the service accounts: the account needs iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy: The caller does not have permission",
 		mayDo + "iam.securityReviewer --condition=None", refuse("iam", "")},
-	{"repositories", "access surplus", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
+	{"repositories", "as-deployed", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
 		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
-	{"the queue", "alarms", "", "the queues: the account needs cloudtasks.locations.list, cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
+	{"the queue", "as-deployed", "", "the queues: the account needs cloudtasks.locations.list, cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
 		mayDo + "cloudtasks.viewer --condition=None", refuse("cloudtasks", "")},
-	{"policies of services", "access billing", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
+	{"policies of services", "as-deployed", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
-	{"triggers", "triggers deliveries surplus", "", "the triggers: the account needs eventarc.triggers.list, eventarc.locations.list: The caller does not have permission",
+	{"triggers", "as-deployed", "", "the triggers: the account needs eventarc.triggers.get, eventarc.triggers.list, eventarc.locations.list: The caller does not have permission",
 		mayDo + "eventarc.viewer --condition=None", refuse("eventarc", "")},
-	{"subscriptions", "triggers", "", "the subscriptions: the account needs pubsub.subscriptions.list: The caller does not have permission",
+	{"subscriptions", "as-deployed deliveries", "", "the subscriptions: the account needs pubsub.subscriptions.get: The caller does not have permission",
 		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
-	{"jobs", "schedule surplus last-tick", "", "the jobs: the account needs cloudscheduler.locations.list, cloudscheduler.jobs.list: The caller does not have permission",
-		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "ListJobs")},
-	{"fields", "fields", "", "the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission",
+	{"jobs", "as-deployed", "", "the jobs: the account needs cloudscheduler.locations.list, cloudscheduler.jobs.get, cloudscheduler.jobs.list: The caller does not have permission",
+		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "")},
+	{"fields", "as-deployed", "", "the fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission",
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
-	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list, logging.exclusions.list, logging.logEntries.list: The caller does not have permission",
-		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogMetrics")},
-	{"the exclusions of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.exclusions.list, logging.logEntries.list: The caller does not have permission",
-		mayDo + "logging.viewer --condition=None", refuse("logging", "ListExclusions")},
-	{"time series", "deliveries alarms drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
+	{"the log", "drift late", "", "the functions' log: the account needs logging.logMetrics.get, logging.exclusions.get, logging.logEntries.list: The caller does not have permission",
+		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogEntries")},
+	{"the exclusions of logs", "as-deployed", "", "the log exclusions: the account needs logging.logMetrics.get, logging.exclusions.get, logging.logEntries.list: The caller does not have permission",
+		mayDo + "logging.viewer --condition=None", refuse("logging", "GetExclusion")},
+	{"time series", "deliveries alarms billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
 	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test: The caller does not have permission",
 		mayDo + "firebaserules.viewer --condition=None", refuse("firebaserules", "TestRuleset")},
-	{"an API that is not enabled", "rules-increments rules-rollups rules-readable rules-shards rules-own", "apis", "the rules of database (default): the API firebaserules.googleapis.com is not enabled",
+	{"an API that is not enabled", "rules-increments rules-rollups rules-readable rules-shards rules-own", "as-deployed", "the rules of database (default): the API firebaserules.googleapis.com is not enabled",
 		"gcloud services enable firebaserules.googleapis.com --project=my-project",
 		func(g *googletest.Google) { g.Delete("projects/my-project/services/firebaserules.googleapis.com") }},
 	{"credentials without a quota project", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the credentials name no project for the API's quota",
 		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
 			g.Fail("firebaserules.googleapis.com", "", status.Error(codes.PermissionDenied, "The firebaserules.googleapis.com API requires a quota project, which is not set by default."), -1)
 		}},
-	{"an API that asks for a quota project", "schedule surplus last-tick", "", "the jobs: the credentials name no project for the API's quota",
+	{"an API that asks for a quota project", "as-deployed", "", "the jobs: the credentials name no project for the API's quota",
 		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
 			// As Google says it: the API is disabled in the project of gcloud itself.
 			s := status.New(codes.PermissionDenied, "The cloudscheduler.googleapis.com API requires a quota project, which is not set by default.")
@@ -111,6 +111,7 @@ func TestUnread(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			delete(names, Idle) // what would have been asked of it
 			want := map[Verdict]string{Unknown: test.unknown}
 			if test.wrong != "" {
 				want[Wrong] = test.wrong
@@ -144,18 +145,18 @@ func TestNothingRead(t *testing.T) {
 		want   string
 		break_ func(*googletest.Google)
 	}{
-		{"the project", "the project could not be read: the account needs resourcemanager.projects.get, resourcemanager.projects.getIamPolicy: The caller does not have permission\n" +
+		{"the project", "could not read the project: the account needs resourcemanager.projects.get, resourcemanager.projects.getIamPolicy: The caller does not have permission\n  " +
 			mayDo + "iam.securityReviewer --condition=None", refuse("cloudresourcemanager", "")},
-		{"no such project", "the project could not be read: there is no project my-project, or the account may not see it\ngcloud projects list",
+		{"no such project", "could not read the project: there is no project my-project, or the account may not see it\n  gcloud projects list",
 			func(g *googletest.Google) { g.Delete("projects/my-project") }},
-		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth application-default login",
+		{"credentials of yesterday", "could not read the APIs: there are no valid credentials: Request had invalid authentication credentials.\n  gcloud auth application-default login",
 			func(g *googletest.Google) {
 				g.Fail("serviceusage.googleapis.com", "", status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), -1)
 			}},
-		{"databases", "the databases and their fields could not be read: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission\n" +
+		{"databases", "could not read the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission\n  " +
 			mayDo + "datastore.viewer --condition=None", refuse("firestore", "")},
-		{"billing that is off", "the functions could not be read: the billing of project my-project is off: This API method requires billing to be enabled.\n" +
-			"gcloud billing projects link my-project --billing-account=ACCOUNT", func(g *googletest.Google) {
+		{"billing that is off", "could not read the functions: the billing of project my-project is off: This API method requires billing to be enabled.\n" +
+			"  gcloud billing projects link my-project --billing-account=ACCOUNT", func(g *googletest.Google) {
 			s := status.New(codes.PermissionDenied, "This API method requires billing to be enabled.")
 			s, err := s.WithDetails(&errdetails.ErrorInfo{Reason: "BILLING_DISABLED", Domain: "googleapis.com"})
 			if err != nil {
@@ -163,7 +164,7 @@ func TestNothingRead(t *testing.T) {
 			}
 			g.Fail("cloudfunctions.googleapis.com", "", s.Err(), -1)
 		}},
-		{"functions", "the functions could not be read: the account needs cloudfunctions.functions.list, cloudfunctions.locations.list: The caller does not have permission\n" +
+		{"functions", "could not read the functions: the account needs cloudfunctions.functions.get, cloudfunctions.functions.list, cloudfunctions.locations.list: The caller does not have permission\n  " +
 			mayDo + "cloudfunctions.viewer --condition=None", refuse("cloudfunctions", "")},
 	} {
 		g := sound(t)
@@ -174,43 +175,22 @@ func TestNothingRead(t *testing.T) {
 	}
 }
 
-// A region that does not answer matters if something of Tally's may be there.
+// A region that does not answer is named, with its API.
 func TestUnreachableRegion(t *testing.T) {
-	for region, want := range map[string]string{
-		"asia-east1":  "",
-		"us-central1": "the functions in us-central1 could not be read: the region did not answer",
-		"nam5":        "the triggers in nam5 could not be read: the region did not answer",
-	} {
-		g := sound(t)
-		g.Unreachable = []string{region}
-		got := ""
-		d, err := Read(t.Context(), project, &appfolder.Folder{}, g.REST()...)
-		if err != nil { // the functions are needed for everything else
-			got = err.Error()
-		} else if u := d.Have.Unread[deploy.Trigger]; u != nil {
-			got = u.Error()
-		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", region, got, want)
-		}
-
-		_, err = deploy.Deployed(t.Context(), project, g.REST()...)
-		if there := region == "us-central1"; there != (err != nil) {
-			t.Errorf("%s: the deployed variables: %v", region, err)
-		}
-	}
-}
-
-// A region that is closed to the project is noted where it matters least.
-func TestClosedRegion(t *testing.T) {
 	g := sound(t)
-	g.Closed = []string{"me-central2"}
+	g.Unreachable = []string{"asia-east1"}
 	names, findings, err := examined(t.Context(), g)
-	if d := cmp.Diff(map[Verdict]string{}, names); d != "" || err != nil {
-		t.Errorf("(-want +got):\n%s%v", d, err)
+	if err != nil || names[Unknown] != "as-deployed" || names[Wrong] != "" {
+		t.Fatalf("%v, %v", names, err)
 	}
-	if notes := findings["surplus"].Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "the jobs in me-central2 could not be read, and nothing of Tally's is known to be there: ") {
-		t.Errorf("notes: %q", notes)
+	const want = "the triggers: eventarc.googleapis.com did not answer for asia-east1"
+	if got := findings["as-deployed"].Problems[0].Text; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	g.Unreachable = []string{"us-central1"}
+	if _, err := deploy.ReadFunctions(t.Context(), project, g.REST()...); err == nil {
+		t.Error("functions that are not there are functions that were not read")
 	}
 }
 
@@ -254,7 +234,7 @@ func TestUnreachable(t *testing.T) {
 		ctx        context.Context
 		addr, want string
 	}{
-		{t.Context(), fmt.Sprintf("127.0.0.1:%d", port), "cloudresourcemanager.googleapis.com cannot be reached: dial tcp "},
+		{t.Context(), fmt.Sprintf("127.0.0.1:%d", port), "could not reach cloudresourcemanager.googleapis.com: dial tcp "},
 		{soon, silent.Addr().String(), "cloudresourcemanager.googleapis.com did not answer in time; --timeout gives it longer"},
 	} {
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -262,7 +242,7 @@ func TestUnreachable(t *testing.T) {
 		}
 		client := &http.Client{Transport: &http.Transport{DialTLSContext: dial}}
 		_, err := Read(test.ctx, project, &appfolder.Folder{}, option.WithHTTPClient(client))
-		if err == nil || !strings.HasPrefix(err.Error(), "the project could not be read: "+test.want) {
+		if err == nil || !strings.HasPrefix(err.Error(), "could not read the project: "+test.want) {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 	}

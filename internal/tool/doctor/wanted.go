@@ -2,8 +2,9 @@ package doctor
 
 import (
 	"context"
-	"maps"
+	"errors"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,43 +12,52 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 )
 
-// settings returns a check of all resources of the kinds. Each step of tally deploy about them is a
-// problem, which tally deploy fixes.
-func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
-	return func(e *examination, _ context.Context) {
-		e.read(kinds...)
+// asDeployed finds what tally deploy would change, a problem for each difference. Each says what
+// rests on the resource, in the manifest's words.
+func (e *examination) asDeployed(context.Context) {
+	for _, err := range e.problems {
+		u := new(deploy.Unread)
+		if errors.As(err, &u) {
+			e.unknown(u)
+		} else {
+			e.wrong(nil, "%v", err)
+		}
+	}
+	e.differing(e.lacks, e.deploy())
+	e.differing(e.surplus, e.deploy("--prune"))
+	if e.Own != nil {
+		e.note("%s", e.Own.Versions(e.was))
+	}
+}
 
-		for _, s := range e.repair.Steps {
-			if slices.Contains(kinds, s.Of) {
-				e.wrong([]deploy.Command{e.deploy()}, "%v", s)
+// differing notes a problem for each line of the steps.
+func (e *examination) differing(steps []*deploy.Step, remedy deploy.Command) {
+	for _, s := range steps {
+		lines := s.Lines()
+		if len(lines) == 0 {
+			lines = []string{""}
+		}
+		for _, line := range lines {
+			text := s.Title
+			if line != "" {
+				text += ": " + line
 			}
+			p := Problem{Verdict: Wrong, Text: text, RestsOn: withoutLinks(s.Why), Remedy: []deploy.Command{remedy}}
+			e.finding.Problems = append(e.finding.Problems, p)
 		}
 	}
 }
 
-// functions finds what tally deploy would fix, and tells which version is deployed and which one
-// this program would deploy.
-func (e *examination) functions(ctx context.Context) {
-	settings(deploy.Function)(e, ctx)
+// link matches a link at the end of a sentence.
+var link = regexp.MustCompile(` https://\S+`)
 
-	if e.Own != nil {
-		e.note("%s", e.Own.Versions(e.Have))
-	}
-}
-
-// triggers finds what tally deploy would fix, and events that are pushed elsewhere.
-func (e *examination) triggers(ctx context.Context) {
-	settings(deploy.Trigger, deploy.Subscription)(e, ctx)
-
-	astray := e.described.Astray(e.Have)
-	for _, problem := range slices.Sorted(maps.Keys(astray)) {
-		e.wrong([]deploy.Command{astray[problem]}, "%s", problem)
-	}
-}
+// withoutLinks returns a comment of the manifest without its links, which say no more to an
+// operator.
+func withoutLinks(comment string) string { return link.ReplaceAllString(comment, "") }
 
 // configuration finds a function that is missing, and variables that are wrong.
 func (e *examination) configuration(context.Context) {
-	functions := e.Have.Functions()
+	functions := e.was.Functions
 	for _, want := range []string{deploy.OnWriteName, deploy.OnScheduleName} {
 		if !slices.ContainsFunc(functions, func(f deploy.Object) bool { return path.Base(f.Get("name")) == want }) {
 			e.wrong([]deploy.Command{e.deploy()}, "there is no function %s", want)
@@ -85,22 +95,10 @@ func problems(err error) []string {
 // those alone.
 func (e *examination) databases(context.Context) {
 	for _, problem := range problems(e.noDatabase) {
-		if e.described == nil {
+		if e.wanted == nil {
 			e.wrong(nil, "%s", problem)
 			continue
 		}
 		e.wrong([]deploy.Command{e.deploy("--prune")}, "%s; write databases without it into tally.yaml", problem)
-	}
-}
-
-// nothingElse finds surplus: resources that belong to Tally and that tally deploy does not want.
-func (e *examination) nothingElse(context.Context) {
-	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
-	for _, u := range e.Have.Unreached() {
-		e.note("%s", u)
-	}
-
-	for _, s := range e.surplus {
-		e.wrong([]deploy.Command{e.deploy("--prune")}, "%v", s)
 	}
 }

@@ -16,35 +16,53 @@ type Deployment struct {
 	Database deploy.Database // the first that the functions serve
 	Config   config.Config   // of the functions, with that database only
 
-	state *deploy.State
+	on       *deploy.Project
+	was      *deploy.Deployed
+	triggers []deploy.Object
 }
 
 // Read reads what is deployed in a project. It changes nothing. It is an error if no functions are
 // deployed there. The options are those of Google's clients.
 func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deployment, error) {
-	state, err := deploy.Read(ctx, project, o...)
+	on, err := deploy.Open(ctx, project, o...)
 	if err != nil {
 		return nil, err
 	}
-	if unread := state.Unread[deploy.Function]; unread != nil {
-		return nil, unread
+	was, err := on.Read(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if len(state.Functions()) == 0 {
+	if len(was.Functions) == 0 {
 		return nil, fmt.Errorf("no functions are deployed in project %s; this deploys them:\n  tally deploy --project=%[1]s", project)
 	}
 
 	asDeployed := new(appfolder.Folder) // has no tally.yaml, which would want something else
-	configured, err := config.Load(state.Wanted(asDeployed))
+	configured, err := config.Load(was.Wanted(asDeployed, project))
 	if err != nil {
 		return nil, fmt.Errorf("the variables of the deployed functions: %w", err)
 	}
 	configured.Databases = configured.Databases[:1]
 
-	described, err := deploy.Want(asDeployed, state, configured, nil)
+	described, err := deploy.Want(on, was, asDeployed, configured, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &Deployment{project, described.Databases[0], configured, state}, nil
+
+	d := &Deployment{Project: project, Database: described.Databases[0], Config: configured, on: on, was: was}
+	return d, d.readTriggers(ctx)
+}
+
+// readTriggers reads the triggers of the live routes.
+func (d *Deployment) readTriggers(ctx context.Context) error {
+	for _, r := range d.Config.Routes.Live() {
+		name := "projects/" + d.Project + "/locations/" + d.Database.Location + "/triggers/" + deploy.TriggerName(d.Database.ID, r)
+		trigger, err := d.on.Find(ctx, "trigger", name)
+		if err != nil {
+			return d.on.Unreadable("eventarc", "the triggers", err)
+		}
+		d.triggers = append(d.triggers, trigger)
+	}
+	return nil
 }
 
 // counted returns a number with its noun.

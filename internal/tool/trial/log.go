@@ -33,15 +33,15 @@ func (r *run) logged(ctx context.Context, service, message string, from time.Tim
 		"cloud_run_revision", service, message, from.Add(-clocksDiffer).UTC().Format(time.RFC3339Nano))
 
 	for {
-		line, err := r.state.FirstEntry(ctx, filter)
+		lines, err := r.on.Entries(ctx, filter, "timestamp asc", 1)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the log, which takes roles/logging.viewer: %w", err)
 		}
-		if line != nil {
-			return line, nil
+		if len(lines) > 0 {
+			return lines[0], nil
 		}
 
 		stopped := gax.Sleep(ctx, logPause)

@@ -27,11 +27,18 @@ var denied = status.Error(codes.PermissionDenied, "The caller does not have perm
 func runOn(t *testing.T, g *googletest.Google, routes ...string) *run {
 	t.Helper()
 	d := of(t, routes...)
-	state, err := deploy.Read(t.Context(), "my-project", g.REST()...)
+	on, err := deploy.Open(t.Context(), "my-project", g.REST()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.state = state
+	was, err := on.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.on, d.was = on, was
+	if err := d.readTriggers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	made, err := New(d, Options{})
 	if err != nil {
 		t.Fatal(err)

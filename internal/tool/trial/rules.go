@@ -22,12 +22,12 @@ const asksOffset = "request.query.offset"
 // not signed in.
 func (r *run) offset(ctx context.Context) finding {
 	f := finding{expected: "a list with an offset is refused, and one without is allowed"}
-	rules, err := r.state.Rules(ctx, r.Database.ID)
+	rules, err := r.on.Rules(ctx, r.Database.ID)
 	if deploy.NotFound(err) {
 		return f.notLooked("no security rules are deployed")
 	}
 	if err != nil {
-		return f.unread(r.state.ReadError(deploy.RulesAPI, "the security rules", err))
+		return f.unread(r.on.Unreadable("firebaserules", "the security rules", err))
 	}
 	if !strings.Contains(rules, asksOffset) {
 		return f.notLooked("the deployed rules do not ask for %s", asksOffset)

@@ -29,7 +29,7 @@ func of(t *testing.T, routes ...string) *Deployment {
 		t.Fatal(err)
 	}
 	return &Deployment{Project: "my-project", Database: deploy.Database{ID: "(default)", Location: "nam5"},
-		Config: config.Config{Routes: parsed}, state: new(deploy.State)}
+		Config: config.Config{Routes: parsed}, on: new(deploy.Project), was: new(deploy.Deployed)}
 }
 
 // A trial takes the first route of each kind that lets it have a counter of its own, one with

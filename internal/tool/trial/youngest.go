@@ -2,9 +2,8 @@ package trial
 
 import (
 	"path"
+	"slices"
 	"time"
-
-	"github.com/firestore-tally/tally/internal/tool/deploy"
 )
 
 // settling is how long after its creation a part of the deployment may not work yet. A trigger
@@ -17,13 +16,7 @@ const settling = 10 * time.Minute
 // that is not known. Nothing tells when an account was given a role, but a deployment changes a
 // function, too.
 func (d *Deployment) youngest() (name string, at time.Time) {
-	parts := d.state.Functions()
-	for _, r := range d.Config.Routes.Live() {
-		trigger := "projects/" + d.Project + "/locations/" + d.Database.Location + "/triggers/" + deploy.TriggerName(d.Database.ID, r)
-		parts = append(parts, d.state.Find(deploy.Trigger, trigger))
-	}
-
-	for _, part := range parts {
+	for _, part := range slices.Concat(d.was.Functions, d.triggers) {
 		for _, field := range []string{"createTime", "updateTime"} {
 			t, err := time.Parse(time.RFC3339, part.Get(field))
 			if err == nil && t.After(at) {

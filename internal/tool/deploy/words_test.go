@@ -13,21 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const likes = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
-
 // priced returns a description of the routes in a database of the location.
-func priced(t *testing.T, routes, location string, change func(*Options)) *Description {
+func priced(t *testing.T, routes, location string, change func(*Options)) *Deployment {
 	t.Helper()
 	o := options(t, routes)
 	o.Databases = []Database{{"(default)", location}}
 	if change != nil {
 		change(&o)
 	}
-	d, err := Describe(o, newState("p"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return described(t, o)
 }
 
 // Costs are as docs/performance.md has them, whose tables internal/cloud/billing computes by
@@ -62,7 +56,7 @@ func TestCosts(t *testing.T) {
 	}
 
 	references := 0 // to metrics, by each of which Google is to charge for alerts
-	for _, a := range wantedOf(t, Alert) {
+	for _, a := range wantedOf(t, "alert") {
 		references += strings.Count(a.Get("conditions.0.conditionPrometheusQueryLanguage.query"), "_googleapis_com:")
 	}
 	page, err := os.ReadFile("../../../docs/deploy.md")
@@ -132,7 +126,7 @@ func TestPricesSayWhere(t *testing.T) {
 
 // The line about who may do what covers all roles of Tally's accounts.
 func TestWho(t *testing.T) {
-	d := priced(t, likes, "nam5", func(*Options) {})
+	d := priced(t, likes, "nam5", nil)
 	covered := []string{
 		"tally-functions roles/datastore.user",
 		"tally-functions roles/cloudtasks.enqueuer", "tally-functions roles/iam.serviceAccountUser",
@@ -159,20 +153,27 @@ func TestOpeningIsShort(t *testing.T) {
 	}
 	routes = append(routes, likes)
 	d := priced(t, strings.Join(routes, "; "), "us-central1", func(o *Options) { o.Databases = databases })
-	unseen := NewProject("p", nil, "")
-	text := d.Opening(d.Repair(unseen), "me@example.com", "somewhere", false)
+	text := d.Opening(planned(t, d), "me@example.com")
 
-	if n := strings.Count(text, "\n"); n > 15 {
+	if n := strings.Count(text, "\n"); n > 16 {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
-	for _, part := range []string{"and 14 more", "database database-2 in us-central1, and 13 more", "  source    somewhere\n", "  every 2s "} {
+	for _, part := range []string{"and 14 more", "database database-2 in us-central1, and 13 more", "  every 2s "} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
 	}
-	if strings.Contains(d.Opening(d.Repair(unseen), "", "", true), "security rules") {
-		t.Error("the rules are deployed, and are said to stay")
+}
+
+// planned returns the plan of a deployment into a project in which there is nothing.
+func planned(t *testing.T, d *Deployment) Plan {
+	t.Helper()
+	d.Upload = new(Upload)
+	p, err := d.Plan(t.Context(), false, true)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return p
 }
 
 // How deep totals of totals go is said, if there are any.
@@ -181,7 +182,7 @@ func TestOpeningTellsLevels(t *testing.T) {
 	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
 	for routes, want := range map[string]int{posts: 0, posts + "; " + karma: 1} {
 		d := priced(t, routes, "us-central1", nil)
-		text := d.Opening(d.Repair(NewProject("p", nil, "")), "me@example.com", "somewhere", false)
+		text := d.Opening(planned(t, d), "me@example.com")
 		if n := strings.Count(text, "\n  levels    2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}"); n != want {
 			t.Errorf("%s: told %d times in\n%s", routes, n, text)
 		}
@@ -192,14 +193,14 @@ func TestOpeningTellsLevels(t *testing.T) {
 func TestShown(t *testing.T) {
 	var p Plan
 	for i := range many {
-		p.add(Step{Does: Create, Of: Metric, Title: fmt.Sprint("create metric ", i), Why: "because"})
+		p.add(&Step{Does: "create", Of: "metric", Title: fmt.Sprint("create metric ", i), Why: "because"})
 	}
 	if got := strings.Count(p.Shown(false), "create metric"); got != many {
 		t.Errorf("%d steps are shown of %d", got, many)
 	}
 
-	p.add(Step{Does: Delete, Of: Job, Title: "delete job tally", Reasons: []string{"it is elsewhere"}})
-	want := "  delete job tally\n      it is elsewhere\n  --dry-run shows all 13 steps, and why; --manifest prints each setting\n"
+	p.add(&Step{Does: "delete", Of: "job", Title: "delete job tally", Reasons: []string{"it is elsewhere"}, takes: true})
+	want := "  delete job tally\n      it is elsewhere\n  --dry-run shows all 13 steps, and why\n"
 	if d := cmp.Diff(want, p.Shown(false)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -209,10 +210,10 @@ func TestShown(t *testing.T) {
 	}
 }
 
-func TestBrief(t *testing.T) {
+func TestPeriod(t *testing.T) {
 	for d, want := range map[time.Duration]string{config.SchedulePeriod: "10m", 10 * time.Second: "10s", time.Hour: "1h",
 		90 * time.Second: "1m30s", 100 * time.Millisecond: "100ms", 70 * time.Minute: "1h10m"} {
-		if got := brief(d); got != want {
+		if got := period(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}

@@ -11,14 +11,15 @@ import (
 )
 
 // Opening tells the user, in ten lines or so, what to know before the steps of the plan: what is
-// done and what is not, where, who may do what, and what it costs. source names the source that is
-// uploaded, and account names who is signed in; if one is "", its line is left out. rules tells
-// whether the plan also replaces the rules.
-func (d *Description) Opening(p Plan, account, source string, rules bool) string {
+// done and what is not, where, who may do what, and what it costs. account names who is signed in;
+// if it is "", its line is left out.
+func (d *Deployment) Opening(p Plan, account string) string {
 	var o opening
 	o.line("what", p.counted())
 	o.line("as", account)
-	o.line("source", source)
+	if p.Uploads() {
+		o.line("source", d.Upload.String())
+	}
 	o.line("routes", d.routeList())
 	o.line("levels", d.Config.Routes.Depth())
 	o.line("where", "functions and job in "+d.region()+"; "+d.places())
@@ -27,8 +28,11 @@ func (d *Description) Opening(p Plan, account, source string, rules bool) string
 	for _, l := range d.prices() {
 		o.line(l[0], l[1])
 	}
-	o.line("not done", undone(rules))
-	o.line("undo", "tally undeploy --project "+d.Project+" removes it; documents, databases, fields, APIs and an empty queue stay")
+	if len(d.Alerts) == 0 {
+		o.line("alerts", "none, because alerts in tally.yaml names no one; metrics and alerts that are there stay, without --prune")
+	}
+	o.line("not done", "your security rules stay as they are (firebase deploy --only firestore:rules deploys them); Tally sets no budget")
+	o.line("undo", "tally undeploy --project "+d.ID+" removes it; documents, databases, fields, APIs and an empty queue stay")
 	return o.String()
 }
 
@@ -54,23 +58,26 @@ func some(all []string, separator string) string {
 
 // counted says how many steps there are, and what they create.
 func (p Plan) counted() string {
-	var created []string
-	for _, k := range kinds {
-		n := 0
-		for _, s := range p.Steps {
-			if s.creates(k) {
-				n++
-			}
+	var kinds []string
+	n := make(map[string]int)
+	for _, s := range p.Steps {
+		if s.Does != "create" {
+			continue
 		}
-
-		switch {
-		case n == 1:
-			created = append(created, "1 "+k.Noun)
-		case n > 1:
-			created = append(created, fmt.Sprintf("%d %s", n, strings.TrimPrefix(k.All(), "the ")))
+		if n[s.Of] == 0 {
+			kinds = append(kinds, s.Of)
 		}
+		n[s.Of]++
 	}
 
+	var created []string
+	for _, kind := range kinds {
+		noun := kind
+		if n[kind] > 1 {
+			noun = known().Kinds[kind].Many
+		}
+		created = append(created, fmt.Sprintf("%d %s", n[kind], noun))
+	}
 	text := fmt.Sprintf("%d steps", len(p.Steps))
 	if len(p.Steps) == 1 {
 		text = "1 step"
@@ -81,7 +88,7 @@ func (p Plan) counted() string {
 	return text
 }
 
-func (d *Description) routeList() string {
+func (d *Deployment) routeList() string {
 	var all []string
 	for _, r := range d.Config.Routes {
 		all = append(all, r.String())
@@ -90,7 +97,7 @@ func (d *Description) routeList() string {
 }
 
 // places says where the databases are.
-func (d *Description) places() string {
+func (d *Deployment) places() string {
 	var all []string
 	for _, database := range d.Databases {
 		all = append(all, "database "+database.ID+" in "+database.Location)
@@ -99,7 +106,7 @@ func (d *Description) places() string {
 }
 
 // far says which databases send their documents to another continent; "" if none does.
-func (d *Description) far() string {
+func (d *Deployment) far() string {
 	var all []string
 	for _, database := range d.elsewhere() {
 		all = append(all, database.ID+" from "+database.Location)
@@ -111,28 +118,19 @@ func (d *Description) far() string {
 }
 
 // who says what the service accounts may do, by the grants.
-func (d *Description) who() string {
+func (d *Deployment) who() string {
 	var ids []string
 	for _, database := range d.Databases {
 		ids = append(ids, database.ID)
 	}
-	return "tally-functions reads and writes documents of " + some(ids, ", ") + "; Cloud Tasks takes its alarms, and calls as tally-trigger; only tally-trigger and tally-scheduler may call the functions, each one of them; tally-build builds them"
-}
-
-// undone says what the user is left to do.
-func undone(rules bool) string {
-	const budget = "Tally sets no budget"
-	if rules {
-		return budget
-	}
-	return "your security rules stay as they are (--rules deploys them, with Tally's part); " + budget
+	return "tally-functions reads and writes documents of " + some(ids, ", ") + ", and makes alarms; tally-trigger may call RollUpOnWrite, and tally-scheduler RollUpOnSchedule; tally-build builds them"
 }
 
 // prices returns the lines about what it costs.
-func (d *Description) prices() [][2]string {
+func (d *Deployment) prices() [][2]string {
 	c := d.Costs()
 	lines := [][2]string{{"at rest", fmt.Sprintf("$%.2f a month, and $%.2f for 1,000 counters, audited every %s; audits cost $%.2f at most",
-		c.Rest, 1000*c.Audit, brief(config.SchedulePeriod), c.Audits)}}
+		c.Rest, 1000*c.Audit, period(config.SchedulePeriod), c.Audits)}}
 
 	if c.Alone != (Range{}) {
 		text := fmt.Sprintf("from %s a million if each comes alone, %s if %d a second come to one counter", c.Alone, c.Crowded, crowd)
@@ -143,7 +141,7 @@ func (d *Description) prices() [][2]string {
 	}
 
 	for _, k := range c.Every {
-		lines = append(lines, [2]string{"every " + brief(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", k.Thousand)})
+		lines = append(lines, [2]string{"every " + period(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", k.Thousand)})
 	}
 
 	lines = append(lines, [2]string{"worst day", fmt.Sprintf("$%.2f, with %d instances busy all day, and ticks and audits at their bounds; events, requests and their roll-ups are extra",
@@ -187,8 +185,8 @@ func (r Range) String() string {
 	return least + " to " + most
 }
 
-// brief returns a duration without the zeros at its end.
-func brief(d time.Duration) string {
+// period returns a duration without the zeros at its end.
+func period(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -202,36 +200,25 @@ func brief(d time.Duration) string {
 // many is how many steps may be shown unasked.
 const many = 12
 
-// Shown returns the steps in words. If verbose is set, it adds why. Otherwise, if there are many
-// steps, it shows only those that take something away, and says how to see the others.
-func (p Plan) Shown(verbose bool) string {
-	if verbose || len(p.Steps) <= many {
-		return p.summary(verbose)
-	}
-
-	shown := p
-	shown.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return !s.takes() })
-	more := fmt.Sprintf("  --dry-run shows all %d steps, and why; --manifest prints each setting\n", len(p.Steps))
-	return shown.summary(false) + more
-}
-
-// summary returns the steps in words, and with why also the manifest's reasons.
-func (p Plan) summary(why bool) string {
+// Shown returns the steps in words, with why each thing is created if all is set. Otherwise, if
+// there are many, it shows only those that take something away, and says how to see the others.
+func (p Plan) Shown(all bool) string {
+	short := !all && len(p.Steps) > many
 	var b strings.Builder
-	for _, step := range p.Steps {
-		fmt.Fprintf(&b, "  %s\n", readable(step.Title))
-		if why && step.Why != "" && len(step.Changes) == 0 {
-			fmt.Fprintf(&b, "      # %s\n", step.Why)
+	for _, s := range p.Steps {
+		if short && !s.takes {
+			continue
 		}
-		for _, c := range step.Changes {
-			fmt.Fprintf(&b, "      %v\n", c)
-			if why && c.Why != "" {
-				fmt.Fprintf(&b, "        # %s\n", c.Why)
-			}
+		fmt.Fprintf(&b, "  %s\n", s.Title)
+		if all && s.Does == "create" {
+			fmt.Fprintf(&b, "      # %s\n", s.Why)
 		}
-		for _, reason := range step.Reasons {
-			fmt.Fprintf(&b, "      %s\n", reason)
+		for _, line := range s.Lines() {
+			fmt.Fprintf(&b, "      %s\n", line)
 		}
+	}
+	if short {
+		fmt.Fprintf(&b, "  --dry-run shows all %d steps, and why\n", len(p.Steps))
 	}
 	return b.String()
 }

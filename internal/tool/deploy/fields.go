@@ -3,8 +3,8 @@ package deploy
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -79,45 +79,37 @@ func (f FieldConfig) orders() []string {
 	return nil
 }
 
-// field reads how a field is indexed, and whether Firestore deletes documents by it. A field
-// without settings of its own may name an ancestor, which is the default of the database. Then
-// field reads the ancestor. An index or a policy that is being made counts as made.
-func (s *State) field(ctx context.Context, name string) (Object, error) {
-	get := func(name string) (f Object, err error) {
-		escaped := (&url.URL{Path: name}).EscapedPath()
-		return f, s.Call(ctx, firestoreAPI, http.MethodGet, "v1/"+escaped, "", &f)
-	}
-
-	f, err := get(name)
-	if err != nil {
-		return nil, err
-	}
-
-	config := asObject(f["indexConfig"])
+// inherit reads how a field is indexed that has no settings of its own. It may name an ancestor,
+// which is the default of the database. An index or a policy that is being made counts as made.
+func (p *Project) inherit(ctx context.Context, k *Kind, field Object) error {
+	config := asObject(field["indexConfig"])
 	ancestor := config.Get("ancestorField")
-	if config.Get("usesAncestorConfig") == "true" && config["indexes"] == nil && ancestor != "" {
-		inherited, err := get(ancestor)
-		if err != nil {
-			return nil, err
-		}
-		f["indexConfig"] = inherited["indexConfig"]
+	if config.Get("usesAncestorConfig") != "true" || config["indexes"] != nil || ancestor == "" {
+		return nil
 	}
 
-	if f.Get("ttlConfig.state") == "NEEDS_REPAIR" {
-		delete(f, "ttlConfig")
-	}
-	f["name"] = name
-	return f, nil
+	var inherited Object
+	err := p.Call(ctx, http.MethodGet, k.address(escaped(ancestor)), nil, &inherited)
+	field["indexConfig"] = inherited["indexConfig"]
+	return err
 }
 
-// readField reads a field. One call reads both of its kinds.
-func (s *State) readField(ctx context.Context, name string) {
-	f, err := s.field(ctx, name)
-	if err != nil {
-		s.add(Field, err)
-		s.add(TTL, err)
-		return
+// lacksOrders compares how a field is indexed: it may have more indexes than it needs.
+func (r *Resource) lacksOrders() []Difference {
+	indexes, _ := asObject(r.have["indexConfig"])["indexes"].([]any)
+	var has []string
+	for _, x := range indexes {
+		fields, _ := asObject(x)["fields"].([]any)
+		for _, f := range fields {
+			if asObject(x).Get("queryScope") == collectionScope {
+				has = append(has, asObject(f).Get("order"))
+			}
+		}
 	}
-	s.add(Field, nil, f)
-	s.add(TTL, nil, f)
+
+	lacks := slices.DeleteFunc(slices.Clone(r.Orders), func(order string) bool { return slices.Contains(has, order) })
+	if len(lacks) == 0 {
+		return nil
+	}
+	return []Difference{difference([]string{"indexConfig"}, "without "+strings.Join(lacks, ", "), "the database's default")}
 }

@@ -1,0 +1,205 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/googleapis/gax-go/v2"
+	"github.com/googleapis/gax-go/v2/callctx"
+	"google.golang.org/api/googleapi"
+)
+
+// patience is how long a GET is tried again.
+const patience = time.Minute
+
+// Call calls an API with a body, and decodes its answer, both in JSON. The address is without
+// https://. A GET that failed by no fault of its own is tried again for a minute. Other calls are
+// not: who makes them looks first what they have done.
+func (p *Project) Call(ctx context.Context, verb, address string, body, answer any) error {
+	sent := ""
+	if body != nil {
+		sent = toJSON(body)
+	}
+
+	backoff := gax.Backoff{Initial: time.Second, Max: 20 * time.Second}
+	for began := time.Now(); ; {
+		got, err := p.exchange(ctx, verb, address, sent)
+		if err == nil {
+			return decode(got, answer)
+		}
+		pause := backoff.Pause()
+		isLast := verb != http.MethodGet || !passing(err) || time.Since(began)+pause > patience
+		if isLast || gax.Sleep(ctx, pause) != nil {
+			return err
+		}
+	}
+}
+
+// decode decodes an answer, with numbers as they are spelled.
+func decode(answer []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(answer))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
+// exchange sends a request once, and returns the answer's body. It sends it a second time if the
+// project that calls are counted for cannot count them.
+func (p *Project) exchange(ctx context.Context, verb, address, body string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+
+	for {
+		r, err := http.NewRequestWithContext(ctx, verb, "https://"+address, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if quota := p.quotaProject(); quota != "" {
+			r.Header.Set(quotaHeader, quota)
+		}
+
+		got, err := send(p.client, r)
+		if err == nil || !p.uncounted(err) {
+			return got, err
+		}
+	}
+}
+
+// send sends a request, and returns the answer's body.
+func send(client *http.Client, r *http.Request) ([]byte, error) {
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+
+	if err := googleapi.CheckResponse(response); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(response.Body)
+}
+
+// quotaHeader names the project that a call is counted for. APIs want it of a person's credentials:
+// https://cloud.google.com/docs/quotas/set-quota-project
+const quotaHeader = "X-Goog-User-Project"
+
+func (p *Project) quotaProject() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.quota
+}
+
+// uncounted reports whether a call was refused because of the project that it is counted for. From
+// then on calls are counted for none, as gcloud has them, until APIs are enabled. The project has
+// no Service Usage API, or the account lacks serviceusage.services.use in it:
+// https://github.com/hashicorp/terraform-provider-google/issues/14173
+func (p *Project) uncounted(err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	noAPI := reason(err) == disabled && metadata(err, "service") == "serviceusage.googleapis.com"
+	if p.quota == "" || !noAPI && reason(err) != "USER_PROJECT_DENIED" {
+		return false
+	}
+	p.paused, p.quota = p.quota, ""
+	return true
+}
+
+// counted has the calls of a client of Google's counted as those of Call.
+func (p *Project) counted(ctx context.Context) context.Context {
+	quota := p.quotaProject()
+	if quota == "" {
+		return ctx
+	}
+	return callctx.SetHeaders(ctx, quotaHeader, quota)
+}
+
+// A Silence is the error of a list that lacks what is in some regions, which did not answer.
+type Silence struct {
+	API     string // such as "cloudfunctions"
+	Regions []string
+}
+
+func (s *Silence) Error() string {
+	return fmt.Sprintf("%s.googleapis.com did not answer for %s", s.API, strings.Join(s.Regions, ", "))
+}
+
+// List returns all pages of a collection. If regions did not answer, it returns what the others
+// have, and a Silence.
+func (p *Project) List(ctx context.Context, address string) (all []Object, err error) {
+	collection, query, _ := strings.Cut(address, "?")
+	name := path.Base(collection) // of the list in the answer
+	if name == "serviceAccounts" {
+		name = "accounts"
+	}
+
+	api, _, _ := strings.Cut(collection, ".")
+	silence := &Silence{API: api}
+	for token := ""; ; {
+		var page Object
+		if err := p.Call(ctx, http.MethodGet, collection+"?"+query+token, nil, &page); err != nil {
+			return all, err
+		}
+
+		list, _ := page[name].([]any)
+		for _, o := range list {
+			all = append(all, asObject(o))
+		}
+		silent, _ := page["unreachable"].([]any)
+		for _, region := range silent {
+			if id := path.Base(text(region)); !slices.Contains(silence.Regions, id) { // some APIs give the full name
+				silence.Regions = append(silence.Regions, id)
+			}
+		}
+
+		next := page.Get("nextPageToken")
+		if next == "" {
+			break
+		}
+		token = "&pageToken=" + url.QueryEscape(next)
+	}
+
+	if len(silence.Regions) > 0 {
+		return all, silence
+	}
+	return all, nil
+}
+
+// poll is how often an operation is asked whether it has ended.
+const poll = 2 * time.Second
+
+// finish waits until an operation of the API at the address has ended, and returns its error. An
+// answer that is no operation has ended: https://google.aip.dev/151.
+func (p *Project) finish(ctx context.Context, api string, answer Object) error {
+	name := answer.name()
+	if !strings.Contains("/"+name, "/operations/") {
+		return nil
+	}
+	for answer.Get("done") != "true" {
+		if err := sleep(ctx, poll); err != nil {
+			return err
+		}
+		answer = nil
+		if err := p.Call(ctx, http.MethodGet, api+name, nil, &answer); err != nil {
+			return err
+		}
+	}
+	return operationError(answer)
+}
+
+// sleep returns after a time, or when ctx ends, with the reason.
+func sleep(ctx context.Context, d time.Duration) error {
+	if gax.Sleep(ctx, d) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	oldRoute = "old/{o}/shards/{s} -> olds/{o} : n"
+	newRoute = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+)
+
+// Events of a new route come only when the functions know it, and events of an old one only while
+// they do. What is written meanwhile is audited.
+func TestOrder(t *testing.T) {
+	d := oneCounter(t)
+	databases := d.options.Databases
+	d.options = options(t, likes+"; "+oldRoute)
+	d.options.Project, d.options.Databases = "my-project", databases
+	d.deploy()
+	d.options = options(t, likes+"; "+newRoute)
+	d.options.Project, d.options.Databases, d.prune = "my-project", databases, true
+
+	var got []string
+	var last time.Time
+	_, err := d.tryDeploy(with(func(r *http.Request, _ *http.Response) error {
+		isChange := r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "Policy") && !strings.HasSuffix(r.URL.Path, "UploadUrl")
+		kind := path.Base(path.Dir(r.URL.Path))
+		if !isChange || kind != "functions" && kind != "triggers" && kind != "jobs" && path.Base(r.URL.Path) != "triggers" {
+			return nil
+		}
+		if !last.IsZero() && time.Since(last) >= redelivery {
+			got = append(got, fmt.Sprint("wait ", time.Since(last).Truncate(time.Minute)))
+		}
+		last = time.Now()
+		got = append(got, r.Method+" "+path.Base(r.URL.Path)+r.URL.Query().Get("triggerId"))
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"DELETE tally-old-shards-8b0b1f", "wait 10m0s",
+		"PATCH tally-on-write", "PATCH tally-on-schedule",
+		"POST triggerstally-posts-likes-444ec8", "POST tally:run",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A trigger whose retries are off is replaced.
+func TestRetriesOn(t *testing.T) {
+	d := oneCounter(t)
+	d.deploy()
+	name := d.google.Names("triggers")[0]
+	d.google.Set(name, []string{"retryPolicy"}, map[string]any{"maxAttempts": 1})
+	said := d.deploy()
+	if got := read(t, d.google, name).Get("retryPolicy.maxAttempts"); got != "" || !strings.Contains(said, "replace trigger tally-counters-shards-78fea5") {
+		t.Errorf("it has %s attempts after\n%s", got, said)
+	}
+}
+
+// Without alerts one counter takes some two dozen steps, and nothing watches. A second plan is
+// empty. Two people who planned at the same time make everything once.
+func TestTwoPeople(t *testing.T) {
+	d := oneCounter(t)
+	first, second := d.read(), d.read()
+	inBubble(t, func(ctx context.Context) {
+		ours, err := first.Plan(ctx, false, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := second.Plan(ctx, false, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(ours.Steps); n != 23 || len(theirs.Steps) != n {
+			t.Errorf("%d and %d steps", n, len(theirs.Steps))
+		}
+		if err := first.Do(ctx, ours); err != nil {
+			t.Fatal(err)
+		}
+		d.google.Requests()
+		if err := second.Do(ctx, theirs); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, r := range d.google.Requests() {
+		isChange := r.Verb == "PATCH" || r.Verb == "PUT" || r.Verb == "DELETE" || strings.HasSuffix(r.At, ":setIamPolicy")
+		isCreation := r.Verb == "POST" && !strings.Contains(path.Base(r.At), ":")
+		if isChange || isCreation {
+			t.Errorf("the second sends %s %s", r.Verb, r.At)
+		}
+	}
+	for _, of := range []string{"metrics", "alertPolicies", "dashboards"} {
+		if names := d.google.Names(of); len(names) > 0 {
+			t.Errorf("no one asked for %v", names)
+		}
+	}
+}
+
+// Somebody else's change of a policy in between is kept: the etag has IAM refuse ours, which looks
+// again.
+func TestPolicyChangesMeanwhile(t *testing.T) {
+	d := oneCounter(t)
+	changed := false
+	_, err := d.tryDeploy(with(func(r *http.Request, _ *http.Response) error {
+		if !changed && r.URL.Path == "/v3/projects/my-project:getIamPolicy" && len(d.google.Names("serviceAccounts")) > 0 {
+			changed = true
+			p := d.google.Policy("projects/my-project")
+			p.Etag = []byte("theirs")
+			p.Bindings = append(p.Bindings, ownerBinding)
+			d.google.SetPolicy("projects/my-project", p)
+		}
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := d.google.Policy("projects/my-project"); !slices.ContainsFunc(p.Bindings, isOwner) || len(p.Bindings) < 7 {
+		t.Errorf("%v", p)
+	}
+}
+
+// States in which Google's resources are for a while, or answer in a way of their own. In each a
+// deployment gets through, and a second finds nothing to do.
+func TestStates(t *testing.T) {
+	for name, of := range map[string]struct {
+		before func(*testProject)
+		says   string // of the deployment
+	}{
+		"accounts that were deleted": {func(d *testProject) {
+			d.deploy()
+			d.undeploy()
+		}, "create service account tally-trigger"},
+		"accounts that are some seconds old": {func(d *testProject) { d.google.Young = 1 }, "a new service account is not known everywhere yet; trying again in 30s"},
+		"a queue that takes minutes":         {func(d *testProject) { d.google.Young = 3 }, "Cloud Tasks is still making the queue; trying again in 30s"},
+		"a queue without its zero fields":    {func(*testProject) {}, "create queue tally"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := oneCounter(t)
+			of.before(d)
+			if said := d.deploy(); !strings.Contains(said, of.says) {
+				t.Errorf("it does not say %q:\n%s", of.says, said)
+			}
+			if again := d.deploy(); again != "" {
+				t.Errorf("something is left to do:\n%s", again)
+			}
+		})
+	}
+}
+
+// The name of a queue that was deleted is blocked: Cloud Tasks seems to make it, and there is none.
+func TestTombstone(t *testing.T) {
+	d := oneCounter(t)
+	d.deploy()
+	d.google.Delete("projects/my-project/locations/us-central1/queues/tally")
+	said, err := d.tryDeploy(nil)
+	if err == nil || !strings.Contains(err.Error(), "blocks its name for 3 to 7 days") || strings.Count(said, "trying again") != 20 {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// Each answer that passes is given once to each call that changes something, before the call has an
+// effect, and to each GET. The deployment gets through, and nothing is left to do.
+func TestEachAnswerOnce(t *testing.T) {
+	for _, answer := range []struct {
+		code         int
+		status, text string
+		of           string // the API; "": any
+	}{
+		{409, "ABORTED", "unable to queue the operation", ""},
+		{429, "RESOURCE_EXHAUSTED", "Quota exceeded for quota metric 'Write requests' and limit 'Write requests per minute'", ""},
+		{500, "INTERNAL", "Internal error encountered.", ""},
+		{502, "", "Bad Gateway", ""},
+		{503, "UNAVAILABLE", "The service is currently unavailable.", ""},
+		{504, "DEADLINE_EXCEEDED", "Deadline expired before operation could complete.", ""},
+		{403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getIamPolicy' denied on resource (or it may not exist).", "iam.googleapis.com"},
+		{404, "NOT_FOUND", "Not found; Gaia id not found for email tally-trigger@p.iam.gserviceaccount.com", "iam.googleapis.com"},
+		{400, "FAILED_PRECONDITION", "Queue does not exist. If you just created the queue, wait at least a minute for the queue to initialize.", "cloudtasks.googleapis.com"},
+		{400, "INVALID_ARGUMENT", "Permission denied while using the Eventarc Service Agent.", "eventarc.googleapis.com"},
+	} {
+		d := oneCounter(t)
+		given := make(map[string]bool)
+		said, err := d.tryDeploy(func(ctx context.Context, wanted *Deployment) context.Context {
+			wanted.client.Transport = &answering{wanted.client.Transport, func(r *http.Request) *http.Response {
+				isRead := r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, ":getIamPolicy")
+				passesForReads := answer.code >= 500 || answer.code == 429
+				at := r.Method + r.URL.Host + r.URL.Path
+				if given[at] || answer.of != "" && answer.of != r.URL.Host || isRead && !(passesForReads && r.Method == http.MethodGet) || r.URL.Host == "storage.googleapis.com" {
+					return nil
+				}
+				given[at] = true
+				return refused(r, answer.code, answer.status, answer.text)
+			}}
+			return ctx
+		})
+		if err != nil {
+			t.Errorf("%d %s: %v\n%s", answer.code, answer.text, err, said)
+			continue
+		}
+		if again := d.deploy(); again != "" || len(given) == 0 {
+			t.Errorf("%d %s, given %d times: something is left to do:\n%s", answer.code, answer.text, len(given), again)
+		}
+	}
+}

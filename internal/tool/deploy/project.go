@@ -1,0 +1,162 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"cloud.google.com/go/firestore"
+	"google.golang.org/api/option"
+	transport "google.golang.org/api/transport/http"
+)
+
+// A Project is a project of Google Cloud, over the REST interfaces of Google's APIs.
+type Project struct {
+	ID        string
+	Number    string
+	databases map[string]Object // by id
+	Progress  io.Writer         // gets a line for each step, and for what it waits for
+
+	client  *http.Client
+	planned bool                // nothing is asked, and nothing is there but databases
+	lists   map[string][]Object // by address, while a plan is made; nil: each is read again
+
+	mu            sync.Mutex
+	quota, paused string          // the project that calls are counted for; see uncounted
+	enabled       map[string]bool // APIs
+}
+
+// Open returns the project of an id, whose number and databases it reads. The options are those of
+// Google's clients.
+func Open(ctx context.Context, id string, o ...option.ClientOption) (*Project, error) {
+	p, err := open(ctx, id, o)
+	if err != nil {
+		return nil, err
+	}
+	const databases = "the databases and their fields"
+	found, err := p.List(ctx, "firestore.googleapis.com/v1/projects/"+id+"/databases")
+	if err != nil && !p.absent(err) {
+		return nil, p.Unreadable("firestore", databases, err)
+	}
+	for _, d := range found {
+		p.databases[path.Base(d.name())] = d
+	}
+	return p, nil
+}
+
+// open returns the project without its databases.
+func open(ctx context.Context, id string, o []option.ClientOption) (*Project, error) {
+	p := &Project{ID: id, databases: make(map[string]Object), Progress: io.Discard, enabled: make(map[string]bool)}
+	client, _, err := transport.NewClient(ctx, o...)
+	if err != nil {
+		return nil, p.Unreadable("cloudresourcemanager", "the project", err)
+	}
+
+	p.client = client
+	p.quota = os.Getenv("GOOGLE_CLOUD_QUOTA_PROJECT") // where credentials have no file, as in Cloud Shell
+	signer, signed := client.Transport.(*signer)
+	if p.quota == "" && signed && signer.isUser {
+		p.quota = id
+	}
+	return p, p.identify(ctx)
+}
+
+// NewProject returns a project in which there is nothing but databases. No one asks Google for it,
+// so its number is not known.
+func NewProject(id string, databases []string, location string) *Project {
+	p := &Project{ID: id, Number: "NUMBER", databases: make(map[string]Object), Progress: io.Discard, planned: true}
+	for _, d := range databases {
+		p.databases[d] = Object{"locationId": location, "type": nativeMode}
+	}
+	return p
+}
+
+// identify reads the project's number, and which APIs are enabled. By the number an API says for
+// which project it is not.
+func (p *Project) identify(ctx context.Context) error {
+	apis, err := p.List(ctx, "serviceusage.googleapis.com/v1/projects/"+p.ID+"/services?filter=state:ENABLED")
+	for _, api := range apis {
+		p.Number = strings.Split(api.name(), "/")[1]
+		p.enabled[path.Base(api.name())] = true
+	}
+
+	var project Object
+	projectErr := p.Call(ctx, http.MethodGet, "cloudresourcemanager.googleapis.com/v3/projects/"+p.ID, nil, &project)
+	switch {
+	case projectErr == nil:
+		p.Number = path.Base(project.name())
+	case NotFound(projectErr) || !p.absent(projectErr):
+		return p.Unreadable("cloudresourcemanager", "the project", projectErr)
+	}
+	if err != nil && !p.absent(err) {
+		return p.Unreadable("serviceusage", "the APIs", err)
+	}
+	if p.Number == "" {
+		return fmt.Errorf("could not read the number of project %s; enable an API that has it:\n  gcloud services enable cloudresourcemanager.googleapis.com --project=%[1]s", p.ID)
+	}
+	return nil
+}
+
+// A Database is a Firestore database.
+type Database struct {
+	ID       string // such as "(default)"
+	Location string // such as "nam5" or "europe-west1"
+}
+
+const nativeMode = "FIRESTORE_NATIVE" // the type of the databases that Tally serves
+
+// Locate returns the databases with their locations. The error lists those that Tally cannot serve.
+func (p *Project) Locate(ids []string) ([]Database, error) {
+	var found []Database
+	var problems []error
+	for _, id := range ids {
+		problem := p.unservable(id)
+		if problem != nil {
+			problems = append(problems, problem)
+			continue
+		}
+		found = append(found, Database{ID: id, Location: p.databases[id].Get("locationId")})
+	}
+	return found, errors.Join(problems...)
+}
+
+// unservable returns why Tally cannot serve the database, nil if it can.
+func (p *Project) unservable(id string) error {
+	d := p.databases[id]
+	switch {
+	case d == nil && len(p.databases) == 0:
+		return fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps forever (https://cloud.google.com/firestore/docs/locations):\n  %s",
+			p.ID, createDatabase(p.ID, id, "LOCATION"))
+
+	case d == nil:
+		return fmt.Errorf("project %s has no database %s; it has %s", p.ID, id, strings.Join(slices.Sorted(maps.Keys(p.databases)), ", "))
+
+	case d.Get("type") != nativeMode:
+		return fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, d.Get("type"))
+
+	case d.Get("databaseEdition") == "ENTERPRISE":
+		// https://firebase.google.com/docs/firestore/enterprise/pricing-enterprise-edition
+		counted := id
+		if id == firestore.DefaultDatabaseID {
+			counted = "counters"
+		}
+		return fmt.Errorf("database %s is of the Enterprise edition, which Tally does not serve yet. There a sum bills by the index entries that it reads, 8 units for 1,000 documents; "+
+			"a missing index scans all documents instead of failing; and transactions take no locks unless they ask. "+
+			"Keep what is counted in a Standard database of its own, and name that in tally.yaml:\n  %s --edition=standard\n  databases: [%s]\nOr wait: docs/limits.md says what Tally needs to know first",
+			id, createDatabase(p.ID, "tally-"+counted, d.Get("locationId")), "tally-"+counted)
+	}
+	return nil
+}
+
+// createDatabase returns the command that creates a database.
+func createDatabase(project, id, location string) string {
+	return fmt.Sprintf("gcloud firestore databases create --database='%s' --location=%s --type=firestore-native --project=%s", id, location, project)
+}
