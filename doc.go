@@ -40,6 +40,8 @@
 //   - cmd/tally parses, calls and prints.
 //   - internal/tool/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and
 //     indexes.
+//   - internal/tool/rulesfile reads the security rules of an app, and finds those that do not go
+//     together with totals.
 //   - internal/tool/clientrules writes security rules for routes: what an app's clients may write.
 //   - internal/tool/deploy is what a deployment consists of, and makes it so. internal/tool/doctor
 //     reads what is deployed and judges it.

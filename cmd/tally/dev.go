@@ -301,6 +301,7 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h.routes = s.Config.Routes
 	h.indexes()
 	h.levels()
+	h.checkRules()
 	clients := make(map[string]*firestore.Client)
 	for i, client := range s.Clients {
 		database := s.Config.Databases[i]
@@ -424,6 +425,7 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 
 	d.stack.rules, d.wrongRules, d.mistake = rules, appRules{}, nil
 	d.hints.follow(rules)
+	defer d.hints.checkRules()
 	what := "firebase.json names " + rules.name()
 	if rules.file == former.file {
 		what = rules.name() + " changed"

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
@@ -71,6 +72,34 @@ func (f *follower) increment(database, shard, field string, wantStatus int) {
 func (f *follower) signedOut(database, shard, field string, wantStatus int) {
 	f.t.Helper()
 	f.add(database, shard, field, wantStatus, false)
+}
+
+// commit makes a write over REST, as a user does, or past the rules as the user "owner". ROOT in it
+// is the name of the database's documents.
+func (f *follower) commit(user string, wantStatus int, write string) {
+	f.t.Helper()
+	root := "projects/" + f.greeted(`, project (\S+)`) + "/databases/(default)/documents"
+	url := fmt.Sprintf("http://%s/v1/%s:commit", f.greeted(`Firestore +(\S+),`), root)
+	body := `{"writes": [` + strings.ReplaceAll(write, "ROOT", root) + `]}`
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	token := user
+	if user != "owner" {
+		part := base64.RawURLEncoding.EncodeToString
+		token = part([]byte(`{"alg":"none"}`)) + "." + part(fmt.Appendf(nil, `{"sub":%q}`, user)) + "."
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if answer, _ := io.ReadAll(res.Body); res.StatusCode != wantStatus {
+		f.t.Fatalf("%s by %s: %s, want status %d: %s", write, user, res.Status, wantStatus, answer)
+	}
 }
 
 // add adds 1 to a field over REST. owner says whether that goes past the rules.
@@ -173,6 +202,51 @@ func TestDevOfFirebaseProject(t *testing.T) {
 	}
 	own.interrupt()
 	wantNoListeners(t, port)
+}
+
+// Rules that list the fields of a document lock its author out once it has totals. tally dev says
+// so at its start and with each refusal, and the rule that the docs show lets the author in.
+func TestDevTellsOfLockedAuthors(t *testing.T) {
+	t.Parallel()
+	limits, err := os.ReadFile("../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)allow update: if request\\.auth\\.uid == resource\\.data\\.author.*?;").Find(limits)
+	if shown == nil {
+		t.Fatal("docs/limits.md shows no rule")
+	}
+
+	dir := t.TempDir()
+	rules := func(update string) {
+		write(t, filepath.Join(dir, "firestore.rules"), []byte("rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n    match /posts/{post} {\n      "+update+"\n    }\n  }\n}\n"))
+	}
+	rules("allow update: if request.auth.uid == resource.data.author && request.resource.data.keys().hasOnly(['author', 'title', 'text']);")
+	write(t, filepath.Join(dir, "firebase.json"), []byte(`{"firestore": {"rules": "firestore.rules"}}`))
+	write(t, filepath.Join(dir, "tally.yaml"), []byte("routes: 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'\n"))
+	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
+	c.Dir = dir
+	out := c.follow(t)
+	out.await("firestore.rules:5: this lists or counts the fields of posts/{post} on update, and Tally adds tally, likes: from the first roll-up on it refuses every edit.")
+
+	edit := func(user string, wantStatus int) {
+		t.Helper()
+		out.commit(user, wantStatus, `{"update": {"name": "ROOT/posts/1", "fields": {"title": {"stringValue": "One"}}}, "updateMask": {"fieldPaths": ["title"]}, "currentDocument": {"exists": true}}`)
+	}
+	out.commit("owner", http.StatusOK, `{"update": {"name": "ROOT/posts/1", "fields": {"author": {"stringValue": "ann"}}}}`)
+	edit("ann", http.StatusOK)
+	edit("bob", http.StatusForbidden)
+	out.await("refused: update of posts/1 by user bob;")
+	out.commit("owner", http.StatusOK, `{"update": {"name": "ROOT/posts/1/likes/bob", "fields": {}}}`)
+	out.await("  posts/1  likes 1")
+	edit("ann", http.StatusForbidden)
+	out.await("refused: update of posts/1 by user ann; firestore.rules line 5:")
+	out.await(" (this line lists or counts the document's fields, and Tally added tally, likes: compare request.resource.data.diff(resource.data).affectedKeys() instead)\n")
+
+	rules(string(shown))
+	out.await("its rules are in force now")
+	edit("ann", http.StatusOK)
+	out.interrupt()
 }
 
 // The emulator has one set of rules for all databases. tally dev names the file that is not in

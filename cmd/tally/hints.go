@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/rulesfile"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
@@ -34,6 +35,7 @@ type hints struct {
 	homes    map[*route.Template]int // how many missing documents of each were told
 	rules    appRules                // security rules that are in force
 	refusals map[string]struct{}     // that they made and that were told
+	findings []rulesfile.Finding     // in the rules, about the routes
 }
 
 // follow notes the security rules that are in force from now on. What they refuse is told, even if
@@ -42,6 +44,42 @@ func (h *hints) follow(rules appRules) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rules, h.refusals = rules, make(map[string]struct{})
+}
+
+// checkRules tells what in the rules that are in force does not go together with the routes.
+func (h *hints) checkRules() {
+	h.mu.Lock()
+	rules := h.rules
+	h.findings = rulesfile.Parse(rules.text).Findings(h.routes)
+	h.mu.Unlock()
+
+	for _, text := range rulesfile.Check(rules.name(), rules.text, h.routes) {
+		if h.first("rules", text) {
+			h.say("%s", shown(text))
+		}
+	}
+}
+
+// causeOf returns why rules refused a request, in parentheses, if that is Tally's doing or easily
+// overlooked. It returns "" if neither is known.
+func (h *hints) causeOf(r emulator.Refusal) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.Unlimited {
+		return " (the query has no limit)"
+	}
+	if !strings.Contains(r.Method, "update") || !slices.Contains(r.Document, document.TallyField) {
+		return ""
+	}
+	for _, f := range h.findings {
+		if f.Template == nil || !slices.Contains(r.Lines, f.Line) {
+			continue
+		}
+		if _, holds := f.Template.Counter(r.Path); holds {
+			return fmt.Sprintf(" (this line lists or counts the document's fields, and Tally added tally, %s: compare request.resource.data.diff(resource.data).affectedKeys() instead)", strings.Join(f.Template.Totals(), ", "))
+		}
+	}
+	return ""
 }
 
 // first reports whether it is called with this for the first time, and notes that it was.
@@ -463,9 +501,10 @@ func generalized(path string) (pattern, template string) {
 
 // refused tells that the rules refused a client's request, and which statements of the rules did.
 func (h *hints) refused(r emulator.Refusal) {
+	cause := h.causeOf(r)
 	h.mu.Lock()
 	rules := h.rules
-	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Lines, r.User != "")
+	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Lines, r.User != "", cause)
 	_, said := h.refusals[about]
 	h.refusals[about] = struct{}{}
 	h.mu.Unlock()
@@ -498,5 +537,5 @@ func (h *hints) refused(r emulator.Refusal) {
 	if lines == nil && rules.file == "" {
 		by += "; firebase.json names a file of your own"
 	}
-	h.say("%s", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
+	h.say("%s", shown(fmt.Sprintf("refused: %s of %s by %s; %s%s", r.Method, path, who, by, cause)))
 }

@@ -18,6 +18,7 @@ import (
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/internal/tool/rulesfile"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
@@ -53,6 +54,9 @@ func initCommand() *cobra.Command {
 			return err
 		}
 		fmt.Fprintf(c.OutOrStdout(), "wrote %s; tally dev runs it on this machine\n", strings.Join(wrote, ", "))
+		for _, text := range a.warnings {
+			fmt.Fprintln(c.OutOrStdout(), text)
+		}
 		if slices.Contains(wrote, rulesFile) {
 			fmt.Fprint(c.OutOrStdout(), decisions(rulesFile, a.rules))
 		}
@@ -66,6 +70,8 @@ type answers struct {
 	routes     string
 	writers    clientrules.Answers
 	alertEmail string // empty: no one gets alerts
+
+	warnings []string // about the rules that the folder has
 
 	rules string // the security rules that follow
 }
@@ -117,7 +123,28 @@ func (a *answers) write() (wrote []string, err error) {
 		a.rules = clientrules.For(root.Rules, routes, a.writers)
 		files = append(files, file{"firebase.json", firebaseJSON}, file{rulesFile, a.rules})
 	}
-	return writeNew(files)
+	wrote, err = writeNew(files)
+	if err != nil {
+		return wrote, err
+	}
+	a.warnings, err = checkRules(folder, routes)
+	return wrote, err
+}
+
+// checkRules returns what in the security rules of an app's folder does not go together with the
+// routes.
+func checkRules(folder *appfolder.Folder, routes route.Routes) (all []string, err error) {
+	databases, err := folder.Databases()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range databases {
+		text, err := appfolder.ReadRules(d.Rules)
+		if err == nil { // otherwise tally dev says why
+			all = append(all, rulesfile.Check(d.Rules, text, routes)...)
+		}
+	}
+	return all, nil
 }
 
 // rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it.

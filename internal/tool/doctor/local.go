@@ -10,6 +10,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/rulesfile"
 )
 
 // project says why the project was not read.
@@ -68,7 +69,16 @@ func (e *examination) rulesFile(context.Context) {
 		if d.Rules == "" {
 			return "", nil
 		}
-		return d.Rules, deploy.CheckRules(d, config.Routes)
+		err := deploy.CheckRules(d, config.Routes)
+		text, unread := appfolder.ReadRules(d.Rules)
+		if err != nil || unread != nil {
+			return d.Rules, err
+		}
+		findings := rulesfile.Check(d.Rules, text, config.Routes)
+		if len(findings) > 0 {
+			err = errors.New(strings.Join(findings, "\n"))
+		}
+		return d.Rules, err
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +22,9 @@ type Refusal struct {
 	Path     string // of the document below the database's root; of a list, the collection's and "/*"
 	User     string // the uid; "": no user is signed in
 	Lines    []int  // of the rules: where each statement begins that was tried and did not allow it
+
+	Unlimited bool     // a list, by a query without a limit
+	Document  []string // names of the fields that the document has
 }
 
 // Refusals calls f with each refusal, one after another, until ctx or the emulator ends. It returns
@@ -108,6 +112,7 @@ type trial struct {
 type value struct {
 	Undefined   *struct{}
 	StringValue string
+	IntValue    string
 	MapValue    struct{ Fields map[string]value }
 }
 
@@ -198,6 +203,9 @@ func (j *judge) settle(ctx context.Context, doubt *trial) {
 // refusal returns the refusal of the trial's request.
 func (t *trial) refusal() Refusal {
 	r := Refusal{Method: t.Context.Method, User: t.Context.Request.field("auth").field("uid").StringValue}
+	query := t.Context.Request.field("query")
+	r.Unlimited = r.Method == "list" && query.MapValue.Fields != nil && query.field("limit").IntValue == ""
+	r.Document = slices.Sorted(maps.Keys(t.Context.Resource.field("data").MapValue.Fields))
 	parts := strings.SplitN(t.Context.Path, "/", 5) // /databases/(default)/documents/…
 	if len(parts) == 5 {
 		r.Database, r.Path = parts[2], parts[4]

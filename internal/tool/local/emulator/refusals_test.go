@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,10 @@ service cloud.firestore {
     }
     match /created/{id} {
       allow create: if true;
+    }
+    match /limited/{id} {
+      allow list: if request.query.limit <= 100;
+      allow get: if resource.data.n <= 100;
     }
     match /open/{id} {
       allow list: if !exists(/databases/$(database)/documents/own/$(request.auth.uid));
@@ -130,9 +135,13 @@ service cloud.firestore {
 		{set("owner", "open/1", ""), nil},
 		{request("bob", http.MethodGet, "/open", ""), nil}, // tried again once the rules' document is known
 		{request("bob", http.MethodGet, "/open/1", ""), nil},
-		{request("ann", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{21}, User: "ann"}},
-		{request("", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{21}}},
-		{request("ann", http.MethodGet, "/open/1", ""), &Refusal{Method: "get", Path: "open/1", Lines: []int{22}, User: "ann"}},
+		{request("ann", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{25}, User: "ann"}},
+		{request("", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{25}}},
+		{request("ann", http.MethodGet, "/open/1", ""), &Refusal{Method: "get", Path: "open/1", Lines: []int{26}, User: "ann"}},
+		{request("ann", http.MethodGet, "/limited?pageSize=100", ""), nil},
+		{request("ann", http.MethodGet, "/limited?pageSize=101", ""), &Refusal{Method: "list", Path: "limited/*", Lines: []int{21}, User: "ann"}},
+		{request("bob", http.MethodPost, ":runQuery", `{"structuredQuery": {"from": [{"collectionId": "limited"}]}}`), &Refusal{Method: "list", Path: "limited/*", Lines: []int{21}, User: "bob", Unlimited: true}},
+		{request("bob", http.MethodGet, "/limited/none", ""), &Refusal{Method: "get", Path: "limited/none", Lines: []int{22}, User: "bob"}},
 		{request("bob", http.MethodDelete, "/own/ann", ""), &Refusal{Method: "delete", Path: "own/ann", User: "bob"}},
 	} {
 		if test.want == nil {
@@ -151,6 +160,12 @@ service cloud.firestore {
 		got = append(got, next())
 	}
 	order := cmpopts.SortSlices(func(a, b Refusal) bool { return a.Path+a.Method+a.User < b.Path+b.Method+b.User })
+	for i, r := range got {
+		if r.Path == "open/1" && !slices.Equal(r.Document, []string{"n"}) {
+			t.Errorf("%+v: want the document's field", r)
+		}
+		got[i].Document = nil
+	}
 	if diff := cmp.Diff(want, got, order); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,368 @@
+// Package rulesfile reads an app's security rules, as far as is needed to say which of them do not
+// go together with Tally's totals:
+//
+//   - Rules add up: a document may be written if any block that matches it allows that.
+//   - Tally adds fields to documents that hold totals, so rules that list or count their fields
+//     refuse every later update.
+//
+// [Parse] reads the blocks, with the conditions under which each allows a method. A condition stays
+// text: [Rules.Findings] looks for a few forms in it, and in the functions that it calls. [Check]
+// also says where a file holds something that Parse does not know.
+package rulesfile
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// Rules are the blocks of a text of security rules.
+type Rules struct {
+	blocks []*block
+	unread string // a sentence about what could not be read; "": everything was
+}
+
+// A block is what stands in a match.
+type block struct {
+	path   []segment // of its documents, below the database's root
+	line   int
+	allows []allow
+
+	above     *block
+	functions map[string]string // their bodies
+}
+
+// A segment is a part of a path.
+type segment struct {
+	name          string
+	capture, rest bool // {name}, {name=**}
+}
+
+// An allow is a statement that allows methods.
+type allow struct {
+	methods   []string // such as create; write stands for three
+	condition string   // "": always
+	line      int
+}
+
+// Statements of rules, as they begin where strings are blank.
+var (
+	version  = regexp.MustCompile(`^rules_version\s*=[^;]*;?`)
+	service  = regexp.MustCompile(`^service\s+([\w.]+)\s*\{`)
+	match    = regexp.MustCompile(`^match\s+((?:/(?:\{[^{}]*\}|[^\s/{}]+))+)\s*\{`)
+	function = regexp.MustCompile(`^function\s+(\w+)\s*\([^)]*\)\s*\{`)
+	allowed  = regexp.MustCompile(`^allow\s+(\w+(?:\s*,\s*\w+)*)\s*(?::\s*if\b([^;}]*))?;?`)
+)
+
+// A reader reads a text from its beginning.
+type reader struct {
+	Rules
+	code  string // without comments
+	shape string // the same without what strings hold
+	at    int
+}
+
+// Parse reads the text of rules.
+func Parse(text string) *Rules {
+	r := &reader{}
+	r.code, r.shape = blanked(text)
+	root := &block{}
+	r.read(root)
+	return &r.Rules
+}
+
+// quiet matches comments and strings.
+var quiet = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"`)
+
+// blanked returns a text without comments, and without strings, too. All else stays at its place.
+func blanked(text string) (code, shape string) {
+	blank := func(s string) string {
+		return strings.Map(func(c rune) rune {
+			if c == '\n' {
+				return c
+			}
+			return ' '
+		}, strings.ToValidUTF8(s, " "))
+	}
+	ascii := strings.Map(func(c rune) rune {
+		if c > '~' {
+			return '_' // so that each character is a byte
+		}
+		return c
+	}, text)
+	code = quiet.ReplaceAllStringFunc(ascii, func(s string) string {
+		if s[0] == '/' {
+			return blank(s)
+		}
+		return s
+	})
+	return code, quiet.ReplaceAllStringFunc(ascii, blank)
+}
+
+// read reads the statements of a block until it is closed, or the text ends.
+func (r *reader) read(b *block) {
+	for r.unread == "" {
+		rest := strings.TrimLeft(r.shape[r.at:], " \t\r\n")
+		r.at = len(r.shape) - len(rest)
+		if rest == "" {
+			return
+		}
+		if rest[0] == '}' {
+			r.at++
+			return
+		}
+		r.statement(b, rest)
+	}
+}
+
+// statement reads a statement of a block.
+func (r *reader) statement(b *block, rest string) {
+	begin := r.at
+	line := strings.Count(r.code[:begin], "\n") + 1
+	found := func(e *regexp.Regexp) []string {
+		at := e.FindStringSubmatchIndex(rest)
+		if at == nil {
+			return nil
+		}
+		r.at = begin + at[1]
+		var parts []string
+		for i := 0; i < len(at); i += 2 {
+			part := ""
+			if at[i] >= 0 {
+				part = r.code[begin+at[i] : begin+at[i+1]]
+			}
+			parts = append(parts, part)
+		}
+		return parts
+	}
+
+	if found(version) != nil {
+		return
+	}
+	if parts := found(service); parts != nil {
+		inner := &block{above: b}
+		if parts[1] != "cloud.firestore" {
+			r.body()
+			return
+		}
+		r.read(inner)
+		return
+	}
+	if parts := found(match); parts != nil {
+		inner := &block{above: b, line: line, path: append(slices.Clone(b.path), segmentsOf(parts[1])...)}
+		r.blocks = append(r.blocks, inner)
+		r.read(inner)
+		return
+	}
+	if parts := found(function); parts != nil {
+		if b.functions == nil {
+			b.functions = make(map[string]string)
+		}
+		b.functions[parts[1]] = r.body()
+		return
+	}
+	if parts := found(allowed); parts != nil {
+		methods := strings.FieldsFunc(parts[1], func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) })
+		b.allows = append(b.allows, allow{methods, strings.TrimSpace(parts[2]), line})
+		return
+	}
+	text, _, _ := strings.Cut(r.code[begin:], "\n")
+	r.unread = fmt.Sprintf("%d: from %q on the rules could not be read, and were not checked", line, strings.TrimSpace(text[:min(len(text), 60)]))
+}
+
+// body returns the text up to the brace that closes the one before it, and goes on behind.
+func (r *reader) body() string {
+	begin, open := r.at, 1
+	for ; r.at < len(r.shape) && open > 0; r.at++ {
+		switch r.shape[r.at] {
+		case '{':
+			open++
+		case '}':
+			open--
+		}
+	}
+	return r.code[begin:r.at]
+}
+
+// segmentsOf returns the segments of a match's path, without those of the database.
+func segmentsOf(path string) (segments []segment) {
+	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		name, capture := strings.CutPrefix(part, "{")
+		name, rest := strings.CutSuffix(strings.TrimSuffix(name, "}"), "=**")
+		segments = append(segments, segment{name, capture, rest})
+	}
+	if len(segments) >= 3 && segments[0].name == "databases" && segments[2].name == "documents" {
+		return segments[3:]
+	}
+	return segments
+}
+
+// meet reports whether two paths can be those of one document.
+func meet(a, b []segment) bool {
+	switch {
+	case len(a) == 0 && len(b) == 0:
+		return true
+	case len(b) > 0 && b[0].rest && (len(a) == 0 || !a[0].rest):
+		return meet(b, a)
+	case len(a) > 0 && a[0].rest:
+		for n := range len(b) + 1 {
+			if meet(a[1:], b[n:]) {
+				return true
+			}
+		}
+		return false
+	case len(a) == 0 || len(b) == 0:
+		return false
+	}
+	return (a[0].capture || b[0].capture || a[0].name == b[0].name) && meet(a[1:], b[1:])
+}
+
+// segmentsIn returns the segments of a route's path.
+func segmentsIn(path route.Path) (segments []segment) {
+	for _, s := range path {
+		segments = append(segments, segment{name: s.Name, capture: s.Capture})
+	}
+	return segments
+}
+
+// called matches the name of a function that a text calls.
+var called = regexp.MustCompile(`\b(\w+)\s*\(`)
+
+// whole returns a condition with the bodies of all functions that it calls.
+func (b *block) whole(condition string) string {
+	seen := make(map[string]bool)
+	for todo := condition; todo != ""; {
+		var next string
+		for _, name := range called.FindAllStringSubmatch(todo, -1) {
+			if seen[name[1]] {
+				continue
+			}
+			seen[name[1]] = true
+			for scope := b; scope != nil; scope = scope.above {
+				body, has := scope.functions[name[1]]
+				if has {
+					next += "\n" + body
+					break
+				}
+			}
+		}
+		condition += next
+		todo = next
+	}
+	return condition
+}
+
+// writeMethods are the methods that write a document.
+var writeMethods = []string{"create", "update", "delete"}
+
+// writes returns the methods that write and that the block allows for some.
+func (b *block) writes() (methods []string) {
+	for _, m := range writeMethods {
+		if slices.ContainsFunc(b.allows, func(a allow) bool { return a.allows(m) && b.lets(a) }) {
+			methods = append(methods, m)
+		}
+	}
+	return methods
+}
+
+// allows reports whether the statement is about a method.
+func (a allow) allows(method string) bool {
+	return slices.Contains(a.methods, method) || slices.Contains(a.methods, "write")
+}
+
+// claim matches a condition on a claim of the user's token.
+var claim = regexp.MustCompile(`\bauth\s*\.\s*token\b`)
+
+// lets reports whether a statement allows something that matters: a block of all documents mostly
+// lets administrators in, whom a claim tells apart.
+func (b *block) lets(a allow) bool {
+	if a.condition == "false" {
+		return false
+	}
+	all := slices.ContainsFunc(b.path, func(s segment) bool { return s.rest })
+	return !all || !claim.MatchString(b.whole(a.condition))
+}
+
+// lists matches a condition that lists or counts all fields of a document, and not only those that
+// change.
+var lists = regexp.MustCompile(`\bkeys\s*\(\s*\)\s*(?:\.\s*(?:hasOnly|size|toSet|removeAll)\b|==|!=)|\bdata\s*\.\s*size\s*\(`)
+
+// A Finding is something in rules that does not go together with the totals of the routes.
+type Finding struct {
+	Template *route.Template // whose documents refuse their updates; nil: it is something else
+	Line     int
+	Text     string // a sentence
+}
+
+// Findings returns what in the rules does not go together with the routes.
+func (r *Rules) Findings(routes route.Routes) (all []Finding) {
+	for _, t := range routes.Templates() {
+		if t.Existing {
+			all = append(all, r.lockouts(t)...)
+		}
+	}
+	all = append(all, r.doubles(routes)...)
+	return all
+}
+
+// Check returns a sentence about everything in a file of rules that does not go together with the
+// routes, or that could not be read. Each begins with its place in the file.
+func Check(file, text string, routes route.Routes) (all []string) {
+	r := Parse(text)
+	for _, f := range r.Findings(routes) {
+		all = append(all, file+":"+f.Text)
+	}
+	if r.unread != "" {
+		all = append(all, file+":"+r.unread)
+	}
+	return all
+}
+
+// lockouts returns the statements that refuse every update of a template's documents once they have
+// totals.
+func (r *Rules) lockouts(t *route.Template) (all []Finding) {
+	fields := append([]string{document.TallyField}, t.Totals()...)
+	for _, b := range r.blocks {
+		if !meet(b.path, segmentsIn(t.Segments())) {
+			continue
+		}
+		for _, a := range b.allows {
+			condition := b.whole(a.condition)
+			listed := !slices.ContainsFunc(fields, func(f string) bool {
+				return !strings.Contains(condition, "'"+f+"'") && !strings.Contains(condition, `"`+f+`"`)
+			})
+			if !a.allows("update") || listed || !lists.MatchString(quiet.ReplaceAllString(condition, "")) {
+				continue
+			}
+			all = append(all, Finding{t, a.line, fmt.Sprintf("%d: this lists or counts the fields of %s on update, and Tally adds %s: from the first roll-up on it refuses every edit. "+
+				"Name the fields that may change instead: request.resource.data.diff(resource.data).affectedKeys().hasOnly([…])", a.line, t, strings.Join(fields, ", "))})
+		}
+	}
+	return all
+}
+
+// doubles returns each two blocks that allow the same writes of documents of the routes.
+func (r *Rules) doubles(routes route.Routes) (all []Finding) {
+	var paths []route.Path
+	for _, route := range routes {
+		paths = append(paths, route.Pattern(), route.Template.Segments())
+	}
+	for i, b := range r.blocks {
+		for _, other := range r.blocks[:i] {
+			at := slices.IndexFunc(paths, func(p route.Path) bool {
+				return meet(b.path, segmentsIn(p)) && meet(other.path, segmentsIn(p)) && meet(b.path, other.path)
+			})
+			both := slices.DeleteFunc(b.writes(), func(m string) bool { return !slices.Contains(other.writes(), m) })
+			if at < 0 || len(both) == 0 {
+				continue
+			}
+			all = append(all, Finding{nil, b.line, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
+				b.line, other.line, strings.Join(both, ", "), paths[at])})
+		}
+	}
+	return all
+}

@@ -1,0 +1,117 @@
+package rulesfile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+)
+
+const routes = `posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
+posts/{post} by author -> users/{author} : likes as karma : existing
+counters/{counter}/shards/{shard} -> rollups/{counter} : count`
+
+// in returns rules with these blocks.
+func in(blocks string) string {
+	return "rules_version = '2';\nservice cloud.firestore {\n match /databases/{database}/documents {\n" + blocks + "\n }\n}\n"
+}
+
+func TestFindings(t *testing.T) {
+	parsed, err := route.Parse(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		lockedPosts = ": this lists or counts the fields of posts/{post} on update, and Tally adds tally, likes: "
+		lockedUsers = ": this lists or counts the fields of users/{author} on update, and Tally adds tally, karma: "
+		owner       = "request.auth.uid == resource.data.author"
+	)
+	double := func(line, other int, methods, path string) string {
+		return fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block", line, other, methods, path)
+	}
+	for _, test := range []struct {
+		name, rules string
+		want        []string // how each begins
+	}{
+		{"Tally's own", root.Rules, nil},
+		{"nothing", "", nil},
+		{"another service alone", "service firebase.storage { match /b/{b}/o { match /{all=**} { allow write; } } }", nil},
+
+		{"keys listed", in("match /posts/{p} { allow update: if " + owner + " && request.resource.data.keys().hasOnly(['title']); }"), []string{"4" + lockedPosts}},
+		{"keys counted", in("match /posts/{p} {\n allow create: if true;\n allow write: if request.resource.data.keys().size() == 3; }"), []string{"6" + lockedPosts}},
+		{"fields counted", in("match /posts/{p} { allow update: if request.resource.data.size() == 3; }"), []string{"4" + lockedPosts}},
+		{"keys compared", in(`match /users/{u} { allow update: if request.resource.data.keys() == ["name"]; }`), []string{"4" + lockedUsers}},
+		{"in a function", in("function isPost(data) { return data.keys().hasOnly(['title']) && isText(data); }\nmatch /posts/{p} { allow update: if isPost(request.resource.data); }"), []string{"5" + lockedPosts}},
+		{"in a function of a function above", in("function only(data) { return data.keys().hasOnly(['title']); }\nmatch /posts/{p} {\n function mine() {\n let data = request.resource.data; return only(data); }\n allow update: if mine(); }"), []string{"8" + lockedPosts}},
+		{"in rules of several documents", in("match /{collection}/{id} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), []string{"4" + lockedPosts, "4" + lockedUsers}},
+		{"on create alone", in("match /posts/{p} { allow create: if request.resource.data.keys().hasOnly(['title']); }"), nil},
+		{"all that must be there", in("match /posts/{p} { allow update: if request.resource.data.keys().hasAll(['title']); }"), nil},
+		{"what changes", in("match /posts/{p} { allow update: if request.resource.data.diff(resource.data).affectedKeys().hasOnly(['title']); }"), nil},
+		{"Tally's fields are listed", in("match /posts/{p} { allow update: if request.resource.data.keys().hasOnly(['title', 'tally', \"likes\"]); }"), nil},
+		{"of other documents", in("match /notes/{p} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), nil},
+		{"of sources", in("match /posts/{p}/likes/{u} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), nil},
+		{"of Tally's own documents", in("match /rollups/{r} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), nil},
+		{"in a comment", in("match /posts/{p} { // keys().hasOnly(['title']);\n /* allow update: if data.size() == 3; */ allow update: if true; }"), nil},
+		{"in a text", in("match /posts/{p} { allow update: if resource.data.title != 'keys().size(); }'; }"), nil},
+
+		{"two blocks", in("match /posts/{p} { allow create: if true; }\nmatch /posts/{post} { allow read; allow write: if " + owner + "; }"), []string{double(5, 4, "create", "posts/{post}")}},
+		{"literal and capture", in("match /posts/featured { allow update: if true; }\nmatch /{c}/{p} { allow update, delete: if true; }"), []string{double(5, 4, "update", "posts/{post}")}},
+		{"two nested blocks", in("match /posts/{p} { match /likes/{u} { allow create; } }\nmatch /posts/{p}/likes/{like} { allow create: if false; allow create: if true; }"), []string{double(5, 4, "create", "posts/{post}/likes/{user}")}},
+		{"two literals", in("match /posts/a { allow update: if true; }\nmatch /posts/b { allow update: if true; }"), nil},
+		{"other methods", in("match /posts/{p} { allow create: if true; }\nmatch /posts/{post} { allow update: if true; }"), nil},
+		{"reads", in("match /posts/{p} { allow write: if true; }\nmatch /posts/{post} { allow read; }"), nil},
+		{"of no route", in("match /notes/{p} { allow write: if true; }\nmatch /notes/{post} { allow write: if true; }"), nil},
+		{"refused by one", in("match /posts/{p} { allow write: if true; }\nmatch /posts/{post} { allow write: if false; }"), nil},
+		{"all documents for all users", in("match /{document=**} { allow read, write: if request.auth != null; }\nmatch /rollups/{r} { allow create: if true; }"), []string{double(5, 4, "create", "rollups/{counter}")}},
+		{"all documents by a claim", in("function isAdmin() { return request.auth.token.admin == true; }\nmatch /{document=**} { allow write: if isAdmin(); }\nmatch /posts/{r} { allow write: if true; }"), nil},
+		{"all documents for no one", in("match /{document=**} { allow read, write: if false; }\nmatch /posts/{r} { allow write: if true; }"), nil},
+		{"of a group", in("match /{path=**}/likes/{like} { allow create; }\nmatch /posts/{p}/likes/{like} { allow create; }"), []string{double(5, 4, "create", "posts/{post}/likes/{user}")}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, text := range []string{test.rules, strings.ReplaceAll(test.rules, "\n", "\r\n")} {
+				r := Parse(text)
+				if r.unread != "" {
+					t.Error(r.unread)
+				}
+				var got []string
+				for i, f := range r.Findings(parsed) {
+					text := f.Text
+					if i < len(test.want) && strings.HasPrefix(text, test.want[i]) {
+						text = test.want[i]
+					}
+					got = append(got, text)
+				}
+				if d := cmp.Diff(test.want, got); d != "" {
+					t.Errorf("(-want +got):\n%s", d)
+				}
+			}
+		})
+	}
+}
+
+// What is not known is named, and what stands before it is read.
+func TestUnread(t *testing.T) {
+	parsed, err := route.Parse(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Check("my.rules", in("match /posts/{p} { allow update: if request.resource.data.size() == 3; }\nsurprise /posts/{p} {\n allow write; }"), parsed)
+	want := []string{"my.rules:4: this lists", `my.rules:5: from "surprise /posts/{p} {" on the rules could not be read, and were not checked`}
+	if len(got) != len(want) || !strings.HasPrefix(got[0], want[0]) || got[1] != want[1] {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(root.Rules)
+	f.Add(in("match /posts/{p} { function f(a) { return 'x'; } allow write: if f(1); }"))
+	f.Add("match /{a=**}/{b=**} { allow write; } /* '")
+	parsed, err := route.Parse(routes)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(_ *testing.T, text string) { Parse(text).Findings(parsed) })
+}
