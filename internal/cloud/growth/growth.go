@@ -13,7 +13,8 @@
 // is younger than ln 2 / r in half of all cases. So a [Grower] looks at ten shards, at most every
 // 20 seconds. If most of them were written less than 0.35 s before, which is about two writes a
 // second, and so for three looks running, it creates so many more that each is written about once
-// in two seconds. One shard that somebody floods is one of ten, and changes nothing.
+// in two seconds. One shard that somebody floods is one of ten, and changes nothing. A counter with
+// fewer shards first gets ten.
 //
 // An event says when its shard was written before. If that was long ago, the Grower does not even
 // look. So a counter that is seldom written costs no reads.
@@ -256,6 +257,9 @@ func (g *Grower) judge(w *watch, c counter, look Look) (has, needs int64) {
 	w.ages = w.ages[max(0, len(w.ages)-looks*sampled):]
 	if w.hot < looks {
 		return n, 0
+	}
+	if n < sampled { // a look at so few says little: one client may have written most of them
+		return n, sampled
 	}
 	return n, min(needed(n, w.ages), c.most, n+c.perCommit())
 }
