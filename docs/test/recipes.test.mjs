@@ -586,6 +586,7 @@ test('from nothing to a total', async (t) => {
 
   const dev = await startStack({ cwd: folder });
   t.after(() => dev.stop());
+  await until(() => dev.output().includes('who deletes products/{product}; its votes stay'), dev.output);
   await writeFile(join(folder, 'app.mjs'), program.replace('8080', dev.port));
   const app = spawn(process.execPath, ['app.mjs'], { cwd: folder });
   t.after(() => app.kill());

@@ -16,4 +16,7 @@
 //   - What docs/recipes.md says holds: its limits, the changes that it tells to make, and its
 //     blocks for other routes, with attacks of their own: TestLimits, TestRequests, TestChanges,
 //     TestBlocks, TestRecipes.
+//   - Under the rules that tally init writes, no client makes a total up, whatever the routes, and
+//     each condition has an attack that succeeds without it: TestLaw, TestEachCondition. They
+//     accept what the recipes' code writes, or say who must decide: TestHonestUnderInit.
 package rules

@@ -427,8 +427,12 @@ func (b *block) writers(who Writer, does string) []term {
 func (b *block) question(does string) string {
 	text := "who " + does + " " + b.path.String()
 	last := b.path[len(b.path)-1]
-	author := b.author()
+	author, above := b.author(), b.userAbove()
 	switch {
+	case does == "deletes" && b.home != nil:
+		return text + b.stays()
+	case does != "creates" && above != "":
+		text += ", such as mayWrite() && request.auth.uid == " + above
 	case does != "creates" && author != "":
 		text += ", such as mayWrite() && resource.data." + author + " == request.auth.uid"
 	case last.Capture && isUser(last.Name):
@@ -436,10 +440,18 @@ func (b *block) question(does string) string {
 	case does == "creates":
 		text += ", such as mayWrite()"
 	}
-	if does == "deletes" && b.home != nil {
-		text += b.stays()
-	}
 	return text
+}
+
+// userAbove returns the name of the capture that stands for the user above a document, as in
+// users/{user}/messages/{message}. It returns "" if there is none.
+func (b *block) userAbove() string {
+	for i, s := range b.path[:len(b.path)-1] {
+		if s.Capture && isUser(s.Name) {
+			return b.name(i)
+		}
+	}
+	return ""
 }
 
 // author returns the field that names the user to whom a document belongs, "" if no route does. A

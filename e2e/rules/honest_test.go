@@ -1,0 +1,198 @@
+package rules
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ofRecipes are the recipes whose code writes documents of their own routes. Each has the headings
+// of the recipe whose honest writes it makes, and which of them a person must allow first.
+var ofRecipes = map[string]struct {
+	honest []string          // headings
+	open   map[string]string // by the name of what is written: how the decision begins
+	other  []string          // what the recipe allows otherwise than the decision proposes
+}{
+	"Likes and comments in a post": {
+		honest: []string{"Likes", "Totals in the app's own documents"},
+		open: map[string]string{
+			"send twice":                     "who changes posts/{post}/comments/{comment}",
+			"write, edit, delete":            "who changes posts/{post}/comments/{comment}",
+			"create":                         "who creates posts/{post}",
+			"create with 200 letters":        "who creates posts/{post}",
+			"create with totals of 0":        "who creates posts/{post}",
+			"update":                         "who changes posts/{post}",
+			"update next to a fraction":      "who changes posts/{post}",
+			"update what is not counted yet": "who changes posts/{post}",
+			"update with the same total":     "who changes posts/{post}",
+		},
+	},
+	"Likes that exist anyway": {},
+	"Approved comments, and the latest": {
+		open: map[string]string{
+			"edit an approved one":   "who changes articles/{article}/comments/{comment}",
+			"send twice":             "who changes articles/{article}/comments/{comment}",
+			"delete an approved one": "who deletes articles/{article}/comments/{comment}",
+			"write, edit, delete":    "who changes articles/{article}/comments/{comment}",
+		},
+	},
+	"Karma of authors": {
+		open: map[string]string{
+			"publish":       "who creates essays/{essay}",
+			"another title": "who changes essays/{essay}",
+		},
+	},
+	"Orders and revenue of a shop, and its last 30 days": {},
+	"Trending": {
+		open: map[string]string{
+			"publish":       "who creates songs/{song}",
+			"another title": "who changes songs/{song}",
+		},
+	},
+	"Online now": {},
+	"Leaderboard": {
+		open: map[string]string{
+			"another name":    "who changes players/{player}",
+			"the same points": "who changes players/{player}",
+		},
+	},
+	"Shops by average rating": {
+		honest: []string{"Ratings"},
+		open: map[string]string{
+			"1 star":       "what users may write into stars",
+			"5 stars":      "what users may write into stars",
+			"another shop": "what users may write into stars",
+			"change":       "what users may write into stars",
+			"send twice":   "what users may write into stars",
+			"take back":    "what users may write into stars",
+		},
+	},
+	"Reactions, and polls": {
+		open: map[string]string{
+			"first":      "who writes kind == ",
+			"love":       "who writes kind == ",
+			"send twice": "who writes kind == ",
+			"wow":        "who writes kind == ",
+		},
+	},
+	"Unread messages": {
+		open: map[string]string{
+			"delete":           "who deletes users/{user}/messages/{message}",
+			"read, and unread": "who changes users/{user}/messages/{message}",
+		},
+	},
+	"Posts by tag": {
+		open: map[string]string{
+			"untag":      "who deletes tags/{tag}/stories/{story}",
+			"tag, untag": "who deletes tags/{tag}/stories/{story}",
+		},
+		other: []string{"untag", "tag, untag"},
+	},
+	"Unique visitors": {},
+}
+
+// What each recipe's code writes is accepted under the rules that tally init writes for the
+// recipe's routes, or a person must decide it, exactly. Once the decisions are answered as they
+// propose, all of it is accepted.
+func TestHonestUnderInit(t *testing.T) {
+	t.Parallel()
+	page := docsPage(t, "recipes.md")
+	for heading, test := range ofRecipes {
+		t.Run(heading, func(t *testing.T) {
+			t.Parallel()
+			m := regexp.MustCompile("(?s)\n##+ " + regexp.QuoteMeta(heading) + "\n.*?\n```\n(.*?)```").FindStringSubmatch(page)
+			if m == nil {
+				t.Fatal("no routes on the page")
+			}
+			routes, err := route.Parse(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
+			left := clientrules.Decisions(rules)
+
+			refused := make(map[string]string)
+			for _, of := range append(test.honest, heading) {
+				honest, known := recipes[of]
+				if !known {
+					honest = blocks[of]
+				}
+				d := newDatabase(t, honest.seed)
+				d.setRules(rules)
+				answered := newDatabase(t, honest.seed)
+				answered.setRules(answeredAsProposed(rules))
+				for name, ws := range honest.honest {
+					for _, w := range ws {
+						err := d.commit(ann, w)
+						if status.Code(err) == codes.PermissionDenied {
+							refused[name] = test.open[name]
+						} else if err != nil {
+							t.Errorf("%s: %v", name, err)
+						}
+						if err := answered.commit(ann, w); err != nil && !slices.Contains(test.other, name) {
+							t.Errorf("%s, with every decision answered: %v", name, err)
+						}
+					}
+					d.restore(ws, honest.seed)
+					answered.restore(ws, honest.seed)
+				}
+			}
+			if diff := cmp.Diff(test.open, refused, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+			for name, begins := range refused {
+				isLeft := func(d clientrules.Decision) bool { return begins != "" && strings.HasPrefix(d.Text, begins) }
+				if !slices.ContainsFunc(left, isLeft) {
+					t.Errorf("%s is refused, and no decision begins with %q: %v", name, begins, left)
+				}
+			}
+		})
+	}
+}
+
+var (
+	proposed   = regexp.MustCompile(`false(;?) // decide: [^\n]*, such as ([^;\n]*)[^\n]*`)
+	unproposed = regexp.MustCompile(`false(;?) // decide: who (?:creates|changes)[^\n]*`)
+	states     = regexp.MustCompile(`&& [^\n]*?(;?) // decide: who writes kind [^\n]*`)
+)
+
+// answeredAsProposed returns rules in which each question has the answer that it proposes, and any
+// user creates and changes documents where none is proposed. Users write the kind of a reaction.
+func answeredAsProposed(rules string) string {
+	rules = proposed.ReplaceAllString(rules, "$2$1")
+	rules = unproposed.ReplaceAllString(rules, "mayWrite()$1")
+	return states.ReplaceAllString(rules, "&& true$1")
+}
+
+// An app creates a shop with the totals of no ratings, so that lists can sort by them. The average
+// of none is null.
+func TestTotalsOfNothing(t *testing.T) {
+	t.Parallel()
+	routes, err := route.Parse("shops/{shop}/ratings/{user} -> shops/{shop} : count() as ratings, average(stars) as rating, latest(at) as last : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := clientrules.Answers{Homes: map[string]clientrules.Writer{"shops/{shop}": clientrules.Users}}
+	d := newDatabase(t, nil)
+	d.setRules(clientrules.For(firestoreRules(t), routes, answers))
+	d.judges(ann, map[string][]*firestorepb.Write{
+		"none":    writes(set("shops/new", fields{"name": "n"})),
+		"nothing": writes(set("shops/new", fields{"ratings": 0, "rating": nil, "last": nil})),
+	}, map[string][]*firestorepb.Write{
+		"a rating":       writes(set("shops/new", fields{"rating": 5})),
+		"a rating of 0":  writes(set("shops/new", fields{"rating": 0})),
+		"a time":         writes(transform(set("shops/new", nil), serverTime("last"))),
+		"null of counts": writes(set("shops/new", fields{"ratings": nil})),
+		"a count":        writes(set("shops/new", fields{"ratings": 1})),
+		"tally":          writes(set("shops/new", fields{"tally": fields{}})),
+	})
+}
