@@ -128,6 +128,10 @@ func (k *keeper) start() (listener net.Listener, err error) {
 		return nil, err
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false) // see remove
+	err = os.Chmod(k.socket, 0o600)
+	if err != nil {
+		return nil, err
+	}
 	k.listener, err = os.Stat(k.socket)
 	k.gone = time.AfterFunc(k.linger, k.end)
 	return listener, err

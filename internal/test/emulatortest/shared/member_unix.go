@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/rpc"
 	"os"
 	"os/exec"
@@ -45,7 +46,7 @@ func join(ctx context.Context, folder string, linger time.Duration) (*Member, er
 	}
 	defer locked.Close() // this unlocks it
 
-	m, err := dial(socket)
+	m, err := dial(socket, answerTimeout)
 	if err == nil {
 		return m, nil
 	}
@@ -53,7 +54,7 @@ func join(ctx context.Context, folder string, linger time.Duration) (*Member, er
 	if err != nil {
 		return nil, err
 	}
-	return dial(socket)
+	return dial(socket, answerTimeout)
 }
 
 // Addr returns the emulator's host:port.
@@ -78,6 +79,9 @@ func (m *Member) Check() error {
 
 // leave ends the membership before the process ends.
 func (m *Member) leave() error { return m.keeper.Close() }
+
+// answerTimeout is how long a keeper may take to answer on a busy machine.
+const answerTimeout = time.Minute
 
 // nameOf returns the name of the socket.
 func nameOf(ctx context.Context) (string, error) {
@@ -121,20 +125,25 @@ func lock(socket string, how int) (*os.File, error) {
 	return file, nil
 }
 
-// dial joins the keeper that listens at a socket.
-func dial(socket string) (*Member, error) {
-	keeper, err := rpc.Dial("unix", socket)
+// dial joins the keeper that listens at a socket. A keeper that does not answer in time, because
+// somebody stopped it, is as good as none.
+func dial(socket string, patience time.Duration) (*Member, error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	err = conn.SetDeadline(time.Now().Add(patience))
 	if err != nil {
 		return nil, err
 	}
 
-	m := &Member{keeper: keeper}
-	err = keeper.Call("Keeper.Hello", true, &m.hello)
+	m := &Member{keeper: rpc.NewClient(conn)}
+	err = m.keeper.Call("Keeper.Hello", true, &m.hello)
 	if err != nil {
-		keeper.Close()
+		m.keeper.Close()
 		return nil, err
 	}
-	return m, nil
+	return m, conn.SetDeadline(time.Time{})
 }
 
 // startKeeper starts a keeper, and returns when it listens at the socket.

@@ -5,6 +5,7 @@ package shared
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,7 +222,7 @@ func TestFull(t *testing.T) {
 		t.Error(err)
 	}
 	awaitEnd(t, first.Keeper())
-	if another, err := dial(socket); err != nil || another.Keeper() != other.Keeper() {
+	if another, err := dial(socket, answerTimeout); err != nil || another.Keeper() != other.Keeper() {
 		t.Errorf("after the end of the full one: %v", err)
 	} else if err := another.leave(); err != nil {
 		t.Error(err)
@@ -230,6 +231,19 @@ func TestFull(t *testing.T) {
 		t.Error(err)
 	}
 	awaitEnd(t, other.Keeper())
+}
+
+// A keeper that listens and does not answer is not waited for.
+func TestStopped(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	stopped, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Close()
+	if _, err := dial(socket, time.Millisecond); err == nil {
+		t.Error("joined a keeper that does not answer")
+	}
 }
 
 // A test binary that would start another emulator gets another keeper.
