@@ -270,10 +270,10 @@ func statement(operation string, terms []term) string {
 func (b *block) comment() string {
 	var text strings.Builder
 	for _, s := range b.sources {
-		fmt.Fprintf(&text, "    // %s\n", strings.ReplaceAll(s.String(), "\n", " "))
+		fmt.Fprintf(&text, "    // %s\n", s)
 	}
 	if b.home != nil {
-		fmt.Fprintf(&text, "    // Here are the totals %s.\n", strings.ReplaceAll(strings.Join(b.home.Totals(), ", "), "\n", " "))
+		fmt.Fprintf(&text, "    // Here are the totals %s.\n", strings.Join(b.home.Totals(), ", "))
 	}
 	return text.String()
 }

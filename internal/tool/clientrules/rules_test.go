@@ -72,6 +72,12 @@ var cases = []struct {
 		"posts/{post}/shards/{user} -> post_sums/{post} : likes as sum"},
 	{name: "a-literal", routes: "posts/{post} by author -> users/{author} : count() as posts : existing\n" +
 		"songs/{song} -> posts/featured : sum(n) as likes, count() where at > now - 1h as hot : existing"},
+	{name: "names-of-captures", routes: postLikes + "\nposts/{p} by author -> users/{author} : count() where likes > 10 as popular : existing"},
+	{name: "narrower-sources", routes: "s/{x}/t/{y}/u/{user} -> a/{x}/b/{y} : count() as n : existing\na/p1/b/{b} -> totals/p1 : count() as n"},
+	{name: "shards-that-hold-totals", routes: "pages/{page}/shards/{shard} -> page_totals/{page} : views\n" +
+		"pages/{page}/shards/{shard}/likes/{user} -> pages/{page}/shards/{shard} : count() as likes : existing"},
+	{name: "latest-of-latest", routes: "rooms/{room}/messages/{message} -> rooms/{room} : latest(at) as last : existing\n" +
+		"rooms/{room} by owner -> users/{owner} : latest(last) as last : existing"},
 	{name: "crossing", routes: "shops/{shop}/orders/{order} -> a/{shop}/b/main : count() as orders : existing\n" +
 		"a/x/b/{b} -> totals/b : sum(orders) as orders"},
 	{name: "the-default-and-others", routes: route.Default + "\n" + postLikes +
