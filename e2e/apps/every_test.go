@@ -297,7 +297,8 @@ func TestSwitchEvery(t *testing.T) {
 						continue // the next call goes on
 					}
 					if err != nil {
-						t.Error(err)
+						t.Errorf("%v\nlogged: %s", err, logs.lines(`"severity":"ERROR"`, project))
+						cancel() // nothing else makes ticks, which the rest waits for
 						return
 					}
 					ticks.Add(1)
