@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"internal/tool/doctor":      {"internal/cloud/config", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rulesfile", "rollup/route"},
 	"internal/tool/deploy":      {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
 	"internal/tool/migration":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
-	"internal/tool/dashboard":   {"internal/cloud/billing", "internal/document", "internal/value", "rollup/route"},
+	"internal/tool/dashboard":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route"},
 	"internal/tool/appfolder":   {},
 	"internal/tool/clientrules": {"internal/document", "rollup/route"},
 	"internal/tool/rulesfile":   {"internal/document", "rollup/route"},

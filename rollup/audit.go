@@ -279,7 +279,7 @@ func (a *audit) load(ctx context.Context) error {
 	rollUps, shards := a.cursor.Places[:len(a.routes.Templates())], a.cursor.Places[len(a.routes.Templates()):]
 	a.begin(&a.cursor.RollUps, rollUps)
 	a.begin(&a.cursor.Shards, shards)
-	a.rested = [2]bool{complete(rollUps), complete(shards)}
+	a.rested = [2]bool{complete(rollUps), complete(shards) && len(shards) > 0} // without walks, a lap is over at once
 
 	if !a.cursor.Tick.IsZero() {
 		a.report.Since = max(0, a.began.Sub(a.cursor.Tick))

@@ -22,25 +22,31 @@ type walk struct {
 }
 
 // walksOf returns the walks of the roll-ups, one for each template, and the walks of the shards,
-// one for each route. The walks of the roll-ups find the counters whose roll-up has a tally, and
-// the walks of the shards find the others. So all walks together find each counter once.
+// one for each route whose counters are not FoundByHomes. The walks of the roll-ups find the
+// counters whose roll-up has a tally, and those found by their homes. The walks of the shards find
+// the others. So all walks together find each counter once.
 func walksOf(routes route.Routes, store AuditStore) (byRollUps, byShards []walk) {
 	for _, t := range routes.Templates() {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
 			page, err := store.RollUps(ctx, t, from, limit)
-			page.Found = slices.DeleteFunc(page.Found, func(f FoundCounter) bool { return f.RollUp.Tally.AsOf.IsZero() })
+			page.Found = slices.DeleteFunc(page.Found, func(f FoundCounter) bool { return !t.FoundByHomes() && f.RollUp.Tally.AsOf.IsZero() })
 			return page, err
 		}
 		byRollUps = append(byRollUps, walk{t, "roll-ups of " + t.String(), find})
 	}
 
-	for _, r := range routes {
+	for _, r := range byShardsOf(routes) {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
 			return store.Missing(ctx, r, from, limit)
 		}
 		byShards = append(byShards, walk{r.Template, "shards of " + r.Pattern().String(), find})
 	}
 	return byRollUps, byShards
+}
+
+// byShardsOf returns the routes whose counters are found by their shards.
+func byShardsOf(routes route.Routes) route.Routes {
+	return slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool { return r.Template.FoundByHomes() })
 }
 
 // page finds the next counters of a walk.
@@ -106,7 +112,7 @@ func (c *Cursor) completed(at time.Time) {
 }
 
 // places returns how many walks the routes have.
-func places(routes route.Routes) int { return len(routes.Templates()) + len(routes) }
+func places(routes route.Routes) int { return len(routes.Templates()) + len(byShardsOf(routes)) }
 
 // on returns the cursor from which to walk the routes. If c belongs to other routes, all walks
 // start over.

@@ -80,7 +80,7 @@ func (n *Notes) All(ctx context.Context) error { return n.note(ctx, noteAll) }
 // the note does not call the difference drift. If Untold returns an error, the event must be
 // delivered again.
 func (n *Notes) Untold(ctx context.Context, s route.Source) error {
-	for _, t := range s.Grouped() {
+	for _, t := range s.Keyed() {
 		err := n.note(ctx, untoldOf(t))
 		if err != nil {
 			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", s.Path(), err)
@@ -204,8 +204,8 @@ func (a *audit) wasUnkept(ctx context.Context, c route.Counter, since time.Time)
 // untold reports whether events of the counter's template came without their documents since an
 // instant.
 func (a *audit) untold(ctx context.Context, c route.Counter, since time.Time) bool {
-	byGroups := slices.ContainsFunc(c.Template.Routes, func(r *route.Route) bool { return r.By != "" })
-	if !byGroups {
+	keyed := slices.ContainsFunc(c.Template.Routes, func(r *route.Route) bool { return r.By != nil })
+	if !keyed {
 		return false
 	}
 

@@ -139,23 +139,31 @@ type contribution struct {
 	amount string // as text, so that NaN equals itself
 }
 
+// byOf returns the field of a route's key; "" if it has none.
+func byOf(r *route.Route) document.Field {
+	if r.By == nil {
+		return ""
+	}
+	return r.By[0].Field
+}
+
 // contributions returns what a document adds to a counter, by field By; nil if it does not belong
 // to it.
 func contributions(c route.Counter, fields map[string]any) map[document.Field]contribution {
 	var all map[document.Field]contribution
 	_, id, _ := strings.Cut(c.RollUp, "/")
 	for _, r := range c.Template.Routes {
-		if fields[string(r.By)] != id {
+		if fields[string(byOf(r))] != id {
 			continue
 		}
 		if all == nil {
 			all = make(map[document.Field]contribution)
 		}
 		add := contribution{paid: fields["paid"] == true}
-		if r.By != "from" {
+		if byOf(r) != "from" {
 			add.amount = fmt.Sprintf("%T %[1]v", fields["amount"])
 		}
-		all[r.By] = add
+		all[byOf(r)] = add
 	}
 	return all
 }
@@ -177,11 +185,11 @@ func (s *simulation) groupsOf(c route.Counter) map[document.Field]groupTruth {
 	for _, r := range c.Template.Routes {
 		g := groupTruth{largest: value.Null}
 		for _, fields := range s.orders {
-			if fields[string(r.By)] == id {
+			if fields[string(byOf(r))] == id {
 				g.add(fields)
 			}
 		}
-		all[r.By] = g
+		all[byOf(r)] = g
 	}
 	return all
 }
@@ -203,7 +211,7 @@ func (g *groupTruth) add(fields map[string]any) {
 
 // counted is how many documents a roll-up says a route counted.
 func (g groupTruth) counted(r *route.Route) int64 {
-	if r.By == "from" {
+	if byOf(r) == "from" {
 		return g.paid
 	}
 	return g.documents
@@ -212,7 +220,7 @@ func (g groupTruth) counted(r *route.Route) int64 {
 // totals returns what a roll-up is to hold by a route.
 func (g groupTruth) totals(r *route.Route) map[string]value.Value {
 	var all []value.Value
-	switch r.By {
+	switch byOf(r) {
 	case "shop":
 		all = []value.Value{value.Int(g.documents), value.Int(g.revenue), g.largest}
 	case "from":
@@ -243,10 +251,8 @@ func (w written) Changed(f document.Field) bool {
 	return was != is || !reflect.DeepEqual(before, after)
 }
 
-func (w written) Texts(f document.Field) (before, after string) {
-	value, _ := f.In(w.before)
-	before, _ = value.(string)
-	value, _ = f.In(w.after)
-	after, _ = value.(string)
+func (w written) Held(f document.Field) (before, after any) {
+	before, _ = f.In(w.before)
+	after, _ = f.In(w.after)
 	return before, after
 }

@@ -178,7 +178,7 @@ func (t truth) counted(template *route.Template) int64 {
 	}
 	n := t.shardCount + t.likes + int64(len(t.visits))
 	for _, r := range template.Routes {
-		n += t.groups[r.By].counted(r)
+		n += t.groups[byOf(r)].counted(r)
 	}
 	return n
 }
@@ -199,8 +199,8 @@ func (t truth) totals(template *route.Template, now time.Time) map[string]value.
 	}
 	totals := make(map[string]value.Value)
 	for _, r := range template.Routes {
-		if r.By != "" {
-			maps.Copy(totals, t.groups[r.By].totals(r))
+		if r.By != nil {
+			maps.Copy(totals, t.groups[byOf(r)].totals(r))
 			continue
 		}
 		if len(r.Windows()) > 0 {

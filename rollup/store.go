@@ -141,17 +141,19 @@ type AuditStore interface {
 	Store
 
 	// RollUps returns up to limit documents at paths that the template gives, from a place on. The
-	// place "" is the beginning. The documents need not be roll-ups. Their order is the store's
-	// own, and does not change. Documents that come or go meanwhile may be missed. A page may hold
-	// fewer than limit, or none, although more follow. It takes one query.
+	// place "" is the beginning. The documents need not be roll-ups. But if the counters are
+	// FoundByHomes, those without a tally are left out unless they have shards. Their order is the
+	// store's own, and does not change. Documents that come or go meanwhile may be missed. A page
+	// may hold fewer than limit, or none, although more follow. It takes one query, and for each
+	// home without a tally a further one for each route, until one finds a shard.
 	RollUps(ctx context.Context, template *route.Template, from string, limit int) (Page, error)
 
-	// Missing returns counters without a roll-up in the same way. Those are the counters that have
-	// shards by the route, whether or not the shards' parent documents exist, and whose roll-up has
-	// no tally. Counters that also have shards by an earlier route of the template are left out,
-	// because a walk of that route finds them. So the walks of all routes of a template find each
-	// counter once. Missing looks at up to limit counters, with or without a roll-up. Each takes a
-	// query, and the read of its roll-up.
+	// Missing returns counters without a roll-up in the same way. They must not be FoundByHomes.
+	// Those are the counters that have shards by the route, whether or not the shards' parent
+	// documents exist, and whose roll-up has no tally. Counters that also have shards by an earlier
+	// route of the template are left out, because a walk of that route finds them. So the walks of
+	// all routes of a template find each counter once. Missing looks at up to limit counters, with
+	// or without a roll-up. Each takes a query, and the read of its roll-up.
 	Missing(ctx context.Context, route *route.Route, from string, limit int) (Page, error)
 
 	// Sources returns a snapshot for the counter's documents only. Its RollUp and its Claim must

@@ -17,9 +17,14 @@ func TooManyUnindexed(r *route.Route, c route.Counter, indexes []route.Index) er
 		ErrUnkept, r.Shards(c), c.RollUp, MaxUnindexed, r.Remedy(indexes))
 }
 
-// UnindexedGroup is the error of a counter whose documents cannot even be read one by one, because
-// the field of the route's groups is exempt from indexing. It is ErrUnkept.
-func UnindexedGroup(r *route.Route, c route.Counter) error {
-	return fmt.Errorf("%w: a query of %s lacks its index, and the documents of %s cannot be found without one, because the field %s is exempt from indexing; %s",
-		ErrUnkept, r.Shards(c), c.RollUp, r.By, r.Remedy([]route.Index{r.GroupIndex()}))
+// UnindexedKeys is the error of a counter whose documents cannot even be read one by one, because
+// the indexes of the route's keys are missing: a field is exempt from indexing, or a day lacks its
+// composite index. It is ErrUnkept.
+func UnindexedKeys(r *route.Route, c route.Counter) error {
+	indexes, why := r.KeyIndexes(), ""
+	if len(indexes) == 1 && len(indexes[0].Fields) == 1 { // Firestore makes it by itself
+		why = fmt.Sprintf(", because the field %s is exempt from indexing", indexes[0].Fields[0].Field)
+	}
+	return fmt.Errorf("%w: a query of %s lacks its index, and the documents of %s cannot be found without one%s; %s",
+		ErrUnkept, r.Shards(c), c.RollUp, why, r.Remedy(indexes))
 }

@@ -157,8 +157,8 @@ var errNoRoute = errors.New("no route serves")
 // would serve this one, or the nearest route.
 func notServed(routes route.Routes, arg string, ids []string) error {
 	for _, r := range routes {
-		if r.By != "" && r.Covers(arg) {
-			return fmt.Errorf("the field %s of %s says which counter it belongs to: name that one, as in %s", r.By, arg, r.Template)
+		if r.By != nil && r.Covers(arg) {
+			return fmt.Errorf("%s of %s says which counter it belongs to: name that one, as in %s", keysOf(r), arg, r.Template)
 		}
 	}
 
@@ -176,6 +176,15 @@ func notServed(routes route.Routes, arg string, ids []string) error {
 		return fmt.Errorf("%w %s; this one would: %s", errNoRoute, arg, fits)
 	}
 	return fmt.Errorf("%w %s; the nearest is %s", errNoRoute, arg, nearest)
+}
+
+// keysOf names the fields that say to which counter a document of the route belongs.
+func keysOf(r *route.Route) string {
+	fields := make([]string, len(r.By))
+	for i, k := range r.By {
+		fields[i] = string(k.Field)
+	}
+	return "the field " + strings.Join(fields, " and the field ")
 }
 
 // nearestPath returns the path that is most like an argument, of those that routes serve with its
@@ -266,7 +275,8 @@ func plural[N int | int64](n N, one string) string {
 // noShards returns the error for a source that has no shards.
 func (c counter) noShards(r *route.Route) error {
 	documents := "documents of " + r.Shards(c.Counter)
-	for _, condition := range r.Where(c.Counter) {
+	where, _ := r.Where(c.Counter)
+	for _, condition := range where {
 		documents += " where " + condition.String()
 	}
 	if i := slices.IndexFunc(r.Totals, route.Total.All); i >= 0 {

@@ -157,22 +157,21 @@ func (h *hints) uncovered(path string, fields map[string]any) {
 // ungrouped reports a document that belongs to no counter of a route, because the field that
 // should name its counter does not. It reports each reason once an hour.
 func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
-	u, ok := route.Ungrouped(holds(fields)(route.By))
+	u, ok := route.Ungrouped(path, holds(fields))
 	if ok && h.firstThisHour("ungrouped", route, u.Reason) {
 		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, u.Why)))
 	}
 }
 
-// holds returns the function that returns of what kind a field of a document is, and its text if it
-// is a string. The kind is "" if the document lacks the field.
-func holds(fields map[string]any) func(document.Field) (kind, text string) {
-	return func(f document.Field) (kind, text string) {
+// holds returns the function that returns of what kind a field of a document is, and its value. The
+// kind is "" if the document lacks the field.
+func holds(fields map[string]any) func(document.Field) (kind string, held any) {
+	return func(f document.Field) (kind string, held any) {
 		held, has := f.In(fields)
 		if !has {
-			return "", ""
+			return "", nil
 		}
-		text, _ = held.(string)
-		return value.KindOf(held), text
+		return value.KindOf(held), held
 	}
 }
 
@@ -222,7 +221,7 @@ const maxHomes = 10
 // once for each document that may be missing.
 func (h *hints) missingTarget(database, path string, fields map[string]any, missing func(path string) bool) {
 	for _, r := range h.routes {
-		c, ok := counterIn(r, path, fields)
+		c, ok := r.Belongs(path, func(f document.Field) any { _, held := holds(fields)(f); return held })
 		if !ok || !r.Template.Existing {
 			continue
 		}
@@ -255,20 +254,6 @@ func (h *hints) anotherHome(template *route.Template) int {
 	}
 	h.homes[template]++
 	return h.homes[template]
-}
-
-// counterIn returns the counter of a route that a document belongs to. It reports false if the
-// document belongs to none.
-func counterIn(r *route.Route, path string, fields map[string]any) (counter route.Counter, ok bool) {
-	if !r.Covers(path) {
-		return counter, false
-	}
-	if r.By == "" {
-		return r.Counter(path[:strings.LastIndexByte(path, '/')])
-	}
-	held, _ := r.By.In(fields)
-	group, _ := held.(string)
-	return r.Grouped(group)
 }
 
 // left reports a document with totals that Tally made and that no route keeps up to date. It
@@ -396,7 +381,7 @@ func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.Do
 		above = h.look(ctx, db, doc.Ref.Collections(ctx), depth+1)
 	}
 	if !above {
-		h.document(path, doc.Data())
+		h.document(path, firestorestore.Data(doc))
 	}
 
 	h.lookForHome(ctx, db, doc)
@@ -413,7 +398,7 @@ func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firesto
 		return
 	}
 	path := firestorestore.Path(doc.Ref)
-	h.missingTarget(db.id, path, doc.Data(), func(path string) bool {
+	h.missingTarget(db.id, path, firestorestore.Data(doc), func(path string) bool {
 		_, err := db.client.Doc(path).Get(ctx)
 		return status.Code(err) == codes.NotFound // without an answer there is no hint
 	})
@@ -450,7 +435,7 @@ func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore
 			if err != nil {
 				continue // it was deleted, or lookAround will see it
 			}
-			h.document(w.path, doc.Data())
+			h.document(w.path, firestorestore.Data(doc))
 			h.amongShards(ctx, servedDatabase{w.database, client}, doc)
 			h.lookForHome(ctx, servedDatabase{w.database, client}, doc)
 		}

@@ -118,8 +118,8 @@ func TestHintsOfGroupsAgain(t *testing.T) {
 		}
 		const of = " belongs to no counter of orders/{order} by shop -> shops/{shop} : count() as orders : existing: its shop is "
 		once := []string{
-			"orders/0" + of + "a number, not a string",
-			"orders/1" + of + "a reference, not a string: let it hold the document's id",
+			"orders/0" + of + "a number, not a string: group by number(shop)",
+			"orders/1" + of + "a reference, not a string: group by ref(shop)",
 			"orders/2" + of + "empty",
 			"orders/3" + of + `"a/b", which holds a slash`,
 		}
@@ -172,7 +172,7 @@ posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at >
 	const timeless = " is in no window of posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at > now - 24h as trending, count() where at > now - 1h as hot : existing: its at is "
 	want := []string{
 		"orders/1 belongs to no counter of " + byShop + ": it has no field shop",
-		"orders/1 belongs to no counter of " + byShop + ": its shop is a number, not a string",
+		"orders/1 belongs to no counter of " + byShop + ": its shop is a number, not a string: group by number(shop)",
 		"orders/1 belongs to no counter of orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing: it has no field customer.id",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is null, not a string",

@@ -63,7 +63,7 @@ func TestQuestions(t *testing.T) {
 			[]string{`"posts" is a collection`, "does not use {post}", "does not use {post}", "matches the source"}},
 		{"no field and no user", "orders/{order} -> shops/acme : count() as orders",
 			[]string{"orders/1", "", "shops/acme", "order", "a b", "none", "me", "tally"},
-			[]string{"give it another name", "", `"me": want app or tally`}},
+			[]string{"give one of them another name", "", `"me": want app or tally`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var said strings.Builder

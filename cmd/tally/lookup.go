@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/api/iterator"
@@ -26,6 +27,9 @@ func exists(ctx context.Context, client *firestore.Client, c counter) (frozen bo
 	}
 
 	for _, r := range c.sources {
+		if _, some := r.Where(c.Counter); !some {
+			continue
+		}
 		shard, err := documents(client, c, r).Select().Limit(1).Documents(ctx).GetAll()
 		if err != nil || len(shard) > 0 {
 			return false, err
@@ -36,11 +40,8 @@ func exists(ctx context.Context, client *firestore.Client, c counter) (frozen bo
 
 // documents returns the query for a counter's documents of a source.
 func documents(client *firestore.Client, c counter, r *route.Route) firestore.Query {
-	q := client.Collection(r.Shards(c.Counter)).Query
-	for _, condition := range r.Where(c.Counter) {
-		q = q.WherePath(condition.Field.Names(), string(condition.Operator), condition.Value)
-	}
-	return q
+	where, _ := r.Where(c.Counter)
+	return firestorestore.Where(client, client.Collection(r.Shards(c.Counter)).Query, where)
 }
 
 // errUnknown is what exists returns for a counter that does not exist.

@@ -58,8 +58,10 @@ func (l law) writer(sources route.Routes) clientrules.Writer {
 	return narrowest
 }
 
-// isOwn reports whether a route's documents name the user who writes them.
-func isOwn(r *route.Route) bool { return r.By == "author" || r.By == "buyer" }
+// isOwn reports whether a key names the user who writes the document.
+func isOwn(k route.Key) bool {
+	return k.Function == route.Text && (k.Field == "author" || k.Field == "buyer")
+}
 
 func isVotes(r *route.Route) bool { return slices.ContainsFunc(r.Totals, route.Total.OfVotes) }
 
@@ -74,12 +76,25 @@ func (l law) sources(path string) route.Routes {
 	return slices.DeleteFunc(slices.Clone(l.routes), func(r *route.Route) bool { return !r.Covers(path) })
 }
 
+// counter returns the counter whose totals the document at a path holds, or would hold if its ids
+// were such as keys give. Rules do not know which months there are.
+func (l law) counter(path string) (route.Counter, bool) {
+	ids := strings.Split(path, "/")
+	for _, t := range l.routes.Templates() {
+		same := func(s route.Segment, id string) bool { return s.Capture || s.Name == id }
+		if slices.EqualFunc(t.Segments(), ids, same) {
+			return route.Counter{Template: t, RollUp: path}, true
+		}
+	}
+	return route.Counter{}, false
+}
+
 // broken says how a write by a user breaks the law, "" if it does not. The document was one thing
 // before, and is another after; nil: it is missing. now is an instant after the write. home tells
 // whether a document is there.
 func (l law) broken(u user, path string, before, after map[string]any, now time.Time, home func(path string) bool) string {
 	sources := l.sources(path)
-	counter, holds := l.routes.Counter(path)
+	counter, holds := l.counter(path)
 	switch {
 	case u == signedOut, u == anonymous && l.answered:
 		return "by no user who may write"
@@ -97,7 +112,7 @@ func (l law) broken(u user, path string, before, after map[string]any, now time.
 		return ""
 	}
 	isOthers := func(r *route.Route) bool {
-		return isOwn(r) && !strings.HasPrefix(path[strings.LastIndex(path, "/")+1:], string(u)+"_")
+		return slices.ContainsFunc(r.By, isOwn) && !strings.HasPrefix(path[strings.LastIndex(path, "/")+1:], string(u)+"_")
 	}
 	if after != nil && holds && before == nil && l.writer(sources) == clientrules.Users && slices.ContainsFunc(sources, isOthers) {
 		return "a document under an id that was another's"
@@ -197,18 +212,21 @@ func (l law) brokenValues(u user, path string, r *route.Route, before, after map
 			return fmt.Sprintf("a vote of %v", on)
 		}
 	}
-	if r.By != "" && l.answered && before != nil && l.writer(l.sources(path)) == clientrules.Users {
-		was, _ := r.By.In(before)
-		is, _ := r.By.In(after)
-		if !reflect.DeepEqual(was, is) {
+	for _, k := range r.By {
+		was, _ := k.Field.In(before)
+		is, _ := k.Field.In(after)
+		if l.answered && before != nil && l.writer(l.sources(path)) == clientrules.Users && !reflect.DeepEqual(was, is) {
 			return fmt.Sprintf("moved from %v to %v", was, is)
 		}
 	}
-	if isOwn(r) {
-		key, _ := r.By.In(after)
-		former, _ := r.By.In(before)
+	for _, k := range r.By {
+		if !isOwn(k) {
+			continue
+		}
+		key, _ := k.Field.In(after)
+		former, _ := k.Field.In(before)
 		if l.answered && before != nil && key != former || !(l.answered && before != nil) && key != string(u) {
-			return fmt.Sprintf("%s is %v", r.By, key)
+			return fmt.Sprintf("%s is %v", k.Field, key)
 		}
 	}
 	held := func(f document.Field) bool {
@@ -338,11 +356,11 @@ func (w *world) others(path string) map[string]any {
 				put(held, t.Field, time.Unix(100, 0).UTC())
 			}
 		}
-		if r.By != "" {
-			put(held, r.By, "bob")
+		for _, k := range r.By {
+			put(held, k.Field, keyed(k, "bob", time.Unix(100, 0).UTC()))
 		}
 	}
-	if c, ok := w.routes.Counter(path); ok {
+	if c, ok := w.counter(path); ok {
 		for _, name := range c.Template.Totals() {
 			delete(held, name)
 		}
@@ -466,17 +484,12 @@ func (w *world) counters() map[route.Counter]map[*route.Route][]route.Shard {
 	for _, path := range slices.Sorted(maps.Keys(w.docs)) {
 		held := w.docs[path]
 		for _, r := range w.sources(path) {
-			c, ok := r.Counter(path[:strings.LastIndex(path, "/")])
-			if r.By != "" {
-				key, _ := r.By.In(held)
-				text, _ := key.(string)
-				c, ok = r.Grouped(text)
-			}
+			c, ok := r.Belongs(path, func(f document.Field) any { key, _ := f.In(held); return key })
 			if ok {
 				add(c, r, route.Shard{Path: path, Fields: held})
 			}
 		}
-		if c, ok := w.routes.Counter(path); ok {
+		if c, ok := w.counter(path); ok {
 			add(c, c.Template.Routes[0])
 		}
 	}
@@ -652,7 +665,7 @@ func (w *world) write() (*firestorepb.Write, string) {
 	for _, r := range w.sources(path) {
 		w.honest(r, path, held, &transforms)
 	}
-	c, holds := w.routes.Counter(path)
+	c, holds := w.counter(path)
 	if holds && w.docs[path] != nil {
 		held = make(map[string]any)
 	}
@@ -728,13 +741,30 @@ func (w *world) value(f document.Field) any {
 	return any1(w.rand, all...)
 }
 
+// keyed returns a value of the kind that a key takes.
+func keyed(k route.Key, id string, at time.Time) any {
+	switch {
+	case k.Function == route.Number:
+		return int64(len(id))
+	case k.Function.OfTime():
+		return at
+	default: // a reference is none that the route takes
+		return id
+	}
+}
+
 // honest adds to a document what an app writes for a route.
 func (w *world) honest(r *route.Route, path string, held map[string]any, transforms *[]transformation) {
-	if r.By != "" {
-		put(held, r.By, any1(w.rand, "eve", "p1"))
-		if isOwn(r) {
-			put(held, r.By, "eve")
+	for _, k := range r.By {
+		id := any1(w.rand, "eve", "p1")
+		if isOwn(k) {
+			id = "eve"
 		}
+		if k.Function.OfTime() {
+			*transforms = append(*transforms, serverTime(string(k.Field)))
+			continue
+		}
+		put(held, k.Field, keyed(k, id, time.Time{}))
 	}
 	switch {
 	case isVotes(r):
@@ -786,7 +816,7 @@ func (w *world) get(u user, path string) (why string, accepted bool) {
 		return "", false
 	}
 	sources := w.sources(path)
-	_, holds := w.routes.Counter(path)
+	_, holds := w.counter(path)
 	own := slices.ContainsFunc(sources, isVotes) || w.writer(sources) == clientrules.Owner
 	switch {
 	case !holds && len(sources) == 0:
@@ -810,7 +840,7 @@ func (w *world) list(u user, path string, limit, offset int32) (why string, acce
 		return "", false
 	}
 	sources := w.sources(path)
-	_, holds := w.routes.Counter(path)
+	_, holds := w.counter(path)
 	said := fmt.Sprintf("%s listed those like %s, limit %d, offset %d", u, path, limit, offset)
 	switch {
 	case !holds && len(sources) == 0, offset > 0:
@@ -1021,7 +1051,7 @@ func (w *world) fieldsOf(path string) []document.Field {
 	for _, r := range w.sources(path) {
 		fields = append(fields, r.Reads()...)
 	}
-	if c, holds := w.routes.Counter(path); holds {
+	if c, holds := w.counter(path); holds {
 		for _, name := range append(c.Template.Totals(), "tally.num_shards", "tally.took") {
 			fields = append(fields, document.Field(name))
 		}
@@ -1043,12 +1073,14 @@ func (w *world) app(u user, path string, f document.Field, v any) (map[string]an
 	held := make(map[string]any)
 	for _, r := range w.sources(path) {
 		w.honest(r, path, held, new([]transformation))
-		former, has := r.By.In(w.docs[path])
-		switch {
-		case has:
-			put(held, r.By, former)
-		case isOwn(r):
-			put(held, r.By, string(u))
+		for _, k := range r.By {
+			former, has := k.Field.In(w.docs[path])
+			switch {
+			case has:
+				put(held, k.Field, former)
+			case isOwn(k):
+				put(held, k.Field, string(u))
+			}
 		}
 	}
 	times := slices.DeleteFunc(w.times(path), func(t transformation) bool { return t.FieldPath == string(f) })
@@ -1062,7 +1094,7 @@ func (w *world) app(u user, path string, f document.Field, v any) (map[string]an
 func (w *world) whole(u user, path string, f document.Field, v any) *firestorepb.Write {
 	held, times := w.app(u, path, f, v)
 	if f != "" {
-		if c, holds := w.routes.Counter(path); holds && w.docs[path] != nil {
+		if c, holds := w.counter(path); holds && w.docs[path] != nil {
 			for _, name := range append(c.Template.Totals(), document.TallyField) {
 				if is, has := w.docs[path][name]; has && !f.Within(document.FieldOf(name)) {
 					held[name] = is

@@ -27,9 +27,9 @@ func KindOf(v any) string {
 		return "bytes"
 	}
 
-	// The types are the SDK's, which this package does not import.
+	// The types are the SDK's and package document's, which this package does not import.
 	switch fmt.Sprintf("%T", v) {
-	case "*firestore.DocumentRef":
+	case "*firestore.DocumentRef", "document.Reference":
 		return "a reference"
 	case "*latlng.LatLng":
 		return "a place"

@@ -15,7 +15,8 @@ type Source struct {
 // A covering is a route that covers a document.
 type covering struct {
 	route   *Route
-	counter Counter // the counter that the document's path determines; zero if the route has groups
+	counter Counter  // the counter that the document's path determines; zero if the route has keys
+	ids     []string // of the template, as [Route.captured] returns them, if the route has keys
 }
 
 // Source returns the source document at path (below the database's root). It reports false if no
@@ -23,12 +24,15 @@ type covering struct {
 func (rs Routes) Source(path string) (Source, bool) {
 	s := Source{path: path}
 	for _, r := range rs {
-		c, ok := r.counterOf(path)
-		if r.By != "" {
-			ok = r.Covers(path)
+		covers := covering{route: r}
+		var ok bool
+		if r.By == nil {
+			covers.counter, ok = r.counterOf(path)
+		} else {
+			covers.ids, ok = r.captured(path)
 		}
 		if ok {
-			s.covers = append(s.covers, covering{r, c})
+			s.covers = append(s.covers, covers)
 		}
 	}
 	return s, len(s.covers) > 0
@@ -37,34 +41,47 @@ func (rs Routes) Source(path string) (Source, bool) {
 // Path returns the document's path below the database's root.
 func (s Source) Path() string { return s.path }
 
-// Grouped returns the templates of the routes with By that cover the document.
-func (s Source) Grouped() []*Template {
+// Keyed returns the templates of the routes with keys that cover the document.
+func (s Source) Keyed() []*Template {
 	var templates []*Template
 	for _, c := range s.covers {
-		if c.route.By != "" {
+		if c.route.By != nil {
 			templates = append(templates, c.route.Template)
 		}
 	}
 	return templates
 }
 
-// Groups returns the fields By of the routes that cover the document, each once. Only these fields
-// and the document's path determine its counters.
-func (s Source) Groups() []document.Field {
-	var by []document.Field
+// Keys returns the fields of the keys of the routes that cover the document, each once. Only these
+// fields and the document's path determine its counters.
+func (s Source) Keys() []document.Field {
+	var fields []document.Field
 	for _, c := range s.covers {
-		if c.route.By != "" && !slices.Contains(by, c.route.By) {
-			by = append(by, c.route.By)
+		for _, k := range c.route.By {
+			if !slices.Contains(fields, k.Field) {
+				fields = append(fields, k.Field)
+			}
 		}
 	}
-	return by
+	return fields
 }
 
-// Groups returns the Groups of the source document at path (below the database's root); none if no
+// Times returns those of Keys that hold the times of days and months.
+func (s Source) Times() []document.Field {
+	var fields []document.Field
+	for _, c := range s.covers {
+		if f := c.route.Time(); f != "" && !slices.Contains(fields, f) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// Keys returns the Keys of the source document at path (below the database's root); none if no
 // route covers it.
-func (rs Routes) Groups(path string) []document.Field {
+func (rs Routes) Keys(path string) []document.Field {
 	s, _ := rs.Source(path)
-	return s.Groups()
+	return s.Keys()
 }
 
 // A Concern is one counter that an event is about.
@@ -85,9 +102,10 @@ type Change interface {
 	// Changed reports whether the field may differ from before. It is called for updates only.
 	Changed(f document.Field) bool
 
-	// Texts returns the string that the field held before, and the one that it holds now. It
-	// returns "" for a field that is missing or not a string.
-	Texts(f document.Field) (before, after string)
+	// Held returns the value that the field held before, and the one that it holds now. A value is
+	// a string, an int64, a float64, a time.Time, or a document.Reference if the document is in the
+	// same database. It returns nil for any other value, and for a field that is missing.
+	Held(f document.Field) (before, after any)
 }
 
 // Concerned returns the counters that an event is about. These are the counters to which its old or
@@ -95,17 +113,20 @@ type Change interface {
 func (s Source) Concerned(w Change) []Concern {
 	var concerns []Concern
 	for _, c := range s.covers {
-		unchanged := w.Updated() && !slices.ContainsFunc(c.route.fields, w.Changed)
-		if c.route.By == "" {
+		unchanged := w.Updated() && !slices.ContainsFunc(c.route.reads, w.Changed)
+		if c.route.By == nil {
 			concerns = addConcern(concerns, Concern{c.counter, unchanged})
 			continue
 		}
 
-		before, after := w.Texts(c.route.By)
-		for _, group := range []string{before, after} {
-			if counter, ok := c.route.Grouped(group); ok {
-				concerns = addConcern(concerns, Concern{counter, unchanged})
-			}
+		before, was := c.route.keyed(c.ids, func(f document.Field) any { held, _ := w.Held(f); return held })
+		after, is := c.route.keyed(c.ids, func(f document.Field) any { _, held := w.Held(f); return held })
+		stays := was && is && before == after
+		if was {
+			concerns = addConcern(concerns, Concern{before, unchanged && stays})
+		}
+		if is && !stays {
+			concerns = addConcern(concerns, Concern{after, false})
 		}
 	}
 	return concerns

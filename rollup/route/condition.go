@@ -23,10 +23,10 @@ type Condition struct {
 	Field    document.Field
 	Operator Operator
 
-	// Value is a string, an int64, a float64, a bool, a time.Time in UTC, or nil. It is a float64
-	// only if no int64 equals it. With In, it is a []any of such values, in Firestore's order, of
-	// which each comes once. Only Equal compares with nil. It is an Ago if the condition makes a
-	// window; then only what At returns may be compared.
+	// Value is a string, an int64, a float64, a bool, a time.Time in UTC, or nil. Of a key it may
+	// be a document.Reference. It is a float64 only if no int64 equals it. With In, it is a []any
+	// of such values, in Firestore's order, of which each comes once. Only Equal compares with nil.
+	// It is an Ago if the condition makes a window; then only what At returns may be compared.
 	Value any
 }
 
@@ -52,11 +52,6 @@ func (o Operator) upper() bool { return o == LessThan || o == LessThanOrEqual }
 // maxIn is how many values Firestore compares a field with in one query
 // (https://firebase.google.com/docs/firestore/query-data/queries#limits_on_or_queries).
 const maxIn = 30
-
-// equals returns the condition that a field equals a value.
-func equals(field document.Field, value any) Condition {
-	return Condition{field, Equal, canonical(value)}
-}
 
 // canonical returns the form that equal values share: a double that an integer equals becomes that
 // integer.
@@ -121,6 +116,8 @@ func compare(a, b any) (order int, ok bool) {
 	case string:
 		b, ok := b.(string)
 		return strings.Compare(a, b), ok
+	case document.Reference:
+		return 0, a == b
 	case bool:
 		b, ok := b.(bool)
 		return cmp.Compare(rank(a), rank(b)), ok
@@ -186,6 +183,8 @@ func quoteValue(value any) string {
 		return strconv.FormatFloat(value, 'g', -1, 64)
 	case bool:
 		return strconv.FormatBool(value)
+	case document.Reference:
+		return string(Reference) + "(" + quoteValue(string(value)) + ")"
 	case time.Time:
 		return timestamp + "(" + quoteValue(value.Format(time.RFC3339Nano)) + ")"
 	case Ago:

@@ -103,7 +103,7 @@ func (r *Route) overlaps(other *Route, p *problems) {
 	if r.Template.Every != other.Template.Every {
 		p.add(r, "it and route %q have the same source; say the same \"every\" in both", other)
 	}
-	if r.Template.canonical == other.Template.canonical && r.By == other.By {
+	if r.Template.canonical == other.Template.canonical && r.identity() == other.identity() {
 		p.add(r, "it and route %q make one roll-up of one source; put all totals into one of them", other)
 	}
 }

@@ -64,8 +64,8 @@ func (rs Routes) indexes() []Index {
 			continue
 		}
 
-		if r.By != "" { // audits walk from group to group
-			all = append(all, r.GroupIndex())
+		if r.By != nil { // audits look whether a counter has documents
+			all = append(all, r.KeyIndexes()...)
 		}
 		for _, q := range r.queries {
 			all = append(all, r.IndexesOf(q)...)
@@ -80,11 +80,23 @@ func (rs Routes) indexes() []Index {
 }
 
 // IndexesOf returns the indexes that a query of the route needs.
-func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern[len(r.pattern)-2].Name, r.By) }
+func (r *Route) IndexesOf(q Query) []Index {
+	var equal []document.Field
+	for _, k := range r.By {
+		if !k.Function.OfTime() {
+			equal = append(equal, k.Field)
+		}
+	}
+	return q.indexes(r.pattern[len(r.pattern)-2].Name, equal)
+}
 
 // IndexesOfWindow returns the indexes by which the first document in a window is found. They are
 // those of a count of the documents in it.
 func (r *Route) IndexesOfWindow(w Window) []Index { return r.IndexesOf(Query{Where: w.Where}) }
+
+// KeyIndexes returns the indexes by which the documents of a counter are found. The route must have
+// keys.
+func (r *Route) KeyIndexes() []Index { return r.IndexesOf(Query{time: r.Time()}) }
 
 // Remedy says what to do when one of the indexes is missing. The indexes are the ones that one of
 // the route's queries needs.
@@ -96,24 +108,16 @@ func (r *Route) Remedy(indexes []Index) string {
 	return remedy
 }
 
-// GroupIndex returns the index of the field By, by which the documents of a group are found. The
-// route must have By.
-func (r *Route) GroupIndex() Index {
-	return Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}}
-}
-
-// indexes returns the indexes that the query needs. If it only tests fields for equality, Firestore
-// merges the indexes of the single fields. Otherwise one index has all fields. The queries that
-// tell malformed values from others go along the same index.
-func (q Query) indexes(collection string, by document.Field) []Index {
-	var equal []document.Field
+// indexes returns the indexes that the query needs. The keys of a counter are equal to its ids. If
+// it only tests fields for equality, Firestore merges the indexes of the single fields. Otherwise
+// one index has all fields. The queries that tell malformed values from others go along the same
+// index.
+func (q Query) indexes(collection string, keys []document.Field) []Index {
+	equal := keys
 	for _, c := range q.Where {
 		if !c.Operator.Range() {
 			equal = append(equal, c.Field)
 		}
-	}
-	if by != "" {
-		equal = append(equal, by)
 	}
 	slices.Sort(equal)
 	equal = slices.Compact(equal)

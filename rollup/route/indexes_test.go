@@ -9,7 +9,7 @@ import (
 
 // Firestore merges what must be equal only where documents are counted.
 func TestIndexes(t *testing.T) {
-	where := func(field document.Field, value any) Condition { return equals(field, value) }
+	where := func(field document.Field, value any) Condition { return Condition{field, Equal, value} }
 	total := func(a Aggregate, field document.Field, conditions ...Condition) Total {
 		return Total{Aggregate: a, Field: field, Where: conditions}
 	}
@@ -20,7 +20,7 @@ func TestIndexes(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		pattern   Path
-		by        document.Field
+		by        []Key
 		totals    []Total
 		documents bool
 		composite []string
@@ -33,12 +33,12 @@ func TestIndexes(t *testing.T) {
 			single: []string{"comments (approved ASC)", "comments (kind ASC)"},
 		},
 		{
-			name: "groups", pattern: orders, by: "shop",
+			name: "groups", pattern: orders, by: []Key{{Field: "shop"}},
 			totals: []Total{total(Count, "")},
 			single: []string{"orders (shop ASC)"},
 		},
 		{
-			name: "some of a group", pattern: orders, by: "shop",
+			name: "some of a group", pattern: orders, by: []Key{{Field: "shop"}},
 			totals: []Total{total(Count, "", paid)},
 			single: []string{"orders (shop ASC)", "orders (status ASC)"},
 		},
@@ -69,7 +69,7 @@ func TestIndexes(t *testing.T) {
 			},
 		},
 		{
-			name: "sums of a group", pattern: orders, by: "shop",
+			name: "sums of a group", pattern: orders, by: []Key{{Field: "shop"}},
 			totals: []Total{total(Sum, "amount"), total(Sum, "amount", paid), total(Sum, "amount", due), total(Maximum, "amount")},
 			composite: []string{
 				"orders (shop ASC, amount ASC)", "orders (shop ASC, amount DESC)", "orders (shop ASC, status ASC, amount ASC)",
@@ -77,13 +77,13 @@ func TestIndexes(t *testing.T) {
 			single: []string{"orders (shop ASC)"},
 		},
 		{
-			name: "fields of maps", pattern: orders, by: "customer.id",
+			name: "fields of maps", pattern: orders, by: []Key{{Field: "customer.id"}},
 			totals:    []Total{total(Latest, "paid.at", where("`a-b`.kind", "x"))},
 			composite: []string{"orders (`a-b`.kind ASC, customer.id ASC, paid.at DESC)"},
 			single:    []string{"orders (customer.id ASC)"},
 		},
 		{
-			name: "the field itself is equal", pattern: orders, by: "shop",
+			name: "the field itself is equal", pattern: orders, by: []Key{{Field: "shop"}},
 			totals: []Total{
 				total(Sum, "shop"), total(Count, "", where("shop", "b")),
 				total(Maximum, "amount", where("amount", int64(5))), total(Sum, "amount", where("shop", "b")),
@@ -98,7 +98,7 @@ func TestIndexes(t *testing.T) {
 		},
 		{name: "documents that are read", pattern: comments, totals: []Total{total(Sum, "stars")}, documents: true},
 	} {
-		r := &Route{pattern: test.pattern, By: test.by, Totals: test.totals, Documents: test.documents, queries: queries(test.totals)}
+		r := &Route{pattern: test.pattern, By: test.by, Totals: test.totals, Documents: test.documents, queries: queries(test.totals, "")}
 		routes := Routes{r, r}
 		if d := cmp.Diff(test.composite, texts(routes.Indexes())); d != "" {
 			t.Errorf("%s: composite indexes (-want +got):\n%s", test.name, d)
@@ -112,16 +112,52 @@ func TestIndexes(t *testing.T) {
 // Routes whose collections have one id share indexes, in whatever order their conditions name the
 // fields.
 func TestIndexesOfSeveralRoutes(t *testing.T) {
-	total := Total{Aggregate: Sum, Field: "amount", Where: []Condition{equals("shop", "b")}}
-	grouped := Total{Aggregate: Sum, Field: "amount", Where: []Condition{equals("status", "paid")}}
+	total := Total{Aggregate: Sum, Field: "amount", Where: []Condition{{"shop", Equal, "b"}}}
+	grouped := Total{Aggregate: Sum, Field: "amount", Where: []Condition{{"status", Equal, "paid"}}}
 	routes := Routes{
-		{pattern: Path{{"orders", false}, {"order", true}}, By: "shop", queries: queries([]Total{grouped})},
-		{pattern: Path{{"orders", false}, {"order", true}}, By: "status", queries: queries([]Total{total})},
-		{pattern: Path{{"orders", false}, {"order", true}, {"lines", false}, {"line", true}}, queries: queries([]Total{total})},
+		{pattern: Path{{"orders", false}, {"order", true}}, By: []Key{{Field: "shop"}}, queries: queries([]Total{grouped}, "")},
+		{pattern: Path{{"orders", false}, {"order", true}}, By: []Key{{Field: "status"}}, queries: queries([]Total{total}, "")},
+		{pattern: Path{{"orders", false}, {"order", true}, {"lines", false}, {"line", true}}, queries: queries([]Total{total}, "")},
 	}
 	want := []string{"lines (shop ASC, amount ASC)", "orders (shop ASC, status ASC, amount ASC)"}
 	if d := cmp.Diff(want, texts(routes.Indexes())); d != "" {
 		t.Errorf("composite indexes (-want +got):\n%s", d)
+	}
+}
+
+// A day is a range of its field: the fields that are equal come first, and the aggregated one last.
+func TestIndexesOfDays(t *testing.T) {
+	for _, test := range []struct {
+		totals string
+		want   []string
+	}{
+		{"count() as n", []string{"orders (shop ASC, at ASC)"}},
+		{`count() where paid == true as n`, []string{"orders (paid ASC, shop ASC, at ASC)", "orders (shop ASC, at ASC)"}},
+		{"sum(amount) as n, average(amount) as m", []string{"orders (shop ASC, at ASC)", "orders (shop ASC, at ASC, amount ASC)"}},
+		{"latest(at) as n", []string{"orders (shop ASC, at ASC)", "orders (shop ASC, at DESC)"}},
+		{"earliest(at) as n", []string{"orders (shop ASC, at ASC)"}},
+	} {
+		routes, err := Parse("orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : " + test.totals + " : existing")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(test.want, texts(routes.Indexes())); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.totals, d)
+		}
+		if single := routes.FieldIndexes(); len(single) > 0 {
+			t.Errorf("%s: indexes of one field: %v", test.totals, single)
+		}
+	}
+
+	routes, err := Parse("shops/{shop}/orders/{order} by month(at) -> shops/{shop}/months/{month} : count() as n, sum(amount) as m : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"orders (at ASC)"}, texts(routes.FieldIndexes())); d != "" {
+		t.Errorf("one key (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]string{"orders (at ASC, amount ASC)"}, texts(routes.Indexes())); d != "" {
+		t.Errorf("one key (-want +got):\n%s", d)
 	}
 }
 

@@ -112,7 +112,7 @@ func (rs Routes) levels() Routes {
 
 		var before Routes
 		for _, other := range rs {
-			if !other.feeds(r) || !other.makes(r.fields) {
+			if !other.feeds(r) || !other.makes(r.Reads()) {
 				continue
 			}
 			if c := chain(other); len(c) > len(before) {

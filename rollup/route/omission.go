@@ -15,48 +15,87 @@ type Omission struct {
 	Why    string // a sentence without its end, such as "its shop is a number, not a string"
 }
 
-// Ungrouped returns why a document belongs to no counter of the route. kind is the kind of the
-// field By in value.KindOf's words, "" if the document lacks the field, and text is its string.
-// Ungrouped reports false if the document belongs to a counter, or if the route has no groups.
-func (r *Route) Ungrouped(kind, text string) (Omission, bool) {
-	u := Omission{Route: r, Reason: kind}
-	_, grouped := r.Grouped(text)
-	invalid := document.CheckID(text)
-
-	switch {
-	case r.By == "" || grouped:
+// Ungrouped returns why a document belongs to no counter of the route. holds returns the kind of a
+// field in value.KindOf's words, "" if the document lacks the field, and its value as [Change] has
+// it. Ungrouped reports false if the document at path belongs to a counter, or if the route has no
+// keys or does not cover it.
+func (r *Route) Ungrouped(path string, holds func(document.Field) (kind string, held any)) (Omission, bool) {
+	ids, ok := r.captured(path)
+	if !ok {
 		return Omission{}, false
-	case kind == "":
-		u.Why = fmt.Sprintf("it has no field %s", r.By)
-	case kind == "an array":
-		u.Why = fmt.Sprintf("its %s is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)", r.By)
-	case kind == "a reference":
-		u.Why = fmt.Sprintf("its %s is a reference, not a string: let it hold the document's id", r.By)
-	case kind != "a string":
-		u.Why = fmt.Sprintf("its %s is %s, not a string", r.By, kind)
-	case text == "":
-		u.Reason, u.Why = "empty", fmt.Sprintf("its %s is empty", r.By)
-	case invalid != nil && strings.Contains(text, "/"):
-		u.Reason, u.Why = "a path", fmt.Sprintf("its %s %v", r.By, invalid)
-	case invalid != nil:
-		u.Reason, u.Why = "no id", fmt.Sprintf("its %s %v", r.By, invalid)
-	default:
-		u.Reason, u.Why = "too long", fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", r.By)
 	}
-	return u, true
+	for _, k := range r.By {
+		kind, held := holds(k.Field)
+		id, ok := k.id(held, ids[:k.at])
+		if !ok {
+			o := k.omission(kind, held)
+			o.Route = r
+			return o, true
+		}
+		ids[k.at] = id
+	}
+	if rollUp := strings.Join(ids, "/"); r.By != nil && len(rollUp) > document.LongestPath {
+		return Omission{Route: r, Reason: "too long", Why: fmt.Sprintf("the path of its roll-up would have %d bytes, and Firestore's limit is %d", len(rollUp), document.LongestPath)}, true
+	}
+	return Omission{}, false
 }
 
-// Ungrouped returns the routes by which the document belongs to no counter. holds returns the kind
-// and the text of a field of the document.
-func (s Source) Ungrouped(holds func(document.Field) (kind, text string)) []Omission {
+// omission says why the key gives no id of a value.
+func (k Key) omission(kind string, held any) Omission {
+	o := Omission{Reason: kind}
+	text, isText := held.(string)
+	_, isReference := held.(document.Reference)
+	switch {
+	case kind == "":
+		o.Why = fmt.Sprintf("it has no field %s", k.Field)
+	case kind == "an array":
+		o.Why = fmt.Sprintf("its %s is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)", k.Field)
+	case kind != k.Function.wants():
+		o.Why = fmt.Sprintf("its %s is %s, not %s%s", k.Field, kind, k.Function.wants(), k.insteadFor(kind))
+	case k.Function == Reference && !isReference:
+		o.Reason, o.Why = "another database", fmt.Sprintf("its %s refers to a document of another database, as a clone or an import leaves it: let the app write the reference again", k.Field)
+	case k.Function == Reference:
+		o.Reason, o.Why = "another path", fmt.Sprintf("its %s refers to %s, which is not where the roll-up or the document above it is", k.Field, held)
+	case k.Function == Number:
+		o.Reason, o.Why = "no integer", fmt.Sprintf("its %s is %v, which is not an integer of 64 bits", k.Field, held)
+	case k.Function.OfTime():
+		o.Reason, o.Why = "out of the years", fmt.Sprintf("its %s is in a %s that is not within the years 1 to 9999", k.Field, k.Function)
+	case isText && text == "":
+		o.Reason, o.Why = "empty", fmt.Sprintf("its %s is empty", k.Field)
+	case isText && strings.Contains(text, "/"):
+		o.Reason, o.Why = "a path", fmt.Sprintf("its %s %v", k.Field, document.CheckID(text))
+	case isText && document.CheckID(text) != nil:
+		o.Reason, o.Why = "no id", fmt.Sprintf("its %s %v", k.Field, document.CheckID(text))
+	default:
+		o.Reason, o.Why = "too long", fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", k.Field)
+	}
+	return o
+}
+
+// insteadFor names the key that takes values of a kind, if there is one for a field that is a plain
+// key.
+func (k Key) insteadFor(kind string) string {
+	if k.Function != Text {
+		return ""
+	}
+	for _, f := range []Function{Reference, Number, Day} {
+		if f.wants() == kind {
+			k.Function, k.zone = f, utc
+			k.Name = k.names()[0]
+			return ": group by " + k.String()
+		}
+	}
+	return ""
+}
+
+// Ungrouped returns the routes by which the document belongs to no counter. holds is as for
+// [Route.Ungrouped].
+func (s Source) Ungrouped(holds func(document.Field) (kind string, held any)) []Omission {
 	var all []Omission
 	for _, c := range s.covers {
-		if c.route.By == "" {
-			continue
-		}
-		u, ok := c.route.Ungrouped(holds(c.route.By))
+		o, ok := c.route.Ungrouped(s.path, holds)
 		if ok {
-			all = append(all, u)
+			all = append(all, o)
 		}
 	}
 	return all
@@ -65,7 +104,7 @@ func (s Source) Ungrouped(holds func(document.Field) (kind, text string)) []Omis
 // Timeless returns why a document is in none of the windows of a field. holds returns the kind of a
 // field in value.KindOf's words, "" if the document lacks the field. A field that is missing or
 // null may be set later, so it is no omission.
-func (r *Route) Timeless(holds func(document.Field) (kind, text string)) []Omission {
+func (r *Route) Timeless(holds func(document.Field) (kind string, held any)) []Omission {
 	var all []Omission
 	for _, w := range r.windows {
 		switch kind, _ := holds(w.Field); kind {
@@ -83,7 +122,7 @@ func (r *Route) Timeless(holds func(document.Field) (kind, text string)) []Omiss
 
 // Timeless returns why the document is in none of the windows of a field, for each route that
 // covers it. holds is as for [Source.Ungrouped].
-func (s Source) Timeless(holds func(document.Field) (kind, text string)) []Omission {
+func (s Source) Timeless(holds func(document.Field) (kind string, held any)) []Omission {
 	var all []Omission
 	for _, c := range s.covers {
 		all = append(all, c.route.Timeless(holds)...)

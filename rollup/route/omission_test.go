@@ -22,15 +22,15 @@ func TestUngrouped(t *testing.T) {
 	}{
 		{"a string", "7", "", ""},
 		{"", "", "", "it has no field shop"},
-		{"a reference", "", "a reference", "its shop is a reference, not a string: let it hold the document's id"},
+		{"a reference", "", "a reference", "its shop is a reference, not a string: group by ref(shop)"},
 		{"an array", "", "an array", "its shop is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)"},
-		{"a number", "", "a number", "its shop is a number, not a string"},
+		{"a number", "", "a number", "its shop is a number, not a string: group by number(shop)"},
 		{"null", "", "null", "its shop is null, not a string"},
 		{"a string", "", "empty", "its shop is empty"},
 		{"a string", "a/b", "a path", `its shop is "a/b", which holds a slash`},
 		{"a string", strings.Repeat("x", 1500), "too long", "its shop is longer than 1,499 bytes, which no query takes"},
 	} {
-		got := source.Ungrouped(func(document.Field) (string, string) { return test.kind, test.text })
+		got := source.Ungrouped(func(document.Field) (string, any) { return test.kind, test.text })
 		if test.why == "" {
 			if len(got) > 0 {
 				t.Errorf("%+v: %+v, want a group", test, got)
@@ -62,7 +62,7 @@ orders/{order} -> totals/orders : count() where paid.at > now - 30d as lately`)
 		{"orders/1", "a string", []string{"paid.at is a string"}, "its paid.at is a string, not a timestamp"},
 	} {
 		source, _ := routes.Source(test.path)
-		got := source.Timeless(func(document.Field) (string, string) { return test.kind, "" })
+		got := source.Timeless(func(document.Field) (string, any) { return test.kind, "" })
 		var reasons []string
 		for _, o := range got {
 			reasons = append(reasons, o.Reason)

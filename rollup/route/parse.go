@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,6 +80,8 @@ func (rs Routes) share(p *problems) {
 			p.add(r, "it and route %q make one roll-up; say the same \"every\" in both", other)
 		case r.Template.Cadence != other.Template.Cadence:
 			p.add(r, "it and route %q make one roll-up; say the same \"cadence\" in both", other)
+		case !slices.Equal(r.spaces(), other.spaces()):
+			p.add(r, "it and route %q make one roll-up, and their ids differ; name numbers, days and months by the same functions and zones in both", other)
 		case r.Template.Existing != other.Template.Existing:
 			p.add(r, "it and route %q make one roll-up; say \"existing\" in both, or in neither", other)
 		default:
@@ -109,21 +112,22 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 	}
 	r.Template.segments, r.Template.canonical = r.template, spell(r.template, r.template)
 
-	r.By, err = text.group(n)
+	r.By, err = text.keys(n)
 	if err != nil {
 		return nil, err
 	}
-	err = text.checkCaptures(n)
+	err = text.checkCaptures(n, r.By)
 	if err != nil {
 		return nil, err
 	}
+	r.place()
 
-	r.Totals, err = text.totals(n)
+	r.Totals, err = text.totals(n, r)
 	if err != nil {
 		return nil, err
 	}
-	r.queries, r.windows = queries(r.Totals), windows(r.Totals)
-	r.fields = fieldsOf(r)
+	r.queries, r.windows = queries(r.Totals, r.Time()), windows(r.Totals)
+	r.reads = fieldsOf(r)
 	return r, text.setOptions(r, n.options)
 }
 
@@ -156,58 +160,88 @@ func (text source) path(nodes pathNode) (Path, error) {
 	return path, nil
 }
 
-// group returns the field that says to which counter a document belongs. It returns "" if the
-// document's path says so.
-func (text source) group(n routeNode) (document.Field, error) {
-	if n.by.names == nil {
-		return "", nil
-	}
-
-	field, err := text.field(n.by)
-	if err != nil {
-		return "", err
-	}
-
-	last := len(n.pattern) - 1
-	for _, s := range n.pattern[:last] {
-		if s.Capture {
-			return "", text.mistake(s.at, "a group is of one collection; the pattern of a route with \"by\" captures the document only, not %v", s)
+// keys returns the keys of a route. It returns none if the documents' paths alone say to which
+// counter they belong.
+func (text source) keys(n routeNode) ([]Key, error) {
+	var keys []Key
+	for i, node := range n.by {
+		k, err := text.key(node, n)
+		if err != nil {
+			return nil, err
 		}
-	}
 
-	capture := n.capture()
-	if n.pattern[last].Segment == capture {
-		return "", text.mistake(n.pattern[last].at, "the pattern's capture has the name of the group, %v; give it another name", capture)
+		switch {
+		case i == maxKeys:
+			return nil, text.mistake(node.at, "a route has at most %d keys after \"by\"; let the app keep a field that says two of them", maxKeys)
+		case slices.ContainsFunc(keys, func(other Key) bool { return other.Field == k.Field }):
+			return nil, text.mistake(node.at, "%s is a key twice", quoteField(k.Field))
+		case slices.ContainsFunc(keys, func(other Key) bool { return other.Name == k.Name }):
+			return nil, text.mistake(node.at, "two keys are called {%s}; name one of them with \"as\"", k.Name)
+		case k.Function.OfTime() && slices.ContainsFunc(keys, func(other Key) bool { return other.Function.OfTime() }):
+			return nil, text.mistake(node.at, "only one of the keys can be a day or a month")
+		}
+		for _, s := range n.pattern {
+			if s.Capture && s.Name == k.Name {
+				return nil, text.mistake(s.at, "the pattern's capture has the name of the key {%s}; give one of them another name, a key with \"as\"", k.Name)
+			}
+		}
+		keys = append(keys, k)
 	}
 
 	saysExisting := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" })
-	if !saysExisting {
-		return "", text.mistake(n.by.at, "a route with \"by\" must say existing, because anyone who may write a source could make up roll-ups without end; the app creates the documents %s itself", pathOf(n.template))
+	if keys != nil && !saysExisting {
+		return nil, text.mistake(n.by[0].at, "a route with \"by\" must say existing, because anyone who may write a source could make up roll-ups without end; the app creates the documents %s itself", pathOf(n.template))
 	}
-
-	length := n.longestRollUp()
-	if length > document.LongestPath {
-		return "", text.mistake(n.template[0].at, "with a group of %d bytes this path has %d; Firestore's limit is %d", LongestGroup, length, document.LongestPath)
-	}
-	return field, nil
+	return keys, nil
 }
 
-// longestRollUp returns the length of the longest roll-up path that a route with a group can give.
-func (n routeNode) longestRollUp() int {
-	length := 0
-	for _, s := range n.template {
-		if s.Capture {
-			length += LongestGroup
-		} else {
-			length += len(s.Name)
+// maxKeys is how many keys a route may have. Captures of the pattern do not count.
+const maxKeys = 2
+
+// key returns one key of a route.
+func (text source) key(n keyNode, route routeNode) (k Key, err error) {
+	if n.function.kind != end {
+		k.Function = Function(n.function.text)
+	}
+	k.Field, err = text.field(n.field)
+	if err != nil {
+		return k, err
+	}
+
+	if k.Function.OfTime() {
+		k.zone = utc
+	}
+	if n.zone.kind != end {
+		name, err := text.unquote(n.zone)
+		if err != nil {
+			return k, err
+		}
+		k.zone, err = zoneOf(name)
+		if err != nil {
+			return k, text.mistake(n.zone.from, "%s %v", quoteValue(name), err)
 		}
 	}
-	return length + len(n.template) - 1 // slashes
+
+	if n.name.kind != end {
+		k.Name = n.name.text
+		return k, nil
+	}
+	names := k.names()
+	k.Name = names[0]
+	for _, name := range names { // the one that the template has
+		if slices.ContainsFunc(route.template, func(s segmentNode) bool { return s.Capture && s.Name == name }) {
+			k.Name = name
+		}
+	}
+	return k, nil
 }
 
-// capture is the capture of the group: its field's path.
-func (n routeNode) capture() Segment {
-	return Segment{Name: strings.Join(n.by.names, "."), Capture: true}
+// place finds the captures of the keys in the template.
+func (r *Route) place() {
+	for i, k := range r.By {
+		r.By[i].at = slices.Index(r.template, Segment{Name: k.Name, Capture: true})
+	}
+	slices.SortFunc(r.By, func(a, b Key) int { return cmp.Compare(a.at, b.at) })
 }
 
 // pathOf returns the path that nodes spell.
@@ -220,14 +254,14 @@ func pathOf(nodes pathNode) Path {
 }
 
 // checkCaptures checks that the pattern ends in a capture. It also checks that the template uses
-// exactly the pattern's other captures, or exactly the group's capture.
-func (text source) checkCaptures(n routeNode) error {
+// exactly the pattern's other captures and the keys, and if there are keys, each of them once.
+func (text source) checkCaptures(n routeNode, keys []Key) error {
 	captured, err := text.captured(n.pattern)
 	if err != nil {
 		return err
 	}
-	if n.by.names != nil {
-		captured = []string{n.capture().String(), captured[len(captured)-1]}
+	for _, k := range keys {
+		captured = append([]string{Segment{k.Name, true}.String()}, captured...)
 	}
 
 	used, err := text.used(n, captured)
@@ -235,8 +269,16 @@ func (text source) checkCaptures(n routeNode) error {
 		return err
 	}
 
-	if n.by.names != nil && used == nil {
-		return text.mistake(n.template[0].at, "the roll-up path does not use the group %v; all groups would share one roll-up", n.capture())
+	for i, k := range keys {
+		name := Segment{k.Name, true}.String()
+		if !slices.Contains(used, name) {
+			return text.mistake(n.template[0].at, "the roll-up path does not use %s, the key %s; all its groups would share one roll-up", name, keys[i])
+		}
+	}
+	for i, name := range used {
+		if keys != nil && slices.Contains(used[:i], name) {
+			return text.mistake(n.template[0].at, "the roll-up path uses %s twice; a route with \"by\" uses each capture once", name)
+		}
 	}
 	for _, s := range n.pattern[:len(n.pattern)-1] {
 		if s.Capture && !slices.Contains(used, s.String()) {
@@ -297,18 +339,18 @@ func (text source) used(n routeNode, captured []string) ([]string, error) {
 // whatCaptures is the part of an error that follows a capture. It says why the template cannot use
 // that capture.
 func (n routeNode) whatCaptures() string {
-	if n.by.names != nil {
-		return "is not the group"
+	if n.by != nil {
+		return "is neither a key nor captured by the source pattern"
 	}
 	return "the source pattern does not capture"
 }
 
 // totals returns the totals of a route.
-func (text source) totals(route routeNode) ([]Total, error) {
-	totals := make([]Total, len(route.totals))
+func (text source) totals(n routeNode, r *Route) ([]Total, error) {
+	totals := make([]Total, len(n.totals))
 	seen := make(map[string]bool)
-	for i, n := range route.totals {
-		t, err := text.total(n, route.by)
+	for i, n := range n.totals {
+		t, err := text.total(n, r)
 		if err != nil {
 			return nil, err
 		}
@@ -329,8 +371,8 @@ func (text source) totals(route routeNode) ([]Total, error) {
 	return totals, nil
 }
 
-// total returns one total of a route. by is the field of the route's group, if it has one.
-func (text source) total(n totalNode, by fieldNode) (t Total, err error) {
+// total returns one total of a route, whose keys are known.
+func (text source) total(n totalNode, r *Route) (t Total, err error) {
 	t.Aggregate = Sum
 	if n.function.kind != end {
 		t.Aggregate = Aggregate(n.function.text)
@@ -342,13 +384,33 @@ func (text source) total(n totalNode, by fieldNode) (t Total, err error) {
 			return t, err
 		}
 	}
-	t.Where, err = text.conditions(n, t, by)
+	err = text.checkTimed(n, t, r)
+	if err != nil {
+		return t, err
+	}
+	t.Where, err = text.conditions(n, t, r)
 	if err != nil {
 		return t, err
 	}
 
 	t.Name, err = text.name(n, t)
 	return t, err
+}
+
+// checkTimed checks that a route with a day or a month can have the total. A maximum would go
+// through the best values of all days until one is of this day.
+func (text source) checkTimed(n totalNode, t Total, r *Route) error {
+	timed := r.Time()
+	if timed == "" || !t.Aggregate.best() {
+		return nil
+	}
+	if !t.Aggregate.OfTimes() {
+		return text.mistake(n.at, "a route by days or months has no %s: its query would go through the values of all days; sum, count or average them, or let the app keep the %[1]s", t.Aggregate)
+	}
+	if t.Field != timed {
+		return text.mistake(n.at, "a route by days or months has the %s of the key's own field, %s; the times of another one are in no order within a day", t.Aggregate, quoteField(timed))
+	}
+	return nil
 }
 
 // name returns the name of a total. If "as" does not name it, only a bare field and a bare count()
@@ -411,7 +473,6 @@ func fieldsOf(r *Route) []document.Field {
 		}
 	}
 
-	add(r.By)
 	for _, t := range r.Totals {
 		for _, c := range t.Where {
 			add(c.Field)

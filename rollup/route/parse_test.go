@@ -140,12 +140,12 @@ count() is of documents, not of a field; want )
 want a field, as in sum(amount)
   a/{a}/s/{s} -> r/{a} : sum() as m
                              ^`},
-		{"a group below a parent", "shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing", "\n" +
-			"a group is of one collection; the pattern of a route with \"by\" captures the document only, not {shop}\n" +
+		{"a group below a parent that the template lacks", "shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing", "\n" +
+			"the roll-up path does not use {shop}; counters that differ only in it would share one roll-up\n" +
 			"  shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing\n" +
 			"        ^"},
 		{"a group called as the document", "orders/{shop} by shop -> shops/{shop} : count() as orders : existing", "\n" +
-			"the pattern's capture has the name of the group, {shop}; give it another name\n" +
+			"the pattern's capture has the name of the key {shop}; give one of them another name, a key with \"as\"\n" +
 			"  orders/{shop} by shop -> shops/{shop} : count() as orders : existing\n" +
 			"         ^"},
 		{"a group that may make roll-ups up", "orders/{order} by shop -> shops/{shop} : count() as orders", "\n" +
@@ -153,11 +153,11 @@ want a field, as in sum(amount)
 			"  orders/{order} by shop -> shops/{shop} : count() as orders\n" +
 			"                    ^"},
 		{"a group that the template lacks", "orders/{order} by shop -> all/orders : count() as orders : existing", "\n" +
-			"the roll-up path does not use the group {shop}; all groups would share one roll-up\n" +
+			"the roll-up path does not use {shop}, the key shop; all its groups would share one roll-up\n" +
 			"  orders/{order} by shop -> all/orders : count() as orders : existing\n" +
 			"                            ^"},
 		{"a template of another group", "orders/{order} by customer.id -> users/{customer} : count() as orders : existing", "\n" +
-			"the roll-up path uses {customer}, which is not the group; did you mean {customer.id}?\n" +
+			"the roll-up path uses {customer}, which is neither a key nor captured by the source pattern\n" +
 			"  orders/{order} by customer.id -> users/{customer} : count() as orders : existing\n" +
 			"                                         ^"},
 		{"a group by nothing", "orders/{order} by -> shops/{shop} : count()", "\n" +
@@ -401,11 +401,11 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : maximum(n) where n == 3 as m\n" +
 			"                                          ^"},
 		{"the group as a condition", "orders/{order} by shop -> shops/{shop} : count() where shop == \"7\" as orders : existing", "\n" +
-			"shop is the group, so each counter tests it already\n" +
+			"shop is a key, so each counter tests it already\n" +
 			"  orders/{order} by shop -> shops/{shop} : count() where shop == \"7\" as orders : existing\n" +
 			"                                                         ^"},
 		{"the group as a condition, in a map", "orders/{order} by shop.id -> shops/{shop.id} : count() where shop.id == \"7\" as orders : existing", "\n" +
-			"shop.id is the group, so each counter tests it already\n" +
+			"shop.id is a key, so each counter tests it already\n" +
 			"  orders/{order} by shop.id -> shops/{shop.id} : count() where shop.id == \"7\" as orders : existing\n" +
 			"                                                               ^"},
 		{"a short form", "a/{a}/s/{s} -> r/{a} : avg(n) as m", "\n" +
@@ -539,7 +539,12 @@ func TestSpelling(t *testing.T) {
 		"o/{o}by shop->s/{ shop }:average( a.b )as n,latest(at)as l:existing":                                                      "o/{o} by shop -> s/{shop} : average(a.b) as n, latest(at) as l : existing",
 		"o/{o} by `a b`.c.`by` -> s/{a b.c.by} : count() : existing":                                                               "",
 		"o/{o} by `a b`.c.`by` -> s/{`a b`.c.`by`} : count() : existing":                                                           "o/{o} by `a b`.c.`by` -> s/{`a b.c.by`} : count() : existing",
-		"o/{o} by c.id -> s/{`c.id`}/t/{c.id} : count() : existing":                                                                "o/{o} by c.id -> s/{c.id}/t/{c.id} : count() : existing",
+		"o/{o} by c.id -> s/{`c.id`} : count() : existing":                                                                         "o/{o} by c.id -> s/{c.id} : count() : existing",
+		"o/{o} by c.id -> s/{id} : count() : existing":                                                                             "o/{o} by c.id -> s/{id} : count() : existing",
+		"o/{o} by c.id as x,shop as shop -> s/{shop}/t/{x} : count() : existing":                                                   "o/{o} by shop, c.id as x -> s/{shop}/t/{x} : count() : existing",
+		"o/{o} by ref( c.r ),month(at,\"UTC\")as m -> s/{r}/m/{m} : count() : existing":                                            "o/{o} by ref(c.r), month(at) as m -> s/{r}/m/{m} : count() : existing",
+		"o/{o} by number(n) as u, day(at, \"Europe/Berlin\") as day -> u/{u}/d/{day} : count() : existing":                         "o/{o} by number(n) as u, day(at, \"Europe/Berlin\") -> u/{u}/d/{day} : count() : existing",
+		"o/{o} by day -> days/{day} : count() : existing":                                                                          "o/{o} by day -> days/{day} : count() : existing",
 		"s/{s} -> r/x : count()where b==\"; -> : , \\\" \u00e9\"and a.x==2.0 as n":                                                 `s/{s} -> r/x : count() where a.x == 2 and b == "; -> : , \" é" as n`,
 		"s/{s} -> r/x : sum(n) where a == null and b == false as n, n where c==1e3 as m":                                           "s/{s} -> r/x : sum(n) where a == null and b == false as n, sum(n) where c == 1000 as m",
 		"s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m":                                                    "s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m",

@@ -79,7 +79,7 @@ func (p Path) translate(path string, to Path) (string, bool) {
 
 // A Route says which documents make which totals. It is parsed from
 //
-//	<source pattern> [by <field>] -> <roll-up template> : <total>[, <total>]… [: <option>]…
+//	<source pattern> [by <key>[, <key>]] -> <roll-up template> : <total>[, <total>]… [: <option>]…
 //
 // such as "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing". A total is the
 // sum of a field f, written f or sum(f), or another Aggregate. count() is how many documents there
@@ -91,10 +91,10 @@ type Route struct {
 	Template *Template // where the roll-ups are; routes with equal templates share it
 	Totals   []Total
 
-	// By is the field whose string says to which counter a document belongs. The template has a
-	// capture of the same name as the field, and the string stands in its place. If By is "", the
-	// document's path says to which counter it belongs.
-	By document.Field
+	// By are the keys that say to which counter a document belongs, in the order of the template.
+	// There are at most two, and the template has a capture for each. Without keys, the document's
+	// path alone says to which counter it belongs.
+	By []Key
 
 	// Documents has every document read, which bills one read each. An aggregation query would bill
 	// one for each 1,000. Reading needs no index. The option is for a counter so hot that writing
@@ -103,7 +103,7 @@ type Route struct {
 
 	pattern  Path             // of the path of a source document; the last segment is a capture
 	template Path             // of the path of a roll-up, with the captures named as in this route
-	fields   []document.Field // all fields that the group, the conditions and the totals name; needed for each event
+	reads    []document.Field // all fields that the conditions and the totals name; needed for each event
 	queries  []Query
 	windows  []Window
 }
@@ -112,8 +112,8 @@ type Route struct {
 // same route.
 func (r *Route) String() string {
 	s := r.pattern.quote()
-	if r.By != "" {
-		s += " by " + quoteField(r.By)
+	if r.By != nil {
+		s += " by " + join(r.By, ", ")
 	}
 	s += " -> " + r.template.quote() + " : " + join(r.Totals, ", ")
 	if r.Documents {
@@ -145,18 +145,26 @@ func (r *Route) Fields() []document.Field {
 	return fields
 }
 
-// Reads returns the fields that decide in which totals a document counts, and with what: By, the
-// fields of the conditions, and Fields. Each comes once. Callers must not change the list.
-func (r *Route) Reads() []document.Field { return r.fields }
+// Reads returns the fields that decide in which totals a document counts, and with what: those of
+// the keys, those of the conditions, and Fields. Each comes once.
+func (r *Route) Reads() []document.Field {
+	fields := slices.Clone(r.reads)
+	for _, k := range r.By {
+		if !slices.Contains(fields, k.Field) {
+			fields = append(fields, k.Field)
+		}
+	}
+	return fields
+}
 
 // Queries returns the queries that answer the route's totals. Callers must not change the list.
 func (r *Route) Queries() []Query { return r.queries }
 
-// Plain reports whether the route sums the shards of plain counters: it has no group, and each
+// Plain reports whether the route sums the shards of plain counters: it has no keys, and each
 // total is the sum of a top-level field of all documents.
 func (r *Route) Plain() bool {
 	plain := func(t Total) bool { return t.Aggregate == Sum && len(t.Where) == 0 && len(t.Field.Names()) == 1 }
-	return r.By == "" && !slices.ContainsFunc(r.Totals, func(t Total) bool { return !plain(t) })
+	return r.By == nil && !slices.ContainsFunc(r.Totals, func(t Total) bool { return !plain(t) })
 }
 
 // Counts reports whether the route counts documents, all or some of them.
@@ -174,62 +182,41 @@ func (r *Route) Filtered() bool {
 func (r *Route) CountsAll() bool { return slices.ContainsFunc(r.Totals, Total.All) }
 
 // Counter returns the counter that the documents of the collection at path (below the database's
-// root) belong to, if the route covers them and has no group.
+// root) belong to, if the route covers them and has no keys.
 func (r *Route) Counter(path string) (Counter, bool) {
-	if r.By != "" {
+	if r.By != nil {
 		return Counter{}, false
 	}
 	rollUp, ok := r.collection().translate(path, r.template)
 	return Counter{Template: r.Template, RollUp: rollUp}, ok
 }
 
-// LongestGroup is the length of the longest group, in bytes. A document's id may have 1,500 bytes,
-// but a query cannot compare with a string that long. The document's event would fail for a day.
-const LongestGroup = 1499
-
-// Grouped returns the counter of the documents whose field By holds a string. It reports false if
-// the string is not a valid document id of at most 1,499 bytes. The route must have By.
-func (r *Route) Grouped(group string) (Counter, bool) {
-	if len(group) > LongestGroup || document.CheckID(group) != nil {
-		return Counter{}, false
+// Where returns the conditions that tell c's documents from other documents of their collection. It
+// reports false if no document can belong to c by the route, because an id in c's path is none that
+// a key gives. The counter must be of the route's template.
+func (r *Route) Where(c Counter) (conditions []Condition, ok bool) {
+	if r.By == nil {
+		return nil, true
 	}
 
-	ids := make([]string, len(r.template))
-	for i, s := range r.template {
-		ids[i] = s.Name
-		if s.Capture {
-			ids[i] = group
+	ids := strings.Split(c.RollUp, "/")
+	for _, k := range r.By {
+		of, ok := k.conditions(ids[:k.at+1])
+		if !ok {
+			return nil, false
 		}
+		conditions = append(conditions, of...)
 	}
-	return Counter{Template: r.Template, RollUp: strings.Join(ids, "/")}, true
-}
-
-// Group returns the string that c's documents hold in the field By. The counter must be of the
-// route's template, and the route must have By.
-func (r *Route) Group(c Counter) string {
-	capture := slices.IndexFunc(r.template, func(s Segment) bool { return s.Capture })
-	return strings.Split(c.RollUp, "/")[capture]
-}
-
-// Where returns the conditions that tell c's documents from other counters' documents: the group's
-// condition, or none.
-func (r *Route) Where(c Counter) []Condition {
-	if r.By == "" {
-		return nil
-	}
-	return []Condition{equals(r.By, r.Group(c))}
+	return conditions, true
 }
 
 // collection is the pattern of the source documents' collection.
 func (r *Route) collection() Path { return r.pattern[:len(r.pattern)-1] }
 
 // Shards returns the path of the collection of c's documents, such as "counters/likes/shards". If
-// the route has By, other counters' documents are there, too: see Where. The counter must be of the
-// route's template.
+// the route has keys, other counters' documents are there, too: see Where. The counter must be of
+// the route's template.
 func (r *Route) Shards(c Counter) string {
-	if r.By != "" {
-		return r.collection().String()
-	}
 	shards, _ := r.template.translate(c.RollUp, r.collection())
 	return shards
 }
@@ -240,10 +227,21 @@ func (r *Route) Covers(path string) bool {
 	return ok
 }
 
+// Belongs returns the counter to which the document at path belongs. held returns the value of one
+// of its fields as [Change] has it. It reports false if the route does not cover the document, or
+// if that belongs to no counter.
+func (r *Route) Belongs(path string, held func(document.Field) any) (Counter, bool) {
+	ids, ok := r.captured(path)
+	if !ok {
+		return Counter{}, false
+	}
+	return r.keyed(ids, held)
+}
+
 // counterOf returns the counter to which the document at path belongs by its path alone. It reports
-// false if the route does not cover the document, or has a group.
+// false if the route does not cover the document, or has keys.
 func (r *Route) counterOf(path string) (Counter, bool) {
-	if r.By != "" {
+	if r.By != nil {
 		return Counter{}, false
 	}
 	rollUp, ok := r.pattern.translate(path, r.template)

@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func FuzzParseRoutes(f *testing.F) {
 // A meaning is all that a route says.
 type meaning struct {
 	Pattern, Template route.Path
-	By                document.Field
+	By                string
 	Totals            []route.Total
 	Fields            []document.Field
 	Documents         bool
@@ -68,7 +69,7 @@ type meaning struct {
 func meanings(routes route.Routes) []meaning {
 	var all []meaning
 	for _, r := range routes {
-		all = append(all, meaning{r.Pattern(), r.Template.Segments(), r.By, r.Totals, r.Reads(), r.Documents, r.Template.Existing, r.Template.Every, r.Template.Hash()})
+		all = append(all, meaning{r.Pattern(), r.Template.Segments(), fmt.Sprint(r.By), r.Totals, r.Reads(), r.Documents, r.Template.Existing, r.Template.Every, r.Template.Hash()})
 	}
 	return all
 }

@@ -173,7 +173,27 @@ func TestRefusedRoutes(t *testing.T) {
 		{"one source, every and live", base + "\ncounters/{x}/shards/{y} -> others/{x} : count : every 10s", `have the same source; say the same "every" in both`},
 		{"one source and one roll-up", base + "\ncounters/{x}/shards/{y} -> rollups/{x} : n", "make one roll-up of one source; put all totals into one of them"},
 		{"one group twice", "o/{o} by a -> s/{a} : count() : existing\no/{p} by a -> s/{a} : n : existing", "make one roll-up of one source"},
-		{"a group that makes paths too long", "o/{o} by s -> a/{s}/b/{s}/c/{s}/d/{s}/e/{s} : count() : existing", "with a group of 1499 bytes this path has 7509; Firestore's limit is 6144"},
+		{"a key that stands twice in the template", "o/{o} by s -> a/{s}/b/{s} : count() : existing", "uses {s} twice"},
+		{"three keys", "o/{o} by a, b, c -> a/{a}/b/{b}/c/{c} : count() : existing", "at most 2 keys"},
+		{"a key twice", "o/{o} by a, number(a) as b -> a/{a}/b/{b} : count() : existing", "a is a key twice"},
+		{"two keys of one name", "o/{o} by a.id, b.id -> a/{id}/b/{id} : count() : existing", `two keys are called {id}; name one of them with "as"`},
+		{"a key that is called as a capture", "p/{p}/o/{o} by c.p -> p/{p} : count() : existing", "has the name of the key {p}"},
+		{"a day and a month", "o/{o} by day(a), month(b) -> d/{day}/m/{month} : count() : existing", "only one of the keys can be a day or a month"},
+		{"no time zone", `o/{o} by day(a, "Europe/Berlim") -> d/{day} : count() : existing`, "did you mean Europe/Berlin?"},
+		{"the zone of this machine", `o/{o} by day(a, "Local") -> d/{day} : count() : existing`, "is not a time zone"},
+		{"no zone", `o/{o} by day(a, "") -> d/{day} : count() : existing`, "is not a time zone"},
+		{"a zone without quotes", `o/{o} by day(a, UTC) -> d/{day} : count() : existing`, "want a time zone in quotes"},
+		{"a zone of a number", `o/{o} by number(a, "UTC") -> d/{a} : count() : existing`, "want )"},
+		{"an unknown function", `o/{o} by date(a) -> d/{a} : count() : existing`, "unknown function date(); want a field, or ref, number, day or month of one; did you mean day()?"},
+		{"a list", `o/{o} by tags[] -> tags/{tags} : count() : existing`, "a document is in one group, so a list is no key"},
+		{"the greatest of a day", "o/{o} by day(at) -> d/{day} : maximum(n) as m : existing", "has no maximum"},
+		{"another time of a day", "o/{o} by day(at) -> d/{day} : latest(then) as m : existing", "has the latest of the key's own field, at"},
+		{"a window within a day", "o/{o} by day(at) -> d/{day} : count() where then > now - 1h as m : existing", "compares the key's time already"},
+		{"a range within a day", "o/{o} by day(at) -> d/{day} : count() where n > 5 as m : existing", "compares the key's time already"},
+		{"the time of a day as a condition", "o/{o} by day(at) -> d/{day} : count() where at > now - 1h as m : existing", "at is a key"},
+		{"one roll-up of texts and numbers", "o/{o} by a -> s/{a} : count() : existing\np/{p} by number(a) -> s/{a} : count() as n : existing", "their ids differ"},
+		{"one roll-up of captures and numbers", "s/{s}/o/{o} -> s/{s} : count() : existing\np/{p} by number(a) -> s/{a} : count() as n : existing", "their ids differ"},
+		{"one roll-up of two zones", "o/{o} by day(a) -> d/{day} : count() : existing\np/{p} by day(a, \"Europe/Berlin\") -> d/{day} : count() as n : existing", "their ids differ"},
 		{"a document of its own group", "staff/{s} by boss -> staff/{boss} : count() as reports : existing", "matches the source"},
 		{"read documents with conditions", "s/{s} -> r/x : sum(n) where a == 1 as n : documents", "documents is for plain sums of all documents"},
 		{"read documents with a maximum", "s/{s} -> r/x : maximum(n) as n : documents", "documents is for plain sums of all documents"},
@@ -407,10 +427,10 @@ func TestRoutesOfOnePattern(t *testing.T) {
 		})
 	}
 
-	if d := cmp.Diff([]document.Field{"shop", "buyer.id", "seller"}, routes.Groups("orders/1")); d != "" {
+	if d := cmp.Diff([]document.Field{"shop", "buyer.id", "seller"}, routes.Keys("orders/1")); d != "" {
 		t.Errorf("fields of groups (-want +got):\n%s", d)
 	}
-	if _, covered := routes.Source("shops/a"); covered || routes.Groups("shops/a") != nil {
+	if _, covered := routes.Source("shops/a"); covered || routes.Keys("shops/a") != nil {
 		t.Error("a roll-up is covered")
 	}
 }
@@ -429,40 +449,10 @@ func (w write) Changed(f document.Field) bool {
 	return was != is || !reflect.DeepEqual(before, after)
 }
 
-func (w write) Texts(f document.Field) (before, after string) {
-	value, _ := f.In(w.before)
-	before, _ = value.(string)
-	value, _ = f.In(w.after)
-	after, _ = value.(string)
+func (w write) Held(f document.Field) (before, after any) {
+	before, _ = f.In(w.before)
+	after, _ = f.In(w.after)
 	return before, after
-}
-
-// A group is a document's id that Firestore can query.
-func TestGrouped(t *testing.T) {
-	routes, err := route.Parse("orders/{order} by shop -> shops/{shop}/totals/{shop} : count() : existing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for group, want := range map[string]string{
-		"7":                       "shops/7/totals/7",
-		"größe":                   "shops/größe/totals/größe",
-		" ":                       "shops/ /totals/ ",
-		"":                        "",
-		".":                       "",
-		"a/b":                     "",
-		"__a__":                   "",
-		"\xff":                    "",
-		strings.Repeat("x", 1500): "",
-		strings.Repeat("x", 1499): "shops/" + strings.Repeat("x", 1499) + "/totals/" + strings.Repeat("x", 1499),
-	} {
-		c, ok := routes[0].Grouped(group)
-		if ok != (want != "") || c.RollUp != want {
-			t.Errorf("%q: got %q, %v", group, c.RollUp, ok)
-		}
-		if ok && routes[0].Group(c) != group {
-			t.Errorf("%q: its counter is of the group %q", group, routes[0].Group(c))
-		}
-	}
 }
 
 // Two routes by one field name it once: a query may not select a field twice.
@@ -471,7 +461,7 @@ func TestGroupsNameAFieldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]document.Field{"shop"}, routes.Groups("orders/1")); d != "" {
+	if d := cmp.Diff([]document.Field{"shop"}, routes.Keys("orders/1")); d != "" {
 		t.Errorf("fields of groups (-want +got):\n%s", d)
 	}
 }

@@ -13,7 +13,7 @@ import (
 type (
 	routeNode struct {
 		pattern, template pathNode
-		by                fieldNode
+		by                []keyNode
 		totals            []totalNode
 		options           []optionNode
 	}
@@ -29,6 +29,14 @@ type (
 	fieldNode struct {
 		names []string
 		at    int
+	}
+
+	keyNode struct {
+		function token // of kind end: the key is a bare field
+		field    fieldNode
+		zone     token // of kind end: there is none
+		name     token // of kind end: there is no "as"
+		at       int
 	}
 
 	totalNode struct {
@@ -71,21 +79,21 @@ const (
 
 // route reads
 //
-//	pattern ["by" field] "->" template ":" total {"," total} {":" option}
+//	pattern ["by" key {"," key}] "->" template ":" total {"," total} {":" option}
 func (p *parser) route() (n routeNode, err error) {
 	n.pattern, err = p.path()
 	if err != nil {
 		return n, err
 	}
 	if p.accept("by") {
-		n.by, err = p.field("want the field by which documents belong to counters, as in orders/{order} by shop")
+		n.by, err = list(p, ",", p.key)
 		if err != nil {
 			return n, err
 		}
 	}
 
 	if !p.accept(arrow) {
-		return n, p.unexpected(wantRoute, arrow, "by")
+		return n, p.noArrow(n)
 	}
 	n.template, err = p.path()
 	if err != nil {
@@ -115,6 +123,73 @@ func (p *parser) route() (n routeNode, err error) {
 		return n, p.unended("want a colon or the route's end")
 	}
 	return n, p.unended("want a comma, a colon or the route's end", n.totals[len(n.totals)-1].next()...)
+}
+
+// noArrow says what the parser expects where the arrow is missing.
+func (p *parser) noArrow(n routeNode) error {
+	if n.by == nil {
+		return p.unexpected(wantRoute, arrow, "by")
+	}
+	if p.sees("[") {
+		return p.wrong("a document is in one group, so a list is no key: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)")
+	}
+	return p.unexpected("want a comma and another key, or "+arrow+" and the roll-up template", arrow, "as")
+}
+
+// key reads
+//
+//	field ["as" name] | function "(" field ["," text] ")" ["as" name]
+func (p *parser) key() (n keyNode, err error) {
+	n.at = p.tokens[0].from
+	if p.tokens[0].kind == word && p.tokens[1].is("(") {
+		n.function = p.next()
+		err = p.keyFunction(&n)
+	} else {
+		n.field, err = p.field(wantKey)
+	}
+	if err != nil {
+		return n, err
+	}
+
+	if p.accept("as") {
+		n.name, err = p.name("want a name, which the roll-up template has as a capture")
+	}
+	return n, err
+}
+
+const wantKey = "want the field by which documents belong to counters, as in orders/{order} by shop"
+
+// exampleFields are fields of the kind that a function takes.
+var exampleFields = map[Function]string{Reference: "author", Number: "user_id", Day: "at", Month: "at"}
+
+// keyFunction reads
+//
+//	"(" field ["," text] ")"
+func (p *parser) keyFunction(n *keyNode) (err error) {
+	name := n.function.text
+	if !slices.Contains(keyFunctions, Function(name)) {
+		var names []string
+		for _, f := range keyFunctions {
+			names = append(names, string(f)+"()")
+		}
+		return p.mistake(n.function.from, "unknown function %s(); want a field, or ref, number, day or month of one%s", name, meant(name+"()", names...))
+	}
+
+	p.next()
+	n.field, err = p.field(fmt.Sprintf("want a field, as in %s(%s)", name, exampleFields[Function(name)]))
+	if err != nil {
+		return err
+	}
+	if Function(name).OfTime() && p.accept(",") {
+		if p.tokens[0].kind != inQuotes {
+			return p.unexpected(fmt.Sprintf("want a time zone in quotes, as in %s(at, %q)", name, "Europe/Berlin"))
+		}
+		n.zone = p.next()
+	}
+	if !p.accept(")") {
+		return p.unexpected("want )")
+	}
+	return nil
 }
 
 // list reads one or more elements with a separator between them.

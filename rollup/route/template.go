@@ -48,6 +48,13 @@ func (t *Template) Hash() string { return t.hash }
 // keep all others.
 func (t *Template) Scheduled() bool { return t.Every > 0 }
 
+// FoundByHomes reports whether the counters are found by the documents that hold their totals. They
+// are the app's own, and the documents of a route do not lie below each other by counter. The
+// counters of other templates are also found by the paths of their documents.
+func (t *Template) FoundByHomes() bool {
+	return t.Existing && slices.ContainsFunc(t.Routes, func(r *Route) bool { return r.By != nil })
+}
+
 // Segments returns the segments of the roll-ups' paths.
 func (t *Template) Segments() Path { return slices.Clone(t.segments) }
 
@@ -61,7 +68,22 @@ func (t *Template) String() string { return t.segments.String() }
 // template gives it.
 func (t *Template) Counter(path string) (Counter, bool) {
 	same, ok := t.segments.translate(path, t.segments)
-	return Counter{Template: t, RollUp: path}, ok && same == path // if a capture comes twice, both ids must be the same
+	return Counter{Template: t, RollUp: path}, ok && same == path && t.named(path) // if a capture comes twice, both ids must be the same
+}
+
+// named reports whether the ids in a path are such as the keys give, as far as all routes of the
+// template say: that of a number is in decimals, and a day is one that there is.
+func (t *Template) named(path string) bool {
+	for _, k := range t.Routes[0].By {
+		if k.space() == "" {
+			continue
+		}
+		_, ok := k.conditions(strings.Split(path, "/")[:k.at+1])
+		if !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // Reads returns how many reads the sum of a counter with so many documents is billed, or somewhat
@@ -91,7 +113,7 @@ func (t *Template) seal() {
 	var sources []string
 	for _, r := range t.Routes {
 		for _, total := range r.Totals {
-			sources = append(sources, fmt.Sprintf("%s %q %s\n", spell(r.pattern, r.template), r.By, total.identity()))
+			sources = append(sources, fmt.Sprintf("%s %s %s\n", spell(r.pattern, r.template), r.identity(), total.identity()))
 			t.names = append(t.names, total.Name)
 		}
 	}

@@ -98,17 +98,23 @@ func (a Aggregate) OfTimes() bool { return a == Latest || a == Earliest }
 // A Query is a query for the documents of a route. It answers one or more totals.
 type Query struct {
 	Field document.Field // the field that is aggregated; "": the documents are counted
-	Where []Condition    // the conditions of the totals; a route with By adds the group's condition
+	Where []Condition    // the conditions of the totals; a route with keys adds those of a counter
 
 	// Best is Maximum, Minimum, Latest or Earliest if the query finds the one document that decides
 	// such a total. It is "" if the query is an aggregation, for Sum, Average and Count.
 	Best Aggregate
 
 	Totals []Total // the totals that it answers
+
+	time document.Field // of the route's days or months; each counter wants a range of it
 }
 
-// Ranged returns the field of which the conditions want a range. It returns "" if they want none.
+// Ranged returns the field of which the conditions, or those of each counter, want a range. It
+// returns "" if they want none.
 func (q Query) Ranged() document.Field {
+	if q.time != "" {
+		return q.time
+	}
 	for _, c := range q.Where {
 		if c.Operator.Range() {
 			return c.Field
@@ -121,12 +127,13 @@ func (q Query) Ranged() document.Field {
 // of another field.
 func (q Query) Walks() bool { return q.Best != "" && q.Ranged() != "" && q.Ranged() != q.Field }
 
-// queries returns the queries that answer the totals, in their order. Totals with the same field
+// queries returns the queries that answer the totals of a route, in their order. time is the field
+// of the route's days or months. Totals with the same field
 // and the same conditions share a query. Each kind of Best has queries of its own.
-func queries(totals []Total) []Query {
+func queries(totals []Total, time document.Field) []Query {
 	var all []Query
 	for _, t := range totals {
-		q := Query{Field: t.Field, Where: t.Where}
+		q := Query{Field: t.Field, Where: t.Where, time: time}
 		if t.Aggregate.best() {
 			q.Best = t.Aggregate
 		}

@@ -14,14 +14,14 @@ import (
 )
 
 // conditions returns the conditions of a total, sorted. t is the total without them.
-func (text source) conditions(n totalNode, t Total, by fieldNode) ([]Condition, error) {
+func (text source) conditions(n totalNode, t Total, r *Route) ([]Condition, error) {
 	var all []Condition
 	for _, node := range n.where {
 		c, err := text.condition(node)
 		if err != nil {
 			return nil, err
 		}
-		err = text.checkTested(node, c, t, by)
+		err = text.checkTested(node, c, t, r)
 		if err != nil {
 			return nil, err
 		}
@@ -105,9 +105,12 @@ func ordered(a, b any) int {
 }
 
 // checkTested checks that a total can test the condition's field.
-func (text source) checkTested(n conditionNode, c Condition, t Total, by fieldNode) error {
-	if by.names != nil && c.Field == document.FieldOf(by.names...) {
-		return text.mistake(n.field.at, "%s is the group, so each counter tests it already", quoteField(c.Field))
+func (text source) checkTested(n conditionNode, c Condition, t Total, r *Route) error {
+	if r.isKey(c.Field) {
+		return text.mistake(n.field.at, "%s is a key, so each counter tests it already", quoteField(c.Field))
+	}
+	if r.Time() != "" && c.Operator.Range() {
+		return text.mistake(n.operator.from, "a route by days or months compares the key's time already, and a query has a range of one field; test with == or in, or let the app keep a field that says it")
 	}
 	if c.Field != t.Field {
 		return nil

@@ -99,7 +99,7 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 	if err != nil || len(d.concerns) == 0 { // it belonged to no counter before, and does not now
 		return err
 	}
-	if !known { // reading its groups took a part of the time for which it may be held
+	if !known { // reading its keys took a part of the time for which it may be held
 		ctx = understanding
 	}
 
@@ -114,7 +114,7 @@ func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) erro
 
 // understand reads and decodes the event, and finds out which counters it is about. Until then the
 // event takes the memory of its documents, so large events may have to wait for one another here.
-// It reports whether the event held its documents.
+// It reports whether the event told that by itself.
 func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) (known bool, err error) {
 	body := &countedBody{ReadCloser: r.Body, ctx: ctx, memory: s.memory}
 	defer body.release()
@@ -130,8 +130,7 @@ func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) 
 	if err != nil {
 		return false, err
 	}
-	known = d.change.Known()
-	d.concerns, err = s.concerned(ctx, d.change, source)
+	d.concerns, known, err = s.concerned(ctx, d.change, source)
 	d.updated, d.since = d.change.Updated(), d.change.Since()
 	d.change = d.change.Forget()
 	return known, err
@@ -190,26 +189,34 @@ func (s *service) source(change trigger.Change) (route.Source, error) {
 	return source, nil
 }
 
-// concerned returns the counters that a change of a source document is about.
-func (s *service) concerned(ctx context.Context, change trigger.Change, source route.Source) ([]route.Concern, error) {
-	by := source.Groups()
-	if change.Known() || len(by) == 0 {
+// concerned returns the counters that a change of a source document is about. It reports whether
+// the event told them by itself, so that nothing was read.
+func (s *service) concerned(ctx context.Context, change trigger.Change, source route.Source) (concerns []route.Concern, told bool, err error) {
+	told = change.Known() && !hidesTime(change, source)
+	if told || len(source.Keys()) == 0 {
 		s.tellOmissions(ctx, change, source)
-		return source.Concerned(change), nil
+		return source.Concerned(change), told, nil
 	}
 
-	now, err := s.readGroups(ctx, change, source, by)
+	now, err := s.readKeys(ctx, change, source)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return source.Concerned(now), nil
+	return source.Concerned(now), false, nil
 }
 
-// readGroups reads which groups a document is in now, because the document was too large for its
-// event. The groups that the document has left are unknown. An audit will correct their totals, so
-// readGroups writes a note for it: such a difference is not drift. A document that the event has
-// created has left no group.
-func (s *service) readGroups(ctx context.Context, change trigger.Change, source route.Source, by []document.Field) (asRead, error) {
+// hidesTime reports whether the time by which the document belongs to a day or a month is null in
+// the event. There is a report that events have a null for a time that the server set
+// (https://github.com/HugoGresse/open-feedback/issues/1680).
+func hidesTime(change trigger.Change, source route.Source) bool {
+	return slices.ContainsFunc(source.Times(), change.IsNull)
+}
+
+// readKeys reads by which keys a document belongs to counters now, because the event does not tell
+// all of them. If the document was too large for its event, the counters that it has left are
+// unknown. An audit will correct their totals, so readKeys writes a note for it: such a difference
+// is not drift. A document that the event has created has left none.
+func (s *service) readKeys(ctx context.Context, change trigger.Change, source route.Source) (asRead, error) {
 	database, err := s.database(ctx, change.Database)
 	if err != nil {
 		return asRead{}, err
@@ -217,28 +224,27 @@ func (s *service) readGroups(ctx context.Context, change trigger.Change, source 
 
 	reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
 	defer cancel()
-	fields, created, err := database.store.Fields(reading, change.Path(), by)
+	fields, created, err := database.store.Fields(reading, change.Path(), source.Keys())
 	if err != nil {
 		return asRead{}, err
 	}
-	if created.IsZero() || !created.Equal(change.Committed.Truncate(time.Microsecond)) {
+	if !change.Known() && (created.IsZero() || !created.Equal(change.Committed.Truncate(time.Microsecond))) {
 		err = database.notes.Untold(reading, source)
 	}
 	return asRead{change, fields}, err
 }
 
-// asRead is a change whose event does not hold the document. Only the document's present fields are
-// known, because they were read.
+// asRead is a change whose event does not tell the document's present keys. They were read.
 type asRead struct {
 	trigger.Change
 	fields map[string]any
 }
 
-// Texts implements route.Change.
-func (c asRead) Texts(f document.Field) (before, after string) {
-	value, _ := f.In(c.fields)
-	after, _ = value.(string)
-	return "", after
+// Held implements route.Change.
+func (c asRead) Held(f document.Field) (before, after any) {
+	before, _ = c.Change.Held(f)
+	after, _ = f.In(c.fields)
+	return before, after
 }
 
 // answer answers an event's delivery as its outcome asks, and logs a failure.

@@ -21,7 +21,8 @@ import (
 
 const ordersByShop = "TALLY_ROUTES=orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing"
 
-// fields are a document's, of strings, int64s and references; nil: there is no document.
+// fields are a document's, of strings, int64s, times, nulls and references; nil: there is no
+// document.
 type fields map[string]any
 
 // A reference is the path of a document.
@@ -52,6 +53,10 @@ func (w *world) changed(id, path string, before, after fields) eventrelay.Event 
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_ArrayValue{ArrayValue: new(firestoredata.ArrayValue)}}
 			case reference:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_ReferenceValue{ReferenceValue: string(value)}}
+			case time.Time:
+				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_TimestampValue{TimestampValue: timestamppb.New(value)}}
+			case nil:
+				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_NullValue{}}
 			case int64:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: value}}
 			}
@@ -75,6 +80,46 @@ func (s *store) looked(n int) []string {
 	}
 	slices.Sort(counters)
 	return counters
+}
+
+// A time that the server set may be null in the event. The event then concerns the day that the
+// document has, which is read once.
+func TestHiddenTime(t *testing.T) {
+	w := newWorld(t, "TALLY_ROUTES=orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as orders, sum(amount) as revenue : existing")
+	s := w.stores["(default)"]
+	w.run(func() {
+		day := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+		for _, day := range []string{"2026-11-26", "2026-11-27"} {
+			s.Put("shops/a/days/"+day, map[string]any{"name": "x"})
+		}
+		at := func(t any, amount int64) fields { return fields{"shop": "a", "at": t, "amount": amount} }
+		for i, step := range []struct {
+			before, after fields // as the event has them
+			has           any    // the time that the document has
+			want          []string
+		}{
+			{nil, at(nil, 5), day, []string{"shops/a/days/2026-11-27"}},
+			{at(day, 5), at(nil, 6), day.Add(-1), []string{"shops/a/days/2026-11-26", "shops/a/days/2026-11-27"}},
+			{at(nil, 6), at(nil, 7), day.Add(-1), []string{"shops/a/days/2026-11-26"}},
+			{at(nil, 7), at(day, 7), day, []string{"shops/a/days/2026-11-27"}},
+			{at(day, 7), at(day, 7), day, nil},
+			{nil, at(nil, 7), nil, nil},
+			{nil, at("today", 7), "today", nil},
+		} {
+			looks := len(s.looks)
+			e := w.changed(fmt.Sprint("e", i), "orders/1", step.before, step.after)
+			s.Put("orders/1", map[string]any{"shop": "a", "at": step.has, "amount": step.after["amount"]})
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK {
+				w.t.Errorf("step %d: status %d", i, status)
+			}
+			if got := slices.Compact(s.looked(looks)); !slices.Equal(got, step.want) {
+				w.t.Errorf("step %d: looked at %v, want %v", i, got, step.want)
+			}
+		}
+		if s.saved > 0 {
+			w.t.Errorf("%d notes, want none", s.saved)
+		}
+	})
 }
 
 // An event concerns the counters of its old and its new document, and no other.

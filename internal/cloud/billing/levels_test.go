@@ -168,10 +168,8 @@ func (c change) Changed(f document.Field) bool {
 	return !reflect.DeepEqual(before, after)
 }
 
-func (c change) Texts(f document.Field) (before, after string) {
-	v, _ := f.In(c.before)
-	before, _ = v.(string)
-	v, _ = f.In(c.after)
-	after, _ = v.(string)
+func (c change) Held(f document.Field) (before, after any) {
+	before, _ = f.In(c.before)
+	after, _ = f.In(c.after)
 	return before, after
 }

@@ -33,8 +33,8 @@ const (
 //
 // Each query finds one document: the first behind the shards of the counter that was found last. So
 // a counter bills about one read, however many shards it has. Some queries find a document that
-// belongs to no counter: of another collection with the same name, or with a string that is not a
-// group. A page makes at most 2*limit queries, so many such documents make a page short.
+// belongs to no counter, of another collection with the same name. A page makes at most 2*limit
+// queries, so many such documents make a page short. The counters must not be FoundByHomes.
 func (s *Store) Counters(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
 	return s.counters(ctx, route, from, limit, time.Now().Add(pageTime))
 }
@@ -81,10 +81,12 @@ func (s *Store) Missing(ctx context.Context, route *route.Route, from string, li
 
 	routes := route.Template.Routes
 	for _, earlier := range routes[:slices.Index(routes, route)] {
-		err = s.leaveOut(ctx, earlier, &page)
+		has, err := s.haveShards(ctx, page.Found, earlier)
 		if err != nil {
 			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", earlier, err)
 		}
+		page.Reads += int64(len(page.Found))
+		page.Found = keep(page.Found, func(i int) bool { return !has[i] })
 	}
 	return page, nil
 }
@@ -131,39 +133,24 @@ func (s *Store) readRollUps(ctx context.Context, t *route.Template, page *rollup
 	}
 }
 
-// leaveOut leaves out of a page the counters that have shards by a route.
-func (s *Store) leaveOut(ctx context.Context, r *route.Route, page *rollup.Page) error {
-	has := make([]bool, len(page.Found)) // each goroutine writes its own element
+// haveShards returns which of the counters have shards by a route. It asks one query for each.
+func (s *Store) haveShards(ctx context.Context, found []rollup.FoundCounter, r *route.Route) ([]bool, error) {
+	has := make([]bool, len(found)) // each goroutine writes its own element
 	asking, all := errgroup.WithContext(ctx)
 	asking.SetLimit(queriesAtOnce)
-	for i, f := range page.Found {
-		if r.By != "" {
-			_, group := r.Grouped(r.Group(f.Counter))
-			if !group { // no document can hold it, and Firestore refuses to look for it
-				continue
-			}
+	for i, f := range found {
+		of := &snapshot{store: s, counter: f.Counter}
+		query, ok := of.documents(r)
+		if !ok {
+			continue
 		}
-		page.Reads++
 		asking.Go(func() error {
-			of := &snapshot{store: s, counter: f.Counter}
-			docs, err := of.documents(r).Select().Limit(1).Documents(all).GetAll()
+			docs, err := query.Select().Limit(1).Documents(all).GetAll()
 			has[i] = len(docs) > 0
 			return err
 		})
 	}
-	err := asking.Wait()
-	if err != nil {
-		return err
-	}
-
-	var left []rollup.FoundCounter
-	for i, f := range page.Found {
-		if !has[i] {
-			left = append(left, f)
-		}
-	}
-	page.Found = left
-	return nil
+	return has, asking.Wait()
 }
 
 // RollUps implements rollup.AuditStore. It bills one read for each document that its query finds:
@@ -180,7 +167,7 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 		if v.RollUp().Exists() {
 			page.Found = []rollup.FoundCounter{{Counter: c, RollUp: v.RollUp()}}
 		}
-		return page, nil
+		return page, s.leaveOut(ctx, t, &page)
 	}
 
 	docs, err := s.group(template, from).Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
@@ -204,7 +191,48 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 	if len(docs) < limit {
 		page.Next = ""
 	}
-	return page, nil
+	return page, s.leaveOut(ctx, t, &page)
+}
+
+// leaveOut leaves out of a page of homes those that have neither a tally nor shards. Each takes a
+// query for each route of the template, until one finds a shard.
+func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Page) error {
+	if !t.FoundByHomes() {
+		return nil
+	}
+
+	var bare []rollup.FoundCounter // documents without a tally in which no shard was found yet
+	for _, f := range page.Found {
+		if f.RollUp.Tally.AsOf.IsZero() {
+			bare = append(bare, f)
+		}
+	}
+	for _, r := range t.Routes {
+		has, err := s.haveShards(ctx, bare, r)
+		if err != nil {
+			return fmt.Errorf("firestore: finding shards of %s: %w", r, err)
+		}
+		page.Reads += int64(len(bare))
+		bare = keep(bare, func(i int) bool { return !has[i] })
+	}
+
+	isBare := make(map[string]bool)
+	for _, f := range bare {
+		isBare[f.Counter.RollUp] = true
+	}
+	page.Found = slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool { return isBare[f.Counter.RollUp] })
+	return nil
+}
+
+// keep returns the counters whose index meets a condition.
+func keep(found []rollup.FoundCounter, meets func(i int) bool) []rollup.FoundCounter {
+	var kept []rollup.FoundCounter
+	for i, f := range found {
+		if meets(i) {
+			kept = append(kept, f)
+		}
+	}
+	return kept
 }
 
 // group returns a query for the documents behind the path from; "" is the beginning. It finds all

@@ -3,15 +3,16 @@ package firestorestore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// Fields returns some fields of the document at a path, as the SDK decodes them. They are in maps
-// that are nested as in the document, and when the document was created. If the document does not
-// exist, there are none. It bills one read.
+// Fields returns some fields of the document at a path, as Data returns them, in maps that are
+// nested as in the document. It also returns when the document was created. If the document does
+// not exist, there are none. It bills one read.
 func (s *Store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, time.Time, error) {
 	doc := s.client.Doc(path)
 	var paths []firestore.FieldPath
@@ -26,5 +27,29 @@ func (s *Store) Fields(ctx context.Context, path string, fields []document.Field
 	if len(found) == 0 {
 		return nil, time.Time{}, nil
 	}
-	return found[0].Data(), found[0].CreateTime, nil
+	return Data(found[0]), found[0].CreateTime, nil
+}
+
+// Data returns the fields of a document as the SDK decodes them, with one exception: references to
+// documents of the same database are of type document.Reference.
+func Data(doc *firestore.DocumentSnapshot) map[string]any {
+	database, _, _ := strings.Cut(doc.Ref.Path, "/documents/")
+	fields := doc.Data()
+	resolve(fields, database+"/documents/")
+	return fields
+}
+
+// resolve replaces the references in fields to documents whose names begin with the database's.
+func resolve(fields map[string]any, database string) {
+	for name, v := range fields {
+		switch v := v.(type) {
+		case map[string]any:
+			resolve(v, database)
+		case *firestore.DocumentRef:
+			path, own := strings.CutPrefix(v.Path, database)
+			if own {
+				fields[name] = document.Reference(path)
+			}
+		}
+	}
 }

@@ -128,6 +128,9 @@ type part struct {
 // sumRoute totals a route's documents by queries. If the index of a query is missing, it reads the
 // documents one by one, and the log says so once.
 func (v *snapshot) sumRoute(ctx context.Context, r *route.Route) (part, error) {
+	if _, some := r.Where(v.counter); !some {
+		return part{Totals: r.Total(nil, v.now).Totals}, nil
+	}
 	if r.Documents {
 		return v.sumDocuments(ctx, r)
 	}
@@ -151,11 +154,21 @@ type unindexedError struct {
 func (e *unindexedError) Unwrap() error { return e.error }
 
 // documents is the query for the counter's documents of a route, or for the ones that meet
-// conditions.
-func (v *snapshot) documents(r *route.Route, conditions ...route.Condition) firestore.Query {
+// conditions. It reports false if the counter can have none.
+func (v *snapshot) documents(r *route.Route, conditions ...route.Condition) (firestore.Query, bool) {
+	keys, ok := r.Where(v.counter)
 	query := v.store.client.Collection(r.Shards(v.counter)).Query
-	for _, c := range append(r.Where(v.counter), route.At(conditions, v.now)...) {
-		query = query.WherePath(c.Field.Names(), string(c.Operator), c.Value) // of nil the SDK makes IS_NULL
+	return Where(v.store.client, query, append(keys, route.At(conditions, v.now)...)), ok
+}
+
+// Where returns the query for those of a query's documents that meet the conditions.
+func Where(client *firestore.Client, query firestore.Query, conditions []route.Condition) firestore.Query {
+	for _, c := range conditions {
+		operand := c.Value // of nil the SDK makes IS_NULL
+		if ref, is := operand.(document.Reference); is {
+			operand = client.Doc(string(ref))
+		}
+		query = query.WherePath(c.Field.Names(), string(c.Operator), operand)
 	}
 	return query
 }
@@ -195,7 +208,8 @@ func (v *snapshot) aggregate(ctx context.Context, r *route.Route) (part, error) 
 	if p.Shards[0] > 0 || !r.Filtered() {
 		return p, nil
 	}
-	some, err := v.read(ctx, v.documents(r).Select().Limit(1))
+	query, _ := v.documents(r)
+	some, err := v.read(ctx, query.Select().Limit(1))
 	p.Some = len(some) > 0
 	return p, err
 }
@@ -203,7 +217,8 @@ func (v *snapshot) aggregate(ctx context.Context, r *route.Route) (part, error) 
 // leaving returns when the first document leaves a window. It returns nothing if none is in it.
 func (v *snapshot) leaving(ctx context.Context, r *route.Route, w route.Window) ([]route.Leaving, error) {
 	path := firestore.FieldPath(w.Field.Names())
-	first, err := v.read(ctx, v.documents(r, w.Where...).SelectPaths(path).OrderByPath(path, firestore.Asc).Limit(1))
+	query, _ := v.documents(r, w.Where...)
+	first, err := v.read(ctx, query.SelectPaths(path).OrderByPath(path, firestore.Asc).Limit(1))
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -227,7 +242,11 @@ func (v *snapshot) Ahead(ctx context.Context, most int) ([]string, error) {
 	for _, r := range v.counter.Template.Routes {
 		for _, w := range r.Windows() {
 			path := firestore.FieldPath(w.Field.Names())
-			ordered := v.documents(r, w.Ahead(instant)...).SelectPaths(path).OrderByPath(path, firestore.Asc)
+			query, ok := v.documents(r, w.Ahead(instant)...)
+			if !ok {
+				continue
+			}
+			ordered := query.SelectPaths(path).OrderByPath(path, firestore.Asc)
 			shards, err := v.read(ctx, ordered.Limit(most-len(named)))
 			if err != nil {
 				return named, fmt.Errorf("firestore: finding times ahead in %s: %w", r.Shards(v.counter), err)
@@ -245,7 +264,8 @@ func (v *snapshot) Ahead(ctx context.Context, most int) ([]string, error) {
 
 // field returns the field that a query aggregates, of the documents that it takes.
 func (v *snapshot) field(r *route.Route, q route.Query) field {
-	f := field{of: v.documents(r, q.Where...), path: q.Field}
+	documents, _ := v.documents(r, q.Where...)
+	f := field{of: documents, path: q.Field}
 	if q.Ranged() != q.Field {
 		f.ranged = q.Ranged()
 	}
@@ -513,11 +533,11 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *route.Route) (part, erro
 }
 
 // sumUnindexed totals a route's documents by reading each, if they are few. Its query has no
-// condition except the group's. The indexes that Firestore creates by itself answer it.
+// condition except those of the keys. The indexes that Firestore creates by itself answer it.
 func (v *snapshot) sumUnindexed(ctx context.Context, r *route.Route, lacking *unindexedError) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
-	if r.By != "" && needsIndex(err) {
-		return part{}, fmt.Errorf("%w: %w", rollup.UnindexedGroup(r, v.counter), err)
+	if r.By != nil && needsIndex(err) {
+		return part{}, fmt.Errorf("%w: %w", rollup.UnindexedKeys(r, v.counter), err)
 	}
 	if err != nil {
 		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
@@ -550,7 +570,8 @@ func (v *snapshot) wholly(r *route.Route) firestore.Query {
 	for _, f := range r.Reads() {
 		fields = append(fields, f.Names())
 	}
-	return v.documents(r).SelectPaths(fields...)
+	query, _ := v.documents(r)
+	return query.SelectPaths(fields...)
 }
 
 // Claim implements rollup.Snapshot.

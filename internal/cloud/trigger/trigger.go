@@ -151,46 +151,74 @@ func (c Change) Changed(f document.Field) bool {
 	}
 
 	now, before := valueOf(c.data.GetValue(), f), valueOf(c.data.GetOldValue(), f)
-	_, null := now.GetValueType().(*firestoredata.Value_NullValue)
-	return null || !proto.Equal(now, before)
+	return c.IsNull(f) || !proto.Equal(now, before)
 }
 
-// Texts returns the string that the field held before the write, and the one that it holds after
-// it. It returns "" for a field that is missing or not a string.
-func (c Change) Texts(f document.Field) (before, after string) {
-	return valueOf(c.data.GetOldValue(), f).GetStringValue(), valueOf(c.data.GetValue(), f).GetStringValue()
+// Held returns the value that the field held before the write, and the one that it holds after it,
+// as route.Change has them.
+func (c Change) Held(f document.Field) (before, after any) {
+	return c.held(valueOf(c.data.GetOldValue(), f)), c.held(valueOf(c.data.GetValue(), f))
+}
+
+func (c Change) held(v *firestoredata.Value) any {
+	switch v := v.GetValueType().(type) {
+	case *firestoredata.Value_StringValue:
+		return v.StringValue
+	case *firestoredata.Value_IntegerValue:
+		return v.IntegerValue
+	case *firestoredata.Value_DoubleValue:
+		return v.DoubleValue
+	case *firestoredata.Value_TimestampValue:
+		return v.TimestampValue.AsTime()
+	case *firestoredata.Value_ReferenceValue:
+		path, own := strings.CutPrefix(v.ReferenceValue, "projects/"+c.Project+"/databases/"+c.Database+"/documents/")
+		if own {
+			return document.Reference(path)
+		}
+	}
+	return nil
+}
+
+// IsNull reports whether the field is null after the write, as far as the event says.
+func (c Change) IsNull(f document.Field) bool {
+	_, null := valueOf(c.data.GetValue(), f).GetValueType().(*firestoredata.Value_NullValue)
+	return null
 }
 
 // Deleted reports whether the event tells that there is no document any more.
 func (c Change) Deleted() bool { return c.Known() && c.data.GetValue() == nil }
 
-// Holds returns of what kind the field is after the write, such as "a number", and its text if it
-// is a string. The kind is "" if the document lacks the field.
-func (c Change) Holds(f document.Field) (kind, text string) {
+// Holds returns of what kind the field is after the write, such as "a number", and its value as
+// Held returns it. The kind is "" if the document lacks the field.
+func (c Change) Holds(f document.Field) (kind string, held any) {
 	v := valueOf(c.data.GetValue(), f)
+	return kindOf(v), c.held(v)
+}
+
+func kindOf(v *firestoredata.Value) string {
 	switch v.GetValueType().(type) {
 	case nil:
-		return "", ""
+		return ""
 	case *firestoredata.Value_StringValue:
-		return "a string", v.GetStringValue()
+		return "a string"
 	case *firestoredata.Value_NullValue:
-		return "null", ""
+		return "null"
 	case *firestoredata.Value_BooleanValue:
-		return "a boolean", ""
+		return "a boolean"
 	case *firestoredata.Value_IntegerValue, *firestoredata.Value_DoubleValue:
-		return "a number", ""
+		return "a number"
 	case *firestoredata.Value_TimestampValue:
-		return "a timestamp", ""
+		return "a timestamp"
 	case *firestoredata.Value_MapValue:
-		return "a map", ""
+		return "a map"
 	case *firestoredata.Value_ArrayValue:
-		return "an array", ""
+		return "an array"
 	case *firestoredata.Value_BytesValue:
-		return "bytes", ""
+		return "bytes"
 	case *firestoredata.Value_ReferenceValue:
-		return "a reference", ""
+		return "a reference"
 	default:
-		return "a place", ""
+		return "a place"
 	}
 }
 

@@ -179,25 +179,53 @@ func TestUpdated(t *testing.T) {
 	}
 }
 
-// Texts are the strings before and after. Values of other types give "".
-func TestTexts(t *testing.T) {
+// Held are the values before and after, of the kinds that keys may have.
+func TestHeld(t *testing.T) {
+	const documents = "projects/demo-p/databases/(default)/documents/"
+	at := time.Date(2026, 11, 27, 12, 0, 0, 5000, time.UTC)
+	ref := func(name string) *firestoredata.Value {
+		return &firestoredata.Value{ValueType: &firestoredata.Value_ReferenceValue{ReferenceValue: name}}
+	}
 	for _, test := range []struct {
 		name          string
 		data          *update
 		field         document.Field
-		before, after string
+		before, after any
 	}{
 		{"moved", &update{OldValue: doc("shop", text("a")), Value: doc("shop", text("b"))}, "shop", "a", "b"},
-		{"created", &update{Value: doc("shop", text("b"))}, "shop", "", "b"},
-		{"deleted", &update{OldValue: doc("shop", text("a"))}, "shop", "a", ""},
-		{"a number before", &update{OldValue: doc("shop", integer(7)), Value: doc("shop", text("7"))}, "shop", "", "7"},
-		{"no field", &update{OldValue: doc(), Value: doc("x", text("b"))}, "shop", "", ""},
-		{"in a map", &update{OldValue: doc("customer", mapOf("id", text("ann"))), Value: doc("customer", text("bob"))}, "customer.id", "ann", ""},
-		{"a quoted name", &update{OldValue: doc("the shop", text("a/b")), Value: doc("the.shop", text("c"))}, "`the shop`", "a/b", ""},
+		{"created", &update{Value: doc("shop", text("b"))}, "shop", nil, "b"},
+		{"deleted", &update{OldValue: doc("shop", text("a"))}, "shop", "a", nil},
+		{"a number before", &update{OldValue: doc("shop", integer(7)), Value: doc("shop", text("7"))}, "shop", int64(7), "7"},
+		{"no field", &update{OldValue: doc(), Value: doc("x", text("b"))}, "shop", nil, nil},
+		{"in a map", &update{OldValue: doc("customer", mapOf("id", text("ann"))), Value: doc("customer", text("bob"))}, "customer.id", "ann", nil},
+		{"a quoted name", &update{OldValue: doc("the shop", text("a/b")), Value: doc("the.shop", text("c"))}, "`the shop`", "a/b", nil},
+		{"a double and a time", &update{OldValue: doc("x", &firestoredata.Value{ValueType: &firestoredata.Value_DoubleValue{DoubleValue: 0.5}}),
+			Value: doc("x", &firestoredata.Value{ValueType: &firestoredata.Value_TimestampValue{TimestampValue: timestamppb.New(at)}})}, "x", 0.5, at},
+		{"references", &update{OldValue: doc("x", ref(documents+"users/ann")), Value: doc("x", ref("projects/demo-p/databases/other/documents/users/ann"))}, "x", document.Reference("users/ann"), nil},
+		{"a reference of another project", &update{Value: doc("x", ref("projects/demo-q/databases/(default)/documents/users/ann"))}, "x", nil, nil},
+		{"kinds that no key has", &update{OldValue: doc("x", mapOf("id", text("ann"))), Value: doc("x", &firestoredata.Value{ValueType: &firestoredata.Value_BooleanValue{BooleanValue: true}})}, "x", nil, nil},
 	} {
-		before, after := decode(t, forms[1], test.data).Texts(test.field)
+		before, after := decode(t, forms[1], test.data).Held(test.field)
 		if before != test.before || after != test.after {
-			t.Errorf("%s: got %q and %q, want %q and %q", test.name, before, after, test.before, test.after)
+			t.Errorf("%s: got %v and %v, want %v and %v", test.name, before, after, test.before, test.after)
+		}
+	}
+}
+
+// A field is null after the write only if it is there.
+func TestIsNull(t *testing.T) {
+	null := &firestoredata.Value{ValueType: &firestoredata.Value_NullValue{}}
+	for _, test := range []struct {
+		data *update
+		want bool
+	}{
+		{&update{Value: doc("at", null)}, true},
+		{&update{OldValue: doc("at", null), Value: doc("at", text("x"))}, false},
+		{&update{OldValue: doc("at", null), Value: doc()}, false},
+		{&update{OldValue: doc("at", null)}, false},
+	} {
+		if got := decode(t, forms[0], test.data).IsNull("at"); got != test.want {
+			t.Errorf("%v: got %v", test.data, got)
 		}
 	}
 }
@@ -217,13 +245,13 @@ func TestHolds(t *testing.T) {
 		"a place":     {ValueType: &firestoredata.Value_GeoPointValue{}},
 	} {
 		kind, held := decode(t, forms[0], &update{Value: doc("shop", v)}).Holds("shop")
-		wantText := v.GetStringValue()
-		if kind != want || held != wantText {
-			t.Errorf("%v: got %s and %q, want %s and %q", v, kind, held, want, wantText)
+		text, _ := held.(string)
+		if kind != want || text != v.GetStringValue() {
+			t.Errorf("%v: got %s and %v, want %s", v, kind, held, want)
 		}
 	}
-	if kind, held := decode(t, forms[0], &update{Value: doc()}).Holds("shop"); kind != "" || held != "" {
-		t.Errorf("without the field: got %s and %q", kind, held)
+	if kind, held := decode(t, forms[0], &update{Value: doc()}).Holds("shop"); kind != "" || held != nil {
+		t.Errorf("without the field: got %s and %v", kind, held)
 	}
 }
 
@@ -247,10 +275,10 @@ func TestForget(t *testing.T) {
 	if got := tell(c.Forget()); got != want {
 		t.Errorf("forgot: got %+v, want %+v", got, want)
 	}
-	if before, after := c.Forget().Texts("shop"); before != "" || after != "" {
-		t.Errorf("it still knows %q and %q", before, after)
+	if before, after := c.Forget().Held("shop"); before != nil || after != nil {
+		t.Errorf("it still knows %v and %v", before, after)
 	}
-	if before, _ := c.Texts("shop"); before != "a" {
+	if before, _ := c.Held("shop"); before != "a" {
 		t.Error("the change that it was made of forgot, too")
 	}
 }
@@ -419,9 +447,11 @@ func FuzzDecode(f *testing.F) {
 			if err == nil && !c.Changed(field) && !proto.Equal(now, old) {
 				t.Errorf("%s is unchanged, although %v became %v", field, old, now)
 			}
-			before, after := c.Texts(field)
-			if err == nil && (before != old.GetStringValue() || after != now.GetStringValue()) {
-				t.Errorf("%s: the texts are %q and %q of %v and %v", field, before, after, old, now)
+			before, after := c.Held(field)
+			was, _ := before.(string)
+			is, _ := after.(string)
+			if err == nil && (was != old.GetStringValue() || is != now.GetStringValue()) {
+				t.Errorf("%s: held %v and %v of %v and %v", field, before, after, old, now)
 			}
 		}
 		document := full.GetValue()

@@ -96,9 +96,10 @@ func (s *Store) sources(c route.Counter) *snapshot {
 	v := &snapshot{counter: c, readTime: s.last, indexed: s.Indexed}
 	for _, r := range c.Template.Routes {
 		collection := r.Shards(c)
+		keys, ok := r.Where(c)
 		var shards []route.Shard
 		for id, d := range s.collections[collection] {
-			if route.HoldAll(r.Where(c), d.fields) {
+			if ok && route.HoldAll(keys, d.fields) {
 				shards = append(shards, route.Shard{Path: collection + "/" + id, Fields: d.fields})
 			}
 		}
@@ -141,6 +142,9 @@ func (v *snapshot) SumAsOf(ctx context.Context, instant time.Time) (route.Totals
 	v.now = instant
 	for n, r := range v.counter.Template.Routes {
 		lacking := v.lacking(r)
+		if len(lacking) > 0 && r.By != nil && v.isLacking(r.KeyIndexes()) {
+			return route.Totals{}, rollup.UnindexedKeys(r, v.counter)
+		}
 		if len(lacking) > 0 && len(v.shards[n]) > rollup.MaxUnindexed {
 			return route.Totals{}, rollup.TooManyUnindexed(r, v.counter, lacking)
 		}
@@ -165,6 +169,11 @@ func (v *snapshot) lacking(r *route.Route) []route.Index {
 		}
 	}
 	return lacking
+}
+
+// isLacking reports whether one of the indexes is a composite one that is missing.
+func (v *snapshot) isLacking(indexes []route.Index) bool {
+	return slices.ContainsFunc(indexes, func(x route.Index) bool { return len(x.Fields) > 1 && !v.indexed(x) })
 }
 
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
@@ -305,10 +314,24 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 	if p.Reads < int64(limit) {
 		p.Next = ""
 	}
+	if template.FoundByHomes() {
+		p.Found = slices.DeleteFunc(p.Found, func(f rollup.FoundCounter) bool { return s.bare(f, &p.Reads) })
+	}
 
 	s.look()
 	p.ReadTime, p.Reads = s.last, max(1, p.Reads)
 	return p, ctx.Err()
+}
+
+// bare reports whether a document has neither a tally nor shards. It counts the reads for that.
+func (s *Store) bare(f rollup.FoundCounter, reads *int64) bool {
+	if !f.RollUp.Tally.AsOf.IsZero() {
+		return false
+	}
+	return !slices.ContainsFunc(f.Template.Routes, func(r *route.Route) bool {
+		*reads++
+		return s.has(r, f.Counter)
+	})
 }
 
 // Missing implements rollup.AuditStore. A place is the path of the roll-up of the last counter that
@@ -375,11 +398,12 @@ func (s *Store) countersOf(r *route.Route) []string {
 // has reports whether the counter has documents by the route.
 func (s *Store) has(r *route.Route, c route.Counter) bool {
 	documents := s.collections[r.Shards(c)]
-	if r.By == "" {
+	if r.By == nil {
 		return len(documents) > 0
 	}
+	keys, ok := r.Where(c)
 	for _, d := range documents {
-		if route.HoldAll(r.Where(c), d.fields) {
+		if ok && route.HoldAll(keys, d.fields) {
 			return true
 		}
 	}
@@ -388,14 +412,8 @@ func (s *Store) has(r *route.Route, c route.Counter) bool {
 
 // note adds the counter of the document at path to the counters that Missing knows.
 func (s *Store) note(route *route.Route, path string) {
-	collection, id := split(path)
+	collection, _ := split(path)
 	c, ok := route.Counter(collection)
-	pattern := route.Pattern()
-	if route.By != "" && pattern[:len(pattern)-1].String() == collection {
-		group, _ := route.By.In(s.collections[collection][id].fields)
-		text, _ := group.(string)
-		c, ok = route.Grouped(text)
-	}
 	if ok {
 		s.counters[route] = insert(s.counters[route], c.RollUp)
 	}

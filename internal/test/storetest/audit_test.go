@@ -130,6 +130,9 @@ func find(t *testing.T, b backend, template *route.Template, limit int) map[stri
 		func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), template, from, limit) },
 	}
 	for _, r := range template.Routes {
+		if template.FoundByHomes() {
+			break // their documents are found by the first walk
+		}
 		walks = append(walks, func(from string) (rollup.Page, error) { return b.Missing(t.Context(), r, from, limit) })
 	}
 
@@ -150,10 +153,10 @@ func find(t *testing.T, b backend, template *route.Template, limit int) map[stri
 			}
 			for _, f := range p.Found {
 				path, has := f.Counter.RollUp, !f.RollUp.Tally.AsOf.IsZero()
-				if n == 0 && !has {
+				if n == 0 && !has && !template.FoundByHomes() {
 					continue // a document that Tally never wrote
 				}
-				if _, again := got[path]; again || has != (n == 0) {
+				if _, again := got[path]; again || !template.FoundByHomes() && has != (n == 0) {
 					t.Errorf("walk %d, %d at a time: %s is found again, or wrongly; its roll-up is %+v", n, limit, path, f.RollUp)
 				}
 				got[path] = has

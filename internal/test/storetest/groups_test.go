@@ -23,8 +23,9 @@ var groupValues = map[bool][]any{
 		nil, true, int64(7), 7.5, someTime, []any{"a"}, []byte("zzz"), map[string]any{"a": "a"}},
 }
 
-// testGroups finds each group once, by a field or by another, next to counters of a plain route and
-// roll-ups alone, in pages of any size.
+// testGroups finds each document of the app's own that has a tally, or sources by a field, by
+// another or by its path, once, in pages of any size. It finds none without them, and none that
+// does not exist.
 func testGroups(t *testing.T, b backend) {
 	routes, err := route.Parse(`
 		orders/{order} by seller.id -> users/{seller.id} : count() as sold : existing
@@ -43,26 +44,37 @@ func testGroups(t *testing.T, b backend) {
 	}
 	for i, group := range groupValues[true] {
 		id := group.(string)
-		if i%3 != 1 {
+		switch i % 4 {
+		case 0:
 			order(map[string]any{"seller": map[string]any{"id": id}, "buyer": n})
-			order(map[string]any{"seller": map[string]any{"id": id}, "buyer": groupValues[true][(i+7)%len(groupValues[true])]})
-			want["users/"+groupValues[true][(i+7)%len(groupValues[true])].(string)] = false
-		} else {
+			order(map[string]any{"seller": map[string]any{"id": id}, "buyer": "unknown"})
+		case 1:
 			order(map[string]any{"buyer": id})
+		case 2:
+			order(map[string]any{"buyer": id + "!", "seller.id": id})
 		}
-		want["users/"+id] = false
+		if i%5 != 4 {
+			b.Put(t, "users/"+id, map[string]any{"name": "x"})
+			if i%4 < 2 {
+				want["users/"+id] = false
+			}
+		}
 	}
 	for i, id := range []string{"a", "aa", "largest", "\U0010FFFF", longest, longest + "y", strings.Repeat("\U0010FFFF", 375), "__id7__", "__id-3__", "~~"} {
 		b.Put(t, "users/"+id, tally)
 		b.Put(t, fmt.Sprintf("orders/o%d/users/%s", i, id), tally) // of the same collection group
 		want["users/"+id] = true
 	}
-	for _, id := range []string{"a", "rated", "__id8__", longest + "z", longest} {
+	for i, id := range []string{"a", "rated", "__id8__", longest + "z", longest, "gone"} {
 		b.Put(t, "users/"+id+"/ratings/0", map[string]any{"stars": 5})
-		rolledUp := want["users/"+id]
-		want["users/"+id] = rolledUp // found, too, if it has no roll-up
+		if i > 0 && id != "gone" && !want["users/"+id] {
+			b.Put(t, "users/"+id, map[string]any{"name": "x"})
+			want["users/"+id] = false
+		}
 	}
 	b.Put(t, "users/plain", map[string]any{"name": "x"})
+	b.Put(t, "users/"+longest+"p", map[string]any{"name": "x"}) // too long for a query
+	b.Put(t, "users/__id9__", map[string]any{"name": "x"})
 	for _, junk := range groupValues[false] {
 		order(map[string]any{"seller": map[string]any{"id": junk}, "buyer": junk})
 		order(map[string]any{"seller": junk})
@@ -83,7 +95,7 @@ type storing struct {
 	t *testing.T
 }
 
-func (s storing) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+func (s storing) RollUps(ctx context.Context, template *route.Template, from string, limit int) (rollup.Page, error) {
 	c, err := s.LoadCursor(ctx, rollup.Auditing)
 	if err != nil {
 		return rollup.Page{}, err
@@ -96,5 +108,5 @@ func (s storing) Missing(ctx context.Context, r *route.Route, from string, limit
 	if err != nil || c.Places[0].From != from {
 		s.t.Errorf("the place %q is stored as %+v: %v", from, c.Places, err)
 	}
-	return s.AuditStore.Missing(ctx, r, from, limit)
+	return s.AuditStore.RollUps(ctx, template, from, limit)
 }

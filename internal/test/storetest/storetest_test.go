@@ -5,11 +5,13 @@ package storetest
 import (
 	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/memstore"
 	"google.golang.org/grpc"
@@ -30,6 +32,24 @@ func openMemory(*testing.T) backend {
 		Delete:     func(_ *testing.T, path string) { s.Delete(path) },
 		Get:        func(_ *testing.T, path string) map[string]any { return s.Get(path) },
 	}
+}
+
+// refer returns fields with references as the SDK has them.
+func refer(client *firestore.Client, fields map[string]any) map[string]any {
+	fields = maps.Clone(fields)
+	for field, v := range fields {
+		switch v := v.(type) {
+		case document.Reference:
+			fields[field] = client.Doc(string(v))
+		case elsewhere:
+			ref := *client.Doc(string(v))
+			ref.Path = strings.Replace(ref.Path, "(default)", "other", 1)
+			fields[field] = &ref
+		case map[string]any:
+			fields[field] = refer(client, v)
+		}
+	}
+	return fields
 }
 
 // int64s returns fields with every int as the int64 that Firestore would give back.
@@ -64,7 +84,7 @@ func openWith(t *testing.T, options ...grpc.DialOption) backend {
 		Store:      store,
 		Put: func(t *testing.T, path string, fields map[string]any) time.Time {
 			t.Helper()
-			result, err := client.Doc(path).Set(t.Context(), fields)
+			result, err := client.Doc(path).Set(t.Context(), refer(client, fields))
 			if err != nil {
 				t.Fatalf("writing %s: %v", path, err)
 			}

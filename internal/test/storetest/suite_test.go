@@ -62,7 +62,7 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"Claim", testClaim},
 		{"RollUps and Missing", testWalks},
 		{"RollUps and Missing of many", testLongWalks},
-		{"Missing of groups", testGroups},
+		{"RollUps of groups", testGroups},
 		{"a counter among foreign documents", testAmongForeign},
 		{"RollUps reads what it finds", testRollUpsReads},
 		{"Remove", testRemove},

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/internal/value"
@@ -170,9 +171,8 @@ func totalsOf(c route.Counter, docs map[string]map[string]any, instant time.Time
 		var shards []route.Shard
 		for _, path := range slices.Sorted(maps.Keys(docs)) {
 			fields := int64s(docs[path])
-			collection := path[:strings.LastIndexByte(path, '/')]
-			foreign := func(c route.Condition) bool { return !c.Holds(fields) }
-			if collection == r.Shards(c) && !slices.ContainsFunc(r.Where(c), foreign) {
+			of, ok := r.Belongs(path, func(f document.Field) any { held, _ := f.In(fields); return held })
+			if ok && of == c {
 				shards = append(shards, route.Shard{Path: path, Fields: fields})
 			}
 		}
@@ -273,15 +273,28 @@ func TestStoresAgree(t *testing.T) {
 		if err != nil {
 			t.Fatalf("STORES_SEED=%d: %v", seed, err)
 		}
-		c, _ := routes[0].Template.Counter("totals/all")
+		counters := countersOf(routes[0], collection, docs)
 		for name, b := range stores {
 			for path, fields := range docs {
 				b.Put(t, path, fields)
 			}
-			got := look(t, b, c)
-			want := totalsOf(c, docs, got.readTime)
-			if d := cmp.Diff(want, got.totals, cmp.Comparer(rounded)); d != "" {
-				t.Fatalf("STORES_SEED=%d: %s of %v\n%s (-want +got):\n%s", seed, mustRoute, docs, name, d)
+			wantFound := make(map[string]bool)
+			for c, some := range counters {
+				b.Put(t, c.RollUp, map[string]any{"title": "x"})
+				if some && c.Template.FoundByHomes() {
+					wantFound[c.RollUp] = false
+				}
+				got := look(t, b, c)
+				want := totalsOf(c, docs, got.readTime)
+				if d := cmp.Diff(want, got.totals, cmp.Comparer(rounded)); d != "" {
+					t.Fatalf("STORES_SEED=%d: %s of %v\n%s of %s (-want +got):\n%s", seed, mustRoute, docs, c.RollUp, name, d)
+				}
+			}
+			if !routes[0].Template.FoundByHomes() {
+				continue
+			}
+			if d := cmp.Diff(wantFound, find(t, b, routes[0].Template, 100)); d != "" {
+				t.Fatalf("STORES_SEED=%d: %s of %v\nfound in %s (-want +got):\n%s", seed, mustRoute, docs, name, d)
 			}
 		}
 
@@ -312,33 +325,103 @@ func rounded(a, b value.Value) bool {
 	return math.Abs(a.Float64()-b.Float64()) <= 1e-12*math.Abs(a.Float64())
 }
 
+// An elsewhere is a reference to a document of another database.
+type elsewhere string
+
 // pick returns one of a list.
 func pick[T any](random *rand.Rand, list ...T) T { return list[random.IntN(len(list))] }
 
-// randomRoute returns a route of a collection of which totals/all is a counter.
+// countersOf returns the counters to which documents belong by a route of a collection, and one
+// that most likely has none. It says of each whether it has documents.
+func countersOf(r *route.Route, collection string, docs map[string]map[string]any) map[route.Counter]bool {
+	ids := make(map[string]string)
+	for _, s := range r.Template.Segments() {
+		ids[s.Name] = "all"
+	}
+	for _, k := range r.By {
+		if id := map[route.Function]string{route.Number: "-7", route.Day: "2026-11-27", route.Month: "2026-11"}[k.Function]; id != "" {
+			ids[k.Name] = id
+		}
+	}
+	var path []string
+	for _, s := range r.Template.Segments() {
+		if s.Capture {
+			s.Name = ids[s.Name]
+		}
+		path = append(path, s.Name)
+	}
+	c, ok := r.Template.Counter(strings.Join(path, "/"))
+	if !ok {
+		panic(fmt.Sprintf("%v is no counter of %s", path, r))
+	}
+
+	counters := map[route.Counter]bool{c: false}
+	for path, fields := range docs {
+		fields = int64s(fields)
+		if c, ok := r.Belongs(path, func(f document.Field) any { held, _ := f.In(fields); return held }); ok {
+			counters[c] = true
+		}
+	}
+	return counters
+}
+
+// randomRoute returns a route of a collection, by each kind of key and by two of them. Its roll-ups
+// are in a collection of their own.
 func randomRoute(random *rand.Rand, collection string) string {
+	zone := pick(random, "", "", `, "Europe/Berlin"`, `, "America/Sao_Paulo"`, `, "America/St_Johns"`, `, "Pacific/Apia"`, `, "America/New_York"`)
+	totalsOf := "totals" + collection
+	source := pick(random,
+		"docs/{d} -> totals/all",
+		"docs/{d} by g -> totals/{g}",
+		"docs/{d} by m.g -> totals/{g}/of/all",
+		"docs/{d} by number(n) -> totals/{n}",
+		"docs/{d} by ref(r) -> totals/{r}",
+		"docs/{d} by ref(r) -> totals/{r}/of/x",
+		"docs/{d} by day(at"+zone+") -> totals/{day}",
+		"docs/{d} by month(at"+zone+") as when -> totals/{when}",
+		"docs/{d} by g, day(at"+zone+") -> totals/{g}/days/{day}",
+		"docs/{d} by number(n), month(m.at"+zone+") -> totals/{month}/of/{n}",
+		"docs/{d} by g, m.g as h -> totals/{h}/of/{g}",
+		"docs/{d} by ref(r), g -> totals/{r}/of/{g}",
+		"p/{p}/docs/{d} -> totals/{p}",
+		"p/{p}/docs/{d} by g -> totals/{p}/of/{g}",
+		"p/{p}/docs/{d} by day(at"+zone+") -> totals/{p}/days/{day}",
+		"p/{p}/docs/{d} by g, day(at"+zone+") -> totals/{g}/of/{p}/days/{day}",
+	)
+	source = strings.NewReplacer("docs/", collection+"/", "totals/", totalsOf+"/").Replace(source)
+	timed := strings.Contains(source, "day(") || strings.Contains(source, "month(")
+	at := "at"
+	if strings.Contains(source, "m.at") {
+		at = "m.at"
+	}
+
 	fields := []string{"a", "b", "m.c", "m.`d e`"}
 	var totals []string
 	for i := range 1 + random.IntN(4) {
 		aggregate := pick(random, route.Sum, route.Count, route.Average, route.Maximum, route.Minimum, route.Latest, route.Earliest)
 		of := pick(random, fields...)
+		if timed {
+			aggregate = pick(random, route.Sum, route.Count, route.Average, route.Latest, route.Earliest)
+		}
+		if timed && aggregate.OfTimes() {
+			of = at
+		}
 		if aggregate == route.Count {
 			of = ""
 		}
 		total := fmt.Sprintf("%s(%s)", aggregate, of)
-		conditions := randomConditions(random, aggregate, of, fields)
+		conditions := randomConditions(random, aggregate, of, fields, !timed)
 		if len(conditions) > 0 {
 			total += " where " + strings.Join(conditions, " and ")
 		}
 		totals = append(totals, fmt.Sprintf("%s as t%d", total, i))
 	}
-	source := pick(random, "/{d} -> totals/all : ", "/{d} by g -> totals/{g} : ")
-	return collection + source + strings.Join(totals, ", ") + " : existing"
+	return source + " : " + strings.Join(totals, ", ") + " : existing"
 }
 
 // randomConditions returns up to three conditions of a total: each form that there is, of each kind
-// of value.
-func randomConditions(random *rand.Rand, aggregate route.Aggregate, of string, fields []string) []string {
+// of value, and without ranges if none is wanted.
+func randomConditions(random *rand.Rand, aggregate route.Aggregate, of string, fields []string, ranges bool) []string {
 	kinds := [][]string{
 		{`"a"`, `""`, `"é"`, `"2"`},
 		{"0", "-0.0", "1", "2", "2.0", "0.5", "-3", "9007199254740993"},
@@ -353,6 +436,9 @@ func randomConditions(random *rand.Rand, aggregate route.Aggregate, of string, f
 	for _, i := range random.Perm(len(fields))[:random.IntN(4)] {
 		field, kind := fields[i], pick(random, kinds...)
 		form := pick(random, "==", "in", "range", "window", "null")
+		if !ranges && (field == of || form == "range" || form == "window") {
+			continue
+		}
 		if field == of && !(form == "window" && ofTimes) {
 			form, kind = "range", kinds[1]
 			if ofTimes {
@@ -393,10 +479,27 @@ func randomDocuments(random *rand.Rand, collection string) map[string]map[string
 	values := []any{0, 1, 2, -3, "é", 1<<53 + 1, float64(1 << 53), 0.5, 2.0, -1.5, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), "a", "", "2", true, false, nil, noon, late, []any{int64(1)}}
 	ago := time.Now().UTC().Truncate(time.Microsecond)
 	values = append(values, ago, ago.Add(-30*time.Minute), ago.Add(-31*time.Minute), ago.Add(24*time.Hour))
+	var times []any
+	for _, at := range []string{"0001-01-01T00:00:00Z", "0001-01-02T03:00:00Z", "9999-12-31T23:59:59.999999Z", "9999-12-30T23:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T22:30:00Z", "2026-10-25T23:00:00Z", "2026-10-24T22:00:00Z",
+		"2017-10-15T02:59:59.999999Z", "2017-10-15T03:00:00Z", "2018-02-18T01:30:00Z", "2018-02-18T02:30:00Z", "2018-02-18T03:00:00Z", "2010-11-07T02:30:30Z", "2010-11-07T02:40:00Z", "2010-11-07T03:30:00Z", "2011-12-30T09:59:59Z", "2011-12-30T10:00:00Z"} {
+		instant, err := time.Parse(time.RFC3339Nano, at)
+		if err != nil {
+			panic(err)
+		}
+		times = append(times, instant)
+	}
+	times = append(times, ago, noon, noon, "2026-11-27", nil)
+	groups := []any{"all", "all", "other", 1, nil, "a/b"}
+	numbers := []any{42, 42.0, 0, math.Copysign(0, -1), 1 << 53, float64(1 << 53), 1<<53 + 1, math.MinInt64, float64(math.MinInt64), float64(1 << 63), 0.5, math.NaN(), "42", -7}
+	totals := "totals" + collection
+	refs := []any{document.Reference(totals + "/all"), document.Reference(totals + "/ann"), document.Reference("others/all"), document.Reference(totals + "/all/of/x"), "all", elsewhere(totals + "/all")}
+
 	docs := make(map[string]map[string]any)
 	for i := range random.IntN(7) {
 		fields, inner := make(map[string]any), make(map[string]any)
-		fields["m"], fields["g"] = inner, pick[any](random, "all", "all", "other", 1, nil)
+		fields["m"], fields["g"], inner["g"] = inner, pick(random, groups...), pick(random, groups...)
+		fields["n"], fields["r"] = pick(random, numbers...), pick(random, refs...)
+		fields["at"], inner["at"] = pick(random, times...), pick(random, times...)
 		for _, at := range []struct {
 			in   map[string]any
 			name string
@@ -405,7 +508,7 @@ func randomDocuments(random *rand.Rand, collection string) map[string]map[string
 				at.in[at.name] = pick(random, values...)
 			}
 		}
-		docs[fmt.Sprintf("%s/%d", collection, i)] = fields
+		docs[fmt.Sprintf("%s%s/%d", pick(random, "", "p/all/", "p/x/"), collection, i)] = fields
 	}
 	return docs
 }

@@ -458,8 +458,10 @@ func (b *block) userAbove() string {
 // document that holds no totals is taken to have the field by.
 func (b *block) author() string {
 	for _, s := range b.sources {
-		if s.By != "" && isOwn(s.By) {
-			return strings.Join(s.By.Names(), ".")
+		for _, k := range s.By {
+			if k.Function == route.Text && isOwn(k.Field) {
+				return strings.Join(k.Field.Names(), ".")
+			}
 		}
 	}
 	if b.home == nil {

@@ -163,30 +163,43 @@ func (b *block) fixed() []term {
 	return terms
 }
 
-// group returns the conditions on the field that says to which counter a document belongs. A user's
-// id there is the writer's own.
+// group returns the conditions on the fields that say to which counter a document belongs. A user's
+// id there is the writer's own, and a day or month is the present one.
 func (b *block) group(s source, isNew bool) []term {
-	if s.By == "" {
-		return nil
+	var terms []term
+	for _, k := range s.By {
+		switch {
+		case k.Function.OfTime():
+			terms = append(terms, b.serverTime(k.Field)...)
+		case k.Function == route.Text:
+			terms = append(terms, b.key(s, k.Field, isNew)...)
+		default:
+			terms = append(terms, undecided(fmt.Sprintf("which %s the document may have", k.Field)))
+		}
 	}
+	return terms
+}
+
+// key returns the conditions on one field that says to which counter a document belongs.
+func (b *block) key(s source, by document.Field, isNew bool) []term {
 	const own = " == request.auth.uid"
 	isTotals := b.home != nil // totals of totals
 	switch {
-	case isOwn(s.By) && isNew && isTotals && !b.path[len(b.path)-1].Capture:
-		return []term{undecided(fmt.Sprintf("whose id %s may be: the totals of a deleted document come back with its id", s.By))}
-	case isOwn(s.By) && isNew && isTotals && !b.ownID():
+	case isOwn(by) && isNew && isTotals && !b.path[len(b.path)-1].Capture:
+		return []term{undecided(fmt.Sprintf("whose id %s may be: the totals of a deleted document come back with its id", by))}
+	case isOwn(by) && isNew && isTotals && !b.ownID():
 		// Likes outlive their post. A user who creates a post of the same id would have them.
-		return conditions(after(s.By)+own, b.id()+".split('_')[0] == request.auth.uid")
-	case isOwn(s.By) && isNew:
-		return conditions(after(s.By) + own)
+		return conditions(after(by)+own, b.id()+".split('_')[0] == request.auth.uid")
+	case isOwn(by) && isNew:
+		return conditions(after(by) + own)
 	case !isNew && !b.ownID():
-		return conditions(after(s.By) + " == resource.data" + strings.TrimPrefix(after(s.By), "request.resource.data"))
-	case isOwn(s.By):
-		return conditions(after(s.By) + own)
+		return conditions(after(by) + " == resource.data" + strings.TrimPrefix(after(by), "request.resource.data"))
+	case isOwn(by):
+		return conditions(after(by) + own)
 	case ofUsers(s.Template) && !b.ownID():
-		return []term{undecided(fmt.Sprintf("whose id %s may be, such as %s%s", s.By, after(s.By), own))}
+		return []term{undecided(fmt.Sprintf("whose id %s may be, such as %s%s", by, after(by), own))}
 	case isTotals && isNew:
-		return []term{undecided(fmt.Sprintf("which %s the document may have: the totals of a deleted one come back with its id", s.By))}
+		return []term{undecided(fmt.Sprintf("which %s the document may have: the totals of a deleted one come back with its id", by))}
 	}
 	return nil
 }
@@ -206,15 +219,22 @@ func (b *block) times(t route.Total) []term {
 
 	var terms []term
 	for _, f := range fields {
-		switch {
-		case b.isHeld(f):
-		case liesAhead(f):
-			terms = append(terms, undecided(fmt.Sprintf("how far ahead %s may lie, such as %s < request.time + duration.value(30, 'd')", f, after(f))))
-		default:
-			terms = append(terms, term{text: after(f) + " == request.time"})
-		}
+		terms = append(terms, b.serverTime(f)...)
 	}
 	return terms
+}
+
+// serverTime returns the condition that the time in a field is the server's, unless it is one that
+// lies ahead by its nature.
+func (b *block) serverTime(f document.Field) []term {
+	switch {
+	case b.isHeld(f):
+		return nil
+	case liesAhead(f):
+		return []term{undecided(fmt.Sprintf("how far ahead %s may lie, such as %s < request.time + duration.value(30, 'd')", f, after(f)))}
+	default:
+		return []term{{text: after(f) + " == request.time"}}
+	}
 }
 
 // isTime reports whether a condition compares a time.
@@ -303,7 +323,7 @@ func literal(v any) string {
 // one request writes documents below 500 made-up ones, each at the same time: half of what an index
 // of times takes in a second.
 func (b *block) exists(s source) []term {
-	if len(s.Windows()) == 0 || !s.Template.Existing || s.By != "" {
+	if len(s.Windows()) == 0 || !s.Template.Existing || s.By != nil {
 		return nil
 	}
 	var ids []string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -43,9 +44,13 @@ type shard struct {
 // no page has asked for it for a while. The caller holds the board's mutex.
 func (b *Board) lookAt(r *row, now time.Time) *look {
 	shards := r.source.database.Client.Collection(r.shards)
-	query, key := shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards), shards.Path
+	query, key := firestorestore.Where(r.source.database.Client, shards.Query, r.where), shards.Path
+	if timed := r.Route.Time(); timed != "" {
+		query = query.OrderByPath(timed.Names(), firestore.Asc)
+	}
+	query = query.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards)
 	for _, c := range r.where {
-		query, key = query.WherePath(c.Field.Names(), "==", c.Value), key+" "+c.String()
+		key += " " + c.String()
 	}
 
 	k, exists := b.looks[key]

@@ -143,8 +143,8 @@ func (s *Stack) listenForEvents(ctx context.Context) error {
 // listen makes the events of one collection group until ctx ends. It calls listening once it misses
 // no write any more.
 func (s *Stack) listen(ctx context.Context, client *firestore.Client, collection string, listening func()) {
-	groups := s.Config.Routes.Live().Groups
-	err := eventrelay.Listen(ctx, client, collection, groups, listening, s.deliverShard)
+	keys := s.Config.Routes.Live().Keys
+	err := eventrelay.Listen(ctx, client, collection, keys, listening, s.deliverShard)
 	if ctx.Err() == nil {
 		s.Say("no more events: %v", err)
 	}

@@ -42,7 +42,7 @@ func (s shape) find(routes route.Routes) *route.Route {
 // trial's own gives a counter that no one else uses.
 func hasOwn(r *route.Route) bool {
 	isCapture := func(s route.Segment) bool { return s.Capture }
-	return r.By == "" && slices.ContainsFunc(collectionOf(r), isCapture)
+	return r.By == nil && slices.ContainsFunc(collectionOf(r), isCapture)
 }
 
 // collectionOf returns the pattern of the collections of a route's documents.

@@ -20,9 +20,9 @@ import (
 //
 // It calls deliver (such as [Relay.Deliver]) with one event after another: a create for each
 // document that is there when it starts, or is added or modified later, and a delete for each that
-// is removed. The events hold few of the document's fields: those that groups returns for its path,
-// if they are strings. If a modification changes one of these, a delete of the document as it was
-// comes first.
+// is removed. The events hold few of the document's fields: those that keys returns for its path,
+// if they are of a kind that a key uses. If a modification changes one of these, a delete of the
+// document as it was comes first.
 //
 // A listener sees states, not writes. Writes that follow each other closely may make one event, and
 // a write that is undone at once may make none. A group to which a document belonged for so short a
@@ -42,7 +42,7 @@ import (
 // Listen always returns an error: the context's when that ends, Firestore's when it refuses the
 // listener for good, or deliver's.
 func Listen(
-	ctx context.Context, client *firestore.Client, collectionID string, groups func(path string) []document.Field,
+	ctx context.Context, client *firestore.Client, collectionID string, keys func(path string) []document.Field,
 	listening func(), deliver func(Event) error,
 ) error {
 	snapshots := client.CollectionGroup(collectionID).Snapshots(ctx)
@@ -59,7 +59,7 @@ func Listen(
 		}
 
 		for _, change := range snapshot.Changes {
-			err := deliverChange(change, snapshot.ReadTime, groups, deliver)
+			err := deliverChange(change, snapshot.ReadTime, keys, deliver)
 			if err != nil {
 				return err
 			}
@@ -71,9 +71,9 @@ func Listen(
 // deliverChange delivers the events of a change that was read at a time: at most a delete and a
 // create. It delivers no updates: in an update, functions take each field that is missing for one
 // that has not changed, and these events hold few fields.
-func deliverChange(change firestore.DocumentChange, at time.Time, groups func(path string) []document.Field, deliver func(Event) error) error {
+func deliverChange(change firestore.DocumentChange, at time.Time, keys func(path string) []document.Field, deliver func(Event) error) error {
 	_, path, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
-	fields := groups(path)
+	fields := keys(path)
 	var before, after *firestoredata.Document
 	if change.OldDoc != nil {
 		before = documentOf(change.OldDoc, fields)
@@ -110,14 +110,14 @@ func deliverEvent(at time.Time, before, after *firestoredata.Document, deliver f
 	return deliver(e)
 }
 
-// documentOf returns a document with those of the fields that are strings.
+// documentOf returns a document with those of the fields that a key of a route may use.
 func documentOf(d *firestore.DocumentSnapshot, fields []document.Field) *firestoredata.Document {
 	held := make(map[string]*firestoredata.Value)
 	for _, f := range fields {
 		v, _ := f.In(d.Data())
-		text, ok := v.(string)
-		if ok {
-			put(held, f.Names(), text)
+		value := valueOf(v)
+		if value != nil {
+			put(held, f.Names(), value)
 		}
 	}
 
@@ -129,8 +129,26 @@ func documentOf(d *firestore.DocumentSnapshot, fields []document.Field) *firesto
 	}
 }
 
+// valueOf returns a value that the SDK has decoded. It returns nil for kinds that no key uses.
+func valueOf(v any) *firestoredata.Value {
+	switch v := v.(type) {
+	case string:
+		return &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: v}}
+	case int64:
+		return &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: v}}
+	case float64:
+		return &firestoredata.Value{ValueType: &firestoredata.Value_DoubleValue{DoubleValue: v}}
+	case time.Time:
+		return &firestoredata.Value{ValueType: &firestoredata.Value_TimestampValue{TimestampValue: timestamppb.New(v)}}
+	case *firestore.DocumentRef:
+		return &firestoredata.Value{ValueType: &firestoredata.Value_ReferenceValue{ReferenceValue: v.Path}}
+	default:
+		return nil
+	}
+}
+
 // put sets the field that the last of the names names, in maps that the others name.
-func put(fields map[string]*firestoredata.Value, names []string, text string) {
+func put(fields map[string]*firestoredata.Value, names []string, value *firestoredata.Value) {
 	last := len(names) - 1
 	for _, name := range names[:last] {
 		if fields[name] == nil {
@@ -139,5 +157,5 @@ func put(fields map[string]*firestoredata.Value, names []string, text string) {
 		}
 		fields = fields[name].GetMapValue().GetFields()
 	}
-	fields[names[last]] = &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: text}}
+	fields[names[last]] = value
 }

@@ -1,0 +1,260 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// A Key is a field of a document that says, alone or with another one, to which counter the
+// document belongs. What a Function makes of its value stands in the template in the place of a
+// capture. It depends on nothing but the document.
+type Key struct {
+	Function Function
+	Field    document.Field
+	Name     string // of the capture
+
+	zone *zone // of days and months
+	at   int   // the index of the capture in the template
+}
+
+// A Function makes the id in a counter's path of a field's value. Its text is the one that routes
+// have.
+type Function string
+
+// The functions. A document whose field has another value belongs to no counter.
+const (
+	Text      Function = ""       // a text that can be a document's id, and no longer than LongestGroup
+	Reference Function = "ref"    // a reference to the document, or the one above, whose id it is
+	Number    Function = "number" // an integer, or a double that equals one
+	Day       Function = "day"    // a timestamp
+	Month     Function = "month"  // a timestamp
+)
+
+// keyFunctions are the functions that routes name.
+var keyFunctions = []Function{Reference, Number, Day, Month}
+
+// OfTime reports whether the ids are those of days or months.
+func (f Function) OfTime() bool { return f == Day || f == Month }
+
+// wants says of which kind a field's values must be, in value.KindOf's words.
+func (f Function) wants() string {
+	switch f {
+	case Reference:
+		return "a reference"
+	case Number:
+		return "a number"
+	case Day, Month:
+		return "a timestamp"
+	default:
+		return "a string"
+	}
+}
+
+// LongestGroup is the length of the longest group, in bytes. A document's id may have 1,500 bytes,
+// but a query cannot compare with a string that long. The document's event would fail for a day.
+const LongestGroup = 1499
+
+// longestReference is the length of the longest path of a document that a reference may name. A
+// query cannot compare with one that has more than 1,499 bytes. The names of a project and a
+// database stand before the path, with at most 125 bytes.
+const longestReference = 1300
+
+// id returns the id that the function makes of a field's value, which is as [Change] has it. path
+// is the counter's path up to the id. Only references need it.
+func (k Key) id(held any, path []string) (string, bool) {
+	switch k.Function {
+	case Reference:
+		ref, ok := held.(document.Reference)
+		if !ok || len(ref) > longestReference {
+			return "", false
+		}
+		above, id := cutLast(string(ref))
+		return id, above == strings.Join(path, "/")
+	case Number:
+		n, ok := canonical(held).(int64)
+		return strconv.FormatInt(n, 10), ok
+	case Day, Month:
+		t, ok := held.(time.Time)
+		if !ok {
+			return "", false
+		}
+		p := periodOf(k.Function, k.zone, t)
+		_, _, ok = p.bounds()
+		return p.id(), ok
+	default:
+		text, _ := held.(string)
+		return text, isGroup(text)
+	}
+}
+
+// isGroup reports whether a text is a valid document id that a query can compare with.
+func isGroup(text string) bool { return len(text) <= LongestGroup && document.CheckID(text) == nil }
+
+// cutLast cuts the path of a document at the id.
+func cutLast(path string) (above, id string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 0)], path[i+1:]
+}
+
+// conditions returns the conditions that a document meets if the function makes of its field the
+// id with which a path ends. It reports false if no value gives that id.
+func (k Key) conditions(path []string) ([]Condition, bool) {
+	id := path[len(path)-1]
+	switch k.Function {
+	case Reference:
+		ref := strings.Join(path, "/")
+		return []Condition{{k.Field, Equal, document.Reference(ref)}}, len(ref) <= longestReference
+	case Number:
+		n, err := strconv.ParseInt(id, 10, 64)
+		return []Condition{{k.Field, Equal, n}}, err == nil && strconv.FormatInt(n, 10) == id
+	case Day, Month:
+		p, named := periodNamed(k.Function, k.zone, id)
+		if !named {
+			return nil, false
+		}
+		start, end, some := p.bounds()
+		return []Condition{{k.Field, GreaterThanOrEqual, start}, before(k.Field, end)}, some
+	default:
+		return []Condition{{k.Field, Equal, id}}, isGroup(id)
+	}
+}
+
+// before returns the condition that the time in a field is earlier than another. Firestore keeps
+// microseconds, and has no timestamp behind the year 9999.
+func before(field document.Field, end time.Time) Condition {
+	if end.Equal(pastInstants) {
+		return Condition{field, LessThanOrEqual, end.Add(-time.Microsecond)}
+	}
+	return Condition{field, LessThan, end}
+}
+
+// String returns the key as a route spells it.
+func (k Key) String() string {
+	text := quoteField(k.Field)
+	if k.Function != Text {
+		zone := ""
+		if k.zone != nil && k.zone != utc {
+			zone = ", " + quoteValue(k.zone.String())
+		}
+		text = fmt.Sprintf("%s(%s%s)", k.Function, text, zone)
+	}
+	if slices.Contains(k.names(), k.Name) {
+		return text
+	}
+	return text + " as " + Quote(k.Name)
+}
+
+// names returns the names that a key without "as" may have in the template: a function of time has
+// its own, and a field in a map its last name or its whole path.
+func (k Key) names() []string {
+	if k.Function.OfTime() {
+		return []string{string(k.Function)}
+	}
+	names := k.Field.Names()
+	return []string{names[len(names)-1], strings.Join(names, ".")}
+}
+
+// identity returns a text that differs between keys that give documents other ids.
+func (k Key) identity() string {
+	switch {
+	case k.Function == Text:
+		return strconv.Quote(string(k.Field))
+	case k.Function.OfTime():
+		return fmt.Sprintf("%s(%q, %q %s)", k.Function, k.Field, k.zone, k.zone.digest)
+	default:
+		return fmt.Sprintf("%s(%q)", k.Function, k.Field)
+	}
+}
+
+// space returns which ids a key gives, for comparison with other routes of the template: texts and
+// references give any.
+func (k Key) space() string {
+	switch k.Function {
+	case Text, Reference:
+		return ""
+	case Number:
+		return string(k.Function)
+	default:
+		return fmt.Sprintf("%s in %s", k.Function, k.zone)
+	}
+}
+
+// spaces returns the spaces of the template's segments. That of a capture of the pattern is that of
+// a text.
+func (r *Route) spaces() []string {
+	all := make([]string, len(r.template))
+	for _, k := range r.By {
+		all[k.at] = k.space()
+	}
+	return all
+}
+
+// Time returns the field of the key that is a day or a month. It is "" if there is none.
+func (r *Route) Time() document.Field {
+	for _, k := range r.By {
+		if k.Function.OfTime() {
+			return k.Field
+		}
+	}
+	return ""
+}
+
+// isKey reports whether the field is one of the keys.
+func (r *Route) isKey(f document.Field) bool {
+	return slices.ContainsFunc(r.By, func(k Key) bool { return k.Field == f })
+}
+
+// captured matches the path of a source document with the pattern. It returns the ids of the
+// template, with those that the path captures. Those of the keys are "". It returns false if the
+// route does not cover the document.
+func (r *Route) captured(path string) ([]string, bool) {
+	parts := strings.Split(path, "/")
+	matches := func(s Segment, id string) bool { return id != "" && (s.Capture || s.Name == id) }
+	if !slices.EqualFunc(r.pattern, parts, matches) {
+		return nil, false
+	}
+
+	ids := make([]string, len(r.template))
+	for i, s := range r.template {
+		switch at := slices.Index(r.pattern, s); {
+		case !s.Capture:
+			ids[i] = s.Name
+		case at >= 0:
+			ids[i] = parts[at]
+		}
+	}
+	return ids, true
+}
+
+// keyed returns the counter of a document with keys. ids are those that its path captures, and
+// held returns the value of a field as [Change] has it. It reports false if the document belongs to
+// no counter. It sets the ids of the keys.
+func (r *Route) keyed(ids []string, held func(document.Field) any) (Counter, bool) {
+	for _, k := range r.By { // in the order of the template
+		id, ok := k.id(held(k.Field), ids[:k.at])
+		if !ok {
+			return Counter{}, false
+		}
+		ids[k.at] = id
+	}
+	rollUp := strings.Join(ids, "/")
+	return Counter{Template: r.Template, RollUp: rollUp}, len(rollUp) <= document.LongestPath
+}
+
+// identity returns a text that differs between routes whose keys give documents other counters. The
+// keys stand in the order of the template.
+func (r *Route) identity() string {
+	if r.By == nil {
+		return `""`
+	}
+	all := make([]string, len(r.By))
+	for i, k := range r.By {
+		all[i] = k.identity()
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,178 @@
+package route
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed" // for zoneinfo
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+// zoneinfo is the tz database as Go distributes it, 2025c, compressed. Zones are read from this
+// file only, and never from the system: two instances with two databases would put a document into
+// two counters. To update it:
+//
+//	gzip -9nc $(go env GOROOT)/lib/time/zoneinfo.zip > zoneinfo.zip.gz
+//
+//go:embed zoneinfo.zip.gz
+var zoneinfo []byte
+
+// zones is the tz database. It is opened once, and only if a route names a zone.
+var zones = sync.OnceValues(openZones)
+
+// openZones opens the tz database. That takes some milliseconds.
+func openZones() (*zip.Reader, error) {
+	unzipped, err := gzip.NewReader(bytes.NewReader(zoneinfo))
+	if err != nil {
+		return nil, err
+	}
+	files, err := io.ReadAll(unzipped)
+	if err != nil {
+		return nil, err
+	}
+	return zip.NewReader(bytes.NewReader(files), int64(len(files)))
+}
+
+// A zone says where days begin.
+type zone struct {
+	*time.Location
+	digest string // of the data, by which instances with other data are told apart; "" for UTC, which has none
+}
+
+// utc is the zone of days without one.
+var utc = &zone{Location: time.UTC}
+
+// zoneOf returns a zone of the tz database. Its error is a sentence's end, such as "is not a time
+// zone".
+func zoneOf(name string) (*zone, error) {
+	if name == time.UTC.String() {
+		return utc, nil
+	}
+	files, err := zones()
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+
+	i := slices.IndexFunc(files.File, func(f *zip.File) bool { return f.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("is not a time zone, such as UTC, Europe/Berlin or America/New_York%s", meant(name, zoneNames(files)...))
+	}
+	f, err := files.File[i].Open()
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+
+	location, err := time.LoadLocationFromTZData(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return &zone{location, hex.EncodeToString(sum[:8])}, nil
+}
+
+// zoneNames returns the names of all zones.
+func zoneNames(files *zip.Reader) []string {
+	names := make([]string, len(files.File))
+	for i, f := range files.File {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// mostOffset is longer than any zone's offset from UTC.
+const mostOffset = 26 * time.Hour
+
+// first returns the first instant at which the zone's clocks show a time of the day or a later one.
+// The time is written as if it were UTC.
+func (z *zone) first(clocks time.Time) time.Time {
+	for t := clocks.Add(-mostOffset); ; {
+		in := t.In(z.Location)
+		_, offset := in.Zone()
+		_, end := in.ZoneBounds()
+
+		at := clocks.Add(-time.Duration(offset) * time.Second)
+		if at.Before(t) { // the clocks were moved forward over it
+			at = t
+		}
+		if end.IsZero() || at.Before(end) {
+			return at.UTC()
+		}
+		t = end
+	}
+}
+
+// A period is one of the days or months of a zone. It begins with the first instant at which the
+// zone's clocks show its first day or a later one, and ends where the next period begins. So each
+// instant is in one period, also where clocks are moved at midnight or over it: of the days 1 and
+// 2, an hour of the 1st that the clocks show again, after they have shown the 2nd, is in the 2nd.
+type period struct {
+	function Function // Day or Month
+	zone     *zone
+	day      time.Time // its first day by the zone's clocks, as UTC
+}
+
+// next returns the period behind p.
+func (p period) next() period {
+	if p.function == Month {
+		p.day = p.day.AddDate(0, 1, 0)
+	} else {
+		p.day = p.day.AddDate(0, 0, 1)
+	}
+	return p
+}
+
+// Firestore's timestamps begin with firstInstant, and end before pastInstants.
+var (
+	firstInstant = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	pastInstants = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// bounds returns when the period begins and ends. It reports false if no document can be in it:
+// the clocks were moved over it, or it is not wholly within the years that Firestore knows.
+func (p period) bounds() (start, end time.Time, ok bool) {
+	start, end = p.zone.first(p.day), p.zone.first(p.next().day)
+	return start, end, start.Before(end) && !start.Before(firstInstant) && !end.After(pastInstants)
+}
+
+// layout returns how an id says the period.
+func (p period) layout() string {
+	if p.function == Month {
+		return "2006-01"
+	}
+	return time.DateOnly
+}
+
+// id returns the id that says the period.
+func (p period) id() string { return p.day.Format(p.layout()) }
+
+// periodOf returns the period that an instant is in.
+func periodOf(f Function, z *zone, t time.Time) period {
+	year, month, day := t.In(z.Location).Date()
+	if f == Month {
+		day = 1
+	}
+
+	p := period{f, z, time.Date(year, month, day, 0, 0, 0, 0, time.UTC)}
+	for next := p.next(); !z.first(next.day).After(t); next = p.next() { // the clocks show again what they have shown
+		p = next
+	}
+	return p
+}
+
+// periodNamed returns the period that an id says, if it says one.
+func periodNamed(f Function, z *zone, id string) (p period, ok bool) {
+	p = period{function: f, zone: z}
+	day, err := time.Parse(p.layout(), id)
+	p.day = day
+	return p, err == nil && p.id() == id
+}
