@@ -156,6 +156,7 @@ func TestJavaScript(t *testing.T) {
 		if strings.HasPrefix(c.name, "race/") {
 			continue // Go alone
 		}
+		c.programs = nil
 		files, err := c.dependencies(root)
 		if err != nil {
 			t.Fatal(err)
