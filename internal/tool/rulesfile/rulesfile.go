@@ -51,11 +51,14 @@ type allow struct {
 
 // Statements of rules, as they begin where strings are blank.
 var (
-	version  = regexp.MustCompile(`^rules_version\s*=[^;]*;?`)
+	version  = regexp.MustCompile(`^rules_version\s*=\s*;?`)
 	service  = regexp.MustCompile(`^service\s+([\w.]+)\s*\{`)
 	match    = regexp.MustCompile(`^match\s+((?:/(?:\{[^{}]*\}|[^\s/{}]+))+)\s*\{`)
 	function = regexp.MustCompile(`^function\s+(\w+)\s*\([^)]*\)\s*\{`)
-	allowed  = regexp.MustCompile(`^allow\s+(\w+(?:\s*,\s*\w+)*)\s*(?::\s*if\b([^;}]*))?;?`)
+	allowed  = regexp.MustCompile(`^allow\s+(\w+(?:\s*,\s*\w+)*)\s*(:\s*if\b|;)?`)
+
+	// next matches the end of a condition. Rules need no semicolon there.
+	next = regexp.MustCompile(`[;}]|\ballow\s+(?:read|get|list|write|create|update|delete)\b|\bmatch\s+/|\bfunction\s+\w+\s*\(`)
 )
 
 // A reader reads a text from its beginning.
@@ -167,11 +170,30 @@ func (r *reader) statement(b *block, rest string) {
 	}
 	if parts := found(allowed); parts != nil {
 		methods := strings.FieldsFunc(parts[1], func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) })
-		b.allows = append(b.allows, allow{methods, strings.TrimSpace(parts[2]), line})
+		condition := ""
+		if strings.HasPrefix(parts[2], ":") {
+			condition = r.condition()
+		}
+		b.allows = append(b.allows, allow{methods, condition, line})
 		return
 	}
 	text, _, _ := strings.Cut(r.code[begin:], "\n")
 	r.unread = fmt.Sprintf("%d: from %q on the rules could not be read, and were not checked", line, strings.TrimSpace(text[:min(len(text), 60)]))
+}
+
+// condition returns the condition that begins here, and goes on behind it.
+func (r *reader) condition() string {
+	rest := r.shape[r.at:]
+	end := next.FindStringIndex(rest)
+	if end == nil {
+		end = []int{len(rest), len(rest)}
+	}
+	text := r.code[r.at : r.at+end[0]]
+	r.at += end[0]
+	if rest[end[0]:end[1]] == ";" {
+		r.at++
+	}
+	return strings.TrimSpace(text)
 }
 
 // body returns the text up to the brace that closes the one before it, and goes on behind.
@@ -201,24 +223,27 @@ func segmentsOf(path string) (segments []segment) {
 	return segments
 }
 
-// meet reports whether two paths can be those of one document.
+// meet reports whether two paths can be those of one document. It takes time by the product of their
+// lengths, however many segments stand for any others.
 func meet(a, b []segment) bool {
-	switch {
-	case len(a) == 0 && len(b) == 0:
-		return true
-	case len(b) > 0 && b[0].rest && (len(a) == 0 || !a[0].rest):
-		return meet(b, a)
-	case len(a) > 0 && a[0].rest:
-		for n := range len(b) + 1 {
-			if meet(a[1:], b[n:]) {
-				return true
+	met := make([][]bool, len(a)+1) // met[i][j]: a[i:] meets b[j:]
+	for i := len(a); i >= 0; i-- {
+		met[i] = make([]bool, len(b)+1)
+		for j := len(b); j >= 0; j-- {
+			moreA, moreB := i < len(a), j < len(b)
+			switch {
+			case !moreA && !moreB:
+				met[i][j] = true
+			case moreA && a[i].rest:
+				met[i][j] = met[i+1][j] || moreB && met[i][j+1]
+			case moreB && b[j].rest:
+				met[i][j] = met[i][j+1] || moreA && met[i+1][j]
+			case moreA && moreB:
+				met[i][j] = (a[i].capture || b[j].capture || a[i].name == b[j].name) && met[i+1][j+1]
 			}
 		}
-		return false
-	case len(a) == 0 || len(b) == 0:
-		return false
 	}
-	return (a[0].capture || b[0].capture || a[0].name == b[0].name) && meet(a[1:], b[1:])
+	return met[0][0]
 }
 
 // segmentsIn returns the segments of a route's path.
@@ -351,8 +376,11 @@ func (r *Rules) doubles(routes route.Routes) (all []Finding) {
 	for _, route := range routes {
 		paths = append(paths, route.Pattern(), route.Template.Segments())
 	}
-	for i, b := range r.blocks {
-		for _, other := range r.blocks[:i] {
+	near := slices.DeleteFunc(slices.Clone(r.blocks), func(b *block) bool {
+		return len(b.writes()) == 0 || !slices.ContainsFunc(paths, func(p route.Path) bool { return meet(b.path, segmentsIn(p)) })
+	})
+	for i, b := range near {
+		for _, other := range near[:i] {
 			at := slices.IndexFunc(paths, func(p route.Path) bool {
 				return meet(b.path, segmentsIn(p)) && meet(other.path, segmentsIn(p)) && meet(b.path, other.path)
 			})

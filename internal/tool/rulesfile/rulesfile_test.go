@@ -54,6 +54,7 @@ func TestFindings(t *testing.T) {
 		{"of other documents", in("match /notes/{p} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), nil},
 		{"of sources", in("match /posts/{p}/likes/{u} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), nil},
 		{"of Tally's own documents", in("match /rollups/{r} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), nil},
+		{"without semicolons", strings.ReplaceAll(in("match /posts/{p} {\n allow read: if isMine() && true\n allow update: if isMine()\n match /likes/{u} { allow create: if true\n allow create: if true } \n function isMine() { return request.resource.data.keys().hasOnly(['a'])\n }\n}\nmatch /posts/{post} { allow update: if true }"), ";", ""), []string{"6" + lockedPosts, double(12, 4, "update", "posts/{post}")}},
 		{"in a comment", in("match /posts/{p} { // keys().hasOnly(['title']);\n /* allow update: if data.size() == 3; */ allow update: if true; }"), nil},
 		{"in a text", in("match /posts/{p} { allow update: if resource.data.title != 'keys().size(); }'; }"), nil},
 
@@ -114,4 +115,17 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(_ *testing.T, text string) { Parse(text).Findings(parsed) })
+}
+
+// Paths of many segments that stand for any others take no time by their number's power.
+func TestManyWildcards(t *testing.T) {
+	parsed, err := route.Parse(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := strings.Repeat("/{a=**}/b", 100)
+	rules := in("match " + path + "/c { allow write; }\nmatch " + path + "/likes/{d} { allow write; }")
+	if found := Parse(rules).Findings(parsed); found != nil {
+		t.Errorf("found %v", found)
+	}
 }
