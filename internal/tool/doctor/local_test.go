@@ -39,6 +39,13 @@ var local = []struct {
 	{"a hold limit that no function has", map[string]string{"tally.yaml": someYAML + "env:\n  TALLY_HOLD_LIMIT: 60s\n"}, "tally-yaml", "TALLY_HOLD_LIMIT"},
 	{"a key that is none", map[string]string{"tally.yaml": "route: counters\n"}, "tally-yaml", `tally.yaml:1:1: unknown key "route"`},
 	{"rules without Tally's", map[string]string{"firestore.rules": "match /posts/{post} {}"}, "rules-file", "firestore.rules has no match for /counters/, of the route"},
+	{"two blocks of one path", map[string]string{"firestore.rules": "rules_version = '2';\nservice cloud.firestore { match /databases/{d}/documents {\nmatch /counters/{c}/shards/{s} { allow write: if true; }\nmatch /{x=**}/shards/{s} { allow create: if request.auth != null; }\nmatch /rollups/{r} { allow get; }\n} }"},
+		"rules-file", "firestore.rules:4: this block and that of line 3 both allow create of counters/{counter}/shards/{shard}, and what either allows is allowed"},
+	{"an author who is locked out", map[string]string{
+		"tally.yaml":      "routes: 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'",
+		"firestore.rules": "service cloud.firestore { match /databases/{d}/documents { match /posts/{p} {\nallow update: if request.resource.data.keys().hasOnly(['title']);\nmatch /likes/{u} { allow create; } } match /posts/{p}/likes/{u} { allow get; } } }",
+		"firebase.json":   `{"firestore": {"rules": "firestore.rules"}}`,
+	}, "rules-file", "firestore.rules:2: this lists or counts the fields of posts/{post} on update, and Tally adds tally, likes"},
 	{"rules that are not there", map[string]string{"firestore.rules": ""}, "rules-file", "firestore.rules: no such file"},
 	{"a firebase.json that is none", map[string]string{"firebase.json": "{"}, "rules-file indexes-file", "firebase.json: "},
 	{"indexes without Tally's", map[string]string{"firestore.indexes.json": "{}"}, "indexes-file", `{"collectionGroup":"rollups","fieldPath":"tally"`},

@@ -223,8 +223,8 @@ func segmentsOf(path string) (segments []segment) {
 	return segments
 }
 
-// meet reports whether two paths can be those of one document. It takes time by the product of their
-// lengths, however many segments stand for any others.
+// meet reports whether two paths can be those of one document. It takes time by the product of
+// their lengths, however many segments stand for any others.
 func meet(a, b []segment) bool {
 	met := make([][]bool, len(a)+1) // met[i][j]: a[i:] meets b[j:]
 	for i := len(a); i >= 0; i-- {
