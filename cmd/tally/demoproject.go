@@ -24,20 +24,18 @@ type projectDemo struct {
 	project string
 	yes     bool
 	timeout time.Duration
-	record  string // name of a file; "": none
 }
 
 func (p *projectDemo) define(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&p.project, "project", "", "try the functions that are deployed in this project; without it nothing leaves this machine")
 	f.BoolVar(&p.yes, "yes", false, "with --project: do not ask")
-	f.StringVar(&p.record, "record", "", "with --project: write how one event came, without its document, to this file")
 	f.DurationVar(&p.timeout, "timeout", time.Minute, "with --project: how long the functions may take for a roll-up, and Firestore for a write; the first roll-ups of a new deployment may take ten minutes all the same")
 }
 
 // Flags of one of the two demos, which the other has no use for.
 var (
-	onProject     = []string{"yes", "timeout", "record"}
+	onProject     = []string{"yes", "timeout"}
 	onThisMachine = []string{"counters", "kill", "duplicates", "lost-acks", "seed", "firestore-port", "functions-port", "instances", "rules"}
 )
 
@@ -68,12 +66,6 @@ func (p *projectDemo) checkFlags(c *cobra.Command) error {
 const (
 	projectIncrements = 150
 	projectRate       = 5
-)
-
-// How a demo on a project ends that found something.
-var (
-	errUnlike   = errors.New("the project does not do all that Tally expects; tally doctor tells more")
-	errUnlooked = fmt.Errorf("%w: the answers say why", errUnchecked)
 )
 
 // runOnProject tries the functions that are deployed in a project.
@@ -111,22 +103,10 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 	t.Stage, t.Progress = shown.describe, func(done int) { shown.at(done, d.load.Increments) }
 	report, err := t.Run(ctx)
 	shown.stop()
-	if report.Event != nil {
-		err = errors.Join(err, writeEvent(p.record, report.Event))
-	}
 	if errors.Is(err, trial.ErrSilent) {
 		d.pushes(ctx, project)
 	}
 	return d.reportProject(t, report, err)
-}
-
-// writeEvent writes a recorded event to a file.
-func writeEvent(file string, event *trial.Recorded) error {
-	text, err := json.MarshalIndent(event, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o600)
 }
 
 // pushes prints what tally doctor's check finds of the pushes to RollUpOnWrite.
@@ -165,7 +145,7 @@ func (d *demo) trial(ctx context.Context, project string, p projectDemo) (*trial
 		return nil, err
 	}
 	return trial.New(deployed, trial.Options{
-		Load: d.load.Load, Shards: d.load.Shards, Timeout: p.timeout, Record: p.record != "", Address: at.firestore, Dial: at.dial,
+		Load: d.load.Load, Shards: d.load.Shards, Timeout: p.timeout, Address: at.firestore, Dial: at.dial,
 	})
 }
 
@@ -183,8 +163,8 @@ func (at endpoints) writable(ctx context.Context) error {
 	return nil
 }
 
-// reportProject prints the report of a trial that ended with err. One that failed, that is not
-// exact, or in which the project does something else than expected, is an error.
+// reportProject prints the report of a trial that ended with err. One that failed, or that is not
+// exact, is an error.
 func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
 	err = remedied(t, r, err)
 	if err != nil {
@@ -198,7 +178,10 @@ func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
 	case len(r.Parts) > 0: // it came as far as that
 		_, unprinted = io.WriteString(d.out, table(projectTable(r)))
 	}
-	return cmp.Or(err, unprinted, verdict(r))
+	if err == nil && !r.Exact {
+		err = errInexact
+	}
+	return cmp.Or(err, unprinted)
 }
 
 // remedied returns the error of a trial with what fixes it.
@@ -218,24 +201,6 @@ func remedied(t *trial.Trial, r trial.Report, err error) error {
 	return errors.Join(err, fmt.Errorf("of the demo's documents %d may be left; this deletes them:%s", len(r.Left), commands))
 }
 
-// verdict returns nil if all is as it is to be.
-func verdict(r trial.Report) error {
-	if !r.Exact {
-		return errInexact
-	}
-
-	var unlooked error
-	for _, q := range r.Questions {
-		switch q.Answer {
-		case trial.No:
-			return errUnlike
-		case trial.NotLooked:
-			unlooked = errUnlooked
-		}
-	}
-	return unlooked
-}
-
 // projectTable returns the report in lines of cells.
 func projectTable(r trial.Report) string {
 	w := new(strings.Builder)
@@ -250,11 +215,8 @@ func projectTable(r trial.Report) string {
 	fmt.Fprintf(w, "\nlag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms, each ± %.0f ms\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, r.Clock)
 	fmt.Fprintf(w, "billed here\t%d reads, %d writes, %d deletes\n", r.Billed.Reads, r.Billed.Writes, r.Billed.Deletes)
 	fmt.Fprintf(w, "billed there\tat least %d reads, %d writes, for %d roll-ups that were seen\n", r.Functions.Reads, r.Functions.Writes, r.RollUps)
-	fmt.Fprintf(w, "price of both\t$%.4f at list price in %s\n\n", r.Dollars, billing.PricedAs(r.Location))
+	fmt.Fprintf(w, "price of both\t$%.4f at list price in %s\n", r.Dollars, billing.PricedAs(r.Location))
 
-	for _, q := range r.Questions {
-		fmt.Fprintln(w, answer(q))
-	}
 	return w.String()
 }
 
@@ -267,12 +229,4 @@ func mark(p trial.PartResult) string {
 		return fmt.Sprintf("exact except for %d increments in doubt", p.InDoubt)
 	}
 	return "exact"
-}
-
-// answer returns a question with its answer, in one line of cells.
-func answer(q trial.Question) string {
-	if q.Answer == trial.NotLooked {
-		return shown(q.Asks) + "\t" + string(q.Answer) + ": " + shown(q.Seen)
-	}
-	return shown(q.Asks) + "\t" + string(q.Answer) + "\texpected: " + shown(q.Expected) + "; seen: " + shown(q.Seen)
 }

@@ -70,7 +70,6 @@ type service struct {
 	dropped   atomic.Int64 // events that no retry could help
 	lags      lagSampler
 	omissions omissionLog
-	echoed    atomic.Int64 // when echo logged last, in nanoseconds since 1970; 0: never
 	memory    memory
 	ending    sync.RWMutex // held for reading while an event is held; see endGracefully
 

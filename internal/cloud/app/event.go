@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -124,7 +123,6 @@ func (s *service) understand(ctx context.Context, r *http.Request, d *delivery) 
 	if err != nil {
 		return false, err
 	}
-	s.echo(ctx, r, d)
 
 	source, err := s.source(d.change)
 	if err != nil {
@@ -147,32 +145,6 @@ func (d *delivery) receive(r *http.Request) error {
 	event.Data = nil
 	d.event = event
 	return err
-}
-
-// recorded matches the documents whose events tally demo --record wants to see.
-var recorded = regexp.MustCompile(`(^|/)tally-demo-[a-z0-9]+-record/`)
-
-// echoPause is the shortest time between two lines of echo. Any client may write such documents,
-// and a line is billed.
-const echoPause = time.Minute
-
-// echo logs how an event of a document for tally demo --record came: the headers that say what it
-// is, and its size. It logs no other header, and nothing of the document.
-func (s *service) echo(ctx context.Context, r *http.Request, d *delivery) {
-	last := s.echoed.Load()
-	pausing := last != 0 && d.began.Sub(time.Unix(0, last)) < echoPause
-	if pausing || !recorded.MatchString(d.change.Path()) || !s.echoed.CompareAndSwap(last, d.began.UnixNano()) {
-		return
-	}
-
-	headers := make(map[string]string)
-	for name, values := range r.Header {
-		if strings.HasPrefix(name, "Ce-") || slices.Contains([]string{"Content-Type", "Content-Length", "User-Agent", "Traceparent"}, name) {
-			headers[name] = strings.Join(values, ", ")
-		}
-	}
-	s.logger.InfoContext(ctx, "event of a demo", "event_id", d.event.ID, "query", r.URL.RawQuery, "headers", headers,
-		"bytes", r.ContentLength, "committed", d.change.Committed, "received", d.began)
 }
 
 // source returns the document that changed. It returns an error if its database is not served here,

@@ -16,7 +16,6 @@
 //     the longer parts of it, and states.go the states in which a resource is not what a client
 //     expects.
 //   - requests.go keeps the requests that came over REST.
-//   - recording.go plays a project that tally deploy --record has recorded.
 package googletest
 
 import (

@@ -24,19 +24,7 @@ type Report struct {
 	Billed    billing.Counts `json:"billed"`             // of this machine
 	Functions billing.Counts `json:"functions_at_least"` // by the roll-ups that were seen
 	Dollars   float64        `json:"dollars"`            // of both, by the list price of Firestore's operations in billing.PricedAs(Location)
-	Questions []Question     `json:"questions"`
-	Event     *Recorded      `json:"event,omitempty"`
-	Left      []string       `json:"left,omitempty"` // paths of documents that may still be there
-}
-
-// A Recorded says how an event came to RollUpOnWrite, as that logged it. It holds nothing of the
-// document but its name.
-type Recorded struct {
-	Query     string            `json:"query"` // of the request's address
-	Headers   map[string]string `json:"headers"`
-	Bytes     int64             `json:"bytes"` // of the body
-	Committed time.Time         `json:"committed"`
-	Received  time.Time         `json:"received"`
+	Left      []string       `json:"left,omitempty"`     // paths of documents that may still be there
 }
 
 // A PartResult is what became of a part.

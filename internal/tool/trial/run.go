@@ -28,7 +28,7 @@ type run struct {
 	store  *firestorestore.Store
 	client *firestore.Client
 	meter  *billing.Meter
-	begun  []*part // also those of the questions
+	begun  []*part
 	traces traces
 	made   atomic.Int64 // writes of the load
 
@@ -70,7 +70,7 @@ func (t *Trial) Run(ctx context.Context) (Report, error) {
 	return report, errors.Join(err, unclean)
 }
 
-// try writes, waits, compares and asks.
+// try writes, waits and compares.
 func (r *run) try(ctx context.Context, report *Report) error {
 	r.Stage("waiting for the first roll-ups")
 	for _, p := range r.parts {
@@ -95,15 +95,7 @@ func (r *run) try(ctx context.Context, report *Report) error {
 		}
 	}
 	r.compare(report, started)
-
-	r.Stage("asking")
-	report.Questions = r.ask(ctx)
-
-	if r.Record {
-		r.Stage("recording an event")
-		report.Event, err = r.record(ctx)
-	}
-	return err
+	return nil
 }
 
 // first begins the part, and waits until a roll-up covers its first writes. The functions may have

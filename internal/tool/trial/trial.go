@@ -1,6 +1,6 @@
 // Package trial tries the functions that are deployed in a project. It writes documents under an id
-// of its own, listens to the roll-ups that the functions make of them, and compares. Then it asks
-// the project what no emulator can answer. At the end it deletes all that it made.
+// of its own, listens to the roll-ups that the functions make of them, and compares. At the end it
+// deletes all that it made.
 //
 // By the routes that README has, a trial with the id tally-demo-x4kq2mzc has these documents:
 //
@@ -8,7 +8,6 @@
 //	rollups/tally-demo-x4kq2mzc                       count: 75, tally: {…}, which the functions make
 //	posts/tally-demo-x4kq2mzc                         likes: 75, tally: {…}, which they keep
 //	posts/tally-demo-x4kq2mzc/likes/tally-demo-31
-//	counters/tally-demo-x4kq2mzc-space /shards/0      count: 1, for a question: both ids end in a space
 //
 // From the bottom up:
 //
@@ -17,8 +16,6 @@
 //     part (part.go) is one counter that was made of it.
 //   - A [Trial] is what is to be written: where, and at which price.
 //   - The run (run.go) writes and waits. The traces (traces.go) are the documents to delete.
-//   - A [Question] (questions.go) is answered by Firestore (instant.go), by an event (spaces.go)
-//     and by the security rules (rules.go). An event is recorded from the functions' log (log.go).
 //   - A [Report] (report.go) is the result.
 package trial
 
@@ -41,7 +38,6 @@ type Options struct {
 	load.Load
 	Shards  int           // of a counter
 	Timeout time.Duration // how long the functions may take for a roll-up
-	Record  bool          // see Report.Event
 
 	Address string // host:port of a Firestore on this machine; "": Google's
 	Dial    []grpc.DialOption
@@ -117,7 +113,7 @@ func (t *Trial) waits(now time.Time) string {
 
 // Takes returns about how long the trial takes if the functions answer.
 func (t *Trial) Takes() time.Duration {
-	const rest = 30 * time.Second // the questions, the deletion
+	const rest = 20 * time.Second // the deletion
 	takes := time.Duration(float64(t.Increments)/t.Rate*float64(time.Second)) + rest
 	for _, p := range t.parts {
 		takes += 2 * t.usually(p) // the first roll-up and the last
@@ -128,7 +124,7 @@ func (t *Trial) Takes() time.Duration {
 // Dollars returns what the trial costs at most, by the list prices that price names and without
 // free quotas: as if the functions rolled up each write and each deletion by itself.
 func (t *Trial) Dollars() float64 {
-	const extra = 20 // documents that are no increments: of the questions, roll-ups
+	const extra = 10 // documents that are no increments: roll-ups
 	const polls = 300
 
 	var queries int64

@@ -2,18 +2,24 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
 	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -206,5 +212,92 @@ func TestTraces(t *testing.T) {
 	got := strings.Split(strings.ReplaceAll(strings.Join(slices.Concat(written, rollUps), "\n"), made.ID, "ID"), "\n")
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// run returns a run of a trial on what Google has.
+func runOn(t *testing.T, g *googletest.Google, routes ...string) *run {
+	t.Helper()
+	d := of(t, routes...)
+	on, err := deploy.Open(t.Context(), "my-project", g.REST()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, err := on.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.on, d.was = on, was
+	if err := d.readTriggers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	made, err := New(d, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &run{Trial: made}
+}
+
+// The first roll-up is waited for until ten minutes after the youngest trigger or function was
+// made, and as long as any other if all are older. Meanwhile the demo writes again and again.
+func TestPatience(t *testing.T) {
+	const timeout = time.Minute
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name              string
+		trigger, function time.Duration // how old they are; 0: there is none
+		want              time.Duration
+		says              string // of the youngest
+	}{
+		{"all are new", 40 * time.Second, 3 * time.Minute, 9*time.Minute + 20*time.Second, "tally-counters-shards-78fea5 is 40s old. "},
+		{"the functions are the youngest", time.Hour, 4 * time.Minute, 6 * time.Minute, "tally-on-write is 4m0s old. "},
+		{"almost old", 9*time.Minute + 30*time.Second, time.Hour, timeout, "tally-counters-shards-78fea5 is 9m30s old. "},
+		{"old", time.Hour, 10 * time.Minute, timeout, ""},
+		{"nothing is known", 0, 0, timeout, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := googletest.Start(t, "my-project")
+			g.Enable("eventarc.googleapis.com", "pubsub.googleapis.com", "cloudfunctions.googleapis.com")
+			if test.trigger > 0 {
+				name := "projects/my-project/locations/nam5/triggers/" + deploy.TriggerName("(default)", of(t, defaults).Config.Routes[0])
+				g.Put(name, new(eventarcpb.Trigger))
+				googletest.Change(g, name, func(m *eventarcpb.Trigger) {
+					m.CreateTime, m.UpdateTime = timestamppb.New(now.Add(-test.trigger)), timestamppb.New(now.Add(-test.trigger))
+				})
+			}
+			if test.function > 0 {
+				const name = "projects/my-project/locations/us-central1/functions/tally-on-write"
+				g.Put(name, &functionspb.Function{Labels: map[string]string{"tally": "true", "tally-function": "on-write"}})
+				googletest.Change(g, name, func(m *functionspb.Function) {
+					m.CreateTime, m.UpdateTime = timestamppb.New(now.Add(-time.Hour)), timestamppb.New(now.Add(-test.function))
+				})
+			}
+
+			r := runOn(t, g, defaults)
+			r.Timeout = timeout
+			p := r.parts[0]
+			if got := r.patience(p, now); got != test.want {
+				t.Errorf("it waits for %v, want %v", got, test.want)
+			}
+			if got := r.waits(now); !strings.HasPrefix(got, test.says) || (got == "") != (test.says == "") {
+				t.Errorf("it says %q, want %q", got, test.says)
+			}
+
+			synctest.Test(t, func(t *testing.T) {
+				began, writes := time.Now(), 0
+				write := func(context.Context) error {
+					writes++
+					time.Sleep(time.Millisecond)
+					return nil
+				}
+				err := r.rouse(t.Context(), p, r.patience(p, now), write)
+				if waited := time.Since(began); waited != test.want || !errors.Is(err, ErrSilent) {
+					t.Errorf("it waited for %v: %v; want %v", waited, err, test.want)
+				}
+				if want := int(math.Ceil(test.want.Minutes())); writes != want {
+					t.Errorf("it wrote %d times, want %d, once a minute", writes, want)
+				}
+			})
+		})
 	}
 }
