@@ -335,19 +335,6 @@ func (d *deployedDemo) relayed(t *testing.T, push func(w http.ResponseWriter, ag
 	})
 }
 
-// audit has RollUpOnSchedule called.
-func (d *deployedDemo) audit(t *testing.T) {
-	response, err := http.Post(d.stack.Process(0).URL("RollUpOnSchedule"), "application/json", nil)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Errorf("the audit: %s", response.Status)
-	}
-}
-
 // The demo on a project is exact, and leaves nothing behind, however it ends. So are the questions
 // of the first hour.
 func TestDemoOnProject(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -59,6 +60,13 @@ type hour struct {
 	program program
 	client  *http.Client // signs in to Google's APIs
 	say     func(format string, args ...any)
+	call    func(command string, f func(context.Context)) // calls a command's function
+	demo    []string                                      // flags of the demo
+}
+
+// in returns a context in which commands work on the hour's project.
+func (h *hour) in(ctx context.Context) context.Context {
+	return context.WithValue(context.WithValue(ctx, endpointsKey{}, h.at), programKey{}, h.program)
 }
 
 // newHour returns an hour whose calls of Google's APIs are kept.
@@ -75,7 +83,8 @@ func newHour(t *testing.T, project string, at endpoints, out io.Writer) *hour {
 	h := &hour{project: project, kept: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf}
 	h.client = &http.Client{Transport: &keeper{base: client.Transport, kept: h.kept}}
 	h.at = endpoints{[]option.ClientOption{option.WithHTTPClient(h.client)}, at.firestore, at.dial}
-	h.ctx = context.WithValue(context.WithValue(t.Context(), endpointsKey{}, h.at), programKey{}, h.program)
+	h.ctx = h.in(t.Context())
+	h.call = func(_ string, f func(context.Context)) { f(h.ctx) }
 	return h
 }
 
@@ -114,7 +123,8 @@ func echoing(t *testing.T) fstest.MapFS {
 func (h *hour) step(args ...string) (ok bool) {
 	var out bytes.Buffer
 	args = append(args, "--project", h.project)
-	status := run(h.ctx, args, &out, &out)
+	status := 0
+	h.call(args[0], func(ctx context.Context) { status = run(ctx, args, &out, &out) })
 	h.say("tally %s: exit status %d\n%s", strings.Join(args, " "), status, &out)
 	h.keep(map[string]any{"step": args[0], "exit_status": status})
 	return status == 0
@@ -126,9 +136,8 @@ func (h *hour) keep(v any) {
 	}
 }
 
-// run runs the hour. It undeploys whatever happens before. deployed is called once the functions
-// are deployed.
-func (h *hour) run(deployed func()) (failed []string) {
+// run runs the hour, and returns what did not go as expected. It undeploys whatever happens before.
+func (h *hour) run() (failed []string) {
 	step := func(args ...string) bool {
 		ok := h.step(args...)
 		if !ok {
@@ -140,9 +149,8 @@ func (h *hour) run(deployed func()) (failed []string) {
 	if !step("deploy", "--yes") {
 		return failed
 	}
-	deployed()
 
-	step("demo", "--yes", "--json")
+	step(append([]string{"demo", "--yes", "--json"}, h.demo...)...)
 	for _, a := range h.ask() {
 		h.say("%s: %s: %s", a.Asks, a.Answer, a.Seen)
 		h.keep(a)
@@ -384,7 +392,7 @@ func TestFirstHour(t *testing.T) {
 	h := newHour(t, *hourProject, endpoints{}, out)
 	t.Chdir(t.TempDir())
 	write(t, "tally.yaml", []byte(hourSettings))
-	if failed := h.run(func() {}); len(failed) > 0 {
+	if failed := h.run(); len(failed) > 0 {
 		t.Errorf("not as expected: %s", strings.Join(failed, ", "))
 	}
 }
@@ -400,7 +408,15 @@ func firstHourHere(t *testing.T) {
 	d.log([]byte(`{"message":"request of the first hour","query":"","headers":{"Content-Type":"application/protobuf"},"bytes":7}`))
 	var kept bytes.Buffer
 	h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr}, &kept)
-	if failed := h.run(func() {}); len(failed) > 0 {
+	h.demo = []string{"--rate=100", "--increments=20"}
+	h.call = func(command string, f func(context.Context)) {
+		if command == "demo" { // the emulator knows no virtual time
+			f(h.ctx)
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { f(h.in(t.Context())) }) // waiting takes no time
+	}
+	if failed := h.run(); len(failed) > 0 {
 		t.Errorf("not as expected: %s", strings.Join(failed, ", "))
 	}
 

@@ -94,40 +94,6 @@ func TestEditsCostNothing(t *testing.T) {
 	})
 }
 
-// How an event of a document for tally demo --record came is logged, at most once a minute, without
-// the sender's credentials.
-func TestEcho(t *testing.T) {
-	w := newWorld(t)
-	w.run(func() {
-		for i, step := range []struct {
-			path  string
-			pause time.Duration
-			lines int // by now
-		}{
-			{"counters/c/shards/0", 0, 0},
-			{"counters/tally-demo-x4kq2mzc/shards/0", 0, 0},
-			{"counters/tally-demo-x4kq2mzc-record/shards/0", 0, 1},
-			{"counters/tally-demo-aaaa-record/shards/0", 59 * time.Second, 1},
-			{"counters/tally-demo-x4kq2mzc-record/shards/1", time.Second, 2},
-		} {
-			time.Sleep(step.pause)
-			r := event(w.t, fmt.Sprint("e", i), project, "(default)", step.path)
-			r.Header.Set("Authorization", "Bearer secret")
-			if status, _ := w.deliver(r); status != http.StatusOK {
-				w.t.Errorf("%s: status %d", step.path, status)
-			}
-			if lines := w.log.lines(`"event of a demo"`); len(lines) != step.lines {
-				w.t.Errorf("%s: %d lines, want %d: %s", step.path, len(lines), step.lines, lines)
-			}
-		}
-	})
-
-	want := []string{`"event_id":"e2"`, `"Ce-Document":"counters/tally-demo-x4kq2mzc-record/shards/0"`, `"Content-Type":"application/protobuf"`, `"bytes":`}
-	if lines := w.log.lines(want...); len(lines) != 1 || strings.Contains(w.log.String(), "secret") {
-		t.Errorf("%d lines have %s:\n%s", len(lines), want, w.log.String())
-	}
-}
-
 // A database that does not open holds an event for no longer.
 func TestHoldLimitOfOpening(t *testing.T) {
 	w := newWorld(t)

@@ -59,9 +59,6 @@ func (p *part) fields() map[string]any {
 	return map[string]any{p.field.Names()[0]: 1} // a plain route sums top-level fields
 }
 
-// live reports whether events keep the part's roll-up. Otherwise the schedule does.
-func (p *part) live() bool { return !p.counter.Template.Scheduled() }
-
 // queries returns how many queries a roll-up of the part takes.
 func (p *part) queries() (n int64) {
 	for _, r := range p.counter.Template.Routes {
