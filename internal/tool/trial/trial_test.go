@@ -120,15 +120,15 @@ func TestString(t *testing.T) {
   writes documents of counters/ID/shards, and listens to count of rollups/ID
   skips likes: no deployed route is like ` + likes + `
 Triggers of the app's own on these collections see the documents, too.
-150 writes at 5 a second take about 1m0s. The demo deletes all that it made.
-By list price in nam5 it costs at most $0.0035.
+150 writes at 5 a second take about 50s. The demo deletes all that it made.
+By list price in nam5 it costs at most $0.0032.
 `
 	if d := cmp.Diff(want, strings.ReplaceAll(made.String(), made.ID, "ID")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 
 	made.Database.Location = "asia-east1"
-	unknown := "\nBy list price in us-central1 it costs at most $0.0026, and up to twice as much in asia-east1.\n"
+	unknown := "\nBy list price in us-central1 it costs at most $0.0023, and up to twice as much in asia-east1.\n"
 	if !strings.HasSuffix(made.String(), unknown) {
 		t.Errorf("got %s\nwant at the end %s", made, unknown)
 	}
