@@ -62,7 +62,6 @@ import "embed"
 //go:embed rollup/cycle.go
 //go:embed rollup/decide.go
 //go:embed rollup/doc.go
-//go:embed rollup/due.go
 //go:embed rollup/fair.go
 //go:embed rollup/find.go
 //go:embed rollup/generation.go
@@ -95,9 +94,7 @@ import "embed"
 //go:embed rollup/route/where.go
 //go:embed rollup/route/window.go
 //go:embed rollup/store.go
-//go:embed rollup/tolerance.go
 //go:embed rollup/turn.go
-//go:embed rollup/unindexed.go
 //go:embed rollup/window.go
 //go:embed rules.go
 var Source embed.FS

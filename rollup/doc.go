@@ -171,12 +171,12 @@
 //
 //	store.go      what the engine asks of a database
 //	options.go    how coalescers, audits and Keep are configured
-//	roller.go     what they have in common
+//	roller.go     what they have in common, and how they wait
 //	look.go       looks: takes a snapshot, and sums in it
 //	decide.go     decides what a look asks for
 //	publish.go    publishes: writes the roll-up, or removes it
 //	pace.go       when a counter may be rolled up
-//	totals.go     what documents add up to; tolerance.go: when two totals are the same
+//	totals.go     what documents add up to
 //	logged.go     what the log has said lately
 //
 // Events:

@@ -514,22 +514,6 @@ func (k *keeper) observe(e *keptCounter, v *visit) {
 	}
 }
 
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// sooner returns the sooner of two times. A zero time is ignored.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // age notes in the report how old a roll-up was. The mutex is held.
 func (k *keeper) age(e *keptCounter, young, now time.Time) {
 	if young.IsZero() {

@@ -1126,7 +1126,7 @@ var mutations = []mutation{
 		return actionLeave`,
 		`	case true:
 		return actionLeave`, "TestSimulation"},
-	{"tolerance", "an integer and a double within the tolerance agree", "tolerance.go",
+	{"tolerance", "an integer and a double within the tolerance agree", "decide.go",
 		`if !a.IsDouble() || !b.IsDouble() || !a.Finite()`,
 		`if !a.Finite()`, "TestSameTotal"},
 	{"unkept", "an event of an unkept counter fails", "prober.go",
@@ -1197,7 +1197,7 @@ var mutations = []mutation{
 	{"unkept-narrow", "every refused write makes its counter unkept", "../internal/cloud/firestorestore/store.go",
 		`	if status.Code(err) != codes.InvalidArgument {`,
 		`	if err == nil {`, "TestWriteErrors"},
-	{"tolerance", "doubles agree exactly or not at all", "tolerance.go",
+	{"tolerance", "doubles agree exactly or not at all", "decide.go",
 		`<= sumTolerance*magnitude`,
 		`<= 0*magnitude`, "TestSameTotal"},
 	{"tolerance", "numbers that cancel out are held to the tolerance of their sum", "compare.go",

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
@@ -37,4 +38,34 @@ func (r *roller) pause(n int, t *route.Template) time.Duration {
 	}
 	delay := min(firstPause<<min(n-1, 10), r.step(t))
 	return time.Duration((0.5 + r.options.Random()/2) * float64(delay))
+}
+
+// sleep waits for d, or until ctx ends. In that case it returns the cause. Other packages sleep by
+// gax-go; the engine imports only the standard library.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// sooner returns the sooner of two times. A zero time is ignored.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
