@@ -174,14 +174,14 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) err
 
 // tryTwice makes an alarm of the counter, and tries once more if that fails. If both tries fail,
 // the counter does without alarms for a while.
-func (c *Coalescer) tryTwice(s *counterState, make func() error) error {
-	err := make()
+func (c *Coalescer) tryTwice(s *counterState, create func() error) error {
+	err := create()
 	if err == nil {
 		return nil
 	}
 
 	time.Sleep(secondTry)
-	err = make()
+	err = create()
 	if err == nil {
 		return nil
 	}

@@ -2162,7 +2162,7 @@ var mutations = []mutation{
 		``, "TestNoQueue"},
 	{"alarmless", "one alarm that cannot be made is enough", "alarm.go",
 		`	time.Sleep(secondTry)
-	err = make()
+	err = create()
 	if err == nil {
 		return nil
 	}

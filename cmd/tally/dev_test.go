@@ -212,7 +212,7 @@ func TestDevTellsOfLockedAuthors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := regexp.MustCompile("(?s)allow update: if request\\.auth\\.uid == resource\\.data\\.author.*?;").Find(limits)
+	shown := regexp.MustCompile(`(?s)allow update: if request\.auth\.uid == resource\.data\.author.*?;`).Find(limits)
 	if shown == nil {
 		t.Fatal("docs/limits.md shows no rule")
 	}

@@ -388,7 +388,7 @@ func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.Do
 	h.left(path, doc.Data())
 	if doc.Exists() {
 		h.similar(ctx, db, path)
-		h.amongShards(ctx, db, doc)
+		h.amongShards(ctx, doc)
 	}
 }
 
@@ -436,7 +436,7 @@ func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore
 				continue // it was deleted, or lookAround will see it
 			}
 			h.document(w.path, firestorestore.Data(doc))
-			h.amongShards(ctx, servedDatabase{w.database, client}, doc)
+			h.amongShards(ctx, doc)
 			h.lookForHome(ctx, servedDatabase{w.database, client}, doc)
 		}
 	}

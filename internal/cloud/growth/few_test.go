@@ -2,7 +2,6 @@ package growth_test
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -32,7 +31,7 @@ func grown(t *testing.T, n int64, while time.Duration, next func(of int64) (shar
 			store.Put(fmt.Sprint("counters/a/shards/", i), map[string]any{"count": int64(0)})
 		}
 
-		g := growth.New(store, routes, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		g := growth.New(store, routes, slog.New(slog.DiscardHandler))
 		written := make(map[string]time.Time)
 		for began := time.Now(); time.Since(began) < while; {
 			has = store.Get("counters/a")["num_shards"].(int64)
