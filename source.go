@@ -69,6 +69,7 @@ import "embed"
 //go:embed rollup/logged.go
 //go:embed rollup/long.go
 //go:embed rollup/look.go
+//go:embed rollup/missing.go
 //go:embed rollup/note.go
 //go:embed rollup/options.go
 //go:embed rollup/pace.go

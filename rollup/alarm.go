@@ -18,6 +18,11 @@ type Alarm struct {
 	At     time.Time // the earliest time at which it rings, in microseconds
 	Last   bool      // no further alarm is made for it
 	Salt   string    // random for alarms of audits and commands; "" otherwise
+
+	// Missing counts the alarms of a counter whose document is missing, from 1 on; 0 for all others.
+	// Those with the same number are one, whatever their time. So they need not ring later than a
+	// change, and none of them stands for an event.
+	Missing int
 }
 
 // Alarms makes the alarms of one database. It must be safe for concurrent use.
@@ -302,10 +307,11 @@ func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (E
 	}
 
 	g := &generation{
-		anchor: "alarm of " + a.At.Format(time.RFC3339Nano),
-		values: context.WithoutCancel(ctx),
-		from:   a.At,
-		done:   make(chan struct{}),
+		anchor:  "alarm of " + a.At.Format(time.RFC3339Nano),
+		values:  context.WithoutCancel(ctx),
+		from:    a.At,
+		missing: a.Missing,
+		done:    make(chan struct{}),
 	}
 	s.alarms = append(s.alarms, g)
 	c.startProbing(s)

@@ -29,6 +29,7 @@ func LongestCadence(holdLimit time.Duration) time.Duration {
 // once.
 type Coalescer struct {
 	roller
+	notes *Notes
 
 	mu         sync.Mutex
 	counters   map[string]*counterState // by path of the roll-up document
@@ -44,6 +45,7 @@ type Coalescer struct {
 func NewCoalescer(store Store, o Options) *Coalescer {
 	return &Coalescer{
 		roller:     newRoller(store, o),
+		notes:      NewNotes(store),
 		counters:   make(map[string]*counterState),
 		deliveries: make(map[string]*delivery),
 	}

@@ -803,3 +803,57 @@ func TestUnkeptNoteOfAPause(t *testing.T) {
 		}
 	})
 }
+
+// After a purge, a cycle makes each alarm again that a roll-up relies on, although it rings much
+// later: also that of a counter that is not due. A queue that does not run begins cycles, too.
+func TestPurged(t *testing.T) {
+	text := "posts/{post}/visits/{v} -> lately/{post} : count() where at > now - 24h as lately\n" +
+		"counters/{counter}/shards/{shard} -> rollups/{counter} : count : cadence 2h"
+	inSchedule(t, new(memstore.Store), text, func(s *schedule) {
+		store, queue := s.AuditStore().(*memstore.Store), new(alarmed)
+		s.config.Audit = config.Cycle(24 * time.Hour)
+		s.o.Alarms, s.o.Burst = queue, 1
+		store.Increment("counters/c/shards/0", "count", 1)
+		s.settle()
+		store.Put("posts/a/visits/1", map[string]any{"at": store.Now().Truncate(time.Microsecond)})
+		visited, _ := s.routes.Counter("lately/a")
+		if err := rollup.NewNotes(store).Counter(s.t.Context(), visited); err != nil {
+			t.Fatal(err)
+		}
+		s.call()
+		rings := document.DecodeTally(store.Get("lately/a")["tally"]).Rings
+		if rings.Before(store.Now().Add(20 * time.Hour)) {
+			s.t.Fatalf("the alarm rings at %v: %v, made %v", rings, store.Get("lately/a"), queue.made)
+		}
+
+		s.calls(11 * time.Hour)
+		queue.made = nil
+		c, _ := s.routes.Counter("rollups/c")
+		recent := document.Tally{AsOf: store.Now().Truncate(time.Microsecond), NumShards: 1, PacedUntil: store.Now().Add(2 * time.Hour), Routes: c.Template.Hash(), Totals: []string{"count"}}
+		store.Put(c.RollUp, map[string]any{"count": int64(1), "tally": recent.Encode()})
+		store.Increment("counters/c/shards/0", "count", 1) // whose alarm is purged
+		s.o.Purged = store.Now()
+		s.calls(90 * time.Minute)
+		var again []string
+		for _, a := range queue.made {
+			if a.Salt != "" && a.At.After(s.o.Purged) {
+				again = append(again, a.RollUp)
+			}
+		}
+		slices.Sort(again)
+		if got := slices.Compact(again); !slices.Equal(got, []string{"lately/a", "rollups/c"}) {
+			t.Errorf("alarms of %v were made again, want both", got)
+		}
+		queue.made = nil
+		s.calls(48 * time.Hour)
+		if n := len(queue.made); n > 2 {
+			t.Errorf("%d alarms were made in the next two days: %v", n, queue.made)
+		}
+
+		before := s.calls(24 * time.Hour).Counters
+		s.o.Stopped = true
+		if during := s.calls(24 * time.Hour).Counters; during < before*3/2 {
+			t.Errorf("%d counters compared in a day without a queue, and %d with one", during, before)
+		}
+	})
+}

@@ -57,6 +57,7 @@ type generation struct {
 	values   context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
 	latest   time.Time       // the latest update time that its events' documents carry
 	told     time.Time       // the latest time of any kind that its events carry
+	missing  int             // Alarm.Missing
 	from     time.Time       // covered-from: read time of the first look begun after it closed; zero until then; of an alarm its time
 	done     chan struct{}   // closed when the generation is covered, deferred, unkept or failed
 	asOf     time.Time       // of the roll-up that covers it; valid after done

@@ -1579,6 +1579,38 @@ var mutations = []mutation{
 	{"note-unkept", "the note of a counter that is still unkept is deleted", "note.go",
 		`if left[path] || !n.UpdateTime`,
 		`if path == "" || !n.UpdateTime`, "TestManyUnkept"},
+	{"missing-alarms", "a look that finds a document missing makes no alarm", "prober.go",
+		`		c.awaitDocument(looking, s, &l)
+`,
+		``, "TestDocumentIsCreatedLater"},
+	{"missing-alarms", "alarms of a missing document never end", "missing.go",
+		` && next <= len(missingAfter)`,
+		``, "TestDocumentIsCreatedLater"},
+	{"missing-alarms", "each event makes an alarm of a missing document", "../internal/cloud/alarm/queue.go",
+		`	if a.Missing > 0 {`,
+		`	if false {`, "../internal/cloud/alarm/TestNameOfMissing"},
+	{"purged", "a purge begins no cycle", "cycle.go",
+		` || a.o.Purged.After(l.Began) || a.o.Stopped`,
+		` || a.o.Stopped`, "TestPurged"},
+	{"purged", "a queue that does not run begins no cycle", "cycle.go",
+		` || a.o.Purged.After(l.Began) || a.o.Stopped`,
+		` || a.o.Purged.After(l.Began)`, "TestPurged"},
+	{"purged", "an audit trusts alarms that were purged", "compare.go",
+		`	l.alarmGone = k.remake
+`,
+		``, "TestPurged"},
+	{"purged", "an alarm that was purged is not made again if its counter is not due", "compare.go",
+		`		err = a.remakeAlarm(looking, &l, p)
+`,
+		``, "TestPurged"},
+	{"purged", "each cycle makes all alarms again", "cycle.go",
+		`!first && a.o.Purged.After(l.Began)`,
+		`!first && !a.o.Purged.IsZero()`, "TestPurged"},
+	{"note-counters", "a roll-up without its alarm is not noted", "window.go",
+		`	err := c.notes.Counter(noting, l.counter)
+`,
+		`	err := noting.Err()
+`, "TestWindowWithoutAnAlarm"},
 	{"one-audit", "an audit goes on although another is at work", "audit.go",
 		`	case errors.Is(err, ErrConflict):
 		a.overlapped = true
@@ -2096,7 +2128,7 @@ var mutations = []mutation{
 		`	again := !a.Last && (`,
 		`	again := true && (`, "TestAlarmOfOtherRoutes"},
 	{"alarm-covers", "any roll-up ends an alarm", "alarm.go",
-		`		from:   a.At,
+		`		from:    a.At,
 `,
 		`		from:   time.Unix(0, 0),
 `, "TestSimulation"},

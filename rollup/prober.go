@@ -73,6 +73,9 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 		return err
 	}
 
+	if l.missing() {
+		c.awaitDocument(looking, s, &l)
+	}
 	wanted, err := c.observe(s, &l)
 	if err != nil {
 		return err

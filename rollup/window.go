@@ -145,10 +145,18 @@ func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
 	s.chained = next
 }
 
-// unchained is called before a roll-up is written without the alarm that it needs.
+// unchained is called before a roll-up is written without the alarm that it needs. It notes that
+// for the next audit.
 func (c *Coalescer) unchained(ctx context.Context, l *look) {
+	noting, cancel := context.WithTimeout(ctx, c.options.Timeout/2)
+	defer cancel()
+	err := c.notes.Counter(noting, l.counter)
+	if err != nil {
+		c.options.Logger.WarnContext(ctx, "a counter without an alarm was not noted; a cycle of audits finds it", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+	}
+
 	if c.options.Logged.First("unchained", l.counter.RollUp) {
-		c.options.Logger.WarnContext(ctx, "no alarm could be made; what leaves a window is rolled up by the next event or audit",
+		c.options.Logger.WarnContext(ctx, "no alarm could be made; what leaves a window is rolled up by the next event or call of the schedule",
 			"counter", l.counter.RollUp, "event_id", l.eventID)
 	}
 }

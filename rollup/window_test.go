@@ -218,6 +218,10 @@ func TestWindowWithoutAnAlarm(t *testing.T) {
 		if !tally.Rings.Equal(tally.AsOf) {
 			t.Errorf("the roll-up of %v says that an alarm rings at %v", tally.AsOf, tally.Rings)
 		}
+		note, err := w.store.LoadNote(w.t.Context(), "note-counters")
+		if _, named := note.Counters[trending.RollUp]; err != nil || !named {
+			t.Errorf("%v: the note for the next audit names %v", err, note.Counters)
+		}
 
 		w.visit("w", w.store.Now())
 		began, asked := time.Now(), len(a.made)

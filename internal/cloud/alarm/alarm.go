@@ -48,6 +48,7 @@ type fields struct {
 	Routes   string `json:"routes"`
 	At       string `json:"at"`
 	Last     bool   `json:"last,omitempty"`
+	Missing  int    `json:"missing,omitempty"`
 }
 
 // micro is how times are written. Firestore's times have microseconds, and so have those of tasks.
@@ -62,7 +63,7 @@ var (
 // resource name, such as projects/app/databases/(default). The salt only makes the task another
 // one, and is not in the body.
 func Encode(database string, a rollup.Alarm) ([]byte, error) {
-	f := fields{Database: database, RollUp: a.RollUp, Routes: a.Routes, At: a.At.UTC().Format(micro), Last: a.Last}
+	f := fields{Database: database, RollUp: a.RollUp, Routes: a.Routes, At: a.At.UTC().Format(micro), Last: a.Last, Missing: a.Missing}
 	if !a.At.Equal(a.At.Truncate(time.Microsecond)) {
 		return nil, fmt.Errorf("its time, %v, is finer than a microsecond", a.At)
 	}
@@ -97,7 +98,7 @@ func Decode(data []byte) (database string, a rollup.Alarm, err error) {
 	if err != nil {
 		return "", rollup.Alarm{}, fmt.Errorf("%w: %w", ErrNoAlarm, err)
 	}
-	return f.Database, rollup.Alarm{RollUp: f.RollUp, Routes: f.Routes, At: at, Last: f.Last}, nil
+	return f.Database, rollup.Alarm{RollUp: f.RollUp, Routes: f.Routes, At: at, Last: f.Last, Missing: f.Missing}, nil
 }
 
 // check returns an error if a field does not hold what it should.

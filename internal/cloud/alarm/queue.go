@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/auth"
@@ -149,6 +150,54 @@ func (q *Queue) post(ctx context.Context, request []byte) error {
 	return judge(response, answer)
 }
 
+// A State says whether the alarms that were made are still to ring.
+type State struct {
+	Running bool      // the queue is there, and neither paused nor disabled
+	Purged  time.Time // when somebody last deleted all alarms; zero: never
+}
+
+// State asks Cloud Tasks for the queue's state. It takes cloudtasks.queues.get.
+func (q *Queue) State(ctx context.Context) (State, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer within %v", callTimeout))
+	defer cancel()
+	state, err := q.state(ctx)
+	if err != nil {
+		return state, fmt.Errorf("could not read the state of the queue %s: %w", q.options.Queue, cmp.Or(context.Cause(ctx), err))
+	}
+	return state, nil
+}
+
+func (q *Queue) state(ctx context.Context) (State, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(q.endpoint, "/tasks"), nil)
+	if err != nil {
+		return State{}, err
+	}
+	err = q.authorize(ctx, r.Header)
+	if err != nil {
+		return State{}, err
+	}
+
+	response, err := q.client.Do(r)
+	if err != nil {
+		return State{}, err
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return State{}, nil
+	default:
+		return State{}, errors.New(response.Status)
+	}
+
+	var queue struct {
+		State     string
+		PurgeTime time.Time
+	}
+	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&queue)
+	return State{Running: queue.State == "RUNNING", Purged: queue.PurgeTime}, err
+}
+
 // authorize sets the headers that say who calls. An emulator takes any caller.
 func (q *Queue) authorize(ctx context.Context, header http.Header) error {
 	if q.credentials == nil {
@@ -225,7 +274,7 @@ func (q *Queue) task(database string, a rollup.Alarm) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	name, err := q.name(data, a.Salt)
+	name, err := q.name(database, a)
 	if err != nil {
 		return task{}, err
 	}
@@ -248,13 +297,21 @@ func (q *Queue) task(database string, a rollup.Alarm) (task, error) {
 	}, nil
 }
 
-// name returns the name of the task whose call has a body. It is a hash of all that makes two
-// alarms the same: the body, which holds the database, the roll-up, the routes and the time; where
-// the call goes; and the salt. So the instances that want one alarm make one task. Names that
-// resemble each other would slow the queue down
+// name returns the name of an alarm's task. It is a hash of all that makes two alarms the same: the
+// body of the call, which holds the database, the roll-up, the routes and the time; where the call
+// goes; and the salt. So the instances that want one alarm make one task. The time does not count
+// where a document is missing: see rollup.Alarm. Names that resemble each other would slow the
+// queue down
 // (https://docs.cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues.tasks/create).
-func (q *Queue) name(body []byte, salt string) (string, error) {
-	same, err := json.Marshal([]string{string(body), q.options.URL, salt})
+func (q *Queue) name(database string, a rollup.Alarm) (string, error) {
+	if a.Missing > 0 {
+		a.At = time.Time{}
+	}
+	body, err := Encode(database, a)
+	if err != nil {
+		return "", err
+	}
+	same, err := json.Marshal([]string{string(body), q.options.URL, a.Salt})
 	if err != nil {
 		return "", err
 	}

@@ -290,3 +290,56 @@ func TestOpenRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Alarms of one counter whose document is missing have one name for each number, whatever their
+// time.
+func TestNameOfMissing(t *testing.T) {
+	q := open(t, options())
+	name := func(at time.Time, missing int, rollUp string) string {
+		a := likes()
+		a.At, a.Missing, a.RollUp = at, missing, rollUp
+		task, err := q.task(app, a)
+		if err != nil || task.ScheduleTime != at.Format(micro) {
+			t.Errorf("%+v: %+v, %v", a, task, err)
+		}
+		return task.Name
+	}
+	first := name(noon, 1, "posts/a")
+	if later := name(noon.Add(time.Hour), 1, "posts/a"); later != first {
+		t.Errorf("%s at another time, want %s", later, first)
+	}
+	for _, other := range []string{name(noon, 2, "posts/a"), name(noon, 1, "posts/b"), name(noon, 0, "posts/a")} {
+		if other == first {
+			t.Errorf("another alarm is called %s, too", other)
+		}
+	}
+}
+
+// The queue says whether its alarms are there. One that does not exist has none.
+func TestState(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		body   string
+		want   State
+		fails  bool
+	}{
+		{200, `{"name": "x", "state": "RUNNING"}`, State{Running: true}, false},
+		{200, `{"state": "RUNNING", "purgeTime": "2026-11-27T12:00:00.5Z"}`, State{true, time.Date(2026, 11, 27, 12, 0, 0, 5e8, time.UTC)}, false},
+		{200, `{"state": "PAUSED"}`, State{}, false},
+		{200, `{"state": "DISABLED"}`, State{}, false},
+		{404, `{"error": {"status": "NOT_FOUND"}}`, State{}, false},
+		{403, `{"error": {"status": "PERMISSION_DENIED"}}`, State{}, true},
+		{200, `<html>`, State{}, true},
+	} {
+		var asked string
+		q := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			asked = r.Method + " " + r.URL.Path
+			w.WriteHeader(test.status)
+			_, _ = io.WriteString(w, test.body)
+		})
+		got, err := q.State(t.Context())
+		if got != test.want || (err != nil) != test.fails || asked != "GET /v2/projects/app/locations/us-central1/queues/tally" {
+			t.Errorf("%d %s: %+v, %v; asked %s", test.status, test.body, got, err, asked)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -42,6 +43,7 @@ type databaseReport struct {
 type tick struct {
 	*service
 	end     time.Time     // nothing begins after it
+	queue   alarm.State   // of the alarms; zero: it is not known, or there are none
 	reserve time.Duration // how long what has begun may go on; see config.Config.TickTime
 
 	mu     sync.Mutex
@@ -54,6 +56,7 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 	began := time.Now()
 
 	t := s.newTick(began, dryRun)
+	t.askQueue(ctx)
 
 	var keeping sync.WaitGroup
 	scheduled := s.config.Routes.Scheduled()
@@ -87,6 +90,22 @@ func (s *service) newTick(began time.Time, dryRun bool) *tick {
 		t.report.Databases[id] = new(databaseReport)
 	}
 	return t
+}
+
+// askQueue asks for the state of the queue, whose alarms somebody may have deleted. If it does not
+// answer, a later tick learns it.
+func (t *tick) askQueue(ctx context.Context) {
+	t.queue.Running = true
+	if t.service.queue == nil || t.report.DryRun {
+		return
+	}
+
+	state, err := t.service.queue.State(ctx)
+	if err != nil {
+		t.logger.WarnContext(ctx, "the queue was not asked whether its alarms are there", "error", err)
+		return
+	}
+	t.queue = state
 }
 
 // auditAll audits the databases one after the other. The time that is left is shared equally among
@@ -163,6 +182,7 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 	o.Until = until
 	o.Cycle, o.Every = t.config.Takes, t.config.SchedulePeriod
 	o.Revision, o.Database = t.config.Revision, d.name
+	o.Purged, o.Stopped = t.queue.Purged, !t.queue.Running
 	o.MaxReads, o.Reads = t.config.AuditReads, func() int64 { return meter.Counts().Reads }
 	o.DryRun = t.report.DryRun
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -381,5 +382,42 @@ func TestReadsOfATick(t *testing.T) {
 	o := s.newTick(time.Now(), false).keepOptions(billing.Context(t.Context(), billing.NewMeter(nil)), d)
 	if o.MaxReads != 70000 || o.Reads() != 0 {
 		t.Errorf("keeping may read %d and has read %d, want 70000 and 0", o.MaxReads, o.Reads())
+	}
+}
+
+// A tick asks the queue for its state. After a purge, the alarms of windows are made again. A queue
+// that does not answer does not count as a failure.
+func TestPurgedQueue(t *testing.T) {
+	var purged atomic.Value
+	purged.Store("")
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			asked++
+			_, _ = w.Write([]byte(purged.Load().(string)))
+			return
+		}
+		_, _ = w.Write([]byte("{}"))
+	}))
+	t.Cleanup(server.Close)
+	w := newWorld(t, "TALLY_QUEUE=projects/"+project+"/locations/local/queues/tally", "TALLY_QUEUE_URL=http://functions/",
+		"CLOUD_TASKS_EMULATOR_HOST="+strings.TrimPrefix(server.URL, "http://"),
+		"TALLY_ROUTES=posts/{post}/visits/{v} -> lately/{post} : count() where at > now - 24h as lately")
+	s := w.stores["(default)"]
+	s.Put("posts/a/visits/1", map[string]any{"at": time.Now().Truncate(time.Microsecond)})
+
+	if _, status, _ := w.tick(""); status != 200 || asked != 1 {
+		t.Errorf("status %d, asked %d times; want 200 and once, whatever the queue says", status, asked)
+	}
+	if got := s.Get("lately/a")["lately"]; got != int64(1) { // a tick has alarms, or it could not write this
+		t.Errorf("the counter holds %v", got)
+	}
+	if _, status, _ := w.tick("?dry_run=true"); status != 200 || asked != 1 {
+		t.Errorf("a dry run: status %d, asked %d times", status, asked)
+	}
+	purged.Store(`{"state": "RUNNING", "purgeTime": "` + time.Now().Add(time.Minute).UTC().Format(time.RFC3339) + `"}`)
+	report, status, _ := w.tick("")
+	if got := report.Databases["(default)"]; status != 200 || got.Late != 1 {
+		t.Errorf("after a purge: status %d, %+v; want the alarm made again", status, got)
 	}
 }

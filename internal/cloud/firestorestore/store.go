@@ -34,8 +34,7 @@
 //
 //	rollup_audit/cursor         where the next audit goes on; see SaveCursor
 //	rollup_audit/keep           where the next call of rollup.Keep goes on
-//	rollup_audit/untold-{hash}  when events last came without their documents; see rollup.UntoldNotes
-//	rollup_audit/unkept-{hash}  when a counter's events were last acknowledged as unkept
+//	rollup_audit/note-{…}       what needs an audit soon; see rollup.Note
 //	rollup_claims/{hash}        who sums a counter whose sums take long; see document.Claim
 //
 // # The files

@@ -1,0 +1,52 @@
+package rollup
+
+import (
+	"context"
+	"time"
+)
+
+// A look that finds the app's own document missing covers its events, and nothing is written. The
+// app may create the document later, such as a shop after its orders. No event may follow then. So
+// alarms have the counter looked at again.
+
+// missingAfter is how long after a look that found the document missing each of these alarms rings.
+// They are few, because anybody may write sources of documents that never exist.
+var missingAfter = []time.Duration{time.Minute, 10 * time.Minute, time.Hour}
+
+// awaitDocument makes the next alarm of a counter whose document is missing, before its events are
+// acknowledged. The first one follows an event, and the others each other. Where there is no queue,
+// or if it fails, a cycle of audits finds the document.
+func (c *Coalescer) awaitDocument(ctx context.Context, s *counterState, l *look) {
+	for _, n := range c.missingNext(s, l) {
+		err := c.createAlarm(ctx, Alarm{
+			RollUp:  s.counter.RollUp,
+			Routes:  s.counter.Template.Hash(),
+			At:      l.readTime.Add(missingAfter[n-1]),
+			Missing: n,
+		})
+		if err != nil && c.options.Logged.First("missing", s.counter.RollUp) {
+			c.options.Logger.WarnContext(ctx, "no alarm could be made; once the app's document exists, its totals come with the next change or cycle of audits",
+				"counter", s.counter.RollUp, "event_id", l.eventID, "error", err)
+		}
+	}
+}
+
+// missingNext returns the numbers of the alarms that must be made after a look, if any can.
+func (c *Coalescer) missingNext(s *counterState, l *look) (numbers []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.canMakeAlarms(s) {
+		return nil
+	}
+
+	if len(s.closed) > 0 {
+		numbers = append(numbers, 1)
+	}
+	for _, g := range s.alarms {
+		next := g.missing + 1
+		if !g.from.After(l.readTime) && next <= len(missingAfter) {
+			numbers = append(numbers, next)
+		}
+	}
+	return numbers
+}

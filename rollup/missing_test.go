@@ -1,0 +1,110 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// awaited are the alarms that were made because a document is missing: how long after now each
+// rings.
+func (a *alarmed) awaited() (numbers []int, after []time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, alarm := range a.made {
+		if alarm.Missing > 0 {
+			numbers = append(numbers, alarm.Missing)
+			after = append(after, time.Until(alarm.At))
+		}
+	}
+	a.made = nil
+	return numbers, after
+}
+
+// A shop that is created after its orders, and after their events, gets its totals from an alarm: a
+// minute after a look found it missing, ten minutes after that, or an hour after that. Then no
+// alarm is made any more.
+func TestDocumentIsCreatedLater(t *testing.T) {
+	waits := []time.Duration{time.Minute, 10 * time.Minute, time.Hour}
+	for created := range 5 {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			queue := new(alarmed)
+			o := w.options(0)
+			o.Timeout, o.Hold, o.Alarms = hold/2, hold, queue
+			c := rollup.NewCoalescer(traced{w.store, w}, o)
+			shop, _ := byShop.Counter("shops/a")
+
+			w.store.Put("orders/1", map[string]any{"shop": "a"})
+			w.acknowledged(w.deliverOf(hold, c, shop, rollup.Event{ID: "order"}))
+			for n := range waits {
+				numbers, after := queue.awaited()
+				if len(numbers) != 1 || numbers[0] != n+1 || after[0] > waits[n] || after[0] < waits[n]-time.Second {
+					t.Fatalf("alarms %v were made, ringing in %v; want number %d in %v", numbers, after, n+1, waits[n])
+				}
+				time.Sleep(waits[n])
+				if created == n {
+					w.store.Put("shops/a", map[string]any{"name": "A"})
+				}
+				ending, err := c.Rings(w.t.Context(), rollup.Alarm{RollUp: shop.RollUp, Routes: shop.Template.Hash(), At: w.store.Now().Truncate(time.Microsecond), Missing: n + 1}, byShop)
+				if err != nil || ending.Deferred {
+					t.Fatalf("alarm %d: %+v, %v", n+1, ending, err)
+				}
+				if created == n {
+					break
+				}
+			}
+
+			if numbers, _ := queue.awaited(); len(numbers) != 0 {
+				t.Errorf("then alarms %v were made", numbers)
+			}
+			if got := w.store.Get("shops/a")["orders"]; created < 3 && got != int64(1) || created >= 3 && got != nil {
+				t.Errorf("created before alarm %d: the shop has %v orders", created+1, got)
+			}
+		})
+	}
+}
+
+// Events of a document that never exists make the first alarm only. If it cannot be made, or there
+// is no queue, they are acknowledged all the same.
+func TestDocumentIsNeverCreated(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		queue  *alarmed
+		logged bool
+	}{
+		{"a queue", new(alarmed), false},
+		{"a queue that refuses", &alarmed{make: func(context.Context, int) error { return errors.New("refused") }}, true},
+		{"no queue", nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world, c *rollup.Coalescer) {
+				if test.queue != nil {
+					o := w.options(0)
+					o.Timeout, o.Hold, o.Alarms = hold/2, hold, test.queue
+					c = rollup.NewCoalescer(traced{w.store, w}, o)
+				}
+				shop, _ := byShop.Counter("shops/a")
+				for n := range 5 {
+					w.store.Put("orders/1", map[string]any{"shop": "a"})
+					w.acknowledged(w.deliverOf(hold, c, shop, rollup.Event{ID: fmt.Sprint("order ", n)}))
+					time.Sleep(5 * time.Second)
+				}
+				if test.queue != nil {
+					for i, alarm := range test.queue.made {
+						if alarm.Missing != 1 || alarm.Salt != "" {
+							t.Errorf("alarm %d is %+v, want one that all events share", i, alarm)
+						}
+					}
+				}
+				if told := strings.Count(w.log.String(), "no alarm could be made"); (told == 1) != test.logged {
+					t.Errorf("told %d times:\n%s", told, &w.log)
+				}
+			})
+		})
+	}
+}
