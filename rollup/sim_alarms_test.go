@@ -115,6 +115,9 @@ func (s *simulation) nameOf(a rollup.Alarm, copy int) string {
 	if a.Last {
 		name += ", the last"
 	}
+	if a.Missing > 0 {
+		name += fmt.Sprintf(", missing %d", a.Missing)
+	}
 	if a.Salt != "" {
 		name += ", of an audit " + a.Salt
 	}

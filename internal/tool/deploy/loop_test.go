@@ -193,7 +193,7 @@ func TestQueueStays(t *testing.T) {
 	d := newProject(t)
 	d.deploy()
 	const name = "projects/my-project/locations/us-central1/queues/tally"
-	if len(d.google.Policy(name).Bindings) != 1 {
+	if len(d.google.Policy(name).Bindings) != 2 {
 		t.Errorf("deployed: %v", d.google.Policy(name))
 	}
 

@@ -129,7 +129,7 @@ func TestWho(t *testing.T) {
 	d := priced(t, likes, "nam5", nil)
 	covered := []string{
 		"tally-functions roles/datastore.user",
-		"tally-functions roles/cloudtasks.enqueuer", "tally-functions roles/iam.serviceAccountUser",
+		"tally-functions roles/cloudtasks.enqueuer", "tally-functions roles/cloudtasks.viewer", "tally-functions roles/iam.serviceAccountUser",
 		"tally-trigger roles/eventarc.eventReceiver", "tally-trigger roles/run.invoker",
 		"tally-scheduler roles/run.invoker",
 		"tally-build roles/logging.logWriter", "tally-build roles/storage.objectViewer", "tally-build roles/artifactregistry.writer",
