@@ -18,6 +18,7 @@ import "embed"
 //go:embed internal/cloud/alarm/queue.go
 //go:embed internal/cloud/app/alarm.go
 //go:embed internal/cloud/app/app.go
+//go:embed internal/cloud/app/body.go
 //go:embed internal/cloud/app/database.go
 //go:embed internal/cloud/app/end.go
 //go:embed internal/cloud/app/event.go
