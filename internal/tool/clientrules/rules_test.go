@@ -2,6 +2,7 @@ package clientrules
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -138,6 +139,22 @@ func TestOneBlockForEachPath(t *testing.T) {
 				t.Errorf("%s: two blocks for %s", test.name, shape)
 			}
 			seen[shape] = true
+		}
+	}
+}
+
+// Rules read at most ten documents for a write. Where more would have to exist, a person decides.
+func TestLookups(t *testing.T) {
+	var routes []string
+	for i := range 11 {
+		routes = append(routes, fmt.Sprintf("rooms/{room}/members/{user} -> h%d/{room} : count() where at > now - 1h as n : existing", i))
+	}
+	for n, want := range map[int]int{10: 10, 11: 0} {
+		rules := For(tallys(t), parsed(t, strings.Join(routes[:n], "\n")), Answers{})
+		block, _, _ := strings.Cut(rules, "allow delete")
+		isLeft := strings.Contains(block, "which of the 11 documents with the totals must exist")
+		if got := strings.Count(block, "exists(/databases"); got != want || isLeft != (n > 10) {
+			t.Errorf("%d homes: %d must exist, and a person decides: %t", n, got, isLeft)
 		}
 	}
 }

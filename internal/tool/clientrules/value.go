@@ -110,10 +110,9 @@ func (b *block) isHeld(f document.Field) bool {
 // values returns the conditions on what a document holds, joined field by field over all routes
 // that count it.
 func (b *block) values(isNew bool) []term {
-	terms := b.fixed()
+	terms := append(b.fixed(), b.existing()...)
 	for _, s := range b.sources {
 		terms = append(terms, b.group(s, isNew)...)
-		terms = append(terms, b.exists(s)...)
 		for _, t := range s.Totals {
 			terms = append(terms, b.times(t)...)
 			terms = append(terms, b.grants(t)...)
@@ -317,6 +316,26 @@ func literal(v any) string {
 	default:
 		return fmt.Sprint(v)
 	}
+}
+
+// maxLookups is how many documents the rules may read for a write of one document
+// (https://firebase.google.com/docs/firestore/security/rules-conditions#access_call_limits).
+const maxLookups = 10
+
+// existing returns the conditions that the documents with the totals of windows exist, each once.
+func (b *block) existing() []term {
+	var terms []term
+	for _, s := range b.sources {
+		for _, t := range b.exists(s) {
+			if !slices.Contains(terms, t) {
+				terms = append(terms, t)
+			}
+		}
+	}
+	if len(terms) > maxLookups {
+		return []term{undecided(fmt.Sprintf("which of the %d documents with the totals must exist; rules read at most %d for a write", len(terms), maxLookups))}
+	}
+	return terms
 }
 
 // exists returns the condition that the document with the totals of a window exists. Without it,
