@@ -69,7 +69,9 @@ func post(q *Queue, path, text string) (code int, answer string, err error) {
 		}
 	}()
 	w := httptest.NewRecorder()
-	q.ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(text)))
+	r := httptest.NewRequest("POST", "http://127.0.0.1:9499"+path, strings.NewReader(text))
+	r.Header.Set("Content-Type", "application/json")
+	q.ServeHTTP(w, r)
 	return w.Code, w.Body.String(), nil
 }
 
@@ -287,4 +289,34 @@ func TestRequest(t *testing.T) {
 	if d := cmp.Diff(want, wire.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+}
+
+// A web page can send texts and forms to any address, and have its own name lead here. Neither
+// makes a task.
+func TestTasksOfWebPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, _ := newQueue(t, eventrelay.Options{}, ok)
+		for i, test := range []struct {
+			host, contentType string
+			want              int
+		}{
+			{"127.0.0.1:9499", "application/json", http.StatusOK},
+			{"localhost:9499", "application/json; charset=utf-8", http.StatusOK},
+			{"[::1]:9499", "application/json", http.StatusOK},
+			{"127.0.0.1:9499", "text/plain", http.StatusForbidden},
+			{"127.0.0.1:9499", "application/x-www-form-urlencoded", http.StatusForbidden},
+			{"127.0.0.1:9499", "", http.StatusForbidden},
+			{"evil.example:9499", "application/json", http.StatusForbidden},
+			{"localhost.evil.example:9499", "application/json", http.StatusForbidden},
+			{"192.168.0.7:9499", "application/json", http.StatusForbidden},
+		} {
+			r := httptest.NewRequest(http.MethodPost, "http://"+test.host+"/v2/"+tasks, strings.NewReader(text(fmt.Sprint("page", i), time.Now().Add(time.Hour))))
+			r.Header.Set("Content-Type", test.contentType)
+			w := httptest.NewRecorder()
+			q.ServeHTTP(w, r)
+			if w.Code != test.want {
+				t.Errorf("%s, %q: %d, want %d: %s", test.host, test.contentType, w.Code, test.want, w.Body)
+			}
+		}
+	})
 }
