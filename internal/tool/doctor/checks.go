@@ -50,10 +50,12 @@ var Checks = []Check{
 		examine: (*examination).tallyYAML,
 	},
 	{
-		Name:    "rules-file",
-		Claim:   "the rules that firebase.json names have a block for each collection of the routes",
-		RestsOn: "What no rule allows is refused: clients could neither count nor read totals.",
-		Fixes:   "take the rules of firestore.rules into the file",
+		Name:  "rules-file",
+		Claim: "the rules that firebase.json names have a block for each collection of the routes",
+		RestsOn: "What no rule allows is refused: clients could neither count nor read totals. What " +
+			"either of two blocks of one path allows is allowed. Rules that list the fields of a " +
+			"document lock its author out once it has totals.",
+		Fixes:   "take the rules of firestore.rules into the file; edit the line that is named",
 		needs:   theFolder,
 		examine: (*examination).rulesFile,
 	},
