@@ -9,8 +9,35 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// counterState is what one instance knows of a counter. It exists while the counter's prober runs,
-// and then until rememberedUntil. The Coalescer's mutex guards it.
+// counterState is what one instance knows of a counter. The Coalescer's mutex guards it. A counter
+// is in one of these states, and only those named move it:
+//
+//	┌────────────────────────────────────────────────────────────┐
+//	│ unknown                                                    │ ◀────────────────┐
+//	└────────────────────────────────────────────────────────────┘                  │
+//	                  │ an event (enter) or an alarm (ring)                         │
+//	                  ▼                                                             │
+//	┌────────────────────────────────────────────────────────────┐                  │
+//	│ probed: the prober sleeps until wake, closes the open      │                  │
+//	│ generation, looks, and may sum and write                   │                  │
+//	└────────────────────────────────────────────────────────────┘                  │
+//	     │ a look is due, and      ▲ an event that must be held, an alarm,          │
+//	     ▼ nothing waits (close)   │ or the end of a long sum (sumApart)            │
+//	┌────────────────────────────────────────────────────────────┐                  │
+//	│ remembered: no prober runs                                 │ ─────────────────┘
+//	└────────────────────────────────────────────────────────────┘  rememberedUntil is over (forget)
+//
+// A long sum is begun by the prober, which goes on meanwhile, or ends. Until the sum ends, the
+// counter is not forgotten. Each of the following may be so in any state but the first,
+// and ends by itself when its time is over:
+//
+//	alarm known    events are deferred at once     begun by makeAlarm, ended by unkeep, too
+//	alarmless      no alarm is made                begun by tryTwice
+//	own            this instance goes first        begun by covered
+//	unkept         events are done at once         begun by unkeep; a roll-up, or a missing document,
+//	                                               has the next pause be short again
+//	long           events are deferred             begun by noteLong or failedLong, ended by observe
+//	resting        nothing is summed               begun by failedLong
 type counterState struct {
 	counter route.Counter
 	probing bool
