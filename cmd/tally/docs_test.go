@@ -44,6 +44,8 @@ var notRun = []struct{ start, why string }{
 	{"npm test", "likewise"},
 	{"firebase", "the Firebase CLI is not here"},
 	{"gcloud", "it asks Google's own APIs"},
+	{"for account in", "likewise"},
+	{"cd ../changed", "it needs a changed clone"},
 	{"tally demo --project", "it needs functions at work; TestDemoOnProject runs it"},
 	{"curl -X PATCH", "it writes to Google's own Firestore"},
 }

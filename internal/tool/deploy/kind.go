@@ -59,7 +59,7 @@ func (k *Kind) address(name string) string {
 	return parts[0] + ".googleapis.com/" + parts[1] + "/" + name
 }
 
-// tidy brings a resource that was read into the form in which the manifest has it.
+// tidy normalizes a resource for comparison with the manifest.
 func (k *Kind) tidy(o Object, project string) Object {
 	switch {
 	case o == nil:
