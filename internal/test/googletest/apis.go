@@ -53,7 +53,9 @@ func (c *call) answer() (proto.Message, error) {
 	// IAM, Service Usage and Monitoring
 	case *iampb.GetIamPolicyRequest:
 		_, err := c.find(c.resource)
-		return cmp.Or(c.policies[c.resource], &iampb.Policy{}), err
+		p := proto.CloneOf(cmp.Or(c.policies[c.resource], &iampb.Policy{}))
+		p.Etag = c.policyEtag()
+		return p, err
 	case *iampb.TestIamPermissionsRequest:
 		return &iampb.TestIamPermissionsResponse{Permissions: r.Permissions}, nil
 	case *iampb.SetIamPolicyRequest:
@@ -196,13 +198,21 @@ func (c *call) setIAMPolicy(p *iampb.Policy) (proto.Message, error) {
 		}
 	}
 
-	now := c.policies[c.resource].GetEtag()
-	if len(p.GetEtag()) > 0 && !bytes.Equal(p.GetEtag(), now) {
+	if len(p.GetEtag()) > 0 && !bytes.Equal(p.GetEtag(), c.policyEtag()) {
 		return nil, status.Error(codes.Aborted, "There were concurrent policy changes. Please retry the whole read-modify-write with exponential backoff.")
 	}
 	p.Etag = fmt.Append(nil, c.next())
 	c.policies[c.resource] = p
 	return p, nil
+}
+
+// policyEtag returns the etag of the resource's policy. One that a test made may have none.
+func (c *call) policyEtag() []byte {
+	etag := c.policies[c.resource].GetEtag()
+	if len(etag) == 0 {
+		return []byte("first")
+	}
+	return etag
 }
 
 // has reports whether the policy of the project gives a role to a service account.

@@ -112,10 +112,13 @@ func TestTwoPeople(t *testing.T) {
 // again.
 func TestPolicyChangesMeanwhile(t *testing.T) {
 	d := oneCounter(t)
-	changed := false
+	reads := 0
 	_, err := d.tryDeploy(with(func(r *http.Request, _ *http.Response) error {
-		if !changed && r.URL.Path == "/v3/projects/my-project:getIamPolicy" && len(d.google.Names("serviceAccounts")) > 0 {
-			changed = true
+		if r.URL.Path == "/v3/projects/my-project:getIamPolicy" && len(d.google.Names("serviceAccounts")) > 0 {
+			reads++ // the first tells what is missing, and the second is written back
+		}
+		if reads == 2 {
+			reads++
 			p := d.google.Policy("projects/my-project")
 			p.Etag = []byte("theirs")
 			p.Bindings = append(p.Bindings, ownerBinding)
@@ -128,6 +131,21 @@ func TestPolicyChangesMeanwhile(t *testing.T) {
 	}
 	if p := d.google.Policy("projects/my-project"); !slices.ContainsFunc(p.Bindings, isOwner) || len(p.Bindings) < 7 {
 		t.Errorf("%v", p)
+	}
+}
+
+// A policy keeps the roles of an account that somebody deleted. They go when the new account gets
+// them.
+func TestGone(t *testing.T) {
+	d := oneCounter(t)
+	d.deploy()
+	d.google.Delete("projects/my-project/serviceAccounts/tally-functions@my-project.iam.gserviceaccount.com")
+	if p := fmt.Sprint(d.google.Policy("projects/my-project")); !strings.Contains(p, "deleted:serviceAccount:tally-functions@") {
+		t.Fatalf("the policy does not keep it: %s", p)
+	}
+	d.deploy()
+	if p := fmt.Sprint(d.google.Policy("projects/my-project")); strings.Contains(p, "deleted:") {
+		t.Errorf("the policy keeps it: %s", p)
 	}
 }
 
