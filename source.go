@@ -50,6 +50,7 @@ import "embed"
 //go:embed internal/document/document.go
 //go:embed internal/document/field.go
 //go:embed internal/document/id.go
+//go:embed internal/document/reference.go
 //go:embed internal/value/kind.go
 //go:embed internal/value/sum.go
 //go:embed internal/value/value.go
@@ -83,6 +84,7 @@ import "embed"
 //go:embed rollup/route/counted.go
 //go:embed rollup/route/doc.go
 //go:embed rollup/route/indexes.go
+//go:embed rollup/route/key.go
 //go:embed rollup/route/levels.go
 //go:embed rollup/route/lex.go
 //go:embed rollup/route/mistake.go
@@ -95,6 +97,8 @@ import "embed"
 //go:embed rollup/route/totals.go
 //go:embed rollup/route/where.go
 //go:embed rollup/route/window.go
+//go:embed rollup/route/zone.go
+//go:embed rollup/route/zoneinfo.zip.gz
 //go:embed rollup/store.go
 //go:embed rollup/turn.go
 //go:embed rollup/window.go
