@@ -35,7 +35,7 @@ type Costs struct {
 	Unknown  []string // locations of databases whose prices are not known; those of us-central1 or nam5 stand for them
 
 	Rest    float64 // a month in which nothing changes, except for audits' reads
-	Audit   float64 // a month of the audits of one counter
+	Audit   float64 // a month of the audits of 1,000 counters
 	Audits  float64 // a month of all audits, at most
 	Alone   Range   // a million changes, each long after the one before
 	Crowded Range   // a million changes of one counter that come at 100 a second
@@ -79,7 +79,8 @@ func (d *Deployment) Costs() Costs {
 	}
 
 	ticks := int64(month / config.SchedulePeriod)
-	c.Audit = billing.Counts{Reads: ticks * auditReads}.CostIn(c.Location)
+	cycle := d.Config.Takes(1000 * auditReads)
+	c.Audit = billing.Counts{Reads: 1000 * auditReads * int64(month/cycle)}.CostIn(c.Location)
 	for _, database := range d.Databases {
 		c.Audits += billing.Counts{Reads: ticks * d.Config.AuditReads}.CostIn(database.Location)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
-	"github.com/firestore-tally/tally/internal/cloud/config"
 )
 
 // Opening tells the user, in ten lines or so, what to know before the steps of the plan: what is
@@ -130,7 +129,7 @@ func (d *Deployment) who() string {
 func (d *Deployment) prices() [][2]string {
 	c := d.Costs()
 	lines := [][2]string{{"at rest", fmt.Sprintf("$%.2f a month, and $%.2f for 1,000 counters, audited every %s; audits cost $%.2f at most",
-		c.Rest, 1000*c.Audit, period(config.SchedulePeriod), c.Audits)}}
+		c.Rest, c.Audit, period(d.Config.Takes(1000*auditReads)), c.Audits)}}
 
 	if c.Alone != (Range{}) {
 		text := fmt.Sprintf("from %s a million if each comes alone, %s if %d a second come to one counter", c.Alone, c.Crowded, crowd)

@@ -34,21 +34,21 @@ func TestCosts(t *testing.T) {
 		change                 func(*Options)
 		want                   string // at rest, 1,000 counters, all audits; alone; crowded
 	}{
-		{"a region", likes, "us-central1", nil, "0.14 5.18 64.80 $4.50 $0.74 []"},
-		{"a multi-region", likes, "nam5", nil, "0.14 10.37 129.60 $6.00 $0.76 []"},
-		{"with log entries", likes, "us-central1", logged, "0.14 5.18 64.80 $5.13 $1.37 []"},
-		{"by instance", likes, "us-central1", byInstance, "0.14 5.18 64.80 $1.57 $0.09 []"},
-		{"by instance with log entries", likes, "eur3", func(o *Options) { byInstance(o); logged(o) }, "0.14 10.37 129.60 $3.70 $0.73 []"},
-		{"routes of one and two totals", likes + "; a/{a}/b/{b} -> c/{a} : x, y", "us-central1", nil, "0.14 5.18 64.80 $4.50 to $4.80 $0.74 []"},
+		{"a region", likes, "us-central1", nil, "0.14 0.86 64.80 $4.50 $0.74 []"},
+		{"a multi-region", likes, "nam5", nil, "0.14 1.73 129.60 $6.00 $0.76 []"},
+		{"with log entries", likes, "us-central1", logged, "0.14 0.86 64.80 $5.13 $1.37 []"},
+		{"by instance", likes, "us-central1", byInstance, "0.14 0.86 64.80 $1.57 $0.09 []"},
+		{"by instance with log entries", likes, "eur3", func(o *Options) { byInstance(o); logged(o) }, "0.14 1.73 129.60 $3.70 $0.73 []"},
+		{"routes of one and two totals", likes + "; a/{a}/b/{b} -> c/{a} : x, y", "us-central1", nil, "0.14 0.86 64.80 $4.50 to $4.80 $0.74 []"},
 		{"two databases, one in a multi-region", likes, "us-central1",
-			func(o *Options) { o.Databases = append(o.Databases, Database{"orders", "eur3"}) }, "0.14 10.37 194.40 $6.00 $0.76 []"},
-		{"the schedule alone", likes + " : every 1m", "us-central1", nil, "24.06 5.18 64.80 $0.00 $0.00 [{1m0s 64.8}]"},
-		{"the schedule, as often as it can", likes + " : every 1s", "us-central1", nil, "24.06 5.18 64.80 $0.00 $0.00 [{1s 972}]"},
-		{"the schedule, seldom", likes + " : every 10m", "us-central1", nil, "0.14 5.18 64.80 $0.00 $0.00 [{10m0s 6.48}]"},
+			func(o *Options) { o.Databases = append(o.Databases, Database{"orders", "eur3"}) }, "0.14 1.73 194.40 $6.00 $0.76 []"},
+		{"the schedule alone", likes + " : every 1m", "us-central1", nil, "24.06 0.86 64.80 $0.00 $0.00 [{1m0s 64.8}]"},
+		{"the schedule, as often as it can", likes + " : every 1s", "us-central1", nil, "24.06 0.86 64.80 $0.00 $0.00 [{1s 972}]"},
+		{"the schedule, seldom", likes + " : every 10m", "us-central1", nil, "0.14 0.86 64.80 $0.00 $0.00 [{10m0s 6.48}]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := priced(t, test.routes, test.location, test.change).Costs()
-			got := fmt.Sprintf("%.2f %.2f %.2f %v %v %v", c.Rest, 1000*c.Audit, c.Audits, c.Alone, c.Crowded, c.Every)
+			got := fmt.Sprintf("%.2f %.2f %.2f %v %v %v", c.Rest, c.Audit, c.Audits, c.Alone, c.Crowded, c.Every)
 			if got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
