@@ -8,7 +8,7 @@
 // One loop makes all resources (apply.go):
 //
 //	for each resource of the manifest, in its order
-//	    look at it        it is not there, or these fields differ, or these roles are missing
+//	    look at it        is it there? Which fields differ, which roles are missing?
 //	    make the change   create it, update the fields that differ, give and take roles
 //	    wait              until the operation has ended
 //
