@@ -95,8 +95,7 @@ func (i *instance) stand(a rollup.Alarm, name string) {
 	defer i.mu.Unlock()
 	now := i.store.Now()
 
-	is := i.alarms[a]
-	if is != nil && (is.done.IsZero() || now.Sub(is.done) < tombstone) {
+	if i.exists(a, now) {
 		i.tell("%s: the alarm for %s exists", name, i.clock(a.At))
 		return
 	}
@@ -107,6 +106,20 @@ func (i *instance) stand(a rollup.Alarm, name string) {
 	if i.chance(i.weather.duplicate, name+" rings twice", upTo(1)) == 1 {
 		i.actors.Go(func() { i.ringAlarm(a, 2) })
 	}
+}
+
+// exists reports whether an alarm has a name that cannot be used now. The time is not in the name
+// of one whose document is missing.
+func (i *instance) exists(a rollup.Alarm, now time.Time) bool {
+	for same, is := range i.alarms {
+		if a.Missing > 0 {
+			same.At = a.At
+		}
+		if same == a && (is.done.IsZero() || now.Sub(is.done) < tombstone) {
+			return true
+		}
+	}
+	return false
 }
 
 // nameOf tells alarms apart in choices.
