@@ -371,6 +371,22 @@ func TestAppSetsItsDocument(t *testing.T) {
 	})
 }
 
+// A tick looks at a missing document of a route by its path after D, then after twice as long each
+// time, up to a minute.
+func TestKeepOfMissingDocument(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes := mustRoutes("posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing : every 1s")
+		w.store.Put("posts/gone/likes/ann", map[string]any{"x": 1})
+		_, err := rollup.Keep(w.t.Context(), traced{w.store, w}, routes, w.keepOptions(4, time.Now().Add(10*time.Minute)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if looks := w.looks.Load(); looks < 12 || looks > 18 {
+			t.Errorf("%d looks in ten minutes, want six in the first minute and one in each of the others", looks)
+		}
+	})
+}
+
 // A group whose document is missing is not looked at, as long as a call lasts: anyone who writes
 // sources makes up such groups. One that the app makes late is found by the next call, as every new
 // counter.
