@@ -74,7 +74,7 @@ func TestTotalsOfTotals(t *testing.T) {
 
 	noted := false
 	for _, d := range w.documents("rollup_audit") {
-		noted = noted || strings.HasPrefix(d.Ref.ID, "untold-")
+		noted = noted || strings.HasPrefix(d.Ref.ID, "note-left-")
 	}
 	if !noted {
 		t.Error("no event of a large post was noted for audits")
