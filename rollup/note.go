@@ -126,19 +126,17 @@ func renew(ctx context.Context, store Store, n Note) error {
 	return err
 }
 
-// Counter notes that a counter needs an audit, unless it was named within the last minute. If the
-// note names as many counters as it can, all counters are noted. If Counter returns an error,
-// nothing was noted.
+// Counter notes that a counter needs an audit. If the note names as many counters as it can, all
+// counters are noted. If Counter returns an error, nothing was noted.
 func (n *Notes) Counter(ctx context.Context, c route.Counter) error {
 	full := false
 	err := editNote(ctx, n.store, noteCounters, func(counters map[string]time.Time) bool {
-		at, named := counters[c.RollUp]
+		_, named := counters[c.RollUp]
 		full = !named && len(counters) >= maxNoted
-		if full || named && time.Since(at) < noteEvery {
-			return false
+		if !full {
+			counters[c.RollUp] = time.Now()
 		}
-		counters[c.RollUp] = time.Now()
-		return true
+		return !full
 	})
 	if err == nil && full {
 		err = n.All(ctx)

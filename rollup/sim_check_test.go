@@ -282,10 +282,13 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 	}
 	is := c.at(s.store.Now())
 	fields := s.store.Get(c.RollUp)
-	if s.existing && c.came.IsZero() {
+	s.mu.Lock() // alarms may still ring
+	came, removed := c.came, c.removed
+	s.mu.Unlock()
+	if s.existing && came.IsZero() {
 		return fields == nil
 	}
-	if c.removed || s.every && fields == nil { // without an event a counter that has no shards is never seen
+	if removed || s.every && fields == nil { // without an event a counter that has no shards is never seen
 		return fields == nil && is.empty()
 	}
 	if tally := document.DecodeTally(fields["tally"]); s.existing && is.empty() && tally.AsOf.IsZero() {
