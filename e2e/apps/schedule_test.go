@@ -90,8 +90,8 @@ func TestSchedule(t *testing.T) {
 	}
 	w.wantRollUp("posts/p/rollups/c", map[string]any{"likes": int64(1), "views": int64(0), "num_shards": int64(1)})
 	(&database{t: t, client: other}).wantRollUp("rollups/c", count(int64(7), 1))
-	// the cursor and the notes; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up,
-	// again with the sum
+	// the cursor and the notes; two walks that find no roll-up; the counter, the end behind it,
+	// twice; its roll-up, again with the sum
 	if want := (billing.Counts{Reads: 2 + 2 + 3 + 1 + 2, Writes: 2}); second.Billed != want {
 		t.Errorf("billed %+v, want %+v", second.Billed, want)
 	}
@@ -118,8 +118,8 @@ func TestSchedule(t *testing.T) {
 	if err != nil || !cmp.Equal(app.Data(), map[string]any{"title": "x"}) {
 		t.Errorf("rollups/app: %v, %v", app.Data(), err)
 	}
-	// the cursor and the notes; its roll-up found, and its sum; its shards, its roll-up, and the end behind them; no
-	// roll-up of the other route, and no shards
+	// the cursor and the notes; its roll-up found, and its sum; its shards, its roll-up, and the end
+	// behind them; no roll-up of the other route, and no shards
 	if want := int64(2 + 2 + 3 + 2); second.Billed.Reads != want || second.Billed.Writes != 1 {
 		t.Errorf("billed %+v, want %d reads and the cursor's write", second.Billed, want)
 	}
