@@ -100,6 +100,7 @@ func TestProjectNotCompared(t *testing.T) {
 // "firebase deploy && tally deploy" does not serve two projects.
 func TestTwoProjects(t *testing.T) {
 	c := newCloud(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "") // other tests of the process have an emulator
 	c.settings("cadence: 1s")
 	write(t, ".firebaserc", []byte(`{"projects": {"default": "my-project", "staging": "my-staging"}}`))
 	firebaseUse(t, "staging")
