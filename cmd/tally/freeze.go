@@ -70,6 +70,6 @@ func warnOfRules(s *session, c counter) {
 	collection := c.sources[0].Shards(c.Counter)
 	shipped, _ := path.Match("counters/*/shards", collection)
 	if !shipped {
-		fmt.Fprintf(s.logs, "clients are bound only if your rules for %s read %q in %s: docs/recipes.md\n", shown(collection), document.FrozenField, shown(c.path))
+		fmt.Fprintf(s.logs, "clients are bound only if your rules for %s read %q in %s: docs/security-rules.md#frozen\n", shown(collection), document.FrozenField, shown(c.path))
 	}
 }

@@ -1,5 +1,6 @@
 // Runs the recipes of docs/recipes.md as they stand there: all routes of the page, and the web SDK
-// under firestore.rules with all blocks of the page. e2e/rules attacks those blocks.
+// under firestore.rules with all blocks of that page and of docs/security-rules.md. e2e/rules attacks
+// those blocks.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
@@ -31,7 +32,8 @@ import { below, blocks, imported } from './markdown.mjs';
 
 const run = promisify(execFile);
 const read = (path) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
-const [page, rulesFile] = await Promise.all(['docs/recipes.md', 'firestore.rules'].map(read));
+const [recipes, security, rulesFile] = await Promise.all(['docs/recipes.md', 'docs/security-rules.md', 'firestore.rules'].map(read));
+const page = recipes + security;
 
 /** Imports the only JavaScript below a heading. Packages resolve from this folder. */
 async function recipe(heading) {
@@ -40,7 +42,7 @@ async function recipe(heading) {
   return imported(code[0]);
 }
 
-/** firestore.rules with the blocks of the page. */
+/** firestore.rules with the blocks of both pages. */
 function rules() {
   const all = blocks(page, 'js').filter((block) => block.startsWith('match '));
   const rollUps = '    match /rollups/{counter} {\n';

@@ -26,7 +26,7 @@ func docsPage(t *testing.T, name string) string {
 
 // The routes in the page's text are routes; recipes.test.mjs runs the routes that stand alone.
 func TestDocsRoutes(t *testing.T) {
-	routes := regexp.MustCompile("`([^`\n]+ -> [^`\n]+)`").FindAllStringSubmatch(docsPage(t, "recipes.md"), -1)
+	routes := regexp.MustCompile("`([^`\n]+ -> [^`\n]+)`").FindAllStringSubmatch(docsPage(t, "security-rules.md"), -1)
 	if len(routes) != 1 {
 		t.Errorf("%d routes, want 1", len(routes))
 	}
@@ -40,7 +40,7 @@ func TestDocsRoutes(t *testing.T) {
 // The longest path that isId lets through has room in an event, whichever recipe it is of. Its ids
 // have 200 bytes each.
 func TestPathsHaveRoomInEvents(t *testing.T) {
-	patterns := regexp.MustCompile("(?m)^`{0,1}([^` \n]+)(?: by [^\n]*)? +-> ").FindAllStringSubmatch(docsPage(t, "recipes.md"), -1)
+	patterns := regexp.MustCompile("(?m)^`{0,1}([^` \n]+)(?: by [^\n]*)? +-> ").FindAllStringSubmatch(docsPage(t, "recipes.md")+docsPage(t, "security-rules.md"), -1)
 	if len(patterns) < 10 {
 		t.Fatalf("%d patterns on the page", len(patterns))
 	}
@@ -68,6 +68,19 @@ func docsCode(t *testing.T, name string) map[string][]string {
 	return found
 }
 
+// rulesCode returns the code of both pages that have rules.
+func rulesCode(t *testing.T) map[string][]string {
+	t.Helper()
+	code := docsCode(t, "recipes.md")
+	for heading, blocks := range docsCode(t, "security-rules.md") {
+		if code[heading] != nil {
+			t.Errorf("%q stands on both pages", heading)
+		}
+		code[heading] = blocks
+	}
+	return code
+}
+
 // replaced returns the rules with one part replaced, which must be there once.
 func replaced(t *testing.T, rules, old, new string) string {
 	t.Helper()
@@ -77,10 +90,10 @@ func replaced(t *testing.T, rules, old, new string) string {
 	return strings.Replace(rules, old, new, 1)
 }
 
-// What docs/recipes.md says to change, changed.
+// What docs/security-rules.md says to change, changed.
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	code := docsCode(t, "recipes.md")["To change"]
+	code := rulesCode(t)["To change"]
 	if len(code) != 3 {
 		t.Fatalf("%d blocks to change, want 3", len(code))
 	}
@@ -174,7 +187,7 @@ type blockTest struct {
 	secrets map[string]func(*database, user) error // not for ann
 }
 
-// blocks are the rules that docs/recipes.md has ready, by heading.
+// blocks are the rules that the pages have ready, by heading.
 var blocks = map[string]blockTest{
 	"Likes": {
 		seed: map[string]fields{"posts/p/likes/bob": {"on": 1}},
@@ -380,7 +393,7 @@ type blockAttack struct {
 
 func TestBlocks(t *testing.T) {
 	t.Parallel()
-	code := docsCode(t, "recipes.md")
+	code := rulesCode(t)
 	for heading, test := range blocks {
 		t.Run(heading, func(t *testing.T) {
 			t.Parallel()
@@ -392,7 +405,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// withBlocks returns the rules with blocks put where docs/recipes.md says.
+// withBlocks returns the rules with blocks put where docs/security-rules.md says.
 func withBlocks(t *testing.T, rules string, blocks ...string) string {
 	t.Helper()
 	const rollUps = "    match /rollups/{counter} {\n"

@@ -45,7 +45,7 @@ func TestDoubleNumShards(t *testing.T) {
 	}
 
 	edit := merge("posts/p", fields{"title": "edited", "tally": fields{"num_shards": 2.0}}, "title", "tally.num_shards")
-	block := docsCode(t, "recipes.md")["Totals in the app's own documents"][0]
+	block := rulesCode(t)["Totals in the app's own documents"][0]
 	d.setRules(withBlocks(t, firestoreRules(t), block))
 	if err := d.commit(ann, edit); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("by the rules of the page: %v, want PermissionDenied", err)

@@ -1157,7 +1157,7 @@ func docsRoutes(t *testing.T, name string) []string {
 func TestLaw(t *testing.T) {
 	t.Parallel()
 	sets := maps.Clone(lawRoutes)
-	for _, name := range []string{"recipes.md", "config.md", "limits.md", "migrate.md"} {
+	for _, name := range []string{"recipes.md", "routes.md", "limits.md", "migrate.md"} {
 		for i, text := range docsRoutes(t, name) {
 			sets[fmt.Sprintf("%s %d", name, i)] = text
 		}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The largest commits that the emulator accepts, for docs/recipes.md. Firestore allows 20
+// The largest commits that the emulator accepts, for docs/security-rules.md. Firestore allows 20
 // document accesses for a commit, and 10 for each write in it.
 func TestLimits(t *testing.T) {
 	t.Parallel()
@@ -76,15 +76,15 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// What one request writes under the blocks of docs/recipes.md, and with the lines that the page has
-// to bound that.
+// What one request writes under the blocks of docs/recipes.md, and with the lines by which
+// docs/security-rules.md bounds that.
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	code := docsCode(t, "recipes.md")
+	code := rulesCode(t)
 	likes, comments, tokens := code["Likes"][0], code["Likes and comments in a post"][1], code["Increments that count once"][1]
 	created := code["Counters that clients create"][0]
 	ofRoom := "&& exists(/databases/$(database)/documents/rooms/$(counter))"
-	if !strings.Contains(docsPage(t, "recipes.md"), "`"+ofRoom+"`") {
+	if !strings.Contains(docsPage(t, "security-rules.md"), "`"+ofRoom+"`") {
 		t.Errorf("not on the page: %s", ofRoom)
 	}
 	boundCreated := replaced(t, created, "isId(counter) && saysShards", "isId(counter) "+ofRoom+" && saysShards")

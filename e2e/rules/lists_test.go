@@ -19,7 +19,7 @@ import (
 )
 
 // lists are all that a client may list, by the path of the rule: of firestore.rules,
-// docs/recipes.md and docs/migrate.md.
+// docs/recipes.md, docs/security-rules.md and docs/migrate.md.
 var lists = map[string]list{
 	"counters/{counter}":                          {collection: "counters", limit: 100},
 	"counters/{counter}/shards/{shard}":           {parent: "counters/free", collection: "shards"},
@@ -48,7 +48,7 @@ var lists = map[string]list{
 func allRules(t *testing.T) string {
 	t.Helper()
 	var all []string
-	for _, found := range docsCode(t, "recipes.md") {
+	for _, found := range rulesCode(t) {
 		for _, block := range found {
 			if strings.HasPrefix(block, "match ") {
 				all = append(all, block)

@@ -34,7 +34,7 @@ func TestAnyCommits(t *testing.T) {
 	})
 	t.Run("counters that clients create", func(t *testing.T) {
 		t.Parallel()
-		anyCommits(t, withBlocks(t, firestoreRules(t), docsCode(t, "recipes.md")["Counters that clients create"][0]), true)
+		anyCommits(t, withBlocks(t, firestoreRules(t), rulesCode(t)["Counters that clients create"][0]), true)
 	})
 }
 

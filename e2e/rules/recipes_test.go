@@ -513,12 +513,13 @@ var recipes = map[string]blockTest{
 	},
 }
 
-// Each block of docs/recipes.md is tested: here, in TestBlocks, in TestChanges or in TestRequests.
+// Each block of docs/recipes.md and docs/security-rules.md is tested: here, in TestBlocks, in
+// TestChanges or in TestRequests.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
-	rules := withBlocks(t, firestoreRules(t), docsCode(t, "recipes.md")["Totals in the app's own documents"]...)
+	rules := withBlocks(t, firestoreRules(t), rulesCode(t)["Totals in the app's own documents"]...)
 	code := map[string]string{}
-	for heading, found := range docsCode(t, "recipes.md") {
+	for heading, found := range rulesCode(t) {
 		if _, ok := blocks[heading]; ok || heading == "To change" || heading == "What one request can do" {
 			continue
 		}
@@ -547,7 +548,7 @@ func TestRecipes(t *testing.T) {
 		t.Parallel()
 		asPosts := strings.NewReplacer("songs", "posts", "'likes', ", "'likes', 'comments', ",
 			"isUncounted('likes')", "isUncounted('likes') && isUncounted('comments')", "keepsInt('likes')", "keepsInt('likes') && keepsInt('comments')")
-		_, functions, _ := strings.Cut(docsCode(t, "recipes.md")["Totals in the app's own documents"][0], "\n}\n")
+		_, functions, _ := strings.Cut(rulesCode(t)["Totals in the app's own documents"][0], "\n}\n")
 		d := newDatabase(t, map[string]fields{"posts/p": {"title": "p"}})
 		d.setRules(withBlocks(t, firestoreRules(t), functions, code["Likes and comments in a post"], asPosts.Replace(code["Trending"])))
 		none := fields{"title": "q", "likes": 0, "trending": 0, "comments": 0}

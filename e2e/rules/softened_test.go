@@ -98,7 +98,7 @@ func TestEachCondition(t *testing.T) {
 			rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
 			rules = decided.ReplaceAllString(rules, "mayWrite()$1")
 			rules = comment.ReplaceAllString(rules, "")
-			rules = replaced(t, rules, "return request.auth != null;\n", docsCode(t, "recipes.md")["To change"][0]) // no anonymous users
+			rules = replaced(t, rules, "return request.auth != null;\n", rulesCode(t)["To change"][0]) // no anonymous users
 			l := law{routes: routes, answered: true}
 
 			w := newWorld(t, rules, l, *lawSeed)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The grammar in docs/config.md is the parser's, form by form. The parser takes every sentence of
+// The grammar in docs/routes.md is the parser's, form by form. The parser takes every sentence of
 // the grammar. Of sentences in which something was left out, doubled, put elsewhere or replaced, it
 // takes those that the grammar has as well.
 func TestGrammar(t *testing.T) {
@@ -94,11 +94,11 @@ var ebnf = regexp.MustCompile(`"[^"]*"|\w+|[\[\]{}|=]`)
 
 // readGrammar reads the grammar of the documentation. What follows three spaces is a comment.
 func readGrammar(t *testing.T) *grammar {
-	page, err := os.ReadFile("../../docs/config.md")
+	page, err := os.ReadFile("../../docs/routes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(page), "### Grammar")
+	_, text, _ := strings.Cut(string(page), "## Grammar")
 	_, text, _ = strings.Cut(text, "```text\n")
 	text, _, _ = strings.Cut(text, "```")
 

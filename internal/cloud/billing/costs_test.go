@@ -518,14 +518,14 @@ func choosing() string {
 	return b.String()
 }
 
-// The table of docs/config.md is what the prices and the patterns give.
+// The table of docs/routes.md is what the prices and the patterns give.
 func TestChoosing(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/config.md")
+	page, err := os.ReadFile("../../../docs/routes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if table := choosing(); !strings.Contains(string(page), "\n\n"+table+"\n") {
-		t.Errorf("docs/config.md does not hold this table:\n%s", table)
+		t.Errorf("docs/routes.md does not hold this table:\n%s", table)
 	}
 }
 

@@ -383,7 +383,7 @@ func TestLongSums(t *testing.T) {
 	}
 
 	late := findings["late"]
-	want := []string{"a sum of rollups/likes in (default) took 12.3s. Totals whose sums take long are late by up to two sums: docs/config.md#cadence"}
+	want := []string{"a sum of rollups/likes in (default) took 12.3s. Totals whose sums take long are late by up to two sums: docs/routes.md#cadence"}
 	if d := cmp.Diff(want, late.Notes); d != "" || late.Verdict != Well {
 		t.Errorf("%s; notes (-want +got):\n%s", late.Verdict, d)
 	}

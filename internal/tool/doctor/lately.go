@@ -99,7 +99,7 @@ func (e *examination) late(ctx context.Context) {
 	line, _ := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q", "sums take long; events are deferred"))
 	if line != nil {
 		nanoseconds, _ := strconv.ParseFloat(line.Get("jsonPayload.took"), 64)
-		e.note("a sum of %s in %s took %v. Totals whose sums take long are late by up to two sums: docs/config.md#cadence",
+		e.note("a sum of %s in %s took %v. Totals whose sums take long are late by up to two sums: docs/routes.md#cadence",
 			line.Get("jsonPayload.counter"), line.Get("jsonPayload.database"), time.Duration(nanoseconds).Round(100*time.Millisecond))
 	}
 	e.lag(ctx)

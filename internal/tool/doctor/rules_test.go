@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { emulatortest.Main(m) }
 
 // This project's own rules pass the cases, as Google's rules engine judges them: requests of
-// clients, to the emulator. So do they with the blocks of docs/recipes.md, and without their
+// clients, to the emulator. So do they with the blocks of the docs, and without the blocks'
 // conditions they do not.
 func TestRuleCases(t *testing.T) {
 	const (
@@ -30,8 +30,8 @@ func TestRuleCases(t *testing.T) {
 		several   = "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
 		severally = "posts/{post}/counters/{name}/shards/{shard} by "
 	)
-	recipes := file(t, "../../../docs/recipes.md")
-	totals, fields := blockOf(recipes, "### Totals in the app's own documents"), blockOf(recipes, "### Shards with several fields")
+	totals := blockOf(file(t, "../../../docs/recipes.md"), "### Totals in the app's own documents")
+	fields := blockOf(file(t, "../../../docs/security-rules.md"), "## Shards with several fields")
 	untallied := strings.NewReplacer("value == 0", "true", "changesOnly(['title', 'likes', 'comments'])", "true", "isText('title', 200)", "true")
 	unkept := strings.NewReplacer("changesOnly(['title'])", "true", "isText('title', 200)", "true")
 	everybody := strings.NewReplacer("return request.auth != null;", "return true;")
