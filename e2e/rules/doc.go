@@ -13,9 +13,9 @@
 //     TestDeleteOfLiveVotes.
 //   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each
 //     vote is 0 or 1, of its user, also where clients create counters: TestAnyCommits.
-//   - What docs/security-rules.md says holds: its limits, the changes that it offers, and its blocks
-//     and those of docs/recipes.md, with attacks of their own: TestLimits, TestRequests, TestChanges,
-//     TestBlocks, TestRecipes.
+//   - What docs/security-rules.md says holds: its limits, the changes that it offers, and its
+//     blocks and those of docs/recipes.md, with attacks of their own: TestLimits, TestRequests,
+//     TestChanges, TestBlocks, TestRecipes.
 //   - Under the rules that tally init writes, no client makes a total up, whatever the routes, and
 //     each condition has an attack that succeeds without it: TestLaw, TestEachCondition. They
 //     accept what the recipes' code writes, or say who must decide: TestHonestUnderInit.
