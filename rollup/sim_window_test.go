@@ -88,7 +88,7 @@ func (s *simulation) moveBack() {
 		return &message{n: n, about: []affected{{simulatedCounter: c}}, commit: commit}
 	}
 	s.send(put(maxWrites+1, s.store.Now().Add(s.chanceOf(1, "the time is ahead by", 24*time.Hour, 20*24*time.Hour))), 1)
-	time.Sleep(time.Hour)
+	time.Sleep(latestAlarm) // the event may be deferred
 	s.lose(put(maxWrites+2, s.store.Now().Add(s.chanceOf(1, "the time is moved back to", 10*time.Minute, 10*time.Hour))))
 }
 
