@@ -373,6 +373,26 @@ func TestNewTriggerStartsLate(t *testing.T) {
 	})
 }
 
+// The same if the cycle that begins with the change is over before the trigger has started.
+func TestNewTriggerStartsAfterACycle(t *testing.T) {
+	inSchedule(t, new(memstore.Store), route.Default, func(s *schedule) {
+		store := s.AuditStore().(*memstore.Store)
+		s.config.Audit = config.Cycle(24 * time.Hour)
+		s.fill(store, 30)
+		s.calls(5 * time.Hour)
+
+		s.o.Revision = "2"
+		if c := s.call(); c.Counters != 30 {
+			t.Errorf("the first call of a revision compared %d counters, want all 30", c.Counters)
+		}
+		lose(store, 7)
+		s.calls(2 * period)
+		if got := holds(store, 7); got != int64(2) {
+			t.Errorf("20 minutes after a change without a trigger: %v, want 2", got)
+		}
+	})
+}
+
 // Deployments that follow each other do not keep a long walk from its end.
 func TestManyRevisions(t *testing.T) {
 	inSchedule(t, &quiet{counters: 40_000}, route.Default, func(s *schedule) {
@@ -440,8 +460,44 @@ func TestTemplatesShareACall(t *testing.T) {
 			if c := s.call(); c.Complete || seen[large] == 0 || seen[small] < 10 {
 				t.Errorf("%+v: a call found pages %v, want all of %s", c.Report, seen, small)
 			}
+			clear(seen)
+			if c := s.call(); c.Complete || seen[large] == 0 || seen[small] != 0 {
+				t.Errorf("%+v: the next call found pages %v, want those of %s only, which has not come to its end", c.Report, seen, large)
+			}
 		})
 	}
+}
+
+// A page that cannot be read is tried once in a call. Walks that are done start over without it.
+func TestFailedPageHoldsUpNoOne(t *testing.T) {
+	routes := mustRoutes("a/{x}/s/{y} -> ra/{x} : count\nb/{x}/s/{y} -> rb/{x} : count")
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.store.Increment("a/1/s/0", "count", 1)
+		w.store.Increment("b/1/s/0", "count", 1)
+		tried := make(map[by]int)
+		store := hooked{AuditStore: w.store, page: func(by by, t *route.Template, _ string) error {
+			if t != routes[1].Template {
+				return nil
+			}
+			tried[by]++
+			time.Sleep(time.Second)
+			return errors.New("no index")
+		}}
+
+		for call := range 3 {
+			clear(tried)
+			o := w.auditOptions()
+			o.Until = time.Now().Add(time.Minute)
+			report, err := rollup.Audit(w.t.Context(), store, routes, o)
+			if err == nil || report.Counters != 1 {
+				t.Errorf("call %d: %+v, %v; want the counter of the other route compared", call, report, err)
+			}
+			if tried[byRollUp] != 1 || tried[byShards] != 1 {
+				t.Errorf("call %d tried the pages that fail %v times, want each once", call, tried)
+			}
+			time.Sleep(period)
+		}
+	})
 }
 
 // fill makes counters, and has audits roll them up.
@@ -604,13 +660,16 @@ func TestNoteAboutAll(t *testing.T) {
 			s.config.Audit = config.Cycle(test.cycle)
 			s.fill(store, 300)
 			s.calls(test.after)
+			lose(store, 0)
 			lose(store, 299)
 			if err := rollup.NewNotes(store).All(s.t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			s.calls(test.within)
-			if got := holds(store, 299); got != int64(2) {
-				t.Errorf("%+v: a noted counter holds %v, want 2", test, got)
+			for _, n := range []int{0, 299} { // before and behind where the walk was cut
+				if got := holds(store, n); got != int64(2) {
+					t.Errorf("%+v: counter %d holds %v after a note about all, want 2", test, n, got)
+				}
 			}
 			s.calls(25 * time.Hour)
 			if left := s.notes(); len(left) != 0 {
@@ -884,6 +943,25 @@ func TestPurged(t *testing.T) {
 		s.o.Stopped = true
 		if during := s.calls(24 * time.Hour).Counters; during < before*3/2 {
 			t.Errorf("%d counters compared in a day without a queue, and %d with one", during, before)
+		}
+	})
+}
+
+// The time of the last purge stays with the queue. So one cycle makes the alarms again, and those
+// that follow do not.
+func TestPurgedOnce(t *testing.T) {
+	text := "posts/{post}/visits/{v} -> lately/{post} : count() where at > now - 20d as lately"
+	inSchedule(t, new(memstore.Store), text, func(s *schedule) {
+		store, queue := s.AuditStore().(*memstore.Store), new(alarmed)
+		s.o.Alarms, s.o.Burst = queue, 1
+		store.Put("posts/a/visits/1", map[string]any{"at": store.Now().Truncate(time.Microsecond)})
+		s.settle()
+		s.calls(2 * time.Hour)
+
+		queue.made, s.o.Purged = nil, store.Now()
+		compared := s.calls(24 * time.Hour).Counters
+		if len(queue.made) != 1 || compared < 20 {
+			t.Errorf("%d cycles in the day after a purge made the alarms %v, want one", compared, queue.made)
 		}
 	})
 }
