@@ -195,6 +195,8 @@ func TestCallersGoAway(t *testing.T) {
 	// A connection that a caller leaves must not be met again by another: net/http may tell that one
 	// the first one's error.
 	send := func(ctx context.Context, c *http.Client, id, counter string) error {
+		ctx, cancel := context.WithTimeout(ctx, eventually)
+		defer cancel()
 		e := newEvent(t, id, project, "counters/"+counter+"/shards/0")
 		req, err := e.Request(ctx, at(callers, project))
 		if err != nil {
@@ -211,25 +213,23 @@ func TestCallersGoAway(t *testing.T) {
 		return nil
 	}
 	hasty, calm := newHTTPClient(t), newHTTPClient(t)
-	patient, cancel := context.WithTimeout(t.Context(), eventually)
-	defer cancel()
 	for i := range 100 {
 		var all sync.WaitGroup
 		for j := range 8 {
 			all.Go(func() {
-				impatient, cancel := context.WithTimeout(patient, time.Duration(i*8+j)*10*time.Microsecond)
+				impatient, cancel := context.WithTimeout(t.Context(), time.Duration(i*8+j)*10*time.Microsecond)
 				defer cancel()
 				_ = send(impatient, hasty, fmt.Sprintf("impatient-%d-%d", i, j), "impatient")
 			})
 		}
 		all.Go(func() {
-			if err := send(patient, calm, fmt.Sprint("patient-", i), "patient"); err != nil {
+			if err := send(t.Context(), calm, fmt.Sprint("patient-", i), "patient"); err != nil {
 				t.Errorf("round %d: an event failed with others: %v", i, err)
 			}
 		})
 		all.Wait()
 	}
-	if err := send(patient, calm, "last", "last"); err != nil {
+	if err := send(t.Context(), calm, "last", "last"); err != nil {
 		t.Errorf("the last event: %v", err)
 	}
 }

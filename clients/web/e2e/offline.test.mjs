@@ -10,6 +10,7 @@ import {
   newCounter,
   open,
   queued,
+  reconnect,
   rolledUp,
   saved,
   shown,
@@ -41,7 +42,7 @@ test('taps that were not sent are shown after a reload, and are sent, with each 
     assert.equal((await shown(page)).last.pending, 3);
   };
   await Promise.all(pages.map(reloaded));
-  line.restore();
+  await reconnect(...pages);
   await Promise.all(pages.map(({ path, page }) => endsAt(path, 4, page)));
 });
 
@@ -64,7 +65,7 @@ test('offline, then online', async () => {
     ],
   });
   await rolledUp(path, 3);
-  line.restore();
+  await reconnect({ path, page });
   await endsAt(path, 15, page);
 });
 
@@ -77,7 +78,7 @@ test('offline from the start: an increment is shown and queued, with nothing kno
     async () => (await shown(page)).last?.total === 1,
     async () => JSON.stringify(await shown(page)),
   );
-  line.restore();
+  await reconnect({ path, page });
   await endsAt(path, 1, page);
 });
 
@@ -111,7 +112,7 @@ test('two tabs, online and offline, with each cache', async () => {
   const counters = await Promise.all(['memory', 'multiTab'].map(ready));
   line.cut();
   for (const tab of counters.flatMap(({ tabs }) => tabs)) assert.equal(await tap(tab, 4, false), 20);
-  line.restore();
+  await reconnect(...counters.flatMap(({ path, tabs }) => tabs.map((page) => ({ path, page }))));
   await Promise.all(counters.map(({ path, tabs }) => endsAt(path, 24, ...tabs)));
 });
 
@@ -127,6 +128,6 @@ test('a tab that is closed offline: its tap is shown by the next one, and is sen
   await first.close();
   const second = await open(path, { context, cache: 'multiTab' });
   assert.deepEqual((await shown(second)).calls, [2]);
-  line.restore();
+  await reconnect({ path, page: second });
   await endsAt(path, 2, second);
 });

@@ -129,6 +129,26 @@ export async function online(...pages) {
   for (const page of pages) await page.evaluate(() => dispatchEvent(new Event('online')));
 }
 
+/**
+ * Restores the line. No roll-up is written until each page has heard from the server what its
+ * counter's roll-up is: the emulator tells a listener nothing of a commit that falls into its
+ * beginning.
+ */
+export async function reconnect(...counters) {
+  stack.pause();
+  line.restore();
+  const heard = ({ path, page }) =>
+    page.evaluate((rollUp) => {
+      const { doc, onSnapshot } = tally.firestore;
+      return new Promise((resolve, reject) => {
+        const next = ({ metadata }) => metadata.fromCache || resolve();
+        onSnapshot(doc(tally.db(), rollUp), { includeMetadataChanges: true }, next, reject);
+      });
+    }, placesOf(path).rollUp);
+  await Promise.all(counters.map(heard));
+  stack.resume();
+}
+
 /** What a page has shown. */
 export const shown = (page) =>
   page.evaluate(() => ({ calls: shown.calls, frames: shown.frames, last: shown.last, error: shown.error }));
