@@ -1758,8 +1758,11 @@ var mutations = []mutation{
 		`func (p *Plan) add(s *Step) { p.Steps = append(p.Steps, s) }`,
 		`func (p *Plan) add(s *Step) { p.Steps = slices.Insert(p.Steps, 0, s) }`, "../internal/tool/deploy/TestOrder"},
 	{"order-of-deploy", "nothing is audited after a deployment", "../internal/tool/deploy/order.go",
-		`if !touched {`,
-		`if true || !touched {`, "../internal/tool/deploy/TestOrder"},
+		`if touched && !paused {`,
+		`if touched && !paused && len(p.Steps) == 0 {`, "../internal/tool/deploy/TestOrder"},
+	{"order-of-deploy", "functions that stay have no note about new triggers", "../internal/tool/deploy/order.go",
+		`if onlyTriggers {`,
+		`if onlyTriggers && false {`, "../internal/tool/deploy/TestRetriesOn"},
 	{"unindexed-tally", "the field tally is indexed", "../internal/tool/deploy/fields.go",
 		`		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
 `,

@@ -57,7 +57,7 @@ var update = flag.Bool("update", false, "rewrite testdata/deploy")
 //   - "signed out": from then on there are no credentials;
 //   - "rules of RELEASE", and holds the rules that are in force for a database;
 //   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do
-//     not answer, from then on; or "lacking API LOCATION…", those that an API does not have; or
+//     not answer, from then on; or
 //     "cpus N", the quota of Cloud Run, or "builds N", how often a new index is looked at before it
 //     is ready;
 //   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build
@@ -155,9 +155,6 @@ func (p *player) play(f txtar.File) []byte {
 		p.Closed = strings.Fields(rest)
 	case "unreachable":
 		p.Unreachable = strings.Fields(rest)
-	case "lacking":
-		words := strings.Fields(rest)
-		p.Lacking = map[string][]string{words[0] + ".googleapis.com": words[1:]}
 	case "cpus", "builds":
 		n, err := strconv.Atoi(rest)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	iamadminpb "cloud.google.com/go/iam/admin/apiv1/adminpb"
 	"cloud.google.com/go/iam/apiv1/iampb"
@@ -40,6 +41,8 @@ func (c *call) answer() (proto.Message, error) {
 		if r.PageToken == "" {
 			c.build()
 		}
+	case *firestorepb.UpdateDocumentRequest: // it also creates
+		return c.keep(r.Document)
 
 	// Cloud Run functions
 	case *functionspb.CreateFunctionRequest:

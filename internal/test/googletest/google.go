@@ -85,10 +85,6 @@ type Google struct {
 	// Closed are the locations that the project may not use: each call about one is refused.
 	Closed []string
 
-	// Lacking are the locations that an API, such as cloudscheduler.googleapis.com, does not have
-	// although others have them.
-	Lacking map[string][]string
-
 	// Builds is how many Lists of indexes it takes until a new composite index is ready. Below 0 it
 	// is never ready.
 	Builds int
@@ -382,7 +378,7 @@ func (g *Google) Snapshot() (restore func()) {
 		g.rulesets, g.releases = maps.Clone(rulesets), maps.Clone(releases)
 		g.gone, g.young, g.Young = maps.Clone(gone), maps.Clone(young), 0
 		g.failures, g.Build = nil, nil
-		g.Unreachable, g.Closed, g.Lacking, g.CPUs, g.Builds = nil, nil, nil, 0, 0
+		g.Unreachable, g.Closed, g.CPUs, g.Builds = nil, nil, 0, 0
 	}
 }
 

@@ -49,7 +49,6 @@ func (g *Google) restOnly() []restMethod {
 		{"TestRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.testRules},
 		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", g.entries},
 		{"GenerateServiceIdentity", "POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}", g.identity},
-		{"ListConsumerQuotaMetrics", "GET serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}/consumerQuotaMetrics", g.quotas},
 		{"Upload", "PUT storage.googleapis.com/{object}", g.upload},
 		{"GetUserInfo", "GET openidconnect.googleapis.com/v1/userinfo", g.userInfo},
 	}
@@ -101,13 +100,6 @@ func (g *Google) identity(r *http.Request) (any, error) {
 	g.agents[email] = true
 	return map[string]any{"name": "operations/1", "done": true, "response": map[string]any{
 		"@type": "type.googleapis.com/google.api.serviceusage.v1beta1.ServiceIdentity", "email": email, "uniqueId": "1"}}, nil
-}
-
-// quotas are those of Cloud Run, in short: serviceusage v1beta1.
-func (g *Google) quotas(*http.Request) (any, error) {
-	bucket := map[string]any{"effectiveLimit": strconv.Itoa(g.CPUs), "dimensions": map[string]any{"region": "us-central1"}}
-	limit := map[string]any{"name": "CpuAllocPerProjectRegion", "quotaBuckets": []any{bucket}}
-	return map[string]any{"metrics": []any{map[string]any{"metric": "run.googleapis.com/cpu_allocation", "consumerQuotaLimits": []any{limit}}}}, nil
 }
 
 // createRuleset keeps the text of rules: https://firebase.google.com/docs/reference/rules/rest

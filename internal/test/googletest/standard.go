@@ -165,7 +165,6 @@ func (c *call) list() (proto.Message, error) {
 	var found []proto.Message
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
 		matches, _ := path.Match(under, name)
-		matches = matches && (c.collection != "locations" || !slices.Contains(c.Lacking[c.called], path.Base(name)))
 		if matches && (!c.everywhere() || c.reached(name)) {
 			found = append(found, c.resources[name])
 		}

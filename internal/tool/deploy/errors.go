@@ -73,6 +73,9 @@ var verdicts = []verdict{
 	// What an organization or a quota forbids.
 	{reasons: []string{"LOCATION_POLICY_VIOLATED"}, remedy: "Google does not let the project use this location. Write another region into tally.yaml, and run tally deploy again:\n  region: us-central1",
 		source: "https://github.com/firezone/firezone/pull/7711"},
+	{text: regexp.MustCompile(`permission "\S+" for the resource "projects/[^/]+/locations/([^/"]+)" \(or the resource may not exist\)`),
+		remedy: "Either your account lacks the role, or the API is not in $1. Then write another region into tally.yaml, and run tally deploy again:\n  region: us-central1",
+		source: "https://github.com/hashicorp/terraform-provider-google/issues/7001"},
 	{ // Cloud Build's text names perimeters, and means a role.
 		text: regexp.MustCompile(`Access to bucket (gcf-v2-sources-\S+) denied\. You must grant Storage Object Viewer permission to (\S+@\S+\w)`), again: newBuildRoles,
 		remedy: "$2 lacks roles/storage.objectViewer on the bucket $1. tally deploy gives it; if it is there, wait some minutes, and run tally deploy again.",

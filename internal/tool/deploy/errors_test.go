@@ -49,6 +49,7 @@ func TestErrors(t *testing.T) {
 		{refusal(403, "PERMISSION_DENIED", "Denied", info("SECURITY_POLICY_VIOLATED")), "", "A perimeter of VPC Service Controls"},
 		{refusal(400, "FAILED_PRECONDITION", "Constraint constraints/cloudfunctions.allowedIngressSettings violated for projects/p"), "", "gcloud org-policies describe cloudfunctions.allowedIngressSettings --effective --project=p"},
 		{refusal(403, "PERMISSION_DENIED", "Permission denied on 'locations/me-central2' (or it may not exist).", info("LOCATION_POLICY_VIOLATED")), "", "another region"},
+		{refusal(403, "PERMISSION_DENIED", `The principal (user or service account) lacks IAM permission "cloudscheduler.jobs.create" for the resource "projects/p/locations/europe-west9" (or the resource may not exist).`), "", "the API is not in europe-west9"},
 		{refusal(400, "FAILED_PRECONDITION", "The queue cannot be created because a queue with this name existed too recently."), "", "blocks its name for 3 to 7 days"},
 		{refusal(403, "PERMISSION_DENIED", "The caller does not have permission"), "", "docs/operations.md lists them"},
 		{refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceaccounts.actAs' denied on service account tally-functions@p.iam.gserviceaccount.com (or it may not exist)."), "roles on a service account", "--member=user:YOU --role=roles/iam.serviceAccountUser --project=p"},

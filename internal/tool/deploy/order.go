@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 )
@@ -25,7 +27,7 @@ type Plan struct {
 
 // A Step is one thing that a plan does.
 type Step struct {
-	Does    string       `json:"does"`           // create, update, replace, delete, enable, wait or call
+	Does    string       `json:"does"`           // create, update, replace, delete, enable, wait, note or call
 	Of      string       `json:"of,omitempty"`   // kind of the resource that it is about
 	Name    string       `json:"name,omitempty"` // of that resource
 	Title   string       `json:"title"`          // such as "create trigger tally-counters-shards-78fea5"
@@ -72,10 +74,6 @@ func (p *Plan) Uploads() bool { return p.does("function", "create", "update") !=
 // (https://cloud.google.com/eventarc/docs/retry-events).
 const redelivery = 10 * time.Minute
 
-// settling is how long a new trigger may take until it delivers each event. Google says about two
-// minutes: https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
-const settling = 5 * time.Minute
-
 // Plan returns the steps that make the project as the deployment wants it, each after those that it
 // needs. It only looks.
 //
@@ -84,8 +82,8 @@ const settling = 5 * time.Minute
 // with prune it deletes all of it.
 //
 // It is an error if something could not be read; if something else made a resource of the same
-// name; if the region lacks a service that it needs, or no one chose it for databases on several
-// continents; or if a source that is served now would no longer be, unless prune is set.
+// name; if no one chose a region for databases on several continents; or if a source that is served
+// now would no longer be, unless prune is set.
 func (d *Deployment) Plan(ctx context.Context, prune, wait bool) (Plan, error) {
 	if err := d.refuse(prune); err != nil {
 		return Plan{}, err
@@ -94,14 +92,11 @@ func (d *Deployment) Plan(ctx context.Context, prune, wait bool) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	if err := d.seeRegion(ctx, &p); err != nil {
-		return Plan{}, err
-	}
 	if err := d.takeSurplus(ctx, &p, prune); err != nil {
 		return Plan{}, err
 	}
 	d.audit(&p)
-	d.noteAll(&p)
+	d.tell(&p)
 	d.hold(&p, wait)
 	return p, nil
 }
@@ -288,68 +283,41 @@ func (r *Resource) shown() Object {
 	return body
 }
 
-// seeRegion refuses a region that lacks a service, before anything is created there. While an API
-// is not enabled, the plan asks right after it enables it.
-func (d *Deployment) seeRegion(ctx context.Context, p *Plan) error {
-	creates := p.does("function", "create") != nil || p.does("queue", "create") != nil || p.does("job", "create") != nil || p.does("trigger", "create") != nil
-	if !creates {
-		return nil
-	}
-	known := false
-	if !d.planned {
-		var err error
-		known, err = d.checkRegion(ctx)
-		if err != nil {
-			return err
-		}
-	}
-	if known {
-		return nil
-	}
-
-	s := &Step{Does: "wait", Of: "API", Title: "check that Cloud Functions, Cloud Tasks, Eventarc and Cloud Scheduler are in " + d.region() + " and at the databases"}
-	s.do = func(ctx context.Context) error {
-		_, err := d.checkRegion(ctx)
-		return err
-	}
-	behind := slices.IndexFunc(p.Steps, func(s *Step) bool { return s.Of != "API" })
-	p.Steps = slices.Insert(p.Steps, max(0, behind), s)
-	return nil
-}
-
 // audit has the job call once, after a step that touches functions or triggers: writes that come
-// meanwhile may send no event. After a first deployment it calls twice.
+// meanwhile may send no event. New functions audit until the triggers deliver, and then once more.
+// For new triggers alone, a note has them audit all counters.
 func (d *Deployment) audit(p *Plan) {
 	paused := slices.ContainsFunc(d.Of("job"), func(r *Resource) bool { return r.have.Get("state") == "PAUSED" })
 	if paused {
 		p.note("the job is paused, and stays so. Nothing is audited until you resume it:\n  gcloud scheduler jobs resume tally --location=%s --project=%s", d.region(), d.ID)
-		return
 	}
 
+	onlyTriggers := !p.Uploads() && p.does("trigger", "create", "update", "replace") != nil
+	if onlyTriggers {
+		for _, database := range d.Databases {
+			s := &Step{Does: "note", Of: "database", Name: database.ID, Title: "note in database " + database.ID + " that all counters need an audit"}
+			s.do = func(ctx context.Context) error { return d.noteAll(ctx, database.ID) }
+			p.add(s)
+		}
+	}
 	touched := slices.ContainsFunc(p.Steps, func(s *Step) bool { return s.Of == "function" || s.Of == "trigger" })
-	if !touched {
-		return
-	}
-	call := &Step{Does: "call", Of: "job", Name: d.Job(), Title: "audit: what changed without an event is rolled up"}
-	call.do = func(ctx context.Context) error { return d.RunJob(ctx, call.Name) }
-	if len(d.Was.Functions) > 0 {
+	if touched && !paused {
+		call := &Step{Does: "call", Of: "job", Name: d.Job(), Title: "audit: what changed without an event is rolled up"}
+		call.do = func(ctx context.Context) error { return d.RunJob(ctx, call.Name) }
 		p.add(call)
-		return
 	}
-
-	// A new trigger may deliver nothing for some minutes. Changes made meanwhile would look like
-	// drift, so a second audit runs before metrics and alerts exist.
-	settle := &Step{Does: "wait", Of: "job", Title: fmt.Sprintf("wait %g minutes, until the new triggers deliver", settling.Minutes())}
-	settle.do = func(ctx context.Context) error { return sleep(ctx, settling) }
-	monitoring := slices.IndexFunc(p.Steps, func(s *Step) bool { return s.Of == "metric" || s.Of == "alert" })
-	if monitoring < 0 {
-		monitoring = len(p.Steps)
-	}
-	p.Steps = slices.Insert(p.Steps, monitoring, call, settle, call)
 }
 
-// noteAll notes what the user should know of the deployment.
-func (d *Deployment) noteAll(p *Plan) {
+// noteAll leaves a note for the schedule of the functions that all counters of a database need an
+// audit. docs/design/schedule.md has the notes.
+func (d *Deployment) noteAll(ctx context.Context, database string) error {
+	name := "projects/" + d.ID + "/databases/" + database + "/documents/" + document.AuditCollection + "/" + document.NotePrefix + "all"
+	note := Object{"fields": Object{"counters": Object{"nullValue": nil}}}
+	return d.Call(ctx, http.MethodPatch, "firestore.googleapis.com/v1/"+name, note, new(Object))
+}
+
+// tell notes what the user should know of the deployment.
+func (d *Deployment) tell(p *Plan) {
 	for _, r := range d.Of("queue") {
 		if state := r.have.Get("state"); state == "PAUSED" || state == "DISABLED" {
 			p.note("the alarm queue is %s. Deferred roll-ups wait until you resume it:\n  %v%s", state, d.QueueResume(), whyDisabled(state))
@@ -357,10 +325,6 @@ func (d *Deployment) noteAll(p *Plan) {
 	}
 	if err := d.Config.CheckGrace(); err != nil {
 		p.note("%v", err)
-	}
-	if p.does("function", "create") != nil && !slices.Contains(buildRegions, d.region()) {
-		p.note("some projects, often new ones, may build only in %s. If yours is one, the functions cannot be built in %s: then name one of those as region in tally.yaml, and run tally deploy again",
-			strings.Join(buildRegions, ", "), d.region())
 	}
 	if d.Was.silence != nil {
 		p.note("%v. Functions that Tally may have there stay as they are", d.Was.silence)

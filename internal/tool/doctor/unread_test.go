@@ -42,15 +42,15 @@ var unread = []struct {
 		mayDo + "iam.securityReviewer --condition=None", refuse("iam", "")},
 	{"repositories", "as-deployed", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
 		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
-	{"the queue", "as-deployed", "", "the queues: the account needs cloudtasks.locations.list, cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
+	{"the queue", "as-deployed", "", "the queues: the account needs cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
 		mayDo + "cloudtasks.viewer --condition=None", refuse("cloudtasks", "")},
 	{"policies of services", "as-deployed", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
-	{"triggers", "as-deployed", "", "the triggers: the account needs eventarc.triggers.get, eventarc.triggers.list, eventarc.locations.list: The caller does not have permission",
+	{"triggers", "as-deployed", "", "the triggers: the account needs eventarc.triggers.get, eventarc.triggers.list: The caller does not have permission",
 		mayDo + "eventarc.viewer --condition=None", refuse("eventarc", "")},
 	{"subscriptions", "as-deployed deliveries", "", "the subscriptions: the account needs pubsub.subscriptions.get: The caller does not have permission",
 		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
-	{"jobs", "as-deployed", "", "the jobs: the account needs cloudscheduler.locations.list, cloudscheduler.jobs.get, cloudscheduler.jobs.list: The caller does not have permission",
+	{"jobs", "as-deployed", "", "the jobs: the account needs cloudscheduler.jobs.get, cloudscheduler.jobs.list: The caller does not have permission",
 		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "")},
 	{"fields", "as-deployed", "", "the fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission",
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
@@ -164,7 +164,7 @@ func TestNothingRead(t *testing.T) {
 			}
 			g.Fail("cloudfunctions.googleapis.com", "", s.Err(), -1)
 		}},
-		{"functions", "could not read the functions: the account needs cloudfunctions.functions.get, cloudfunctions.functions.list, cloudfunctions.locations.list: The caller does not have permission\n  " +
+		{"functions", "could not read the functions: the account needs cloudfunctions.functions.get, cloudfunctions.functions.list: The caller does not have permission\n  " +
 			mayDo + "cloudfunctions.viewer --condition=None", refuse("cloudfunctions", "")},
 	} {
 		g := sound(t)
