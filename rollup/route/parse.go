@@ -152,7 +152,7 @@ func (text source) path(nodes pathNode) (Path, error) {
 	}
 
 	if len(path)%2 != 0 {
-		return nil, text.mistake(nodes[0].at, "%q names a collection; a document's path has an even number of segments, and this has %d", path, len(path))
+		return nil, text.mistake(nodes[0].at, "%q names a collection; a document's path has an even number of segments, and this has %d: name a document of it, as in %s/{id}", path, len(path), path)
 	}
 	if len(path) > maxSegments {
 		return nil, text.mistake(nodes[0].at, "the path has %d segments; Firestore's limit is %d", len(path), maxSegments)
@@ -272,7 +272,7 @@ func (text source) checkCaptures(n routeNode, keys []Key) error {
 	for i, k := range keys {
 		name := Segment{k.Name, true}.String()
 		if !slices.Contains(used, name) {
-			return text.mistake(n.template[0].at, "the roll-up path does not use %s, the key %s; all its groups would share one roll-up", name, keys[i])
+			return text.mistake(n.template[0].at, "the roll-up path does not use %s, the key %s; all its groups would share one roll-up: end the path in %s, or write a total for each value, as in count() where %s == \"a\" as a", name, keys[i], name, keys[i].Field)
 		}
 	}
 	for i, name := range used {
@@ -282,7 +282,7 @@ func (text source) checkCaptures(n routeNode, keys []Key) error {
 	}
 	for _, s := range n.pattern[:len(n.pattern)-1] {
 		if s.Capture && !slices.Contains(used, s.String()) {
-			return text.mistake(s.at, "the roll-up path does not use %v; counters that differ only in it would share one roll-up", s)
+			return text.mistake(s.at, "the roll-up path does not use %v; counters that differ only in it would share one roll-up: %s", s, n.insteadOfUnused())
 		}
 	}
 	return nil
@@ -302,7 +302,7 @@ func (text source) captured(pattern pathNode) ([]string, error) {
 		}
 
 		if i%2 == 0 {
-			return nil, text.mistake(s.at, "the source pattern captures a collection's name, %v; only document ids can be captured", s)
+			return nil, text.mistake(s.at, "the source pattern captures a collection's name, %v; only document ids can be captured: write a route for each collection", s)
 		}
 		if slices.Contains(captured, s.String()) {
 			return nil, text.mistake(s.at, "the source pattern captures %v twice; give each capture a name of its own", s)
@@ -326,10 +326,14 @@ func (text source) used(n routeNode, captured []string) ([]string, error) {
 			return nil, text.mistake(s.at, "the roll-up path captures a collection's name, %v; only document ids can be captured, or the audit could not find the roll-ups", s)
 		}
 		if s.Segment == last.Segment {
-			return nil, text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own", s)
+			return nil, text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own: keep the documents in one collection, with this ID in a field, too, as in %s", s, n.byField(s.Name))
 		}
 		if !slices.Contains(captured, s.String()) {
-			return nil, text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), meant(s.String(), captured[:len(captured)-1]...))
+			did := meant(s.String(), captured[:len(captured)-1]...)
+			if did == "" && n.by == nil {
+				did = fmt.Sprintf(`; if a field of the documents holds it, put the field after the pattern: by %s`, s.Name)
+			}
+			return nil, text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), did)
 		}
 		used = append(used, s.String())
 	}
@@ -418,7 +422,7 @@ func (text source) checkTimed(n totalNode, t Total, r *Route) error {
 func (text source) name(n totalNode, t Total) (string, error) {
 	if n.name.kind != end {
 		if strings.Contains(n.name.text, ".") {
-			return "", text.mistake(n.name.from, "%s is in a map; a total is a top-level field", n.name.text)
+			return "", text.mistake(n.name.from, "%s is in a map; a total is a top-level field: as %s", n.name.text, Quote(n.name.text[strings.LastIndex(n.name.text, ".")+1:]))
 		}
 		return n.name.text, text.checkName(n.name.from, n.name.text)
 	}

@@ -97,7 +97,7 @@ segment 1 is empty
 			"  ; \"b\"/{b} -> q/{b} : n\n" +
 			"    ^"},
 		{"a capture of many segments", "a/{a=**}/s/{s} -> r/{a} : n", "\n" +
-			"a capture stands for one whole segment, as {counter}\n" +
+			"a capture stands for one whole segment, as {counter}; write a route for each path\n" +
 			"  a/{a=**}/s/{s} -> r/{a} : n\n" +
 			"      ^"},
 		{"a capture of some documents", "a/{a=x}/s/{s} -> r/{a} : n", "\n" +
@@ -141,7 +141,7 @@ want a field, as in sum(amount)
   a/{a}/s/{s} -> r/{a} : sum() as m
                              ^`},
 		{"a group below a parent that the template lacks", "shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing", "\n" +
-			"the roll-up path does not use {shop}; counters that differ only in it would share one roll-up\n" +
+			"the roll-up path does not use {shop}; counters that differ only in it would share one roll-up: keep the documents in one collection, as in orders/{order} by customer\n" +
 			"  shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing\n" +
 			"        ^"},
 		{"a group called as the document", "orders/{shop} by shop -> shops/{shop} : count() as orders : existing", "\n" +
@@ -153,7 +153,7 @@ want a field, as in sum(amount)
 			"  orders/{order} by shop -> shops/{shop} : count() as orders\n" +
 			"                    ^"},
 		{"a group that the template lacks", "orders/{order} by shop -> all/orders : count() as orders : existing", "\n" +
-			"the roll-up path does not use {shop}, the key shop; all its groups would share one roll-up\n" +
+			"the roll-up path does not use {shop}, the key shop; all its groups would share one roll-up: end the path in {shop}, or write a total for each value, as in count() where shop == \"a\" as a\n" +
 			"  orders/{order} by shop -> all/orders : count() as orders : existing\n" +
 			"                            ^"},
 		{"a template of another group", "orders/{order} by customer.id -> users/{customer} : count() as orders : existing", "\n" +
@@ -185,7 +185,7 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : n where ok == true\n" +
 			"                         ^"},
 		{"a total in a map", "a/{a}/s/{s} -> r/{a} : n as m.n", "\n" +
-			"m.n is in a map; a total is a top-level field\n" +
+			"m.n is in a map; a total is a top-level field: as n\n" +
 			"  a/{a}/s/{s} -> r/{a} : n as m.n\n" +
 			"                              ^"},
 		{"one equals sign", "a/{a}/s/{s} -> r/{a} : count() where n = 3 as m", "\n" +
@@ -289,9 +289,9 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : count() where n > timestamp(\"0001-01-01T00:00:00+01:00\") as m\n" +
 			"                                                     ^"},
 		{"now alone", "a/{a}/s/{s} -> r/{a} : count() where at > now as m", "\n" +
-			"want now - and how long the window is, with spaces, as in at > now - 24h\n" +
+			"now stands before a length, as in at > now - 24h; count what is due by a query of the app, or let the app set a field when it is due\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where at > now as m\n" +
-			"                                                ^"},
+			"                                            ^"},
 		{"the end of a window", "a/{a}/s/{s} -> r/{a} : count() where at > now + 24h as m", "\n" +
 			"want now - and how long the window is, with spaces, as in at > now - 24h\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where at > now + 24h as m\n" +
@@ -337,11 +337,11 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24 trending\n" +
 			"                                                     ^"},
 		{"what a window leaves out", "a/{a}/s/{s} -> r/{a} : count() where at < now - 24h as m", "\n" +
-			"a window is what is later than a while ago; want > or >=, as in at > now - 24h\n" +
+			"a window is what is later than a while ago; want > or >=, as in at > now - 24h, and subtract two totals in the app for what is older\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where at < now - 24h as m\n" +
 			"                                          ^"},
 		{"a window of one instant", "a/{a}/s/{s} -> r/{a} : count() where at == now - 24h as m", "\n" +
-			"a window is what is later than a while ago; want > or >=, as in at > now - 24h\n" +
+			"a window is what is later than a while ago; want > or >=, as in at > now - 24h, and subtract two totals in the app for what is older\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where at == now - 24h as m\n" +
 			"                                          ^"},
 		{"a window in a list", "a/{a}/s/{s} -> r/{a} : count() where at in [now - 24h] as m", "\n" +
@@ -369,7 +369,7 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24h as m : every 10s\n" +
 			"                                                             ^"},
 		{"another condition", "a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m", "\n" +
-			"want a comma, a colon or the route's end\n" +
+			"there is no or: list the values of one field with in, or add up two totals in the app\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m\n" +
 			"                                              ^"},
 		{"a value without quotes", "a/{a}/s/{s} -> r/{a} : count() where n == paid as m", "\n" +

@@ -119,6 +119,12 @@ func (p *parser) route() (n routeNode, err error) {
 	if p.tokens[0].kind == end {
 		return n, nil
 	}
+	if p.sees("or") {
+		return n, p.wrong(insteadOfOr)
+	}
+	if p.sees("by") {
+		return n, p.wrong(insteadOfBy)
+	}
 	if n.options != nil {
 		return n, p.unended("want a colon or the route's end")
 	}
@@ -130,8 +136,8 @@ func (p *parser) noArrow(n routeNode) error {
 	if n.by == nil {
 		return p.unexpected(wantRoute, arrow, "by")
 	}
-	if p.sees("[") {
-		return p.wrong("a document is in one group, so a list is no key: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)")
+	if p.sees("[") || p.bare.text == "each" {
+		return p.wrong(insteadOfList)
 	}
 	return p.unexpected("want a comma and another key, or "+arrow+" and the roll-up template", arrow, "as")
 }
@@ -172,7 +178,8 @@ func (p *parser) keyFunction(n *keyNode) (err error) {
 		for _, f := range keyFunctions {
 			names = append(names, string(f)+"()")
 		}
-		return p.mistake(n.function.from, "unknown function %s(); want a field, or ref, number, day or month of one%s", name, meant(name+"()", names...))
+		p.next()
+		return p.noFunction(n.function, "want a field, or ref, number, day or month of one", meant(name+"()", names...))
 	}
 
 	p.next()
@@ -237,8 +244,14 @@ func (n totalNode) next() []string {
 func (p *parser) path() (pathNode, error) {
 	var path pathNode
 	for {
+		if p.sees("/") && path == nil {
+			return nil, p.wrong("a path begins with a collection's name; remove the slash before it")
+		}
 		if p.sees("/") || p.sees(arrow) || p.sees(":") || p.tokens[0].kind == end {
 			return nil, p.wrong("segment %d is empty", len(path)+1)
+		}
+		if len(path) == 3 && path[0].Name == "projects" && path[2].Name == "databases" {
+			return nil, p.wrong(insteadOfFullPath)
 		}
 		segment, err := p.segment()
 		if err != nil {
@@ -263,6 +276,9 @@ func (p *parser) path() (pathNode, error) {
 func (p *parser) segment() (segmentNode, error) {
 	n := segmentNode{at: p.tokens[0].from}
 	n.Capture = p.accept("{")
+	if !n.Capture && strings.HasPrefix(p.tokens[0].text, "**") {
+		return n, p.wrong("a route is of one path; " + insteadOfPaths)
+	}
 	want := "want a collection, a document's id or a capture such as {counter}"
 	if n.Capture {
 		want = wantCapture
@@ -273,11 +289,25 @@ func (p *parser) segment() (segmentNode, error) {
 		return n, err
 	}
 	n.Name = name
+	if n.Capture && strings.HasPrefix(p.tokens[0].text, "=**") {
+		return n, p.wrong(wantCapture + "; " + insteadOfPaths)
+	}
 	if n.Capture && strings.ContainsAny(p.tokens[0].text, "=*") {
 		return n, p.wrong(wantCapture)
 	}
-	if n.Capture && !p.accept("}") {
+	if !n.Capture {
+		return n, nil
+	}
+
+	closing := p.tokens[0]
+	if !p.accept("}") {
 		return n, p.unexpected(wantCapture)
+	}
+	if glued := p.tokens[0]; glued.named() && glued.from == closing.to {
+		if strings.HasPrefix(glued.text, ".") {
+			return n, p.wrong(insteadOfMap, n.Segment)
+		}
+		return n, p.wrong(wantCapture)
 	}
 	return n, nil
 }
@@ -334,10 +364,13 @@ func (p *parser) aggregate(n *totalNode) (err error) {
 		return nil
 	}
 	if !slices.Contains(functions, Aggregate(name)) {
-		return p.mistake(n.function.from, "unknown function %s(); %s%s", name, wantTotal, meantFunction(name))
+		return p.noFunction(n.function, wantTotal, meantFunction(name))
 	}
 
 	n.field, err = p.field(fmt.Sprintf("want a field, as in %s(amount)", name))
+	if err == nil && p.tokens[0].isFormula() {
+		err = p.wrong(insteadOfFormula)
+	}
 	if err == nil && !p.accept(")") {
 		err = p.unexpected("want )")
 	}
@@ -379,9 +412,12 @@ func (p *parser) condition() (n conditionNode, err error) {
 		return n, p.wrong("want a comparison: ==, >, >=, <, <= or in%s", meantComparison(t.text))
 	}
 	n.operator = p.next()
+	if p.sees(now) && !n.operator.is(string(In)) && !p.tokens[1].is("-") && !p.tokens[1].named() {
+		return n, p.wrong(insteadOfNow)
+	}
 	if p.sees(now) && !n.operator.is(string(In)) {
 		if !Operator(n.operator.text).lower() {
-			return n, p.mistake(n.operator.from, "a window is what is later than a while ago; want > or >=, as in at > now - 24h")
+			return n, p.mistake(n.operator.from, "a window is what is later than a while ago; want > or >=, as in at > now - 24h, and subtract two totals in the app for what is older")
 		}
 		n.values, err = one(p.window)
 		return n, err
@@ -428,6 +464,9 @@ func meantComparison(written string) string {
 	case "!=", "<>", "not":
 		return "; there is no !=: list the other values with in, or let the app keep a field that says it"
 	}
+	if slices.Contains(infixes, strings.ToLower(written)) {
+		return insteadOfInfix
+	}
 	return ""
 }
 
@@ -450,7 +489,7 @@ func (p *parser) value() (n valueNode, err error) {
 	case n.isTime && t.kind != inQuotes:
 		return n, p.wrong("want a time in quotes, as in " + exampleTime)
 	case t.kind != inQuotes && (t.kind != word || !t.named()):
-		return n, p.wrong(wantValue)
+		return n, p.wrong("%s%s", wantValue, noValue(t.text))
 	}
 
 	n.token = p.next()
@@ -544,6 +583,9 @@ func (p *parser) option() (n optionNode, err error) {
 		}
 		n.duration = p.next()
 		return n, nil
+	}
+	if n.name.text == "history" {
+		return n, p.mistake(n.name.from, insteadOfHistory)
 	}
 	return n, p.mistake(n.name.from, "unknown option %s; %s%s", n.name.text, wantOption, meant(n.name.text, options...))
 }

@@ -180,7 +180,7 @@ func (text source) value(n valueNode) (any, error) {
 		return nil, nil
 	}
 	if !json.Valid([]byte(n.text)) {
-		return nil, text.mistake(n.from, "%s: %s", n.text, wantValue)
+		return nil, text.mistake(n.from, "%s: %s%s", n.text, wantValue, noValue(n.text))
 	}
 
 	if i, err := strconv.ParseInt(n.text, 10, 64); err == nil {
