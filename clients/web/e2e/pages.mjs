@@ -265,7 +265,7 @@ export function saved(page, path, n) {
 export function entries(page, path) {
   return page.evaluate((path) => {
     const keys = Object.keys({ ...localStorage }).filter(
-      (key) => key.startsWith('tally:') && key.includes(`|${path}|`),
+      (key) => key.startsWith('tally:') && key.includes(`"${path}"`),
     );
     return keys.map((key) => JSON.parse(localStorage.getItem(key)));
   }, path);

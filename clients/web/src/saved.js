@@ -31,7 +31,8 @@ export class SavedEntries {
     const found = [];
     this.#attempt(() => {
       for (const key of Object.keys(this.#storage ?? {})) {
-        if (!key.startsWith(this.#prefix)) continue;
+        // No id has a colon, but the name of another counter may begin as this one's key does.
+        if (key.slice(0, key.lastIndexOf(':') + 1) !== this.#prefix) continue;
         const saved = parse(this.#storage?.getItem(key));
         const own = saved && this.#prefix + saved.id === key;
         if (own && Math.abs(Date.now() - saved.at) < KEPT) found.push(saved);

@@ -56,7 +56,7 @@ export function stateOf(db, places) {
   const { databaseId } = firestore.toJSON();
   const { counter, shards, rollUp, field, total } = places;
   const { name: app, options } = firestore.app;
-  const name = [app, options.projectId, databaseId?.database, counter, shards, rollUp, field, total].join('|');
+  const name = JSON.stringify([app, options.projectId, databaseId?.database, counter, shards, rollUp, field, total]);
 
   /** @type {Map<string, State>} */
   const ofDb = states.get(firestore) ?? new Map();

@@ -38,6 +38,22 @@ test('keeps entries of each counter apart', () => {
   assert.equal(new SavedEntries('views').all().length, 1);
 });
 
+test('keeps entries of counters apart whose names begin alike', () => {
+  const storage = fakeStorage();
+  useStorage(() => storage);
+  const names = ['room', 'room:', 'room:1', 'room:1:2', 'room::1', ':room', 'roo'];
+  for (const name of names) new SavedEntries(name).save(entry, name);
+
+  for (const name of names)
+    assert.deepEqual(
+      new SavedEntries(name).all().map(({ shard }) => shard),
+      [name],
+    );
+  assert.equal(Object.keys(storage).length, names.length, 'none was cleared away');
+  for (const name of names) new SavedEntries(name).remove(entry.id);
+  assert.deepEqual(Object.keys(storage), []);
+});
+
 test('clears away what is old or broken, and keeps the others', () => {
   const storage = fakeStorage();
   useStorage(() => storage);

@@ -159,6 +159,40 @@ test('a total that is a time or null is as the SDK gives it', async () => {
   assert.equal((await last.total()).total, 0, 'a total that is missing is 0');
 });
 
+test('counters share what they know if all of their places are the same, and nothing else', async () => {
+  const kinds = [
+    places,
+    { ...places, counter: 'counters/c:1' },
+    { ...places, total: 'count:1' },
+    { ...places, total: 'count:' },
+    { ...places, field: 'a|b', total: 'c' },
+    { ...places, field: 'a', total: 'b|c' },
+    { ...places, field: 'a","b', total: 'c' },
+    { ...places, field: 'a', total: 'b","c' },
+    { ...places, counter: null, shards: 'a/b/c', rollUp: 'a/b' },
+    { ...places, counter: 'a/b', shards: 'c/d/e', rollUp: 'a/b' },
+  ];
+  globalThis.localStorage = Object.create({
+    getItem: (key) => localStorage[key] ?? null,
+    removeItem: (key) => void delete localStorage[key],
+    setItem: (key, value) => void (localStorage[key] = value),
+  });
+  const other = initializeApp({ projectId: 'offline' }, 'with localStorage');
+  const states = kinds.map((kind) => stateOf(getFirestore(other), kind));
+  assert.equal(new Set(states).size, kinds.length);
+  kinds.forEach((kind, i) => assert.equal(stateOf(getFirestore(other), { ...kind }), states[i]));
+
+  const entry = { id: '1-2-3-4', n: 1, after: null, by: null, voter: null };
+  states.forEach(({ saved }, i) => saved.save(entry, String(i)));
+  states.forEach(({ saved }, i) =>
+    assert.deepEqual(
+      saved.all().map(({ shard }) => shard),
+      [String(i)],
+    ),
+  );
+  await deleteApp(other);
+});
+
 test('a stored entry that is broken does not stop the number', async () => {
   const saved = { n: 1, after: 59e6, by: 60e6, voter: null, at: Date.now() };
   const entries = {
