@@ -9,13 +9,17 @@ import (
 // An accepted message, with all its copies. One acknowledgement ends it.
 type accepted struct {
 	Message
-	acknowledge  func()
-	acknowledged chan struct{} // closed by Relay.finish
+	until time.Time // when it is given up; zero: never
+	end   func()    // called once it is acknowledged or given up
+	ended chan struct{}
 }
 
+// over reports whether the message has had its time.
+func (m *accepted) over() bool { return !m.until.IsZero() && !time.Now().Before(m.until) }
+
 // deliver brings copy c of the message to one target after another until the message is
-// acknowledged. It makes at least one delivery, even if another copy is acknowledged first: a copy
-// that has left cannot be recalled.
+// acknowledged, or given up. It makes at least one delivery, even if another copy is acknowledged
+// first: a copy that has left cannot be recalled.
 func (r *Relay) deliver(ctx context.Context, m *accepted, c int) {
 	defer r.end()
 
@@ -44,7 +48,7 @@ func (r *Relay) deliver(ctx context.Context, m *accepted, c int) {
 			return
 		}
 
-		done = m.acknowledged
+		done = m.ended
 		wait, backoff = next, min(2*backoff, r.options.Max)
 	}
 }
@@ -93,25 +97,31 @@ func (r *Relay) post(ctx context.Context, target string, m Message) bool {
 }
 
 // finish counts the end of a delivery. It acknowledges the message if the delivery was answered 2xx
-// and that answer was not lost.
+// and that answer was not lost. If it was not, and the message has had its time, finish gives the
+// message up.
 func (r *Relay) finish(m *accepted, answered, lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	if !answered {
-		return
-	}
-	if lost {
+	if answered && lost {
 		r.stats.LostAcks++
+	}
+	acknowledged := answered && !lost
+	if !acknowledged && !m.over() {
 		return
 	}
 
 	select {
-	case <-m.acknowledged: // by the other copy
+	case <-m.ended: // by the other copy
+		return
 	default:
-		m.acknowledge()
-		close(m.acknowledged)
+	}
+	m.end()
+	close(m.ended)
+	if acknowledged {
 		r.stats.Acknowledged++
+	} else {
+		r.stats.GivenUp++
 	}
 }
 

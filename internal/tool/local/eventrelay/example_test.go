@@ -43,5 +43,5 @@ func Example() {
 	// Output:
 	// event-1 counters/likes/shards/3
 	// event-1 counters/likes/shards/3
-	// {Events:1 Duplicated:0 Deliveries:2 Redelivered:1 LostAcks:1 Acknowledged:1}
+	// {Events:1 Duplicated:0 Deliveries:2 Redelivered:1 LostAcks:1 Acknowledged:1 GivenUp:0}
 }

@@ -58,7 +58,7 @@ type Options struct {
 
 	// Initial and Max bound the wait before a redelivery, which doubles from Initial (default
 	// 100 ms) to Max (default 5 s). Eventarc waits 10 to 600 s and gives up after 24 h; a Relay
-	// does not give up.
+	// does not give an event up.
 	Initial, Max time.Duration
 
 	// Timeout is how long one delivery may take. Then it is cut off, counts as failed and is made
@@ -104,7 +104,7 @@ type Relay struct {
 }
 
 // Stats counts what a [Relay] has done. If the Relay is idle and Close dropped nothing, then
-// Acknowledged = Events and Deliveries = Events + Duplicated + Redelivered.
+// Acknowledged + GivenUp = Events, and Deliveries = Events + Duplicated + Redelivered.
 type Stats struct {
 	Events       int // accepted
 	Duplicated   int // events of which there is a second copy
@@ -112,6 +112,7 @@ type Stats struct {
 	Redelivered  int // deliveries of a copy after its first
 	LostAcks     int // 2xx answers lost on purpose
 	Acknowledged int // events that were answered 2xx
+	GivenUp      int // messages whose time was over first
 }
 
 // New returns a running Relay.
@@ -172,17 +173,18 @@ func (r *Relay) accept(req *http.Request) error {
 // Deliver accepts an event and returns without waiting for its delivery. Each call is an event of
 // its own, also if the id was seen before. It returns ErrClosed after Close.
 func (r *Relay) Deliver(e Event) error {
-	err := r.Send(e, func() {})
+	err := r.Send(e, time.Time{}, func() {})
 	if err == nil && r.options.Accepted != nil {
 		r.options.Accepted(e)
 	}
 	return err
 }
 
-// Send is Deliver for any message. When a delivery is first answered 2xx, the Relay calls
-// acknowledged, which may not use the Relay.
-func (r *Relay) Send(message Message, acknowledged func()) error {
-	m := &accepted{Message: message, acknowledge: acknowledged, acknowledged: make(chan struct{})}
+// Send is Deliver for any message. No delivery is made again after the time until; if that is
+// zero, nothing but a 2xx answer ends them. When a delivery is first answered 2xx, or the time is
+// over, the Relay calls ended, which may not use the Relay.
+func (r *Relay) Send(message Message, until time.Time, ended func()) error {
+	m := &accepted{Message: message, until: until, end: ended, ended: make(chan struct{})}
 	n := r.options.Faults.copies(m.ID())
 
 	r.mu.Lock()
@@ -211,8 +213,8 @@ func (r *Relay) SetTargets(targets []string) {
 	r.targets = slices.Clone(targets)
 }
 
-// Wait returns when the Relay is idle: every accepted event is acknowledged, and no copy of any
-// event is still to come. It returns ErrClosed if Close dropped an event, and the context's error
+// Wait returns when the Relay is idle: every accepted event is acknowledged or given up, and no copy
+// of any event is still to come. It returns ErrClosed if Close dropped an event, and the context's error
 // if that ends first.
 func (r *Relay) Wait(ctx context.Context) error {
 	r.mu.Lock()
@@ -227,7 +229,7 @@ func (r *Relay) Wait(ctx context.Context) error {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed && r.stats.Acknowledged < r.stats.Events {
+	if r.closed && r.stats.Acknowledged+r.stats.GivenUp < r.stats.Events {
 		return ErrClosed
 	}
 	return nil

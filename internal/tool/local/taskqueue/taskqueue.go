@@ -6,8 +6,8 @@
 //
 //	alarm.Queue ──POST …/tasks──▶ Queue.ServeHTTP ──hold until its time──▶ Relay ──▶ http://…/RollUpOnWrite
 //
-// As in Google's, a name that was used is taken, also for an hour after its task is done. Calls
-// come late, twice, and again after a lost answer, if [eventrelay.Faults] say so. Then creates lose
+// As in Google's, a name that was used is taken, also for an hour after its task is done, and a task
+// whose call never succeeds is deleted after 31 days. Calls come late, twice, and again after a lost answer, if [eventrelay.Faults] say so. Then creates lose
 // their answers, too: the task may stand or not.
 //
 // What is not as in Google's: calls go to the queue's targets, and not to the address in the task;
@@ -33,6 +33,7 @@ import (
 const (
 	taken   = time.Hour           // how long a name is, after its task is done
 	reach   = 30 * 24 * time.Hour // how far ahead a task may be
+	kept    = 31 * 24 * time.Hour // how long a task is, unless it is done
 	maxTask = 1 << 20             // bytes of a task
 )
 
@@ -49,7 +50,7 @@ type Queue struct {
 	used    map[string]bool        // all names that are taken
 	tries   map[string]int         // creates so far, by name, if some of them are lost
 	done    []doneTask             // in the order of their end
-	left    int                    // tasks that are not done
+	left    int                    // tasks that are neither done nor deleted
 	idle    chan struct{}          // closed while left is 0
 	stats   Stats
 }
@@ -110,8 +111,8 @@ func loopback(hostPort string) bool {
 // SetTargets replaces the addresses that are called, in turn, for calls that begin from now on.
 func (q *Queue) SetTargets(targets []string) { q.relay.SetTargets(targets) }
 
-// Wait returns when the Queue is idle: every task is done, and no copy of any call is still to
-// come. It returns the context's error if that ends first.
+// Wait returns when the Queue is idle: every task is done or deleted, and no copy of any call is
+// still to come. It returns the context's error if that ends first.
 func (q *Queue) Wait(ctx context.Context) error {
 	for {
 		q.mu.Lock()
@@ -133,7 +134,7 @@ func (q *Queue) Wait(ctx context.Context) error {
 	}
 }
 
-// Left returns how many tasks are not done.
+// Left returns how many tasks are neither done nor deleted.
 func (q *Queue) Left() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,20 +182,21 @@ func (q *Queue) create(t *task) error {
 	q.left++
 	q.stats.Created++
 	q.used[t.GetName()] = true
-	q.waiting[t.GetName()] = time.AfterFunc(time.Until(t.GetScheduleTime().AsTime()), func() { q.call(t) })
+	deleted := time.Now().Add(kept)
+	q.waiting[t.GetName()] = time.AfterFunc(time.Until(t.GetScheduleTime().AsTime()), func() { q.call(t, deleted) })
 	return nil
 }
 
-// call has the Relay make a task's call.
-func (q *Queue) call(t *task) {
+// call has the Relay make a task's call, again and again until the task is deleted.
+func (q *Queue) call(t *task, deleted time.Time) {
 	q.mu.Lock()
 	delete(q.waiting, t.GetName())
 	q.mu.Unlock()
 
-	_ = q.relay.Send(t, func() { q.end(t) }) // unless it is closed
+	_ = q.relay.Send(t, deleted, func() { q.end(t) }) // unless it is closed
 }
 
-// end notes that a task is done.
+// end notes that a task is done or deleted.
 func (q *Queue) end(t *task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

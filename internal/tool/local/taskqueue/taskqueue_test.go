@@ -122,6 +122,46 @@ func TestCalls(t *testing.T) {
 	})
 }
 
+// A task whose call never succeeds is deleted 31 days after it was made, however late its call was
+// to come, also if there is nothing to call. Its name is free an hour later.
+func TestDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		for name, test := range map[string]struct {
+			after   time.Duration
+			targets []string
+		}{
+			"refused":          {0, []string{"http://functions/RollUpOnWrite"}},
+			"refused, late":    {30 * day, []string{"http://functions/RollUpOnWrite"}},
+			"nothing to call":  {0, nil},
+			"nothing and late": {30 * day, nil},
+		} {
+			q, c := newQueue(t, eventrelay.Options{Initial: time.Hour, Max: time.Hour}, func(int) int { return 500 })
+			q.SetTargets(test.targets)
+			create(t, q, "a", test.after)
+			made := time.Now()
+
+			time.Sleep(31*day - time.Minute)
+			if q.Left() != 1 || len(test.targets) > 0 && len(c.seen) < 20 {
+				t.Fatalf("%s: after 31 days less a minute %d tasks are left, called %d times", name, q.Left(), len(c.seen))
+			}
+			wait(t, q)
+			if over := time.Since(made) - 31*day; q.Left() != 0 || over > 2*time.Hour {
+				t.Errorf("%s: %d tasks are left %v after 31 days", name, q.Left(), over)
+			}
+			if s := q.Stats().Calls; s.GivenUp != 1 || s.Acknowledged != 0 {
+				t.Errorf("%s: %+v", name, s)
+			}
+
+			time.Sleep(taken)
+			if code := create(t, q, "a", 0); code != http.StatusOK {
+				t.Errorf("%s: the name is not free again: %d", name, code)
+			}
+			q.Close()
+		}
+	})
+}
+
 // A time that has passed is now.
 func TestPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
