@@ -213,9 +213,9 @@ func (r *Relay) SetTargets(targets []string) {
 	r.targets = slices.Clone(targets)
 }
 
-// Wait returns when the Relay is idle: every accepted event is acknowledged or given up, and no copy
-// of any event is still to come. It returns ErrClosed if Close dropped an event, and the context's error
-// if that ends first.
+// Wait returns when the Relay is idle: every accepted event is acknowledged or given up, and no
+// copy of any event is still to come. It returns ErrClosed if Close dropped an event, and the
+// context's error if that ends first.
 func (r *Relay) Wait(ctx context.Context) error {
 	r.mu.Lock()
 	idle := r.idle

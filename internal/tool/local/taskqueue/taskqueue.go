@@ -6,9 +6,10 @@
 //
 //	alarm.Queue ──POST …/tasks──▶ Queue.ServeHTTP ──hold until its time──▶ Relay ──▶ http://…/RollUpOnWrite
 //
-// As in Google's, a name that was used is taken, also for an hour after its task is done, and a task
-// whose call never succeeds is deleted after 31 days. Calls come late, twice, and again after a lost answer, if [eventrelay.Faults] say so. Then creates lose
-// their answers, too: the task may stand or not.
+// As in Google's, a name that was used is taken, also for an hour after its task is done, and a
+// task whose call never succeeds is deleted after 31 days. Calls come late, twice, and again after
+// a lost answer, if [eventrelay.Faults] say so. Then creates lose their answers, too: the task may
+// stand or not.
 //
 // What is not as in Google's: calls go to the queue's targets, and not to the address in the task;
 // they carry no token; a failed call is repeated after the times of the Relay, and not after 10 s
