@@ -93,6 +93,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"text after it":    good + good,
 		"no time":          strings.Replace(good, "2000-01-01T12:00:00.000250Z", "", 1),
 		"nanoseconds":      strings.Replace(good, "000250Z", "000250000Z", 1),
+		"a comma":          strings.Replace(good, "00.000250Z", "00,000250Z", 1), // which time.Parse takes
+		"one digit":        strings.Replace(good, "T12:", "T2:", 1),              // so it does with this
 		"another zone":     strings.Replace(good, "000250Z", "000250+01:00", 1),
 		"no such day":      strings.Replace(good, "-01-01T", "-02-30T", 1),
 		"false written":    strings.Replace(good, `Z"`, `Z","last":false`, 1),
@@ -155,6 +157,14 @@ func TestFromRequest(t *testing.T) {
 		if _, _, err := FromRequest(r); !errors.Is(err, ErrNoAlarm) {
 			t.Errorf("%s: %v, want ErrNoAlarm", name, err)
 		}
+	}
+
+	long := strings.NewReader(strings.Repeat(" ", 100*maxBody))
+	endless := httptest.NewRequest("POST", "/", long)
+	endless.Header.Set("Content-Type", "application/json")
+	_, _, err = FromRequest(endless)
+	if read := int(long.Size()) - long.Len(); !errors.Is(err, ErrNoAlarm) || read > 2*maxBody {
+		t.Errorf("of a very long body %d bytes were read, and the error is %v; want at most about %d, and ErrNoAlarm", read, err, maxBody)
 	}
 
 	cut := httptest.NewRequest("POST", "/", iotest.ErrReader(errors.New("gone")))

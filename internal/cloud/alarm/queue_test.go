@@ -232,6 +232,32 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
+// dying is a network that has forgotten its connections. It counts how often they are closed.
+type dying struct {
+	roundTripper
+	closed int
+}
+
+func (d *dying) CloseIdleConnections() { d.closed++ }
+
+// A call that fails has all idle connections closed. Otherwise the alarms that follow would wait on
+// connections that died with the first.
+func TestDeadConnections(t *testing.T) {
+	q := open(t, options())
+	d := &dying{roundTripper: func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") }}
+	q.client.Transport = d
+	if err := q.Of(app).Create(t.Context(), likes()); err == nil || d.closed != 1 {
+		t.Errorf("a call that failed: %v, connections closed %d times, want once", err, d.closed)
+	}
+
+	d.roundTripper = func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
+	}
+	if err := q.Of(app).Create(t.Context(), likes()); err != nil || d.closed != 1 {
+		t.Errorf("a call that was answered: %v, connections closed %d times, want no more", err, d.closed)
+	}
+}
+
 // Cloud Tasks would refuse what is further ahead than its reach.
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

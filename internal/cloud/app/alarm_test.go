@@ -115,28 +115,36 @@ func TestAlarmNotDoneIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// What is no alarm is refused. An alarm of another database is dropped.
+// What is no alarm is refused. An alarm of another database, or of another
+// project's database of the same id, is dropped.
 func TestAlarmRefused(t *testing.T) {
 	_, variables := newQueue(t)
 	w := newWorld(t, append(variables, "TALLY_ROUTES="+slowRoute)...)
-	good, err := alarm.Encode("projects/"+project+"/databases/elsewhere", rollup.Alarm{RollUp: "rollups/likes", Routes: "ab", At: time.Now().Truncate(time.Microsecond)})
-	if err != nil {
-		t.Fatal(err)
+	of := func(database string) string {
+		text, err := alarm.Encode(database, rollup.Alarm{RollUp: "rollups/likes", Routes: "ab", At: time.Now().Truncate(time.Microsecond)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
+	good := of("projects/" + project + "/databases/elsewhere")
 	for body, want := range map[string]int{
-		"":                    http.StatusBadRequest,
-		"{}":                  http.StatusBadRequest,
-		`{"message":{}}`:      http.StatusBadRequest,
-		string(good):          http.StatusOK,
-		string(good[:10]):     http.StatusBadRequest,
-		string(good) + "more": http.StatusBadRequest,
+		"":               http.StatusBadRequest,
+		"{}":             http.StatusBadRequest,
+		`{"message":{}}`: http.StatusBadRequest,
+		good:             http.StatusOK,
+		good[:10]:        http.StatusBadRequest,
+		good + "more":    http.StatusBadRequest,
+		of("projects/another-app/databases/(default)"): http.StatusOK,
 	} {
 		if status, _ := w.deliver(ring(body)); status != want {
 			t.Errorf("%s: answered %d, want %d", body, status, want)
 		}
 	}
-	if lines := w.log.lines("alarm dropped", "elsewhere"); len(lines) != 1 {
-		t.Errorf("the log: %v", lines)
+	for _, database := range []string{"databases/elsewhere", "another-app/databases/(default)"} {
+		if lines := w.log.lines("alarm dropped", database); len(lines) != 1 {
+			t.Errorf("%s: the log:\n%s", database, &w.log)
+		}
 	}
 }
 

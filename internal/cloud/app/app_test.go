@@ -109,6 +109,7 @@ func TestMalformedEvent(t *testing.T) {
 		log    []string
 	}{
 		{"no source", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t"}, strings.NewReader(""), 200, []string{`"severity":"ERROR"`, "source"}},
+		{"of JSON, as alarms are", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t", "Ce-Source": "s", "Content-Type": "application/json"}, strings.NewReader("{}"), 200, []string{`"severity":"ERROR"`, "event dropped"}},
 		{"cut off", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t"}, iotest.ErrReader(io.ErrUnexpectedEOF), 500, []string{`"severity":"WARNING"`}},
 		{"structured", map[string]string{"Content-Type": "application/cloudevents+json"}, strings.NewReader("{}"), 400, []string{`"severity":"WARNING"`}},
 		{"of an unknown version", map[string]string{"Ce-Type": "t"}, strings.NewReader(""), 400, []string{`"severity":"WARNING"`}},

@@ -291,6 +291,36 @@ func (s stuck) Look(ctx context.Context, _ string, _ []string) (growth.Look, err
 	return growth.Look{}, s.look(ctx)
 }
 
+// Only the event of a shard that existed before has anybody look whether the counter needs more.
+func TestNewShardsAreNotLookedAt(t *testing.T) {
+	w := newWorld(t)
+	s, err := w.setup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	s.open = func(context.Context, string) (documentStore, error) {
+		return stuck{w.stores["(default)"], func(context.Context) error { looks++; return nil }}, nil
+	}
+	w.run(func() {
+		for i, existed := range []time.Duration{0, time.Second} {
+			now := w.stores["(default)"].Put(shardOf(0), map[string]any{"count": int64(7)})
+			var before time.Time
+			if existed > 0 {
+				before = now.Add(-existed)
+			}
+			e, err := eventrelay.NewEvent(fmt.Sprint("e", i), now, version(shardOf(0), before), version(shardOf(0), now))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK || looks != i {
+				t.Errorf("the event of a shard that existed for %v: status %d, %d looks; want 200 and %d", existed, status, looks, i)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // An event is acknowledged although its counter cannot grow, and soon.
 func TestGrowthFails(t *testing.T) {
 	for name, look := range map[string]func(context.Context) error{

@@ -16,12 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // A dry run changes nothing, whatever there is to do.
@@ -382,6 +385,41 @@ func TestReadsOfATick(t *testing.T) {
 	o := s.newTick(time.Now(), false).keepOptions(billing.Context(t.Context(), billing.NewMeter(nil)), d)
 	if o.MaxReads != 70000 || o.Reads() != 0 {
 		t.Errorf("keeping may read %d and has read %d, want 70000 and 0", o.MaxReads, o.Reads())
+	}
+}
+
+// The tick's price is that of both kinds of its work.
+func TestTickBillsBothKinds(t *testing.T) {
+	w := newWorld(t, "TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s", "TALLY_SCHEDULE_PERIOD=2s")
+	s := w.stores["(default)"]
+	bill := billedLooks(t)
+	s.view = func(ctx context.Context, _ route.Counter, _ int) error { return bill(ctx) }
+	w.run(func() {
+		s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
+		s.Put("hot/h/shards/0", map[string]any{"count": int64(4)})
+		report, _, _ := w.tick("")
+		audited, kept := len(calls(s.looks, "rollups/c")), len(calls(s.looks, "hot_rollups/h"))
+		if got := report.Databases["(default)"].Billed.Reads; audited == 0 || kept == 0 || got != int64(audited+kept) {
+			w.t.Errorf("billed %d reads for %d looks of the audit and %d of keeping", got, audited, kept)
+		}
+	})
+}
+
+// billedLooks returns a function that bills one read to the meter of its context, as a call of
+// Firestore's would. No call leaves the process.
+func billedLooks(t *testing.T) func(context.Context) error {
+	t.Helper()
+	answer := func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+		return nil
+	}
+	options := append(billing.NewMeter(nil).DialOptions(), grpc.WithChainUnaryInterceptor(answer), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:nowhere", options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return func(ctx context.Context) error {
+		return conn.Invoke(ctx, firestorepb.Firestore_ListDocuments_FullMethodName, new(firestorepb.ListDocumentsRequest), new(firestorepb.ListDocumentsResponse))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -298,6 +299,34 @@ func TestSampledLag(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"e0 rollups/0", "e10 rollups/10", "e20 rollups/20"}, sampled); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// The lag is that of events that roll-ups cover. One that concerns two counters of which one is
+// unkept has none, although the other was rolled up.
+func TestLagOfUnkept(t *testing.T) {
+	w := newWorld(t, "TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; counters/{c}/shards/{s} -> full/{c} : count")
+	s := w.stores["(default)"]
+	s.write = func(_ context.Context, n int) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.wrote[n-1].counter == "full/c" {
+			return rollup.ErrUnkept
+		}
+		return nil
+	}
+	w.run(func() {
+		s.Put("counters/c/shards/0", map[string]any{"count": int64(1)})
+		if status, _ := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0")); status != http.StatusOK {
+			w.t.Errorf("status %d, want 200", status)
+		}
+		s.wantCount("rollups/c", 1)
+	})
+	if lines := w.log.lines("counter unkept", "full/c"); len(lines) != 1 {
+		t.Errorf("the log:\n%s", &w.log)
+	}
+	if lines := w.log.lines("lag sampled"); len(lines) > 0 {
+		t.Errorf("logged %s", lines)
 	}
 }
 

@@ -215,6 +215,7 @@ func TestWritten(t *testing.T) {
 		{"two kinds of shards", "posts/p/views/3", 0, database{counter: grows(10), age: 0}, 11, 640},
 		{"a random id", "counters/c/shards/9f1c", 0, database{counter: grows(10), age: 0}, 0, 0},
 		{"another number", "counters/c/shards/07", 0, database{counter: grows(10), age: 0}, 0, 0},
+		{"a number below zero", "counters/c/shards/-5", 0, database{counter: grows(10), age: 0}, 0, 0},
 		{"the app's own documents", "posts/p/likes/7", 0, database{counter: grows(10), age: 0}, 0, 0},
 		{"no route's", "posts/p/comments/7", 0, database{counter: grows(10), age: 0}, 0, 0},
 		{"no document above", "shards/7", 0, database{counter: grows(10), age: 0}, 0, 0},
@@ -240,21 +241,26 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// A raise that was refused is tried again after the next look.
+// A raise that was refused is tried again after the next look. It goes by the last three looks, and
+// the ages of earlier ones are forgotten.
 func TestRaiseRefused(t *testing.T) {
 	parsed, err := route.Parse(routes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d := &database{counter: grows(10), age: 100 * time.Millisecond, raise: errors.New("no")}
+		d := &database{counter: grows(10), raise: errors.New("no")}
 		g := New(d, parsed, slog.New(slog.DiscardHandler))
-		for len(d.looks) < 6 {
+		for d.age = 300 * time.Millisecond; len(d.looks) < 10; {
+			g.Written(t.Context(), "counters/c/shards/0", 0)
+			time.Sleep(time.Second)
+		}
+		for d.age = 100 * time.Millisecond; len(d.looks) < 12; {
 			g.Written(t.Context(), "counters/c/shards/0", 0)
 			time.Sleep(time.Second)
 		}
 		d.raise = nil
-		for len(d.looks) < 7 {
+		for len(d.looks) < 13 {
 			g.Written(t.Context(), "counters/c/shards/0", 0)
 			time.Sleep(time.Second)
 		}
@@ -327,6 +333,30 @@ func TestRunning(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A shard that was written long before, when it is time to look, shows like a cool look that three
+// hot ones are needed again.
+func TestRunningEndsWithoutALook(t *testing.T) {
+	parsed, err := route.Parse(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{counter: grows(10)}
+		g := New(d, parsed, slog.New(slog.DiscardHandler))
+		for _, since := range []time.Duration{0, 0, 0, time.Hour, 0, 0} { // the first look is at the counter's document alone
+			g.Written(t.Context(), "counters/c/shards/0", since)
+			time.Sleep(lookEvery)
+		}
+		if len(d.looks) != 5 || len(d.raises) > 0 {
+			t.Errorf("%d looks and %d raises, want 5 and none", len(d.looks), len(d.raises))
+		}
+		g.Written(t.Context(), "counters/c/shards/0", 0)
+		if len(d.raises) != 1 {
+			t.Error("not raised after three looks")
+		}
+	})
 }
 
 // However many counters there are, and however slow Firestore is, looks are few and memory is
