@@ -53,7 +53,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 }
 
 func TestLinks(t *testing.T) {
-	for _, page := range glob(t, "../*.md", "*.md", "playbooks/*.md", "design/*.md", "../clients/web/README.md") {
+	for _, page := range glob(t, "../*.md", "*.md", "playbooks/*.md", "design/*.md", "../clients/web/README.md", "../examples/*/README.md") {
 		for _, l := range link.FindAllStringSubmatch(read(t, page), -1) {
 			path, anchor, _ := strings.Cut(l[1], "#")
 			if strings.Contains(path, "://") {
@@ -68,6 +68,18 @@ func TestLinks(t *testing.T) {
 			} else if strings.HasSuffix(file, ".md") && anchor != "" && !anchors(t, file)[anchor] {
 				t.Errorf("%s links to %s, which has no such heading", page, l[1])
 			}
+		}
+	}
+}
+
+// What was tried on real projects stands in one place. README has a line that leads there; other
+// pages only link.
+func TestRealProjects(t *testing.T) {
+	untried := regexp.MustCompile(`(?i)\b(no|not|never|nothing|no one|nobody)\b[^.\n]*\breal (google cloud )?project`)
+	want := map[string]int{"../README.md": 1, "limits.md": 1}
+	for _, page := range glob(t, "../*.md", "*.md", "playbooks/*.md", "design/*.md", "../cmd/tally/help/*.md", "../npm/*.md", "../clients/web/README.md", "../examples/*/README.md") {
+		if found := untried.FindAllString(read(t, page), -1); len(found) != want[page] {
+			t.Errorf("%s: got %q, want %d", page, found, want[page])
 		}
 	}
 }
@@ -135,7 +147,10 @@ func TestPublished(t *testing.T) {
 	if !strings.Contains(readme, "npx @firestore-tally/cli demo") {
 		t.Error("README.md does not name npx then")
 	}
-	for _, page := range []string{"README.md", "clients/web/README.md"} {
+	if strings.Contains(read(t, filepath.Join(dir, "examples/blog/package.json")), "go build") {
+		t.Error("examples/blog takes Go then")
+	}
+	for _, page := range []string{"README.md", "clients/web/README.md", "examples/blog/README.md"} {
 		for _, word := range []string{"../tally", "git clone", "not published", "Nothing is published"} {
 			if strings.Contains(read(t, filepath.Join(dir, page)), word) {
 				t.Errorf("%s says %q then", page, word)

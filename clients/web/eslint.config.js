@@ -16,8 +16,8 @@ export default defineConfig(
     },
   },
   {
-    // The launcher of the command line.
-    files: ['npm/*.js'],
+    // The launcher of the command line, and what starts an example.
+    files: ['npm/*.js', 'examples/*/start.mjs'],
     languageOptions: { globals: globals.node },
   },
   {

@@ -1,4 +1,4 @@
-// The example page as people use it, served by `npm run example`: several browsers, the rules, the
+// A page with all calls of the client, as people use it: several browsers, the rules, the
 // functions. TALLY_SCREENSHOTS=DIR keeps pictures of the page; a test that fails leaves some in any
 // case, and says where.
 import assert from 'node:assert/strict';
@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { launch, startLine } from './browser.mjs';
-import { serveExample } from '../example/serve.mjs';
+import { serveExample } from './example/serve.mjs';
 import { patience, root, startStack, until } from './stack.mjs';
 
 const timeout = 300_000;

@@ -59,7 +59,7 @@ func checks() []check {
 	all := []check{
 		{
 			name: "web_client", programs: []string{"./cmd/tally"}, // eslint reads all JavaScript
-			files: append(scripts, "clients", "docs", "npm", "internal/tool/dashboard", "firebase.json", "firestore.rules", "firestore.indexes.json"),
+			files: append(scripts, "clients", "docs", "examples", "npm", "internal/tool/dashboard", "firebase.json", "firestore.rules", "firestore.indexes.json"),
 		},
 		{
 			name: "dashboard", programs: []string{"./cmd/tally"},

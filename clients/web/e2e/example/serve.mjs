@@ -1,9 +1,7 @@
-// `npm run example`: creates the page's counters in the emulator that `tally dev` runs, and serves
-// the page, with the client from ../src and the emulator's address in config.json.
+// Creates the page's counters in an emulator, and serves the page, with the client from ../../src and
+// the emulator's address in config.json.
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import process from 'node:process';
-import { fileURLToPath } from 'node:url';
 
 // Of likes anybody adds any number. Of the vote each user has one.
 const counters = {
@@ -35,7 +33,7 @@ export async function serveExample(firestore, port) {
 /** What is served at a path. */
 async function content(path, config) {
   if (path === '/config.json') return config;
-  const folder = path.startsWith('/src/') ? '..' : '.';
+  const folder = path.startsWith('/src/') ? '../..' : '.';
   return readFile(new URL(`${folder}${path === '/' ? '/index.html' : path}`, import.meta.url));
 }
 
@@ -48,17 +46,4 @@ async function create({ projectId, host, port }, { path, fields }) {
     body: JSON.stringify({ fields }),
   });
   if (!answer.ok && answer.status !== 409) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { FIRESTORE_EMULATOR_HOST: address = '127.0.0.1:8080', GOOGLE_CLOUD_PROJECT: projectId = 'demo-tally' } =
-    process.env;
-  const { hostname: host, port } = new URL(`http://${address}`);
-  try {
-    await serveExample({ projectId, host, port: Number(port) }, 8090);
-    console.log('The example is at http://127.0.0.1:8090');
-  } catch (error) {
-    console.error(`could not serve the example for tally dev on ${address}: ${error.cause?.message ?? error.message}`);
-    process.exitCode = 1;
-  }
 }
