@@ -79,7 +79,11 @@ function newArticle(post, author) {
   const article = $('#post').content.cloneNode(true).firstElementChild;
   const button = $('.like', article);
   button.onclick = () => attempt(button.ariaPressed === 'true' ? unlike(post) : like(post));
-  onSnapshot(likeOf(post), (like) => (button.ariaPressed = String(like.exists())), complain);
+  const showLike = (like) => {
+    button.ariaPressed = String(like.exists());
+    button.disabled = false;
+  };
+  onSnapshot(likeOf(post), showLike, complain);
 
   $('form', article).onsubmit = (event) => submit(event, ({ text }) => comment(post, text));
   const all = author === user ? [] : [where('approved', '==', true)]; // only the author sees those that wait
