@@ -57,9 +57,10 @@ func initCommand() *cobra.Command {
 		for _, text := range a.warnings {
 			fmt.Fprintln(c.OutOrStdout(), text)
 		}
-		if slices.Contains(wrote, rulesFile) {
-			fmt.Fprint(c.OutOrStdout(), decisions(rulesFile, a.rules))
+		if !slices.Contains(wrote, rulesFile) {
+			fmt.Fprintln(c.OutOrStdout(), "the rules of firebase.json stay as they are; in an empty folder, tally init writes rules for these routes, to merge")
 		}
+		fmt.Fprint(c.OutOrStdout(), decisions(rulesFile, a.rules))
 		return nil
 	}
 	return c
