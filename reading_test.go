@@ -64,7 +64,7 @@ func TestReading(t *testing.T) {
 // plain are the folders and pages that TestWords reads.
 var plain = []string{
 	"CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md",
-	"clients", "cmd", "docs", "e2e", "internal", "npm", "rollup", "shards",
+	"clients", "cmd", "docs", "e2e", "examples", "internal", "npm", "rollup", "shards",
 }
 
 // stilted are words that are not plain American English, as regular expressions, and words to write
@@ -83,6 +83,11 @@ var stilted = []struct{ words, instead string }{
 	{"of no known", "of an unknown"},
 	{"one must know", "you need to know"},
 	{"mend|mends|mended|mending", "fix, repair"},
+	{"(is|are|was|were) to be", "should be, must be, will be; or a verb"},
+	{"afterwards", "afterward"},
+	{"whilst|amongst", "while, among"},
+	{"(behaviour|colour|honour|neighbour)(s|ed|ing)?|favour(s|ed|ing)?|licence|centre|catalogue|cancell(ed|ing)|(labell|modell|travell)(ed|ing)", "its American spelling"},
+	{"(author|custom|initial|maxim|minim|normal|organ|priorit|recogn|serial|summar)is(e|es|ed|ing|ation)", "its American spelling, with z"},
 	{"amiss|lest|thereof|whence|wherein", "plain words"},
 }
 
@@ -120,6 +125,70 @@ func TestWords(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// headless finds sentences without a subject: "What fails is tried again."
+var headless = regexp.MustCompile(`(?m)(?:^|[.!?:] |\| )((?:What|That which|All that)[ \n][^.?!|]*[.!])(?:\s|\||$)`)
+
+// notSaid is code, a heading, or the bold words that begin a paragraph as a heading does.
+var notSaid = regexp.MustCompile("(?ms)^ *```.*?^ *```$|^#[^\n]*$|^    [^\n]*$|\\*\\*[^*\n]*\\*\\*")
+
+// TestSentences reads pages, and the texts in the code that users see: no sentence begins with
+// What, except for questions.
+func TestSentences(t *testing.T) {
+	for _, root := range plain {
+		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "testdata"):
+				return fs.SkipDir
+			case filepath.Ext(name) != ".md" && (filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go")):
+				return nil
+			}
+
+			texts, err := textsOf(name)
+			if err != nil {
+				return err
+			}
+			for _, text := range texts {
+				for _, found := range headless.FindAllStringSubmatch(text, -1) {
+					t.Errorf("%s: begin with the subject: %s", name, found[1])
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// textsOf returns what users read of a file: a page, or the string literals of Go.
+func textsOf(name string) (texts []string, err error) {
+	source, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if filepath.Ext(name) == ".md" {
+		return []string{notSaid.ReplaceAllString(string(source), "")}, nil
+	}
+
+	file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution|parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	if file.Doc != nil {
+		texts = append(texts, file.Doc.Text())
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, ok := n.(*ast.BasicLit)
+		if ok && literal.Kind == token.STRING {
+			texts = append(texts, strings.Trim(literal.Value, "\"`"))
+		}
+		return true
+	})
+	return texts, nil
 }
 
 // A reading is of one file.

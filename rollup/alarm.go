@@ -230,7 +230,7 @@ func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
 	return latest.Before(s.known.at.Add(-leastAhead))
 }
 
-// now returns what time it is at the server, or somewhat later. Before the first look it is not
+// now returns an upper bound on the server's time. Before the first look it is not
 // known, and now returns zero. The mutex is held.
 func (c *Coalescer) now() time.Time {
 	if c.newest.IsZero() {

@@ -237,9 +237,9 @@ type audit struct {
 	noted      time.Time       // when the newest note about all counters was written, by Firestore's clock
 	named      []*doubt        // that notes name
 	examined   map[string]bool // the roll-ups of those that were begun
-	changed    bool            // the cursor is to be saved
+	changed    bool            // the cursor needs to be saved
 	saved      time.Time       // local
-	share      float64         // of the audit's reads and time, that is to be used up by now
+	share      float64         // of the audit's reads and time, that may be used up by now
 	problems   []error
 	overlapped bool
 
@@ -345,7 +345,7 @@ func (a *audit) waits() int {
 	return len(a.waiting)
 }
 
-// ended reports whether the audit, or the share of its time, is over.
+// ended reports whether the audit has used up its share of the time.
 func (a *audit) ended(ctx context.Context) bool {
 	if ctx.Err() != nil || a.overlapped {
 		return true

@@ -100,7 +100,7 @@ func (c *comparison) decide(l *look) action {
 }
 
 // agreesAsFound reports whether the roll-up can be left as the walk read it. It can if it agrees
-// with its shards and nothing else is to be done. Another instance may have written it since the
+// with its shards and nothing else remains to do. Another instance may have written it since the
 // walk read it, but only after it had summed the shards.
 func (c *comparison) agreesAsFound(l *look) bool {
 	return !l.asOf.After(l.readTime) && c.decide(l) == actionLeave

@@ -20,7 +20,7 @@ import (
 
 var fairCounters = flag.Int("sim.counters", 4000, "the most counters that TestTickIsFair keeps, and that TestAtRest audits")
 
-// A crowded database is one of which far more is to be kept than there is time: by ticks that
+// A crowded database is one of which far more waits to be kept than there is time: by ticks that
 // follow one another, each a process of its own, of which some are killed.
 type crowded struct {
 	memstore.Store

@@ -119,7 +119,7 @@ func end(all []*generation, by time.Time, how func(*generation)) []*generation {
 // and a sum or a write that fails.
 const longestUnkept = time.Minute
 
-// unkeep ends every generation, and every alarm that was to ring by now, the newest look. The
+// unkeep releases every generation, and every alarm due at the time of the newest look. The
 // counter is then done with their events, although no roll-up covers them. After that it pauses,
 // for a step the first time, and twice as long each further time in a row. server is what time it
 // is at the server, or somewhat later.

@@ -151,7 +151,7 @@ type keeper struct {
 type keptCounter struct {
 	route.Counter
 	class     class
-	due       time.Time     // when it is to be visited, by the local clock
+	due       time.Time     // when to visit it, by the local clock
 	pushed    int           // breaks ties
 	young     time.Time     // when its roll-up was last known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
 	failures  int           // visits that failed in a row

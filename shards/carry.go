@@ -43,7 +43,7 @@ type Carrying struct {
 // carried before. Even after them, Carry adds only what the field has changed by since.
 //
 // Carry returns an error, and changes nothing, if the document or the field is missing, or if the
-// field is not a number. If what is to be added is not finite or beyond ±2^62, the error matches
+// field is not a number. If the amount to add is not finite or beyond ±2^62, the error matches
 // [ErrOutOfRange]. For a counter of votes it matches [ErrOncePerUser].
 //
 // The shard's increment and the note of what was carried are one commit. Firestore refuses it

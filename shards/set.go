@@ -47,7 +47,7 @@ type Replacement struct {
 // smallest int64, NaN or infinity. It must be overwritten or deleted. A field that is not a number
 // counts as 0.
 //
-// A shard that holds a double is a double 0 afterwards, and so the counter's total is a double.
+// A shard that holds a double is a double 0 afterward, and so the counter's total is a double.
 // Doubles are rounded: a shard that is incremented meanwhile may be off in the last digits.
 //
 // If the counter is once per user, Set to 0 deletes all shards, 499 in each commit, so that

@@ -228,7 +228,8 @@ func TestImportAndVerify(t *testing.T) {
 	}
 }
 
-// TestImportChecks: checks see what is to be done, and an error of one leaves everything as it was.
+// TestImportChecks: checks see the planned changes, and an error of one leaves everything as it
+// was.
 func TestImportChecks(t *testing.T) {
 	w, client := newWire(t)
 	c := New(client, "counters/c")

@@ -14,7 +14,7 @@ import (
 )
 
 // takePlace takes the place of the tally dev that serves the project on the emulator, whether the
-// emulator is to be started or is somebody else's. It is an error if another one has it.
+// emulator has yet to start or is somebody else's. It is an error if another one has it.
 func (d *dev) takePlace(ctx context.Context) error {
 	addr := d.stack.Config.EmulatorHost
 	if addr == "" && d.stack.FirestorePort == 0 {

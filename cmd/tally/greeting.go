@@ -44,7 +44,7 @@ func (d *dev) parts(s *local.Stack) string {
 		fmt.Fprintf(&b, "  emulator    %s\n", s.Emulator.Program())
 	}
 	if d.stack.joined != "" {
-		fmt.Fprintf(&b, "              joined: %s; it goes on when Tally stops\n", d.stack.joined)
+		fmt.Fprintf(&b, "              joined: %s; it keeps running when Tally stops\n", d.stack.joined)
 	}
 	for n := range s.Processes {
 		p := s.Process(n)

@@ -62,7 +62,7 @@ func migrateExtensionCommand() *cobra.Command {
 	c := newCommand("firestore-counter")
 	f := c.Flags()
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
-	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "go on although there are amounts that no route counts; they stay where they are")
+	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "continue even if no route counts some amounts; they stay where they are")
 	f.IntVar(&m.concurrency, "concurrency", 16, "documents in work at once")
 	return databaseCommand{
 		access:  changes,
@@ -117,7 +117,7 @@ func (m *migrationRun) migrate(ctx context.Context) error {
 
 	err = m.confirm(ctx, `
 The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
-The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
+The documents' fields are not updated from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
 Is the extension uninstalled?`, m.project, migration.Wait)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ extension  left no sign of when it ran
 `
 	const asked = `
 The extension must have been uninstalled in project PROJECT for 3m0s, or it takes the shards away again.
-The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
+The documents' fields are not updated from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
 Is the extension uninstalled? [y/N] `
 	for _, step := range []struct {
 		name   string

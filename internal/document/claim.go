@@ -15,7 +15,7 @@ import (
 //	rollup_claims/5f0c…  {roll_up: "rollups/likes", claim: "GEZDGNBV… 2026-11-21T08:00:00.123456Z"}
 type Claim struct {
 	By   string    // a text that no other claim has, so that the instance that made the claim recognizes it
-	Over time.Time // as_of of the roll-up that is to be replaced
+	Over time.Time // as_of of the roll-up to replace
 }
 
 const (

@@ -57,7 +57,7 @@ const (
 	// looks is for how many looks running most shards have to be young.
 	looks = 3
 
-	// aim is how often each shard is to be written a second. It is half of what Firestore sustains,
+	// aim is how often each shard should be written a second. It is half of what Firestore sustains,
 	// because looks are inexact, and because shards are picked at random.
 	aim = 0.5
 

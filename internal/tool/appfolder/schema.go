@@ -32,7 +32,7 @@ type schema struct {
 func Schema(variables map[string]string) ([]byte, error) {
 	root := &schema{
 		Schema: "http://json-schema.org/draft-07/schema#", ID: SchemaURL,
-		Title: "tally.yaml", Description: "What Tally keeps for an app.",
+		Title: "tally.yaml", Description: "The totals that Tally keeps for an app.",
 		Type: "object", Properties: make(map[string]*schema), Others: false,
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {

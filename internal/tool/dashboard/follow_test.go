@@ -107,7 +107,7 @@ func testRefused(t *testing.T, w *world) {
 	refusal.set(false)
 	s = w.await("", func(s *state) bool { return len(s.Problems) == 0 && s.totals()["rollups/b"] == "2" })
 	if d := cmp.Diff(map[string]string{"rollups/b": "2"}, s.totals()); d != "" {
-		t.Errorf("totals afterwards (-want +got):\n%s", d)
+		t.Errorf("totals afterward (-want +got):\n%s", d)
 	}
 	if got := ofMine(w.reports()); len(got) != 1 {
 		t.Errorf("said %q, want it once", got)

@@ -52,8 +52,8 @@ var Checks = []Check{
 	{
 		Name:  "rules-file",
 		Claim: "the rules that firebase.json names have a block for each collection of the routes",
-		RestsOn: "What no rule allows is refused: clients could neither count nor read totals. What " +
-			"either of two blocks of one path allows is allowed. Rules that list the fields of a " +
+		RestsOn: "Firestore refuses any request that no rule allows: clients could neither count nor " +
+			"read totals. If two blocks match one path, either may allow a request. Rules that list the fields of a " +
 			"document lock its author out once it has totals.",
 		Fixes:   "take the rules of firestore.rules into the file; edit the line that is named",
 		needs:   theFolder,
@@ -79,7 +79,7 @@ var Checks = []Check{
 	{
 		Name:    "project",
 		Claim:   "the project can be read",
-		RestsOn: "All that follows is in the project.",
+		RestsOn: "All checks below read the project.",
 		Fixes:   "gcloud auth application-default login; --project",
 		needs:   theFolder,
 		examine: (*examination).project,

@@ -13,7 +13,7 @@ import (
 
 // findings are of each verdict.
 var findings = []Finding{
-	{Check: &Check{Name: "a", Claim: "the first is as it is to be, which takes so many words to say that they do not fit on one line"}, Verdict: Well},
+	{Check: &Check{Name: "a", Claim: "the first matches what was wanted, which takes so many words to say that they do not fit on one line"}, Verdict: Well},
 	{Check: &Check{Name: "second", Claim: "the second is", RestsOn: "All that is said of it here, which does not fit on a line, either, as it is too long for that."}, Verdict: Wrong,
 		Problems: []Problem{
 			{Verdict: Wrong, Text: "count: 1, want 2", RestsOn: "All of it."},
@@ -28,8 +28,8 @@ var findings = []Finding{
 
 func TestPrint(t *testing.T) {
 	const want = `
-✓ a       the first is as it is to be, which takes so many words to say that they do not fit on one
-          line
+✓ a       the first matches what was wanted, which takes so many words to say that they do not fit
+          on one line
 ✗ second  the second is
     count: 1, want 2
     size: 3, want 4

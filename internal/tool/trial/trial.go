@@ -14,7 +14,7 @@
 //   - A [Deployment] (deployed.go) is what is deployed.
 //   - A shape (shape.go) is a kind of counters that is looked for among the deployed routes, and a
 //     part (part.go) is one counter that was made of it.
-//   - A [Trial] is what is to be written: where, and at which price.
+//   - A [Trial] says what to write: where, and at which price.
 //   - The run (run.go) writes and waits. The traces (traces.go) are the documents to delete.
 //   - A [Report] (report.go) is the result.
 package trial
@@ -43,7 +43,7 @@ type Options struct {
 	Dial    []grpc.DialOption
 }
 
-// A Trial is one that is to be made. New makes it.
+// A Trial says what to write, before it is written. New makes it.
 type Trial struct {
 	*Deployment
 	Options

@@ -89,7 +89,7 @@ type Emulator struct {
 
 // Start starts an emulator and returns when it answers. That takes about a second and at most three
 // minutes, downloads not counted. The caller stops it. If the caller's process dies first, even by
-// SIGKILL, the emulator ends with it (on Unix only, see process_other.go). Cancelling ctx ends the
+// SIGKILL, the emulator ends with it (on Unix only, see process_other.go). Canceling ctx ends the
 // start, but not an emulator that was returned.
 //
 // Every error says what to do about it, and holds the last lines that the emulator printed, if it

@@ -223,7 +223,7 @@ func TestAdminErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := SetRules(ctx, addr, "demo-a", ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("SetRules with a cancelled context: %v", err)
+		t.Errorf("SetRules with a canceled context: %v", err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// pathVariable names a jar to use instead of any other. The Firebase CLI honours the same variable.
+// pathVariable names a jar to use instead of any other. The Firebase CLI honors the same variable.
 const pathVariable = "FIRESTORE_EMULATOR_BINARY_PATH"
 
 // installEmulator is the remedy for a machine without an emulator.

@@ -108,7 +108,7 @@ func TestFindJava(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Start(ctx, Options{}); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "no Java") {
-		t.Errorf("with a cancelled context: %v", err)
+		t.Errorf("with a canceled context: %v", err)
 	}
 }
 

@@ -11,7 +11,7 @@
 // a lost answer, if [eventrelay.Faults] say so. Then creates lose their answers, too: the task may
 // stand or not.
 //
-// What is not as in Google's: calls go to the queue's targets, and not to the address in the task;
+// It differs from Google's: calls go to the queue's targets, and not to the address in the task;
 // they carry no token; a failed call is repeated after the times of the Relay, and not after 10 s
 // to 1 h; there is no bound of calls a second; and all queues of all projects are one.
 package taskqueue

@@ -284,7 +284,7 @@ func TestRefuses(t *testing.T) {
 	})
 }
 
-// Close drops what waits. A task that is made afterwards would never be called, so it is refused.
+// Close drops what waits. A task that is made afterward would never be called, so it is refused.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, c := newQueue(t, eventrelay.Options{}, ok)
