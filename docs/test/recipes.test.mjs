@@ -18,13 +18,16 @@ import {
   getDocs,
   getFirestore,
   increment,
+  limit,
   onSnapshot,
   orderBy,
   query,
   runTransaction,
+  serverTimestamp,
   setDoc,
   setLogLevel,
   updateDoc,
+  where,
 } from 'firebase/firestore';
 import { patience, startStack, until } from '../../clients/web/e2e/stack.mjs';
 import { startLine } from './line.mjs';
@@ -145,6 +148,90 @@ test('likes and comments in a post', async (t) => {
     await assert.rejects(attack, denied);
   await deleteDoc(said);
   await shows([['q', 'q', 2, 0], ['p', 'edited', 1, 0], ['r', 'r', 0, 0]]);
+});
+
+test("a site's statistics in one document", async (t) => {
+  const { join, watchSite } = await recipe("A site's statistics in one document");
+  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
+  let last = {};
+  t.after(watchSite(bob, (totals) => (last = totals)));
+  const before = (await getDoc(doc(bob, 'stats/site'))).data() ?? {};
+  await Promise.all([join(alice, 'alice', 'Alice'), join(bob, 'bob', 'Bob'), join(bob, 'bob', 'Bobby')]);
+  await setDoc(doc(alice, 'posts/of-the-site'), { title: 'p', likes: 0 });
+  await until(
+    () => last.users === 2 && last.posts > (before.posts ?? 0) && last.likes >= 0,
+    () => JSON.stringify({ before, last }),
+  );
+  for (const attack of [
+    () => join(alice, 'bob', 'Alice'),
+    () => setDoc(doc(alice, 'stats/site'), { users: 1000 }),
+  ])
+    await assert.rejects(attack, denied);
+});
+
+test('counts by owner', async (t) => {
+  const { write, edit, watchAccount } = await recipe('Counts by owner');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'accounts', user), { notes: 0 });
+  const aliceHas = await watching(t, (show) => watchAccount(alice, 'alice', show));
+  const bobHas = await watching(t, (show) => watchAccount(bob, 'bob', show));
+  const notes = await Promise.all([write(alice, 'alice', 'one'), write(alice, 'alice', 'three'), write(bob, 'bob', 'ä')]);
+  await Promise.all([aliceHas(2, 8), bobHas(1, 1)]);
+  await edit(notes[0], '');
+  await aliceHas(2, 5);
+  await deleteDoc(notes[1]);
+  await aliceHas(1, 0);
+  await updateDoc(doc(owner, notes[0].path), { owner: 'bob' }); // a server may
+  await Promise.all([aliceHas(0, 0), bobHas(2, 1)]);
+  for (const attack of [
+    () => write(alice, 'bob', 'as another'),
+    () => setDoc(doc(alice, 'notes/x'), { owner: 'alice', text: 'a', size: -1000 }),
+    () => updateDoc(doc(alice, 'accounts/alice'), { size: 0 }),
+    () => getDoc(doc(alice, 'accounts/bob')),
+  ])
+    await assert.rejects(attack, denied);
+});
+
+test('followers', async (t) => {
+  const { follow, unfollow, watchPerson } = await recipe('Followers');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'people', user), { followers: 0 });
+  const ofAlice = await watching(t, (show) => watchPerson(bob, 'alice', show));
+  const ofBob = await watching(t, (show) => watchPerson(bob, 'bob', show));
+  await Promise.all([follow(alice, 'alice', 'bob'), follow(alice, 'alice', 'bob'), follow(bob, 'bob', 'alice')]);
+  await Promise.all([ofAlice(1, 1), ofBob(1, 1)]);
+  await unfollow(alice, 'alice', 'bob');
+  await Promise.all([ofAlice(1, 0), ofBob(0, 1)]);
+  for (const attack of [
+    () => follow(alice, 'bob', 'alice'),
+    () => follow(alice, 'alice', 'alice'),
+    () => unfollow(alice, 'bob', 'alice'),
+    () => updateDoc(doc(alice, 'people/alice'), { followers: 1000 }),
+  ])
+    await assert.rejects(attack, denied);
+});
+
+// TestSeatsAreHeld has more users.
+test('numbered seats', async (t) => {
+  const { takeSeat, leaveSeat, watchSeats } = await recipe('Numbered seats');
+  const users = [...Array(8).keys()].map((n) => `user${n}`);
+  const apps = users.map((user) => web(t, user));
+  const owner = web(t, 'owner');
+  await setDoc(doc(owner, 'events/e'), { seats: 3 });
+  const shows = await watching(t, (show) => watchSeats(apps[0], 'e', show));
+  const got = await Promise.all(users.map((user, n) => takeSeat(apps[n], 'e', user)));
+  assert.deepEqual(got.filter((seat) => seat >= 0).sort(), [0, 1, 2]);
+  await shows(3, 3);
+  const first = got.findIndex((seat) => seat >= 0);
+  const last = got.findIndex((seat) => seat < 0);
+  await assert.rejects(leaveSeat(apps[last], 'e', got[first]), denied);
+  await leaveSeat(apps[first], 'e', got[first]);
+  await shows(2, 3);
+  assert.equal(await takeSeat(apps[last], 'e', users[last]), got[first]);
+  await shows(3, 3);
+  await assert.rejects(setDoc(doc(apps[0], 'events/e'), { seats: 1000 }), denied);
+  await setDoc(doc(owner, 'events/f'), { seats: 'many' });
+  await assert.rejects(setDoc(doc(apps[0], 'events/f/seats/0'), { by: users[0], at: serverTimestamp() }), denied);
 });
 
 test('likes that exist anyway', async (t) => {
@@ -423,6 +510,30 @@ test('unread messages', async (t) => {
     () => markRead(sent[1]),
     () => getDoc(doc(bob, 'users/alice')),
     () => updateDoc(doc(alice, 'users/alice'), { unread: 0 }),
+  ])
+    await assert.rejects(attack, denied);
+});
+
+test('unread by member and room', async (t) => {
+  const { say, markRead, watchUnread } = await recipe('Unread by member and room');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  for (const chat of ['c', 'd']) for (const user of ['alice', 'bob', 'cat']) await setDoc(doc(owner, 'chats', chat, 'members', user), { unread: 0 });
+  const inC = await watching(t, (show) => watchUnread(alice, 'c', 'alice', show));
+  const inD = await watching(t, (show) => watchUnread(alice, 'd', 'alice', show));
+  const all = ['alice', 'bob', 'cat'];
+  await Promise.all([say(bob, 'c', all, 'bob', 'Hello'), say(bob, 'c', all, 'bob', 'Are you there?'), say(bob, 'd', all, 'bob', 'Here?')]);
+  await Promise.all([inC(2), inD(1)]);
+  const mine = await getDocs(query(collection(alice, 'chats/c/inbox'), where('to', '==', 'alice'), limit(100)));
+  await markRead(mine.docs[0].ref);
+  await inC(1);
+  await deleteDoc(mine.docs[1].ref);
+  await Promise.all([inC(0), inD(1)]);
+  for (const attack of [
+    () => say(bob, 'c', all, 'alice', 'as another'),
+    () => say(bob, 'c', ['dan'], 'bob', 'to somebody outside'),
+    () => markRead(doc(bob, mine.docs[0].ref.path)),
+    () => updateDoc(doc(alice, 'chats/c/members/alice'), { unread: 0 }),
+    () => getDoc(doc(bob, 'chats/c/members/alice')),
   ])
     await assert.rejects(attack, denied);
 });

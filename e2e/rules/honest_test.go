@@ -36,7 +36,39 @@ var ofRecipes = map[string]struct {
 			"update with the same total":     "who changes posts/{post}",
 		},
 	},
-	"Likes that exist anyway": {},
+	"Likes that exist anyway":             {},
+	"A site's statistics in one document": {},
+	"Counts by owner": {
+		open: map[string]string{
+			"write":          "what users may write into size",
+			"10,000 letters": "what users may write into size",
+			"edit":           "who changes notes/{note}",
+			"delete a note":  "who deletes notes/{note}",
+		},
+		other: []string{"10,000 letters"},
+	},
+	"Followers": {
+		open: map[string]string{
+			"follow":           "whose id followee may be",
+			"follow twice":     "whose id followee may be",
+			"follow, unfollow": "whose id followee may be",
+		},
+		other: []string{"follow", "follow twice", "follow, unfollow"},
+	},
+	"Numbered seats": {
+		open: map[string]string{
+			"leave":             "who deletes events/{event}/seats/{seat}",
+			"leave, take again": "who deletes events/{event}/seats/{seat}",
+		},
+	},
+	"Unread by member and room": {
+		open: map[string]string{
+			"send":             "whose id to may be",
+			"read, and unread": "who changes chats/{chat}/inbox/{message}",
+			"delete":           "who deletes chats/{chat}/inbox/{message}",
+		},
+		other: []string{"send", "read, and unread", "delete"},
+	},
 	"Approved comments, and the latest": {
 		open: map[string]string{
 			"edit an approved one":   "who changes articles/{article}/comments/{comment}",

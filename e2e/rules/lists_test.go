@@ -36,6 +36,8 @@ var lists = map[string]list{
 	"authors/{author}":                            {collection: "authors", limit: 100},
 	"shops/{shop}":                                {collection: "shops", limit: 100},
 	"users/{user}/messages/{message}":             {parent: "users/ann", collection: "messages", limit: 100, user: ann},
+	"people/{user}":                               {collection: "people", limit: 100},
+	"chats/{chat}/inbox/{message}":                {parent: "chats/c", collection: "inbox", limit: 100, user: ann, own: "to"},
 	"tags/{tag}":                                  {collection: "tags", limit: 100},
 	"tags/{tag}/stories/{story}":                  {parent: "tags/go", collection: "stories", limit: 100},
 	"visitor_totals/{day}":                        {collection: "visitor_totals", limit: 100},

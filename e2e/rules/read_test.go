@@ -107,6 +107,7 @@ type list struct {
 	offset             int32
 	group              bool   // all collections of that name
 	where              string // a field that is true; "": any documents
+	own                string // a field that names the user; "": any documents
 	user               user   // who may list
 }
 
@@ -116,17 +117,25 @@ func (l list) structured() *firestorepb.StructuredQuery {
 		Offset: l.offset,
 	}
 	if l.where != "" {
-		q.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
-				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: l.where},
-				Op:    firestorepb.StructuredQuery_FieldFilter_EQUAL, Value: value(true),
-			},
-		}}
+		q.Where = equal(l.where, true)
+	}
+	if l.own != "" {
+		q.Where = equal(l.own, string(l.user))
 	}
 	if l.limit > 0 {
 		q.Limit = wrapperspb.Int32(l.limit)
 	}
 	return q
+}
+
+// equal is the filter of documents whose field holds a value.
+func equal(field string, holds any) *firestorepb.StructuredQuery_Filter {
+	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
+			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field},
+			Op:    firestorepb.StructuredQuery_FieldFilter_EQUAL, Value: value(holds),
+		},
+	}}
 }
 
 // query reads the documents.

@@ -63,6 +63,136 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"own": get("photos/p/likes/ann")},
 		secrets: map[string]func(*database, user) error{"another's": get("photos/p/likes/bob"), "all": query("photos/p", "likes", 1)},
 	},
+	"A site's statistics in one document": {
+		seed: map[string]fields{"profiles/bob": {"name": "b"}, "stats/site": {"users": 1}},
+		honest: map[string][]*firestorepb.Write{
+			"join, and another name": writes(set("profiles/ann", fields{"name": "a"}), set("profiles/ann", fields{"name": "A"})),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && request.auth.uid == user", signedOut, writes(set("profiles/ann", fields{"name": "a"}))},
+			{"as another", "request.auth.uid == user", ann, writes(set("profiles/dan", fields{"name": "d"}))},
+			{"another's name", "request.auth.uid == user", ann, writes(set("profiles/bob", fields{"name": "B"}))},
+			{"another field", "changesOnly(['name'])", ann, writes(set("profiles/ann", fields{"name": "a", "x": 1}))},
+			{"a long name", "isText('name', 100)", ann, writes(set("profiles/ann", fields{"name": strings.Repeat("a", 101)}))},
+			{"delete", "", ann, writes(remove("profiles/bob"))},
+			{"the total", "", ann, writes(merge("stats/site", fields{"users": 1000}, "users"))},
+			{"another total", "", ann, writes(set("stats/other", fields{"users": 1000}))},
+		},
+		reads:   map[string]func(*database, user) error{"the totals": get("stats/site"), "a profile": get("profiles/bob")},
+		secrets: map[string]func(*database, user) error{"all totals": query("", "stats", 1), "all profiles": query("", "profiles", 1)},
+	},
+	"Counts by owner": {
+		seed: map[string]fields{
+			"notes/ann's": note("ann", "a"), "notes/bob's": note("bob", "b"), "accounts/ann": {"notes": 1}, "accounts/bob": {"notes": 1}, "notes/ann's ": note("ann", "a"),
+		},
+		honest: map[string][]*firestorepb.Write{
+			"write":          writes(set("notes/x", note("ann", "a"))),
+			"10,000 letters": writes(set("notes/x", note("ann", strings.Repeat("a", 10_000)))),
+			"edit":           writes(merge("notes/ann's", fields{"text": "ab", "size": 2}, "text", "size")),
+			"delete a note":  writes(remove("notes/ann's")),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(note) && isNote(request.resource.data)", signedOut, writes(set("notes/x", note("ann", "a")))},
+			{"an id that no header carries", "isId(note)", ann, writes(set("notes/x ", note("ann", "a")))},
+			{"as another", "data.owner == request.auth.uid", ann, writes(set("notes/x", note("bob", "a")))},
+			{"give away", "isNote(request.resource.data)", ann, writes(merge("notes/ann's", fields{"owner": "bob"}, "owner"))},
+			{"take another's", "resource.data.owner == request.auth.uid", ann, writes(set("notes/bob's", note("ann", "b")))},
+			{"delete another's", "resource.data.owner == request.auth.uid", ann, writes(remove("notes/bob's"))},
+			{"10,001 letters", "data.text.size() <= 10000", ann, writes(set("notes/x", note("ann", strings.Repeat("a", 10_001))))},
+			{"a list", "data.text is string", ann, writes(set("notes/x", fields{"owner": "ann", "text": array("a"), "size": 1}))},
+			{"a size made up", "data.size == data.text.size()", ann, writes(set("notes/x", fields{"owner": "ann", "text": "a", "size": -1000}))},
+			{"a size of 1.0", "data.size is int", ann, writes(set("notes/x", fields{"owner": "ann", "text": "a", "size": 1.0}))},
+			{"another field", "data.keys().hasOnly(['owner', 'text', 'size'])", ann, writes(set("notes/x", fields{"owner": "ann", "text": "a", "size": 1, "x": 1}))},
+			{"the total", "", ann, writes(merge("accounts/ann", fields{"notes": 0}, "notes"))},
+		},
+		reads:   map[string]func(*database, user) error{"one's own": get("notes/ann's"), "one's own numbers": get("accounts/ann")},
+		secrets: map[string]func(*database, user) error{"another's": get("notes/bob's"), "another's numbers": get("accounts/bob"), "all": query("", "notes", 1)},
+	},
+	"Followers": {
+		seed: map[string]fields{"follows/bob_ann": {"follower": "bob", "followee": "ann"}, "people/ann": {"followers": 1}},
+		honest: map[string][]*firestorepb.Write{
+			"follow":           writes(follow("ann_bob", "ann", "bob")),
+			"follow twice":     writes(follow("ann_bob", "ann", "bob"), follow("ann_bob", "ann", "bob")),
+			"follow, unfollow": writes(follow("ann_bob", "ann", "bob"), remove("follows/ann_bob")),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(follow) && isFollow(follow, request.resource.data)", signedOut, writes(follow("ann_bob", "ann", "bob"))},
+			{"an id that no header carries", "isId(follow)", ann, writes(follow("ann_b\n", "ann", "b\n"))},
+			{"as another", "data.follower == request.auth.uid", ann, writes(follow("dan_bob", "dan", "bob"))},
+			{"oneself", "data.followee != data.follower", ann, writes(follow("ann_ann", "ann", "ann"))},
+			{"under another id", "id == data.follower + '_' + data.followee", ann, writes(follow("x", "ann", "bob"))},
+			{"nobody", "isFollow(follow, request.resource.data)", ann, writes(transform(set("follows/ann_1", fields{"follower": "ann", "followee": 1}), serverTime("at")))},
+			{"without the server's time", "data.at == request.time", ann, writes(set("follows/ann_bob", fields{"follower": "ann", "followee": "bob", "at": time.Unix(1, 0)}))},
+			{"another field", "data.keys().hasOnly(['follower', 'followee', 'at'])", ann,
+				writes(transform(set("follows/ann_bob", fields{"follower": "ann", "followee": "bob", "x": 1}), serverTime("at")))},
+			{"unfollow for another", "resource.data.follower == request.auth.uid", ann, writes(remove("follows/bob_ann"))},
+			{"the total", "", ann, writes(merge("people/ann", fields{"followers": 1000}, "followers"))},
+		},
+		reads:   map[string]func(*database, user) error{"a follow": get("follows/bob_ann"), "a person": get("people/ann"), "100 people": query("", "people", 100)},
+		secrets: map[string]func(*database, user) error{"all follows": query("", "follows", 1), "all people": query("", "people", 0)},
+	},
+	"Numbered seats": {
+		seed: map[string]fields{
+			"events/e": {"seats": 3, "taken": 1}, "events/e/seats/1": {"by": "bob"}, "events/e/seats/2": {"by": "ann"}, "events/e ": {"seats": 3},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"take":              writes(seat("e", "0", "ann")),
+			"leave":             writes(remove("events/e/seats/2")),
+			"leave, take again": writes(remove("events/e/seats/2"), seat("e", "2", "ann")),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(event)\n    && isShard(seat, get(/databases/$(database)/documents/events/$(event)).data.seats)\n    && request.resource.data == {'by': request.auth.uid, 'at': request.time}",
+				signedOut, writes(seat("e", "0", "ann"))},
+			{"of an event whose id no header carries", "isId(event)", ann, writes(seat("e ", "0", "ann"))},
+			{"for another", "request.resource.data == {'by': request.auth.uid, 'at': request.time}", ann, writes(seat("e", "0", "bob"))},
+			{"another field", "request.resource.data == {'by': request.auth.uid, 'at': request.time}", ann,
+				writes(transform(set("events/e/seats/0", fields{"by": "ann", "x": 1}), serverTime("at")))},
+			{"the seat behind the last", "isShard(seat, get(/databases/$(database)/documents/events/$(event)).data.seats)", ann, writes(seat("e", "3", "ann"))},
+			{"a seat with another spelling", "isShard(seat, get(/databases/$(database)/documents/events/$(event)).data.seats)", ann, writes(seat("e", "00", "ann"))},
+			{"a seat below zero", "isShard(seat, get(/databases/$(database)/documents/events/$(event)).data.seats)", ann, writes(seat("e", "-1", "ann"))},
+			{"of an event that is not there", "isShard(seat, get(/databases/$(database)/documents/events/$(event)).data.seats)", ann, writes(seat("none", "0", "ann"))},
+			{"a taken one", "", ann, writes(seat("e", "1", "ann"))},
+			{"a taken one, at once", "", ann, writes(remove("events/e/seats/1"), seat("e", "1", "ann"))},
+			{"free another's", "resource.data.by == request.auth.uid", ann, writes(remove("events/e/seats/1"))},
+			{"more seats", "", ann, writes(merge("events/e", fields{"seats": 1000}, "seats"))},
+			{"the total", "", ann, writes(merge("events/e", fields{"taken": 0}, "taken"))},
+		},
+		reads:   map[string]func(*database, user) error{"a seat": get("events/e/seats/1"), "the event": get("events/e")},
+		secrets: map[string]func(*database, user) error{"all seats": query("events/e", "seats", 1), "all events": query("", "events", 1)},
+	},
+	"Unread by member and room": {
+		seed: map[string]fields{
+			"chats/c/members/ann": {"unread": 1}, "chats/c/members/bob": {"unread": 1}, "chats/c /members/ann": {}, "chats/c /members/bob": {},
+			"chats/c/inbox/1": {"from": "bob", "to": "ann", "text": "b", "read": false}, "chats/c/inbox/2": {"from": "ann", "to": "bob", "text": "a", "read": false},
+			"chats/d/members/bob": {},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"send":             writes(said("c", "ann", "bob", "a")),
+			"read, and unread": writes(merge("chats/c/inbox/1", fields{"read": true}, "read"), merge("chats/c/inbox/1", fields{"read": false}, "read")),
+			"delete":           writes(remove("chats/c/inbox/1")),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(chat) && isId(message) && isSaid(chat, request.resource.data)", signedOut, writes(said("c", "ann", "bob", "a"))},
+			{"in a room whose id no header carries", "isId(chat)", ann, writes(said("c ", "ann", "bob", "a"))},
+			{"an id that no header carries", "isId(message)", ann, writes(set("chats/c/inbox/x ", fields{"from": "ann", "to": "bob", "text": "a", "read": false}))},
+			{"as another", "data.from == request.auth.uid", ann, writes(said("c", "bob", "ann", "a"))},
+			{"read already", "data.read == false", ann, writes(set("chats/c/inbox/x", fields{"from": "ann", "to": "bob", "text": "a", "read": true}))},
+			{"a list", "data.text is string", ann, writes(said("c", "ann", "bob", array("a")))},
+			{"1,001 letters", "data.text.size() <= 1000", ann, writes(said("c", "ann", "bob", strings.Repeat("a", 1001)))},
+			{"another field", "data.keys().hasOnly(['from', 'to', 'text', 'read'])", ann, writes(set("chats/c/inbox/x", fields{"from": "ann", "to": "bob", "text": "a", "read": false, "x": 1}))},
+			{"from outside", "isMember(chat, data.from)", ann, writes(said("d", "ann", "bob", "a"))},
+			{"to somebody outside", "isMember(chat, data.to)", ann, writes(said("c", "ann", "dan", "a"))},
+			{"read another's", "resource.data.to == request.auth.uid", ann, writes(merge("chats/c/inbox/2", fields{"read": true}, "read"))},
+			{"delete another's", "resource.data.to == request.auth.uid", ann, writes(remove("chats/c/inbox/2"))},
+			{"pass on", "changesOnly(['read'])", ann, writes(merge("chats/c/inbox/1", fields{"to": "bob"}, "to"))},
+			{"read is text", "request.resource.data.read is bool", ann, writes(merge("chats/c/inbox/1", fields{"read": "no"}, "read"))},
+			{"the total", "", ann, writes(merge("chats/c/members/ann", fields{"unread": 0}, "unread"))},
+			{"join", "", ann, writes(set("chats/d/members/ann", nil))},
+		},
+		reads: map[string]func(*database, user) error{"one's own": get("chats/c/inbox/1"), "one's own number": get("chats/c/members/ann")},
+		secrets: map[string]func(*database, user) error{
+			"another's": get("chats/c/inbox/2"), "all": query("chats/c", "inbox", 100), "another's number": get("chats/c/members/bob")},
+	},
 	"Trending": {
 		seed: map[string]fields{
 			"songs/p": {"title": "p", "likes": 2, "trending": 1, "tally": tallied(2)}, "songs/p/likes/bob": {"at": time.Unix(1, 0)}, "songs/p\n": {},
@@ -689,4 +819,20 @@ func token(shard any) fields {
 // expiring is a token of shard 0 that stays for so long.
 func expiring(after time.Duration) fields {
 	return fields{"shard": "0", "expire_at": time.Now().Add(after)}
+}
+
+func note(owner user, text string) fields {
+	return fields{"owner": string(owner), "text": text, "size": len(text)}
+}
+
+func follow(id string, follower, followee user) *firestorepb.Write {
+	return transform(set("follows/"+id, fields{"follower": string(follower), "followee": string(followee)}), serverTime("at"))
+}
+
+func seat(event, n string, by user) *firestorepb.Write {
+	return transform(set("events/"+event+"/seats/"+n, fields{"by": string(by)}), serverTime("at"))
+}
+
+func said(chat string, from, to user, text any) *firestorepb.Write {
+	return set("chats/"+chat+"/inbox/x", fields{"from": string(from), "to": string(to), "text": text, "read": false})
 }

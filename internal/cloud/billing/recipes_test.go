@@ -29,6 +29,10 @@ func TestRecipes(t *testing.T) {
 		counters     int64
 	}{
 		{"a like, a comment", "Likes and comments in a post", billing.Counts{Writes: 1}, 1},
+		{"a new profile of a site", "A site's statistics in one document", billing.Counts{Writes: 1}, 1},
+		{"a note of an owner", "Counts by owner", billing.Counts{Writes: 1}, 1},
+		{"a follow", "Followers", billing.Counts{Writes: 1}, 2},
+		{"a seat that is taken", "Numbered seats", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"an approval of a comment", "Approved comments, and the latest", billing.Counts{Writes: 1}, 1},
 		{"a like that makes karma", "Karma of authors", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"an order of a shop", "Orders and revenue of a shop, and its last 30 days", billing.Counts{Reads: 1, Writes: 1}, 1},
@@ -40,6 +44,7 @@ func TestRecipes(t *testing.T) {
 		{"a rating", "Shops by average rating", billing.Counts{Writes: 1}, 1},
 		{"a reaction of one of three kinds", "Reactions, and polls", billing.Counts{Writes: 1}, 1},
 		{"a message, or that it is read", "Unread messages", billing.Counts{Writes: 1}, 1},
+		{"a message to a member of a room", "Unread by member and room", billing.Counts{Reads: 2, Writes: 1}, 1},
 		{"a tag of a story", "Posts by tag", billing.Counts{Reads: 2, Writes: 1}, 1},
 		{"a visitor", "Unique visitors", billing.Counts{Writes: 1}, 1},
 		{"a plain increment", "Totals per day and per hour", billing.Counts{Reads: 1, Writes: 1}, 1},
