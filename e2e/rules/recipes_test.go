@@ -121,7 +121,7 @@ var recipes = map[string]blockTest{
 			{"as another", "data.follower == request.auth.uid", ann, writes(follow("dan_bob", "dan", "bob"))},
 			{"oneself", "data.followee != data.follower", ann, writes(follow("ann_ann", "ann", "ann"))},
 			{"under another id", "id == data.follower + '_' + data.followee", ann, writes(follow("x", "ann", "bob"))},
-			{"nobody", "isFollow(follow, request.resource.data)", ann, writes(transform(set("follows/ann_1", fields{"follower": "ann", "followee": 1}), serverTime("at")))},
+			{"a number", "isFollow(follow, request.resource.data)", ann, writes(transform(set("follows/ann_1", fields{"follower": "ann", "followee": 1}), serverTime("at")))},
 			{"without the server's time", "data.at == request.time", ann, writes(set("follows/ann_bob", fields{"follower": "ann", "followee": "bob", "at": time.Unix(1, 0)}))},
 			{"another field", "data.keys().hasOnly(['follower', 'followee', 'at'])", ann,
 				writes(transform(set("follows/ann_bob", fields{"follower": "ann", "followee": "bob", "x": 1}), serverTime("at")))},
