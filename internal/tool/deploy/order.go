@@ -107,8 +107,8 @@ func (d *Deployment) refuse(prune bool) error {
 	if len(lost) > 0 && !prune {
 		return fmt.Errorf("this would stop updating %s: add it to tally.yaml, or remove it with --prune", strings.Join(lost, " and "))
 	}
-	silence := d.Was.silence
-	if silence != nil && slices.Contains(silence.Regions, d.region()) {
+	silence := new(Silence)
+	if errors.As(d.Was.silence, &silence) && slices.Contains(silence.Regions, d.region()) {
 		return d.Unreadable("cloudfunctions", "the functions", silence)
 	}
 	return d.checkContinents()
@@ -200,7 +200,7 @@ func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, p
 		}
 	}
 
-	all, err := d.Surplus(ctx)
+	all, err := d.Surplus(ctx, false)
 	if err != nil {
 		problems = append(problems, d.Unreadable("eventarc", "the triggers", err))
 	}

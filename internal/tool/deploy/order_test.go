@@ -77,6 +77,27 @@ func TestRetriesOn(t *testing.T) {
 	}
 }
 
+// What others made stays, also where it calls Tally's functions, and even with prune.
+func TestOthersStay(t *testing.T) {
+	d := oneCounter(t)
+	d.deploy()
+	theirs := map[string]string{d.google.Names("triggers")[0]: "labels", d.google.Names("jobs")[0]: "description"}
+	for name, mark := range theirs {
+		made := d.google.Get(name)
+		d.google.Put(name+"-mine", made)
+		d.google.Set(name+"-mine", []string{mark}, nil)
+	}
+	d.prune = true
+	if said := d.deploy(); said != "" {
+		t.Errorf("it does something about others' resources:\n%s", said)
+	}
+	for name := range theirs {
+		if d.google.Get(name+"-mine") == nil {
+			t.Errorf("%s-mine is gone", name)
+		}
+	}
+}
+
 // Without alerts one counter takes some two dozen steps, and nothing watches. A second plan is
 // empty. Two people who planned at the same time make everything once.
 func TestTwoPeople(t *testing.T) {

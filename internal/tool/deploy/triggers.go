@@ -84,16 +84,11 @@ func (d *Deployment) whyMute(ctx context.Context, r *Resource) (why []string, er
 		return why, nil
 	}
 	subscription, err := d.find(ctx, known().Kinds["subscription"], name)
-	const deleted = "_deleted-topic_" // https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions
-	switch {
-	case err != nil:
+	if err != nil {
 		return why, d.Unreadable("pubsub", "the subscriptions", err)
-	case subscription == nil:
+	}
+	if subscription == nil { // https://cloud.google.com/pubsub/docs/subscription-properties#expiration_period
 		why = append(why, "its subscription "+path.Base(name)+" is gone: its events go nowhere")
-	case subscription.Get("topic") == deleted:
-		why = append(why, "the topic of its subscription "+path.Base(name)+" is gone: no event comes")
-	case subscription.Get("pushConfig.pushEndpoint") == "":
-		why = append(why, "its subscription "+path.Base(name)+" pushes to no endpoint")
 	}
 	return why, nil
 }
@@ -107,11 +102,6 @@ func before(a, b string) bool {
 	}
 	second, err := time.Parse(time.RFC3339, b)
 	return err == nil && first.Before(second)
-}
-
-// callsOnWrite reports whether the trigger calls RollUpOnWrite.
-func callsOnWrite(trigger Object) bool {
-	return trigger.Get("destination.cloudRun.service") == OnWriteName
 }
 
 // anonymous returns a pattern with * for each capture. The captures' names mean nothing to

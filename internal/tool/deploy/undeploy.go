@@ -14,23 +14,40 @@ import (
 // monitored are the kinds that watch the functions, in the order in which they are deleted.
 var monitored = []string{"alert", "dashboard", "metric", "notification channel"}
 
-// mine returns the resources of a kind that tally deploy made, in all regions.
-func (p *Project) mine(ctx context.Context, k *Kind) ([]Object, error) {
-	collection := "projects/" + p.ID + "/" + path.Base(k.At)
-	if k.Noun == "trigger" || k.Noun == "function" {
-		collection = "projects/" + p.ID + "/locations/-/" + path.Base(k.At)
-	}
-	found, err := p.List(ctx, k.address(collection))
-	if err != nil && !p.absent(err) {
-		return found, err
-	}
-	var all []Object
-	for _, o := range found {
-		if isMetric := k.Noun == "metric" && isOurMetric(o.name()); isMetric || made(o) || k.Only != "" && k.keyOf(o) == "Tally" {
-			all = append(all, k.tidy(o, p.ID))
+// mine returns the resources of a kind that tally deploy made, in all regions. Jobs and
+// repositories have no list of all regions, so it looks for them where the functions are. If
+// regions did not answer, it also returns a Silence.
+func (p *Project) mine(ctx context.Context, k *Kind, was *Deployed) (all []Object, err error) {
+	project, id := "projects/"+p.ID, "/"+path.Base(k.At)
+	collections := []string{project + id}
+	switch k.Noun {
+	case "function":
+		collections, all = nil, slices.Clone(was.Functions)
+	case "trigger":
+		collections = []string{project + "/locations/-" + id}
+	case "job", "repository":
+		collections = nil
+		for _, region := range was.regions() {
+			collections = append(collections, project+"/locations/"+region+id)
 		}
 	}
-	return all, nil
+
+	for _, collection := range collections {
+		found, unread := p.List(ctx, k.address(collection))
+		all = append(all, found...)
+		if unread != nil && !p.absent(unread) {
+			err = unread
+			break
+		}
+	}
+	all = slices.DeleteFunc(all, func(o Object) bool {
+		isOurs := made(o) || k.Noun == "metric" && isOurMetric(o.name()) || k.Only != "" && k.keyOf(o) == "Tally"
+		return !isOurs
+	})
+	for _, o := range all {
+		k.tidy(o, p.ID)
+	}
+	return all, err
 }
 
 // isOurMetric reports whether monitoring.yaml has the metric. Metrics have no labels.
@@ -52,11 +69,15 @@ func (p *Project) Undeploy(ctx context.Context, was *Deployed) (Plan, error) {
 	if err == nil && len(routes.Indexes()) > 0 {
 		plan.note("the indexes that the routes needed stay, because queries of your app may use them: Firestore's page of the console lists them")
 	}
-	if was.silence != nil && len(was.Functions) == 0 { // they may be there
-		return Plan{}, p.Unreadable("cloudfunctions", "the functions", was.silence)
+	const whenItDoes = "%v. Run tally undeploy again when it does, if something of Tally's may be there"
+	if was.silence != nil {
+		if len(was.Functions) == 0 { // they may be there
+			return Plan{}, p.Unreadable("cloudfunctions", "the functions", was.silence)
+		}
+		plan.note(whenItDoes, was.silence)
 	}
 
-	accounts, err := p.mine(ctx, known().Kinds["service account"])
+	accounts, err := p.mine(ctx, known().Kinds["service account"], was)
 	if err != nil {
 		return Plan{}, p.Unreadable("iam", "the service accounts", err)
 	}
@@ -65,14 +86,14 @@ func (p *Project) Undeploy(ctx context.Context, was *Deployed) (Plan, error) {
 			continue
 		}
 		k := known().Kinds[kind]
-		found, err := p.everywhere(ctx, k, was)
+		found, err := p.mine(ctx, k, was)
 		silence := new(Silence)
 		isSilent := errors.As(err, &silence)
 		if err != nil && (!isSilent || p.hasDatabaseIn(silence.Regions)) {
 			return Plan{}, p.Unreadable(k.api(), "the "+k.Many, err)
 		}
 		if isSilent {
-			plan.note("%v. Run tally undeploy again when it does, if something of Tally's may be there", silence)
+			plan.note(whenItDoes, silence)
 		}
 		if kind == "function" && len(found) > 0 && !others {
 			if err := p.purge(ctx, &plan, was, accounts); err != nil {
@@ -91,22 +112,6 @@ func (p *Project) Undeploy(ctx context.Context, was *Deployed) (Plan, error) {
 		plan.add(p.deletion(known().Kinds["service account"], o))
 	}
 	return plan, nil
-}
-
-// everywhere is mine, and looks for kinds whose API has no list of all regions where the functions
-// are, or a trigger sends its events.
-func (p *Project) everywhere(ctx context.Context, k *Kind, was *Deployed) (all []Object, err error) {
-	if k.Noun != "job" && k.Noun != "repository" {
-		return p.mine(ctx, k)
-	}
-	for _, region := range was.regions() {
-		found, err := p.List(ctx, k.address("projects/"+p.ID+"/locations/"+region+"/"+path.Base(k.At)))
-		if err != nil && !p.absent(err) {
-			return nil, err
-		}
-		all = append(all, slices.DeleteFunc(found, func(o Object) bool { return !made(o) })...)
-	}
-	return all, nil
 }
 
 // hasDatabaseIn reports whether a database is in one of the regions, where its triggers are.

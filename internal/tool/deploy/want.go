@@ -23,7 +23,7 @@ type Deployed struct {
 	Billing     string   // of RollUpOnWrite's instances; ByRequest if there are none
 	RequestLogs string   // which entries about requests are kept
 
-	silence *Silence // regions that did not say which functions they have; nil: all did
+	silence error // a Silence of regions that did not say which functions they have; nil: all did
 }
 
 // Read reads what is deployed. A project of which only the plan is made has nothing. If only the
@@ -61,7 +61,11 @@ func (p *Project) Read(ctx context.Context) (*Deployed, error) {
 // readFunctions reads the functions that Tally's tools made.
 func (p *Project) readFunctions(ctx context.Context, was *Deployed) error {
 	all, err := p.List(ctx, "cloudfunctions.googleapis.com/v2/projects/"+p.ID+"/locations/-/functions")
-	if err != nil && !errors.As(err, &was.silence) && !p.absent(err) {
+	silence := new(Silence)
+	switch {
+	case errors.As(err, &silence):
+		was.silence = err
+	case err != nil && !p.absent(err):
 		return p.Unreadable("cloudfunctions", "the functions", err)
 	}
 	was.Functions = slices.DeleteFunc(all, func(f Object) bool { return !ours(f) })

@@ -39,7 +39,6 @@ var causes = []struct {
 	{"A group's sum, or one of some documents, has no index", needIndexes},
 	{"The field of a group holds a list", listsInGroup},
 	{"The field of a window holds no timestamp", textsInWindow},
-	{"Events are pushed elsewhere", as("pushes go elsewhere")},
 	{"The subscription is gone", as("a subscription that is gone")},
 	{"Retries are off", as("retries are off")},
 	{"Failed events go to a dead-letter topic", as("a dead-letter topic")},

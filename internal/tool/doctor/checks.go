@@ -112,9 +112,9 @@ var Checks = []Check{
 	},
 	{
 		Name:  "as-deployed",
-		Claim: "all is as tally deploy makes it, and nothing else calls the functions",
+		Claim: "all is as tally deploy makes it, and nothing is left over",
 		RestsOn: "Without its roles, its trigger or its index a counter is not updated. Other settings " +
-			"lose events or cost more, and a second caller is billed a second time.",
+			"lose events or cost more, and events of a trigger that is left over are billed for nothing.",
 		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: (*examination).asDeployed,
@@ -141,7 +141,7 @@ var Checks = []Check{
 	},
 	{
 		Name:  "indexes",
-		Claim: "no composite index is being built, and none of a time that only grows is written too often",
+		Claim: "no composite index is being built",
 		RestsOn: "Without its index a sum reads up to 1,000 documents one by one. Above that the " +
 			"counter is unkept: its roll-up is not updated.",
 		Fixes:   "tally deploy",
@@ -183,14 +183,6 @@ var Checks = []Check{
 		Fixes:   "docs/playbooks/lag.md; docs/playbooks/left-late.md",
 		needs:   theDescription,
 		examine: (*examination).late,
-	},
-	{
-		Name:    "billing",
-		Claim:   "RollUpOnWrite's instances are billed in the cheaper way for their traffic",
-		RestsOn: "Billing by request charges each request; billing by instance charges idle time.",
-		Fixes:   "edit tally.yaml; tally deploy",
-		needs:   theDescription,
-		examine: (*examination).billing,
 	},
 	{
 		Name:  rulesIncrements,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -36,7 +35,6 @@ func (e *examination) deliveries(ctx context.Context) {
 		e.idle("there is no trigger")
 		return
 	}
-	e.astray(ctx)
 
 	const ofEventarc = `resource.labels.subscription_id = starts_with("eventarc-")`
 	pushed := e.ask(ctx, question{pushes, ofEventarc, "ALIGN_SUM", time.Hour, time.Hour})
@@ -154,55 +152,4 @@ func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 	e.wrong([]deploy.Command{e.logs(deploy.OnWriteName, "warning")},
 		"%.0f events of %s wait, the oldest for %v, and %.0f waited half an hour ago: the backlog %s. docs/playbooks/deliveries-failing.md",
 		now, trigger, age, before, trend)
-}
-
-// astray finds triggers whose events are pushed to no known address of RollUpOnWrite. Such
-// addresses have never been compared on a real project, so tally deploy deletes none of these
-// triggers.
-func (e *examination) astray(ctx context.Context) {
-	var known []string
-	for _, kind := range []string{"function", "service"} {
-		for _, r := range e.wanted.Of(kind) {
-			if path.Base(r.Name) != deploy.OnWriteName {
-				continue
-			}
-			// https://cloud.google.com/run/docs/triggering/https-request
-			addresses := r.Have().Get("serviceConfig.uri") + "," + r.Have().Get("uri") + "," + r.Have().Get("urls")
-			for address := range strings.SplitSeq(addresses, ",") {
-				if at := host(address); at != "" {
-					known = append(known, at)
-				}
-			}
-		}
-	}
-	if len(known) == 0 {
-		return
-	}
-
-	for _, r := range e.wanted.Of("trigger") {
-		name := r.Have().Get("transport.pubsub.subscription")
-		if name == "" {
-			continue
-		}
-		subscription, err := e.Project.Find(ctx, "subscription", name)
-		if err != nil {
-			e.unknown(e.Project.Unreadable("pubsub", "the subscriptions", err))
-			continue
-		}
-		endpoint := subscription.Get("pushConfig.pushEndpoint")
-		if endpoint == "" || slices.Contains(known, host(endpoint)) {
-			continue
-		}
-		remove := deploy.Command{Args: []string{"gcloud", "eventarc", "triggers", "delete", path.Base(r.Name), "--location=" + strings.Split(r.Name, "/")[3], "--project=" + e.Project.ID}}
-		e.wrong([]deploy.Command{remove}, "the subscription of trigger %s pushes to %s, which is no known address of RollUpOnWrite. If that is no service of yours either, delete the trigger and run tally deploy", path.Base(r.Name), endpoint)
-	}
-}
-
-// host returns the host of an address, "" if it is none.
-func host(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }

@@ -19,7 +19,6 @@ import (
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"cloud.google.com/go/run/apiv2/runpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
@@ -65,18 +64,7 @@ var broken = []struct {
 	{"a dead-letter topic", "as-deployed", changeSubscription(func(s *pubsubpb.Subscription) {
 		s.DeadLetterPolicy = &pubsubpb.DeadLetterPolicy{DeadLetterTopic: "projects/my-project/topics/dead", MaxDeliveryAttempts: 5}
 	})},
-	{"pushes go elsewhere", "deliveries", changeSubscription(func(s *pubsubpb.Subscription) {
-		s.PushConfig.PushEndpoint = "https://other-abc123-uc.a.run.app/events"
-	})},
-	{"a subscription that pushes no more", "as-deployed", changeSubscription(func(s *pubsubpb.Subscription) { s.PushConfig = nil })},
-	{"a subscription whose topic is gone", "as-deployed", changeSubscription(func(s *pubsubpb.Subscription) { s.Topic = "_deleted-topic_" })},
 	{"a subscription that is gone", "as-deployed", func(g *googletest.Google) { g.Delete(subscription(g)) }},
-	{"a service that has other addresses, too", "", func(g *googletest.Google) {
-		googletest.Change(g, serviceIs, func(s *runpb.Service) { s.Urls = []string{"https://tally-on-write-123456789.us-central1.run.app"} })
-		changeSubscription(func(s *pubsubpb.Subscription) {
-			s.PushConfig.PushEndpoint = "https://tally-on-write-123456789.us-central1.run.app?__GCP_CloudEventsMode=CE_PUBSUB_BINDING"
-		})(g)
-	}},
 	{"no instance is free", "deliveries", func(g *googletest.Google) {
 		pushed(g, "ack", "200", 40)
 		pushed(g, "remote_server_4xx", "429", 58)
@@ -201,17 +189,6 @@ var broken = []struct {
 	}},
 	{"a queue whose zero fields are left out", "", func(g *googletest.Google) {
 		googletest.Change(g, queueIs, func(q *cloudtaskspb.Queue) { q.RetryConfig.MaxRetryDuration = nil })
-	}},
-	{"traffic for which instances are cheaper", "billing", func(g *googletest.Google) {
-		measure(g, requests, 9e6, 1e6)
-		measure(g, billable, day.Seconds())
-		measure(g, instances, 1)
-	}},
-	{"traffic for which requests are cheaper", "billing", func(g *googletest.Google) {
-		googletest.Change(g, serviceIs, func(s *runpb.Service) { s.Template.Containers[0].Resources.CpuIdle = false })
-		measure(g, requests, 5000)
-		measure(g, billable, 600)
-		measure(g, instances, 0.5)
 	}},
 	{"rules that refuse increments", rulesIncrements, func(g *googletest.Google) {
 		g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/google/go-cmp/cmp"
@@ -80,42 +79,5 @@ func TestIndexes(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.name, d)
 		}
 		checkExplained(t, map[string]Finding{"indexes": findings["indexes"]})
-	}
-}
-
-// A time that only grows is noted where its documents are written faster than its index may take,
-// whatever other triggers do.
-func TestGrowingTimes(t *testing.T) {
-	const trigger = "projects/" + project + "/locations/nam5/triggers/tally-orders-964b9b"
-	const hour = 3600
-	for _, test := range []struct {
-		name  string
-		hours []float64 // events in each, the newest first
-		other bool      // of the counters' trigger
-		note  string
-	}{
-		{"often", []float64{0, 300 * hour, 100 * hour}, false, "the documents of orders/{order} in (default) were written up to 300 times a second"},
-		{"seldom", []float64{200 * hour, 200 * hour}, false, ""},
-		{"others often", []float64{300 * hour}, true, ""},
-	} {
-		g := sound(t)
-		needIndexes(g)
-		c := g.Get(triggerIs).(*eventarcpb.Trigger)
-		c.Transport = nil
-		g.Put(trigger, c)
-		queue(g, pushes, test.hours...)
-		if !test.other {
-			id := g.Get(trigger).(*eventarcpb.Trigger).GetTransport().GetPubsub().GetSubscription()
-			g.Series[0].Resource.Labels["subscription_id"] = id[strings.LastIndexByte(id, '/')+1:]
-		}
-
-		_, findings, err := examined(t.Context(), g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		notes := strings.Join(findings["indexes"].Notes, "\n")
-		if test.note == "" && notes != "" || !strings.HasPrefix(notes, test.note) {
-			t.Errorf("%s: noted %q, want %q", test.name, notes, test.note)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/tool/deploy"
@@ -14,13 +13,10 @@ import (
 
 // Metrics of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
 const (
-	requests  = "run.googleapis.com/request_count"
-	billable  = "run.googleapis.com/container/billable_instance_time"
-	instances = "run.googleapis.com/container/instance_count"
-	pushes    = "pubsub.googleapis.com/subscription/push_request_count"
-	waiting   = "pubsub.googleapis.com/subscription/num_undelivered_messages"
-	delays    = "cloudtasks.googleapis.com/queue/task_attempt_delays"
-	oldest    = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
+	pushes  = "pubsub.googleapis.com/subscription/push_request_count"
+	waiting = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+	delays  = "cloudtasks.googleapis.com/queue/task_attempt_delays"
+	oldest  = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
 )
 
 const day = 24 * time.Hour
@@ -61,22 +57,4 @@ func point(series deploy.Object, n int) float64 {
 	value := fmt.Sprintf("points.%d.value.", n)
 	number, _ := strconv.ParseFloat(cmp.Or(series.Get(value+"doubleValue"), series.Get(value+"int64Value")), 64)
 	return number
-}
-
-// measure returns what a metric's series add up to over the last day. Of the number of instances it
-// adds up the means. Of Cloud Run's metrics it takes the series of RollUpOnWrite. If the series
-// cannot be read, it notes that and returns 0.
-func (e *examination) measure(ctx context.Context, metric string) (sum float64) {
-	q := question{metric: metric, aligner: "ALIGN_SUM", within: day, each: day}
-	if strings.HasPrefix(metric, "run.") {
-		q.where = fmt.Sprintf("resource.labels.service_name = %q", deploy.OnWriteName)
-	}
-	if metric == instances {
-		q.aligner = "ALIGN_MEAN"
-	}
-
-	for _, series := range e.ask(ctx, q) {
-		sum += point(series, 0)
-	}
-	return sum
 }

@@ -48,7 +48,7 @@ var unread = []struct {
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
 	{"triggers", "as-deployed", "", "the triggers: the account needs eventarc.triggers.get, eventarc.triggers.list: The caller does not have permission",
 		mayDo + "eventarc.viewer --condition=None", refuse("eventarc", "")},
-	{"subscriptions", "as-deployed deliveries", "", "the subscriptions: the account needs pubsub.subscriptions.get: The caller does not have permission",
+	{"subscriptions", "as-deployed", "", "the subscriptions: the account needs pubsub.subscriptions.get: The caller does not have permission",
 		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
 	{"jobs", "as-deployed", "", "the jobs: the account needs cloudscheduler.jobs.get, cloudscheduler.jobs.list: The caller does not have permission",
 		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "")},
@@ -58,7 +58,7 @@ var unread = []struct {
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogEntries")},
 	{"the exclusions of logs", "as-deployed", "", "the log exclusions: the account needs logging.logMetrics.get, logging.exclusions.get, logging.logEntries.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "GetExclusion")},
-	{"time series", "deliveries alarms billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
+	{"time series", "deliveries alarms", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
 	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test: The caller does not have permission",
