@@ -73,6 +73,12 @@ type known struct {
 	until time.Time // when this instance stops relying on it, by the local clock
 }
 
+// over reports whether this instance stops relying on the alarm, by its monotonic clock, which
+// stands still while a machine is suspended, and by its wall clock.
+func (k known) over(monotonic, wall time.Time) bool {
+	return !monotonic.Before(k.until) || !wall.Before(k.until.Round(0))
+}
+
 // canMakeAlarms reports whether alarms can be made for the counter.
 func (c *Coalescer) canMakeAlarms(s *counterState) bool {
 	return c.options.Alarms != nil && !time.Now().Before(s.alarmless)
@@ -222,8 +228,7 @@ func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
 	}
 
 	local := time.Now()
-	wall, until := local.Round(0), s.known.until.Round(0) // without the monotonic clock, which stands still while a machine is suspended
-	if !local.Before(s.known.until) || !wall.Before(until) {
+	if s.known.over(local, local.Round(0)) {
 		return false
 	}
 	latest := later(c.newest, told)
@@ -237,6 +242,15 @@ func (c *Coalescer) now() time.Time {
 		return time.Time{}
 	}
 	return c.newest.Add(time.Since(c.sent))
+}
+
+// guess is now, or the local clock before the first look. The mutex is held.
+func (c *Coalescer) guess() time.Time {
+	now := c.now()
+	if now.IsZero() {
+		return time.Now()
+	}
+	return now
 }
 
 // Rings takes an alarm that rings, and the routes of this instance. It returns nil if the alarm is
@@ -282,16 +296,11 @@ func (c *Coalescer) Rings(ctx context.Context, a Alarm, routes route.Routes) (En
 }
 
 // ringsAgain returns an error as long as instances of other routes may be at work that wait for the
-// alarm. An instance that makes no alarms has only that way to have it ring once more. If it has
-// looked at nothing yet, it goes by the local clock.
+// alarm. An instance that makes no alarms has only that way to have it ring once more.
 func (c *Coalescer) ringsAgain(a Alarm) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
-	if now.IsZero() {
-		now = time.Now()
-	}
-	if now.Before(a.At.Add(lastAfter)) {
+	if c.guess().Before(a.At.Add(lastAfter)) {
 		return fmt.Errorf("rollup: the alarm of %s is of other routes, and there is no queue that could make it ring again", a.RollUp)
 	}
 	return nil
@@ -345,7 +354,7 @@ func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, 
 	if !s.probing {
 		c.forget(s)
 	}
-	at := later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + delay)
+	at := later(c.guess(), a.At).Truncate(roundedTo).Add(roundedTo + delay)
 	c.mu.Unlock()
 
 	level := slog.LevelWarn

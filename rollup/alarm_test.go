@@ -364,6 +364,30 @@ func TestAlarmOfUnkeptCounter(t *testing.T) {
 	})
 }
 
+// An alarm that rings while its counter pauses because it is unkept is done only if its own time
+// has come.
+func TestAlarmOfAPausingCounter(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		w.beforeSum = func(int32) error { return rollup.ErrUnkept }
+		for n := range 4 { // after which the counter pauses for 8 s
+			if ending, err := w.happens(c, fmt.Sprint(n), slowly); err != nil || !ending.Unkept {
+				t.Fatalf("%+v, %v", ending, err)
+			}
+			time.Sleep([]time.Duration{1100, 2100, 4100, 0}[n] * time.Millisecond)
+		}
+
+		w.sums.Store(0)
+		alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now()}
+		if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Unkept || w.sums.Load() != 0 {
+			t.Errorf("in time: %+v, %v, after %d sums", ending, err, w.sums.Load())
+		}
+		alarm.At = w.store.Now().Add(5 * time.Second)
+		if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Unkept || w.store.Now().Before(alarm.At) {
+			t.Errorf("by hand: %+v, %v, %v before its time", ending, err, alarm.At.Sub(w.store.Now()))
+		}
+	})
+}
+
 // An alarm whose document is missing is done. Only another look at the document follows.
 func TestAlarmOfMissingDocument(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
@@ -391,7 +415,7 @@ func TestAlarmIsHandedOn(t *testing.T) {
 			alarm = a.last()
 			w.until(alarm.At)
 		}
-		want := []time.Duration{11, 21, 41, 81, 161, 321, 601, 601, 601}
+		want := []time.Duration{19, 29, 49, 89, 169, 329, 609, 609, 609} // of which it waits for 8 s
 		for i := range want {
 			want[i] *= time.Second
 		}
@@ -408,6 +432,69 @@ func TestAlarmIsHandedOn(t *testing.T) {
 		a.make = func(context.Context, int) error { return errors.New("no queue") }
 		if _, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err == nil {
 			t.Error("it is done although no other could be made")
+		}
+	})
+}
+
+// An alarm of other routes that is handed on is one of these routes, and need not ring once more.
+func TestAlarmOfOtherRoutesIsHandedOn(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		w.beforeView = func(int32) error { return errors.New("unavailable") }
+		alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: "0123456789abcdef", At: w.store.Now()}
+		if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Deferred {
+			t.Errorf("%+v, %v", ending, err)
+		}
+		if last := a.last(); len(a.made) != 2 || last.Routes != slowly.Template.Hash() || last.Last {
+			t.Errorf("made %+v, want the last of these routes", a.made)
+		}
+	})
+}
+
+// An alarm that rings long after its time is handed on to a time that is ahead, also by an instance
+// that has looked at nothing yet.
+func TestOldAlarmIsHandedOn(t *testing.T) {
+	for _, looked := range []bool{true, false} {
+		inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+			if looked {
+				w.increment(1)
+				if _, err := w.happens(c, "first", likes); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.beforeView = func(int32) error { return errors.New("unavailable") }
+			alarm := rollup.Alarm{RollUp: slowly.RollUp, Routes: slowly.Template.Hash(), At: w.store.Now().Add(-time.Hour)}
+			if ending, err := c.Rings(w.t.Context(), alarm, slowly.Template.Routes); err != nil || !ending.Deferred {
+				t.Errorf("%+v, %v", ending, err)
+			}
+			if ahead := a.last().At.Sub(w.store.Now()); ahead < 10*time.Second || ahead > 12*time.Second {
+				t.Errorf("looked at others: %v; it is handed on to a time %v ahead", looked, ahead)
+			}
+		})
+	}
+}
+
+// An alarm that was made ends a row of failures. So another look follows the first failure after it
+// at once.
+func TestAlarmEndsARowOfFailures(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		alarm := w.deferred(c, a)
+		var looks []time.Time
+		for n, fail := range []int{4, 1} {
+			looks = nil
+			w.beforeView = func(int32) error {
+				looks = append(looks, time.Now())
+				if len(looks) <= fail {
+					return errors.New("unavailable")
+				}
+				return nil
+			}
+			e := rollup.Event{ID: fmt.Sprint(n), Time: alarm.At.Add(-2 * time.Second)} // for which the alarm does not stand
+			if ending, err := c.Changed(w.t.Context(), e, route.Concern{Counter: slowly}); err != nil || !ending.Deferred {
+				t.Fatalf("%+v, %v", ending, err)
+			}
+		}
+		if pause := looks[1].Sub(looks[0]); pause > time.Millisecond {
+			t.Errorf("%v passed after the first failure", pause)
 		}
 	})
 }

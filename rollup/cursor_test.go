@@ -344,6 +344,36 @@ func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
 	})
 }
 
+// An audit that is killed while differences of several pages wait leaves its walk before the first
+// of them.
+func TestWaitingDifferencesOfSeveralPages(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		for i := range 250 {
+			w.store.Put(fmt.Sprintf("counters/%03d/shards/0", i), map[string]any{"count": int64(1)})
+			w.store.Put(fmt.Sprintf("rollups/%03d", i), rolledUp(int64(1), 1, time.Now()))
+		}
+		for _, i := range []int{50, 150} {
+			w.store.Increment(fmt.Sprintf("counters/%03d/shards/0", i), "count", 1)
+		}
+		w.duringView = func(n int32) {
+			if n == 2 {
+				time.Sleep(6 * time.Second) // so that the cursor is saved
+			}
+		}
+		ctx, cancel := context.WithTimeout(w.t.Context(), grace)
+		defer cancel()
+		_, err := rollup.Audit(ctx, traced{w.store, w}, route.Routes(likes.Template.Routes), w.patient())
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that its time is over", err)
+		}
+
+		c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing)
+		if err != nil || len(c.Places) != 2 || c.Places[0] != (rollup.Place{}) {
+			t.Errorf("%v: places %+v, want the first before all counters", err, c.Places)
+		}
+	})
+}
+
 // The cursor holds on the very routes that it was saved for, with a place for each. On others an
 // audit starts over.
 func TestCursorHoldsOnItsRoutes(t *testing.T) {

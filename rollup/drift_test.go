@@ -333,3 +333,22 @@ func TestDoublesThatCancelOut(t *testing.T) {
 		})
 	}
 }
+
+// A time that somebody has made up, for which the last sum took, does not hide drift.
+func TestDriftBehindATimeThatIsMadeUp(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		fields := rolledUp(int64(1), 1, time.Now())
+		fields["tally"].(map[string]any)["took"] = int64(1 << 50) // microseconds
+		w.store.Put(likes.RollUp, fields)
+		w.increment(1)
+		time.Sleep(time.Hour)
+		o := w.patient()
+		began := time.Now()
+		o.Until = began.Add(10 * time.Minute)
+		w.wantAudit(o, rollup.Report{Counters: 1, RolledUp: 1, Drift: 1})
+		if took := time.Since(began); took > grace+3*time.Minute {
+			t.Errorf("the audit took %v", took)
+		}
+	})
+}

@@ -283,6 +283,91 @@ func TestNewCountersAreFoundWhereItStopped(t *testing.T) {
 	})
 }
 
+// keepsFrom has a call of Keep go on from a counter, and returns from where it found pages by
+// roll-ups.
+func (w *world) keepsFrom(from string, o rollup.KeepOptions, page func(from string) error) (pages []string, report rollup.KeepReport) {
+	w.t.Helper()
+	c, err := w.store.LoadCursor(w.t.Context(), rollup.Keeping)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	routes := route.Routes(scheduled.Template.Routes)
+	places := []rollup.Place{{From: from, Began: c.ReadTime}, {Done: true, Began: c.ReadTime}}
+	_, err = w.store.SaveCursor(w.t.Context(), rollup.Keeping, rollup.Cursor{Routes: routes.String(), Places: places, UpdateTime: c.UpdateTime})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	store := hooked{AuditStore: w.store, page: func(by by, _ *route.Template, at string) error {
+		if by != byRollUp {
+			return nil
+		}
+		pages = append(pages, at)
+		return page(at)
+	}}
+	report, err = rollup.Keep(w.t.Context(), store, routes, o)
+	if err != nil {
+		w.t.Log(err)
+	}
+	return pages, report
+}
+
+// A call without an end that goes on from where the last one stopped comes round to there, and no
+// further. A page that cannot be read is left out.
+func TestKeepComesRound(t *testing.T) {
+	for name, test := range map[string]struct {
+		fails string // the page from there on
+		want  []string
+		found int
+	}{
+		"well":   {"none", []string{"rollups/149", "rollups/249", "rollups/349", "", "rollups/099"}, 400},
+		"failed": {"rollups/249", []string{"rollups/149", "rollups/249", "", "rollups/099"}, 250},
+	} {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			w.idle(named("", 400)...)
+			pages, report := w.keepsFrom("rollups/149", w.keepOptions(4, time.Time{}), func(from string) error {
+				if from == test.fails {
+					return errors.New("no index")
+				}
+				return nil
+			})
+			if !slices.Equal(pages, test.want) || report.Counters != test.found {
+				t.Errorf("%s: pages from %q, %d counters; want %q, %d", name, pages, report.Counters, test.want, test.found)
+			}
+		})
+	}
+}
+
+// A walk that the last call began begins again once it is due, and not when it has come to its end.
+func TestRoundBeginsWhenItIsDue(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle(named("", 250)...)
+		pages, _ := w.keepsFrom("rollups/149", w.keepOptions(4, time.Now().Add(every)), func(string) error { return nil })
+		if !slices.Equal(pages, []string{"rollups/149", "rollups/249"}) {
+			t.Errorf("pages from %q within %v", pages, every)
+		}
+	})
+}
+
+// A walk does not come back before the counters are due that were visited late in the last round.
+// If a call ended between, they would wait for another round.
+func TestWalkComesBackOnceItsCountersAreDue(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes := mustRoutes(route.Default + " : every 15m")
+		w.increment(1)
+		slow := visits{takes: func(string) time.Duration { return 5 * time.Second }}
+		store := slow.of(w.store)
+		began := time.Now()
+		for n, call := range []struct{ begins, ends time.Duration }{{0, time.Minute}, {895 * time.Second, 902 * time.Second}, {912 * time.Second, 25 * time.Minute}} {
+			time.Sleep(time.Until(began.Add(call.begins)))
+			report, err := rollup.Keep(w.t.Context(), store, routes, w.keepOptions(4, began.Add(call.ends)))
+			if want := []int{1, 0, 1}[n]; err != nil || report.RolledUp != want {
+				t.Errorf("call %d: %+v, %v; want %d rolled up", n, report, err, want)
+			}
+			w.increment(1)
+		}
+	})
+}
+
 // Templates take turns, a page each.
 func TestTemplatesTakeTurns(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -403,6 +488,26 @@ func TestAgeOfAQuietCounter(t *testing.T) {
 		report, err := w.keep(traced{w.store, w}, time.Now().Add(9*every), nil)
 		if err != nil || report.RolledUp != 1 || report.Unchanged < 8 || report.GreatestAge > (every+time.Second).Seconds() {
 			t.Errorf("%+v, %v; want an age of D", report, err)
+		}
+	})
+}
+
+// A counter without shards that the last call remembers has no age, also once it is found.
+func TestAgeOfARememberedCounterAtZero(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.store.Put(likes.RollUp, rolledUp(int64(0), 0, time.Now().Add(-30*time.Minute)))
+		c := rollup.Cursor{Routes: route.Routes(scheduled.Template.Routes).String(), Places: make([]rollup.Place, 2), Changed: []string{likes.RollUp}}
+		_, err := w.store.SaveCursor(w.t.Context(), rollup.Keeping, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.beforeView = func(int32) error { // by then the walk has found it
+			time.Sleep(time.Second)
+			return errors.New("unavailable")
+		}
+		report, err := w.keep(traced{w.store, w}, time.Time{}, nil)
+		if err == nil || report.Failed != 1 || report.GreatestAge > 0 {
+			t.Errorf("%+v, %v; want no age", report, err)
 		}
 	})
 }

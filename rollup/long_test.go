@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -338,6 +339,59 @@ func TestLongSumWithoutAQueue(t *testing.T) {
 		}
 		if looks := w.looks.Load(); looks > 12 {
 			t.Errorf("%d looks", looks)
+		}
+	})
+}
+
+// A sum that takes longer than any may is never tried while an event waits, however long that goes
+// on, although no roll-up says how long it takes.
+func TestSumIsCutOffForLong(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		w.sumTakes = time.Hour
+		w.increment(1)
+		if ending, err := w.happens(c, "first", likes); err != nil || !ending.Deferred {
+			t.Fatalf("%+v, %v", ending, err)
+		}
+		began := time.Now()
+		for n := 0; time.Since(began) < time.Hour; n++ {
+			alarm := a.last()
+			if ahead := alarm.At.Sub(w.store.Now()); ahead > 2*time.Minute {
+				time.Sleep(ahead - time.Minute)
+				w.defersAtOnce(c, a, fmt.Sprint("event ", n))
+			}
+			w.rings(c, alarm)
+		}
+	})
+}
+
+// An alarm that waits for a long sum makes no other alarm meanwhile.
+func TestLongSumMakesNoAlarm(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
+		w.putSlow(20_000, 30*time.Second)
+		w.sumTakes = 30 * time.Second
+		alarm := w.defersAtOnce(c, a, "first")
+		time.Sleep(2 * time.Minute)
+		made := len(a.made)
+		if ending := w.rings(c, alarm); ending.AsOf.Before(alarm.At) || len(a.made) != made {
+			t.Errorf("%+v; made %v", ending, a.made[made:])
+		}
+	})
+}
+
+// Events of a counter whose sums are long and whose cadence is longer are deferred to when it is
+// due.
+func TestLongSumThatIsNotDue(t *testing.T) {
+	inAlarmedWorld(t, func(w *world, _ *rollup.Coalescer, a *alarmed) {
+		o := w.options(0)
+		o.Hold, o.Timeout, o.LongTimeout, o.Alarms, o.Cadence = hold, hold/2, longestSum, a, time.Hour
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		asOf := w.store.Now().Truncate(time.Microsecond).Add(-time.Minute)
+		w.store.Put(likes.RollUp, map[string]any{"count": int64(0), "tally": document.Tally{
+			AsOf: asOf, NumShards: 20_000, PacedUntil: asOf.Add(time.Hour), Routes: likes.Template.Hash(), Totals: []string{"count"}, Took: 30 * time.Second,
+		}.Encode()})
+		alarm := w.defersAtOnce(c, a, "first")
+		if !alarm.At.Equal(asOf.Add(time.Hour)) {
+			t.Errorf("it is deferred to %v, want %v", alarm.At, asOf.Add(time.Hour))
 		}
 	})
 }

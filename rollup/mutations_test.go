@@ -675,6 +675,15 @@ var mutations = []mutation{
 	{"found-in-turn", "a walk that begins too soon finds what is not due yet", "find.go",
 		`return w.began.Add(every + min(every/10, longestVisited))`,
 		`return w.began.Add(every - min(every/10, longestVisited))`, "TestFindsAtThePaceOfD"},
+	{"found-in-turn", "a walk comes back before it finds anything due", "find.go",
+		`every + min(every/10, longestVisited)`,
+		`every`, "TestWalkComesBackOnceItsCountersAreDue"},
+	{"found-in-turn", "a walk that has come to its end begins again at once", "find.go",
+		`w.round, w.from, w.due = true, "", k.again(w)`,
+		`w.round, w.from = true, ""`, "TestRoundBeginsWhenItIsDue"},
+	{"found-in-turn", "a walk goes on beyond where it began", "find.go",
+		`w.round && path == w.first`,
+		`w.round && path == "none"`, "TestKeepComesRound"},
 	{"found-in-turn", "a tick visits what it remembers before that is due", "keep.go",
 		`if !k.o.Until.IsZero() && w.due.After(k.o.Until) {`,
 		`if false {`, "TestFindsAtThePaceOfD"},
@@ -708,12 +717,20 @@ var mutations = []mutation{
 `,
 		`		e.young = v.asOf
 `, "TestAgeOfAQuietCounter"},
+	{"tick-failures", "a page that fails ends its walk", "find.go",
+		`		k.wrap(w) // the next call tries again
+`,
+		`		w.over = true
+`, "TestKeepComesRound"},
 	{"tick-failures", "what fails together is tried again together", "keep.go",
 		`(0.5 + k.options.Random()/2)`,
 		`(0.75 + 0*k.options.Random())`, "TestPauseAfterAFailureIsDrawn"},
 	{"bounded", "however many counters are found before they are visited", "find.go",
 		`f.waiting >= walkPage ||`,
 		``, "TestKeepBeginsNoCounterLate"},
+	{"greatest-age", "remembered zeros without sources are old once they are found", "find.go",
+		`!e.visited && tally.NumShards > 0`,
+		`!e.visited`, "TestAgeOfARememberedCounterAtZero"},
 	{"greatest-age", "zeros without sources are old", "find.go",
 		`	if tally.NumShards > 0 {
 		e.young`,
@@ -779,6 +796,9 @@ var mutations = []mutation{
 	{"cursor", "a walk that is cut keeps its place", "cycle.go",
 		`places[i] = Place{Last: p.Last}`,
 		`places[i] = Place{From: p.From, Last: p.Last}`, "TestNoteAboutAll"},
+	{"cursor", "the last of several differences that wait keeps the place", "audit.go",
+		`range slices.Backward(a.waiting) {`,
+		`range slices.All(a.waiting) {`, "TestWaitingDifferencesOfSeveralPages"},
 	{"cursor", "what waits on one walk is looked for on another", "audit.go",
 		`c.Places[d.walk] = d.before`,
 		`c.Places[0] = d.before`, "TestWaitingDifferenceKeepsItsPlace"},
@@ -1072,6 +1092,12 @@ var mutations = []mutation{
 	{"spread", "exact wake-ups", "turn.go",
 		`return step/10 + time.Duration(s.draw*`,
 		`return 0 * time.Duration(s.draw*`, "TestCrowd"},
+	{"pauses", "an alarm that was made does not end a row of failures", "alarm.go",
+		`	defer c.mu.Unlock()
+	s.failures = 0
+	ahead`,
+		`	defer c.mu.Unlock()
+	ahead`, "TestAlarmEndsARowOfFailures"},
 	{"pauses", "a failing store is asked without a pause", "prober.go",
 		`s.wake = s.wake.Add(c.pause(s.failures-1, s.counter.Template))`,
 		`s.wake = s.wake.Add(time.Millisecond)`, "TestPausesBetweenFailures"},
@@ -1194,6 +1220,9 @@ var mutations = []mutation{
 	{"unkept", "a group whose field has no index fails its events", "../internal/cloud/firestorestore/sum.go",
 		`if r.By != nil && needsIndex(err) {`,
 		`if false {`, "TestExemptGroup"},
+	{"alarm-covers", "an alarm that rings too early ends in a pause", "alarm.go",
+		`s.pauses(a.At) && !c.now().Before(a.At)`,
+		`s.pauses(a.At)`, "TestAlarmOfAPausingCounter"},
 	{"unkept", "a document that is full fails a locked write's events", "../internal/cloud/firestorestore/locked.go",
 		`return unkept(outcome(err, "writing", c.RollUp))`,
 		`return outcome(err, "writing", c.RollUp)`, "TestFullDocument"},
@@ -1346,6 +1375,9 @@ var mutations = []mutation{
 	{"untold", "a document that was created has left a counter", "../internal/cloud/app/event.go",
 		`if !change.Known() && (created.IsZero() || !created.Equal(`,
 		`if !change.Known() && (true || !created.Equal(`, "TestLargeEventsAreNoted"},
+	{"untold", "what a large document has left is drift in a dry run", "compare.go",
+		`err == nil && (did == actionRepair || did == actionTell)`,
+		`err == nil && did == actionRepair`, "TestUntoldInADryRun"},
 	{"untold", "a note stands for the moment only", "note.go",
 		`since.Add(-noteEvery)`,
 		`since`, "TestUntold"},
@@ -1402,6 +1434,9 @@ var mutations = []mutation{
 	{"grace", "a difference is repaired before its grace is over", "decide.go",
 		`case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():`,
 		`case false:`, "TestDrift"},
+	{"grace", "a made-up time of the last sum hides drift", "audit.go",
+		`3 * min(r.Tally.Took, maxWriteAge)`,
+		`3 * r.Tally.Took`, "TestDriftBehindATimeThatIsMadeUp"},
 	{"grace", "the grace is shorter than a redelivery takes", "audit.go",
 		`cadence + 2*holdLimit + redelivery`,
 		`cadence + 2*holdLimit + redelivery - 5*time.Second`, "TestGrace"},
@@ -1723,6 +1758,12 @@ var mutations = []mutation{
 `,
 		`		return dropped
 `, "TestClassify"},
+	{"served", "an alarm of another project is one of this", "../internal/cloud/app/alarm.go",
+		`resource != s.resourceName(id) || `,
+		``, "../internal/cloud/app/TestAlarmRefused"},
+	{"permanent", "an event of JSON is refused as an alarm", "../internal/cloud/app/alarm.go",
+		`r.Header.Get("Ce-Specversion") == "" && `,
+		``, "../internal/cloud/app/TestMalformedEvent"},
 	{"permanent", "a dropped event is no error", "../internal/cloud/app/event.go",
 		`logger.ErrorContext(ctx, "event dropped;`,
 		`logger.WarnContext(ctx, "event dropped;`, "TestUnserved"},
@@ -1834,6 +1875,28 @@ var mutations = []mutation{
 	{"grows-by-itself", "a shard that is seldom written is looked at", "../internal/cloud/growth/growth.go",
 		`if since > seldom {`,
 		`if false && since > seldom {`, "TestWritten"},
+	{"grows-by-itself", "three looks need not be running", "../internal/cloud/growth/growth.go",
+		`	case !hot(look.Ages):
+		w.hot, w.ages = 0, nil
+`,
+		`	case !hot(look.Ages):
+`, "../internal/cloud/growth/TestRunning"},
+	{"grows-by-itself", "a shard that was written long ago does not count against a run", "../internal/cloud/growth/growth.go",
+		`	if since > seldom {
+		w.hot, w.ages = 0, nil
+`,
+		`	if since > seldom {
+`, "../internal/cloud/growth/TestRunningEndsWithoutALook"},
+	{"grows-by-itself", "looks of long ago count", "../internal/cloud/growth/growth.go",
+		`	w.ages = w.ages[max(0, len(w.ages)-looks*sampled):]
+`,
+		``, "../internal/cloud/growth/TestRaiseRefused"},
+	{"grows-by-itself", "a shard has a number below zero", "../internal/cloud/growth/growth.go",
+		`err == nil && number >= 0 && `,
+		`err == nil && `, "../internal/cloud/growth/TestWritten"},
+	{"grows-by-itself", "a new shard has its counter looked at", "../internal/cloud/app/event.go",
+		`!d.ending.Held || d.err != nil || !d.updated`,
+		`!d.ending.Held || d.err != nil`, "../internal/cloud/app/TestNewShardsAreNotLookedAt"},
 	{"grows-by-itself", "a number that somebody gave is raised", "../internal/cloud/growth/growth.go",
 		`fields[document.AutoShardsField] != true || `,
 		``, "TestWritten"},
@@ -1890,6 +1953,9 @@ var mutations = []mutation{
 `,
 		`	if len(path) < 0 {
 `, "../internal/cloud/trigger/TestDecodeGarbage"},
+	{"bounded", "the body of an alarm has no bound", "../internal/cloud/alarm/alarm.go",
+		`io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))`,
+		`io.ReadAll(r.Body)`, "../internal/cloud/alarm/TestFromRequest"},
 	{"bounded", "an alarm's path may be as long as a request", "../internal/cloud/alarm/alarm.go",
 		` && len(f.RollUp) <= document.LongestPath`,
 		``, "../internal/cloud/alarm/TestDecodeRefuses"},
@@ -2001,6 +2067,10 @@ var mutations = []mutation{
 	{"logged-once", "each lock is logged", "look.go",
 		`first := r.options.Logged.First("contended", l.counter.RollUp)`,
 		`first := true`, "TestAppWritesAllTheTime"},
+	{"calls-end", "connections that a network forgot are taken again", "../internal/cloud/alarm/queue.go",
+		`		q.client.CloseIdleConnections() // a network that forgot one has most likely forgotten all
+`,
+		``, "../internal/cloud/alarm/TestDeadConnections"},
 	{"calls-end", "a read of the number of shards has no time-out", "../shards/numshards.go",
 		`ctx, cancel := context.WithTimeout(ctx, readLimit)`,
 		`ctx, cancel := context.WithCancel(ctx)`, "TestNumShardsReadEnds"},
@@ -2175,6 +2245,18 @@ var mutations = []mutation{
 	{"alarm-handed", "an alarm that failed is always handed on by ten seconds", "alarm.go",
 		`firstHandOn<<min(s.handedOn, 10)`,
 		`firstHandOn`, "TestAlarmIsHandedOn"},
+	{"alarm-handed", "an alarm that is handed on stays one of other routes", "alarm.go",
+		`Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})`,
+		`Alarm{RollUp: a.RollUp, Routes: a.Routes, At: at})`, "TestAlarmOfOtherRoutesIsHandedOn"},
+	{"alarm-handed", "an old alarm is handed on to a time that has passed", "alarm.go",
+		`later(c.guess(), a.At).Truncate`,
+		`a.At.Truncate`, "TestOldAlarmIsHandedOn"},
+	{"alarm-handed", "an instance that has looked at nothing hands on to a time that has passed", "alarm.go",
+		`	if now.IsZero() {
+		return time.Now()
+	}
+	return now`,
+		`	return now`, "TestOldAlarmIsHandedOn"},
 	{"alarm-handed", "an alarm fails with its counter", "alarm.go",
 		`		if err != nil && c.options.Alarms != nil {`,
 		`		if false {`, "TestAlarmIsHandedOn"},
@@ -2183,6 +2265,9 @@ var mutations = []mutation{
 `,
 		`	ahead := l.deferTo.Sub(l.readTime) + leastAhead
 `, "TestKnownAlarm"},
+	{"known-alarm", "an alarm is known while a machine is suspended", "alarm.go",
+		`!monotonic.Before(k.until) || !wall.Before(k.until.Round(0))`,
+		`!monotonic.Before(k.until)`, "TestKnownUntilEitherClock"},
 	{"known-alarm", "what an event tells is not the time", "alarm.go",
 		`	latest := later(c.newest, told)
 `,
@@ -2237,6 +2322,9 @@ var mutations = []mutation{
 		`		p.burst = 1
 `,
 		``, "TestBilledCadence"},
+	{"billed", "a roll-up that counts as none has a cadence", "pace.go",
+		`r.options.ReadsPerSecond <= 0 || l.asOf.IsZero()`,
+		`r.options.ReadsPerSecond <= 0`, "TestInvalidAsOfHasNoCadence"},
 	{"billed", "any num_shards counts", "pace.go",
 		`min(seconds, longestBilled.Seconds())`,
 		`seconds`, "TestBilledCadence"},
@@ -2266,6 +2354,10 @@ var mutations = []mutation{
 		`	s.long.until = time.Now().Add(longKnownFor)
 }`,
 		`}`, "TestSumIsCutOff"},
+	{"long-sums", "a long sum that fails is not known to be long", "long.go",
+		`	s.long.until = time.Now().Add(longKnownFor)
+	s.long.restsUntil`,
+		`	s.long.restsUntil`, "TestSumIsCutOffForLong"},
 	{"long-sums", "a sum that was cut off is long forever", "prober.go",
 		`		s.long.until = time.Time{} // the roll-up says how long its sum took
 `,
@@ -2290,6 +2382,16 @@ var mutations = []mutation{
 		`	case len(s.closed) == 0 || s.long.summing:
 		return time.Time{}
 	default:`, "TestEventsDuringALongSum"},
+	{"long-apart", "an alarm that waits for a long sum makes others", "long.go",
+		`	case len(s.closed) == 0:
+`,
+		`	case len(s.closed) == 0 && len(s.alarms) == 0:
+`, "TestLongSumMakesNoAlarm"},
+	{"long-apart", "events of a long sum that is not due have near alarms", "long.go",
+		`	case due > c.canBeHeld():
+`,
+		`	case due > c.canBeHeld() && false:
+`, "TestLongSumThatIsNotDue"},
 	{"long-apart", "alarms that ring are deferred with events", "long.go",
 		`		l.alarmsStay = true
 `,
@@ -2330,17 +2432,19 @@ var mutations = []mutation{
 		`a.o.Grace+sumsTake(d.RollUp)`,
 		`a.o.Grace`, "TestLongSumIsNoDrift"},
 	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "alarm.go",
-		`	if now.Before(a.At.Add(lastAfter)) {`,
+		`	if c.guess().Before(a.At.Add(lastAfter)) {`,
 		`	if false {`, "TestAlarmWithoutAQueue"},
 	{"alarm-routes", "an instance without a queue is done with an alarm of no route of its own", "alarm.go",
 		`	if again && c.options.Alarms == nil {`,
 		`	if ok && again && c.options.Alarms == nil {`, "TestAlarmWithoutAQueueOrARoute"},
 	{"alarm-routes", "an instance that has looked at nothing fails an alarm of no route forever", "alarm.go",
-		`		now = time.Now()
-`,
-		``, "TestAlarmWithoutAQueueOrARoute"},
+		`	if now.IsZero() {
+		return time.Now()
+	}
+	return now`,
+		`	return now`, "TestAlarmWithoutAQueueOrARoute"},
 	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "alarm.go",
-		`	if now.Before(a.At.Add(lastAfter)) {`,
+		`	if c.guess().Before(a.At.Add(lastAfter)) {`,
 		`	if true {`, "TestAlarmWithoutAQueue"},
 	{"window-instant", "a window begins a microsecond early", "route/window.go",
 		`		c.Value = instant.Add(-time.Duration(ago)).UTC()
@@ -2384,6 +2488,9 @@ var mutations = []mutation{
 		err := a.makeNext`,
 		`	if needed && false {
 		err := a.makeNext`, "TestAuditOfWindows"},
+	{"alarm-before", "the schedule has no queue", "../internal/cloud/app/schedule.go",
+		`o.Logged, o.Alarms = d.logged, d.alarms`,
+		`o.Logged = d.logged`, "../internal/cloud/app/TestTickMakesAlarms"},
 	{"alarm-before", "an alarm that could not be made stands", "window.go",
 		`	err := r.createAlarm(ctx, a)
 	if err == nil {
@@ -2525,6 +2632,9 @@ var mutations = []mutation{
 `,
 		`	return false
 `, "TestAuditOfWindows"},
+	{"left-late", "an alarm that comes again is overdue", "window.go",
+		`> a.cadence(l)+redelivery+sumsTake(l.rollUp)`,
+		`> a.cadence(l)`, "TestAuditOfWindows"},
 	{"left-late", "a roll-up that needs an alarm and has none is right", "window.go",
 		`	case rings.IsZero() && agrees: // such`,
 		`	case rings.IsZero() && agrees && false: // such`, "TestAuditOfALikeFarAhead"},

@@ -80,6 +80,20 @@ func TestUntold(t *testing.T) {
 	}
 }
 
+// A dry run does not call it drift either.
+func TestUntoldInADryRun(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.left()
+		w.note("orders/1")
+		o := w.patient()
+		o.DryRun = true
+		report, err := rollup.Audit(w.t.Context(), w.store, byShop, o)
+		if err != nil || report.Differing != 1 || report.Drift != 0 || w.store.Get("shops/a")["orders"] != int64(2) {
+			t.Errorf("%+v: %v", report, err)
+		}
+	})
+}
+
 // A note that cannot be read hides no drift.
 func TestUntoldUnread(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

@@ -45,6 +45,22 @@ func TestInvalidAsOfIsOverwritten(t *testing.T) {
 	}
 }
 
+// The number of shards that comes with such an as_of makes no counter wait either.
+func TestInvalidAsOfHasNoCadence(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		o := w.options(0)
+		o.ReadsPerSecond, o.Hold, o.Alarms = 50, hold, new(alarmed)
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		w.increment(3)
+		w.store.Put(likes.RollUp, rolledUp(int64(0), 1<<50, time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)))
+		w.acknowledged(w.deliver(c, "e"))
+		tally := document.DecodeTally(w.store.Get(likes.RollUp)["tally"])
+		if ahead := tally.PacedUntil.Sub(tally.AsOf); ahead > cadence {
+			t.Errorf("the next roll-up is due after %v, want %v", ahead, cadence)
+		}
+	})
+}
+
 // One line for each roll-up, however many shards are malformed.
 func TestMalformedShardsAreLogged(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {

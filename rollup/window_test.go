@@ -448,9 +448,10 @@ func TestAuditOfWindows(t *testing.T) {
 		lately  int64
 		alarms  int // that the audit makes
 	}{
-		"right":         {func(*world, *alarmed) {}, nil, rollup.Report{Unchanged: 1}, 1, 1, 0},
-		"has just left": {func(w *world, a *alarmed) { w.until(a.last().At.Add(time.Second)) }, nil, rollup.Report{Unchanged: 1}, 1, 1, 0},
-		"left late":     {func(w *world, a *alarmed) { w.until(a.last().At.Add(time.Minute)) }, nil, rollup.Report{RolledUp: 1, Late: 1}, 1, 0, 0},
+		"right":                 {func(*world, *alarmed) {}, nil, rollup.Report{Unchanged: 1}, 1, 1, 0},
+		"has just left":         {func(w *world, a *alarmed) { w.until(a.last().At.Add(time.Second)) }, nil, rollup.Report{Unchanged: 1}, 1, 1, 0},
+		"its alarm comes again": {func(w *world, a *alarmed) { w.until(a.last().At.Add(14 * time.Second)) }, nil, rollup.Report{Unchanged: 1}, 1, 1, 0},
+		"left late":             {func(w *world, a *alarmed) { w.until(a.last().At.Add(time.Minute)) }, nil, rollup.Report{RolledUp: 1, Late: 1}, 1, 0, 0},
 		"left late, a dry run": {func(w *world, a *alarmed) { w.until(a.last().At.Add(time.Minute)) },
 			func(o *rollup.AuditOptions) { o.DryRun = true }, rollup.Report{Differing: 1, Late: 1}, 1, 1, 0},
 		"left late, and others are left": {func(w *world, a *alarmed) {

@@ -22,6 +22,10 @@ func newQueue(t *testing.T) (bodies func() []string, variables []string) {
 	var mu sync.Mutex
 	var made []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = w.Write([]byte(`{"state":"RUNNING"}`))
+			return
+		}
 		text, _ := io.ReadAll(r.Body)
 		var request struct {
 			Task struct{ HTTPRequest struct{ Body string } }

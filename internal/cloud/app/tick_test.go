@@ -50,6 +50,23 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
+// A tick that rolls up a counter with a window makes the alarm that it needs.
+func TestTickMakesAlarms(t *testing.T) {
+	made, variables := newQueue(t)
+	w := newWorld(t, append(variables, "TALLY_ROUTES=posts/{p}/visits/{v} -> lately/{p} : count() where at > now - 24h as visits")...)
+	s := w.stores["(default)"]
+	s.Put("posts/a/visits/1", map[string]any{"at": time.Now().UTC().Truncate(time.Microsecond)})
+	report, status, _ := w.tick("")
+	if got := report.Databases["(default)"]; status != 200 || got.RolledUp != 1 {
+		t.Errorf("status %d: %+v; the log:\n%s", status, got, &w.log)
+	}
+
+	rings := document.DecodeTally(s.Get("lately/a")["tally"]).Rings
+	if len(made()) != 1 || rings.IsZero() || !strings.Contains(made()[0], `"rollUp":"lately/a"`) {
+		t.Errorf("made %v, and the roll-up says %v", made(), rings)
+	}
+}
+
 // A database that fails, in whatever way, keeps the tick from no other.
 func TestFirstDatabaseFails(t *testing.T) {
 	broken := errors.New("broken")
