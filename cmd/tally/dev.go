@@ -184,7 +184,7 @@ func (d *dev) openData() (err error) {
 
 	d.stack.Data, err = filepath.Abs(d.stack.Data)
 	if err == nil {
-		err = os.MkdirAll(d.stack.Data, 0o755)
+		err = os.MkdirAll(d.stack.Data, 0o700)
 	}
 	if err != nil {
 		err = fmt.Errorf("--data: %w", err)

@@ -392,7 +392,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 
 // With --data the documents of all databases outlast tally dev. After an import, an audit brings
 // the totals up to date at once, because imports make no events. A tally dev that is killed leaves
-// the folder as it was.
+// the folder as it was. Only their owner may read the documents.
 func TestDevKeepsData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -431,6 +431,12 @@ func TestDevKeepsData(t *testing.T) {
 	third := begin(pages)
 	third.await("  page_totals/home  views 1  1 shard")
 	third.interrupt()
+	for _, folder := range []string{data, filepath.Join(data, "firestore_export"), filepath.Join(data, "other")} {
+		info, err := os.Stat(folder)
+		if err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v; want no rights for others", folder, info.Mode(), err)
+		}
+	}
 	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

@@ -65,7 +65,8 @@ func (s *Stack) exportData() {
 	}
 }
 
-// export exports a database. Only when its export is whole, it replaces the former one.
+// export exports a database, for nobody else on the machine to read. Only when its export is whole,
+// it replaces the former one.
 func (s *Stack) export(ctx context.Context, database string) error {
 	temporary, err := os.MkdirTemp(s.Data, "saving-")
 	if err != nil {
@@ -79,10 +80,16 @@ func (s *Stack) export(ctx context.Context, database string) error {
 		return err
 	}
 
+	exported := filepath.Join(temporary, name)
+	err = os.Chmod(exported, 0o700) // the emulator lets everybody read it
+	if err != nil {
+		return err
+	}
+
 	kept := filepath.Join(s.Data, name)
 	err = os.Rename(kept, filepath.Join(temporary, "former"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replace the former export: %w", err)
 	}
-	return os.Rename(filepath.Join(temporary, name), kept)
+	return os.Rename(exported, kept)
 }
