@@ -228,11 +228,14 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
+// Add -fuzzminimizetime=10x: by default each text that is new to the fuzzer is first made shorter,
+// for up to a minute.
 func FuzzParse(f *testing.F) {
 	for _, text := range hostile(200) {
 		f.Add([]byte(text))
 	}
 	f.Add([]byte("routes: |\n  a\ndatabases: [a, b]\nenv: {TALLY_BURST: 3}\n"))
+	f.Add([]byte("routes:\r\r\r\r\r |"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, _, err := parse("t.yaml", text)
 		if err != nil {

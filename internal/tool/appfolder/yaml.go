@@ -50,7 +50,7 @@ func decode(file, text string, parsed *ast.File) (s Settings, p places, err erro
 		return s, p, nil
 	}
 
-	p.note(bodies[0], "", strings.Split(text, "\n"))
+	p.note(bodies[0], "", strings.Split(lineEnds.Replace(text), "\n"))
 	err = p.mistakes(file)
 	if err != nil {
 		return s, p, err

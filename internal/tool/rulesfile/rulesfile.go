@@ -29,6 +29,7 @@ type Rules struct {
 // A block is what stands in a match.
 type block struct {
 	path   []segment // of its documents, below the database's root
+	depth  int       // of matches
 	line   int
 	allows []allow
 
@@ -48,6 +49,14 @@ type allow struct {
 	condition string   // "": always
 	line      int
 }
+
+// Firestore takes no rules beyond these limits, and what is within them is read and compared in
+// seconds: https://firebase.google.com/docs/firestore/security/rules-structure#security_rule_limits
+const (
+	maxText     = 256 << 10 // bytes
+	maxDepth    = 10        // matches within each other
+	maxSegments = 100       // in their paths together
+)
 
 // Statements of rules, as they begin where strings are blank.
 var (
@@ -72,38 +81,76 @@ type reader struct {
 // Parse reads the text of rules.
 func Parse(text string) *Rules {
 	r := &reader{}
+	if len(text) > maxText {
+		r.unread = fmt.Sprintf("1: the rules are longer than %d KB, which Firestore does not take, and were not checked", maxText>>10)
+		return &r.Rules
+	}
+
 	r.code, r.shape = blanked(text)
 	root := &block{}
 	r.read(root)
 	return &r.Rules
 }
 
-// quiet matches comments and strings.
-var quiet = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"`)
-
 // blanked returns a text without comments, and without strings, too. All else stays at its place.
 func blanked(text string) (code, shape string) {
-	blank := func(s string) string {
-		return strings.Map(func(c rune) rune {
-			if c == '\n' {
-				return c
-			}
-			return ' '
-		}, strings.ToValidUTF8(s, " "))
-	}
 	ascii := strings.Map(func(c rune) rune {
 		if c > '~' {
 			return '_' // so that each character is a byte
 		}
 		return c
 	}, text)
-	code = quiet.ReplaceAllStringFunc(ascii, func(s string) string {
-		if s[0] == '/' {
-			return blank(s)
+
+	withStrings, without := []byte(ascii), []byte(ascii)
+	for at := 0; at < len(ascii); {
+		length := quiet(ascii[at:])
+		if length > 0 && ascii[at] == '/' {
+			blank(withStrings[at : at+length])
 		}
-		return s
-	})
-	return code, quiet.ReplaceAllStringFunc(ascii, blank)
+		blank(without[at : at+length])
+		at += max(length, 1)
+	}
+	return string(withStrings), string(without)
+}
+
+// blank writes spaces over a text, and leaves its lines.
+func blank(text []byte) {
+	for i, c := range text {
+		if c != '\n' {
+			text[i] = ' '
+		}
+	}
+}
+
+// quiet returns the length of the comment or the string that begins a text; 0 if none does. One
+// that nothing ends goes on to the end of the text, or of a string's line: each character is looked
+// at once, whatever stands there.
+func quiet(text string) (length int) {
+	switch {
+	case strings.HasPrefix(text, "//"):
+		line, _, _ := strings.Cut(text, "\n")
+		return len(line)
+
+	case strings.HasPrefix(text, "/*"):
+		comment, _, ended := strings.Cut(text[2:], "*/")
+		if !ended {
+			return len(text)
+		}
+		return len(comment) + 4
+
+	case text[0] == '\'' || text[0] == '"':
+		for i := 1; i < len(text) && text[i] != '\n'; i++ {
+			switch text[i] {
+			case text[0]:
+				return i + 1
+			case '\\':
+				i++
+			}
+		}
+		line, _, _ := strings.Cut(text, "\n")
+		return len(line)
+	}
+	return 0
 }
 
 // read reads the statements of a block until it is closed, or the text ends.
@@ -156,7 +203,11 @@ func (r *reader) statement(b *block, rest string) {
 		return
 	}
 	if parts := found(match); parts != nil {
-		inner := &block{above: b, line: line, path: append(slices.Clone(b.path), segmentsOf(parts[1])...)}
+		inner := &block{above: b, line: line, depth: b.depth + 1, path: append(slices.Clone(b.path), segmentsOf(parts[1])...)}
+		if inner.depth > maxDepth || len(inner.path) > maxSegments {
+			r.unread = fmt.Sprintf("%d: from here on the rules were not checked: more than %d matches within each other, or %d segments, are more than Firestore takes", line, maxDepth, maxSegments)
+			return
+		}
 		r.blocks = append(r.blocks, inner)
 		r.read(inner)
 		return
@@ -360,7 +411,8 @@ func (r *Rules) lockouts(t *route.Template) (all []Finding) {
 			listed := !slices.ContainsFunc(fields, func(f string) bool {
 				return !strings.Contains(condition, "'"+f+"'") && !strings.Contains(condition, `"`+f+`"`)
 			})
-			if !a.allows("update") || listed || !lists.MatchString(quiet.ReplaceAllString(condition, "")) {
+			_, shape := blanked(condition)
+			if !a.allows("update") || listed || !lists.MatchString(shape) {
 				continue
 			}
 			all = append(all, Finding{t, a.line, fmt.Sprintf("%d: this lists or counts the fields of %s on update, and Tally adds %s: from the first roll-up on it refuses every edit. "+
@@ -370,26 +422,43 @@ func (r *Rules) lockouts(t *route.Template) (all []Finding) {
 	return all
 }
 
-// doubles returns each two blocks that allow the same writes of documents of the routes.
+// doubles returns the blocks that allow writes of documents of the routes that an earlier one allows,
+// each with the first of these.
 func (r *Rules) doubles(routes route.Routes) (all []Finding) {
 	var paths []route.Path
 	for _, route := range routes {
 		paths = append(paths, route.Pattern(), route.Template.Segments())
 	}
-	near := slices.DeleteFunc(slices.Clone(r.blocks), func(b *block) bool {
-		return len(b.writes()) == 0 || !slices.ContainsFunc(paths, func(p route.Path) bool { return meet(b.path, segmentsIn(p)) })
-	})
+
+	// A near block allows writes of documents of some of the routes' paths.
+	type nearBlock struct {
+		*block
+		writes []string
+		paths  []int
+	}
+	var near []nearBlock
+	for _, b := range r.blocks {
+		n := nearBlock{block: b, writes: b.writes()}
+		for i, path := range paths {
+			if meet(b.path, segmentsIn(path)) {
+				n.paths = append(n.paths, i)
+			}
+		}
+		if len(n.writes) > 0 && len(n.paths) > 0 {
+			near = append(near, n)
+		}
+	}
+
 	for i, b := range near {
 		for _, other := range near[:i] {
-			at := slices.IndexFunc(paths, func(p route.Path) bool {
-				return meet(b.path, segmentsIn(p)) && meet(other.path, segmentsIn(p)) && meet(b.path, other.path)
-			})
-			both := slices.DeleteFunc(b.writes(), func(m string) bool { return !slices.Contains(other.writes(), m) })
-			if at < 0 || len(both) == 0 {
+			at := slices.IndexFunc(b.paths, func(p int) bool { return slices.Contains(other.paths, p) })
+			both := slices.DeleteFunc(slices.Clone(b.writes), func(m string) bool { return !slices.Contains(other.writes, m) })
+			if at < 0 || len(both) == 0 || !meet(b.path, other.path) {
 				continue
 			}
 			all = append(all, Finding{nil, b.line, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
-				b.line, other.line, strings.Join(both, ", "), paths[at])})
+				b.line, other.line, strings.Join(both, ", "), paths[b.paths[at]])})
+			break
 		}
 	}
 	return all

@@ -106,15 +106,68 @@ func TestUnread(t *testing.T) {
 	}
 }
 
+// The first text is long, so add -fuzzminimizetime=10x: by default each text that is new to the
+// fuzzer is first made shorter, for up to a minute.
 func FuzzParse(f *testing.F) {
 	f.Add(root.Rules)
 	f.Add(in("match /posts/{p} { function f(a) { return 'x'; } allow write: if f(1); }"))
 	f.Add("match /{a=**}/{b=**} { allow write; } /* '")
+	for _, text := range hostile(100) {
+		f.Add(text)
+	}
 	parsed, err := route.Parse(routes)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(_ *testing.T, text string) { Parse(text).Findings(parsed) })
+}
+
+// hostile are texts that would take minutes if their characters were looked at again and again.
+func hostile(length int) (texts []string) {
+	for _, unit := range []string{
+		"'\"/*", "'\\'", "/*", "/", "\"\\", "allow ", "allow read\n ", ", read", " ", "\n", "/a", "function a(", "data . size", "f(",
+		"match /a/{b} {\n", "match /{b=**} {\nallow write;\n", "match /posts/{b} {\nallow write: if a();}\n", "allow write: if f(keys().size());\n",
+		"function f(a) { return f(f()); }\nallow update: if f();\n",
+	} {
+		for _, begin := range []string{"service cloud.firestore {\n", "service cloud.firestore { match /posts/{p} { allow update: if "} {
+			texts = append(texts, begin+strings.Repeat(unit, (length-len(begin))/len(unit)))
+		}
+	}
+	return texts
+}
+
+func TestHostileTexts(t *testing.T) {
+	parsed, err := route.Parse(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range hostile(maxText) {
+		found := Check("my.rules", text, parsed)
+		if lines := strings.Count(text, "\n") + 1; len(found) > 3*lines {
+			t.Errorf("%.60q…: %d sentences about %d lines", text, len(found), lines)
+		}
+	}
+}
+
+// What Firestore would not take is not looked at.
+func TestLimits(t *testing.T) {
+	parsed, err := route.Parse(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"ten matches":        {strings.Repeat("match /a/{b} {\n", 10), ""},
+		"eleven":             {strings.Repeat("match /a/{b} {\n", 11), "my.rules:11: from here on the rules were not checked: more than 10 matches within each other, or 100 segments, are more than Firestore takes"},
+		"a hundred segments": {"match " + strings.Repeat("/a/{b}", 50) + " {", ""},
+		"and two":            {"match " + strings.Repeat("/a/{b}", 51) + " {", "my.rules:1: from here on"},
+		"256 KB":             {strings.Repeat(" ", maxText), ""},
+		"a byte more":        {strings.Repeat(" ", maxText+1), "my.rules:1: the rules are longer than 256 KB, which Firestore does not take, and were not checked"},
+	} {
+		got := strings.Join(Check("my.rules", test.text, parsed), "\n")
+		if got == "" != (test.want == "") || !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
 }
 
 // Paths of many segments that stand for any others take no time by their number's power.
@@ -123,7 +176,7 @@ func TestManyWildcards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := strings.Repeat("/{a=**}/b", 100)
+	path := strings.Repeat("/{a=**}/b", 48)
 	rules := in("match " + path + "/c { allow write; }\nmatch " + path + "/likes/{d} { allow write; }")
 	if found := Parse(rules).Findings(parsed); found != nil {
 		t.Errorf("found %v", found)
