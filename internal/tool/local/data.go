@@ -65,8 +65,8 @@ func (s *Stack) exportData() {
 	}
 }
 
-// export exports a database, for nobody else on the machine to read. Only when its export is whole,
-// it replaces the former one.
+// export exports a database, and lets no other user of the machine read it. Only when its export is
+// whole, it replaces the former one.
 func (s *Stack) export(ctx context.Context, database string) error {
 	temporary, err := os.MkdirTemp(s.Data, "saving-")
 	if err != nil {

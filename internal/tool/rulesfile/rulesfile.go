@@ -422,8 +422,8 @@ func (r *Rules) lockouts(t *route.Template) (all []Finding) {
 	return all
 }
 
-// doubles returns the blocks that allow writes of documents of the routes that an earlier one allows,
-// each with the first of these.
+// doubles returns the blocks that allow writes of documents of the routes that an earlier one
+// allows, each with the first of these.
 func (r *Rules) doubles(routes route.Routes) (all []Finding) {
 	var paths []route.Path
 	for _, route := range routes {
