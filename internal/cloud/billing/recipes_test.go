@@ -84,13 +84,13 @@ func TestRecipes(t *testing.T) {
 
 // The dearest changes that a client can make, in dollars a million without the instances' time: a
 // like in a window, which makes a roll-up and then an alarm that makes another; and a like whose
-// roll-up makes one of the level above. docs/playbooks/abuse.md has both.
+// roll-up makes one of the level above. docs/abuse.md has both.
 func TestDearestChanges(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/recipes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	abuse, err := os.ReadFile("../../../docs/playbooks/abuse.md")
+	abuse, err := os.ReadFile("../../../docs/abuse.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestDearestChanges(t *testing.T) {
 	karma := 1e6 * (levels.Cost() + 2*(billing.Request+billing.Event))
 	for what, cost := range map[string]float64{"a like of a song": leaves, "a like of an essay": karma} {
 		if !strings.Contains(string(abuse), fmt.Sprintf("%s costs %s a million", what, dollars(cost))) {
-			t.Errorf("docs/playbooks/abuse.md does not say that %s costs %s a million", what, dollars(cost))
+			t.Errorf("docs/abuse.md does not say that %s costs %s a million", what, dollars(cost))
 		}
 	}
 }

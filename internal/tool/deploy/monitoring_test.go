@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-const playbooks = "../../../docs/playbooks"
+const playbooks = "../../../docs/playbooks.md"
 
 // wantedOf returns what the manifest of a deployment wants of a kind, by the ends of the names.
 func wantedOf(t *testing.T, kind string) map[string]Object {
@@ -44,7 +44,7 @@ func definitions(t *testing.T) map[string]string {
 			all[name] = toJSON(want)
 		}
 	}
-	for _, file := range append([]string{"../../../docs/operations.md"}, files(t, playbooks+"/*.md")...) {
+	for _, file := range []string{"../../../docs/operations.md", playbooks} {
 		all[file] = contentOf(t, file)
 	}
 	for name, content := range all {
@@ -102,7 +102,19 @@ func literals(t *testing.T, folders ...string) (found []string) {
 	return found
 }
 
+// playbookSections returns the sections of the page of playbooks, by the anchors of their headings.
+func playbookSections(t *testing.T) map[string]string {
+	t.Helper()
+	sections := make(map[string]string)
+	for _, section := range strings.Split(contentOf(t, playbooks), "\n## ")[1:] {
+		title, text, _ := strings.Cut(section, "\n")
+		sections[strings.ReplaceAll(strings.ToLower(title), " ", "-")] = text
+	}
+	return sections
+}
+
 func TestAlerts(t *testing.T) {
+	sections := playbookSections(t)
 	displayed := make(map[string]string)
 	alerts := wantedOf(t, "alert")
 	for name, a := range alerts {
@@ -111,10 +123,10 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s: its displayName %q is that of %s", name, title, other)
 		}
 		displayed[title] = name
-		if _, err := os.Stat(filepath.Join(playbooks, name+".md")); err != nil {
-			t.Errorf("%s has no playbook: %v", name, err)
+		if sections[name] == "" {
+			t.Errorf("%s has no playbook", name)
 		}
-		if !strings.Contains(a.Get("documentation.content"), "/docs/playbooks/"+name+".md") {
+		if !strings.Contains(a.Get("documentation.content"), "/docs/playbooks.md#"+name) {
 			t.Errorf("%s does not link its playbook", name)
 		}
 		filter := a.Get("conditions.0.conditionMatchedLog.filter")
@@ -126,12 +138,9 @@ func TestAlerts(t *testing.T) {
 			checkServices(t, name, filter)
 		}
 	}
-	for _, file := range files(t, playbooks+"/*.md") {
-		if name(file) == "abuse" {
-			continue // it begins with a bill, a budget's mail or a user's
-		}
-		if alerts[name(file)] == nil {
-			t.Errorf("%s is of no alert", file)
+	for name := range sections {
+		if alerts[name] == nil {
+			t.Errorf("the playbook %s is of no alert", name)
 		}
 	}
 }
@@ -301,17 +310,19 @@ func TestMetricsExist(t *testing.T) {
 
 // The log lines and commands of the playbooks are there too.
 func TestPlaybooks(t *testing.T) {
-	for _, file := range files(t, playbooks+"/*.md") {
-		content := contentOf(t, file)
-		for line := range strings.Lines(content) {
-			if strings.Contains(line, "jsonPayload") {
-				checkFilter(t, file, line)
+	for line := range strings.Lines(contentOf(t, playbooks)) {
+		if strings.Contains(line, "jsonPayload") {
+			checkFilter(t, playbooks, line)
+		}
+	}
+	for name, text := range playbookSections(t) {
+		for _, part := range []string{"**Look** ", "**Harmless** "} {
+			if !strings.Contains(text, part) {
+				t.Errorf("the playbook %s does not say %q", name, part)
 			}
 		}
-		for _, section := range []string{"## Look", "## Fix", "## When it is harmless"} {
-			if !strings.Contains(content, "\n"+section+"\n") {
-				t.Errorf("%s has no section %q", file, section)
-			}
+		if !strings.Contains(text, "| what you find | what to do |") && !strings.Contains(text, "**Fix**") {
+			t.Errorf("the playbook %s does not say what to do", name)
 		}
 	}
 }

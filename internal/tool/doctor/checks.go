@@ -125,7 +125,7 @@ var Checks = []Check{
 		RestsOn: "An event that fails stands for others, and Pub/Sub slows down all that share its " +
 			"trigger. After a day it is lost.",
 		Fixes: "gcloud functions logs read; gcloud eventarc triggers delete; edit tally.yaml; tally deploy; " +
-			"docs/playbooks/deliveries-failing.md",
+			"docs/playbooks.md#deliveries-failing",
 		needs:   theDescription,
 		examine: (*examination).deliveries,
 	},
@@ -135,7 +135,7 @@ var Checks = []Check{
 		RestsOn: "An alarm rolls a counter up when it is due: it stands for events that were " +
 			"acknowledged, or for documents that drop out of a window. A queue that is paused makes no " +
 			"calls.",
-		Fixes:   "gcloud tasks queues resume; docs/playbooks/alarms-late.md",
+		Fixes:   "gcloud tasks queues resume; docs/playbooks.md#alarms-late",
 		needs:   theDescription,
 		examine: (*examination).alarms,
 	},
@@ -171,7 +171,7 @@ var Checks = []Check{
 		Claim: "no audit of the last day found a roll-up that lacked a change",
 		RestsOn: "A healthy system has no drift. The audit repaired it, but events are lost or come " +
 			"very late.",
-		Fixes:   "edit tally.yaml; tally deploy; docs/playbooks/drift.md",
+		Fixes:   "edit tally.yaml; tally deploy; docs/playbooks.md#drift",
 		needs:   theDescription,
 		examine: (*examination).drift,
 	},
@@ -180,7 +180,7 @@ var Checks = []Check{
 		Claim: "no roll-up of the last day came later than an event that fails once may take, or than its window's alarm",
 		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or " +
 			"Firestore.",
-		Fixes:   "docs/playbooks/lag.md; docs/playbooks/left-late.md",
+		Fixes:   "docs/playbooks.md#lag; docs/playbooks.md#left-late",
 		needs:   theDescription,
 		examine: (*examination).late,
 	},

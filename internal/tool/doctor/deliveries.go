@@ -150,6 +150,6 @@ func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 		trend = "grows"
 	}
 	e.wrong([]deploy.Command{e.logs(deploy.OnWriteName, "warning")},
-		"%.0f events of %s wait, the oldest for %v, and %.0f waited half an hour ago: the backlog %s. docs/playbooks/deliveries-failing.md",
+		"%.0f events of %s wait, the oldest for %v, and %.0f waited half an hour ago: the backlog %s. docs/playbooks.md#deliveries-failing",
 		now, trigger, age, before, trend)
 }

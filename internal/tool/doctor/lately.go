@@ -62,7 +62,7 @@ func (e *examination) alarms(ctx context.Context) {
 	for _, series := range e.ask(ctx, question{delays, `resource.labels.queue_id = "tally"`, "ALIGN_PERCENTILE_99", time.Hour, time.Hour}) {
 		delay := time.Duration(point(series, 0)) * time.Millisecond
 		if delay > longestDelay {
-			e.wrong(nil, "one in a hundred alarms of the last hour rang more than %v late: docs/playbooks/alarms-late.md", delay.Round(time.Second))
+			e.wrong(nil, "one in a hundred alarms of the last hour rang more than %v late: docs/playbooks.md#alarms-late", delay.Round(time.Second))
 		}
 	}
 }
@@ -87,14 +87,14 @@ func (e *examination) drift(ctx context.Context) {
 	if err := e.config.CheckGrace(); err != nil {
 		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
 	}
-	e.wantNone(ctx, "drift: no event of a change came in time", "audits found %s roll-ups that lacked a change: docs/playbooks/drift.md")
+	e.wantNone(ctx, "drift: no event of a change came in time", "audits found %s roll-ups that lacked a change: docs/playbooks.md#drift")
 }
 
 // late finds that roll-ups of the last day came late. It says how long most took, and notes a
 // counter whose sums take long.
 func (e *examination) late(ctx context.Context) {
-	e.wantNone(ctx, "rolled up late", "%s roll-ups came late: docs/playbooks/lag.md")
-	e.wantNone(ctx, "left late: no alarm had the counter rolled up when documents left a window", "%s roll-ups came late when documents dropped out of a window: docs/playbooks/left-late.md")
+	e.wantNone(ctx, "rolled up late", "%s roll-ups came late: docs/playbooks.md#lag")
+	e.wantNone(ctx, "left late: no alarm had the counter rolled up when documents left a window", "%s roll-ups came late when documents dropped out of a window: docs/playbooks.md#left-late")
 
 	line, _ := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q", "sums take long; events are deferred"))
 	if line != nil {
