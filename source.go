@@ -84,6 +84,7 @@ import "embed"
 //go:embed rollup/route/counted.go
 //go:embed rollup/route/doc.go
 //go:embed rollup/route/indexes.go
+//go:embed rollup/route/instead.go
 //go:embed rollup/route/key.go
 //go:embed rollup/route/levels.go
 //go:embed rollup/route/lex.go
