@@ -355,9 +355,9 @@ func (c *cutter) Sources(ctx context.Context, counter route.Counter) rollup.Snap
 	return c.Store.Sources(ctx, counter)
 }
 
-func (c *cutter) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+func (c *cutter) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	c.call()
-	return c.Store.Missing(ctx, r, from, limit)
+	return c.Store.Missing(ctx, r, since, from, limit)
 }
 
 func (c *cutter) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {

@@ -139,10 +139,11 @@ func (a *audit) asFound(ctx context.Context, f FoundCounter, k *comparison) (l l
 	defer cancel()
 
 	l = look{
-		counter:  f.Counter,
-		rollUp:   f.RollUp,
-		asOf:     f.RollUp.Tally.AsOf,
-		snapshot: a.store.Sources(ctx, f.Counter),
+		counter:   f.Counter,
+		rollUp:    f.RollUp,
+		ownerless: f.Ownerless,
+		asOf:      f.RollUp.Tally.AsOf,
+		snapshot:  a.store.Sources(ctx, f.Counter),
 	}
 	err := a.sum(ctx, &l)
 	if err != nil {
@@ -273,6 +274,8 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	case differenceLate:
 		a.report.Late++
 		log.WarnContext(ctx, "left late: no alarm had the counter rolled up when documents left a window", "rings", l.rollUp.Tally.Rings)
+	case differenceUnmarked:
+		log.InfoContext(ctx, "the roll-up says since when the document that it is within has been missing", "ownerless_since", l.ownerlessSince())
 	case differenceSooner:
 		log.InfoContext(ctx, "sooner: a document leaves before the alarm rings", "rings", l.rollUp.Tally.Rings, "leaves", a.nextLeaves(l))
 	case differenceDrift:

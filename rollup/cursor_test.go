@@ -35,11 +35,11 @@ type failingRoute struct {
 	route *route.Route
 }
 
-func (s failingRoute) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+func (s failingRoute) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	if r == s.route {
 		return rollup.Page{}, errors.New("no index")
 	}
-	return s.Store.Missing(ctx, r, from, limit)
+	return s.Store.Missing(ctx, r, since, from, limit)
 }
 
 // A page that cannot be read keeps its walk's place, and the audit is not complete. The other walks

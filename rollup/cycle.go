@@ -1,8 +1,11 @@
 package rollup
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A Lap is one go through all walks of a kind. A cycle is a lap of each kind. Reads are what an
@@ -13,6 +16,7 @@ type Lap struct {
 	Hurried bool      // it is not spread, because something new or a note made it due
 	Remake  bool      // alarms that began before it may be gone: see AuditOptions.Purged
 	Ended   bool      // it has come to its end since Cursor.Complete
+	Number  int64     // how many laps began before it
 }
 
 const (
@@ -84,6 +88,7 @@ func (a *audit) begin(l *Lap, places []Place) {
 		Hurried: hurried,
 		Remake:  !first && a.o.Purged.After(l.Began),
 		Ended:   l.Ended,
+		Number:  l.Number + 1,
 	}
 	a.changed = true
 }
@@ -132,4 +137,41 @@ func (a *audit) next(l *Lap, first, walks int) (n int, ok bool) {
 		}
 	}
 	return n, ok
+}
+
+const (
+	// oldAfter is how old the as_of of a day's or month's roll-up is once it counts as old. Hardly a
+	// document of then changes, and such roll-ups become more and more.
+	oldAfter = 30 * 24 * time.Hour
+
+	// oldLaps is the number of laps of which one compares an old roll-up.
+	oldLaps = 30
+)
+
+// sparesOld reports whether a lap leaves most old roll-ups alone. A lap that something new or a note
+// made due does not: nothing says how old the documents were whose events were lost.
+func (a *audit) sparesOld(l *Lap) bool { return !a.o.FromFirst && !a.o.DryRun && !a.hurries(l) }
+
+// spares reports whether the audit leaves a counter that the walk of its template has found to
+// another lap, because its roll-up is old.
+func (a *audit) spares(f FoundCounter) bool {
+	tally, l := f.RollUp.Tally, &a.cursor.RollUps
+	old := f.Template.Timed() && tally.AsOf.Before(l.Began.Add(-oldAfter))
+	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0
+	if !old || !right || !a.sparesOld(l) {
+		return false
+	}
+
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(f.Counter.RollUp)) // it never fails
+	return int64(h.Sum32()%oldLaps) != l.Number%oldLaps
+}
+
+// since returns how old the days or months are that the walk of a route's shards finds; zero: any.
+func (a *audit) since(*route.Route) time.Time {
+	l := &a.cursor.Shards
+	if !a.sparesOld(l) || l.Number%oldLaps == 0 {
+		return time.Time{}
+	}
+	return l.Began.Add(-oldAfter)
 }

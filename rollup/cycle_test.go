@@ -57,8 +57,8 @@ func (s *metered) RollUps(ctx context.Context, t *route.Template, from string, l
 	return page, err
 }
 
-func (s *metered) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
-	page, err := s.AuditStore.Missing(ctx, r, from, limit)
+func (s *metered) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
+	page, err := s.AuditStore.Missing(ctx, r, since, from, limit)
 	s.read(int(page.Reads))
 	return page, err
 }
@@ -137,7 +137,7 @@ func (s *quiet) RollUps(_ context.Context, t *route.Template, from string, limit
 }
 
 // Missing bills a read for a counter's shard, and one for its roll-up.
-func (s *quiet) Missing(_ context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+func (s *quiet) Missing(_ context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	found := 0
 	p := s.page(r.Template, from, limit, func(int) rollup.FoundCounter { found++; return rollup.FoundCounter{} })
 	p.Found, p.Reads = nil, int64(max(1, 2*found))

@@ -31,6 +31,7 @@ const (
 	differenceUntold                     // an event came that did not tell which counter its document had left
 	differenceLapsed                     // changes came while the counter was unkept
 	differenceLate                       // documents had left a window, and no alarm had it rolled up
+	differenceUnmarked                   // its totals are right, and it does not say whether its owner is missing
 	differenceSooner                     // its totals are right, and a document leaves a window before its alarm rings
 	differenceDrift                      // no event of a change came in time
 )
@@ -80,13 +81,15 @@ func (c *comparison) decide(l *look) action {
 	}
 
 	switch {
-	case l.agrees() && l.removable() && !c.dryRun:
+	case (l.agrees() && l.removable() || l.forsaken()) && !c.dryRun:
 		return actionRemove
 	case c.leaving == leftLate && !(l.rerouted() && c.keepRerouted):
 		return repair
 	case c.leaving == leftLately:
 		return actionLeave
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
+		return repair
+	case l.agrees() && l.unmarked() && !c.dryRun:
 		return repair
 	case l.agrees() && c.leaving != leftSooner:
 		return actionLeave
@@ -117,6 +120,8 @@ func (c *comparison) difference(l *look) difference {
 		return differenceLate
 	case c.leaving == leftSooner && l.agrees():
 		return differenceSooner
+	case l.agrees() && l.unmarked():
+		return differenceUnmarked
 	case l.agrees():
 		return differenceOutdated
 	case l.totals.Empty():

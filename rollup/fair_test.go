@@ -93,8 +93,8 @@ func (w *crowded) RollUps(ctx context.Context, t *route.Template, from string, l
 	return p, cmpErr(err, wait(ctx, 50*time.Millisecond))
 }
 
-func (w *crowded) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
-	p, err := w.Store.Missing(ctx, r, from, limit)
+func (w *crowded) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
+	p, err := w.Store.Missing(ctx, r, since, from, limit)
 	w.reads.Add(int64(max(1, 2*len(p.Found))))
 	return p, cmpErr(err, wait(ctx, 50*time.Millisecond*time.Duration(1+len(p.Found)/16)))
 }

@@ -38,8 +38,8 @@ func (s billed) RollUps(ctx context.Context, t *route.Template, from string, lim
 	return s.page(s.Store.RollUps(ctx, t, from, limit))
 }
 
-func (s billed) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
-	return s.page(s.Store.Missing(ctx, r, from, limit))
+func (s billed) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
+	return s.page(s.Store.Missing(ctx, r, since, from, limit))
 }
 
 func (s billed) View(ctx context.Context, c route.Counter) (rollup.Snapshot, error) {

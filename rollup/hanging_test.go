@@ -69,11 +69,11 @@ func (s hanging) RollUps(ctx context.Context, t *route.Template, from string, li
 	return s.AuditStore.RollUps(ctx, t, from, limit)
 }
 
-func (s hanging) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+func (s hanging) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	if err := s.hangs(ctx, "page"); err != nil {
 		return rollup.Page{}, err
 	}
-	return s.AuditStore.Missing(ctx, r, from, limit)
+	return s.AuditStore.Missing(ctx, r, since, from, limit)
 }
 
 func (s hanging) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {

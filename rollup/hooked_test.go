@@ -47,13 +47,13 @@ func (s hooked) RollUps(ctx context.Context, t *route.Template, from string, lim
 	return s.AuditStore.RollUps(ctx, t, from, limit)
 }
 
-func (s hooked) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+func (s hooked) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	if s.page != nil {
 		if err := s.page(byShards, r.Template, from); err != nil {
 			return rollup.Page{}, err
 		}
 	}
-	return s.AuditStore.Missing(ctx, r, from, limit)
+	return s.AuditStore.Missing(ctx, r, since, from, limit)
 }
 
 func (s hooked) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {

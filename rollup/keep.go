@@ -179,7 +179,7 @@ func (k *keeper) load(ctx context.Context) {
 	k.cursor = cursor.on(k.routes)
 	k.loaded, k.read = time.Now(), k.cursor.ReadTime
 
-	byRollUps, byShards := walksOf(k.routes, k.store)
+	byRollUps, byShards := walksOf(k.routes, k.store, func(*route.Route) time.Time { return time.Time{} })
 	found := &finder{class: classUnchanged, most: maxKept, share: rollUpsToFind}
 	for i, w := range byRollUps {
 		found.walks = append(found.walks, k.goOn(w, k.cursor.Places[i]))

@@ -9,19 +9,20 @@ import (
 
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
 type look struct {
-	counter  route.Counter
-	eventID  string    // of the event that has waited longest for this look; empty if none waits
-	began    time.Time // local; the snapshot's instant is not earlier
-	received time.Time // local; when the roll-up document's state became known here
-	snapshot Snapshot
-	readTime time.Time // the snapshot's instant
-	rollUp   RollUp
-	asOf     time.Time     // the roll-up's as_of; zero if the roll-up counts as none
-	totals   route.Totals  // valid after sum
-	took     time.Duration // how long the sum took; valid after sum
-	rings    time.Time     // when the alarm rings without which the roll-up must not be written; zero: it needs none; see window.go
-	deferTo  time.Time     // when the alarm rings to which the events that wait are deferred; zero: they are not
-	long     bool          // its sum is likely to be long; see isLong
+	counter   route.Counter
+	eventID   string    // of the event that has waited longest for this look; empty if none waits
+	began     time.Time // local; the snapshot's instant is not earlier
+	received  time.Time // local; when the roll-up document's state became known here
+	snapshot  Snapshot
+	readTime  time.Time // the snapshot's instant
+	rollUp    RollUp
+	ownerless bool          // the counter's owner is missing; see owner.go
+	asOf      time.Time     // the roll-up's as_of; zero if the roll-up counts as none
+	totals    route.Totals  // valid after sum
+	took      time.Duration // how long the sum took; valid after sum
+	rings     time.Time     // when the alarm rings without which the roll-up must not be written; zero: it needs none; see window.go
+	deferTo   time.Time     // when the alarm rings to which the events that wait are deferred; zero: they are not
+	long      bool          // its sum is likely to be long; see isLong
 
 	alarmsStay bool // alarms that ring are not deferred with the events
 	alarmGone  bool // the alarm that the roll-up relies on may be gone
@@ -38,9 +39,14 @@ func (l *look) covers() time.Time {
 	return l.asOf
 }
 
-// missing reports whether the roll-up's document is the app's own and does not exist. Then nothing
-// may be written.
-func (l *look) missing() bool { return l.counter.Template.Existing && !l.rollUp.Exists() }
+// missing reports whether there may be no roll-up: its document is the app's own and does not exist,
+// or there is none yet and the counter's owner does not exist. Then nothing may be written.
+func (l *look) missing() bool {
+	if l.counter.Template.Existing {
+		return !l.rollUp.Exists()
+	}
+	return l.ownerless && l.rollUp.Tally.AsOf.IsZero()
+}
 
 // rerouted reports whether the roll-up was made by other routes.
 func (l *look) rerouted() bool {
@@ -56,7 +62,7 @@ func (r *roller) look(ctx context.Context, c route.Counter, eventID string) (loo
 	}
 
 	l.snapshot, l.received = snapshot, time.Now()
-	l.readTime, l.rollUp = l.snapshot.ReadTime(), l.snapshot.RollUp()
+	l.readTime, l.rollUp, l.ownerless = l.snapshot.ReadTime(), l.snapshot.RollUp(), l.snapshot.Ownerless()
 	l.asOf = r.validAsOf(ctx, &l)
 	return l, nil
 }

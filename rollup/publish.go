@@ -55,6 +55,8 @@ func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error
 			Took:       l.took,
 			Rings:      l.rings,
 			Turns:      r.nextTurns(l),
+
+			OwnerlessSince: l.ownerlessSince(),
 		},
 		UpdateTime: l.rollUp.UpdateTime,
 	}

@@ -297,8 +297,8 @@ func (i *instance) page(ctx context.Context, what string, page func() (rollup.Pa
 	return p, call.back(ctx)
 }
 
-func (i *instance) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
-	return i.page(ctx, "page of shards", func() (rollup.Page, error) { return i.store.Missing(ctx, r, from, limit) })
+func (i *instance) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of shards", func() (rollup.Page, error) { return i.store.Missing(ctx, r, since, from, limit) })
 }
 
 func (i *instance) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {

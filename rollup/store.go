@@ -90,7 +90,7 @@ func UnindexedKeys(r *route.Route, c route.Counter) error {
 // the outcome is unknown: the operation may have happened, may still happen, or may not.
 type Store interface {
 	// View opens a read-only snapshot of the database, and reads the counter's roll-up document in
-	// it. The snapshot's instant lies between the call and the return. A snapshot takes no locks.
+	// it, and whether its owner exists. The snapshot's instant lies between the call and the return. A snapshot takes no locks.
 	// It need not be closed, because it expires.
 	View(ctx context.Context, c route.Counter) (Snapshot, error)
 
@@ -133,6 +133,9 @@ type Snapshot interface {
 	// RollUp is the roll-up document.
 	RollUp() RollUp
 
+	// Ownerless reports whether the counter has an owner, and that document is missing.
+	Ownerless() bool
+
 	// Sum totals the counter's documents as the template's routes say; see Aggregate. The snapshot's
 	// instant is the time now of windows. Sum returns ErrUnkept if waiting cannot help.
 	Sum(ctx context.Context) (route.Totals, error)
@@ -174,14 +177,15 @@ type AuditStore interface {
 
 	// Missing returns counters without a roll-up in the same way. They must not be FoundByHomes.
 	// Those are the counters that have shards by the route, whether or not the shards' parent
-	// documents exist, and whose roll-up has no tally. Counters that also have shards by an earlier
+	// documents exist, and whose roll-up has no tally. If the route has a day or a month as a key,
+	// those that ended before since are left out. Counters that also have shards by an earlier
 	// route of the template are left out, because a walk of that route finds them. So the walks of
 	// all routes of a template find each counter once. Missing looks at up to limit counters, with
 	// or without a roll-up. Each takes a query, and the read of its roll-up.
-	Missing(ctx context.Context, route *route.Route, from string, limit int) (Page, error)
+	Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (Page, error)
 
-	// Sources returns a snapshot for the counter's documents only. Its RollUp and its Claim must
-	// not be used. It makes no call, so Sum opens the snapshot, and ReadTime is known only after
+	// Sources returns a snapshot for the counter's documents only. Its RollUp, its Ownerless and its
+	// Claim must not be used. It makes no call, so Sum opens the snapshot, and ReadTime is known only after
 	// that.
 	Sources(ctx context.Context, c route.Counter) Snapshot
 
@@ -231,6 +235,7 @@ type Page struct {
 // A FoundCounter is a counter that a walk found.
 type FoundCounter struct {
 	route.Counter
-	RollUp RollUp
-	Next   string // the place behind it; "" when it is the last
+	RollUp    RollUp
+	Ownerless bool   // its owner is missing; RollUps says so, and Missing does not
+	Next      string // the place behind it; "" when it is the last
 }

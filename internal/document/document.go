@@ -113,6 +113,11 @@ type Tally struct {
 	// revisions with other routes may still be at work. Their roll-ups promise nothing about these
 	// totals.
 	Turns []Turn
+
+	// OwnerlessSince is since when the counter's owner has been missing; zero if it was there, or if
+	// the counter needs none. The owner is the document within which a route says that Tally makes
+	// the roll-up.
+	OwnerlessSince time.Time
 }
 
 // A Turn describes the last roll-up that a revision with certain routes made.
@@ -136,6 +141,9 @@ func (t Tally) Encode() map[string]any {
 	if !t.Rings.IsZero() {
 		fields["rings"] = t.Rings
 	}
+	if !t.OwnerlessSince.IsZero() {
+		fields["ownerless_since"] = t.OwnerlessSince
+	}
 	return fields
 }
 
@@ -156,12 +164,13 @@ func DecodeTally(value any) Tally {
 	t.Took = time.Duration(integer(fields["took"])) * time.Microsecond
 	t.Rings, _ = fields["rings"].(time.Time)
 	t.Turns = decodeTurns(fields["turns"])
+	t.OwnerlessSince, _ = fields["ownerless_since"].(time.Time)
 	return t
 }
 
 // Equal reports whether t and other say the same.
 func (t Tally) Equal(other Tally) bool {
-	sameTimes := t.AsOf.Equal(other.AsOf) && t.PacedUntil.Equal(other.PacedUntil) && t.Rings.Equal(other.Rings)
+	sameTimes := t.AsOf.Equal(other.AsOf) && t.PacedUntil.Equal(other.PacedUntil) && t.Rings.Equal(other.Rings) && t.OwnerlessSince.Equal(other.OwnerlessSince)
 	sameNumbers := t.NumShards == other.NumShards && t.Took == other.Took
 	sameNames := t.Routes == other.Routes && slices.Equal(t.Totals, other.Totals) && slices.Equal(t.Former, other.Former)
 	return sameTimes && sameNumbers && sameNames && slices.EqualFunc(t.Turns, other.Turns, Turn.equal)

@@ -13,7 +13,8 @@ import (
 func TestTally(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	whole := document.Tally{AsOf: at, NumShards: 7, PacedUntil: at.Add(time.Second), Routes: "5f0c", Totals: []string{"likes", "views"}, Former: []string{"count"},
-		Took: 15 * time.Millisecond, Rings: at.Add(time.Minute), Turns: []document.Turn{{Routes: "0f5c", AsOf: at}, {Routes: "e1d2", AsOf: at.Add(time.Second)}}}
+		Took: 15 * time.Millisecond, Rings: at.Add(time.Minute), Turns: []document.Turn{{Routes: "0f5c", AsOf: at}, {Routes: "e1d2", AsOf: at.Add(time.Second)}},
+		OwnerlessSince: at.Add(time.Hour)}
 	for _, test := range []struct {
 		name  string
 		value any
@@ -24,7 +25,7 @@ func TestTally(t *testing.T) {
 		{"no map", "tally", document.Tally{}},
 		{"a part", map[string]any{"as_of": at, "unknown": 1}, document.Tally{AsOf: at}},
 		{"other types", map[string]any{"as_of": at.String(), "num_shards": "7", "paced_until": int64(1), "routes": 5, "totals": "likes", "former": []any{1, "count"},
-			"took": 0.5, "rings": 7, "turns": []any{7, map[string]any{"routes": "5f0c"}, map[string]any{"as_of": at}, map[string]any{"routes": "0f5c", "as_of": at}}},
+			"took": 0.5, "rings": 7, "ownerless_since": 7, "turns": []any{7, map[string]any{"routes": "5f0c"}, map[string]any{"as_of": at}, map[string]any{"routes": "0f5c", "as_of": at}}},
 			document.Tally{Former: []string{"count"}, Turns: []document.Turn{{Routes: "0f5c", AsOf: at}}}},
 		{"an integer as a double", map[string]any{"num_shards": 7.0}, document.Tally{NumShards: 7}},
 		{"a double of microseconds", map[string]any{"took": 15000.0}, document.Tally{Took: 15 * time.Millisecond}},
@@ -52,7 +53,7 @@ func TestTally(t *testing.T) {
 func TestTallyEqual(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	whole := document.Tally{AsOf: at, NumShards: 7, PacedUntil: at.Add(time.Second), Routes: "5f0c", Totals: []string{"likes"}, Former: []string{"count"},
-		Took: 15 * time.Millisecond, Rings: at.Add(time.Minute), Turns: []document.Turn{{Routes: "0f5c", AsOf: at}}}
+		Took: 15 * time.Millisecond, Rings: at.Add(time.Minute), Turns: []document.Turn{{Routes: "0f5c", AsOf: at}}, OwnerlessSince: at}
 	same := document.DecodeTally(whole.Encode())
 	same.AsOf = same.AsOf.In(time.FixedZone("elsewhere", 3600))
 	if !whole.Equal(same) || !(document.Tally{}).Equal(document.DecodeTally(nil)) {

@@ -62,6 +62,7 @@ func (rs Routes) conflicts(p *problems) {
 		}
 
 		r.mustExist(rs, p)
+		r.mustBeOwned(rs, p)
 		for _, other := range rs {
 			r.conflict(other, p)
 		}
@@ -121,6 +122,16 @@ func (r *Route) mustExist(rs Routes, p *problems) {
 					r.template, other.pattern)
 				return
 			}
+		}
+	}
+}
+
+// mustBeOwned adds a problem if Tally itself creates and removes the owners of r's counters.
+func (r *Route) mustBeOwned(rs Routes, p *problems) {
+	for _, other := range rs {
+		if r.Template.owner > 0 && !other.Template.Existing && overlap(r.owner(), other.template) {
+			p.add(r, "it makes its roll-ups within %s, which Tally creates and removes itself by route %q; add the option existing there if the app writes it, or choose another document", r.owner(), other)
+			return
 		}
 	}
 }

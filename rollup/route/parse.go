@@ -82,6 +82,8 @@ func (rs Routes) share(p *problems) {
 			p.add(r, "it and route %q make one roll-up; say the same \"cadence\" in both", other)
 		case !slices.Equal(r.spaces(), other.spaces()):
 			p.add(r, "it and route %q make one roll-up, and their ids differ; name numbers, days and months by the same functions and zones in both", other)
+		case r.Template.Within != other.Template.Within || r.Template.owner != other.Template.owner:
+			p.add(r, "it and route %q make one roll-up; say the same \"within\" in both, or in neither", other)
 		case r.Template.Existing != other.Template.Existing:
 			p.add(r, "it and route %q make one roll-up; say \"existing\" in both, or in neither", other)
 		default:
@@ -128,7 +130,11 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 	}
 	r.queries, r.windows = queries(r.Totals, r.Time()), windows(r.Totals)
 	r.reads = fieldsOf(r)
-	return r, text.setOptions(r, n.options)
+	err = text.setOptions(r, n.options)
+	if err != nil {
+		return nil, err
+	}
+	return r, text.checkWithin(r, n)
 }
 
 // maxSegments is Firestore's limit for a path: 100 collections, each below the one before
@@ -188,11 +194,35 @@ func (text source) keys(n routeNode) ([]Key, error) {
 		keys = append(keys, k)
 	}
 
-	saysExisting := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" })
-	if keys != nil && !saysExisting {
-		return nil, text.mistake(n.by[0].at, "a route with \"by\" must say existing, because anyone who may write a source could make up roll-ups without end; the app creates the documents %s itself", pathOf(n.template))
+	says := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" || o.name.text == "within" })
+	if keys != nil && !says {
+		return nil, text.mistake(n.by[0].at, "a route with \"by\" must say existing, because anyone who may write a source could make up roll-ups without end; the app creates the documents %s itself%s", pathOf(n.template), withinInstead(n, keys))
 	}
 	return keys, nil
+}
+
+// withinInstead is the part of an error that follows the advice to say existing. It says that Tally
+// may create the documents if they are days or months.
+func withinInstead(n routeNode, keys []Key) string {
+	var owner Path
+	timed := false
+	for i, s := range n.template {
+		isTime := slices.ContainsFunc(keys, func(k Key) bool { return k.Function.OfTime() && k.Name == s.Name })
+		switch {
+		case s.Capture && isTime:
+			timed = true
+		case s.Capture:
+			owner = pathOf(n.template[:i+1])
+		}
+	}
+
+	if !timed {
+		return ""
+	}
+	if owner == nil {
+		return "; or say within, and Tally creates them"
+	}
+	return fmt.Sprintf("; or say within %s, and Tally creates them while that document exists", owner)
 }
 
 // maxKeys is how many keys a route may have. Captures of the pattern do not count.
@@ -516,6 +546,8 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 			r.Documents = true
 		case "existing":
 			r.Template.Existing = true
+		case "within":
+			r.Template.Within, r.Template.owner = true, len(o.owner)
 		case "every":
 			every, err := time.ParseDuration(o.duration.text)
 			if err != nil || every < shortestEvery {
@@ -533,9 +565,55 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 			r.Template.Cadence = cadence
 		}
 
+		if seen["existing"] && seen["within"] {
+			return text.mistake(o.name.from, "existing and within exclude each other: the app creates the documents of a route that says existing, and Tally those of one that says within")
+		}
+		if seen["every"] && seen["within"] {
+			return text.mistake(o.name.from, "every is not for a route that says within; say cadence and a duration, and events keep its totals at that pace")
+		}
 		if seen["every"] && seen["cadence"] {
 			return text.mistake(o.name.from, "every and cadence exclude each other: the schedule keeps a route that says every, and events keep one that says cadence")
 		}
 	}
 	return nil
+}
+
+// checkWithin checks that the owner's path begins the template, and that a day or a month is the
+// only id that sources can make up.
+func (text source) checkWithin(r *Route, n routeNode) error {
+	i := slices.IndexFunc(n.options, func(o optionNode) bool { return o.name.text == "within" })
+	if i < 0 {
+		return nil
+	}
+	at, owner := n.options[i].name.from, pathOf(n.options[i].owner)
+
+	if r.Time() == "" {
+		return text.mistake(at, "within is for days and months: anyone who may write a source could make up other roll-ups without end; say existing, and have the app create the documents %s", r.template)
+	}
+	if len(owner)%2 != 0 || len(owner) >= len(r.template) || !slices.Equal(owner, r.template[:len(owner)]) {
+		return text.mistake(at, "within %s: want a document above %s, spelled as in that path", owner, r.template)
+	}
+
+	for i, s := range r.template[len(owner):] {
+		if s.Capture && !r.timeAt(len(owner)+i) {
+			return text.mistake(at, "anyone who may write a source could make up a %v, and roll-ups without end; want within %s, which the app creates", s, r.template[:r.ownable()])
+		}
+	}
+	return nil
+}
+
+// timeAt reports whether a day or a month is the id at an index of the template.
+func (r *Route) timeAt(i int) bool {
+	return slices.ContainsFunc(r.By, func(k Key) bool { return k.at == i && k.Function.OfTime() })
+}
+
+// ownable returns how many segments the path of the owner has at least: those up to the last id that
+// is not a time.
+func (r *Route) ownable() int {
+	for i, s := range slices.Backward(r.template) {
+		if s.Capture && !r.timeAt(i) {
+			return i + 1
+		}
+	}
+	return 0
 }

@@ -25,7 +25,7 @@ unknown function first(); want a field, count(), or sum, average, maximum, minim
   a/{a}/s/{s} -> r/{a} : first(n) as n
                          ^`},
 		{"an option", "a/{a}/s/{s} -> a/{a} : n : exists", `
-unknown option exists; want documents, existing, or every or cadence and a duration such as 10s; did you mean existing?
+unknown option exists; want documents, existing, within, or every or cadence and a duration such as 10s; did you mean existing?
   a/{a}/s/{s} -> a/{a} : n : exists
                              ^`},
 		{"an arrow", "a/{a}/s/{s} => r/{a} : n", `
@@ -544,6 +544,8 @@ func TestSpelling(t *testing.T) {
 		"o/{o} by c.id as x,shop as shop -> s/{shop}/t/{x} : count() : existing":                                                   "o/{o} by shop, c.id as x -> s/{shop}/t/{x} : count() : existing",
 		"o/{o} by ref( c.r ),month(at,\"UTC\")as m -> s/{r}/m/{m} : count() : existing":                                            "o/{o} by ref(c.r), month(at) as m -> s/{r}/m/{m} : count() : existing",
 		"o/{o} by number(n) as u, day(at, \"Europe/Berlin\") as day -> u/{u}/d/{day} : count() : existing":                         "o/{o} by number(n) as u, day(at, \"Europe/Berlin\") -> u/{u}/d/{day} : count() : existing",
+		"o/{o} by day(at)->d/{day}:count():cadence 5s:within":                                                                      "o/{o} by day(at) -> d/{day} : count() : within : cadence 5s",
+		"o/{o} by s,day(at) as `a b`->`my s`/{s}/d/{`a b`}:count():within `my s`/{ s }":                                            "o/{o} by s, day(at) as `a b` -> `my s`/{s}/d/{`a b`} : count() : within `my s`/{s}",
 		"o/{o} by day -> days/{day} : count() : existing":                                                                          "o/{o} by day -> days/{day} : count() : existing",
 		"s/{s} -> r/x : count()where b==\"; -> : , \\\" \u00e9\"and a.x==2.0 as n":                                                 `s/{s} -> r/x : count() where a.x == 2 and b == "; -> : , \" é" as n`,
 		"s/{s} -> r/x : sum(n) where a == null and b == false as n, n where c==1e3 as m":                                           "s/{s} -> r/x : sum(n) where a == null and b == false as n, sum(n) where c == 1000 as m",

@@ -85,8 +85,9 @@ func (p Path) translate(path string, to Path) (string, bool) {
 // sum of a field f, written f or sum(f), or another Aggregate. count() is how many documents there
 // are. "where" and conditions say which documents a total takes, and "as" names it in the roll-up.
 // Quote says how names are written. The options may come in any order. They are "documents",
-// "existing", and "every" or "cadence" with a duration such as 10s. All routes of one template must
-// agree in "existing", "every" and "cadence". A route is immutable.
+// "existing", "within" with the beginning of the template that is the owner's path, and "every" or
+// "cadence" with a duration such as 10s. All routes of one template must agree in "existing",
+// "within", "every" and "cadence". A route is immutable.
 type Route struct {
 	Template *Template // where the roll-ups are; routes with equal templates share it
 	Totals   []Total
@@ -121,6 +122,12 @@ func (r *Route) String() string {
 	}
 	if r.Template.Existing {
 		s += " : existing"
+	}
+	if r.Template.Within {
+		s += " : within"
+	}
+	if r.Template.owner > 0 {
+		s += " " + r.owner().quote()
 	}
 	if r.Template.Scheduled() {
 		s += " : every " + r.Template.Every.String()
@@ -209,6 +216,10 @@ func (r *Route) Where(c Counter) (conditions []Condition, ok bool) {
 	}
 	return conditions, true
 }
+
+// owner is the pattern of the paths of the counters' owners, with the captures named as in this
+// route. It is empty if the counters need none.
+func (r *Route) owner() Path { return r.template[:r.Template.owner] }
 
 // collection is the pattern of the source documents' collection.
 func (r *Route) collection() Path { return r.pattern[:len(r.pattern)-1] }

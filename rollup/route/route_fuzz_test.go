@@ -30,6 +30,7 @@ func FuzzParseRoutes(f *testing.F) {
 	f.Add("o/{o} by c.`i d` -> s/{`c.i d`} : count() where a == \"\\u0000\" and `b`.c == null as n, latest(at) as l : existing\no/{p} by q -> t/{q} : sum(n) where x == 1e300 as n : existing")
 	f.Add(`s/{s} by g -> r/{g} : count() where now > now - 24h and now < timestamp("2099-01-31T12:00:00Z") as n, sum(n) where at >= now - 90s as m : existing`)
 	f.Add(`s/{s} by g -> r/{g} : count() where n > -1.5 and n <= 9007199254740993 as n, sum(n) where t in ["]", 1, true, timestamp("2026-01-31T12:00:00.000001+01:00")] as m : existing`)
+	f.Add("o/{o} by s, day(at, \"Europe/Berlin\") -> `s`/{s}/d/{day} : count() : within `s`/{s}; o/{o} by month(at) as m -> d/{m} : n : within : cadence 9s")
 	f.Fuzz(func(t *testing.T, text string) {
 		routes, err := route.Parse(text)
 		if err != nil {
@@ -61,7 +62,8 @@ type meaning struct {
 	Totals            []route.Total
 	Fields            []document.Field
 	Documents         bool
-	Existing          bool
+	Existing, Within  bool
+	Owner             string
 	Every             time.Duration
 	Hash              string
 }
@@ -69,7 +71,7 @@ type meaning struct {
 func meanings(routes route.Routes) []meaning {
 	var all []meaning
 	for _, r := range routes {
-		all = append(all, meaning{r.Pattern(), r.Template.Segments(), fmt.Sprint(r.By), r.Totals, r.Reads(), r.Documents, r.Template.Existing, r.Template.Every, r.Template.Hash()})
+		all = append(all, meaning{r.Pattern(), r.Template.Segments(), fmt.Sprint(r.By), r.Totals, r.Reads(), r.Documents, r.Template.Existing, r.Template.Within, route.Counter{Template: r.Template, RollUp: r.Template.String()}.Owner(), r.Template.Every, r.Template.Hash()})
 	}
 	return all
 }

@@ -59,7 +59,10 @@ type (
 		isAgo  bool // it is of a window
 	}
 
-	optionNode struct{ name, duration token }
+	optionNode struct {
+		name, duration token
+		owner          pathNode // of within
+	}
 )
 
 // A parser reads one route from tokens.
@@ -73,7 +76,7 @@ type parser struct {
 const (
 	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + Default
 	wantTotal   = "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"
-	wantOption  = "want documents, existing, or every or cadence and a duration such as 10s"
+	wantOption  = "want documents, existing, within, or every or cadence and a duration such as 10s"
 	wantCapture = "a capture stands for one whole segment, as {counter}"
 )
 
@@ -563,11 +566,11 @@ func (p *parser) field(want string) (fieldNode, error) {
 }
 
 // options are the names of the options.
-var options = []string{"documents", "existing", "every", "cadence"}
+var options = []string{"documents", "existing", "within", "every", "cadence"}
 
 // option reads
 //
-//	"documents" | "existing" | "every" duration | "cadence" duration
+//	"documents" | "existing" | "within" [pattern] | "every" duration | "cadence" duration
 func (p *parser) option() (n optionNode, err error) {
 	if p.tokens[0].kind != word {
 		return n, p.unexpected("an option is missing; " + wantOption)
@@ -576,6 +579,13 @@ func (p *parser) option() (n optionNode, err error) {
 	switch n.name.text {
 	case "documents", "existing":
 		return n, nil
+
+	case "within":
+		if p.sees(":") || p.tokens[0].kind == end {
+			return n, nil
+		}
+		n.owner, err = p.path()
+		return n, err
 
 	case "every", "cadence":
 		if p.tokens[0].kind != word {

@@ -26,6 +26,11 @@ type Template struct {
 	// that exist, and never creates or removes one.
 	Existing bool
 
+	// Within says that Tally creates and removes the documents, although a route has keys. It creates
+	// one only while the counter's owner exists: see [Counter.Owner].
+	Within bool
+
+	owner     int      // how many segments of a roll-up's path are the owner's
 	segments  Path     // as the first route spells it
 	canonical string   // the segments without the names of their captures
 	names     []string // of the totals, sorted
@@ -37,6 +42,14 @@ type Template struct {
 type Counter struct {
 	Template *Template
 	RollUp   string // path of the roll-up document below the database's root, such as "rollups/likes"
+}
+
+// Owner returns the path of the document of the app's within which Tally makes the counter's
+// roll-up. If that document is missing, there is no roll-up. Owner returns "" if the counter needs
+// none.
+func (c Counter) Owner() string {
+	ids := strings.SplitN(c.RollUp, "/", c.Template.owner+1)
+	return strings.Join(ids[:c.Template.owner], "/")
 }
 
 // Hash returns a text that differs between templates that make different totals. It is a hash of
@@ -54,6 +67,9 @@ func (t *Template) Scheduled() bool { return t.Every > 0 }
 func (t *Template) FoundByHomes() bool {
 	return t.Existing && slices.ContainsFunc(t.Routes, func(r *Route) bool { return r.By != nil })
 }
+
+// Timed reports whether each roll-up is of a day or a month.
+func (t *Template) Timed() bool { return t.Routes[0].Time() != "" }
 
 // Segments returns the segments of the roll-ups' paths.
 func (t *Template) Segments() Path { return slices.Clone(t.segments) }

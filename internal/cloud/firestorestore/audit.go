@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,26 +37,26 @@ const (
 // belongs to no counter, of another collection with the same name. A page makes at most 2*limit
 // queries, so many such documents make a page short. The counters must not be FoundByHomes.
 func (s *Store) Counters(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
-	return s.counters(ctx, route, from, limit, time.Now().Add(pageTime))
+	return s.counters(ctx, s.lane(route, time.Time{}), from, limit, time.Now().Add(pageTime))
 }
 
 // counters is Counters. It makes one query at least, and none that would begin later than a time.
-func (s *Store) counters(ctx context.Context, route *route.Route, from string, limit int, until time.Time) (rollup.Page, error) {
-	lane := s.lane(route)
+func (s *Store) counters(ctx context.Context, lane lane, from string, limit int, until time.Time) (rollup.Page, error) {
 	page := rollup.Page{Next: from}
 	for len(page.Found) < limit && page.Reads < int64(2*limit) {
 		docs, err := lane.query(page.Next).Limit(1).Documents(ctx).GetAll()
 		if err != nil {
-			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
+			return rollup.Page{}, fmt.Errorf("firestore: finding shards: %w", err)
 		}
 		page.Reads++
-		if len(docs) == 0 {
-			page.Next = ""
-			break
-		}
 
-		c, ok, behind := lane.counter(docs[0])
-		page.Next = behind
+		var c route.Counter
+		ok := false
+		if len(docs) == 0 {
+			page.Next = lane.end(page.Next)
+		} else {
+			c, ok, page.Next = lane.counter(docs[0], page.Next)
+		}
 		if ok {
 			page.Found = append(page.Found, rollup.FoundCounter{Counter: c, Next: page.Next})
 		}
@@ -68,10 +69,13 @@ func (s *Store) counters(ctx context.Context, route *route.Route, from string, l
 
 // Missing implements rollup.AuditStore. A counter bills the read that finds it, and that of its
 // roll-up. One without a roll-up bills another read for each earlier route of its template.
-func (s *Store) Missing(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
-	page, err := s.Counters(ctx, route, from, limit)
-	if err != nil || len(page.Found) == 0 {
-		return page, err
+func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
+	page, err := s.counters(ctx, s.lane(route, since), from, limit, time.Now().Add(pageTime))
+	if err != nil {
+		return page, fmt.Errorf("%s: %w", route, err)
+	}
+	if len(page.Found) == 0 {
+		return page, nil
 	}
 	err = s.readRollUps(ctx, route.Template, &page)
 	if err != nil {
@@ -165,7 +169,7 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 		}
 		page := rollup.Page{ReadTime: v.ReadTime(), Reads: 1}
 		if v.RollUp().Exists() {
-			page.Found = []rollup.FoundCounter{{Counter: c, RollUp: v.RollUp()}}
+			page.Found = []rollup.FoundCounter{{Counter: c, RollUp: v.RollUp(), Ownerless: v.Ownerless()}}
 		}
 		return page, s.leaveOut(ctx, t, &page)
 	}
@@ -191,7 +195,41 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 	if len(docs) < limit {
 		page.Next = ""
 	}
+	err = s.readOwners(ctx, t, &page)
+	if err != nil {
+		return rollup.Page{}, fmt.Errorf("firestore: finding owners of %s: %w", t, err)
+	}
 	return page, s.leaveOut(ctx, t, &page)
+}
+
+// readOwners notes which counters of a page have lost their owners. It reads each owner once.
+func (s *Store) readOwners(ctx context.Context, t *route.Template, page *rollup.Page) error {
+	owners := make(map[string][]*rollup.FoundCounter)
+	for i, f := range page.Found {
+		owner := f.Counter.Owner()
+		if owner != "" && !f.RollUp.Tally.AsOf.IsZero() {
+			owners[owner] = append(owners[owner], &page.Found[i])
+		}
+	}
+	if len(owners) == 0 {
+		return nil
+	}
+
+	var refs []*firestore.DocumentRef
+	for _, owner := range slices.Sorted(maps.Keys(owners)) {
+		refs = append(refs, s.client.Doc(owner))
+	}
+	docs, err := s.client.GetAll(ctx, refs)
+	if err != nil {
+		return err
+	}
+	page.Reads += int64(len(docs))
+	for _, doc := range docs {
+		for _, f := range owners[Path(doc.Ref)] {
+			f.Ownerless = !doc.Exists()
+		}
+	}
+	return nil
 }
 
 // leaveOut leaves out of a page of homes those that have neither a tally nor shards. Each takes a

@@ -75,7 +75,7 @@ func TestBilledWalks(t *testing.T) {
 
 	// the same with a read of each roll-up
 	before = meter.Counts()
-	missing, err := store.Missing(t.Context(), route, "", 100)
+	missing, err := store.Missing(t.Context(), route, time.Time{}, "", 100)
 	if want := before.Add(billing.Counts{Reads: 5 + 5 + 1 + 5}); len(missing.Found) != 5 || missing.Next != "" || err != nil || meter.Counts() != want {
 		t.Errorf("%d counters without a roll-up, %v, brought %+v to %+v, want %+v", len(missing.Found), err, before, meter.Counts(), want)
 	}
@@ -93,7 +93,7 @@ func TestBilledWalks(t *testing.T) {
 		wantCharged(page, before)
 		for _, r := range routes {
 			before = meter.Counts()
-			page, err = store.Missing(t.Context(), r, "", 20)
+			page, err = store.Missing(t.Context(), r, time.Time{}, "", 20)
 			if err != nil {
 				t.Error(err)
 			}

@@ -321,7 +321,7 @@ func TestReadTimeIsTruncated(t *testing.T) {
 	}
 
 	likes := counter(t, route.Default).Template.Routes[0]
-	missing, err := store.Missing(t.Context(), likes, "", 10)
+	missing, err := store.Missing(t.Context(), likes, time.Time{}, "", 10)
 	if want := given[len(given)-1].Truncate(time.Microsecond); err != nil || len(missing.Found) != 1 || !missing.ReadTime.Equal(want) {
 		t.Errorf("counters without a roll-up: %+v, %v; want the read time %v", missing, err, want)
 	}

@@ -19,7 +19,7 @@ func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" +
 // A cursorDocument is the document of a work's cursor. Zero values are left out:
 //
 //	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x", reads: 200, last: 4000}, {done: true}],
-//	                     revision: "…", database: "…", new: …, roll_ups: {began: …}, shards: {began: …, ended: true},
+//	                     revision: "…", database: "…", new: …, roll_ups: {began: …}, shards: {began: …, number: 7, ended: true},
 //	                     tick: …, complete: …, cycle: 5400000000}}
 //	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x", began: …}, {}],
 //	                     changed: …, quiet: …}}
@@ -66,6 +66,7 @@ type storedLap struct {
 	Hurried bool      `firestore:"hurried,omitempty"`
 	Remake  bool      `firestore:"remake,omitempty"`
 	Ended   bool      `firestore:"ended,omitempty"`
+	Number  int64     `firestore:"number,omitempty"`
 }
 
 // between separates the paths of a storedCursor. No path holds it, because no segment is empty.

@@ -131,7 +131,7 @@ func TestDeadConnection(t *testing.T) {
 			return err
 		},
 		"page of all": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
-			_, err := store.Missing(ctx, c.Template.Routes[0], "", 10)
+			_, err := store.Missing(ctx, c.Template.Routes[0], time.Time{}, "", 10)
 			return err
 		},
 		"sum of sources": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {

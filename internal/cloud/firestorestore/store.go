@@ -107,7 +107,8 @@ func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
 	return &snapshot{store: s, counter: c}
 }
 
-// begin reads the roll-up document. The read begins the snapshot's transaction.
+// begin reads the roll-up document, and the owner if there is one. The read begins the snapshot's
+// transaction.
 func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
 		Database:            s.database,
@@ -118,7 +119,12 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	for _, field := range rollUpFields(v.counter.Template) {
 		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
 	}
+	owner := s.database + "/documents/" + v.counter.Owner()
+	if v.counter.Owner() != "" {
+		req.Documents = append(req.Documents, owner)
+	}
 
+	answers := 0
 	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
 	if err != nil {
 		return err
@@ -127,7 +133,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	for {
 		answer, err := stream.Recv()
 		switch {
-		case errors.Is(err, io.EOF) && (v.readTime.IsZero() || len(v.transaction) == 0):
+		case errors.Is(err, io.EOF) && (answers < len(req.Documents) || len(v.transaction) == 0):
 			return errors.New("answered without the document or the transaction")
 		case errors.Is(err, io.EOF):
 			return nil
@@ -142,8 +148,13 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 			continue
 		}
 
+		answers++
 		v.readTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)
-		if d := answer.GetFound(); d != nil {
+		if answer.GetMissing() == owner {
+			v.ownerless = true
+		}
+		d := answer.GetFound()
+		if d != nil && d.Name != owner {
 			v.rollUp = rollup.RollUpOf(v.counter.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())
 		}
 	}

@@ -33,6 +33,7 @@ type snapshot struct {
 	readTime    time.Time
 	now         time.Time // of windows, in the last sum
 	rollUp      rollup.RollUp
+	ownerless   bool
 
 	added    map[string]addends // by total, for totals that Firestore summed
 	named    []string           // the malformed shards that Sum has read
@@ -74,6 +75,7 @@ type addends struct {
 
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
+func (v *snapshot) Ownerless() bool       { return v.ownerless }
 
 // Sum implements rollup.Snapshot. It asks for all totals at once.
 func (v *snapshot) Sum(ctx context.Context) (route.Totals, error) {

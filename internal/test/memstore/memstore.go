@@ -71,7 +71,7 @@ func (s *Store) View(ctx context.Context, c route.Counter) (rollup.Snapshot, err
 	defer s.mu.Unlock()
 	s.look()
 	v := s.sources(c)
-	v.rollUp, v.claim = s.rollUp(c), s.claim(c)
+	v.rollUp, v.ownerless, v.claim = s.rollUp(c), s.ownerless(c), s.claim(c)
 	return v, nil
 }
 
@@ -116,6 +116,12 @@ func (s *Store) rollUp(c route.Counter) rollup.RollUp {
 	return rollup.RollUpOf(c.Template, d.fields, d.updateTime)
 }
 
+// ownerless reports whether c has an owner that is missing.
+func (s *Store) ownerless(c route.Counter) bool {
+	owner := c.Owner()
+	return owner != "" && s.get(owner).updateTime.IsZero()
+}
+
 // claim reads c's claim.
 func (s *Store) claim(c route.Counter) rollup.Claim {
 	d := s.get(document.ClaimPath(c.RollUp))
@@ -124,17 +130,19 @@ func (s *Store) claim(c route.Counter) rollup.Claim {
 
 // A snapshot implements rollup.Snapshot.
 type snapshot struct {
-	counter  route.Counter
-	indexed  func(route.Index) bool
-	readTime time.Time
-	now      time.Time // of windows, in the last sum
-	rollUp   rollup.RollUp
-	claim    rollup.Claim
-	shards   [][]route.Shard // by route
+	counter   route.Counter
+	indexed   func(route.Index) bool
+	readTime  time.Time
+	now       time.Time // of windows, in the last sum
+	rollUp    rollup.RollUp
+	ownerless bool
+	claim     rollup.Claim
+	shards    [][]route.Shard // by route
 }
 
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
+func (v *snapshot) Ownerless() bool       { return v.ownerless }
 
 func (v *snapshot) Sum(ctx context.Context) (route.Totals, error) { return v.SumAsOf(ctx, v.readTime) }
 
@@ -295,6 +303,7 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 	segments := template.Segments()
 	name := segments[len(segments)-2].Name
 	var p rollup.Page
+	owners := make(map[string]bool)
 	for _, path := range s.documents[after(s.documents, from):] {
 		collection, _ := split(path)
 		if collection[strings.LastIndexByte(collection, '/')+1:] != name {
@@ -308,9 +317,11 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 		p.Next = path
 		c, ok := template.Counter(path)
 		if ok {
-			p.Found = append(p.Found, rollup.FoundCounter{Counter: c, RollUp: s.rollUp(c), Next: path})
+			p.Found = append(p.Found, rollup.FoundCounter{Counter: c, RollUp: s.rollUp(c), Ownerless: s.ownerless(c), Next: path})
+			owners[c.Owner()] = true
 		}
 	}
+	delete(owners, "")
 	if p.Reads < int64(limit) {
 		p.Next = ""
 	}
@@ -319,7 +330,7 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 	}
 
 	s.look()
-	p.ReadTime, p.Reads = s.last, max(1, p.Reads)
+	p.ReadTime, p.Reads = s.last, max(1, p.Reads+int64(len(owners)))
 	return p, ctx.Err()
 }
 
@@ -336,7 +347,7 @@ func (s *Store) bare(f rollup.FoundCounter, reads *int64) bool {
 
 // Missing implements rollup.AuditStore. A place is the path of the roll-up of the last counter that
 // was looked at.
-func (s *Store) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+func (s *Store) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -348,7 +359,7 @@ func (s *Store) Missing(ctx context.Context, r *route.Route, from string, limit 
 	p := rollup.Page{Reads: 1}
 	for _, path := range counters[:min(limit, len(counters))] {
 		c, _ := r.Template.Counter(path)
-		if !s.has(r, c) {
+		if !s.has(r, c) || !since.IsZero() && r.Time() != "" && endedBefore(r, s.collections[r.Shards(c)], c, since) {
 			continue
 		}
 
@@ -395,6 +406,19 @@ func (s *Store) countersOf(r *route.Route) []string {
 	return s.counters[r]
 }
 
+// endedBefore reports whether the day or month of a counter had ended at an instant.
+func endedBefore(r *route.Route, documents map[string]stored, c route.Counter, instant time.Time) bool {
+	keys, _ := r.Where(c)
+	for _, d := range documents {
+		if route.HoldAll(keys, d.fields) {
+			at, _ := r.Time().In(d.fields)
+			_, end, _ := r.Period(at.(time.Time))
+			return !end.After(instant)
+		}
+	}
+	return false
+}
+
 // has reports whether the counter has documents by the route.
 func (s *Store) has(r *route.Route, c route.Counter) bool {
 	documents := s.collections[r.Shards(c)]
@@ -412,8 +436,8 @@ func (s *Store) has(r *route.Route, c route.Counter) bool {
 
 // note adds the counter of the document at path to the counters that Missing knows.
 func (s *Store) note(route *route.Route, path string) {
-	collection, _ := split(path)
-	c, ok := route.Counter(collection)
+	fields := s.get(path).fields
+	c, ok := route.Belongs(path, func(f document.Field) any { held, _ := f.In(fields); return held })
 	if ok {
 		s.counters[route] = insert(s.counters[route], c.RollUp)
 	}

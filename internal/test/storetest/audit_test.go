@@ -34,7 +34,7 @@ func walk(t *testing.T, b backend, r *route.Route, limit int) (shards, rollUps [
 		path  func(route.Counter) string
 		again func(path string) (route.Counter, bool)
 	}{
-		{&shards, func(from string) (rollup.Page, error) { return b.Missing(t.Context(), r, from, limit) }, r.Shards, r.Counter},
+		{&shards, func(from string) (rollup.Page, error) { return b.Missing(t.Context(), r, time.Time{}, from, limit) }, r.Shards, r.Counter},
 		{&rollUps, func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), r.Template, from, limit) }, rollUp, r.Template.Counter},
 	} {
 		pages := 0
@@ -126,6 +126,13 @@ func (l layout) at(pattern, x, y string) string {
 // counters that it finds, and whether each has a roll-up. Each must come once.
 func find(t *testing.T, b backend, template *route.Template, limit int) map[string]bool {
 	t.Helper()
+	return findSince(t, b, template, time.Time{}, limit)
+}
+
+// findSince is find that leaves out days and months that ended before an instant, unless they have
+// a tally.
+func findSince(t *testing.T, b backend, template *route.Template, since time.Time, limit int) map[string]bool {
+	t.Helper()
 	walks := []func(from string) (rollup.Page, error){
 		func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), template, from, limit) },
 	}
@@ -133,7 +140,7 @@ func find(t *testing.T, b backend, template *route.Template, limit int) map[stri
 		if template.FoundByHomes() {
 			break // their documents are found by the first walk
 		}
-		walks = append(walks, func(from string) (rollup.Page, error) { return b.Missing(t.Context(), r, from, limit) })
+		walks = append(walks, func(from string) (rollup.Page, error) { return b.Missing(t.Context(), r, since, from, limit) })
 	}
 
 	got := make(map[string]bool)

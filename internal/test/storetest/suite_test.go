@@ -63,6 +63,8 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"RollUps and Missing", testWalks},
 		{"RollUps and Missing of many", testLongWalks},
 		{"RollUps of groups", testGroups},
+		{"RollUps and Missing of days", testDays},
+		{"owners", testOwners},
 		{"a counter among foreign documents", testAmongForeign},
 		{"RollUps reads what it finds", testRollUpsReads},
 		{"Remove", testRemove},

@@ -1,0 +1,165 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup/route"
+	"github.com/google/go-cmp/cmp"
+)
+
+// testDays finds each day of each shop once, in pages of any size, by each kind of key and among
+// values that are none. Days that ended before an instant are left out.
+func testDays(t *testing.T, b backend) {
+	day := func(n int) time.Time { return someTime.AddDate(0, 0, n) }
+	name := func(n int) string { return day(n).Format(time.DateOnly) }
+	shops := map[string]bool{} // by text, whether it is a key
+	for is, values := range groupValues {
+		for _, v := range values {
+			text, isText := v.(string)
+			if isText {
+				shops[text] = is
+			}
+		}
+	}
+
+	n := 0
+	put := func(collection string, fields map[string]any) {
+		n++
+		b.Put(t, fmt.Sprintf("%s/%d", collection, n), fields)
+	}
+	texts, numbers, refs, days, paths := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	order := func(fields map[string]any) { put("orders", fields) }
+
+	for shop, is := range shops {
+		for _, on := range []int{0, 0, 1, 400} {
+			order(map[string]any{"shop": shop, "at": day(on)})
+			if is {
+				texts["shops/"+shop+"/days/"+name(on)] = false
+			}
+		}
+		order(map[string]any{"shop": shop, "at": "2026-01-02"})
+		order(map[string]any{"shop": shop, "at": 7})
+		order(map[string]any{"shop": shop})
+	}
+	for _, v := range groupValues[false] {
+		order(map[string]any{"shop": v, "at": day(0), "user": v, "author": v})
+	}
+	for _, v := range []any{-3, 0, 7, 7.0, 7.5, -1e300, 1e300, 1<<53 + 1, float64(1 << 53)} {
+		order(map[string]any{"user": v, "when": day(0)})
+		order(map[string]any{"user": v, "when": day(1)})
+	}
+	for _, id := range []string{"-3", "0", "7", "9007199254740992", "9007199254740993"} {
+		numbers["users/"+id+"/days/"+name(0)], numbers["users/"+id+"/days/"+name(1)] = false, false
+	}
+
+	author := strings.Repeat("a", 1200)
+	for _, v := range []string{"people/ann", "people/ann/books/1", "people/ben", "people/" + author, "people/" + author + "/books/1", "people/__id7__", "others/ann", "zzz/ann",
+		"people/" + strings.Repeat("é", 700), "people/zoe", "people/zoe/" + strings.Repeat("b", 1400) + "/1"} {
+		order(map[string]any{"author": document.Reference(v), "at": day(0)})
+	}
+	for _, id := range []string{"ann", "ben", author, "__id7__", "zoe"} {
+		refs["people/"+id+"/days/"+name(0)] = false
+	}
+
+	for _, at := range []any{day(0), day(0), day(3), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC), 7, "x", nil} {
+		put("visits", map[string]any{"at": at})
+		put("sites/a/visits", map[string]any{"at": at})
+		put("sites/a/visits/1/visits", map[string]any{"at": at})
+	}
+	put("sites/b/visits", map[string]any{"at": nil})
+	put("sites/c/visits", map[string]any{"at": day(0)})
+	for _, id := range []string{name(0), name(3), "0001-01-01", "9999-12-31"} {
+		days["sales/"+id], paths["sites/a/days/"+id] = false, false
+	}
+	paths["sites/c/days/"+name(0)] = false
+
+	b.Put(t, "sales/"+name(3), map[string]any{"tally": rolledUp(value.Int(1), 1, someTime).Tally.Encode()})
+	b.Put(t, "sales/"+name(7), map[string]any{"title": "x"})
+	days["sales/"+name(3)] = true
+
+	for mustRoute, want := range map[string]map[string]bool{
+		"orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as n : within shops/{shop}":              texts,
+		"orders/{order} by number(user), day(when) -> users/{user}/days/{day} : count() as n : within users/{user}":    numbers,
+		"orders/{order} by ref(author), day(at) -> people/{author}/days/{day} : count() as n : within people/{author}": refs,
+		"visits/{visit} by day(at) -> sales/{day} : count() as n : within":                                             days,
+		"sites/{site}/visits/{visit} by day(at) -> sites/{site}/days/{day} : count() as n : within sites/{site}":       paths,
+	} {
+		routes, err := route.Parse(mustRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, limit := range []int{1, 2, 7, 1000} {
+			if d := cmp.Diff(want, find(t, b, routes[0].Template, limit)); d != "" {
+				t.Errorf("%s, %d at a time (-want +got):\n%s", mustRoute, limit, d)
+			}
+
+			late := make(map[string]bool)
+			for path, has := range want {
+				if has || path[strings.LastIndexByte(path, '/')+1:] >= name(1) {
+					late[path] = has
+				}
+			}
+			if d := cmp.Diff(late, findSince(t, b, routes[0].Template, day(1), limit)); d != "" {
+				t.Errorf("%s since %v, %d at a time (-want +got):\n%s", mustRoute, day(1), limit, d)
+			}
+		}
+	}
+}
+
+// testOwners: a snapshot and the walk of the roll-ups say whether the owner exists. A roll-up whose
+// owner is missing is removed like any other, and one whose owner exists, too.
+func testOwners(t *testing.T, b backend) {
+	routes, err := route.Parse("orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as n : within shops/{shop}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := routes[0].Template
+	tally := rolledUp(value.Int(1), 1, someTime).Tally
+	tally.OwnerlessSince = someTime
+	fields := map[string]any{"tally": tally.Encode()}
+	for _, path := range []string{"shops/a/days/2026-01-01", "shops/a/days/2026-01-02", "shops/b/days/2026-01-01", "shops/c/days/2026-01-01"} {
+		b.Put(t, path, fields)
+	}
+	b.Put(t, "shops/a", map[string]any{"n": 7, "tally": "x"})
+	b.Put(t, "shops/c", map[string]any{})
+	b.Put(t, "shops/d", map[string]any{"name": "x"})
+
+	want := map[string]bool{"shops/a/days/2026-01-01": false, "shops/a/days/2026-01-02": false, "shops/b/days/2026-01-01": true, "shops/c/days/2026-01-01": false}
+	page, err := b.RollUps(t.Context(), template, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]bool)
+	for _, f := range page.Found {
+		got[f.Counter.RollUp] = f.Ownerless
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("without an owner, by the walk (-want +got):\n%s", d)
+	}
+	if page.Reads != 4+3 {
+		t.Errorf("the page was billed %d reads, want 4 roll-ups and 3 owners", page.Reads)
+	}
+
+	want["shops/d/days/2026-01-01"], want["shops/e/days/2026-01-01"] = false, true
+	for path, ownerless := range want {
+		c, _ := template.Counter(path)
+		s, err := b.View(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Ownerless() != ownerless || s.RollUp().Exists() != (path < "shops/d") || s.RollUp().Exists() && !s.RollUp().Tally.Equal(tally) {
+			t.Errorf("%s: ownerless %v, want %v; the roll-up is %+v", path, s.Ownerless(), ownerless, s.RollUp())
+		}
+		if !s.RollUp().Exists() {
+			continue
+		}
+		if err := b.Remove(t.Context(), c, s.RollUp()); err != nil || b.Get(t, path) != nil {
+			t.Errorf("%s removed: %v, it holds %v", path, err, b.Get(t, path))
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package rollup
+
+import "time"
+
+// A route that says "within" has Tally create the roll-ups of days and months, each while the
+// counter's owner exists: a document of the app's, such as the shop whose orders a day counts. A
+// roll-up that lost its owner goes on being right, and says since when the owner has been missing.
+// After an hour an audit removes it, whatever it holds.
+
+// ownerlessSince returns since when the roll-up that is about to be written has no owner, as far as
+// looks have seen; zero: it has one, or needs none. An owner that came back and went between two
+// roll-ups counts as missing all the time.
+func (l *look) ownerlessSince() time.Time {
+	if !l.ownerless {
+		return time.Time{}
+	}
+	since := l.rollUp.Tally.OwnerlessSince
+	if since.IsZero() || since.After(l.readTime) {
+		return l.readTime
+	}
+	return since
+}
+
+// unmarked reports whether the roll-up does not say whether its owner is missing as it is.
+func (l *look) unmarked() bool { return !l.ownerlessSince().Equal(l.rollUp.Tally.OwnerlessSince) }
+
+// forsaken reports whether the roll-up's owner has been missing for so long that the roll-up may be
+// removed. By then no write can be on its way from the time before the document existed, as for
+// removable.
+func (l *look) forsaken() bool {
+	return l.ownerless && !l.unmarked() && !l.rerouted() && l.readTime.Sub(l.ownerlessSince()) > removeAfter
+}
