@@ -148,8 +148,8 @@ const (
 	oldLaps = 30
 )
 
-// sparesOld reports whether a lap leaves most old roll-ups alone. A lap that something new or a note
-// made due does not: nothing says how old the documents were whose events were lost.
+// sparesOld reports whether a lap leaves most old roll-ups alone. A lap that something new or a
+// note made due does not: nothing says how old the documents were whose events were lost.
 func (a *audit) sparesOld(l *Lap) bool { return !a.o.FromFirst && !a.o.DryRun && !a.hurries(l) }
 
 // spares reports whether the audit leaves a counter that the walk of its template has found to

@@ -39,8 +39,8 @@ func (l *look) covers() time.Time {
 	return l.asOf
 }
 
-// missing reports whether there may be no roll-up: its document is the app's own and does not exist,
-// or there is none yet and the counter's owner does not exist. Then nothing may be written.
+// missing reports whether there may be no roll-up: its document is the app's own and does not
+// exist, or there is none yet and the counter's owner does not exist. Then nothing may be written.
 func (l *look) missing() bool {
 	if l.counter.Template.Existing {
 		return !l.rollUp.Exists()

@@ -90,8 +90,8 @@ func UnindexedKeys(r *route.Route, c route.Counter) error {
 // the outcome is unknown: the operation may have happened, may still happen, or may not.
 type Store interface {
 	// View opens a read-only snapshot of the database, and reads the counter's roll-up document in
-	// it, and whether its owner exists. The snapshot's instant lies between the call and the return. A snapshot takes no locks.
-	// It need not be closed, because it expires.
+	// it, and whether its owner exists. The snapshot's instant lies between the call and the
+	// return. A snapshot takes no locks. It need not be closed, because it expires.
 	View(ctx context.Context, c route.Counter) (Snapshot, error)
 
 	// Write writes r's values and tally to c's roll-up document, and deletes the fields r.Gone. It
@@ -184,9 +184,9 @@ type AuditStore interface {
 	// or without a roll-up. Each takes a query, and the read of its roll-up.
 	Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (Page, error)
 
-	// Sources returns a snapshot for the counter's documents only. Its RollUp, its Ownerless and its
-	// Claim must not be used. It makes no call, so Sum opens the snapshot, and ReadTime is known only after
-	// that.
+	// Sources returns a snapshot for the counter's documents only. Its RollUp, its Ownerless and
+	// its Claim must not be used. It makes no call, so Sum opens the snapshot, and ReadTime is
+	// known only after that.
 	Sources(ctx context.Context, c route.Counter) Snapshot
 
 	// Remove takes away the totals of c's roll-up document, including former ones, and tally. If

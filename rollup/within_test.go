@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -253,6 +254,7 @@ func (s removing) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) 
 type oldDays struct {
 	memstore.Store
 	days     []rollup.FoundCounter
+	mu       sync.Mutex
 	compared map[string]int
 	since    []time.Duration // how long ago each walk of the orders began
 }
@@ -273,7 +275,9 @@ func (s *oldDays) Missing(_ context.Context, _ *route.Route, since time.Time, _ 
 }
 
 func (s *oldDays) Sources(ctx context.Context, c route.Counter) rollup.Snapshot {
+	s.mu.Lock()
 	s.compared[c.RollUp]++
+	s.mu.Unlock()
 	return s.Store.Sources(ctx, c)
 }
 

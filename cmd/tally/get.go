@@ -49,14 +49,17 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 		notes += "\tfrozen"
 	}
 
-	missing := c.Template.Existing && !snapshot.RollUp().Exists()
+	home, missing := c.RollUp, c.Template.Existing && !snapshot.RollUp().Exists()
+	if snapshot.Ownerless() && snapshot.RollUp().Tally.AsOf.IsZero() {
+		home, missing = c.Owner(), true
+	}
 	r, text := rollUpOf(s.config, c.Template, snapshot.RollUp(), snapshot.ReadTime()), cells("none; do Tally's functions run?")
 	if s.served {
 		text = "none yet: the counter's next change makes one, or the next audit"
 	}
 	switch {
 	case missing:
-		text = cells(shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", c.RollUp)))
+		text = cells(shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", home)))
 	case r != nil:
 		r.Left, err = leftSince(ctx, snapshot, c.Template, sum)
 		if err != nil {

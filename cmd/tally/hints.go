@@ -217,16 +217,20 @@ func (h *hints) timeless(route *route.Route, path string, fields map[string]any)
 const maxHomes = 10
 
 // missingTarget reports a document whose totals have no place, because the app has not created the
-// document that is to hold the totals. It reports each missing document once, and calls missing
-// once for each document that may be missing.
+// document that is to hold the totals, or within which Tally creates that. It reports each missing
+// document once, and calls missing once for each document that may be missing.
 func (h *hints) missingTarget(database, path string, fields map[string]any, missing func(path string) bool) {
 	for _, r := range h.routes {
 		c, ok := r.Belongs(path, func(f document.Field) any { _, held := holds(fields)(f); return held })
-		if !ok || !r.Template.Existing {
+		home, which := c.RollUp, "which"
+		if r.Template.Within {
+			home, which = c.Owner(), "within "+c.Owner()+", which"
+		}
+		if !ok || home == "" || !r.Template.Existing && !r.Template.Within {
 			continue
 		}
-		unasked := h.first("home", database, c.RollUp)
-		if !unasked || !missing(c.RollUp) {
+		unasked := h.first("home", database, home)
+		if !unasked || !missing(home) {
 			continue
 		}
 
@@ -234,7 +238,7 @@ func (h *hints) missingTarget(database, path string, fields map[string]any, miss
 		if told > maxHomes {
 			continue
 		}
-		text := fmt.Sprintf("%s belongs to %s, which does not exist: the totals come with the next change, or an audit, after the app has created that document", path, c.RollUp)
+		text := fmt.Sprintf("%s belongs to %s, %s does not exist: the totals come with the next change, or an audit, after the app has created that document", path, c.RollUp, which)
 		if database != firestore.DefaultDatabaseID {
 			text = database + ": " + text
 		}

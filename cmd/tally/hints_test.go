@@ -136,7 +136,8 @@ func TestHintsOfGroups(t *testing.T) {
 	h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing
 orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing
 games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
-posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at > now - 24h as trending, count() where at > now - 1h as hot : existing`)
+posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at > now - 24h as trending, count() where at > now - 1h as hot : existing
+visits/{visit} by site, day(at) -> sites/{site}/days/{day} : count() as visits : within sites/{site}`)
 	customer := map[string]any{"id": "ann"}
 	for _, fields := range []map[string]any{
 		{"shop": "7", "customer": customer, "amount": 0.5, "at": time.Now()},
@@ -166,6 +167,7 @@ posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at >
 	h.missingTarget("other", "orders/3", map[string]any{"shop": "gone"}, missing)
 	h.missingTarget("(default)", "games/1/scores/ann", nil, missing)
 	h.missingTarget("(default)", "games/1/scores/bob", nil, missing)
+	h.missingTarget("(default)", "visits/1", map[string]any{"site": "s", "at": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, func(path string) bool { return path == "sites/s" })
 	h.missingTarget("(default)", "posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
 
 	const byShop = "orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing"
@@ -188,6 +190,7 @@ posts/{post}/likes/{user} -> posts/{post} : count() as likes, count() where at >
 		"orders/3 belongs to users/ann, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 		"other: orders/3 belongs to shops/gone, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 		"games/1/scores/ann belongs to games/1, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
+		"visits/1 belongs to sites/s/days/2026-01-02, within sites/s, which does not exist: the totals come with the next change, or an audit, after the app has created that document",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)

@@ -204,8 +204,8 @@ func (r *Route) Time() document.Field {
 	return ""
 }
 
-// Period returns when the day or month of the route's keys begins and ends that holds an instant. It
-// reports false if no counter can be of it, because it is not wholly within the years that
+// Period returns when the day or month of the route's keys begins and ends that holds an instant.
+// It reports false if no counter can be of it, because it is not wholly within the years that
 // Firestore has. The route must have such a key.
 func (r *Route) Period(t time.Time) (start, end time.Time, ok bool) {
 	i := slices.IndexFunc(r.By, func(k Key) bool { return k.Function.OfTime() })

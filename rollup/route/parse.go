@@ -607,8 +607,8 @@ func (r *Route) timeAt(i int) bool {
 	return slices.ContainsFunc(r.By, func(k Key) bool { return k.at == i && k.Function.OfTime() })
 }
 
-// ownable returns how many segments the path of the owner has at least: those up to the last id that
-// is not a time.
+// ownable returns how many segments the path of the owner has at least: those up to the last id
+// that is not a time.
 func (r *Route) ownable() int {
 	for i, s := range slices.Backward(r.template) {
 		if s.Capture && !r.timeAt(i) {

@@ -183,11 +183,11 @@ func (s *store) RollUps(ctx context.Context, template *route.Template, from stri
 	return s.Store.RollUps(ctx, template, from, limit)
 }
 
-func (s *store) Missing(ctx context.Context, r *route.Route, from string, limit int) (rollup.Page, error) {
+func (s *store) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	if s.lister != nil {
 		return rollup.Page{}, s.lister
 	}
-	return s.Store.Missing(ctx, r, from, limit)
+	return s.Store.Missing(ctx, r, since, from, limit)
 }
 
 func (s *store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, time.Time, error) {

@@ -202,8 +202,8 @@ func (l byTime) above() string {
 	return template[:capture].String()
 }
 
-// keyText returns the text of a value of the key. It reports false for a value that sorts behind all
-// that the key's function takes.
+// keyText returns the text of a value of the key. It reports false for a value that sorts behind
+// all that the key's function takes.
 func (l byTime) keyText(held any) (string, bool) {
 	switch held := held.(type) {
 	case string:

@@ -489,7 +489,7 @@ func randomConditions(random *rand.Rand, aggregate route.Aggregate, of string, f
 	return conditions
 }
 
-// randomDocuments returns up to six documents by their paths.
+// randomDocuments returns up to six documents by their paths, and two without fields.
 func randomDocuments(random *rand.Rand, collection string) map[string]map[string]any {
 	values := []any{0, 1, 2, -3, "é", 1<<53 + 1, float64(1 << 53), 0.5, 2.0, -1.5, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), "a", "", "2", true, false, nil, noon, late, []any{int64(1)}}
 	ago := time.Now().UTC().Truncate(time.Microsecond)
@@ -509,7 +509,7 @@ func randomDocuments(random *rand.Rand, collection string) map[string]map[string
 	totals := "totals" + collection
 	refs := []any{document.Reference(totals + "/all"), document.Reference(totals + "/ann"), document.Reference("others/all"), document.Reference(totals + "/all/of/x"), "all", elsewhere(totals + "/all")}
 
-	docs := make(map[string]map[string]any)
+	docs := map[string]map[string]any{collection + "/bare": {}, "p/all/" + collection + "/bare": {}} // so that each walk goes along a collection
 	for i := range random.IntN(7) {
 		fields, inner := make(map[string]any), make(map[string]any)
 		fields["m"], fields["g"], inner["g"] = inner, pick(random, groups...), pick(random, groups...)

@@ -160,8 +160,12 @@ func (r *run) commits() (n []int) {
 // listens to it.
 func (r *run) begin(ctx context.Context, p *part) error {
 	r.begun = append(r.begun, p)
+	home := p.counter.Owner()
 	if p.counter.Template.Existing {
-		err := r.create(ctx, p.counter.RollUp)
+		home = p.counter.RollUp
+	}
+	if home != "" {
+		err := r.create(ctx, home)
 		if err != nil {
 			return err
 		}
