@@ -222,11 +222,14 @@ const maxHomes = 10
 func (h *hints) missingTarget(database, path string, fields map[string]any, missing func(path string) bool) {
 	for _, r := range h.routes {
 		c, ok := r.Belongs(path, func(f document.Field) any { _, held := holds(fields)(f); return held })
+		if !ok {
+			continue
+		}
 		home, which := c.RollUp, "which"
 		if r.Template.Within {
 			home, which = c.Owner(), "within "+c.Owner()+", which"
 		}
-		if !ok || home == "" || !r.Template.Existing && !r.Template.Within {
+		if home == "" || !r.Template.Existing && !r.Template.Within {
 			continue
 		}
 		unasked := h.first("home", database, home)
