@@ -198,7 +198,7 @@ var mutations = []mutation{
 		`			f.Ownerless = false`, "../internal/test/storetest/TestFirestore"},
 	{"within", "a source makes up shops", "route/parse.go",
 		`		if s.Capture && !r.timeAt(len(owner)+i) {`,
-		`		if false {`, "route/TestRefusedRoutes"},
+		`		if false && s.Capture && !r.timeAt(len(owner)+i) {`, "route/TestRefusedRoutes"},
 	{"within", "Tally creates and removes the owners itself", "route/conflict.go",
 		`		if r.Template.owner > 0 && !other.Template.Existing && overlap(r.owner(), other.template) {`,
 		`		if false {`, "route/TestRefusedRoutes"},
