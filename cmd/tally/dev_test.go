@@ -195,7 +195,7 @@ func TestDevOfFirebaseProject(t *testing.T) {
 
 	for n := 1; n <= 2; n++ { // the emulator and its documents stay
 		joined := begin("--functions-port=0", "--project", "demo-other")
-		joined.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-other\n +joined: it was there already, where firebase\.json says; it goes on`, port))
+		joined.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-other\n +joined: it was there already, where firebase\.json says; it keeps running when Tally stops`, port))
 		joined.increment("(default)", "counters/likes/shards/0", "count", http.StatusOK)
 		joined.await(fmt.Sprintf("rollups/likes  count %d", n))
 		joined.interrupt()
