@@ -244,15 +244,6 @@ func (c *Coalescer) now() time.Time {
 	return c.newest.Add(time.Since(c.sent))
 }
 
-// guess is now, or the local clock before the first look. The mutex is held.
-func (c *Coalescer) guess() time.Time {
-	now := c.now()
-	if now.IsZero() {
-		return time.Now()
-	}
-	return now
-}
-
 // Rings takes an alarm that rings, and the routes of this instance. It returns nil if the alarm is
 // done. An alarm is done
 //
@@ -296,11 +287,16 @@ func (c *Coalescer) Rings(ctx context.Context, a Alarm, routes route.Routes) (En
 }
 
 // ringsAgain returns an error as long as instances of other routes may be at work that wait for the
-// alarm. An instance that makes no alarms has only that way to have it ring once more.
+// alarm. An instance that makes no alarms has only that way to have it ring once more. If it has
+// looked at nothing yet, it goes by the local clock.
 func (c *Coalescer) ringsAgain(a Alarm) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.guess().Before(a.At.Add(lastAfter)) {
+	now := c.now()
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if now.Before(a.At.Add(lastAfter)) {
 		return fmt.Errorf("rollup: the alarm of %s is of other routes, and there is no queue that could make it ring again", a.RollUp)
 	}
 	return nil
@@ -354,7 +350,7 @@ func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, 
 	if !s.probing {
 		c.forget(s)
 	}
-	at := later(c.guess(), a.At).Truncate(roundedTo).Add(roundedTo + delay)
+	at := later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + delay)
 	c.mu.Unlock()
 
 	level := slog.LevelWarn

@@ -688,8 +688,11 @@ func TestNotesAllDay(t *testing.T) {
 				s.settle()
 				s.calls(24 * time.Hour)
 				notes := rollup.NewNotes(s.AuditStore())
-				before := s.store.reads.Load()
-				for began := time.Now(); time.Since(began) < 48*time.Hour; s.call() {
+				var before int64
+				for began := time.Now(); time.Since(began) < 72*time.Hour; s.call() {
+					if time.Since(began) == 24*time.Hour {
+						before = s.store.reads.Load()
+					}
 					if i == 0 {
 						continue
 					}
@@ -705,7 +708,7 @@ func TestNotesAllDay(t *testing.T) {
 			})
 		}
 		t.Logf("%d counters: %d reads in two days, and %d with notes all the time", counters, reads[0], reads[1])
-		if float64(reads[1]) > 2.1*float64(reads[0]) {
+		if float64(reads[1]) > 2.01*float64(reads[0]) { // each call reads the notes themselves, too
 			t.Errorf("%d counters: %d reads in two days, and %d with notes all the time, want twice as many at most", counters, reads[0], reads[1])
 		}
 	}

@@ -15,6 +15,7 @@ type simulatedAlarm struct {
 	made   time.Time // by the database's clock
 	done   time.Time // zero: it stands
 	unkept time.Time // when it was done because its counter was unkept; zero: it was not
+	purged bool      // somebody deleted it before it was done
 }
 
 // tombstone is for how long the name of an alarm that is done cannot be used again.
@@ -147,9 +148,19 @@ func (s *simulation) ringAlarm(a rollup.Alarm, copy int) {
 	if byHand := s.chance(0.1*s.weather.late, name+" is run by hand", upTo(99)); byHand > 0 {
 		at = s.store.Now().Add(a.At.Sub(s.store.Now()) * time.Duration(byHand) / 100)
 	}
+	s.mu.Lock()
+	is := s.alarms[a]
+	s.mu.Unlock()
 	s.sleepUntil(at, name)
 
 	for attempt := 1; ; attempt++ {
+		s.mu.Lock()
+		purged := is.purged
+		s.mu.Unlock()
+		if purged {
+			return
+		}
+
 		faulty := 1.0
 		switch {
 		case attempt > 1000:
@@ -179,6 +190,24 @@ func (s *simulation) suspend(lasts time.Duration) {
 	s.suspended = lasts
 	s.tell("all machines were suspended for %v", lasts)
 	close(s.resumed)
+}
+
+// purge has somebody delete all alarms. Their names cannot be used again for a while.
+func (s *simulation) purge() {
+	time.Sleep(s.chanceOf(1, "purged after", time.Millisecond, 6*time.Hour) + jitter("purged"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.purged = s.store.Now()
+	for a, is := range s.alarms {
+		if !is.done.IsZero() {
+			continue
+		}
+		is.purged, is.done = true, s.purged
+		for _, c := range s.counters {
+			c.purged = c.purged || c.RollUp == a.RollUp
+		}
+	}
+	s.tell("all alarms are purged")
 }
 
 // stoodStill returns for how long the clocks of the machines have stood still.

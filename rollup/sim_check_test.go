@@ -163,7 +163,7 @@ func (s *simulation) check() {
 		for _, d := range s.deliveries {
 			explained = explained || d.isAbout(c) && d.dropped
 		}
-		explained = explained || c.lost || s.cameLate(c) || s.byOthers(c) || s.chainEnded(c)
+		explained = explained || c.lost || c.purged || s.cameLate(c) || s.byOthers(c) || s.chainEnded(c)
 		if explained && !s.exact(c) {
 			s.outcome.repaired++
 			s.tell("an audit repairs %s", c.RollUp)
@@ -315,11 +315,12 @@ func (s *simulation) totals(c *simulatedCounter) map[string]value.Value {
 }
 
 // explained reports whether an acknowledged event that nothing covers is a remainder of
-// docs/design/proof.md: its counter was unkept; or its machine was suspended; or what stood for it
-// failed, and was not delivered again, because another copy had been acknowledged before or because
-// its retries were exhausted; or what stood for it was itself acknowledged as unkept.
+// docs/design/proof.md: its counter was unkept; or its machine was suspended; or somebody deleted
+// an alarm of the counter; or what stood for it failed, and was not delivered again, because
+// another copy had been acknowledged before or because its retries were exhausted; or what stood
+// for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery, c *simulatedCounter) bool {
-	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) || s.rangMeanwhile(d, c) {
+	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) || s.rangMeanwhile(d, c) || c.purged {
 		return true
 	}
 	for _, stood := range s.deliveries {

@@ -16,6 +16,8 @@ func (s *simulation) auditSometime(name string) {
 	i := s.newHelper(name)
 	o := i.auditOptions()
 	o.Prune = s.chance(0.3, name+" prunes", upTo(1)) == 1
+	takes := s.chanceOf(0.5, name+" of a cycle of", time.Minute, 24*time.Hour)
+	o.Cycle, o.Every, o.Reads = func(int64) time.Duration { return takes }, 10*time.Minute, i.counted
 	_, _ = rollup.Audit(i.ctx, i, i.routes, o) // may fail or crash
 }
 
@@ -89,11 +91,24 @@ func (i *instance) options() rollup.Options {
 }
 
 func (i *instance) auditOptions() rollup.AuditOptions {
-	o := rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
+	i.mu.Lock()
+	purged := i.purged
+	i.mu.Unlock()
+	o := rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold), Purged: purged}
 	if i.takes > 0 {
 		o.Timeout = longestSum
 	}
 	return o
+}
+
+// counted returns how many calls the instance has made for counters.
+func (i *instance) counted() (calls int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, n := range i.calls {
+		calls += int64(n)
+	}
+	return calls
 }
 
 // random is drawn by the time, because two counters may ask at one instant in any order.

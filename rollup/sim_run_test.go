@@ -60,6 +60,7 @@ type simulation struct {
 	alarms       map[rollup.Alarm]*simulatedAlarm
 	suspended    time.Duration             // for how long all machines were
 	resumed      chan struct{}             // closed after that
+	purged       time.Time                 // when somebody deleted all alarms; zero: never
 	every        bool                      // the schedule keeps the counters; their events come all the same, or not at all
 	orders       map[string]map[string]any // the documents of groups, by path; nil in a run without groups
 	calm         bool                      // nothing fails any more
@@ -143,6 +144,7 @@ type simulatedCounter struct {
 	lags      []time.Duration
 	unkept    unkeptTime
 	lost      bool        // an event of a change was lost
+	purged    bool        // somebody deleted an alarm of it; what that stood for waits for an audit
 	behind    []time.Time // commits that no roll-up covers yet
 }
 
@@ -359,6 +361,9 @@ func (s *simulation) run() {
 	s.layOut()
 	if lasts := s.chanceOf(0.3, "suspended for", time.Second, 3*time.Minute); lasts > 0 && s.hasAlarms() {
 		s.actors.Go(func() { s.suspend(lasts) })
+	}
+	if s.chance(0.2, "purged", upTo(1)) == 1 && s.hasAlarms() {
+		s.actors.Go(s.purge)
 	}
 	for n := range s.chance(0.25, "deployments", upTo(2)) {
 		s.actors.Go(func() { s.deploy(fmt.Sprint("deployment ", n+1)) })
