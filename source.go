@@ -33,6 +33,7 @@ import "embed"
 //go:embed internal/cloud/config/budget.go
 //go:embed internal/cloud/config/config.go
 //go:embed internal/cloud/firestorestore/audit.go
+//go:embed internal/cloud/firestorestore/bytime.go
 //go:embed internal/cloud/firestorestore/client.go
 //go:embed internal/cloud/firestorestore/cursor.go
 //go:embed internal/cloud/firestorestore/fields.go
@@ -74,6 +75,7 @@ import "embed"
 //go:embed rollup/missing.go
 //go:embed rollup/note.go
 //go:embed rollup/options.go
+//go:embed rollup/owner.go
 //go:embed rollup/pace.go
 //go:embed rollup/prober.go
 //go:embed rollup/publish.go

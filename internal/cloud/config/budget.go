@@ -106,6 +106,12 @@ func (c Config) Takes(reads int64) time.Duration {
 	}
 }
 
+// TwoCycles returns for how long what audits found is told: two of their cycles, the longest that
+// there are, and a day at least. What lasts is found once in each.
+func (c Config) TwoCycles() time.Duration {
+	return max(2*cmp.Or(time.Duration(c.Audit), longestAuto), 24*time.Hour)
+}
+
 // AuditOptions returns the options for an audit of one database that has a whole call of
 // RollUpOnSchedule for itself. The command line audits by them, too. The caller sets when the audit
 // ends. If that leaves it less time, it may have no time for a grace.

@@ -115,3 +115,12 @@ func TestTakes(t *testing.T) {
 		}
 	}
 }
+
+// What audits found is told for two of their cycles.
+func TestTwoCycles(t *testing.T) {
+	for audit, want := range map[string]time.Duration{"auto": 48 * time.Hour, "10m": 24 * time.Hour, "13h": 26 * time.Hour, "168h": 336 * time.Hour} {
+		if got := configured(t, map[string]string{"TALLY_AUDIT": audit}).TwoCycles(); got != want {
+			t.Errorf("%s: %v, want %v", audit, got, want)
+		}
+	}
+}

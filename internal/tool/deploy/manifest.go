@@ -139,6 +139,13 @@ func (m *manifest) Variables() map[string]any {
 // Watched reports whether somebody hears about problems.
 func (m *manifest) Watched() bool { return len(m.Alerts) > 0 }
 
+// AutoClose returns after what time without another line an alert is over that the log raises. That
+// is two cycles of audits, and a week at most.
+func (m *manifest) AutoClose() string {
+	const week = 7 * 24 * time.Hour
+	return fmt.Sprintf("%.0fs", min(m.Config.TwoCycles(), week).Seconds())
+}
+
 // fill gathers what the templates need.
 func (d *Deployment) fill() *manifest {
 	m := &manifest{Options: &d.Options, Number: d.Number, APIs: apis()}

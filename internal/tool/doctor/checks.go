@@ -168,7 +168,7 @@ var Checks = []Check{
 	},
 	{
 		Name:  "drift",
-		Claim: "no audit of the last day found a roll-up that lacked a change",
+		Claim: "no audit of the last two cycles found a roll-up that lacked a change",
 		RestsOn: "A healthy system has no drift. The audit repaired it, but events are lost or come " +
 			"very late.",
 		Fixes:   "edit tally.yaml; tally deploy; docs/playbooks.md#drift",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -475,6 +476,34 @@ func golden(t *testing.T, name, got string) {
 	}
 	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("%s (-want +got):\n%s", name, d)
+	}
+}
+
+// What audits find is told for two of their cycles, and the rest for a day.
+func TestTwoCycles(t *testing.T) {
+	g := sound(t)
+	since := make(map[string]time.Duration) // by message
+	message, stamp := regexp.MustCompile(`message="([^:"]+)`), regexp.MustCompile(`timestamp>="([^"]+)"`)
+	g.Entries = func(filter string) []json.RawMessage {
+		of, from := message.FindStringSubmatch(filter), stamp.FindStringSubmatch(filter)
+		if of == nil || from == nil {
+			return nil
+		}
+		at, err := time.Parse(time.RFC3339, from[1])
+		if err != nil {
+			t.Error(err)
+		}
+		since[of[1]] = readAt.Sub(at).Round(time.Hour)
+		return nil
+	}
+	_, _, err := examined(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for message, want := range map[string]time.Duration{"drift": 2 * day, "left late": 2 * day, "rolled up late": day, "lag sampled": day} {
+		if since[message] != want {
+			t.Errorf("lines of %q are read of the last %v, want %v", message, since[message], want)
+		}
 	}
 }
 

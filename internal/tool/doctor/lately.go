@@ -81,20 +81,20 @@ func (e *examination) job(verb string) []deploy.Command {
 		"--location=" + e.was.Region(), "--project=" + e.Project.ID}}}
 }
 
-// drift finds that audits repaired a roll-up within the last day. It also finds that audits cannot
-// tell, because the configuration leaves them too little time.
+// drift finds that audits repaired a roll-up within their last two cycles. It also finds that
+// audits cannot tell, because the configuration leaves them too little time.
 func (e *examination) drift(ctx context.Context) {
 	if err := e.config.CheckGrace(); err != nil {
 		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
 	}
-	e.wantNone(ctx, "drift: no event of a change came in time", "audits found %s roll-ups that lacked a change: docs/playbooks.md#drift")
+	e.wantNone(ctx, e.config.TwoCycles(), "drift: no event of a change came in time", "audits found %s roll-ups that lacked a change: docs/playbooks.md#drift")
 }
 
-// late finds that roll-ups of the last day came late. It says how long most took, and notes a
-// counter whose sums take long.
+// late finds that roll-ups of the last day came late, and those with windows of the last two cycles
+// of audits, which find them. It says how long most took, and notes a counter whose sums take long.
 func (e *examination) late(ctx context.Context) {
-	e.wantNone(ctx, "rolled up late", "%s roll-ups came late: docs/playbooks.md#lag")
-	e.wantNone(ctx, "left late: no alarm had the counter rolled up when documents left a window", "%s roll-ups came late when documents dropped out of a window: docs/playbooks.md#left-late")
+	e.wantNone(ctx, day, "rolled up late", "%s roll-ups came late: docs/playbooks.md#lag")
+	e.wantNone(ctx, e.config.TwoCycles(), "left late: no alarm had the counter rolled up when documents left a window", "%s roll-ups came late when documents dropped out of a window: docs/playbooks.md#left-late")
 
 	line, _ := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q", "sums take long; events are deferred"))
 	if line != nil {
@@ -112,7 +112,7 @@ const mostSamples = 10_000
 // lag notes how long it took from commits to the roll-ups that cover them.
 func (e *examination) lag(ctx context.Context) {
 	var seconds []float64
-	for _, line := range e.entries(ctx, fmt.Sprintf("jsonPayload.message=%q", "lag sampled"), "timestamp desc", mostSamples) {
+	for _, line := range e.entries(ctx, day, fmt.Sprintf("jsonPayload.message=%q", "lag sampled"), "timestamp desc", mostSamples) {
 		s, err := strconv.ParseFloat(line.Get("jsonPayload.lag_seconds"), 64)
 		if err == nil {
 			seconds = append(seconds, s)
@@ -157,18 +157,18 @@ func (e *examination) leftOut(ctx context.Context) {
 // not.
 func (e *examination) logged(ctx context.Context, filter string) (line deploy.Object, known bool) {
 	before := len(e.finding.Problems)
-	found := e.entries(ctx, filter, "timestamp asc", 1)
+	found := e.entries(ctx, day, filter, "timestamp asc", 1)
 	if len(found) == 0 {
 		return nil, len(e.finding.Problems) == before
 	}
 	return found[0], true
 }
 
-// entries returns lines of the last day that a filter finds in the functions' log. It notes if the
+// entries returns lines of the last time that a filter finds in the functions' log. It notes if the
 // log cannot be read.
-func (e *examination) entries(ctx context.Context, filter, order string, most int) []deploy.Object {
+func (e *examination) entries(ctx context.Context, last time.Duration, filter, order string, most int) []deploy.Object {
 	found, err := e.Project.Entries(ctx, fmt.Sprintf("resource.type=%q AND resource.labels.service_name=(%q OR %q) AND timestamp>=%q AND %s",
-		"cloud_run_revision", deploy.OnWriteName, deploy.OnScheduleName, e.AsOf.Add(-day).UTC().Format(time.RFC3339), filter), order, most)
+		"cloud_run_revision", deploy.OnWriteName, deploy.OnScheduleName, e.AsOf.Add(-last).UTC().Format(time.RFC3339), filter), order, most)
 	if err != nil {
 		e.unknown(e.Project.Unreadable("logging", "the functions' log", err))
 	}
@@ -178,9 +178,9 @@ func (e *examination) entries(ctx context.Context, filter, order string, most in
 // mostCounted is how far lines of the log are counted.
 const mostCounted = 1000
 
-// wantNone finds that the functions logged a message in the last day. format gets how often.
-func (e *examination) wantNone(ctx context.Context, message, format string) {
-	n := len(e.entries(ctx, fmt.Sprintf("jsonPayload.message=%q", message), "timestamp desc", mostCounted))
+// wantNone finds that the functions logged a message in the last time. format gets how often.
+func (e *examination) wantNone(ctx context.Context, last time.Duration, message, format string) {
+	n := len(e.entries(ctx, last, fmt.Sprintf("jsonPayload.message=%q", message), "timestamp desc", mostCounted))
 	switch {
 	case n >= mostCounted:
 		e.wrong(nil, format, fmt.Sprintf("at least %d", n))

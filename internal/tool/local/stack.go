@@ -72,9 +72,8 @@ type Options struct {
 	// starts, from one run to the next. "": they are forgotten.
 	Data string
 
-	// Written, unless nil, is called with each document that is written, in the databases of Config.
-	// It must not block, and calls may overlap. On an emulator that somebody else runs, it is called
-	// only with documents of live routes.
+	// Written, unless nil, is called with each document that an event is about. It must not block, and
+	// calls may overlap.
 	Written func(database, path string)
 
 	// Log is called with each line that a functions process logs, and Say with a message about
@@ -104,6 +103,7 @@ type Stack struct {
 
 	mu        sync.Mutex
 	processes []*Process
+	triggers  map[string]trigger // that the emulator has, by name
 }
 
 // Start starts a stack. The caller stops it. If Start returns an error, it has stopped what it had
@@ -147,7 +147,11 @@ func (s *Stack) start(ctx context.Context) error {
 
 // startDeliveries starts the relay and the queue.
 func (s *Stack) startDeliveries() (err error) {
-	s.Relay = eventrelay.New(eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline(), Wants: s.wants})
+	options := eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline(), Wants: s.wants}
+	if s.Written != nil {
+		options.Accepted = func(e eventrelay.Event) { s.Written(e.Header.Get("Ce-Database"), e.Header.Get("Ce-Document")) }
+	}
+	s.Relay = eventrelay.New(options)
 	s.onStop(s.Relay.Close)
 	s.RelayAddr, err = s.serve(s.Relay)
 	if err != nil {
@@ -252,9 +256,7 @@ func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, 
 	s.stop(s.lasting)
 
 	config.EmulatorHost = s.Config.EmulatorHost
-	s.mu.Lock() // the emulator goes on to post events
 	s.Environment, s.Config = environment, config
-	s.mu.Unlock()
 	return s.begin(ctx)
 }
 
