@@ -54,7 +54,7 @@ func auditCommand() *cobra.Command {
 	f.StringVar(&a.removed, "removed", "", "with --prune: routes that are gone, as they were, the last of their roll-ups' documents; their totals and tally are found there")
 	f.DurationVar(&a.grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
 	f.IntVar(&a.concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
-	return databaseCommand{access: reads, endless: true, dial: meter.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
+	return databaseCommand{endless: true, dial: meter.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
 		a.graceGiven = f.Changed("grace")
 		return a.run(ctx, s, meter)
 	}}.define(c)
@@ -92,9 +92,9 @@ func (a auditing) check(s *session) ([]*route.Template, error) {
 	}
 	tellRoutes(s.logs, s.decision)
 	if a.repair {
-		s.needs = changes
-		if err := s.allows(changes); err != nil {
-			return nil, err
+		s.writes = true
+		if s.refusal != nil {
+			return nil, s.refusal
 		}
 	}
 	if a.removed != "" && !a.prune {

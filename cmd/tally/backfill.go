@@ -82,8 +82,8 @@ func importCommand() *cobra.Command {
 	total := totalFlag(c)
 
 	return databaseCommand{
-		access:  changes,
-		called:  readsIf(&check),
+		writes:  true,
+		dry:     &check,
 		endless: true,
 		asks:    "replace the total by 0 without a question if the collection is empty",
 		run: func(ctx context.Context, s *session, args []string) error {
@@ -164,7 +164,7 @@ func carryCommand() *cobra.Command {
 	o.define(c)
 	c.MarkFlagsOneRequired("document")
 	total := totalFlag(c)
-	return databaseCommand{access: changes, run: func(ctx context.Context, s *session, args []string) error {
+	return databaseCommand{writes: true, run: func(ctx context.Context, s *session, args []string) error {
 		return carry(ctx, s, args[0], *total, o)
 	}}.define(c)
 }

@@ -37,7 +37,7 @@ func createCommand() *cobra.Command {
 	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user has one; not for a counter that has counted anything")
 	c.MarkFlagsMutuallyExclusive("num-shards", "once-per-user")
 	return databaseCommand{
-		access:  adds,
+		writes:  true,
 		endless: true,
 		asks:    fmt.Sprintf("create more than %d shards without a question", manyShards),
 		run: func(ctx context.Context, s *session, args []string) error {
@@ -232,7 +232,7 @@ func incrementCommand() *cobra.Command {
 	f.StringVar(&by, "by", "1", "how much to add; an integer, or a decimal with a point, such as 0.5, which makes the total a double")
 	f.StringVar(&once.token, "once", "", "token of this increment; it is remembered for a week, and longer without a TTL policy on increment_tokens")
 	total := totalFlag(c)
-	return databaseCommand{access: adds, run: func(ctx context.Context, s *session, args []string) error {
+	return databaseCommand{writes: true, run: func(ctx context.Context, s *session, args []string) error {
 		once.given = f.Changed("once") // with an empty token too: a shell's variable may be unset
 		return increment(ctx, s, args[0], *total, by, once)
 	}}.define(c)
@@ -313,7 +313,7 @@ func numberIn(text string) (any, error) {
 
 func resizeCommand() *cobra.Command {
 	return databaseCommand{
-		access:  changes,
+		writes:  true,
 		endless: true,
 		asks:    fmt.Sprintf("grow beyond %d shards without a question", manyShards),
 		run: func(ctx context.Context, s *session, args []string) error {
@@ -364,7 +364,7 @@ func setCommand() *cobra.Command {
 	c := newCommand("set COUNTER NUMBER")
 	total := totalFlag(c)
 	return databaseCommand{
-		access:  changes,
+		writes:  true,
 		endless: true,
 		asks:    "replace a total without a question",
 		run: func(ctx context.Context, s *session, args []string) error {

@@ -20,7 +20,7 @@ func dashboardCommand() *cobra.Command {
 	p := page{on: true}
 	c := newCommand("dashboard")
 	p.define(c, "port", dashboardPort, "the page")
-	return databaseCommand{access: reads, endless: true, dial: board.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
+	return databaseCommand{endless: true, dial: board.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
 		return serveDashboard(ctx, s, board, &p)
 	}}.define(c)
 }

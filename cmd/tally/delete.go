@@ -35,8 +35,8 @@ func deleteCommand() *cobra.Command {
 	c.Flags().StringVar(&pattern, "matching", "", "all counters whose paths match, such as 'counters/spam-*'")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list the counters that match, and delete nothing")
 	return databaseCommand{
-		access:  changes,
-		called:  readsIf(&dryRun),
+		writes:  true,
+		dry:     &dryRun,
 		asks:    "do not ask",
 		endless: true,
 		dial:    meter.DialOptions(),

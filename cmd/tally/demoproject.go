@@ -132,7 +132,7 @@ func (d *demo) trial(ctx context.Context, project string, p projectDemo) (*trial
 	at := endpointsOf(ctx)
 	err := at.writable(ctx)
 	if err != nil {
-		return nil, explain(err, project, changes)
+		return nil, explain(err, project, true)
 	}
 	o, err := at.signIn(ctx)
 	if err != nil {
@@ -186,7 +186,7 @@ func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
 
 // remedied returns the error of a trial with what fixes it.
 func remedied(t *trial.Trial, r trial.Report, err error) error {
-	err = explain(err, r.Project, changes)
+	err = explain(err, r.Project, true)
 	if errors.Is(err, trial.ErrSilent) {
 		err = errors.Join(err, fmt.Errorf("this tells why:\n  tally doctor --project=%s", r.Project))
 	}

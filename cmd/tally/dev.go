@@ -306,10 +306,7 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	for i, client := range s.Clients {
 		database := s.Config.Databases[i]
 		clients[database] = client
-		work.Go(func() {
-			h.deserted(ctx, servedDatabase{database, client}, d.former)
-			h.lookAround(ctx, servedDatabase{database, client})
-		})
+		work.Go(func() { h.deserted(ctx, servedDatabase{database, client}, d.former) })
 	}
 	work.Go(func() { h.lookAtWritten(ctx, clients) })
 }

@@ -12,12 +12,12 @@ import (
 
 func freezeCommand() *cobra.Command {
 	run := func(ctx context.Context, s *session, args []string) error { return setFrozen(ctx, s, args[0], true) }
-	return databaseCommand{access: adds, run: run}.define(newCommand("freeze COUNTER"))
+	return databaseCommand{writes: true, run: run}.define(newCommand("freeze COUNTER"))
 }
 
 func unfreezeCommand() *cobra.Command {
 	run := func(ctx context.Context, s *session, args []string) error { return setFrozen(ctx, s, args[0], false) }
-	return databaseCommand{access: adds, run: run}.define(newCommand("unfreeze COUNTER"))
+	return databaseCommand{writes: true, run: run}.define(newCommand("unfreeze COUNTER"))
 }
 
 // setFrozen freezes a counter, or opens it again.

@@ -17,7 +17,7 @@ import (
 
 func getCommand() *cobra.Command {
 	run := func(ctx context.Context, s *session, args []string) error { return getCounter(ctx, s, args[0]) }
-	return databaseCommand{access: reads, run: run}.define(newCommand("get COUNTER"))
+	return databaseCommand{run: run}.define(newCommand("get COUNTER"))
 }
 
 func getCounter(ctx context.Context, s *session, arg string) error {

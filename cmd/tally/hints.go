@@ -17,8 +17,6 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/rulesfile"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
-	"github.com/googleapis/gax-go/v2"
-	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -318,92 +316,24 @@ func (h *hints) suggest(text, why, r string, others route.Routes) {
 	h.say("%s", shown(text))
 }
 
-const (
-	// lookEvery is the shortest pause after a look, and longestPause the longest: somebody waits
-	// for the next look. Between them lookShare makes the pause a hundred times as long as the look
-	// took, so that looks take a hundredth of the emulator's time. With 10,000 documents a look
-	// takes some 0.5 s. After the first look the pause is lookEvery: this look is slow even without
-	// documents, because the emulator is cold.
-	lookEvery    = 5 * time.Second
-	longestPause = time.Minute
-	lookShare    = 100
-
-	// deepest is how many levels of collections are looked at, and looked is how many documents of
-	// each collection.
-	deepest = 3
-	looked  = 10
-)
-
 // A servedDatabase is one that the functions serve.
 type servedDatabase struct {
 	id     string
 	client *firestore.Client
 }
 
-// lookAround looks at documents again and again until ctx ends. Nothing else reports them: only
-// documents of live routes make events, and the rules do not see writes by servers.
-func (h *hints) lookAround(ctx context.Context, db servedDatabase) {
-	for looks := 1; ; looks++ {
-		began := time.Now()
-		h.look(ctx, db, db.client.Collections(ctx), 1)
-
-		stopped := gax.Sleep(ctx, pauseAfter(looks, time.Since(began)))
-		if stopped != nil {
-			return
-		}
-	}
-}
-
-// pauseAfter returns the pause after a look that took so long. looks counts the looks until then.
-func pauseAfter(looks int, took time.Duration) time.Duration {
-	if looks == 1 {
-		return lookEvery
-	}
-	return min(max(lookEvery, lookShare*took), longestPause)
-}
-
-// look looks at the first documents of each of the collections, and of those below them. It reports
-// whether there are any collections. It leaves documents that it cannot read to the next look.
-func (h *hints) look(ctx context.Context, db servedDatabase, collections *firestore.CollectionIterator, depth int) bool {
-	all, _ := collections.GetAll()
-	for _, collection := range all {
-		var refs []*firestore.DocumentRef // also of those that are missing and have collections
-		_, _ = iterator.NewPager(collection.DocumentRefs(ctx), looked, "").NextPage(&refs)
-		docs, _ := db.client.GetAll(ctx, refs)
-		for _, doc := range docs {
-			h.lookAt(ctx, db, doc, depth)
-		}
-	}
-	return len(all) > 0
-}
-
-// lookAt looks at a document, and at the collections below it. A document with collections is no
-// shard, so no hint is given about it.
-func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot, depth int) {
+// lookAt tells what is wrong with a document.
+func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(doc.Ref)
-	// Asking for collections is what makes a look slow.
-	asks := depth < deepest && !(h.routes.Covers(path) && isShard(path, doc.Data()))
-	above := false
-	if asks {
-		above = h.look(ctx, db, doc.Ref.Collections(ctx), depth+1)
-	}
-	if !above {
-		h.document(path, firestorestore.Data(doc))
-	}
-
+	h.document(path, firestorestore.Data(doc))
 	h.lookForHome(ctx, db, doc)
 	h.left(path, doc.Data())
-	if doc.Exists() {
-		h.similar(ctx, db, path)
-		h.amongShards(ctx, doc)
-	}
+	h.similar(ctx, db, path)
+	h.amongShards(ctx, doc)
 }
 
 // lookForHome tells whether the documents that hold a document's totals are missing.
 func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
-	if !doc.Exists() {
-		return
-	}
 	path := firestorestore.Path(doc.Ref)
 	h.missingTarget(db.id, path, firestorestore.Data(doc), func(path string) bool {
 		_, err := db.client.Doc(path).Get(ctx)
@@ -415,10 +345,10 @@ func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firesto
 type written struct{ database, path string }
 
 // maxWritten is how many documents wait until they are looked at. If more are written meanwhile,
-// only lookAround may see them: the emulator has other things to do.
+// nothing is told about these: the emulator has other things to do.
 const maxWritten = 100
 
-// noteWritten has a document looked at that an event is about. It does not block.
+// noteWritten has a document looked at that was written. It does not block.
 func (h *hints) noteWritten(database, path string) {
 	select {
 	case h.written <- written{database, path}:
@@ -426,8 +356,7 @@ func (h *hints) noteWritten(database, path string) {
 	}
 }
 
-// lookAtWritten looks at each document that is written, one after another, until ctx ends. So what
-// is wrong with it is told at once, wherever it is in its collection.
+// lookAtWritten looks at each document that is written, one after another, until ctx ends.
 func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore.Client) {
 	for {
 		select {
@@ -440,11 +369,9 @@ func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore
 			}
 			doc, err := client.Doc(w.path).Get(ctx)
 			if err != nil {
-				continue // it was deleted, or lookAround will see it
+				continue // such as of a document that was deleted
 			}
-			h.document(w.path, firestorestore.Data(doc))
-			h.amongShards(ctx, doc)
-			h.lookForHome(ctx, servedDatabase{w.database, client}, doc)
+			h.lookAt(ctx, servedDatabase{w.database, client}, doc)
 		}
 	}
 }

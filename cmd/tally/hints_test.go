@@ -289,21 +289,3 @@ func TestAddOne(t *testing.T) {
 		}
 	}
 }
-
-// A look at an emulator that is cold does not keep the next one back.
-func TestPauseAfter(t *testing.T) {
-	for _, test := range []struct {
-		looks      int
-		took, want time.Duration
-	}{
-		{1, 2 * time.Second, lookEvery},
-		{2, 10 * time.Millisecond, lookEvery},
-		{2, 200 * time.Millisecond, 20 * time.Second},
-		{3, 200 * time.Millisecond, 20 * time.Second},
-		{3, 10 * time.Second, time.Minute},
-	} {
-		if got := pauseAfter(test.looks, test.took); got != test.want {
-			t.Errorf("look %d took %v: got %v, want %v", test.looks, test.took, got, test.want)
-		}
-	}
-}

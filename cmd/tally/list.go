@@ -156,7 +156,7 @@ func listCommand() *cobra.Command {
 	c.Aliases = []string{"list"}
 	c.Flags().IntVar(&limit, "limit", 100, fmt.Sprintf("counters on a page, up to %d", longestPage))
 	c.Flags().StringVar(&after, "after", "", "last counter of the page before")
-	return databaseCommand{access: reads, run: func(ctx context.Context, s *session, _ []string) error {
+	return databaseCommand{run: func(ctx context.Context, s *session, _ []string) error {
 		return list(ctx, s, after, limit)
 	}}.define(c)
 }

@@ -7,9 +7,9 @@
 //
 //   - terminal.go and dialog.go show results, progress and questions.
 //   - settings.go and project.go find the app's folder and its project.
-//   - decision.go decides by which routes a command works, and what it may change by them.
-//     running.go finds out what that rests on: the routes that were stated, and those that run.
-//   - counter.go finds the counter that an argument names; lookup.go finds out whether it exists.
+//   - routes.go decides by which routes a command works, and whether it may change anything: a
+//     command that changes totals works by the routes of the functions that run.
+//   - counter.go finds the counter that an argument names.
 //   - session.go puts these together for each command that works on a database.
 //   - stack.go, lines.go and port.go are what dev and demo have in common.
 package main

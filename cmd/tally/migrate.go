@@ -65,8 +65,8 @@ func migrateExtensionCommand() *cobra.Command {
 	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "continue even if no route counts some amounts; they stay where they are")
 	f.IntVar(&m.concurrency, "concurrency", 16, "documents in work at once")
 	return databaseCommand{
-		access:  changes,
-		called:  readsIf(&m.dryRun),
+		writes:  true,
+		dry:     &m.dryRun,
 		asks:    "do not ask whether the extension is uninstalled: it is",
 		endless: true,
 		dial:    meter.DialOptions(),

@@ -16,13 +16,13 @@ import (
 // errDial says that no client of Firestore could be opened.
 var errDial = errors.New("cannot reach Firestore")
 
-// explain adds the remedy to the error of a command, if there is one. needs is the access to the
-// project that the command takes.
-func explain(err error, project string, needs access) error {
+// explain adds the remedy to the error of a command, if there is one. writes says
+// that the command changes something in the project.
+func explain(err error, project string, writes bool) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	remedy := remedyOf(err, project, needs)
+	remedy := remedyOf(err, project, writes)
 	if remedy == "" {
 		return err
 	}
@@ -30,12 +30,12 @@ func explain(err error, project string, needs access) error {
 }
 
 // remedyOf returns a remedy for an error; "" if none is known.
-func remedyOf(err error, project string, needs access) string {
+func remedyOf(err error, project string, writes bool) string {
 	code := status.Code(err)
 	onEmulator := os.Getenv(firestorestore.EmulatorHost) != ""
 	switch {
 	case code == codes.PermissionDenied:
-		return fmt.Sprintf("the account needs the role %s: gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%[1]s", needs.role(), project)
+		return fmt.Sprintf("the account needs the role %s: gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%[1]s", role(writes), project)
 	case code == codes.NotFound && strings.Contains(err.Error(), "database"):
 		return fmt.Sprintf("gcloud firestore databases list --project=%s tells which databases there are, and --database names one", project)
 	case code == codes.Unauthenticated, errors.Is(err, errDial) && !onEmulator: // nothing is sent before there are credentials

@@ -19,15 +19,16 @@ import (
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2/google"
+	"google.golang.org/api/iterator"
 	"google.golang.org/grpc"
 )
 
 // A databaseCommand is a command that works on a database.
 type databaseCommand struct {
-	access  access        // what it does there, unless a flag asks for more; its help names the role
-	called  func() access // what this call does, where flags decide that; nil: access
-	asks    string        // usage of its flag --yes; empty: the command asks nothing
-	endless bool          // there is no timeout unless --timeout sets one
+	writes  bool   // it changes something there, unless a flag asks for that; its help names the role
+	dry     *bool  // a flag that keeps this call from changing anything; nil: there is none
+	asks    string // usage of its flag --yes; empty: the command asks nothing
+	endless bool   // there is no timeout unless --timeout sets one
 	dial    []grpc.DialOption
 	run     func(ctx context.Context, s *session, args []string) error
 }
@@ -60,7 +61,7 @@ func (d databaseCommand) define(c *cobra.Command) *cobra.Command {
 		f.BoolVar(&flags.yes, "yes", false, d.asks)
 	}
 
-	c.Long = strings.TrimSpace(c.Long + "\n\nOn a project the credentials need the role " + d.access.role() + ".")
+	c.Long = strings.TrimSpace(c.Long + "\n\nOn a project the credentials need the role " + role(d.writes) + ".")
 	c.RunE = func(c *cobra.Command, args []string) error { return d.execute(c, flags, args) }
 	return c
 }
@@ -74,17 +75,13 @@ func (d databaseCommand) execute(c *cobra.Command, flags databaseFlags, args []s
 	ctx, stop := talk.patient(c.Context())
 	defer stop()
 
-	needs := d.access
-	if d.called != nil {
-		needs = d.called()
-	}
-	s := &session{dialog: talk, needs: needs}
+	s := &session{dialog: talk, writes: d.writes && (d.dry == nil || !*d.dry)}
 	if err := s.open(ctx, flags, d.dial); err != nil {
 		return s.explain(err)
 	}
 	defer s.store.Close()
-	if err := s.allows(needs); err != nil {
-		return err
+	if s.writes && s.refusal != nil {
+		return s.refusal
 	}
 
 	err := d.run(ctx, s, args)
@@ -92,10 +89,18 @@ func (d databaseCommand) execute(c *cobra.Command, flags databaseFlags, args []s
 	return s.told(s.ended(ctx, err))
 }
 
+// role returns the role of Identity and Access Management that a command needs.
+func role(writes bool) string {
+	if writes {
+		return "roles/datastore.user"
+	}
+	return "roles/datastore.viewer"
+}
+
 // A session is one run of a databaseCommand, with what it works on.
 type session struct {
 	*dialog
-	needs    access
+	writes   bool // it changes something
 	project  string
 	decision                       // by which routes, on which database
 	store    *firestorestore.Store // the engine's own view of the database
@@ -166,7 +171,7 @@ func (s *session) chooseProject(ctx context.Context, flag string, folder *appfol
 	if chosen.ID != flag {
 		chosen.say(s.logs)
 	}
-	if s.needs > reads {
+	if s.writes {
 		err = s.patiently(func() error { return chosen.confirm(ctx, s.in, s.logs, s.yes) })
 	}
 	return chosen.ID, err
@@ -258,4 +263,67 @@ func (s *session) total(c counter, name string) (*shards.Counter, error) {
 func (s *session) told(err error) error { return inUsersWords(s.explain(err), s.project, s.database) }
 
 // explain adds the remedy to an error that has one.
-func (s *session) explain(err error) error { return explain(err, s.project, s.needs) }
+func (s *session) explain(err error) error { return explain(err, s.project, s.writes) }
+
+// exists reports whether the counter's document says that the counter is frozen. It returns
+// errUnknown if the counter does not exist: it has no document above its sources, no shard and no
+// roll-up.
+func exists(ctx context.Context, client *firestore.Client, c counter) (frozen bool, err error) {
+	found, err := client.GetAll(ctx, []*firestore.DocumentRef{client.Doc(c.path), client.Doc(c.RollUp)})
+	if err != nil {
+		return false, err
+	}
+	doc, rollUp := found[0], found[1]
+	if doc.Exists() || rollUp.Exists() {
+		return doc.Data()[document.FrozenField] == true, nil
+	}
+
+	for _, r := range c.sources {
+		if _, some := r.Where(c.Counter); !some {
+			continue
+		}
+		shard, err := documents(client, c, r).Select().Limit(1).Documents(ctx).GetAll()
+		if err != nil || len(shard) > 0 {
+			return false, err
+		}
+	}
+	return false, unknownCounter(ctx, client, c)
+}
+
+// documents returns the query for a counter's documents of a source.
+func documents(client *firestore.Client, c counter, r *route.Route) firestore.Query {
+	where, _ := r.Where(c.Counter)
+	return firestorestore.Where(client, client.Collection(r.Shards(c.Counter)).Query, where)
+}
+
+// errUnknown is what exists returns for a counter that does not exist.
+var errUnknown = errors.New("no such counter")
+
+// suggestFrom is how many counters are looked through for one with a similar name.
+const suggestFrom = 1000
+
+// unknownCounter returns the error for a counter that does not exist. The error names a counter
+// with a similar name, if there is one.
+func unknownCounter(ctx context.Context, client *firestore.Client, c counter) error {
+	doc := client.Doc(c.path)
+	var others []*firestore.DocumentRef
+	_, err := iterator.NewPager(doc.Parent.DocumentRefs(ctx), suggestFrom, "").NextPage(&others)
+	if err != nil && !errors.Is(err, iterator.Done) {
+		return err
+	}
+
+	nearest, distance := "", max(2, len(doc.ID)/3)+1
+	for _, other := range others {
+		if d := route.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID)); d < distance {
+			nearest, distance = other.ID, d
+		}
+	}
+
+	if nearest != "" {
+		return fmt.Errorf("%w: %s; did you mean %s?", errUnknown, c.path, strings.TrimSuffix(c.path, doc.ID)+nearest)
+	}
+	if _, err := c.source(); err != nil { // tally create would refuse it, too
+		return fmt.Errorf("%w: %s; tally ls lists what there is", errUnknown, c.path)
+	}
+	return fmt.Errorf("%w: %s; tally create makes it, tally ls lists what there is", errUnknown, c.path)
+}

@@ -72,12 +72,12 @@ func TestExplain(t *testing.T) {
 		{errors.New("something else"), ""},
 	} {
 		wrapped := fmt.Errorf("shards: reading: %w", test.err)
-		got := explain(wrapped, "shop", reads)
+		got := explain(wrapped, "shop", false)
 		if !errors.Is(got, test.err) || !strings.Contains(got.Error(), test.want) || (test.want == "") != (got == wrapped) {
 			t.Errorf("%v: got %q, want %q", test.err, got, test.want)
 		}
 	}
-	if explain(nil, "shop", reads) != nil {
+	if explain(nil, "shop", false) != nil {
 		t.Error("no error became one")
 	}
 }

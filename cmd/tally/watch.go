@@ -13,7 +13,7 @@ import (
 )
 
 func watchCommand() *cobra.Command {
-	return databaseCommand{access: reads, endless: true, run: watch}.define(newCommand("watch COUNTER..."))
+	return databaseCommand{endless: true, run: watch}.define(newCommand("watch COUNTER..."))
 }
 
 // watch prints the roll-ups of counters until ctx ends, which is not an error. It waits for those

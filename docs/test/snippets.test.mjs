@@ -172,7 +172,6 @@ export async function use(user, show) {\n${[connect, ...code].join('\n')}\nretur
 for (const [name, id, shards, open, code] of [
   ['Web', 'web', 3, web, block('Web', 'js')],
   ['Web, by the namespaced API', 'namespaced', 10, namespaced, block('Namespaced API', 'js')],
-  ['React Native, with the web SDK', 'native', 10, web, block('React Native', 'js').replace('@react-native-firebase/', 'firebase/')],
 ]) {
   test(name, async (t) => {
     const { add, vote, like, watch, exact: sumNow } = await imported(code);

@@ -136,7 +136,7 @@ func (d *Deployment) changes(location string, queries int64, rollUps, busy float
 	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
 
 	event := billing.Event
-	if d.Billing == ByRequest {
+	if d.Billing != ByInstance {
 		event += billing.Request + busy*billing.OnWriteSecond
 	}
 	if d.RequestLogs == AllRequests {

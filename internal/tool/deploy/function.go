@@ -25,20 +25,6 @@ import (
 var together = [][]string{{"serviceConfig", "availableCpu"}, {"serviceConfig", "availableMemory"},
 	{"serviceConfig", "maxInstanceRequestConcurrency"}, {"labels"}}
 
-// applyFunction makes a function as it is wanted, and then its service: a build may have reset how
-// its instances are billed.
-func (d *Deployment) applyFunction(ctx context.Context, r *Resource) error {
-	if err := d.apply(ctx, r); err != nil {
-		return err
-	}
-	for _, service := range d.Of("service") {
-		if path.Base(service.Name) == path.Base(r.Name) && service.Want != nil {
-			return d.apply(ctx, service)
-		}
-	}
-	return nil
-}
-
 // sendFunction makes a function, or changes it, and waits until it is built.
 func (d *Deployment) sendFunction(ctx context.Context, c *Change, want map[string]any) error {
 	r := c.Of

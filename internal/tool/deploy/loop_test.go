@@ -447,6 +447,26 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
+// The role that older versions gave the functions for OpenTelemetry is taken from them, and from no
+// one else.
+func TestFormerRole(t *testing.T) {
+	d := oneCounter(t)
+	d.deploy()
+	p := d.google.Policy("projects/my-project")
+	p.Bindings = append(p.Bindings, &iampb.Binding{Role: formerRole, Members: []string{
+		"serviceAccount:tally-functions@my-project.iam.gserviceaccount.com", "user:me@example.com"}})
+	d.google.SetPolicy("projects/my-project", p)
+
+	said := d.deploy()
+	i := slices.IndexFunc(d.google.Policy("projects/my-project").Bindings, func(b *iampb.Binding) bool { return b.Role == formerRole })
+	if i < 0 || len(d.google.Policy("projects/my-project").Bindings[i].Members) != 1 {
+		t.Errorf("%v has it after\n%s", d.google.Policy("projects/my-project"), said)
+	}
+	if again := d.deploy(); again != "" {
+		t.Errorf("something is left to do:\n%s", again)
+	}
+}
+
 // At most 20 APIs are enabled by a call.
 func TestManyAPIs(t *testing.T) {
 	d := newProject(t)
@@ -483,26 +503,5 @@ func TestPolicyOfOthers(t *testing.T) {
 		}) {
 			t.Errorf("%s is gone: %v", want.Role, p)
 		}
-	}
-}
-
-// A build that resets how instances are billed is followed by a change back, without another plan.
-func TestBillingAfterABuild(t *testing.T) {
-	d := newProject(t)
-	d.options.Billing = ByInstance
-	d.deploy()
-	const here = "projects/my-project/locations/us-central1/"
-	d.google.Set(here+"functions/tally-on-write", []string{"serviceConfig", "timeoutSeconds"}, 7)
-	said, err := d.tryDeploy(with(func(r *http.Request, _ *http.Response) error {
-		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/functions/tally-on-write") {
-			googletest.Change(d.google, here+"services/tally-on-write", func(s *runpb.Service) { s.Template.Containers[0].Resources.CpuIdle = true })
-		}
-		return nil
-	}))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	if s := d.google.Get(here + "services/tally-on-write").(*runpb.Service); s.Template.Containers[0].Resources.CpuIdle {
-		t.Errorf("it is billed by request:\n%s", said)
 	}
 }

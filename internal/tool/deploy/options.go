@@ -16,7 +16,7 @@ type Options struct {
 	Databases []Database        // at least one
 	Config    config.Config     // what the functions take from their environment
 	Env       map[string]string // variables that somebody set; those of Config win
-	Billing   string            // of RollUpOnWrite's instances: ByRequest or ByInstance
+	Billing   string            // of RollUpOnWrite's instances: ByRequest or ByInstance; empty: it stays as it is
 
 	// Alerts say who hears about problems: an address, names of notification channels, or Console.
 	// Empty: no one, and nothing is watched.
@@ -25,7 +25,7 @@ type Options struct {
 	KeepAlerts bool // what watches stays, even with prune: no tally.yaml says that no one is
 
 	// RequestLogs is which of Cloud Run's entries about RollUpOnWrite's requests are kept:
-	// FailedRequests, also if it is empty, or AllRequests.
+	// FailedRequests or AllRequests; empty: they stay as they are.
 	RequestLogs string
 
 	MaxInstances int // of RollUpOnWrite; at least 1
@@ -73,7 +73,7 @@ func (o *Options) check() error {
 	if err := o.Config.CheckHoldLimit(config.OnWriteTimeout); err != nil {
 		return err
 	}
-	if o.Billing != ByRequest && o.Billing != ByInstance {
+	if !slices.Contains([]string{"", ByRequest, ByInstance}, o.Billing) {
 		return fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
 	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {

@@ -246,10 +246,6 @@ func (d *Deployment) planChange(p *Plan, c *Change) {
 		s.Title = s.Does + " " + r.String()
 	}
 	p.add(s)
-
-	if r.kind.By == "functions" { // a build may reset how instances are billed
-		s.do = func(ctx context.Context) error { return d.applyFunction(ctx, r) }
-	}
 }
 
 // follows reports whether the plan makes another resource that comes with this one.

@@ -190,8 +190,17 @@ func TestStates(t *testing.T) {
 			d.undeploy()
 		}, "create service account tally-trigger"},
 		"accounts that are some seconds old": {func(d *testProject) { d.google.Young = 1 }, "a new service account is not known everywhere yet; trying again in 30s"},
-		"a queue that takes minutes":         {func(d *testProject) { d.google.Young = 3 }, "Cloud Tasks is still making the queue; trying again in 30s"},
-		"a queue without its zero fields":    {func(*testProject) {}, "create queue tally"},
+		"an account that somebody made just now": {func(d *testProject) {
+			d.google.Enable("iam.googleapis.com")
+			d.google.Young = 1
+			account := Object{"accountId": "tally-trigger", "serviceAccount": Object{"displayName": "Tally: delivers events to RollUpOnWrite"}}
+			err := d.read().Call(d.Context(), http.MethodPost, "iam.googleapis.com/v1/projects/my-project/serviceAccounts", account, new(Object))
+			if err != nil {
+				d.Fatal(err)
+			}
+		}, "change roles on service account tally-trigger"},
+		"a queue that takes minutes":      {func(d *testProject) { d.google.Young = 3 }, "Cloud Tasks is still making the queue; trying again in 30s"},
+		"a queue without its zero fields": {func(*testProject) {}, "create queue tally"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := oneCounter(t)

@@ -19,41 +19,19 @@ import (
 
 // Deployed is what of Tally is deployed in a project, as far as it decides what is wanted there.
 type Deployed struct {
-	Functions   []Object // that Tally's tools made, the one that was deployed last first
-	Billing     string   // of RollUpOnWrite's instances; ByRequest if there are none
-	RequestLogs string   // which entries about requests are kept
+	Functions []Object // that Tally's tools made, the one that was deployed last first
 
 	silence error // a Silence of regions that did not say which functions they have; nil: all did
 }
 
-// Read reads what is deployed. A project of which only the plan is made has nothing. If only the
-// billing or the request logs could not be read, Read returns both the functions and the error.
+// Read reads what is deployed. A project of which only the plan is made has nothing.
 func (p *Project) Read(ctx context.Context) (*Deployed, error) {
-	was := &Deployed{Billing: ByRequest, RequestLogs: FailedRequests}
+	was := new(Deployed)
 	if p.planned {
 		return was, nil
 	}
 	if err := p.readFunctions(ctx, was); err != nil {
 		return nil, err
-	}
-
-	onWrite := was.function(OnWriteName)
-	service := onWrite.Get("serviceConfig.service")
-	if service != "" {
-		now, err := p.find(ctx, known().Kinds["service"], service)
-		if err != nil {
-			return was, p.Unreadable("run", "the services", err)
-		}
-		if now != nil && now.Get("template.containers.0.resources.cpuIdle") != "true" {
-			was.Billing = ByInstance
-		}
-	}
-	exclusion, err := p.find(ctx, known().Kinds["log exclusion"], "projects/"+p.ID+"/exclusions/tally-on-write-requests")
-	if err != nil {
-		return was, p.Unreadable("logging", "the log exclusions", err)
-	}
-	if exclusion.Get("disabled") == "true" {
-		was.RequestLogs = AllRequests
 	}
 	return was, nil
 }
@@ -165,10 +143,9 @@ type Deployment struct {
 	Resources []*Resource
 }
 
-// Want returns the deployment that the app's folder says. If tally.yaml does not say the region,
-// the billing or the request logs, they stay as they are deployed. If it does not say a variable or
-// the number of instances, these have their defaults; they stay as they are deployed only if there
-// is no tally.yaml.
+// Want returns the deployment that the app's folder says. What tally.yaml does not say has its
+// default, except for the region, which stays as it is deployed. If there is no tally.yaml, all
+// stays as it is deployed.
 //
 // c is the configuration that the variables of Deployed.Wanted say. It is an error if Tally cannot
 // serve one of the databases, or if the settings contradict each other.
@@ -183,13 +160,22 @@ func Want(p *Project, was *Deployed, f *appfolder.Folder, c config.Config, uploa
 		Databases:    databases,
 		Config:       c,
 		Env:          was.Wanted(f, p.ID),
-		Billing:      cmp.Or(f.Settings.Billing, was.Billing),
+		Billing:      said(f, f.Settings.Billing, ByRequest),
 		MaxInstances: was.maxInstances(f),
 		Alerts:       f.Settings.Alerts,
 		KeepAlerts:   f.File == "",
-		RequestLogs:  cmp.Or(f.Settings.RequestLogs, was.RequestLogs),
+		RequestLogs:  said(f, f.Settings.RequestLogs, FailedRequests),
 	}
 	return Describe(p, was, o, upload)
+}
+
+// said returns a setting of tally.yaml, and its default if the file does not say it. Without the
+// file it returns "".
+func said(f *appfolder.Folder, setting, byDefault string) string {
+	if f.File == "" {
+		return ""
+	}
+	return cmp.Or(setting, byDefault)
 }
 
 // maxInstances returns how many instances RollUpOnWrite may have.

@@ -21,7 +21,7 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.
 		return nil, err
 	}
 	was, err := on.Read(ctx)
-	if was == nil {
+	if err != nil {
 		return nil, err
 	}
 	d := &Deployment{AsOf: time.Now(), Project: on, folder: f, was: was}

@@ -3,98 +3,64 @@ package local
 import (
 	"context"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
-	"github.com/firestore-tally/tally/rollup/route"
 )
-
-// nowhere is a pattern that no document matches: Firestore keeps such ids for itself.
-const nowhere = "__nowhere__/{document}"
 
 // nowhereToWrite is the path of a document that no app has.
 const nowhereToWrite = "tally-dev/first-write"
 
-// A trigger is one that the emulator has, with the routes whose documents it is for. Its pattern
-// may match more.
-type trigger struct {
-	emulator.Trigger
-	routes route.Routes
-}
+// watchedDepth is how many levels of collections the emulator posts all writes of, at least.
+const watchedDepth = 3
 
-// registerTriggers has the emulator post an event to the relay for each write that matches the
-// pattern of a live route. The emulator has no call that removes a trigger, so those of an earlier
-// configuration get a pattern that matches nothing.
+// registerTriggers has the emulator post an event to the relay for each write to a document that is
+// as deep as a route's, or watchedDepth. wants chooses among them, because the emulator does not
+// match all ids that a route may have: see [emulator.RegisterTrigger].
 func (s *Stack) registerTriggers(ctx context.Context) error {
-	triggers := s.wantedTriggers()
-	for name, former := range s.triggers {
-		_, wanted := triggers[name]
-		if !wanted {
-			former.Pattern, former.routes = nowhere, nil
-			triggers[name] = former
-		}
+	deepest := watchedDepth
+	for _, r := range s.Config.Routes.Live() {
+		deepest = max(deepest, len(r.Pattern())/2)
 	}
 
-	s.mu.Lock()
-	s.triggers = triggers
-	s.mu.Unlock()
-	for _, t := range triggers {
-		err := emulator.RegisterTrigger(ctx, s.Addr, t.Trigger)
-		if err != nil {
-			return err
+	for d, database := range s.Config.Databases {
+		pattern := ""
+		for depth := 1; depth <= deepest; depth++ {
+			pattern += fmt.Sprintf("/{collection%d}/{document%[1]d}", depth)
+			t := emulator.Trigger{Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, depth), Pattern: pattern[1:]}
+			err := emulator.RegisterTrigger(ctx, s.Addr, t)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// wantedTriggers returns the triggers of the configuration, by name. Routes that have one pattern
-// share a trigger, so that a write makes one event.
-func (s *Stack) wantedTriggers() map[string]trigger {
-	byPattern := make(map[string]route.Routes)
-	for _, r := range s.Config.Routes.Live() {
-		pattern := emulatorPattern(r.Pattern())
-		byPattern[pattern] = append(byPattern[pattern], r)
-	}
-
-	wanted := make(map[string]trigger)
-	for n, pattern := range slices.Sorted(maps.Keys(byPattern)) {
-		for d, database := range s.Config.Databases {
-			name := fmt.Sprintf("tally-%d-%d", d, n)
-			t := emulator.Trigger{Project: s.Config.Project, Database: database, Name: name, Pattern: pattern}
-			wanted[name] = trigger{t, byPattern[pattern]}
-		}
-	}
-	return wanted
-}
-
-// taken matches the ids that a pattern of the emulator may have. The emulator takes some others,
-// but not all: see [emulator.RegisterTrigger].
-var taken = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-
-// emulatorPattern returns a pattern that the emulator takes, and that matches at least what a
-// route's pattern does. In place of an id that the emulator may not take it has a capture.
-func emulatorPattern(pattern route.Path) string {
-	segments := make([]string, len(pattern))
-	for i, s := range pattern {
-		segments[i] = s.Name
-		if s.Capture || !taken.MatchString(s.Name) {
-			segments[i] = fmt.Sprintf("{segment%d}", i)
-		}
-	}
-	return strings.Join(segments, "/")
-}
-
-// wants reports whether an event of a trigger is about a document of its routes.
-func (s *Stack) wants(name string, e eventrelay.Event) bool {
+// wants tells Written of an event that the emulator posts, and reports whether the functions get
+// it: a live route covers its document, in a database that they serve. The emulator has no call
+// that removes a trigger, so an event may be of one that an earlier configuration had.
+func (s *Stack) wants(e eventrelay.Event) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.triggers[name].routes.Covers(e.Header.Get("Ce-Document"))
+	databases, routes := s.Config.Databases, s.Config.Routes
+	s.mu.Unlock()
+
+	database, path := e.Header.Get("Ce-Database"), e.Header.Get("Ce-Document")
+	if !slices.Contains(databases, database) {
+		return false
+	}
+	s.tellWritten(database, path)
+	return routes.Live().Covers(path)
+}
+
+// tellWritten calls Written, if there is one.
+func (s *Stack) tellWritten(database, path string) {
+	if s.Written != nil {
+		s.Written(database, path)
+	}
 }
 
 // tryWrites deletes a document that does not exist, in each database. If the emulator cannot match
@@ -153,8 +119,10 @@ func (s *Stack) listen(ctx context.Context, client *firestore.Client, collection
 // deliverShard hands an event of a collection group to the relay if a live route's pattern matches
 // its document. An emulator's trigger would choose likewise.
 func (s *Stack) deliverShard(e eventrelay.Event) error {
-	if !s.Config.Routes.Live().Covers(e.Header.Get("Ce-Document")) {
+	path := e.Header.Get("Ce-Document")
+	if !s.Config.Routes.Live().Covers(path) {
 		return nil
 	}
+	s.tellWritten(e.Header.Get("Ce-Database"), path)
 	return s.Relay.Deliver(e)
 }

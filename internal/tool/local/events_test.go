@@ -67,7 +67,7 @@ func TestTriggersOfAllCharacters(t *testing.T) {
 		t.Fatalf("routes take only %d of %d characters", len(routes), len(characters))
 	}
 
-	const last = "last/document" // the emulator posts one event after another
+	const last = "last/document" // the emulator posts one event of a trigger after another
 	routes = append(routes, "last/{l} -> totals/last : count() as n")
 	s, said := onEmulator(t, strings.Join(routes, "\n"))
 	var mu sync.Mutex

@@ -72,8 +72,9 @@ type Options struct {
 	// starts, from one run to the next. "": they are forgotten.
 	Data string
 
-	// Written, unless nil, is called with each document that an event is about. It must not block, and
-	// calls may overlap.
+	// Written, unless nil, is called with each document that is written, in the databases of Config.
+	// It must not block, and calls may overlap. On an emulator that somebody else runs, it is called
+	// only with documents of live routes.
 	Written func(database, path string)
 
 	// Log is called with each line that a functions process logs, and Say with a message about
@@ -103,7 +104,6 @@ type Stack struct {
 
 	mu        sync.Mutex
 	processes []*Process
-	triggers  map[string]trigger // that the emulator has, by name
 }
 
 // Start starts a stack. The caller stops it. If Start returns an error, it has stopped what it had
@@ -147,11 +147,7 @@ func (s *Stack) start(ctx context.Context) error {
 
 // startDeliveries starts the relay and the queue.
 func (s *Stack) startDeliveries() (err error) {
-	options := eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline(), Wants: s.wants}
-	if s.Written != nil {
-		options.Accepted = func(e eventrelay.Event) { s.Written(e.Header.Get("Ce-Database"), e.Header.Get("Ce-Document")) }
-	}
-	s.Relay = eventrelay.New(options)
+	s.Relay = eventrelay.New(eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline(), Wants: s.wants})
 	s.onStop(s.Relay.Close)
 	s.RelayAddr, err = s.serve(s.Relay)
 	if err != nil {
@@ -256,7 +252,9 @@ func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, 
 	s.stop(s.lasting)
 
 	config.EmulatorHost = s.Config.EmulatorHost
+	s.mu.Lock() // the emulator goes on to post events
 	s.Environment, s.Config = environment, config
+	s.mu.Unlock()
 	return s.begin(ctx)
 }
 

@@ -27,7 +27,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"path"
 	"slices"
 	"sync"
 	"time"
@@ -65,13 +64,9 @@ type Options struct {
 	// again. Default 10 s, which is Pub/Sub's acknowledgement deadline.
 	Timeout time.Duration
 
-	// Wants, unless nil, reports whether the Relay takes an event that the emulator posts, by the name
-	// of its trigger. The others are dropped. Calls may overlap.
-	Wants func(trigger string, e Event) bool
-
-	// Accepted, unless nil, is called with each event that the Relay accepts. It must not block, and
-	// calls may overlap.
-	Accepted func(Event)
+	// Wants, unless nil, reports whether the Relay takes an event that the emulator posts. The others
+	// are dropped. It must not block, and calls may overlap.
+	Wants func(Event) bool
 
 	// Faults makes deliveries go wrong. Default: none does.
 	Faults Faults
@@ -164,7 +159,7 @@ func (r *Relay) accept(req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if r.options.Wants != nil && !r.options.Wants(path.Base(req.URL.Path), e) {
+	if r.options.Wants != nil && !r.options.Wants(e) {
 		return nil
 	}
 	return r.Deliver(e)
@@ -173,11 +168,7 @@ func (r *Relay) accept(req *http.Request) error {
 // Deliver accepts an event and returns without waiting for its delivery. Each call is an event of
 // its own, also if the id was seen before. It returns ErrClosed after Close.
 func (r *Relay) Deliver(e Event) error {
-	err := r.Send(e, time.Time{}, func() {})
-	if err == nil && r.options.Accepted != nil {
-		r.options.Accepted(e)
-	}
-	return err
+	return r.Send(e, time.Time{}, func() {})
 }
 
 // Send is Deliver for any message. No delivery is made again after the time until; if that is
