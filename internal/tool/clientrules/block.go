@@ -247,9 +247,9 @@ func (b *block) String() string {
 	create, update, remove := b.creates(), b.updates(), b.deletes()
 	switch {
 	case create != nil && slices.Equal(create, update):
-		text += allow("create, update", create)
+		text += b.lookups() + allow("create, update", create)
 	default:
-		text += statement("create", create) + statement("update", update)
+		text += b.lookups() + statement("create", create) + statement("update", update)
 	}
 	text += statement("delete", remove)
 	if create == nil && update == nil && remove == nil {

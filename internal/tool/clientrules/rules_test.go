@@ -156,6 +156,26 @@ func TestLookups(t *testing.T) {
 		if got := strings.Count(block, "exists(/databases"); got != want || isLeft != (n > 10) {
 			t.Errorf("%d homes: %d must exist, and a person decides: %t", n, got, isLeft)
 		}
+		told := strings.Contains(block, "// For each write the rules read 10 documents: at most 20 in a batch.\n")
+		if told == isLeft {
+			t.Errorf("%d homes: says how many documents a batch may read: %t", n, told)
+		}
+	}
+}
+
+// Firestore takes rules of at most 256 KB. Those of 100 routes, as many as config.md allows, need
+// less, also if all of them are of one path.
+func TestSize(t *testing.T) {
+	var apart, together []string
+	for i := range 100 {
+		apart = append(apart, fmt.Sprintf("collection%d/{post}/likes/{user} -> collection%d/{post} : on as likes : existing", i, i))
+		together = append(together, fmt.Sprintf("rooms/{room}/members/{user} -> homes_of_members%d/{room} : count() where at > now - 1h and kind == \"k%d\" as n : existing", i, i))
+	}
+	for name, routes := range map[string][]string{"apart": apart, "together": together} {
+		rules := For(tallys(t), parsed(t, strings.Join(routes, "\n")), Answers{})
+		if len(rules) > 256<<10 {
+			t.Errorf("%s: %d bytes", name, len(rules))
+		}
 	}
 }
 

@@ -318,9 +318,26 @@ func literal(v any) string {
 	}
 }
 
-// maxLookups is how many documents the rules may read for a write of one document
+// These are how many documents the rules may read for a write of one document, and for a batch
 // (https://firebase.google.com/docs/firestore/security/rules-conditions#access_call_limits).
-const maxLookups = 10
+const (
+	maxLookups = 10
+	maxInBatch = 20
+)
+
+// lookups returns a comment on what the rules read for each write, so that no one writes a batch
+// that is too large. It is "" if they read nothing.
+func (b *block) lookups() string {
+	terms := b.existing()
+	switch {
+	case len(terms) == 0 || terms[0].decide != "":
+		return ""
+	case len(terms) == 1:
+		return inBlock + fmt.Sprintf("// For each write the rules read the document with the totals: at most %d in a batch.\n", maxInBatch)
+	default:
+		return inBlock + fmt.Sprintf("// For each write the rules read %d documents: at most %d in a batch.\n", len(terms), maxInBatch)
+	}
+}
 
 // existing returns the conditions that the documents with the totals of windows exist, each once.
 func (b *block) existing() []term {
