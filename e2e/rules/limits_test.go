@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -74,6 +76,40 @@ func TestLimits(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A request may evaluate 1,000 expressions. What tally init writes for ten routes of one path, each
+// with a window, a document that must exist and fields of its own, leaves room for an honest write,
+// and for one of a document with the totals of ten routes.
+func TestExpressionsUnderInit(t *testing.T) {
+	t.Parallel()
+	var text []string
+	documents := map[string]fields{}
+	honest := fields{}
+	for i := range 10 {
+		text = append(text,
+			fmt.Sprintf("rooms/{room}/members/{user} -> h%d/{room} : count() where at > now - 1h as n, count() where k%d in [\"x\", \"y\"] as k : existing", i, i),
+			fmt.Sprintf("posts/{post}/likes%d/{user} -> posts/{post} : on as likes%d : existing", i, i))
+		documents[fmt.Sprintf("h%d/r", i)] = fields{"a": 1}
+		honest[fmt.Sprint("k", i)] = "z"
+	}
+	routes, err := route.Parse(strings.Join(text, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
+	rules = decided.ReplaceAllString(rules, "mayWrite()$1")
+	d := newDatabase(t, documents)
+	d.setRules(rules)
+	for name, w := range map[string]*firestorepb.Write{
+		"a source":                   transform(set("rooms/r/members/ann", honest), serverTime("at")),
+		"a document with ten totals": set("posts/p", fields{"title": "One"}),
+	} {
+		if err := d.commit(ann, w); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, rules)
+		}
+	}
 }
 
 // What one request writes under the blocks of docs/recipes.md, and with the lines by which
