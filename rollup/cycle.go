@@ -86,7 +86,7 @@ func (a *audit) begin(l *Lap, places []Place) {
 	*l = Lap{
 		Began:   a.cursor.ReadTime,
 		Hurried: hurried,
-		Remake:  !first && a.o.Purged.After(l.Began),
+		Remake:  a.o.Purged.After(l.Began),
 		Ended:   l.Ended,
 		Number:  l.Number + 1,
 	}

@@ -968,3 +968,27 @@ func TestPurgedOnce(t *testing.T) {
 		}
 	})
 }
+
+// Somebody purges the queue before any cycle, or before the first one after the cursor was deleted.
+func TestPurgedBeforeTheFirstCycle(t *testing.T) {
+	text := "posts/{post}/visits/{v} -> lately/{post} : count() where at > now - 20d as lately"
+	inSchedule(t, new(memstore.Store), text, func(s *schedule) {
+		store, queue := s.AuditStore().(*memstore.Store), new(alarmed)
+		s.o.Alarms = queue
+		store.Put("posts/a/visits/1", map[string]any{"at": store.Now().Truncate(time.Microsecond)})
+		o := s.o
+		o.FromFirst = true // saves no cursor
+		_, err := rollup.Audit(s.t.Context(), store, s.routes, o)
+		if err != nil || len(queue.made) != 1 {
+			t.Fatalf("%v; made %v", err, queue.made)
+		}
+
+		time.Sleep(time.Minute)
+		queue.made, s.o.Purged = nil, store.Now()
+		time.Sleep(time.Minute)
+		s.calls(2 * time.Hour)
+		if len(queue.made) != 1 {
+			t.Errorf("the first cycles made the alarms %v, want one", queue.made)
+		}
+	})
+}

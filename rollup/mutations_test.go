@@ -1406,6 +1406,14 @@ var mutations = []mutation{
 		`			UpdateTime: c.UpdateTime,
 `,
 		``, "TestAuditOfOtherRoutes"},
+	{"cursor", "a missing cursor tells no time", "../internal/cloud/firestorestore/cursor.go",
+		`rollup.Cursor{ReadTime: doc.ReadTime}, nil`,
+		`rollup.Cursor{}, nil`, "../internal/cloud/firestorestore/TestCursorOfNothing"},
+	{"cursor", "a cursor without paths has one", "../internal/cloud/firestorestore/cursor.go",
+		`	if len(s.Quiet) > 0 {
+`,
+		`	if true {
+`, "../internal/cloud/firestorestore/TestCursorOfNothing"},
 	{"cursor", "somebody else's cursor stops the audit", "../internal/cloud/firestorestore/cursor.go",
 		`		d = cursorDocument{}
 `,
@@ -1693,8 +1701,11 @@ var mutations = []mutation{
 		` || a.o.Purged.After(l.Began) || a.o.Stopped`,
 		` || a.o.Purged.After(l.Began)`, "TestPurged"},
 	{"purged", "each cycle makes all alarms again", "cycle.go",
-		`!first && a.o.Purged.After(l.Began)`,
-		`!first && !a.o.Purged.IsZero()`, "TestPurgedOnce"},
+		`Remake:  a.o.Purged.After(l.Began)`,
+		`Remake:  !a.o.Purged.IsZero()`, "TestPurgedOnce"},
+	{"purged", "the first cycle trusts alarms that were purged", "cycle.go",
+		`Remake:  a.o.Purged.After(l.Began)`,
+		`Remake:  !first && a.o.Purged.After(l.Began)`, "TestPurgedBeforeTheFirstCycle"},
 	{"purged", "an audit trusts alarms that were purged", "compare.go",
 		`	l.alarmGone = k.remake
 `,

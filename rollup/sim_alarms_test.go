@@ -194,7 +194,6 @@ func (s *simulation) suspend(lasts time.Duration) {
 
 // purge has somebody delete all alarms. Their names cannot be used again for a while.
 func (s *simulation) purge() {
-	time.Sleep(s.chanceOf(1, "purged after", time.Millisecond, 6*time.Hour) + jitter("purged"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.purged = s.store.Now()

@@ -363,7 +363,10 @@ func (s *simulation) run() {
 		s.actors.Go(func() { s.suspend(lasts) })
 	}
 	if s.chance(0.2, "purged", upTo(1)) == 1 && s.hasAlarms() {
-		s.actors.Go(s.purge)
+		s.actors.Go(func() {
+			time.Sleep(s.chanceOf(1, "purged after", time.Millisecond, 6*time.Hour) + jitter("purged"))
+			s.purge()
+		})
 	}
 	for n := range s.chance(0.25, "deployments", upTo(2)) {
 		s.actors.Go(func() { s.deploy(fmt.Sprint("deployment ", n+1)) })

@@ -68,7 +68,8 @@ func (s *simulation) commitVisit(c *simulatedCounter, name string, n int, user, 
 }
 
 // moveBack perhaps dates a visit far ahead, and moves its time back when everything is quiet. The
-// event of that is lost, so the visit leaves long before the alarm rings that stands.
+// event of that is lost, so the visit leaves long before the alarm rings that stands. Or somebody
+// deletes that alarm.
 func (s *simulation) moveBack() {
 	if !s.windowed || s.orders != nil || s.levels || s.chance(0.3, "a time is moved back", upTo(1)) == 0 {
 		return
@@ -89,6 +90,10 @@ func (s *simulation) moveBack() {
 	}
 	s.send(put(maxWrites+1, s.store.Now().Add(s.chanceOf(1, "the time is ahead by", 24*time.Hour, 20*24*time.Hour))), 1)
 	time.Sleep(latestAlarm) // the event may be deferred
+	if s.chance(0.3, "the queue is purged instead", upTo(1)) == 1 {
+		s.purge()
+		return
+	}
 	s.lose(put(maxWrites+2, s.store.Now().Add(s.chanceOf(1, "the time is moved back to", 10*time.Minute, 10*time.Hour))))
 }
 

@@ -108,3 +108,22 @@ func TestStoredForm(t *testing.T) {
 		}
 	}
 }
+
+// Where there is no cursor, the read of it tells the time all the same. A cursor without paths is
+// read without paths.
+func TestCursorOfNothing(t *testing.T) {
+	store := open(t, dial(t))
+	none, err := store.LoadCursor(t.Context(), rollup.Keeping)
+	if err != nil || none.ReadTime.IsZero() || !none.UpdateTime.IsZero() {
+		t.Errorf("without a cursor: %+v, %v", none, err)
+	}
+
+	_, err = store.SaveCursor(t.Context(), rollup.Keeping, rollup.Cursor{Routes: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := store.LoadCursor(t.Context(), rollup.Keeping)
+	if err != nil || c.Routes != "a" || len(c.Changed)+len(c.Quiet) > 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
