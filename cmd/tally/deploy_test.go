@@ -48,14 +48,12 @@ var update = flag.Bool("update", false, "rewrite testdata/deploy")
 //   - "own VERSION": from then on the program is of that version;
 //   - "answer", and holds what the user answers the next command;
 //   - "env NAME=VALUE", which is the user's from then on;
-//   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds
-//     what it has;
+//   - "edit FILE", and holds what a file of the clone has from then on;
 //   - "without FILE", which is deleted from the clone;
 //   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete
 //     NAME". What the server names may be named as it is displayed, or with * for the name;
 //   - "get PATH of NAME", and holds what a resource has there;
 //   - "signed out": from then on there are no credentials;
-//   - "rules of RELEASE", and holds the rules that are in force for a database;
 //   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do
 //     not answer, from then on; or
 //     "cpus N", the quota of Cloud Run, or "builds N", how often a new index is looked at before it
@@ -131,12 +129,6 @@ func (p *player) play(f txtar.File) []byte {
 		p.t.Setenv(name, value)
 	case "edit":
 		write(p.t, filepath.Join(p.clone, rest), f.Data)
-	case "cat":
-		data, err := os.ReadFile(filepath.Join(p.clone, rest))
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		return data
 	case "without":
 		p.without(rest)
 	case "put", "change":
@@ -149,8 +141,6 @@ func (p *player) play(f txtar.File) []byte {
 	case "signed":
 		p.signedOut = true
 		p.t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(p.clone, "none.json"))
-	case "rules":
-		return []byte(p.ReleasedRules(strings.TrimPrefix(rest, "of ")) + "\n")
 	case "closed":
 		p.Closed = strings.Fields(rest)
 	case "unreachable":

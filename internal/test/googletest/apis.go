@@ -59,8 +59,6 @@ func (c *call) answer() (proto.Message, error) {
 		p := proto.CloneOf(cmp.Or(c.policies[c.resource], &iampb.Policy{}))
 		p.Etag = c.policyEtag()
 		return p, err
-	case *iampb.TestIamPermissionsRequest:
-		return &iampb.TestIamPermissionsResponse{Permissions: r.Permissions}, nil
 	case *iampb.SetIamPolicyRequest:
 		return c.setIAMPolicy(r.Policy)
 	case *serviceusagepb.BatchEnableServicesRequest:

@@ -107,10 +107,8 @@ type Google struct {
 	gone      map[string]bool          // names of service accounts and queues that were deleted
 	young     map[string]int           // how often a call about a resource is still refused, by its name
 	failures  []*failure
-	uploaded  []byte            // source of a function
-	rulesets  map[string]string // their texts, by full name
-	releases  map[string]string // names of rulesets, by what they are in force for
-	last      int               // the last number that next returned
+	uploaded  []byte // source of a function
+	last      int    // the last number that next returned
 	requests  []Request
 }
 
@@ -125,8 +123,7 @@ type failure struct {
 // to every project. Google ends with the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
-	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool), gone: make(map[string]bool), young: make(map[string]int),
-		rulesets: make(map[string]string), releases: make(map[string]string)}
+	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool), gone: make(map[string]bool), young: make(map[string]int)}
 
 	name := "projects/" + project
 	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
@@ -370,12 +367,10 @@ func (g *Google) Snapshot() (restore func()) {
 	defer g.mu.Unlock()
 	resources, policies, agents, last := cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last
 	gone, young := maps.Clone(g.gone), maps.Clone(g.young)
-	rulesets, releases := maps.Clone(g.rulesets), maps.Clone(g.releases)
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
-		g.rulesets, g.releases = maps.Clone(rulesets), maps.Clone(releases)
 		g.gone, g.young, g.Young = maps.Clone(gone), maps.Clone(young), 0
 		g.failures, g.Build = nil, nil
 		g.Unreachable, g.Closed, g.CPUs, g.Builds = nil, nil, 0, 0

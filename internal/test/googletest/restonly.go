@@ -3,7 +3,6 @@ package googletest
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"google.golang.org/api/firebaserules/v1"
@@ -41,9 +40,6 @@ type restMethod struct {
 func (g *Google) restOnly() []restMethod {
 	return []restMethod{
 		{"GetProjectBillingInfo", "GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo", g.billingInfo},
-		{"CreateRelease", "POST firebaserules.googleapis.com/v1/projects/{project}/releases", g.createRelease},
-		{"CreateRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets", g.createRuleset},
-		{"UpdateRelease", "PATCH firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.updateRelease},
 		{"GetRelease", "GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.release},
 		{"GetRuleset", "GET firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.ruleset},
 		{"TestRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.testRules},
@@ -102,107 +98,18 @@ func (g *Google) identity(r *http.Request) (any, error) {
 		"@type": "type.googleapis.com/google.api.serviceusage.v1beta1.ServiceIdentity", "email": email, "uniqueId": "1"}}, nil
 }
 
-// createRuleset keeps the text of rules: https://firebase.google.com/docs/reference/rules/rest
-func (g *Google) createRuleset(r *http.Request) (any, error) {
-	var ruleset firebaserules.Ruleset
-	if err := decodeStrictly(r, &ruleset); err != nil {
-		return nil, err
-	}
-	if ruleset.Source == nil || len(ruleset.Source.Files) == 0 {
-		return nil, status.Error(codes.InvalidArgument, "source.files: want at least one file")
-	}
-
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	ruleset.Name = "projects/" + g.project + "/rulesets/" + strconv.Itoa(g.next())
-	g.rulesets[ruleset.Name] = ruleset.Source.Files[0].Content
-	return &ruleset, nil
-}
-
-// createRelease puts rules in force for a database that has none.
-func (g *Google) createRelease(r *http.Request) (any, error) {
-	var release firebaserules.Release
-	if err := decodeStrictly(r, &release); err != nil {
-		return nil, err
-	}
-	_, found := g.released(release.Name)
-	if found {
-		return nil, status.Error(codes.AlreadyExists, "Requested entity already exists")
-	}
-	return g.putRelease(&release)
-}
-
-// updateRelease puts other rules in force for a database.
-func (g *Google) updateRelease(r *http.Request) (any, error) {
-	var request firebaserules.UpdateReleaseRequest
-	if err := decodeStrictly(r, &request); err != nil {
-		return nil, err
-	}
-	name := "projects/" + g.project + "/releases/" + r.PathValue("release")
-	_, found := g.released(name)
-	switch {
-	case !found:
-		return nil, status.Error(codes.NotFound, "Requested entity was not found.")
-	case request.Release == nil || request.Release.Name != name:
-		return nil, status.Error(codes.InvalidArgument, "release.name: want "+name)
-	}
-	return g.putRelease(request.Release)
-}
-
-func (g *Google) putRelease(release *firebaserules.Release) (any, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, exists := g.rulesets[release.RulesetName]
-	if !exists {
-		return nil, status.Error(codes.NotFound, "Ruleset not found")
-	}
-	g.releases[release.Name] = release.RulesetName
-	return release, nil
-}
-
-// released returns the name of the rules that are in force under a name.
-func (g *Google) released(name string) (ruleset string, found bool) {
-	g.mu.Lock()
-	ruleset, found = g.releases[name]
-	g.mu.Unlock()
-	if found {
-		return ruleset, true
-	}
-	release := strings.TrimPrefix(name, "projects/"+g.project+"/releases/")
-	if g.Rules == nil || g.Rules(release, RulesCase{}) == nil {
-		return "", false
-	}
-	return "projects/" + g.project + "/rulesets/" + strings.ReplaceAll(release, "/", "~"), true
-}
-
-// decodeStrictly decodes the body of a request, which may have no unknown field.
-func decodeStrictly(r *http.Request, into any) error {
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
-	}
-	return nil
-}
-
 // release finds the rules that are in force for a database.
 func (g *Google) release(r *http.Request) (any, error) {
-	ruleset, found := g.released("projects/" + g.project + "/releases/" + r.PathValue("release"))
-	if !found {
+	release := r.PathValue("release")
+	if g.Rules == nil || g.Rules(release, RulesCase{}) == nil {
 		return nil, status.Error(codes.NotFound, "Requested entity was not found.")
 	}
-	return &firebaserules.Release{RulesetName: ruleset}, nil
+	return &firebaserules.Release{RulesetName: "projects/" + g.project + "/rulesets/" + strings.ReplaceAll(release, "/", "~")}, nil
 }
 
 // ruleset returns the text of rules.
-func (g *Google) ruleset(r *http.Request) (any, error) {
-	g.mu.Lock()
-	text, written := g.rulesets["projects/"+g.project+"/rulesets/"+r.PathValue("ruleset")]
-	g.mu.Unlock()
-	if !written {
-		text = g.RulesText
-	}
-	file := &firebaserules.File{Name: "firestore.rules", Content: text}
+func (g *Google) ruleset(*http.Request) (any, error) {
+	file := &firebaserules.File{Name: "firestore.rules", Content: g.RulesText}
 	return &firebaserules.Ruleset{Source: &firebaserules.Source{Files: []*firebaserules.File{file}}}, nil
 }
 
@@ -240,12 +147,4 @@ func testResult(c RulesCase, says *RulesResult) *firebaserules.TestResult {
 		result.FunctionCalls = append(result.FunctionCalls, &firebaserules.FunctionCall{Function: "get", Args: []any{says.Gets}})
 	}
 	return result
-}
-
-// ReleasedRules returns the text of the rules that are in force for a database, such as those of
-// "cloud.firestore"; "" if they were not released here.
-func (g *Google) ReleasedRules(release string) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.rulesets[g.releases["projects/"+g.project+"/releases/"+release]]
 }

@@ -243,6 +243,14 @@ func TestEachAnswerOnce(t *testing.T) {
 		{403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getIamPolicy' denied on resource (or it may not exist).", "iam.googleapis.com"},
 		{404, "NOT_FOUND", "Not found; Gaia id not found for email tally-trigger@p.iam.gserviceaccount.com", "iam.googleapis.com"},
 		{400, "FAILED_PRECONDITION", "Queue does not exist. If you just created the queue, wait at least a minute for the queue to initialize.", "cloudtasks.googleapis.com"},
+		{404, "NOT_FOUND", "Requested entity was not found.", "cloudtasks.googleapis.com"},
+		{404, "NOT_FOUND", "Unknown service account", "iam.googleapis.com"},
+		{403, "PERMISSION_DENIED", "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute' of service", ""},
+		{403, "PERMISSION_DENIED", "Permission 'iam.serviceaccounts.actAs' denied on service account tally-functions@p.iam.gserviceaccount.com", "run.googleapis.com"},
+		{403, "PERMISSION_DENIED", `The principal (user or service account) lacks IAM permission "iam.serviceAccounts.actAs" for the resource "tally-scheduler@p.iam.gserviceaccount.com" (or the resource may not exist).`, "cloudscheduler.googleapis.com"},
+		{403, "PERMISSION_DENIED", "Missing necessary permission iam.serviceAccounts.actAs for $MEMBER on the service account tally-functions@p.iam.gserviceaccount.com", "cloudfunctions.googleapis.com"},
+		{400, "FAILED_PRECONDITION", "Unable to retrieve the repository metadata for projects/p/locations/l/repositories/tally. Ensure that the Cloud Functions service account has access.", "cloudfunctions.googleapis.com"},
+		{403, "PERMISSION_DENIED", "Access to bucket gcf-v2-sources-1-us-central1 denied. You must grant Storage Object Viewer permission to tally-build@p.iam.gserviceaccount.com. If you are using VPC Service Controls, you must also grant it access to your service perimeter.", "cloudfunctions.googleapis.com"},
 		{400, "INVALID_ARGUMENT", "Permission denied while using the Eventarc Service Agent.", "eventarc.googleapis.com"},
 	} {
 		d := oneCounter(t)
