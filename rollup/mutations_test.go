@@ -1294,6 +1294,9 @@ var mutations = []mutation{
 	{"tolerance", "doubles agree exactly or not at all", "decide.go",
 		`<= sumTolerance*magnitude`,
 		`<= 0*magnitude`, "TestSameTotal"},
+	{"tolerance", "numbers beyond the largest double are held to no tolerance", "../internal/cloud/firestorestore/sum.go",
+		`min(2*a.sum.Float64()-added.sum, math.MaxFloat64)`,
+		`2*a.sum.Float64() - added.sum`, "../internal/test/storetest/TestFirestore"},
 	{"tolerance", "numbers that cancel out are held to the tolerance of their sum", "compare.go",
 		`	err = a.weigh(looking, &l)
 `,
@@ -2054,6 +2057,12 @@ var mutations = []mutation{
 	{"contended", "a lock follows another at once", "contention.go",
 		` && time.Since(c.locked) >= every`,
 		``, "TestLocksOnceACadence"},
+	{"contended", "half an answer of a lock counts as a document without a tally", "../internal/cloud/firestorestore/locked.go",
+		`errors.Is(err, io.EOF) && !read:`,
+		`errors.Is(err, io.EOF) && !read && false:`, "TestLockedHalfAnAnswer"},
+	{"contended", "a locked write names a field twice", "../internal/cloud/firestorestore/locked.go",
+		`if fields[name] == nil {`,
+		`if true {`, "TestLockedMask"},
 	{"contended", "an audit never locks", "compare.go",
 		`a.write(ctx, l, p, &k.contention)`,
 		`a.write(ctx, l, p, new(contention))`, "TestScheduleLocks"},
@@ -2667,6 +2676,11 @@ var mutations = []mutation{
 `,
 		`	return first
 `, "TestWindowsAlarmIsRounded"},
+	{"left-late", "what has left since is summed as of now", "../internal/cloud/firestorestore/sum.go",
+		`	v.now = instant
+`,
+		`	v.now = v.readTime
+`, "../internal/test/storetest/TestFirestore"},
 	{"left-late", "what has left a window is drift", "compare.go",
 		`	k.leaving, err = a.leftSince(looking, &l)
 	if err != nil {
@@ -2745,6 +2759,16 @@ var mutations = []mutation{
 		`	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
 		return leftLate, nil
 `, "TestAuditOfALikeFarAhead"},
+	{"times-ahead", "as many documents are named for each window", "../internal/cloud/firestorestore/sum.go",
+		`ordered.Limit(most-len(named))`,
+		`ordered.Limit(most)`, "../internal/test/storetest/TestFirestore"},
+	{"times-ahead", "windows are searched for times ahead when enough are named", "../internal/cloud/firestorestore/sum.go",
+		`				named = append(named, w.AheadShard(s))
+			}
+			if len(named) == most {`,
+		`				named = append(named, w.AheadShard(s))
+			}
+			if false {`, "TestAheadAsksNoMore"},
 	{"times-ahead", "an audit does not name times that lie ahead", "compare.go",
 		`	a.tellAhead(ctx, &l)
 `,

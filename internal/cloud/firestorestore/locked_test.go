@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,6 +91,47 @@ func TestLockedCalls(t *testing.T) {
 		}
 		if d := cmp.Diff(test.want, calls.take()); d != "" {
 			t.Errorf("%s: calls (-want +got):\n%s", test.name, d)
+		}
+	}
+}
+
+// An answer without the document says nothing of its tally. It does not count as none, which a first
+// roll-up expects.
+func TestLockedHalfAnAnswer(t *testing.T) {
+	client := dial(t)
+	c, r := lockable(t, client, "")
+	lose := recorder{answered: func(answer any) {
+		if a, ok := answer.(*firestorepb.BatchGetDocumentsResponse); ok {
+			a.Result = nil
+		}
+	}}
+	err := open(t, client, lose.dialOptions()...).WriteLocked(t.Context(), c, r, document.Tally{})
+	if err == nil || errors.Is(err, rollup.ErrConflict) || !strings.Contains(err.Error(), "answered without the document") {
+		t.Errorf("got %v", err)
+	}
+	if lose.take()["Commit"] > 0 {
+		t.Error("it was written all the same")
+	}
+}
+
+// A field that is written and is said to be gone is in the mask once.
+func TestLockedMask(t *testing.T) {
+	client := dial(t)
+	c, r := lockable(t, client, "")
+	r.Gone = []string{"likes", "hearts"}
+	var sent recorder
+	err := open(t, client, sent.dialOptions()...).WriteLocked(t.Context(), c, r, document.Tally{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, req := range sent.requests {
+		commit, ok := req.(*firestorepb.CommitRequest)
+		if !ok {
+			continue
+		}
+		mask := slices.Sorted(slices.Values(commit.Writes[0].UpdateMask.FieldPaths))
+		if d := cmp.Diff([]string{"hearts", "likes", "tally"}, mask); d != "" {
+			t.Errorf("mask (-want +got):\n%s", d)
 		}
 	}
 }

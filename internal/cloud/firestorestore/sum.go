@@ -309,7 +309,9 @@ func (v *snapshot) answer(ctx context.Context, q route.Query, f field) (answer, 
 }
 
 // best finds the greatest or least value of a field among the numbers between the infinities, or
-// among the timestamps. Firestore's timestamps begin with the year 1.
+// among the timestamps. Firestore's timestamps begin with the year 1. If the query takes a range of
+// another field, Firestore itself appends that to the order, in the same direction
+// (https://cloud.google.com/firestore/docs/reference/rpc/google.firestore.v1#structuredquery).
 func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (answer, error) {
 	ofKind := f.where(">", math.Inf(-1)).where("<", math.Inf(1))
 	if best.OfTimes() {
@@ -321,9 +323,6 @@ func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (ans
 	}
 
 	query := ofKind.of.SelectPaths(f.path.Names()).OrderByPath(f.path.Names(), direction)
-	if f.ranged != "" {
-		query = query.OrderByPath(f.ranged.Names(), direction)
-	}
 	first, err := v.read(ctx, query.Limit(1))
 	if err != nil || len(first) == 0 {
 		return answer{field: f, best: value.Null}, err

@@ -315,6 +315,10 @@ func testCursor(t *testing.T, b backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c, err = load()
+	if d := cmp.Diff(first, c); d != "" || err != nil { // what is empty comes back so
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
 	second := rollup.Cursor{
 		Routes:  route.Default,
 		Places:  []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true, Began: someTime.Add(time.Minute)}, {Failed: true, Reads: 1, Last: 2}},

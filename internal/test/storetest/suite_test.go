@@ -50,6 +50,7 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"windows of nothing", testNoWindows},
 		{"times ahead", testAhead},
 		{"Magnitude", testMagnitude},
+		{"Magnitude beyond the largest double", testLargestMagnitude},
 		{"Magnitude of documents", testNoMagnitude},
 		{"Magnitude of several totals", testMagnitudes},
 		{"Write creates", testWriteCreates},

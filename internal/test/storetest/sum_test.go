@@ -165,6 +165,19 @@ func testMagnitude(t *testing.T, b backend) {
 	}
 }
 
+// A magnitude beyond the largest double is that. It bounds by how much a sum may differ, so it must
+// be finite.
+func testLargestMagnitude(t *testing.T, b backend) {
+	for i, shard := range count(1.5e308, -1e308) {
+		b.Put(t, fmt.Sprint(source(likes), "/", i), shard)
+	}
+	s := open(t, b, likes)
+	sumOf(t, s)
+	if got, err := s.Magnitude(t.Context(), "count"); err != nil || got != math.MaxFloat64 {
+		t.Errorf("got %v, %v; want %v", got, err, math.MaxFloat64)
+	}
+}
+
 // Documents that are read one by one are added up exactly, so their order makes no difference.
 func testNoMagnitude(t *testing.T, b backend) {
 	c := counter("counters/{counter}/shards/{shard} -> rollups/{counter} : count : documents", source(likes))
