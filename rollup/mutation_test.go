@@ -12,6 +12,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -351,6 +352,9 @@ func callOf(f *ast.FuncDecl, name string) string {
 	}
 	var arguments []string
 	for _, field := range f.Type.Params.List {
+		if field.Names == nil { // unused
+			arguments = append(arguments, "*new("+types.ExprString(field.Type)+")")
+		}
 		for _, parameter := range field.Names {
 			argument := parameter.Name
 			if _, variadic := field.Type.(*ast.Ellipsis); variadic {

@@ -95,8 +95,8 @@ func TestLockedCalls(t *testing.T) {
 	}
 }
 
-// An answer without the document says nothing of its tally. It does not count as none, which a first
-// roll-up expects.
+// An answer without the document says nothing of its tally. It does not count as a document
+// without one, which a first roll-up expects.
 func TestLockedHalfAnAnswer(t *testing.T) {
 	client := dial(t)
 	c, r := lockable(t, client, "")

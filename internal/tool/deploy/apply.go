@@ -475,7 +475,7 @@ func (p *Project) patiently(ctx context.Context, try func() error) error {
 		if failing.IsZero() {
 			failing = time.Now()
 		}
-		if err == nil || why == "" || time.Since(failing)+again > within {
+		if err == nil || time.Since(failing)+again > within { // within 0: it never passes
 			return p.failed(err)
 		}
 

@@ -187,9 +187,13 @@ func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // refused is how an API refuses a request.
 func refused(r *http.Request, code int, state, text string) *http.Response {
-	body := toJSON(Object{"error": Object{"code": code, "status": state, "message": text}})
+	return answered(r, code, Object{"error": Object{"code": code, "status": state, "message": text}})
+}
+
+// answered is how an API answers a request.
+func answered(r *http.Request, code int, body Object) *http.Response {
 	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(strings.NewReader(body)), Request: r}
+		Body: io.NopCloser(strings.NewReader(toJSON(body))), Request: r}
 }
 
 // inBubble runs a test in virtual time.
