@@ -83,7 +83,7 @@ func TestNoTryAfterTheEnd(t *testing.T) {
 	}
 }
 
-// What differs between what there is and what is wanted, and what is sent to mend it.
+// What differs between what there is and what is wanted, and what is sent to repair it.
 func TestDiffer(t *testing.T) {
 	for name, test := range map[string]struct {
 		have, want any

@@ -72,9 +72,6 @@ func files(t *testing.T, pattern string) []string {
 	return found
 }
 
-// name is a file's, without its extension.
-func name(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
-
 // literals returns the string literals of the code in a folder, tests excepted.
 func literals(t *testing.T, folders ...string) (found []string) {
 	t.Helper()
