@@ -168,9 +168,9 @@ func (a *audit) spares(f FoundCounter) bool {
 }
 
 // since returns how old the days or months are that the walk of a route's shards finds; zero: any.
-func (a *audit) since(*route.Route) time.Time {
+func (a *audit) since(r *route.Route) time.Time {
 	l := &a.cursor.Shards
-	if !a.sparesOld(l) || l.Number%oldLaps == 0 {
+	if r.Time() == "" || !a.sparesOld(l) || l.Number%oldLaps == 0 {
 		return time.Time{}
 	}
 	return l.Began.Add(-oldAfter)

@@ -119,7 +119,7 @@ func (i *instance) View(ctx context.Context, c route.Counter) (rollup.Snapshot, 
 	i.mu.Lock()
 	i.looks++
 	i.tell("%s looks at %s: as of %s", i.name, c.RollUp, i.clock(v.RollUp().Tally.AsOf))
-	if i.existing && !v.RollUp().Exists() {
+	if i.existing && !v.RollUp().Exists() || v.Ownerless() && v.RollUp().Tally.AsOf.IsZero() {
 		i.counter(c).cover(c.Template.Hash(), v.ReadTime())
 	}
 	i.mu.Unlock()

@@ -33,6 +33,10 @@ func (s *simulation) remove(ctx context.Context, c route.Counter, r rollup.RollU
 	if s.existing {
 		s.breach("%s: %s, the app's own, was removed", name, c.RollUp)
 	}
+	if s.forsaken(c, r) {
+		counter.removed, counter.paced = true, nil
+		return nil
+	}
 	if now := s.store.Now(); r.Tally.NumShards != 0 || now.Sub(counter.asOf) <= time.Hour {
 		s.breach("%s: %s was removed %v after it held %d shards", name, c.RollUp, now.Sub(counter.asOf), r.Tally.NumShards)
 	}
@@ -61,6 +65,7 @@ func (s *simulation) commit(c route.Counter, r rollup.RollUp, name string, write
 		s.tell("%s: %s is unkept", name, c.RollUp)
 		return rollup.ErrUnkept
 	}
+	creates := s.store.Get(c.RollUp) == nil
 	var err error
 	s.around(counter, func() { err = write() })
 	if err != nil {
@@ -74,6 +79,7 @@ func (s *simulation) commit(c route.Counter, r rollup.RollUp, name string, write
 	if s.existing && counter.came.IsZero() {
 		s.breach("%s: %s, the app's own, was created", name, c.RollUp)
 	}
+	s.checkOwner(counter, r, creates, name)
 	if asOf.Before(counter.asOf) {
 		s.breach("%s: as_of of %s went back from %s to %s", name, c.RollUp, s.clock(counter.asOf), s.clock(asOf))
 	}
@@ -283,8 +289,11 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 	is := c.at(s.store.Now())
 	fields := s.store.Get(c.RollUp)
 	s.mu.Lock() // alarms may still ring
-	came, removed := c.came, c.removed
+	came, removed, lacksShop := c.came, c.removed, s.lacksShop(c)
 	s.mu.Unlock()
+	if lacksShop && fields == nil { // it never had one, or was removed
+		return true
+	}
 	if s.existing && came.IsZero() {
 		return fields == nil
 	}

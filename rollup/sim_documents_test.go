@@ -24,6 +24,10 @@ func (s *simulation) layOut() {
 		s.layOutLevels()
 		return
 	}
+	if !s.every && s.chance(0.2, "days", upTo(1)) == 1 {
+		s.layOutDays()
+		return
+	}
 	if s.chance(0.4, "groups", upTo(1)) == 1 {
 		s.layOutGroups()
 		return
@@ -162,7 +166,7 @@ func (s *simulation) appCreates(c *simulatedCounter) {
 // cameLate reports whether the app's document came after the last event of a change. Then the audit
 // fills it in.
 func (s *simulation) cameLate(c *simulatedCounter) bool {
-	if !s.existing || c.came.IsZero() {
+	if !s.existing && s.shops == nil || c.came.IsZero() {
 		return false
 	}
 	for _, d := range s.deliveries {

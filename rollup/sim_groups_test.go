@@ -60,6 +60,10 @@ func (s *simulation) addGroups() {
 	if s.orders == nil {
 		return
 	}
+	if s.shops != nil {
+		s.counters = s.daysOf("a", "b", ghost)
+		return
+	}
 	s.counters = []*simulatedCounter{s.newCounter("a"), s.newCounter("b"), s.newCounter(ghost)}
 	if len(s.routes) == 3 {
 		s.counters = append(s.counters, s.counterAt("buyers/"+buyer1), s.counterAt("buyers/"+buyer2))
@@ -88,7 +92,7 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 	before := s.orders[path]
 	after := maps.Clone(before)
 	if after == nil {
-		after = map[string]any{"shop": "a", "from": "a", "buyer": buyer1, "paid": true, "amount": amount}
+		after = map[string]any{"shop": "a", "from": "a", "buyer": buyer1, "paid": true, "amount": amount, "at": dayTimes[0]}
 	}
 	change := func(p float64, field string, to []any) {
 		if n := s.chance(p, name+" changes "+field, upTo(int64(len(to)))); n > 0 {
@@ -98,6 +102,9 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 	change(0.4, "shop", groups[:s.among(name, len(groups))])
 	change(0.3, "from", groups[:s.among(name, len(groups))])
 	change(0.3, "buyer", buyers)
+	if s.shops != nil {
+		change(0.4, "at", dayTimes[:s.among(name+" at", len(dayTimes))])
+	}
 	change(0.3, "paid", paid)
 	if malformed > 0 || s.chance(0.5, name+" changes amount", upTo(1)) == 1 {
 		after["amount"] = amounts[malformed]
@@ -151,9 +158,8 @@ func byOf(r *route.Route) document.Field {
 // to it.
 func contributions(c route.Counter, fields map[string]any) map[document.Field]contribution {
 	var all map[document.Field]contribution
-	_, id, _ := strings.Cut(c.RollUp, "/")
 	for _, r := range c.Template.Routes {
-		if fields[string(byOf(r))] != id {
+		if !belongs(r, c, fields) {
 			continue
 		}
 		if all == nil {
@@ -181,11 +187,10 @@ func (s *simulation) groupsOf(c route.Counter) map[document.Field]groupTruth {
 		return nil
 	}
 	all := make(map[document.Field]groupTruth)
-	_, id, _ := strings.Cut(c.RollUp, "/")
 	for _, r := range c.Template.Routes {
 		g := groupTruth{largest: value.Null}
 		for _, fields := range s.orders {
-			if fields[string(byOf(r))] == id {
+			if belongs(r, c, fields) {
 				g.add(fields)
 			}
 		}

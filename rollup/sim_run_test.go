@@ -63,6 +63,7 @@ type simulation struct {
 	purged       time.Time                 // when somebody deleted all alarms; zero: never
 	every        bool                      // the schedule keeps the counters; their events come all the same, or not at all
 	orders       map[string]map[string]any // the documents of groups, by path; nil in a run without groups
+	shops        map[string][]presence     // whether the shops exist, by path; nil in a run without days
 	calm         bool                      // nothing fails any more
 	kept         bool                      // whether to keep the history
 	history      []happening
@@ -372,11 +373,15 @@ func (s *simulation) run() {
 		s.actors.Go(func() { s.deploy(fmt.Sprint("deployment ", n+1)) })
 	}
 	for n := range 1 + s.chance(0.5, "further counters", upTo(2)) {
+		if s.shops != nil {
+			break
+		}
 		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
 	}
 	s.addGroups()
 	s.addLevels()
 	s.startApp()
+	s.startShops()
 	for _, c := range s.counters {
 		s.startUnkept(c)
 	}
