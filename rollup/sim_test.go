@@ -7,8 +7,9 @@
 //	sim_instance_test.go, sim_calls   an instance, and the faults of its calls
 //	sim_check_test.go                 what must hold, always and at the end
 //	sim_alarms_test.go                alarms: the queue that makes them ring, and what it may do wrong
-//	sim_documents, _groups, _keep,    what only some runs have: documents of the app's own, groups,
-//	_unkept                           routes that say "every", counters that are unkept
+//	sim_documents, _groups, _days,    what only some runs have: documents of the app's own, groups,
+//	_keep, _unkept                    days of shops that come and go,
+//	                                  routes that say "every", counters that are unkept
 //	sim_crowd_test.go                 a run without faults, held to its budgets
 //
 // It is no package of its own, because it asks a Coalescer what it remembers, which only tests of

@@ -93,20 +93,20 @@ func testDays(t *testing.T, b backend) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, limit := range []int{1, 2, 7, 1000} {
+		for _, limit := range []int{2, 100} {
 			if d := cmp.Diff(want, find(t, b, routes[0].Template, limit)); d != "" {
 				t.Errorf("%s, %d at a time (-want +got):\n%s", mustRoute, limit, d)
 			}
+		}
 
-			late := make(map[string]bool)
-			for path, has := range want {
-				if has || path[strings.LastIndexByte(path, '/')+1:] >= name(1) {
-					late[path] = has
-				}
+		late := make(map[string]bool)
+		for path, has := range want {
+			if has || path[strings.LastIndexByte(path, '/')+1:] >= name(1) {
+				late[path] = has
 			}
-			if d := cmp.Diff(late, findSince(t, b, routes[0].Template, day(1), limit)); d != "" {
-				t.Errorf("%s since %v, %d at a time (-want +got):\n%s", mustRoute, day(1), limit, d)
-			}
+		}
+		if d := cmp.Diff(late, findSince(t, b, routes[0].Template, day(1), 7)); d != "" {
+			t.Errorf("%s since %v (-want +got):\n%s", mustRoute, day(1), d)
 		}
 	}
 }
