@@ -195,7 +195,7 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 	if len(docs) < limit {
 		page.Next = ""
 	}
-	err = s.readOwners(ctx, t, &page)
+	err = s.readOwners(ctx, &page)
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding owners of %s: %w", t, err)
 	}
@@ -203,7 +203,7 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 }
 
 // readOwners notes which counters of a page have lost their owners. It reads each owner once.
-func (s *Store) readOwners(ctx context.Context, t *route.Template, page *rollup.Page) error {
+func (s *Store) readOwners(ctx context.Context, page *rollup.Page) error {
 	owners := make(map[string][]*rollup.FoundCounter)
 	for i, f := range page.Found {
 		owner := f.Counter.Owner()

@@ -126,8 +126,8 @@ func (l byTime) counter(doc *firestore.DocumentSnapshot, from string) (c route.C
 	there := timePlace{Collection: p.Collection} // the place of the document's key
 	if l.key != nil {
 		held, _ := l.key.Field.In(fields)
-		text, comparable := l.keyText(held)
-		if !comparable { // and so is all that follows
+		text, within := l.keyText(held)
+		if !within { // and so is all that follows
 			return c, false, l.end(from)
 		}
 		there.Key = &text
