@@ -192,6 +192,62 @@ test('counts by owner', async (t) => {
     await assert.rejects(attack, denied);
 });
 
+test('sales by day, and totals of any size', async (t) => {
+  const { daysOf, watchStore } = await recipe('Sales by day, and totals of any size');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  await setDoc(doc(owner, 'stores/s'), { owner: 'alice' });
+  await setDoc(doc(owner, 'stores/r'), { owner: 'bob' });
+  const inS = await watching(t, (show) => watchStore(alice, 's', show));
+  const inR = await watching(t, (show) => watchStore(bob, 'r', show));
+  const sells = (id, store, amount, at) => setDoc(doc(owner, 'sales', id), { store, amount, at: new Date(at) });
+  await Promise.all([
+    sells('1', 's', 100, '2026-11-26T23:59:59.999Z'),
+    sells('2', 's', 20, '2026-11-27T00:00:00Z'),
+    sells('3', 's', 3, '2026-11-27T12:00:00Z'),
+    sells('4', 's', 5000, '2026-12-01T00:00:00Z'),
+    sells('5', 'r', 7, '2026-11-27T00:00:00Z'),
+  ]);
+  await Promise.all([inS(4, 5123), inR(1, 7)]);
+  const days = async () => Object.fromEntries(await daysOf(alice, 's', '2026-11-01', '2026-11-30'));
+  const november = { '2026-11-26': { sales: 1, revenue: 100 }, '2026-11-27': { sales: 2, revenue: 23 } };
+  assert.deepEqual(await days(), november);
+
+  await updateDoc(doc(owner, 'sales/3'), { at: new Date('2026-11-26T12:00:00Z'), amount: 4 }); // to another day
+  await updateDoc(doc(owner, 'sales/4'), { store: 'r' });
+  await Promise.all([inS(3, 124), inR(2, 5007)]);
+  assert.deepEqual(await days(), { '2026-11-26': { sales: 2, revenue: 104 }, '2026-11-27': { sales: 1, revenue: 20 } });
+  for (const attack of [
+    () => daysOf(bob, 's', '2026-11-01', '2026-11-30'),
+    () => getDoc(doc(bob, 'stores/s')),
+    () => updateDoc(doc(alice, 'stores/s'), { revenue: 1000 }),
+    () => setDoc(doc(alice, 'stores/s/days/2026-11-28'), { revenue: 1000 }),
+  ])
+    await assert.rejects(attack, denied);
+});
+
+test('tokens by user and month', async (t) => {
+  const { watchUsage } = await recipe('Tokens by user and month');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'customers', user), { name: user });
+  const now = await watching(t, (show) => watchUsage(alice, 'alice', show));
+  const october = await watching(t, (show) => watchUsage(alice, 'alice', show, '2025-10'));
+  const uses = (user, tokens, at) => setDoc(doc(collection(owner, 'usage')), { user, tokens, at });
+  await Promise.all([
+    uses('alice', 100, new Date()),
+    uses('alice', 20, new Date()),
+    uses('alice', 3, new Date('2025-10-31T23:59:59Z')),
+    uses('alice', 4, new Date('2025-11-01T00:00:00Z')),
+    uses('bob', 1000, new Date()),
+  ]);
+  await Promise.all([now(120, 2), october(3, 1)]);
+  for (const attack of [
+    () => setDoc(doc(collection(alice, 'usage')), { user: 'bob', tokens: 1000, at: new Date() }),
+    () => getDoc(doc(bob, 'customers/alice/months/2025-10')),
+    () => updateDoc(doc(alice, 'customers/alice/months/2025-10'), { tokens: 0 }),
+  ])
+    await assert.rejects(attack, denied);
+});
+
 test('followers', async (t) => {
   const { follow, unfollow, watchPerson } = await recipe('Followers');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];

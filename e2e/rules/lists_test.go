@@ -38,6 +38,7 @@ var lists = map[string]list{
 	"users/{user}/messages/{message}":             {parent: "users/ann", collection: "messages", limit: 100, user: ann},
 	"people/{user}":                               {collection: "people", limit: 100},
 	"chats/{chat}/inbox/{message}":                {parent: "chats/c", collection: "inbox", limit: 100, user: ann, own: "to"},
+	"stores/{store}/days/{day}":                   {parent: "stores/s", collection: "days", limit: 100, user: ann},
 	"tags/{tag}":                                  {collection: "tags", limit: 100},
 	"tags/{tag}/stories/{story}":                  {parent: "tags/go", collection: "stories", limit: 100},
 	"visitor_totals/{day}":                        {collection: "visitor_totals", limit: 100},
@@ -111,7 +112,9 @@ func TestListRules(t *testing.T) {
 // nor as an aggregation nor from a listener.
 func TestOffsets(t *testing.T) {
 	t.Parallel()
-	strict, soft := newDatabase(t, seed), newDatabase(t, seed)
+	documents := maps.Clone(seed)
+	documents["stores/s"] = fields{"owner": "ann"}
+	strict, soft := newDatabase(t, documents), newDatabase(t, documents)
 	strict.setRules(allRules(t))
 	soft.setRules(soften(t, allRules(t), "lists skip nothing"))
 	for _, path := range slices.Sorted(maps.Keys(lists)) {

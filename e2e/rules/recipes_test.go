@@ -108,6 +108,39 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"one's own": get("notes/ann's"), "one's own numbers": get("accounts/ann")},
 		secrets: map[string]func(*database, user) error{"another's": get("notes/bob's"), "another's numbers": get("accounts/bob"), "all": query("", "notes", 1)},
 	},
+	"Sales by day, and totals of any size": {
+		seed: map[string]fields{
+			"sales/1": {"store": "s", "amount": 5, "at": time.Unix(1, 0)}, "stores/s": {"owner": "ann", "sales": 1}, "stores/r": {"owner": "bob", "sales": 1},
+			"stores/s/days/2026-11-27": {"sales": 1}, "stores/r/days/2026-11-27": {"sales": 1},
+		},
+		attacks: []blockAttack{
+			{"a sale", "", ann, writes(transform(set("sales/2", fields{"store": "s", "amount": 1000}), serverTime("at")))},
+			{"delete a sale", "", ann, writes(remove("sales/1"))},
+			{"a day", "", ann, writes(set("stores/s/days/2026-11-28", fields{"sales": 1000}))},
+			{"a day's total", "", ann, writes(merge("stores/s/days/2026-11-27", fields{"sales": 1000}, "sales"))},
+			{"the total", "", ann, writes(merge("stores/s", fields{"sales": 1000}, "sales"))},
+			{"take a store", "", ann, writes(merge("stores/r", fields{"owner": "ann"}, "owner"))},
+		},
+		reads: map[string]func(*database, user) error{
+			"one's own": get("stores/s"), "a day of it": get("stores/s/days/2026-11-27"), "100 days": query("stores/s", "days", 100)},
+		secrets: map[string]func(*database, user) error{
+			"another's": get("stores/r"), "another's day": get("stores/r/days/2026-11-27"), "another's days": query("stores/r", "days", 100),
+			"all days": query("stores/s", "days", 0), "all stores": query("", "stores", 1), "a sale": get("sales/1")},
+	},
+	"Tokens by user and month": {
+		seed: map[string]fields{
+			"usage/1": {"user": "ann", "tokens": 5, "at": time.Unix(1, 0)}, "customers/ann": {}, "customers/bob": {},
+			"customers/ann/months/2026-11": {"tokens": 5}, "customers/bob/months/2026-11": {"tokens": 5},
+		},
+		attacks: []blockAttack{
+			{"an entry", "", ann, writes(transform(set("usage/2", fields{"user": "bob", "tokens": 1000}), serverTime("at")))},
+			{"delete an entry", "", ann, writes(remove("usage/1"))},
+			{"the total", "", ann, writes(merge("customers/ann/months/2026-11", fields{"tokens": 0}, "tokens"))},
+			{"a month", "", ann, writes(set("customers/ann/months/2026-12", fields{"tokens": 0}))},
+		},
+		reads:   map[string]func(*database, user) error{"one's own": get("customers/ann/months/2026-11")},
+		secrets: map[string]func(*database, user) error{"another's": get("customers/bob/months/2026-11"), "all": query("customers/ann", "months", 1)},
+	},
 	"Followers": {
 		seed: map[string]fields{"follows/bob_ann": {"follower": "bob", "followee": "ann"}, "people/ann": {"followers": 1}},
 		honest: map[string][]*firestorepb.Write{

@@ -31,6 +31,8 @@ func TestRecipes(t *testing.T) {
 		{"a like, a comment", "Likes and comments in a post", billing.Counts{Writes: 1}, 1},
 		{"a new profile of a site", "A site's statistics in one document", billing.Counts{Writes: 1}, 1},
 		{"a note of an owner", "Counts by owner", billing.Counts{Writes: 1}, 1},
+		{"a sale of a day", "Sales by day, and totals of any size", billing.Counts{Writes: 1}, 1},
+		{"an entry of a month", "Tokens by user and month", billing.Counts{Writes: 1}, 1},
 		{"a follow", "Followers", billing.Counts{Writes: 1}, 2},
 		{"a seat that is taken", "Numbered seats", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"an approval of a comment", "Approved comments, and the latest", billing.Counts{Writes: 1}, 1},
