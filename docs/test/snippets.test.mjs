@@ -74,9 +74,9 @@ let stack;
 before(async () => {
   const [, likes] = page.match(/`(posts\/[^`]+ -> [^`]+)`/);
   const routes = new Set([...['Web', 'Kotlin and Java', 'Python', 'Node.js'].map(routeOf), likes]);
-  // firestore.rules with the blocks that docs/recipes.md has for likes, where it says to put them.
+  // firestore.rules with the blocks that docs/recipes.md has for likes that show at once, of posts.
   const dir = await mkdtemp(join(tmpdir(), 'tally-snippets-'));
-  const likesRules = ['Likes', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
+  const likesRules = ['Likes that show at once', "Totals in the app's own documents"].map((heading) => block(heading, 'js', 'match /', rules).replaceAll('photo', 'post'));
   const place = 'match /rollups/{counter}';
   const shipped = await readFile(at('../../firestore.rules'), 'utf8');
   await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${likesRules.join('\n')}\n${place}`));

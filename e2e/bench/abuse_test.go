@@ -64,8 +64,11 @@ var abuses = []abuse{
 	{name: "likes", writes: 500, send: func(a *attacker, n int) error {
 		var likes []*firestorepb.Write
 		for i := range 500 {
-			fields := map[string]*firestorepb.Value{"on": integer(1)}
-			likes = append(likes, a.write(fmt.Sprintf("posts/none-%d-%d/likes/%s", n, i, attackerID), fields))
+			like := a.write(fmt.Sprintf("posts/none-%d-%d/likes/%s", n, i, attackerID), nil)
+			like.UpdateTransforms = []*firestorepb.DocumentTransform_FieldTransform{{
+				FieldPath: "at", TransformType: &firestorepb.DocumentTransform_FieldTransform_SetToServerValue{SetToServerValue: firestorepb.DocumentTransform_FieldTransform_REQUEST_TIME},
+			}}
+			likes = append(likes, like)
 		}
 		return a.commit(likes...)
 	}},
@@ -147,7 +150,7 @@ func BenchmarkAbuse(b *testing.B) {
 
 // abusedRoutes are the default route and the route of the recipe for posts.
 const abusedRoutes = route.Default + `
-posts/{post}/likes/{user} -> posts/{post} : on as likes : existing
+posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing`
 
 // abusedRules returns firestore.rules with the recipe's blocks for likes and comments.

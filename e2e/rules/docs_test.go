@@ -190,38 +190,29 @@ type blockTest struct {
 // blocks are the rules that the pages have ready, by heading.
 var blocks = map[string]blockTest{
 	"Likes": {
-		seed: map[string]fields{"posts/p/likes/bob": {"on": 1}},
+		seed: map[string]fields{"posts/p/likes/bob": {"at": "x"}},
 		honest: map[string][]*firestorepb.Write{
-			"like":                    writes(like("ann", 1)),
-			"like twice":              writes(like("ann", 1), like("ann", 1)),
-			"take back, and again":    writes(like("ann", 1), like("ann", 0), like("ann", 1)),
-			"take back what is not":   writes(like("ann", 0)),
-			"by increment":            writes(transform(set("posts/p/likes/ann", nil), increment("on", 1))),
-			"like a post that is not": writes(set("posts/none/likes/ann", fields{"on": 1})),
+			"like":                    writes(like("ann")),
+			"like twice":              writes(like("ann"), like("ann")),
+			"take back":               writes(like("ann"), remove("posts/p/likes/ann")),
+			"take back what is not":   writes(remove("posts/p/likes/ann")),
+			"like a post that is not": writes(transform(set("posts/none/likes/ann", nil), serverTime("at"))),
 		},
 		attacks: []blockAttack{
-			{"signed out", "mayWrite() && isId(post) && isVote(user, 'on')", signedOut, writes(like("ann", 1))},
-			{"of a post whose id no header carries", "isId(post)", ann, writes(set("posts/p\n/likes/ann", fields{"on": 1}))},
-			{"for another", "isVote(user, 'on')", ann, writes(like("dan", 1))},
-			{"another's back", "isVote(user, 'on')", ann, writes(like("bob", 0))},
-			{"2", "isVote(user, 'on')", ann, writes(like("ann", 2))},
-			{"-1", "isVote(user, 'on')", ann, writes(like("ann", -1))},
-			{"twice by increment", "isVote(user, 'on')", ann, writes(transform(set("posts/p/likes/ann", nil), increment("on", 2)))},
-			{"1.0", "isVote(user, 'on')", ann, writes(like("ann", 1.0))},
-			{"0.0", "isVote(user, 'on')", ann, writes(like("ann", 0.0))},
-			{"text", "isVote(user, 'on')", ann, writes(like("ann", "1"))},
-			{"true", "isVote(user, 'on')", ann, writes(like("ann", true))},
-			{"nothing", "isVote(user, 'on')", ann, writes(set("posts/p/likes/ann", nil))},
-			{"text in addition", "request.resource.data.keys().hasOnly(['on'])", ann, writes(set("posts/p/likes/ann", fields{"on": 1, "x": "y"}))},
-			{"delete", "", ann, writes(remove("posts/p/likes/ann"))},
-			{"delete another's", "", ann, writes(remove("posts/p/likes/bob"))},
-			{"in another collection", "", ann, writes(set("posts/p/like/ann", fields{"on": 1}))},
-			{"below a like", "", ann, writes(set("posts/p/likes/ann/likes/ann", fields{"on": 1}))},
+			{"signed out", "mayWrite() && isId(post) && request.auth.uid == user", signedOut, writes(like("ann"))},
+			{"of a post whose id no header carries", "isId(post)", ann, writes(transform(set("posts/p\n/likes/ann", nil), serverTime("at")))},
+			{"for another", "request.auth.uid == user", ann, writes(like("dan"))},
+			{"over another's", "request.auth.uid == user", ann, writes(like("bob"))},
+			{"take another's back", "request.auth.uid == user", ann, writes(remove("posts/p/likes/bob"))},
+			{"nothing", "request.resource.data == {'at': request.time}", ann, writes(set("posts/p/likes/ann", nil))},
+			{"text", "request.resource.data == {'at': request.time}", ann, writes(set("posts/p/likes/ann", fields{"at": "x"}))},
+			{"text in addition", "request.resource.data == {'at': request.time}", ann, writes(transform(set("posts/p/likes/ann", fields{"x": "y"}), serverTime("at")))},
+			{"in another collection", "", ann, writes(transform(set("posts/p/like/ann", nil), serverTime("at")))},
+			{"below a like", "", ann, writes(transform(set("posts/p/likes/ann/likes/ann", nil), serverTime("at")))},
 			{"the post's total", "", ann, writes(merge("posts/p", fields{"likes": 1000}, "likes"))},
 		},
-		reads: map[string]func(*database, user) error{"own": get("posts/p/likes/ann")},
-		secrets: map[string]func(*database, user) error{
-			"another's": get("posts/p/likes/bob"), "all": query("posts/p", "likes", 1), "how many": sum("posts/p", "likes", 0, false)},
+		reads:   map[string]func(*database, user) error{"own": get("posts/p/likes/ann")},
+		secrets: map[string]func(*database, user) error{"another's": get("posts/p/likes/bob"), "all": query("posts/p", "likes", 1)},
 	},
 	"Totals in the app's own documents": {
 		seed: map[string]fields{
@@ -358,8 +349,8 @@ var blocks = map[string]blockTest{
 
 const sums = "posts/p/counters/c/shards/"
 
-func like(u user, on any) *firestorepb.Write {
-	return set("posts/p/likes/"+string(u), fields{"on": on})
+func like(u user) *firestorepb.Write {
+	return transform(set("posts/p/likes/"+string(u), nil), serverTime("at"))
 }
 
 // post creates a post with these fields, and a title if they have none.

@@ -36,7 +36,7 @@ var ofRecipes = map[string]struct {
 			"update with the same total":     "who changes posts/{post}",
 		},
 	},
-	"Likes that exist anyway":             {},
+	"Likes that show at once":             {},
 	"A site's statistics in one document": {},
 	"Counts by owner": {
 		open: map[string]string{

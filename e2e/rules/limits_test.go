@@ -139,7 +139,7 @@ func TestRequests(t *testing.T) {
 		return func(i int) *firestorepb.Write {
 			switch what {
 			case "likes":
-				return set(fmt.Sprintf("posts/%d/likes/ann", i), fields{"on": 1})
+				return transform(set(fmt.Sprintf("posts/%d/likes/ann", i), nil), serverTime("at"))
 			case "comments":
 				return set(fmt.Sprintf("posts/0/comments/%d", i), fields{"by": "ann", "text": "a"})
 			case "increments":

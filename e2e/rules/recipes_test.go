@@ -38,30 +38,39 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"one": get(comments + "bob's"), "100": query("posts/p", "comments", 100)},
 		secrets: map[string]func(*database, user) error{"all": query("posts/p", "comments", 0)},
 	},
-	"Likes that exist anyway": {
-		seed: map[string]fields{"photos/p/likes/bob": {"at": "x"}},
+	"Likes that show at once": {
+		seed: map[string]fields{"photos/p/likes/bob": {"on": 1}},
 		honest: map[string][]*firestorepb.Write{
-			"like":                     writes(likePhoto("ann")),
-			"like twice":               writes(likePhoto("ann"), likePhoto("ann")),
-			"take back":                writes(likePhoto("ann"), remove("photos/p/likes/ann")),
-			"take back what is not":    writes(remove("photos/p/likes/ann")),
-			"like a photo that is not": writes(transform(set("photos/none/likes/ann", nil), serverTime("at"))),
+			"like":                     writes(votePhoto("ann", 1)),
+			"like twice":               writes(votePhoto("ann", 1), votePhoto("ann", 1)),
+			"take back, and again":     writes(votePhoto("ann", 1), votePhoto("ann", 0), votePhoto("ann", 1)),
+			"take back what is not":    writes(votePhoto("ann", 0)),
+			"by increment":             writes(transform(set("photos/p/likes/ann", nil), increment("on", 1))),
+			"like a photo that is not": writes(set("photos/none/likes/ann", fields{"on": 1})),
 		},
 		attacks: []blockAttack{
-			{"signed out", "mayWrite() && isId(photo) && request.auth.uid == user", signedOut, writes(likePhoto("ann"))},
-			{"of a photo whose id no header carries", "isId(photo)", ann, writes(transform(set("photos/p\n/likes/ann", nil), serverTime("at")))},
-			{"for another", "request.auth.uid == user", ann, writes(likePhoto("dan"))},
-			{"over another's", "request.auth.uid == user", ann, writes(likePhoto("bob"))},
-			{"take another's back", "request.auth.uid == user", ann, writes(remove("photos/p/likes/bob"))},
-			{"nothing", "request.resource.data == {'at': request.time}", ann, writes(set("photos/p/likes/ann", nil))},
-			{"text", "request.resource.data == {'at': request.time}", ann, writes(set("photos/p/likes/ann", fields{"at": "x"}))},
-			{"text in addition", "request.resource.data == {'at': request.time}", ann, writes(transform(set("photos/p/likes/ann", fields{"x": "y"}), serverTime("at")))},
-			{"in another collection", "", ann, writes(transform(set("photos/p/like/ann", nil), serverTime("at")))},
-			{"below a like", "", ann, writes(transform(set("photos/p/likes/ann/likes/ann", nil), serverTime("at")))},
+			{"signed out", "mayWrite() && isId(photo) && isVote(user, 'on')", signedOut, writes(votePhoto("ann", 1))},
+			{"of a photo whose id no header carries", "isId(photo)", ann, writes(set("photos/p\n/likes/ann", fields{"on": 1}))},
+			{"for another", "isVote(user, 'on')", ann, writes(votePhoto("dan", 1))},
+			{"another's back", "isVote(user, 'on')", ann, writes(votePhoto("bob", 0))},
+			{"2", "isVote(user, 'on')", ann, writes(votePhoto("ann", 2))},
+			{"-1", "isVote(user, 'on')", ann, writes(votePhoto("ann", -1))},
+			{"twice by increment", "isVote(user, 'on')", ann, writes(transform(set("photos/p/likes/ann", nil), increment("on", 2)))},
+			{"1.0", "isVote(user, 'on')", ann, writes(votePhoto("ann", 1.0))},
+			{"0.0", "isVote(user, 'on')", ann, writes(votePhoto("ann", 0.0))},
+			{"text", "isVote(user, 'on')", ann, writes(votePhoto("ann", "1"))},
+			{"true", "isVote(user, 'on')", ann, writes(votePhoto("ann", true))},
+			{"nothing", "isVote(user, 'on')", ann, writes(set("photos/p/likes/ann", nil))},
+			{"text in addition", "request.resource.data.keys().hasOnly(['on'])", ann, writes(set("photos/p/likes/ann", fields{"on": 1, "x": "y"}))},
+			{"delete", "", ann, writes(remove("photos/p/likes/ann"))},
+			{"delete another's", "", ann, writes(remove("photos/p/likes/bob"))},
+			{"in another collection", "", ann, writes(set("photos/p/like/ann", fields{"on": 1}))},
+			{"below a like", "", ann, writes(set("photos/p/likes/ann/likes/ann", fields{"on": 1}))},
 			{"the photo's total", "", ann, writes(merge("photos/p", fields{"likes": 1000}, "likes"))},
 		},
-		reads:   map[string]func(*database, user) error{"own": get("photos/p/likes/ann")},
-		secrets: map[string]func(*database, user) error{"another's": get("photos/p/likes/bob"), "all": query("photos/p", "likes", 1)},
+		reads: map[string]func(*database, user) error{"own": get("photos/p/likes/ann")},
+		secrets: map[string]func(*database, user) error{
+			"another's": get("photos/p/likes/bob"), "all": query("photos/p", "likes", 1), "how many": sum("photos/p", "likes", 0, false)},
 	},
 	"A site's statistics in one document": {
 		seed: map[string]fields{"profiles/bob": {"name": "b"}, "stats/site": {"users": 1}},
@@ -724,7 +733,7 @@ func TestRecipes(t *testing.T) {
 			"create with comments":  writes(post(fields{"comments": 1000})),
 			"have it trend":         writes(set("posts/q", none), merge("posts/q", fields{"trending": 1000}, "trending")),
 			"comments":              writes(set("posts/q", none), merge("posts/q", fields{"comments": 1000}, "comments")),
-			"a like without a time": writes(like("ann", 1)),
+			"a like without a time": writes(set("posts/p/likes/ann", nil)),
 		})
 	})
 	t.Run("19 tags at once", func(t *testing.T) {
@@ -819,8 +828,8 @@ func likeEssay(essay string, u user) *firestorepb.Write {
 	return transform(set("essays/"+essay+"/likes/"+string(u), nil), serverTime("at"))
 }
 
-func likePhoto(u user) *firestorepb.Write {
-	return transform(set("photos/p/likes/"+string(u), nil), serverTime("at"))
+func votePhoto(u user, on any) *firestorepb.Write {
+	return set("photos/p/likes/"+string(u), fields{"on": on})
 }
 
 func likeSong(u user) *firestorepb.Write {

@@ -1,6 +1,6 @@
 // Pages that show a counter in a real browser, with the real SDK, the real emulator with rules
 // enforced and the real functions, for the tests of one file. The rules are firestore.rules with the
-// blocks of docs/recipes.md for likes in a post, and there is a route for those, too.
+// blocks of docs/recipes.md for likes that show at once, of posts, and there is a route for those, too.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -52,9 +52,9 @@ async function start() {
   const [rules, recipes] = await Promise.all(
     ['firestore.rules', 'docs/recipes.md'].map((name) => readFile(join(root, name), 'utf8')),
   );
-  const blocks = ['Likes', "Totals in the app's own documents"].map((heading) => {
+  const blocks = ['Likes that show at once', "Totals in the app's own documents"].map((heading) => {
     const section = recipes.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`));
-    return /^```js\n(.*?)^```/ms.exec(section)[1];
+    return /^```js\n(match .*?)^```/ms.exec(section)[1].replaceAll('photo', 'post');
   });
   const place = 'match /rollups/{counter}';
   assert.equal(rules.split(place).length, 2);
