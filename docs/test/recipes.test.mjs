@@ -245,7 +245,6 @@ test('tokens by user and month', async (t) => {
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'customers', user), { name: user });
   const now = await watching(t, (show) => watchUsage(alice, 'alice', show));
-  const october = await watching(t, (show) => watchUsage(alice, 'alice', show, '2025-10'));
   const uses = (user, tokens, at) => setDoc(doc(collection(owner, 'usage')), { user, tokens, at });
   await Promise.all([
     uses('alice', 100, new Date()),
@@ -254,7 +253,14 @@ test('tokens by user and month', async (t) => {
     uses('alice', 4, new Date('2025-11-01T00:00:00Z')),
     uses('bob', 1000, new Date()),
   ]);
-  await Promise.all([now(120, 2), october(3, 1)]);
+  await now(120, 2);
+  const past = doc(owner, 'customers/alice/months/2025-10');
+  await until(
+    async () => (await getDoc(past)).exists(),
+    () => 'no total of a past month',
+  );
+  const october = await watching(t, (show) => watchUsage(alice, 'alice', show, '2025-10'));
+  await october(3, 1);
   for (const attack of [
     () => setDoc(doc(collection(alice, 'usage')), { user: 'bob', tokens: 1000, at: new Date() }),
     () => getDoc(doc(bob, 'customers/alice/months/2025-10')),
