@@ -235,16 +235,33 @@ func (r *reader) statement(b *block, rest string) {
 // condition returns the condition that begins here, and goes on behind it.
 func (r *reader) condition() string {
 	rest := r.shape[r.at:]
-	end := next.FindStringIndex(rest)
-	if end == nil {
-		end = []int{len(rest), len(rest)}
-	}
-	text := r.code[r.at : r.at+end[0]]
-	r.at += end[0]
-	if rest[end[0]:end[1]] == ";" {
+	end := conditionEnd(rest)
+	text := r.code[r.at : r.at+end]
+	r.at += end
+	if strings.HasPrefix(rest[end:], ";") {
 		r.at++
 	}
 	return strings.TrimSpace(text)
+}
+
+// conditionEnd returns where the condition ends with which the text begins. The braces of a map in
+// it, as in data == {'at': request.time}, do not end it.
+func conditionEnd(text string) int {
+	open := 0
+	for from := 0; ; {
+		at := next.FindStringIndex(text[from:])
+		if at == nil {
+			return len(text)
+		}
+
+		end := from + at[0]
+		open += strings.Count(text[from:end], "{")
+		if text[end] != '}' || open == 0 {
+			return end
+		}
+		open--
+		from = end + 1
+	}
 }
 
 // body returns the text up to the brace that closes the one before it, and goes on behind.

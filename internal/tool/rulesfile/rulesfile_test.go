@@ -55,6 +55,7 @@ func TestFindings(t *testing.T) {
 		{"of sources", in("match /posts/{p}/likes/{u} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), nil},
 		{"of Tally's own documents", in("match /rollups/{r} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), nil},
 		{"without semicolons", strings.ReplaceAll(in("match /posts/{p} {\n allow read: if isMine() && true\n allow update: if isMine()\n match /likes/{u} { allow create: if true\n allow create: if true } \n function isMine() { return request.resource.data.keys().hasOnly(['a'])\n }\n}\nmatch /posts/{post} { allow update: if true }"), ";", ""), []string{"6" + lockedPosts, double(12, 4, "update", "posts/{post}")}},
+		{"behind a map", in("match /posts/{p}/likes/{u} { allow create: if request.resource.data == {'at': request.time, 'by': {'id': u}}; }\nmatch /posts/{p} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), []string{"5" + lockedPosts}},
 		{"in a comment", in("match /posts/{p} { // keys().hasOnly(['title']);\n /* allow update: if data.size() == 3; */ allow update: if true; }"), nil},
 		{"in a text", in("match /posts/{p} { allow update: if resource.data.title != 'keys().size(); }'; }"), nil},
 
