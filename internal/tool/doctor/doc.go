@@ -7,10 +7,10 @@
 //
 //   - [Read] reads the project, and plans what tally deploy would do there (package deploy).
 //     [Local] reads no project, and says why. Both return a [Deployment].
-//   - [Deployment.Examine] makes all checks at once, and returns a [Finding] for each. Many checks
-//     only look for their kinds of resources among the planned steps: each such step is a problem,
-//     which tally deploy fixes. Other checks read for themselves what only they need, such as
-//     metrics of Cloud Monitoring, or the results of a trial of the security rules.
+//   - [Deployment.Examine] makes all checks at once, and returns a [Finding] for each. The check
+//     as-deployed has a problem for each difference that tally deploy would fix. Other checks ask
+//     what the manifest cannot answer, and read for themselves what only they need, such as metrics
+//     of Cloud Monitoring, or the results of a trial of the security rules.
 //
 // A finding is Well or Wrong. It is Unknown if something could not be read, and Idle if what it
 // would check is missing, which another finding says.
