@@ -188,14 +188,14 @@ func (s *simulation) check() {
 		s.settle()
 	}
 	for _, c := range s.counters {
-		if nothing := s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty(); !nothing && !s.exact(c) {
+		if !s.nothing(c) && !s.exact(c) {
 			s.breach("after an audit %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
 	}
 	s.checkLeaves()
 	s.actors.Wait() // alarms that the audits have made ring
 	for _, c := range s.counters {
-		if nothing := s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty(); !nothing && !s.exact(c) {
+		if !s.nothing(c) && !s.exact(c) {
 			s.breach("when the windows are empty %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
 	}
@@ -278,6 +278,12 @@ func (stood *simulatedDelivery) stoodFor(d *simulatedDelivery, c *simulatedCount
 		return false
 	}
 	return !stood.arrival.After(d.since) && stood.ended.After(d.since)
+}
+
+// nothing reports whether a counter has neither sources nor a roll-up. One whose only event found it
+// unkept never had a roll-up.
+func (s *simulation) nothing(c *simulatedCounter) bool {
+	return s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty()
 }
 
 // exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are
