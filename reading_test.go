@@ -127,7 +127,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// headless finds sentences without a subject: "What fails is tried again."
+// headless finds sentences without a subject, such as "What fails is tried again".
 var headless = regexp.MustCompile(`(?m)(?:^|[.!?:] |\| )((?:What|That which|All that)[ \n][^.?!|]*[.!])(?:\s|\||$)`)
 
 // notSaid is code, a heading, or the bold words that begin a paragraph as a heading does.

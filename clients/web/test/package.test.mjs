@@ -29,12 +29,12 @@ test('package.json and the README name the versions of firebase that the tests i
   assert.equal(stated, `${short} to ${newest}`);
 });
 
-test('the example page takes the newest of them from Google', async () => {
+test('example pages take the newest of them from Google', async () => {
   const { devDependencies } = JSON.parse(await read('package.json'));
-  const versions = [...(await read('example/index.html')).matchAll(/firebasejs\/([\d.]+)\//g)].map(
-    ([, version]) => version,
-  );
-  assert.deepEqual(versions, [devDependencies.firebase, devDependencies.firebase]);
+  for (const page of ['e2e/example/index.html', '../../examples/blog/index.html']) {
+    const versions = [...(await read(page)).matchAll(/firebasejs\/([\d.]+)\//g)].map(([, version]) => version);
+    assert.deepEqual(versions, [devDependencies.firebase, devDependencies.firebase], page);
+  }
 });
 
 test('the README names every error code, and no other', async () => {

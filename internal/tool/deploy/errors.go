@@ -194,7 +194,7 @@ func (p *Project) soon(err error) (again string, within time.Duration) {
 	}
 	v := verdictOn(err)
 	switch {
-	case v == nil:
+	case v == nil || v.again == "":
 		return "", 0
 	case v.soon:
 		return v.again, brief
