@@ -280,8 +280,8 @@ func (stood *simulatedDelivery) stoodFor(d *simulatedDelivery, c *simulatedCount
 	return !stood.arrival.After(d.since) && stood.ended.After(d.since)
 }
 
-// nothing reports whether a counter has neither sources nor a roll-up. One whose only event found it
-// unkept never had a roll-up.
+// nothing reports whether a counter has neither sources nor a roll-up. If its only event found it
+// unkept, it never had one.
 func (s *simulation) nothing(c *simulatedCounter) bool {
 	return s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty()
 }
