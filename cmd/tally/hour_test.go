@@ -192,7 +192,7 @@ func (h *hour) ask() (all []answer) {
 	defer store.Close()
 	q := &questioner{hour: h, ctx: ctx, id: fmt.Sprint("tally-hour-", time.Now().Unix()), store: store, client: store.Client(), patient: most}
 	if h.at.firestore != "" {
-		q.patient = 5 * time.Second
+		q.patient = 15 * time.Second
 	}
 	defer q.forget()
 
@@ -252,7 +252,6 @@ func (q *questioner) spaces() (string, string) {
 		case q.covers(spaced, at):
 			continue
 		}
-		q.patient = time.Second
 		if q.covers(trimmed, at) {
 			return "no", fmt.Sprintf("only %q changed", "rollups/"+trimmed)
 		}
