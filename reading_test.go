@@ -61,7 +61,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// plain are the folders and pages that TestWords reads.
+// plain are the folders and pages that TestWords and TestSentences read.
 var plain = []string{
 	"CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md",
 	"clients", "cmd", "docs", "e2e", "examples", "internal", "npm", "rollup", "shards",
@@ -98,6 +98,24 @@ func TestWords(t *testing.T) {
 		patterns[i] = regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(s.words, " ", `[\s/]+`) + `)\b`)
 	}
 
+	readPlain(t, func(name string) bool { return filepath.Ext(name) == ".go" || filepath.Ext(name) == ".md" }, func(name string) error {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for i, pattern := range patterns {
+			for _, at := range pattern.FindAllIndex(text, -1) {
+				line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
+				t.Errorf("%s:%d: instead of %q write: %s", name, line, text[at[0]:at[1]], stilted[i].instead)
+			}
+		}
+		return nil
+	})
+}
+
+// readPlain calls read for the files of plain that are wanted.
+func readPlain(t *testing.T, wanted func(name string) bool, read func(name string) error) {
+	t.Helper()
 	for _, root := range plain {
 		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 			switch {
@@ -105,21 +123,10 @@ func TestWords(t *testing.T) {
 				return err
 			case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "testdata"):
 				return fs.SkipDir
-			case filepath.Ext(name) != ".go" && filepath.Ext(name) != ".md":
+			case !wanted(name):
 				return nil
 			}
-
-			text, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			for i, pattern := range patterns {
-				for _, at := range pattern.FindAllIndex(text, -1) {
-					line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
-					t.Errorf("%s:%d: instead of %q write: %s", name, line, text[at[0]:at[1]], stilted[i].instead)
-				}
-			}
-			return nil
+			return read(name)
 		})
 		if err != nil {
 			t.Error(err)
@@ -136,32 +143,21 @@ var notSaid = regexp.MustCompile("(?ms)^ *```.*?^ *```$|^#[^\n]*$|^    [^\n]*$|\
 // TestSentences reads pages, and the texts in the code that users see: no sentence begins with
 // What, except for questions.
 func TestSentences(t *testing.T) {
-	for _, root := range plain {
-		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "testdata"):
-				return fs.SkipDir
-			case filepath.Ext(name) != ".md" && (filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go")):
-				return nil
-			}
-
-			texts, err := textsOf(name)
-			if err != nil {
-				return err
-			}
-			for _, text := range texts {
-				for _, found := range headless.FindAllStringSubmatch(text, -1) {
-					t.Errorf("%s: begin with the subject: %s", name, found[1])
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
+	wanted := func(name string) bool {
+		return filepath.Ext(name) == ".md" || filepath.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go")
 	}
+	readPlain(t, wanted, func(name string) error {
+		texts, err := textsOf(name)
+		if err != nil {
+			return err
+		}
+		for _, text := range texts {
+			for _, found := range headless.FindAllStringSubmatch(text, -1) {
+				t.Errorf("%s: begin with the subject: %s", name, found[1])
+			}
+		}
+		return nil
+	})
 }
 
 // textsOf returns what users read of a file: a page, or the string literals of Go.
