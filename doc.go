@@ -37,7 +37,8 @@
 //
 // # What serves the command line
 //
-//   - cmd/tally parses, calls and prints.
+//   - cmd/tally parses, calls and prints. internal/tool/terminal shows text, tables, progress and
+//     questions.
 //   - internal/tool/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and
 //     indexes.
 //   - internal/tool/rulesfile reads the security rules of an app, and finds those that do not go

@@ -13,6 +13,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
@@ -72,7 +73,7 @@ func (a auditing) run(ctx context.Context, s *session, meter *billing.Meter) err
 		return err
 	}
 
-	s.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
+	s.begin("auditing", "counters", terminal.Unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
 	began := time.Now()
 	r, err := audit(ctx, s, s.config.Routes, o)
 	if err == nil || errors.Is(err, errDiffering) {
@@ -208,9 +209,9 @@ func audit(ctx context.Context, s *session, routes route.Routes, o rollup.AuditO
 			waiting.Do(func() {
 				fmt.Fprintf(s.logs, "some roll-ups differ, perhaps because their events are on the way: looking again in %v (--grace of tally audit sets another time)\n", o.Grace)
 			})
-			s.progress.describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
+			s.progress.Describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
-		s.report(r.Counters, unknown)
+		s.report(r.Counters, terminal.Unknown)
 	}
 
 	r, err := rollup.Audit(ctx, s.store, routes, o)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 )
@@ -123,7 +124,7 @@ func importTotal(ctx context.Context, s *session, arg, name string, o origin) er
 				return err
 			}
 		}
-		s.begin("importing", "writes", unknown, replaceKept)
+		s.begin("importing", "writes", terminal.Unknown, replaceKept)
 		return nil
 	})
 	if err != nil {

@@ -73,7 +73,7 @@ func (h *hints) deserted(ctx context.Context, db servedDatabase, former route.Ro
 				break
 			}
 		}
-		h.say("%s", shown(text))
+		h.say("%s", text)
 	}
 }
 
@@ -111,7 +111,7 @@ func (h *hints) similar(ctx context.Context, db servedDatabase, path string) {
 		if !nearly(has, want) || exampleOf(ctx, db.client, r) != "" || !h.first("similar", r, has) {
 			continue
 		}
-		h.say("%s", shown(fmt.Sprintf("no route covers %s, and the source %s has no documents: did you mean %s, not %s? The route is %s", path, r.Pattern(), has, want, r)))
+		h.say("no route covers %s, and the source %s has no documents: did you mean %s, not %s? The route is %s", path, r.Pattern(), has, want, r)
 	}
 }
 
@@ -155,8 +155,8 @@ func (h *hints) amongShards(ctx context.Context, doc *firestore.DocumentSnapshot
 			if !ok || number.Float64() == 0 || !h.isSumOfOthers(ctx, doc.Ref.Parent, f, number.Float64()) || !h.first("among", r, f) {
 				continue
 			}
-			h.say("%s", shown(fmt.Sprintf("%s is a shard of %s, and its %s is the sum of all other shards: if it is a total, it counts twice; keep it outside of %s",
-				path, r, f, strings.TrimSuffix(path, "/"+doc.Ref.ID))))
+			h.say("%s is a shard of %s, and its %s is the sum of all other shards: if it is a total, it counts twice; keep it outside of %s",
+				path, r, f, strings.TrimSuffix(path, "/"+doc.Ref.ID))
 		}
 	}
 }

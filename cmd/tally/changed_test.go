@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"testing"
 
 	"cloud.google.com/go/firestore"
@@ -59,7 +58,7 @@ func TestNearly(t *testing.T) {
 func TestHintsOfOtherSources(t *testing.T) {
 	var said []string
 	db := servedDatabase{firestore.DefaultDatabaseID, emulatortest.Client(t)}
-	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h := hints{say: heard(&said)}
 	h.routes = parsed(t, "posts/{post}/like/{user} -> posts/{post} : count() as likes : existing\nposts/{post}/hearts/{user} -> posts/{post} : count() as hearts : existing\n"+
 		"talks/{talk}/votes/{vote} -> talk_totals/{talk} : n\norders/{order} -> totals/orders : count() as orders")
 	former := parsed(t, "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\nposts/{post}/heart/{user} -> posts/{post} : count() as hearts : existing\n"+

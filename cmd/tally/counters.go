@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
@@ -139,7 +140,7 @@ func canGrow(c counter, r *route.Route) error {
 func growByThemselves(ctx context.Context, s *session, c counter, r *route.Route) error {
 	n := 0
 	for _, field := range r.Fields() {
-		s.begin("creating", "shards", unknown, "The counter counts already. The same command makes the rest.")
+		s.begin("creating", "shards", terminal.Unknown, "The counter counts already. The same command makes the rest.")
 		source := s.shards(c, r, field, shards.DefaultNumShards)
 		err := source.CreateAuto(ctx)
 		if err != nil {
@@ -258,7 +259,7 @@ func increment(ctx context.Context, s *session, arg, name, by string, once onceF
 		return fmt.Errorf("--by %s: --once takes integers only", by)
 	}
 	if c.frozen {
-		fmt.Fprintf(s.logs, "tally: %s is frozen: its rules refuse clients, and this command is none\n", shown(c.path))
+		fmt.Fprintf(s.logs, "tally: %s is frozen: its rules refuse clients, and this command is none\n", terminal.Shown(c.path))
 	}
 
 	applied, committed, err := add(ctx, total, amount, once)
@@ -349,7 +350,7 @@ func resize(ctx context.Context, s *session, arg, number string) error {
 		return err
 	}
 
-	s.begin("resizing", "shards", unknown, "The total is right at every step, and so it is now. The same command goes on from here.")
+	s.begin("resizing", "shards", terminal.Unknown, "The total is right at every step, and so it is now. The same command goes on from here.")
 	err = source.Resize(ctx, n)
 	if err != nil {
 		return err
@@ -393,7 +394,7 @@ func set(ctx context.Context, s *session, arg, name, number string) error {
 		}
 	}
 
-	s.begin("setting", "writes", unknown, replaceKept)
+	s.begin("setting", "writes", terminal.Unknown, replaceKept)
 	var r shards.Replacement
 	if n, ok := wanted.(int64); ok {
 		r, err = total.Set(ctx, n)

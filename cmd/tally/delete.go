@@ -10,6 +10,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
@@ -62,7 +63,7 @@ func deleteOne(ctx context.Context, s *session, arg string) error {
 		return err
 	}
 
-	s.begin("deleting", "shards", unknown, "The total is that of the rest. The same command goes on from here.")
+	s.begin("deleting", "shards", terminal.Unknown, "The total is that of the rest. The same command goes on from here.")
 	n, declared, err := s.deleteShards(ctx, c, r)
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 	deletes := len(found) > 0 && !dryRun
 	if !s.json || deletes && !s.yes { // the user sees what the question is about
 		fmt.Fprintf(s.text(), "%s\n%s with %s; to delete them bills %s, without the roll-ups that follow\n",
-			table(string(tableOf(found, result.Counters))), plural(len(found), "counter"), plural(numShards, "shard"), price(result.Cost))
+			terminal.Table(string(tableOf(found, result.Counters))), plural(len(found), "counter"), plural(numShards, "shard"), price(result.Cost))
 	}
 	if deletes {
 		err := s.confirm(ctx, "Delete %s of project %s, forever?", plural(len(found), "counter"), s.project)
@@ -184,7 +185,7 @@ func printDeleted(s *session, r deleted, meter *billing.Meter) error {
 // findMatching returns the counters that match a pattern and have shards. The roll-up of each is
 // what its shards add up to.
 func findMatching(ctx context.Context, s *session, pattern string) (matching []rollup.FoundCounter, err error) {
-	s.begin("looking through", "counters", unknown, "Looking changes nothing.")
+	s.begin("looking through", "counters", terminal.Unknown, "Looking changes nothing.")
 	defer s.stop()
 	looked := 0
 	for _, r := range s.config.Routes {
@@ -206,7 +207,7 @@ func findMatching(ctx context.Context, s *session, pattern string) (matching []r
 				return nil, err
 			}
 			matching = append(matching, counters...)
-			s.report(looked, unknown)
+			s.report(looked, terminal.Unknown)
 
 			if page.Next == "" {
 				break

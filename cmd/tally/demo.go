@@ -15,6 +15,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
@@ -126,10 +127,10 @@ func (d *demo) run(ctx context.Context) error {
 	ctx, cancel := s.WhileUp(ctx)
 	defer cancel()
 
-	p := newProgress(d.logs, "creating counters", "increments", d.load.Increments)
-	d.load.Stage, d.load.Progress = p.describe, func(done int) { p.at(done, d.load.Increments) }
+	p := terminal.NewProgress(d.logs, "creating counters", "increments", d.load.Increments)
+	d.load.Stage, d.load.Progress = p.Describe, func(done int) { p.At(done, d.load.Increments) }
 	r, err := d.load.Run(ctx, s)
-	p.stop()
+	p.Stop()
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
@@ -182,6 +183,6 @@ func (d *demo) printTable(r local.Result) error {
 	fmt.Fprintf(w, "billed\t%d reads, %d writes: %.2f reads and %.2f writes per increment\n", r.Reads, r.RollUps,
 		float64(r.Reads)/float64(r.Acknowledged), float64(r.RollUps)/float64(r.Acknowledged))
 	fmt.Fprintf(w, "roll-ups\t%d of %d seen by listeners; of those at most %d of a counter within a second\n", r.Seen, r.RollUps, r.WritesPerSecond)
-	_, err := io.WriteString(d.out, table(w.String()))
+	_, err := io.WriteString(d.out, terminal.Table(w.String()))
 	return err
 }

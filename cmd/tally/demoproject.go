@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/doctor"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/internal/tool/trial"
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2/google"
@@ -94,15 +95,15 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	fmt.Fprint(d.logs, t)
-	err = confirm(ctx, c.InOrStdin(), d.logs, p.yes, "Go on?")
+	err = terminal.Confirm(ctx, c.InOrStdin(), d.logs, p.yes, "Go on?")
 	if err != nil {
 		return err
 	}
 
-	shown := newProgress(d.logs, "beginning", "writes", d.load.Increments)
-	t.Stage, t.Progress = shown.describe, func(done int) { shown.at(done, d.load.Increments) }
+	progress := terminal.NewProgress(d.logs, "beginning", "writes", d.load.Increments)
+	t.Stage, t.Progress = progress.Describe, func(done int) { progress.At(done, d.load.Increments) }
 	report, err := t.Run(ctx)
-	shown.stop()
+	progress.Stop()
 	if errors.Is(err, trial.ErrSilent) {
 		d.pushes(ctx, project)
 	}
@@ -176,7 +177,7 @@ func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
 	case d.json:
 		unprinted = json.NewEncoder(d.out).Encode(r)
 	case len(r.Parts) > 0: // it came as far as that
-		_, unprinted = io.WriteString(d.out, table(projectTable(r)))
+		_, unprinted = io.WriteString(d.out, terminal.Table(projectTable(r)))
 	}
 	if err == nil && !r.Exact {
 		err = errInexact

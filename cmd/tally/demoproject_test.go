@@ -34,6 +34,7 @@ import (
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/internal/tool/local"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/internal/tool/trial"
 	"github.com/google/go-cmp/cmp"
 	metricpb "google.golang.org/genproto/googleapis/api/metric"
@@ -434,7 +435,7 @@ func (d *deployedDemo) asksFirst(t *testing.T) {
 	}
 	r := d.demo(t.Context(), faults{commit: never})
 	price := regexp.MustCompile(`costs at most \$0\.00[0-9]{2}\.\nGo on\? \[y/N\]`) // below a cent
-	if r.status != 1 || !price.MatchString(r.logs) || !strings.Contains(r.logs, errUnconfirmed.Error()) || r.out != "" {
+	if r.status != 1 || !price.MatchString(r.logs) || !strings.Contains(r.logs, terminal.ErrUnconfirmed.Error()) || r.out != "" {
 		t.Errorf("status %d:\n%s%s", r.status, r.logs, r.out)
 	}
 	for _, want := range []string{"In project my-project, database (default) in nam5", "counters/tally-demo-", "posts/tally-demo-", "150 writes at 5 a second",

@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/api/option"
@@ -139,10 +140,10 @@ func (d *deployment) agree(ctx context.Context, newer string) error {
 		return err
 	}
 	if newer == "" {
-		return confirm(ctx, d.in, d.logs, d.yes, "Go on?")
+		return terminal.Confirm(ctx, d.in, d.logs, d.yes, "Go on?")
 	}
-	err = confirm(ctx, d.in, d.logs, false, "Go back from "+newer+"?")
-	if errors.Is(err, errUnconfirmed) {
+	err = terminal.Confirm(ctx, d.in, d.logs, false, "Go back from "+newer+"?")
+	if errors.Is(err, terminal.ErrUnconfirmed) {
 		return fmt.Errorf("refusing to replace newer functions (%s): --yes does not confirm that", newer)
 	}
 	return err

@@ -23,6 +23,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
@@ -110,7 +111,7 @@ func (d *dev) run(ctx context.Context) error {
 	defer d.stack.lines.close()
 	d.stack.Downloads, d.stack.Say = downloads(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
-	d.hints.say, d.hints.written = d.stack.lines.print, make(chan written, maxWritten)
+	d.hints.say, d.hints.written = d.stack.lines.tell, make(chan written, maxWritten)
 	d.hints.follow(d.stack.rules)
 	d.stack.Written = d.hints.noteWritten
 	s, err := local.Start(ctx, d.stack.Options)
@@ -198,8 +199,8 @@ func (d *dev) otherProject(project string) {
 	if project == devProject {
 		return
 	}
-	d.stack.lines.print("%s", shown(fmt.Sprintf("a request names the project %s, and the counters are those of %s: have your app say projectId: %q, or start tally dev --project %[1]s",
-		project, d.project, d.project)))
+	d.stack.lines.tell("a request names the project %s, and the counters are those of %s: have your app say projectId: %q, or start tally dev --project %[1]s",
+		project, d.project, d.project)
 }
 
 // serveAgain gives the stack the settings of the changed tally.yaml, and serves with them.
@@ -207,7 +208,7 @@ func (d *dev) serveAgain(ctx context.Context, s *local.Stack) error {
 	d.stack.lines.follow(d.config.Routes)
 	d.tellLeft(s.Config.Routes, d.config.Routes)
 	for _, text := range renamed(s.Config.Routes, d.config.Routes) {
-		d.stack.lines.print("%s", shown(text))
+		d.stack.lines.tell("%s", text)
 	}
 	d.former = s.Config.Routes
 	if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
@@ -236,7 +237,7 @@ func (d *dev) tellLeft(former, routes route.Routes) {
 	if d.environment["TALLY_ROUTES"] == "" {
 		why = appfolder.FileName + " names no routes, so the default one runs; "
 	}
-	d.stack.lines.print("%s", shown(why+"no route keeps the totals in "+strings.Join(left, ", ")+" any more: they stay as they are"))
+	d.stack.lines.tell("%sno route keeps the totals in %s any more: they stay as they are", why, strings.Join(left, ", "))
 }
 
 // serve runs the dashboard, the schedule and the hints of a stack. It returns nil when tally.yaml
@@ -446,7 +447,7 @@ func (d *dev) tellRulesElsewhere(s *local.Stack, folder *appfolder.Folder) {
 			continue
 		}
 		if d.hints.first("rules of", other.ID, other.Rules, d.stack.rules.name()) {
-			s.Say("%s", shown(fmt.Sprintf("%s, which firebase.json names for database %s, is not in force: the emulator has one set of rules for all databases, and it is %s",
+			s.Say("%s", terminal.Shown(fmt.Sprintf("%s, which firebase.json names for database %s, is not in force: the emulator has one set of rules for all databases, and it is %s",
 				filepath.Base(other.Rules), cmp.Or(other.ID, firestore.DefaultDatabaseID), d.stack.rules.name())))
 		}
 	}

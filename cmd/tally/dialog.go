@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -19,10 +20,10 @@ type dialog struct {
 	json      bool // the result is JSON
 	yes       bool // do not ask
 
-	timeout  time.Duration // without progress; 0: none
-	patience *time.Timer   // ends the command after the timeout; nil: there is none
-	progress *progress     // of the work that begin has begun; nil: none has begun
-	kept     string        // what is true if this work is stopped, and how to go on
+	timeout  time.Duration      // without progress; 0: none
+	patience *time.Timer        // ends the command after the timeout; nil: there is none
+	progress *terminal.Progress // of the work that begin has begun; nil: none has begun
+	kept     string             // what is true if this work is stopped, and how to go on
 }
 
 // newDialog returns the dialog of a command that was called with these flags.
@@ -50,10 +51,10 @@ func (d *dialog) patient(ctx context.Context) (context.Context, func()) {
 }
 
 // begin shows the progress of work that may take long. what names the work. total says how many of
-// the unit it has, or unknown. kept says what is true if it is stopped, and how to go on.
+// the unit it has, or terminal.Unknown. kept says what is true if it is stopped, and how to go on.
 func (d *dialog) begin(what, unit string, total int, kept string) {
 	d.stop()
-	d.progress, d.kept = newProgress(d.logs, what, unit, total), kept
+	d.progress, d.kept = terminal.NewProgress(d.logs, what, unit, total), kept
 }
 
 // report notes how much of the work is done, and restarts the timeout.
@@ -62,12 +63,12 @@ func (d *dialog) report(done, total int) {
 		d.patience.Reset(d.timeout)
 	}
 	if d.progress != nil {
-		d.progress.at(done, total)
+		d.progress.At(done, total)
 	}
 }
 
 // stop takes the progress away.
-func (d *dialog) stop() { d.progress.stop() }
+func (d *dialog) stop() { d.progress.Stop() }
 
 // ended returns the error for a command whose work returned err. If ctx has ended the work, the
 // error gives the cause, how far the work came, and what is true now.
@@ -86,7 +87,7 @@ func (d *dialog) ended(ctx context.Context, err error) error {
 // confirm asks whether to go on, unless --yes says so.
 func (d *dialog) confirm(ctx context.Context, format string, args ...any) error {
 	return d.patiently(func() error {
-		return confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf(format, escaped(args)...))
+		return terminal.Confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf(format, terminal.Escaped(args)...))
 	})
 }
 
@@ -109,6 +110,6 @@ func (d *dialog) print(object any, format string, args ...any) error {
 	if d.json {
 		return json.NewEncoder(d.out).Encode(object)
 	}
-	_, err := io.WriteString(d.out, table(fmt.Sprintf(format+"\n", escaped(args)...)))
+	_, err := io.WriteString(d.out, terminal.Table(fmt.Sprintf(format+"\n", terminal.Escaped(args)...)))
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
@@ -70,6 +71,6 @@ func warnOfRules(s *session, c counter) {
 	collection := c.sources[0].Shards(c.Counter)
 	shipped, _ := path.Match("counters/*/shards", collection)
 	if !shipped {
-		fmt.Fprintf(s.logs, "clients are bound only if your rules for %s read %q in %s: docs/security-rules.md#frozen\n", shown(collection), document.FrozenField, shown(c.path))
+		fmt.Fprintf(s.logs, "clients are bound only if your rules for %s read %q in %s: docs/security-rules.md#frozen\n", terminal.Shown(collection), document.FrozenField, terminal.Shown(c.path))
 	}
 }

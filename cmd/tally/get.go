@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ func getCounter(ctx context.Context, s *session, arg string) error {
 	}
 	switch {
 	case missing:
-		text = cells(shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", home)))
+		text = cells(terminal.Shown(fmt.Sprintf("none: there is no document %s; its totals come once the app has created it", home)))
 	case r != nil:
 		r.Left, err = leftSince(ctx, snapshot, c.Template, sum)
 		if err != nil {
@@ -116,7 +117,7 @@ func unsummedSources(ctx context.Context, client *firestore.Client, c counter, s
 // note returns a cell that says which field is missing.
 func (u unsummedSource) note() cells {
 	has := cmp.Or(strings.Join(u.has, ", "), "none")
-	return "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", either(u.route.Fields()), has)))
+	return "\t" + cells(terminal.Shown(fmt.Sprintf("no shard has the field %s; one has %s", either(u.route.Fields()), has)))
 }
 
 // hasAny reports whether a document has one of the fields.

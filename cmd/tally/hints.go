@@ -53,7 +53,7 @@ func (h *hints) checkRules() {
 
 	for _, text := range rulesfile.Check(rules.name(), rules.text, h.routes) {
 		if h.first("rules", text) {
-			h.say("%s", shown(text))
+			h.say("%s", text)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (h *hints) indexes() {
 		}
 	}
 	if len(need) > 0 {
-		h.say("%s", shown("on a project, where tally deploy builds them first, composite indexes are needed by "+strings.Join(need, " and by ")+"; tally indexes prints them"))
+		h.say("on a project, where tally deploy builds them first, composite indexes are needed by %s; tally indexes prints them", strings.Join(need, " and by "))
 	}
 }
 
@@ -115,7 +115,7 @@ func (h *hints) indexes() {
 func (h *hints) levels() {
 	depth := h.routes.Depth()
 	if depth != "" {
-		h.say("%s", shown("totals of totals: "+depth))
+		h.say("totals of totals: %s", depth)
 	}
 }
 
@@ -157,7 +157,7 @@ func (h *hints) uncovered(path string, fields map[string]any) {
 func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
 	u, ok := route.Ungrouped(path, holds(fields))
 	if ok && h.firstThisHour("ungrouped", route, u.Reason) {
-		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, u.Why)))
+		h.say("%s belongs to no counter of %s: %s", path, route, u.Why)
 	}
 }
 
@@ -180,7 +180,7 @@ func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 		held, _ := field.In(fields)
 		first := h.first("unseen", route, field, by)
 		if first {
-			h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s sees only %s", path, field, value.KindOf(held), by, want)))
+			h.say("%s: %s is %s, and %s sees only %s", path, field, value.KindOf(held), by, want)
 		}
 	}
 
@@ -205,7 +205,7 @@ func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
 func (h *hints) timeless(route *route.Route, path string, fields map[string]any) {
 	for _, o := range route.Timeless(holds(fields)) {
 		if h.firstThisHour("timeless", route, o.Reason) {
-			h.say("%s", shown(fmt.Sprintf("%s is in no window of %s: %s", path, route, o.Why)))
+			h.say("%s is in no window of %s: %s", path, route, o.Why)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (h *hints) missingTarget(database, path string, fields map[string]any, miss
 		if told == maxHomes {
 			text += "; others like it are not reported any more"
 		}
-		h.say("%s", shown(text))
+		h.say("%s", text)
 	}
 }
 
@@ -274,7 +274,7 @@ func (h *hints) left(path string, fields map[string]any) {
 	pattern, _ := generalized(path)
 	first := h.first("left", pattern)
 	if first {
-		h.say("%s", shown(fmt.Sprintf("%s has totals that Tally made, and no route keeps them any more: they stay as they are", path)))
+		h.say("%s has totals that Tally made, and no route keeps them any more: they stay as they are", path)
 	}
 }
 
@@ -313,7 +313,7 @@ func (h *hints) suggest(text, why, r string, others route.Routes) {
 	if _, err := route.Parse(others.String() + "\n" + r); err == nil {
 		text += "; " + why + " " + r
 	}
-	h.say("%s", shown(text))
+	h.say("%s", text)
 }
 
 // A servedDatabase is one that the functions serve.
@@ -456,5 +456,5 @@ func (h *hints) refused(r emulator.Refusal) {
 	if lines == nil && rules.file == "" {
 		by += "; firebase.json names a file of your own"
 	}
-	h.say("%s", shown(fmt.Sprintf("refused: %s of %s by %s; %s%s", r.Method, path, who, by, cause)))
+	h.say("refused: %s of %s by %s; %s%s", r.Method, path, who, by, cause)
 }

@@ -11,9 +11,17 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
+
+// heard returns what keeps each hint in said, as a terminal shows it.
+func heard(said *[]string) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		*said = append(*said, terminal.Shown(fmt.Sprintf(format, args...)))
+	}
+}
 
 func parsed(t *testing.T, text string) route.Routes {
 	t.Helper()
@@ -27,7 +35,7 @@ func parsed(t *testing.T, text string) route.Routes {
 // A hint is said once, about what is wrong for sure, and suggests only routes that fit the others.
 func TestHints(t *testing.T) {
 	var said []string
-	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h := hints{say: heard(&said)}
 	h.routes = parsed(t, route.Default+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
 	for _, doc := range []struct {
 		path   string
@@ -108,7 +116,7 @@ func TestHints(t *testing.T) {
 func TestHintsOfGroupsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
-		h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		h := hints{say: heard(&said)}
 		h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders : existing`)
 		for range 3 {
 			for i, shop := range []any{int64(7), new(firestore.DocumentRef), "", "a/b", "c/d"} {
@@ -132,7 +140,7 @@ func TestHintsOfGroupsAgain(t *testing.T) {
 // A document that no total of its route sees as its author meant it.
 func TestHintsOfGroups(t *testing.T) {
 	var said []string
-	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h := hints{say: heard(&said)}
 	h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing
 orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing
 games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
@@ -200,7 +208,7 @@ visits/{visit} by site, day(at) -> sites/{site}/days/{day} : count() as visits :
 // Somebody makes up a thousand documents that do not exist. Ten of each template are told.
 func TestHintsOfManyMissingDocuments(t *testing.T) {
 	var said []string
-	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h := hints{say: heard(&said)}
 	h.routes = parsed(t, "products/{product}/votes/{user} -> products/{product} : count() as votes : existing; orders/{order} by shop -> shops/{shop} : count() as orders : existing")
 	for n := range 1000 {
 		h.missingTarget("(default)", fmt.Sprintf("products/%d/votes/ann", n), nil, func(string) bool { return true })
@@ -224,7 +232,7 @@ func TestHintsOfManyMissingDocuments(t *testing.T) {
 // Totals that no route keeps any more are told, such as after tally.yaml was emptied.
 func TestHintsOfTotalsThatAreLeft(t *testing.T) {
 	var said []string
-	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h := hints{say: heard(&said)}
 	h.routes = parsed(t, route.Default)
 	made := map[string]any{"likes": 5, "tally": map[string]any{"as_of": time.Now()}}
 	for _, path := range []string{"rollups/likes", "posts/7", "posts/8"} {
@@ -250,7 +258,7 @@ func TestHintsOfIndexes(t *testing.T) {
 		plain + ";" + grouped + ";" + some: {"on a project, where tally deploy builds them first, composite indexes are needed by " + grouped + " and by " + some + "; tally indexes prints them"},
 	} {
 		var said []string
-		h := hints{routes: parsed(t, routes), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		h := hints{routes: parsed(t, routes), say: heard(&said)}
 		h.indexes()
 		if d := cmp.Diff(want, said); d != "" {
 			t.Errorf("%s (-want +got):\n%s", routes, d)
@@ -267,7 +275,7 @@ func TestHintsOfLevels(t *testing.T) {
 		likes + ";" + karma: {"totals of totals: 2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}: each roll-up is a change for the next level"},
 	} {
 		var said []string
-		h := hints{routes: parsed(t, routes), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		h := hints{routes: parsed(t, routes), say: heard(&said)}
 		h.levels()
 		if d := cmp.Diff(want, said); d != "" {
 			t.Errorf("%s (-want +got):\n%s", routes, d)

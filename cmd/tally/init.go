@@ -19,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/internal/tool/rulesfile"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
@@ -42,7 +43,7 @@ func initCommand() *cobra.Command {
 			return fmt.Errorf("%s is here already; edit it", appfolder.FileName)
 		}
 
-		if isTerminal(c.InOrStdin()) {
+		if terminal.Is(c.InOrStdin()) {
 			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
 			err := a.ask(c.Context(), q, f.Changed)
 			if err != nil {
@@ -173,7 +174,7 @@ func decisions(file, rules string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "These requests of clients are refused until you decide, in %s:\n", file)
 	for _, d := range left {
-		fmt.Fprintf(&b, "  line %d: %s\n", d.Line, shown(d.Text))
+		fmt.Fprintf(&b, "  line %d: %s\n", d.Line, terminal.Shown(d.Text))
 	}
 	return b.String()
 }
@@ -209,7 +210,7 @@ type questions struct {
 
 // ask asks a question. If the user only presses Enter, the answer is otherwise.
 func (q questions) ask(ctx context.Context, question, otherwise string) (string, error) {
-	answer, err := ask(ctx, q.in, q.out, fmt.Sprintf("%s [%s]: ", question, otherwise))
+	answer, err := terminal.Ask(ctx, q.in, q.out, fmt.Sprintf("%s [%s]: ", question, otherwise))
 	if errors.Is(err, io.EOF) {
 		err = errors.New("nothing was written: there was no answer")
 	}

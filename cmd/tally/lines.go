@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -97,6 +98,12 @@ func (l *lines) print(format string, args ...any) {
 	l.add(time.Now(), fmt.Sprintf(format, args...))
 }
 
+// tell prints a line about documents or requests. It escapes what a terminal must not get, newlines
+// too.
+func (l *lines) tell(format string, args ...any) {
+	l.add(time.Now(), terminal.Shown(fmt.Sprintf(format, args...)))
+}
+
 // add prints a line that begins with a time.
 func (l *lines) add(t time.Time, text string) {
 	l.mu.Lock()
@@ -114,7 +121,7 @@ func (l *lines) logged(line []byte) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber()
 	if err := d.Decode(&record); err != nil {
-		l.print("%s", shown(string(line)))
+		l.tell("%s", line)
 		return
 	}
 
@@ -122,7 +129,7 @@ func (l *lines) logged(line []byte) {
 	t := timeOf(record["time"])
 	if message == "rolled up" || message == "removed" {
 		n, _ := strconv.ParseInt(fmt.Sprint(record["num_shards"]), 10, 64)
-		l.add(t, shown(rolledUp(message, l.counted(fmt.Sprint(record["counter"]), n), record)))
+		l.add(t, terminal.Shown(rolledUp(message, l.counted(fmt.Sprint(record["counter"]), n), record)))
 		return
 	}
 	if !l.all && (severity == "DEBUG" || severity == "INFO") {
@@ -139,7 +146,7 @@ func (l *lines) logged(line []byte) {
 	text, about := worded(message, severity, record)
 	wanted := l.all || l.first(about)
 	if wanted {
-		l.add(t, shown(text))
+		l.add(t, terminal.Shown(text))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -101,7 +102,7 @@ func rollUpOf(c config.Config, of *route.Template, r rollup.RollUp, read time.Ti
 // cells returns the roll-up as cells of a table. Its counter is of the template.
 func (r *rollUp) cells(of *route.Template) cells {
 	age := time.Duration(r.AgeMS * float64(time.Millisecond)).Round(time.Millisecond)
-	line := fmt.Sprintf("%s%s\tas of %s\t%v old", shown(r.Totals.String()), counted(of, r.NumShards), stamp(r.AsOf), age)
+	line := fmt.Sprintf("%s%s\tas of %s\t%v old", terminal.Shown(r.Totals.String()), counted(of, r.NumShards), stamp(r.AsOf), age)
 	if r.Due.After(r.AsOf.Add(age)) {
 		line += "\tdue at " + stamp(r.Due)
 	}
@@ -187,7 +188,7 @@ func list(ctx context.Context, s *session, after string, limit int) error {
 	}
 	err = s.print(map[string]any{"counters": counters, "after": last}, "%s", tableOf(found, counters))
 	if more && !s.json {
-		fmt.Fprintf(s.logs, "more: --after %s\n", shown(last))
+		fmt.Fprintf(s.logs, "more: --after %s\n", terminal.Shown(last))
 	}
 	return err
 }
@@ -256,7 +257,7 @@ func tableOf(found []rollup.FoundCounter, counters []listed) cells {
 
 // headingOf returns the heading above the counters of a template.
 func headingOf(t *route.Template) string {
-	heading := "COUNTER\t" + escape(strings.Join(t.Totals(), "\t"), "\t")
+	heading := "COUNTER\t" + terminal.Escape(strings.Join(t.Totals(), "\t"), "\t")
 	if t.TellsNumber() {
 		heading += "\t" + strings.ToUpper(noun(t)) + "S"
 	}
@@ -266,7 +267,7 @@ func headingOf(t *route.Template) string {
 // lineOf returns the line of a counter that has the name.
 func lineOf(name string, f rollup.FoundCounter) string {
 	tally := f.RollUp.Tally
-	line := shown(name)
+	line := terminal.Shown(name)
 	for _, total := range f.Template.Totals() {
 		text := "-"
 		sum, ok := f.RollUp.Values[total]

@@ -5,7 +5,7 @@
 // A command's name, text and examples are a page in the folder help. Its code parses the arguments,
 // calls the packages that do the work, and prints. What commands share, from the bottom up:
 //
-//   - terminal.go and dialog.go show results, progress and questions.
+//   - dialog.go shows results, progress and questions by the package terminal.
 //   - settings.go and project.go find the app's folder and its project.
 //   - routes.go decides by which routes a command works, and whether it may change anything: a
 //     command that changes totals works by the routes of the functions that run.
@@ -23,6 +23,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -65,7 +66,7 @@ func rootCommand() *cobra.Command {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCommand()
 	root.SetArgs(negativesLast(root, args))
-	stdout, stderr = &screen{raw: stdout, terminal: isTerminal(stdout)}, &screen{raw: stderr, terminal: isTerminal(stderr)}
+	stdout, stderr = terminal.NewScreen(stdout), terminal.NewScreen(stderr)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/tool/migration"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -145,13 +146,13 @@ func (m *migrationRun) mayBegin() error {
 }
 
 func (m *migrationRun) say(format string, args ...any) {
-	fmt.Fprintf(m.text(), format+"\n", escaped(args)...)
+	fmt.Fprintf(m.text(), format+"\n", terminal.Escaped(args)...)
 }
 
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
-	m.begin(what, "reads", unknown, "They change nothing. The same command begins them again.")
+	m.begin(what, "reads", terminal.Unknown, "They change nothing. The same command begins them again.")
 	defer m.stop()
-	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), unknown) })
+	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), terminal.Unknown) })
 }
 
 // notePlan notes in the answer what there is to do.
@@ -259,7 +260,7 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 		return nil
 	}
 
-	m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
+	m.begin("comparing", "roll-ups", terminal.Unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
 	o := auditOptions(m.config, m.logs)
 	o.Concurrency, o.DryRun = m.concurrency, true
 	r, err := audit(ctx, m.session, after.Routes, o)

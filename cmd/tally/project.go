@@ -10,6 +10,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 )
 
 // projectID matches the id of a project. Some ids begin with a domain
@@ -74,10 +75,10 @@ func (c chosenProject) mayChange(ask func(question string) error) error {
 // confirm is mayChange for a command with the flag --yes, which answers no question about the
 // project.
 func (c chosenProject) confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool) error {
-	if yes || !isTerminal(in) {
+	if yes || !terminal.Is(in) {
 		return c.mayChange(nil)
 	}
-	return c.mayChange(func(question string) error { return confirm(ctx, in, logs, false, question) })
+	return c.mayChange(func(question string) error { return terminal.Confirm(ctx, in, logs, false, question) })
 }
 
 // say prints which project was taken, and from where.

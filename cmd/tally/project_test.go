@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 )
 
 // firebaseUse does what "firebase use" does in the current folder, with a configuration of its own.
@@ -60,8 +62,8 @@ func TestChooseProject(t *testing.T) {
 		}
 
 		asked := ""
-		err = got.mayChange(func(question string) error { asked = question; return errUnconfirmed })
-		if errors.Is(err, errUnconfirmed) != test.differs || (asked != "") != test.differs {
+		err = got.mayChange(func(question string) error { asked = question; return terminal.ErrUnconfirmed })
+		if errors.Is(err, terminal.ErrUnconfirmed) != test.differs || (asked != "") != test.differs {
 			t.Errorf("%s: asked %q, %v", name, asked, err)
 		}
 		err = got.mayChange(nil)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/shards"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -55,7 +56,7 @@ func inUsersWords(err error, project, database string) error {
 	if err == nil {
 		return nil
 	}
-	text := strings.ReplaceAll(strings.TrimPrefix(said(err), "shards: "), ": shards: ", ": ")
+	text := strings.ReplaceAll(strings.TrimPrefix(terminal.Said(err), "shards: "), ": shards: ", ": ")
 	root := fmt.Sprintf("projects/%s/databases/%s/documents/", project, database)
 	return errors.New(strings.ReplaceAll(text, root, ""))
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/sync/errgroup"
@@ -70,7 +71,7 @@ func withdraw(ctx context.Context, s *session, templates []*route.Template, dryR
 				return done, err
 			}
 			done, refused = done+len(left)-conflicts, refused+conflicts
-			s.report(done, unknown)
+			s.report(done, terminal.Unknown)
 
 			if page.Next == "" {
 				break

@@ -22,6 +22,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/freeport"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -269,8 +270,8 @@ func (f *stackFlags) findRules(folder *appfolder.Folder, database string) (appRu
 func downloads(out io.Writer) *emulator.Downloads {
 	return emulator.NewDownloads(func(what string, size int64) (at func(done int64), end func()) {
 		fmt.Fprintf(out, "tally: downloading %s, %d MB, once\n", what, size/1e6)
-		p := newProgress(out, "downloading MB", "MB", int(size/1e6))
-		return func(done int64) { p.at(int(done/1e6), int(size/1e6)) }, p.stop
+		p := terminal.NewProgress(out, "downloading MB", "MB", int(size/1e6))
+		return func(done int64) { p.At(int(done/1e6), int(size/1e6)) }, p.Stop
 	})
 }
 

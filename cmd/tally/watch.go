@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -31,7 +32,7 @@ func watch(ctx context.Context, s *session, args []string) error {
 			return err
 		}
 		if err != nil {
-			fmt.Fprintf(s.logs, "tally: %s; waiting for it\n", said(err))
+			fmt.Fprintf(s.logs, "tally: %s; waiting for it\n", terminal.Said(err))
 		}
 
 		watching.Go(func() error {

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bytes"
@@ -16,26 +16,26 @@ import (
 // else is printed.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var terminal bytes.Buffer
-		s := &screen{raw: &terminal, terminal: true}
-		slow := dialog{out: &screen{raw: &terminal, terminal: true}, logs: s}
-		slow.begin("resizing", "shards", unknown, "")
-		slow.report(1, 1000)
+		var shown bytes.Buffer
+		out, logs := &Screen{raw: &shown, terminal: true}, &Screen{raw: &shown, terminal: true}
+		p := NewProgress(logs, "resizing", "shards", Unknown)
+		p.At(1, 1000)
 		time.Sleep(time.Second - 1)
-		s.mu.Lock()
-		early := terminal.String()
-		s.mu.Unlock()
+		logs.mu.Lock()
+		early := shown.String()
+		logs.mu.Unlock()
 		time.Sleep(time.Second)
+
 		var line sync.WaitGroup
-		line.Go(func() { _, _ = io.WriteString(s, "a line\n") }) // while the progress is drawn
-		slow.report(700, 1000)
+		line.Go(func() { _, _ = io.WriteString(logs, "a line\n") }) // while the progress is drawn
+		p.At(700, 1000)
 		line.Wait()
 		time.Sleep(time.Second / 5)
-		if err := slow.print(nil, "likes"); err != nil {
-			t.Fatal(err)
-		}
+		p.Stop()
+		_, _ = io.WriteString(out, "likes\n")
+
 		want := regexp.MustCompile(`^resizing: 1 of 1000 shards are done, 16m39s left.*\r\x1b\[Ka line\n.*: 700 of 1000 shards are done, 1s left\r\x1b\[Klikes\n$`)
-		if got := terminal.String(); early != "" || !want.MatchString(got) {
+		if got := shown.String(); early != "" || !want.MatchString(got) {
 			t.Errorf("in the first second %q; got %q, want %s", early, got, want)
 		}
 	})
@@ -44,12 +44,12 @@ func TestProgress(t *testing.T) {
 // Many that take long are no less than nothing left.
 func TestLongProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var terminal bytes.Buffer
-		p := newProgress(&screen{raw: &terminal, terminal: true}, "migrating", "documents", 20_000_000)
-		p.at(1_000_000, 20_000_000)
+		var shown bytes.Buffer
+		p := NewProgress(&Screen{raw: &shown, terminal: true}, "migrating", "documents", 20_000_000)
+		p.At(1_000_000, 20_000_000)
 		time.Sleep(1000*time.Second + time.Millisecond)
-		p.stop()
-		if got := terminal.String(); !strings.Contains(got, ", 5h16m40s left") {
+		p.Stop()
+		if got := shown.String(); !strings.Contains(got, ", 5h16m40s left") {
 			t.Errorf("got %q", got[max(0, len(got)-80):])
 		}
 	})
@@ -61,13 +61,12 @@ func TestNobodyAnswers(t *testing.T) {
 		in, user := io.Pipe()
 		defer user.Close()
 		var logs bytes.Buffer
-		asking := dialog{in: in, logs: &logs}
 		asked := time.Now()
-		if err := asking.confirm(t.Context(), "Go on?"); !errors.Is(err, errUnconfirmed) || time.Since(asked) > time.Hour {
+		if err := Confirm(t.Context(), in, &logs, false, "Go on?"); !errors.Is(err, ErrUnconfirmed) || time.Since(asked) > time.Hour {
 			t.Errorf("got %v after %v", err, time.Since(asked))
 		}
 		answer := strings.NewReader("y\n")
-		if err := confirm(t.Context(), answer, &logs, false, "Go on?"); err != nil {
+		if err := Confirm(t.Context(), answer, &logs, false, "Go on?"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -84,7 +83,7 @@ func TestTable(t *testing.T) {
 		{long + "\t1\n", long + "  1\n"},
 		{"a\tb\n\ncc\td\n", "a  b\n\ncc  d\n"},
 	} {
-		if got := table(test.text); got != test.want {
+		if got := Table(test.text); got != test.want {
 			t.Errorf("got\n%swant\n%s", got, test.want)
 		}
 	}

@@ -1,0 +1,90 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// A Progress says how much of its work a command has done. On a terminal the last line shows it,
+// from the first second on. It may be used by many goroutines.
+type Progress struct {
+	screen      *Screen
+	what, unit  string // the screen's lock guards what
+	done, total atomic.Int64
+	began       time.Time
+	redraw      *time.Timer // nil once it is stopped
+}
+
+// Unknown is the total of a progress whose end is not known.
+const Unknown = -1
+
+// NewProgress shows the progress of work in the last line of the logs, if they are a terminal's
+// screen. what names the work. total says how many of the unit it has, or is Unknown.
+func NewProgress(logs io.Writer, what, unit string, total int) *Progress {
+	s, ok := logs.(*Screen)
+	if !ok || !s.terminal {
+		s = &Screen{raw: io.Discard}
+	}
+	p := &Progress{screen: s, what: what, unit: unit, began: time.Now()}
+	p.At(0, total)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.redraw = time.AfterFunc(time.Second, p.draw)
+	return p
+}
+
+// draw draws the line, and again five times a second.
+func (p *Progress) draw() {
+	p.screen.mu.Lock()
+	defer p.screen.mu.Unlock()
+	if p.redraw == nil {
+		return
+	}
+	p.redraw.Reset(time.Second / 5)
+	p.screen.clear()
+	p.screen.drawn = true
+	_, _ = fmt.Fprintf(p.screen.raw, "%s: %v", p.what, p)
+
+	done, total := p.done.Load(), p.total.Load()
+	if 0 < done && done < total {
+		left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(done))
+		_, _ = fmt.Fprintf(p.screen.raw, ", %v left", left.Round(time.Second))
+	}
+}
+
+// At notes how much is done, and how much there is.
+func (p *Progress) At(done, total int) {
+	p.done.Store(int64(done))
+	p.total.Store(int64(total))
+}
+
+// Describe gives the work another name from now on.
+func (p *Progress) Describe(what string) {
+	p.screen.mu.Lock()
+	defer p.screen.mu.Unlock()
+	p.what = what
+}
+
+// String says how far the command is.
+func (p *Progress) String() string {
+	if total := p.total.Load(); total != Unknown {
+		return fmt.Sprintf("%d of %d %s are done", p.done.Load(), total, p.unit)
+	}
+	return fmt.Sprintf("%d %s are done", p.done.Load(), p.unit)
+}
+
+// Stop takes the line away, if p is not nil.
+func (p *Progress) Stop() {
+	if p == nil {
+		return
+	}
+	p.screen.mu.Lock()
+	defer p.screen.mu.Unlock()
+	if p.redraw != nil {
+		p.redraw.Stop()
+		p.redraw = nil
+		p.screen.clear()
+	}
+}
