@@ -24,9 +24,8 @@ func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }
 
-// A Coalescer turns the events of one database into roll-ups. Each counter keeps its pace, however
-// many instances serve it; see the package documentation. It may be used by many goroutines at
-// once.
+// A Coalescer turns the events of one database into roll-ups (docs/design/events.md). Each counter
+// keeps its pace, however many instances serve it. It may be used by many goroutines at once.
 type Coalescer struct {
 	roller
 	notes *Notes

@@ -13,8 +13,9 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// A Note tells audits that counters need one, although no cycle may be due: see the package's
-// documentation of audits. Each ID begins with document.NotePrefix.
+// A Note tells audits that counters need one, although no cycle may be due:
+// docs/design/schedule.md#what-does-not-wait-for-the-cycle says why. Each ID begins with
+// document.NotePrefix.
 type Note struct {
 	ID string
 
