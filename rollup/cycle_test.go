@@ -412,38 +412,39 @@ func TestManyRevisions(t *testing.T) {
 
 // Templates take turns: none waits for another's walk to end, whether a cycle is spread or not.
 func TestTemplatesShareACycle(t *testing.T) {
-	routes := mustRoutes("a/{x}/s/{y} -> ra/{x} : count\nb/{x}/s/{y} -> rb/{x} : count")
-	for _, order := range []int{0, 1} {
-		large, small := routes.Templates()[order].String(), routes.Templates()[1-order].String()
-		store := new(quiet)
-		inSchedule(t, store, routes.String(), func(s *schedule) {
-			store.byTemplate = map[*route.Template]int{}
-			for _, t := range s.routes.Templates() {
-				store.byTemplate[t] = map[string]int{large: 10_000, small: 1_000}[t.String()]
+	inTwoTemplates(t, 10_000, func(s *schedule, large, small string, seen map[string]int) {
+		if s.call(); seen[large] == 0 || seen[small] < 10 {
+			t.Errorf("a hurried call found pages %v, want all of %s", seen, small)
+		}
+		s.config.Audit = config.Cycle(24 * time.Hour)
+		s.settle()
+		for range 3 {
+			clear(seen)
+			s.calls(4 * time.Hour)
+			if seen[small] < 2 || seen[large] < 28 {
+				t.Errorf("pages found in four hours of a day: %v, want a sixth of each template's", seen)
 			}
-			seen := make(map[string]int)
-			hooks := hooked{AuditStore: store, page: func(_ by, t *route.Template, _ string) error { seen[t.String()]++; return nil }}
-			s.store.AuditStore = hooks
-
-			if s.call(); seen[large] == 0 || seen[small] < 10 {
-				t.Errorf("a hurried call found pages %v, want all of %s", seen, small)
-			}
-			s.config.Audit = config.Cycle(24 * time.Hour)
-			s.settle()
-			for range 3 {
-				clear(seen)
-				s.calls(4 * time.Hour)
-				if seen[small] < 2 || seen[large] < 28 {
-					t.Errorf("pages found in four hours of a day: %v, want a sixth of each template's", seen)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // While audits hurry, a template with more counters than a call can compare leaves the others their
 // turns.
 func TestTemplatesShareACall(t *testing.T) {
+	inTwoTemplates(t, 100_000, func(s *schedule, large, small string, seen map[string]int) {
+		if c := s.call(); c.Complete || seen[large] == 0 || seen[small] < 10 {
+			t.Errorf("%+v: a call found pages %v, want all of %s", c.Report, seen, small)
+		}
+		clear(seen)
+		if c := s.call(); c.Complete || seen[large] == 0 || seen[small] != 0 {
+			t.Errorf("%+v: the next call found pages %v, want those of %s only, which has not come to its end", c.Report, seen, large)
+		}
+	})
+}
+
+// inTwoTemplates runs a test in a schedule of two templates, of which one has many counters and one
+// has 1,000, and then with the two in the other order. seen counts the pages found of each.
+func inTwoTemplates(t *testing.T, counters int, test func(s *schedule, large, small string, seen map[string]int)) {
 	routes := mustRoutes("a/{x}/s/{y} -> ra/{x} : count\nb/{x}/s/{y} -> rb/{x} : count")
 	for _, order := range []int{0, 1} {
 		large, small := routes.Templates()[order].String(), routes.Templates()[1-order].String()
@@ -451,19 +452,12 @@ func TestTemplatesShareACall(t *testing.T) {
 		inSchedule(t, store, routes.String(), func(s *schedule) {
 			store.byTemplate = map[*route.Template]int{}
 			for _, t := range s.routes.Templates() {
-				store.byTemplate[t] = map[string]int{large: 100_000, small: 1_000}[t.String()]
+				store.byTemplate[t] = map[string]int{large: counters, small: 1_000}[t.String()]
 			}
 			seen := make(map[string]int)
-			hooks := hooked{AuditStore: store, page: func(_ by, t *route.Template, _ string) error { seen[t.String()]++; return nil }}
-			s.store.AuditStore = hooks
+			s.store.AuditStore = hooked{AuditStore: store, page: func(_ by, t *route.Template, _ string) error { seen[t.String()]++; return nil }}
 
-			if c := s.call(); c.Complete || seen[large] == 0 || seen[small] < 10 {
-				t.Errorf("%+v: a call found pages %v, want all of %s", c.Report, seen, small)
-			}
-			clear(seen)
-			if c := s.call(); c.Complete || seen[large] == 0 || seen[small] != 0 {
-				t.Errorf("%+v: the next call found pages %v, want those of %s only, which has not come to its end", c.Report, seen, large)
-			}
+			test(s, large, small, seen)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package rollup_test
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -17,22 +16,12 @@ func (s *simulation) layOutDays() {
 	options := " : within shops/{shop}" + s.drawSlowly()
 	routes := 1 + int(s.chance(0.6, "further routes", upTo(1)))
 
-	s.revisions = nil
-	for _, names := range [][2]string{{"orders", "sold"}, {"placed", "sold"}, {"orders", "gone"}} {
-		lines := []string{
-			"orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as " + names[0] + ", sum(amount) where paid == true as revenue",
-			"orders/{order} by from as shop, day(at) -> shops/{shop}/days/{day} : count() where paid == true as " + names[1],
+	s.layOutRevisions(routes, options, func(counts, paid string) []string {
+		return []string{
+			"orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as " + counts + ", sum(amount) where paid == true as revenue",
+			"orders/{order} by from as shop, day(at) -> shops/{shop}/days/{day} : count() where paid == true as " + paid,
 		}
-		parsed, err := route.Parse(strings.Join(lines[:routes], options+"\n") + options)
-		if err != nil {
-			panic(err)
-		}
-		s.revisions = append(s.revisions, parsed)
-	}
-	if routes == 1 { // it differs in sold only
-		s.revisions = s.revisions[:2]
-	}
-	s.routes = s.revisions[0]
+	})
 }
 
 // The days of the orders. A run is over within the first.

@@ -23,20 +23,27 @@ func (s *simulation) layOutGroups() {
 	options += s.drawSlowly()
 	routes := 1 + int(s.chance(0.8, "further routes", upTo(2)))
 
+	s.layOutRevisions(routes, options, func(counts, paid string) []string {
+		return []string{
+			"orders/{order} by shop -> shops/{shop} : count() as " + counts + ", sum(amount) where paid == true as revenue, maximum(amount) as largest",
+			"orders/{order} by from -> shops/{from} : count() where paid == true as " + paid,
+			"orders/{order} by buyer -> buyers/{buyer} : sum(amount) where paid == true as spent, count() as " + counts,
+		}
+	})
+}
+
+// layOutRevisions makes the revisions of a run: of the lines, that many are their routes. The
+// revisions differ in the names of the fields that count all documents, and the paid ones.
+func (s *simulation) layOutRevisions(routes int, options string, lines func(counts, paid string) []string) {
 	s.revisions = nil
 	for _, names := range [][2]string{{"orders", "sold"}, {"placed", "sold"}, {"orders", "gone"}} {
-		lines := []string{
-			"orders/{order} by shop -> shops/{shop} : count() as " + names[0] + ", sum(amount) where paid == true as revenue, maximum(amount) as largest",
-			"orders/{order} by from -> shops/{from} : count() where paid == true as " + names[1],
-			"orders/{order} by buyer -> buyers/{buyer} : sum(amount) where paid == true as spent, count() as " + names[0],
-		}
-		parsed, err := route.Parse(strings.Join(lines[:routes], options+"\n") + options)
+		parsed, err := route.Parse(strings.Join(lines(names[0], names[1])[:routes], options+"\n") + options)
 		if err != nil {
 			panic(err)
 		}
 		s.revisions = append(s.revisions, parsed)
 	}
-	if routes == 1 { // it differs in sold only
+	if routes == 1 { // the last differs from the first in paid only, which no route has
 		s.revisions = s.revisions[:2]
 	}
 	s.routes = s.revisions[0]

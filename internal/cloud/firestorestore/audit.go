@@ -37,16 +37,18 @@ const (
 // belongs to no counter, of another collection with the same name. A page makes at most 2*limit
 // queries, so many such documents make a page short. The counters must not be FoundByHomes.
 func (s *Store) Counters(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
-	return s.counters(ctx, s.lane(route, time.Time{}), from, limit, time.Now().Add(pageTime))
+	return s.counters(ctx, route, time.Time{}, from, limit, time.Now().Add(pageTime))
 }
 
-// counters is Counters. It makes one query at least, and none that would begin later than a time.
-func (s *Store) counters(ctx context.Context, lane lane, from string, limit int, until time.Time) (rollup.Page, error) {
+// counters is Counters. Of days or months it leaves out those that ended before since. It makes one
+// query at least, and none that would begin later than until.
+func (s *Store) counters(ctx context.Context, r *route.Route, since time.Time, from string, limit int, until time.Time) (rollup.Page, error) {
+	lane := s.lane(r, since)
 	page := rollup.Page{Next: from}
 	for len(page.Found) < limit && page.Reads < int64(2*limit) {
 		docs, err := lane.query(page.Next).Limit(1).Documents(ctx).GetAll()
 		if err != nil {
-			return rollup.Page{}, fmt.Errorf("firestore: finding shards: %w", err)
+			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", r, err)
 		}
 		page.Reads++
 
@@ -70,12 +72,9 @@ func (s *Store) counters(ctx context.Context, lane lane, from string, limit int,
 // Missing implements rollup.AuditStore. A counter bills the read that finds it, and that of its
 // roll-up. One without a roll-up bills another read for each earlier route of its template.
 func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
-	page, err := s.counters(ctx, s.lane(route, since), from, limit, time.Now().Add(pageTime))
-	if err != nil {
-		return page, fmt.Errorf("%s: %w", route, err)
-	}
-	if len(page.Found) == 0 {
-		return page, nil
+	page, err := s.counters(ctx, route, since, from, limit, time.Now().Add(pageTime))
+	if err != nil || len(page.Found) == 0 {
+		return page, err
 	}
 	err = s.readRollUps(ctx, route.Template, &page)
 	if err != nil {

@@ -150,6 +150,20 @@ func TestSlowPages(t *testing.T) {
 	}
 }
 
+// A page that cannot be read says of which route, once.
+func TestFailedPageNamesItsRoute(t *testing.T) {
+	store, r := open(t, dial(t)), counter(t, route.Default).Template.Routes[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, counters := store.Counters(ctx, r, "", 1)
+	_, missing := store.Missing(ctx, r, time.Time{}, "", 1)
+	for _, err := range []error{counters, missing} {
+		if err == nil || strings.Count(err.Error(), r.String()) != 1 || !strings.HasPrefix(err.Error(), "firestore: finding shards of ") {
+			t.Errorf("got %v, want it to name %s", err, r)
+		}
+	}
+}
+
 // Firestore takes no id of more than 1,500 bytes; the emulator does, in a query. Whatever the ids,
 // each counter is found once.
 func TestPlaceBehindAnID(t *testing.T) {

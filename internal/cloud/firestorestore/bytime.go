@@ -53,7 +53,7 @@ type timePlace struct {
 
 func (p timePlace) String() string {
 	text, err := json.Marshal(p)
-	if err != nil { // texts, a bool and a time that Firestore had
+	if err != nil { // texts, and a time that Firestore had
 		panic(err)
 	}
 	return string(text)

@@ -10,5 +10,5 @@ import (
 
 // CountersUntil is Counters that makes no further query after a time.
 func (s *Store) CountersUntil(ctx context.Context, route *route.Route, from string, limit int, until time.Time) (rollup.Page, error) {
-	return s.counters(ctx, s.lane(route, time.Time{}), from, limit, until)
+	return s.counters(ctx, route, time.Time{}, from, limit, until)
 }
