@@ -73,8 +73,11 @@ func (s *Store) counters(ctx context.Context, r *route.Route, since time.Time, f
 // roll-up. One without a roll-up bills another read for each earlier route of its template.
 func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	page, err := s.counters(ctx, route, since, from, limit, time.Now().Add(pageTime))
-	if err != nil || len(page.Found) == 0 {
+	if err != nil {
 		return page, err
+	}
+	if len(page.Found) == 0 {
+		return page, nil
 	}
 	err = s.readRollUps(ctx, route.Template, &page)
 	if err != nil {
