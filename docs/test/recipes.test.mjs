@@ -44,6 +44,8 @@ async function recipe(heading) {
   assert.equal(code.length, 1, `blocks of JavaScript below ${heading}`);
   return imported(code[0]);
 }
+const { watch } = await recipe('Show totals');
+const { like, unlike, ...posts } = await recipe('Likes and comments in a post');
 
 /** firestore.rules with the blocks of both pages. */
 function rules() {
@@ -101,18 +103,18 @@ setLogLevel('silent'); // refusals and lost connections are expected
 const denied = { code: 'permission-denied' };
 
 test('likes and comments in a post', async (t) => {
-  const { like, unlike, comment, mostLiked } = await recipe('Likes and comments in a post');
+  const { comment, mostLiked } = posts;
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
   const shows = await watching(t, (show) =>
     mostLiked(bob, (posts) => show(posts.map(({ id, title, likes, comments = 0 }) => [id, title, likes, comments]))),
   );
   for (const id of ['p', 'q', 'r']) await setDoc(doc(alice, 'posts', id), { title: id, likes: 0 });
 
-  await Promise.all([like(alice, 'p', 'alice'), like(bob, 'p', 'bob'), like(bob, 'p', 'bob'), like(bob, 'q', 'bob')]);
+  await Promise.all([like(alice, 'posts/p', 'alice'), like(bob, 'posts/p', 'bob'), like(bob, 'posts/p', 'bob'), like(bob, 'posts/q', 'bob')]);
   const said = await comment(alice, 'p', 'alice', 'First!');
   await shows([['p', 'p', 2, 1], ['q', 'q', 1, 0], ['r', 'r', 0, 0]]);
   await updateDoc(doc(alice, 'posts', 'p'), { title: 'edited' });
-  await Promise.all([unlike(alice, 'p', 'alice'), like(alice, 'q', 'alice')]);
+  await Promise.all([unlike(alice, 'posts/p', 'alice'), like(alice, 'posts/q', 'alice')]);
   await shows([['q', 'q', 2, 0], ['p', 'edited', 1, 1], ['r', 'r', 0, 0]]);
 
   for (const attack of [
@@ -120,8 +122,8 @@ test('likes and comments in a post', async (t) => {
     () => updateDoc(doc(alice, 'posts', 'p'), { comments: increment(1) }),
     () => updateDoc(doc(bob, said.path), { text: 'Second!' }),
     () => setDoc(doc(alice, 'posts/r/likes/alice'), { at: 'text' }),
-    () => like(alice, 'r', 'bob'),
-    () => unlike(alice, 'q', 'bob'),
+    () => like(alice, 'posts/r', 'bob'),
+    () => unlike(alice, 'posts/q', 'bob'),
   ])
     await assert.rejects(attack, denied);
   await deleteDoc(said);
@@ -166,10 +168,10 @@ test('likes that show at once', async (t) => {
 });
 
 test("a site's statistics in one document", async (t) => {
-  const { join, watchSite } = await recipe("A site's statistics in one document");
+  const { join } = await recipe("A site's statistics in one document");
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
   let last = {};
-  t.after(watchSite(bob, (totals) => (last = totals)));
+  t.after(watch(bob, 'stats/site', (totals) => (last = totals)));
   const before = (await getDoc(doc(bob, 'stats/site'))).data() ?? {};
   await Promise.all([join(alice, 'alice', 'Alice'), join(bob, 'bob', 'Bob'), join(bob, 'bob', 'Bobby')]);
   await setDoc(doc(alice, 'posts/of-the-site'), { title: 'p', likes: 0 });
@@ -185,11 +187,11 @@ test("a site's statistics in one document", async (t) => {
 });
 
 test('counts by owner', async (t) => {
-  const { write, edit, watchAccount } = await recipe('Counts by owner');
+  const { write, edit } = await recipe('Counts by owner');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'accounts', user), { notes: 0 });
-  const aliceHas = await watching(t, (show) => watchAccount(alice, 'alice', show));
-  const bobHas = await watching(t, (show) => watchAccount(bob, 'bob', show));
+  const aliceHas = await watching(t, (show) => watch(alice, 'accounts/alice', ({ notes = 0, size = 0 }) => show(notes, size)));
+  const bobHas = await watching(t, (show) => watch(bob, 'accounts/bob', ({ notes = 0, size = 0 }) => show(notes, size)));
   const notes = await Promise.all([write(alice, 'alice', 'one'), write(alice, 'alice', 'three'), write(bob, 'bob', 'ä')]);
   await Promise.all([aliceHas(2, 8), bobHas(1, 1)]);
   await edit(notes[0], '');
@@ -208,12 +210,12 @@ test('counts by owner', async (t) => {
 });
 
 test('sales by day, and totals of any size', async (t) => {
-  const { daysOf, watchStore } = await recipe('Sales by day, and totals of any size');
+  const { daysOf } = await recipe('Sales by day, and totals of any size');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   await setDoc(doc(owner, 'stores/s'), { owner: 'alice' });
   await setDoc(doc(owner, 'stores/r'), { owner: 'bob' });
-  const inS = await watching(t, (show) => watchStore(alice, 's', show));
-  const inR = await watching(t, (show) => watchStore(bob, 'r', show));
+  const inS = await watching(t, (show) => watch(alice, 'stores/s', ({ sales = 0, revenue = 0 }) => show(sales, revenue)));
+  const inR = await watching(t, (show) => watch(bob, 'stores/r', ({ sales = 0, revenue = 0 }) => show(sales, revenue)));
   const sells = (id, store, amount, at) => setDoc(doc(owner, 'sales', id), { store, amount, at: new Date(at) });
   await Promise.all([
     sells('1', 's', 100, '2026-11-26T23:59:59.999Z'),
@@ -241,10 +243,9 @@ test('sales by day, and totals of any size', async (t) => {
 });
 
 test('tokens by user and month', async (t) => {
-  const { watchUsage } = await recipe('Tokens by user and month');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'customers', user), { name: user });
-  const now = await watching(t, (show) => watchUsage(alice, 'alice', show));
+  const now = await watching(t, (show) => watch(alice, `customers/alice/months/${new Date().toISOString().slice(0, 7)}`, ({ tokens = 0, calls = 0 }) => show(tokens, calls)));
   const uses = (user, tokens, at) => setDoc(doc(collection(owner, 'usage')), { user, tokens, at });
   await Promise.all([
     uses('alice', 100, new Date()),
@@ -259,7 +260,7 @@ test('tokens by user and month', async (t) => {
     async () => (await getDoc(past)).exists(),
     () => 'no total of a past month',
   );
-  const october = await watching(t, (show) => watchUsage(alice, 'alice', show, '2025-10'));
+  const october = await watching(t, (show) => watch(alice, 'customers/alice/months/2025-10', ({ tokens, calls }) => show(tokens, calls)));
   await october(3, 1);
   for (const attack of [
     () => setDoc(doc(collection(alice, 'usage')), { user: 'bob', tokens: 1000, at: new Date() }),
@@ -270,11 +271,11 @@ test('tokens by user and month', async (t) => {
 });
 
 test('followers', async (t) => {
-  const { follow, unfollow, watchPerson } = await recipe('Followers');
+  const { follow, unfollow } = await recipe('Followers');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'people', user), { followers: 0 });
-  const ofAlice = await watching(t, (show) => watchPerson(bob, 'alice', show));
-  const ofBob = await watching(t, (show) => watchPerson(bob, 'bob', show));
+  const ofAlice = await watching(t, (show) => watch(bob, 'people/alice', ({ followers = 0, following = 0 }) => show(followers, following)));
+  const ofBob = await watching(t, (show) => watch(bob, 'people/bob', ({ followers = 0, following = 0 }) => show(followers, following)));
   await Promise.all([follow(alice, 'alice', 'bob'), follow(alice, 'alice', 'bob'), follow(bob, 'bob', 'alice')]);
   await Promise.all([ofAlice(1, 1), ofBob(1, 1)]);
   await unfollow(alice, 'alice', 'bob');
@@ -290,12 +291,12 @@ test('followers', async (t) => {
 
 // TestSeatsAreHeld has more users.
 test('numbered seats', async (t) => {
-  const { takeSeat, leaveSeat, watchSeats } = await recipe('Numbered seats');
+  const { takeSeat, leaveSeat } = await recipe('Numbered seats');
   const users = [...Array(8).keys()].map((n) => `user${n}`);
   const apps = users.map((user) => web(t, user));
   const owner = web(t, 'owner');
   await setDoc(doc(owner, 'events/e'), { seats: 3 });
-  const shows = await watching(t, (show) => watchSeats(apps[0], 'e', show));
+  const shows = await watching(t, (show) => watch(apps[0], 'events/e', ({ taken = 0, seats }) => show(taken, seats)));
   const got = await Promise.all(users.map((user, n) => takeSeat(apps[n], 'e', user)));
   assert.deepEqual(got.filter((seat) => seat >= 0).sort(), [0, 1, 2]);
   await shows(3, 3);
@@ -312,17 +313,17 @@ test('numbered seats', async (t) => {
 });
 
 test('karma of authors', async (t) => {
-  const { publish, like, unlike, watchAuthor } = await recipe('Karma of authors');
+  const { publish } = await recipe('Karma of authors');
   const [alice, bob, cat, owner] = ['alice', 'bob', 'cat', 'owner'].map((user) => web(t, user));
   for (const author of ['alice', 'bob']) await setDoc(doc(owner, 'authors', author), { karma: 0 });
-  const aliceHas = await watching(t, (show) => watchAuthor(cat, 'alice', show));
-  const bobHas = await watching(t, (show) => watchAuthor(cat, 'bob', show));
+  const aliceHas = await watching(t, (show) => watch(cat, 'authors/alice', ({ karma = 0, essays = 0 }) => show(karma, essays)));
+  const bobHas = await watching(t, (show) => watch(cat, 'authors/bob', ({ karma = 0, essays = 0 }) => show(karma, essays)));
   await Promise.all([publish(alice, 'alice', 'a', 'A'), publish(alice, 'alice', 'b', 'B'), publish(bob, 'bob', 'c', 'C')]);
   await Promise.all([aliceHas(0, 2), bobHas(0, 1)]);
 
-  await Promise.all([like(bob, 'alice_a', 'bob'), like(cat, 'alice_a', 'cat'), like(cat, 'alice_b', 'cat'), like(cat, 'alice_b', 'cat'), like(alice, 'bob_c', 'alice')]);
+  await Promise.all([like(bob, 'essays/alice_a', 'bob'), like(cat, 'essays/alice_a', 'cat'), like(cat, 'essays/alice_b', 'cat'), like(cat, 'essays/alice_b', 'cat'), like(alice, 'essays/bob_c', 'alice')]);
   await Promise.all([aliceHas(3, 2), bobHas(1, 1)]);
-  await unlike(cat, 'alice_a', 'cat');
+  await unlike(cat, 'essays/alice_a', 'cat');
   await aliceHas(2, 2);
   await deleteDoc(doc(owner, 'essays/alice_b'));
   await aliceHas(1, 1);
@@ -330,8 +331,8 @@ test('karma of authors', async (t) => {
   await Promise.all([aliceHas(0, 0), bobHas(2, 2)]);
 
   for (const attack of [
-    () => like(alice, 'alice_a', 'bob'),
-    () => like(bob, 'alice_a', 'bob'),
+    () => like(alice, 'essays/alice_a', 'bob'),
+    () => like(bob, 'essays/alice_a', 'bob'),
     () => updateDoc(doc(alice, 'authors/alice'), { karma: 1000 }),
     () => setDoc(doc(alice, 'essays/alice_d'), { author: 'alice', title: 'D', likes: 1000 }),
     () => setDoc(doc(bob, 'essays/alice_b'), { author: 'bob', title: 'B', likes: 0 }), // it was deleted, and its like is there
@@ -370,12 +371,12 @@ test('approved comments, and the latest', async (t) => {
 });
 
 test('orders and revenue of a shop, and its last 30 days', async (t) => {
-  const { order, watchSales } = await recipe('Orders and revenue of a shop, and its last 30 days');
+  const { order } = await recipe('Orders and revenue of a shop, and its last 30 days');
   const [alice, bob, cid, owner] = ['alice', 'bob', 'cid', 'owner'].map((user) => web(t, user));
   await setDoc(doc(owner, 'shop_sales/s'), { owner: 'bob' });
   await setDoc(doc(owner, 'shop_sales/r'), { owner: 'cid' });
-  const shows = await watching(t, (show) => watchSales(bob, 's', (...totals) => show(totals)));
-  const showsOther = await watching(t, (show) => watchSales(cid, 'r', (...totals) => show(totals)));
+  const shows = await watching(t, (show) => watch(bob, 'shop_sales/s', ({ orders = 0, revenue = 0, revenue_30d = 0 }) => show([orders, revenue, revenue_30d])));
+  const showsOther = await watching(t, (show) => watch(cid, 'shop_sales/r', ({ orders = 0, revenue = 0, revenue_30d = 0 }) => show([orders, revenue, revenue_30d])));
   const orders = await Promise.all([1999, 500, 1].map((amount) => order(alice, 's', 'alice', amount)));
   await shows([3, 0, 0]);
   const set = (at, fields) => updateDoc(doc(owner, orders[at].path), fields);
@@ -407,7 +408,7 @@ const [minute, day] = [60_000, 86_400_000];
 // What leaves does so long after it is shown: a slow machine must show each total. Both mostly wait.
 describe('totals that fall by themselves', { concurrency: true }, () => {
   test('trending', async (t) => {
-    const { like, unlike, trending } = await recipe('Trending');
+    const { trending } = await recipe('Trending');
     const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
     for (const song of ['p', 'q', 'r']) await setDoc(doc(owner, 'songs', song), { trending: 0 });
     const shows = await watching(t, (show) =>
@@ -416,27 +417,27 @@ describe('totals that fall by themselves', { concurrency: true }, () => {
     await setDoc(doc(owner, 'songs/q/likes/old'), { at: ago(2 * day) });
     await setDoc(doc(owner, 'songs/q/likes/older'), { at: ago(day + minute) });
     await setDoc(doc(owner, 'songs/p/likes/leaving'), { at: ago(day - 40_000) });
-    await Promise.all([like(alice, 'p', 'alice'), like(bob, 'q', 'bob')]);
+    await Promise.all([like(alice, 'songs/p', 'alice'), like(bob, 'songs/q', 'bob')]);
     await shows([['p', 2, 2], ['q', 3, 1], ['r', 0, 0]]);
-    await like(alice, 'q', 'alice');
-    await unlike(alice, 'p', 'alice');
+    await like(alice, 'songs/q', 'alice');
+    await unlike(alice, 'songs/p', 'alice');
     await shows([['q', 4, 2], ['p', 1, 1], ['r', 0, 0]]);
     await shows([['q', 4, 2], ['r', 0, 0], ['p', 1, 0]]); // it has left by itself
 
     for (const attack of [
       () => setDoc(doc(alice, 'songs/p/likes/alice'), { at: ago(-day) }),
       () => setDoc(doc(alice, 'songs/p/likes/alice'), { at: new Date(9999, 1) }),
-      () => like(alice, 'p', 'bob'),
+      () => like(alice, 'songs/p', 'bob'),
       () => updateDoc(doc(alice, 'songs/p'), { trending: 1000 }),
     ])
       await assert.rejects(attack, denied);
   });
 
   test('online now', async (t) => {
-    const { enter, watchOnline } = await recipe('Online now');
+    const { enter } = await recipe('Online now');
     const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
     await setDoc(doc(owner, 'rooms/r'), { name: 'r' });
-    const shows = await watching(t, (show) => watchOnline(bob, 'r', show));
+    const shows = await watching(t, (show) => watch(bob, 'rooms/r', ({ online = 0 }) => show(online)));
     const leave = enter(alice, 'r', 'alice');
     const leaveToo = enter(bob, 'r', 'bob');
     await shows(2);
@@ -453,14 +454,14 @@ describe('totals that fall by themselves', { concurrency: true }, () => {
 });
 
 test('songs that clients publish trend, and by likes alone', async (t) => {
-  const { publish, like, trending } = await recipe('Trending');
+  const { publish, trending } = await recipe('Trending');
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
   await publish(alice, 'own', 'Own');
   const shows = await watching(t, (show) =>
     trending(bob, (songs) => show(songs.filter(({ id }) => id === 'own').map(({ likes, trending }) => [likes, trending]))),
   );
   await shows([[0, 0]]);
-  await like(bob, 'own', 'bob');
+  await like(bob, 'songs/own', 'bob');
   await shows([[1, 1]]);
   await updateDoc(doc(alice, 'songs/own'), { title: 'Edited' });
 
@@ -537,10 +538,10 @@ test('shops by average rating', async (t) => {
 });
 
 test('reactions, and polls', async (t) => {
-  const { react, takeBack, watchReactions } = await recipe('Reactions, and polls');
+  const { react, takeBack } = await recipe('Reactions, and polls');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   await setDoc(doc(owner, 'talks/p'), { title: 'p' });
-  const shows = await watching(t, (show) => watchReactions(alice, 'p', show));
+  const shows = await watching(t, (show) => watch(alice, 'talks/p', ({ love = 0, laugh = 0, wow = 0 }) => show({ love, laugh, wow })));
   await shows({ love: 0, laugh: 0, wow: 0 });
   await Promise.all([react(alice, 'p', 'alice', 'love'), react(bob, 'p', 'bob', 'love')]);
   await shows({ love: 2, laugh: 0, wow: 0 });
@@ -553,10 +554,10 @@ test('reactions, and polls', async (t) => {
 });
 
 test('unread messages', async (t) => {
-  const { send, markRead, watchUnread } = await recipe('Unread messages');
+  const { send, markRead } = await recipe('Unread messages');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   await setDoc(doc(owner, 'users/alice'), { name: 'Alice' });
-  const shows = await watching(t, (show) => watchUnread(alice, 'alice', show));
+  const shows = await watching(t, (show) => watch(alice, 'users/alice', ({ unread = 0 }) => show(unread)));
   const sent = await Promise.all(['Hello', 'Are you there?', '!'].map((text) => send(bob, 'alice', 'bob', text)));
   await shows(3);
   const mine = (message) => doc(alice, message.path);
@@ -574,11 +575,12 @@ test('unread messages', async (t) => {
 });
 
 test('unread by member and room', async (t) => {
-  const { say, markRead, watchUnread } = await recipe('Unread by member and room');
+  const { say } = await recipe('Unread by member and room');
+  const { markRead } = await recipe('Unread messages');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const chat of ['c', 'd']) for (const user of ['alice', 'bob', 'cat']) await setDoc(doc(owner, 'chats', chat, 'members', user), { unread: 0 });
-  const inC = await watching(t, (show) => watchUnread(alice, 'c', 'alice', show));
-  const inD = await watching(t, (show) => watchUnread(alice, 'd', 'alice', show));
+  const inC = await watching(t, (show) => watch(alice, 'chats/c/members/alice', ({ unread = 0 }) => show(unread)));
+  const inD = await watching(t, (show) => watch(alice, 'chats/d/members/alice', ({ unread = 0 }) => show(unread)));
   const all = ['alice', 'bob', 'cat'];
   await Promise.all([say(bob, 'c', all, 'bob', 'Hello'), say(bob, 'c', all, 'bob', 'Are you there?'), say(bob, 'd', all, 'bob', 'Here?')]);
   await Promise.all([inC(2), inD(1)]);
@@ -617,10 +619,9 @@ test('posts by tag', async (t) => {
 });
 
 test('the best score, and its reset', async (t) => {
-  const { watchBest } = await recipe('Best score, and its reset');
   const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
   await setDoc(doc(owner, 'games/g'), { title: 'g' });
-  const shows = await watching(t, (show) => watchBest(alice, 'g', show));
+  const shows = await watching(t, (show) => watch(alice, 'games/g', ({ best = null }) => show(best)));
   await shows(null);
   const scores = collection(owner, 'games/g/scores');
   for (const [player, points] of [['a', 3], ['b', 99], ['c', 7], ['d', -1]]) await setDoc(doc(scores, player), { player, points });
