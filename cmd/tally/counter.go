@@ -19,17 +19,23 @@ type counter struct {
 	frozen  bool           // its document says so; session.existing sets it, and nothing else does
 }
 
-// counterOf returns the counter that an argument names: a shard, the collection of the shards, the
-// roll-up, the document above the shards, or only the ids in the roll-up's path. It may not exist.
-// The error is errNoRoute if no route serves such a path, and none serves one that is like it.
+// counterOf returns the counter that an argument names: the roll-up, a shard, the collection of the
+// shards, the document above the shards, or only the ids in the roll-up's path. A roll-up that is
+// also a document of another counter names its own. The counter may not exist. The error is
+// errNoRoute if no route serves such a path, and none serves one that is like it.
 func counterOf(routes route.Routes, arg string) (counter, error) {
 	if err := checkIDs(arg); err != nil { // with invalid bytes the SDK would try forever
 		return counter{}, err
 	}
-	if c, ok := ofShards(routes, arg); ok {
+	if c, ok := ofRollUp(routes, arg); ok {
 		return c, nil
 	}
-	if c, ok := ofRollUp(routes, arg); ok {
+	for _, template := range routes.Templates() {
+		if why, ok := template.Misnamed(arg); ok {
+			return counter{}, errors.New(why)
+		}
+	}
+	if c, ok := ofShards(routes, arg); ok {
 		return c, nil
 	}
 	c, ok, err := ofDocumentAbove(routes, arg)
@@ -158,7 +164,7 @@ var errNoRoute = errors.New("no route serves")
 func notServed(routes route.Routes, arg string, ids []string) error {
 	for _, r := range routes {
 		if r.By != nil && r.Covers(arg) {
-			return fmt.Errorf("%s of %s says which counter it belongs to: name that one, as in %s", keysOf(r), arg, r.Template)
+			return fmt.Errorf("%s which counter it belongs to: name that one, as in %s", keysOf(r, arg), r.Template)
 		}
 	}
 
@@ -178,13 +184,12 @@ func notServed(routes route.Routes, arg string, ids []string) error {
 	return fmt.Errorf("%w %s; the nearest is %s", errNoRoute, arg, nearest)
 }
 
-// keysOf names the fields that say to which counter a document of the route belongs.
-func keysOf(r *route.Route) string {
-	fields := make([]string, len(r.By))
-	for i, k := range r.By {
-		fields[i] = string(k.Field)
+// keysOf names the fields that say to which counter a document of the route belongs, with the verb.
+func keysOf(r *route.Route, document string) string {
+	if len(r.By) == 1 {
+		return fmt.Sprintf("the field %s of %s says", r.By[0].Field, document)
 	}
-	return "the field " + strings.Join(fields, " and the field ")
+	return fmt.Sprintf("the fields %s and %s of %s say", r.By[0].Field, r.By[1].Field, document)
 }
 
 // nearestPath returns the path that is most like an argument, of those that routes serve with its
@@ -213,7 +218,7 @@ func nearestPath(routes route.Routes, arg string, ids []string) (nearest *route.
 // newCounter returns the counter c, of which the sources are named.
 func newCounter(c route.Counter, sources ...*route.Route) counter {
 	path := above(sources[0].Shards(c))
-	elsewhere := func(r *route.Route) bool { return above(r.Shards(c)) != path }
+	elsewhere := func(r *route.Route) bool { return r.By != nil || above(r.Shards(c)) != path }
 	if path == "" || slices.ContainsFunc(sources, elsewhere) {
 		path = c.RollUp
 	}
@@ -276,8 +281,12 @@ func plural[N int | int64](n N, one string) string {
 func (c counter) noShards(r *route.Route) error {
 	documents := "documents of " + r.Shards(c.Counter)
 	where, _ := r.Where(c.Counter)
-	for _, condition := range where {
-		documents += " where " + condition.String()
+	conditions := make([]string, len(where))
+	for i, condition := range where {
+		conditions[i] = condition.String()
+	}
+	if where != nil {
+		documents += " where " + strings.Join(conditions, " and ")
 	}
 	if i := slices.IndexFunc(r.Totals, route.Total.All); i >= 0 {
 		return fmt.Errorf("%s counts documents: add or delete %s instead", r.Totals[i].Name, documents)
@@ -289,6 +298,9 @@ func (c counter) noShards(r *route.Route) error {
 	var totals []string
 	for _, total := range r.Totals {
 		totals = append(totals, total.String())
+	}
+	if r.OfRollUps() {
+		return fmt.Errorf("%s has no shards: it holds %s of %s, where another route has its totals: change what that one counts instead", c.path, strings.Join(totals, ", "), r.Shards(c.Counter))
 	}
 	return fmt.Errorf("%s has no shards: it holds %s of the app's own documents: write %s instead", c.path, strings.Join(totals, ", "), documents)
 }

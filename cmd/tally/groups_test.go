@@ -130,3 +130,67 @@ func TestNoShards(t *testing.T) {
 		t.Errorf("a refused command wrote: %d votes, %v", len(docs), err)
 	}
 }
+
+const dayRoutes = `sales/{sale} by store, day(at) -> stores/{store}/days/{day} : count() as sales, amount as revenue : within stores/{store}
+stores/{store}/days/{day} -> stores/{store} : sales, revenue : existing
+rooms/{room}/messages/{message} by to as user -> rooms/{room}/members/{user} : count() as messages : existing`
+
+// A day, and what days add up to, are counters like others. The commands that change shards leave
+// the days alone: Tally makes them of the sales.
+func TestDays(t *testing.T) {
+	t.Setenv("TALLY_ROUTES", dayRoutes)
+	c := newConsole(t)
+	at := time.Date(2026, 11, 27, 23, 0, 0, 0, time.UTC)
+	c.set("stores/north", map[string]any{"owner": "ann"})
+	c.set("sales/1", map[string]any{"store": "north", "amount": 12, "at": at})
+	c.set("sales/2", map[string]any{"store": "north", "amount": 8, "at": at.Add(time.Hour)})
+	c.set("rooms/7/members/ann", map[string]any{})
+	c.set("rooms/7/messages/1", map[string]any{"to": "ann"})
+	status, out, logs := c.run("audit", "--grace", "0", "--repair")
+	if status != 0 {
+		t.Fatalf("status %d: %s%s", status, out, logs)
+	}
+	status, out, logs = c.run("audit", "--grace", "0", "--repair") // of the days that are there now
+	if status != 0 {
+		t.Fatalf("status %d: %s%s", status, out, logs)
+	}
+
+	c.tell([]step{
+		{args: "get stores/north/days/2026-11-27 --json | .totals", want: `{"revenue":12,"sales":1}`},
+		{args: "get stores/north/days/2026-11-28", want: "stores/north/days/2026-11-28  revenue 8, sales 1\nroll-up                       revenue 8, sales 1  1 document  as of T  T\n"},
+		{args: "get stores/north", want: "stores/north  revenue 20, sales 2\nroll-up       revenue 20, sales 2  as of T  T\n"},
+		{args: "get stores/north/days --json | .totals", want: `{"revenue":20,"sales":2}`},
+		{args: "get rooms/7/members/ann", want: "rooms/7/members/ann  1\nroll-up              1  1 document  as of T  T\n"},
+	})
+	const sales = `sales counts documents: add or delete documents of sales where store == "north" and at >= timestamp("2026-11-27T00:00:00Z") and at < timestamp("2026-11-28T00:00:00Z") instead`
+	for of, want := range map[string]string{
+		"stores/north/days/2026-11-27": sales,
+		"stores/north":                 "stores/north has no shards: it holds sales, revenue of stores/north/days, where another route has its totals: change what that one counts instead",
+		"stores/north/days":            "stores/north has no shards: it holds sales, revenue of stores/north/days, where another route has its totals: change what that one counts instead",
+	} {
+		for _, command := range []string{"create OF", "increment OF --total sales", "set OF 3 --yes --total sales", "resize OF 3", "delete OF --yes"} {
+			args := strings.Fields(strings.ReplaceAll(command, "OF", of))
+			status, out, errors := c.run(args...)
+			if status != 1 || out != "" || !strings.Contains(errors, want) {
+				t.Errorf("tally %v: status %d, %s%s; want %s", args, status, out, errors, want)
+			}
+		}
+	}
+	for command, want := range map[string]string{
+		"freeze stores/north/days/2026-11-27": "sales holds documents of the app, which are counted: close it by your own security rules",
+		"freeze stores/north":                 "stores/north has no shards",
+		"get stores/north/days/2026-11-31":    `"2026-11-31" in stores/north/days/2026-11-31 is not an id that day(at) gives, such as 2026-11-27`,
+		"get stores/north/days/today":         `"today" in stores/north/days/today is not an id that day(at) gives, such as 2026-11-27`,
+		"get stores/north/days/2026-11-29":    "no such counter: stores/north/days/2026-11-29",
+		"get sales/1":                         "the fields store and at of sales/1 say which counter it belongs to: name that one, as in stores/{store}/days/{day}",
+	} {
+		status, out, errors := c.run(strings.Fields(command)...)
+		if status != 1 || out != "" || !strings.Contains(errors, want) {
+			t.Errorf("tally %s: status %d, %s%s; want %s", command, status, out, errors, want)
+		}
+	}
+	days, err := c.client.Collection("stores/north/days").Documents(t.Context()).GetAll()
+	if err != nil || len(days) != 2 {
+		t.Errorf("a refused command wrote: %d days, %v", len(days), err)
+	}
+}

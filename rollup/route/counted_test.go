@@ -39,6 +39,8 @@ func TestHasShards(t *testing.T) {
 		"switches/{s}/parts/{part} -> totals/{s} : on":                      true,
 		"posts/{p}/likes/{user} -> posts/{p} : count() as likes : existing": false,
 		"orders/{order} by shop -> shops/{shop} : amount : existing":        false,
+		"stores/{store}/days/{day} -> stores/{store} : revenue : existing\nsales/{sale} by store, day(at) -> stores/{store}/days/{day} : amount as revenue : within stores/{store}": false,
+		"posts/{p}/views/{shard} -> posts/{p} : views : existing\nposts/{p} -> stats/all : views":                                                                                   true,
 	} {
 		routes, err := route.Parse(text)
 		if err != nil {

@@ -124,6 +124,20 @@ func (k Key) conditions(path []string) ([]Condition, bool) {
 	}
 }
 
+// example returns an id such as the function gives; "" if texts of all kinds are ids.
+func (k Key) example() string {
+	switch k.Function {
+	case Number:
+		return "42"
+	case Day:
+		return "2026-11-27"
+	case Month:
+		return "2026-11"
+	default:
+		return ""
+	}
+}
+
 // before returns the condition that the time in a field is earlier than another. Firestore keeps
 // microseconds, and has no timestamp behind the year 9999.
 func before(field document.Field, end time.Time) Condition {

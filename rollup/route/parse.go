@@ -55,6 +55,9 @@ func Parse(text string) (Routes, error) {
 	for _, t := range routes.Templates() {
 		t.seal()
 	}
+	for _, r := range routes {
+		r.ofRollUps = slices.ContainsFunc(routes, func(other *Route) bool { return other.feeds(r) })
+	}
 	return routes, nil
 }
 

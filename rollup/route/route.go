@@ -107,6 +107,8 @@ type Route struct {
 	reads    []document.Field // all fields that the conditions and the totals name; needed for each event
 	queries  []Query
 	windows  []Window
+
+	ofRollUps bool // other routes make its documents, or totals in these
 }
 
 // String returns the canonical spelling of the route, on one line. Parse turns it back into the

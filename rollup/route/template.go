@@ -102,6 +102,24 @@ func (t *Template) named(path string) bool {
 	return true
 }
 
+// Misnamed says which id in a path is none that its key gives, if no roll-up of the template is at
+// that path for this reason only.
+func (t *Template) Misnamed(path string) (why string, ok bool) {
+	same, like := t.segments.translate(path, t.segments)
+	if !like || same != path {
+		return "", false
+	}
+
+	ids := strings.Split(path, "/")
+	for _, k := range t.Routes[0].By {
+		_, named := k.conditions(ids[:k.at+1])
+		if !named && k.example() != "" {
+			return fmt.Sprintf("%q in %s is not an id that %s gives, such as %s", ids[k.at], path, k, k.example()), true
+		}
+	}
+	return "", false
+}
+
 // Reads returns how many reads the sum of a counter with so many documents is billed, or somewhat
 // more. An aggregation bills one for each 1,000 documents, and so does a query that Walks. Another
 // query of the best document, or of the first that leaves a window, bills one, and the option
