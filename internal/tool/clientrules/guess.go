@@ -112,7 +112,7 @@ func liesAhead(f document.Field) bool {
 func ofShards(r *route.Route) bool {
 	pattern := r.Pattern()
 	named := strings.Contains(strings.ToLower(pattern[len(pattern)-1].Name+pattern[len(pattern)-2].Name), "shard")
-	return named && r.HasShards()
+	return named && r.Plain() && !ofVotes(r) // also if they hold totals
 }
 
 // ofVotes reports whether the documents of a route are votes, as the web client writes them.
