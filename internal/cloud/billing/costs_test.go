@@ -385,7 +385,7 @@ func TestCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{keeping("us-central1"), keeping("nam5"), watching("us-central1"), crowded("us-central1")} {
+	for _, table := range []string{keeping("us-central1"), watching("us-central1"), crowded("us-central1")} {
 		if !strings.Contains(string(page), "\n\n"+table+"\n") {
 			t.Errorf("docs/performance.md does not hold this table:\n%s", table)
 		}

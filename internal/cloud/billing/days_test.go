@@ -47,8 +47,8 @@ func TestDays(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, documents := range []int64{1e5, 1e6, 1e7} {
-		for _, rate := range []float64{0.1, 1, 10, 100} {
+	for _, documents := range []int64{1e5, 1e7} {
+		for _, rate := range []float64{0.1, 10, 100} {
 			name := fmt.Sprintf("| %s | %v |", whole(float64(documents)), rate)
 			t.Run(name, func(t *testing.T) {
 				inOne := shopOf(t, salesInOne, documents, rate)

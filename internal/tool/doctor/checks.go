@@ -39,7 +39,7 @@ const (
 // fixRules is how all checks of rules are fixed.
 const fixRules = "take the rules of firestore.rules into the project's own; firebase deploy"
 
-// Checks are all checks, in the order in which they are best fixed. docs/operations.md lists them.
+// Checks are all checks, in the order in which they are best fixed.
 var Checks = []Check{
 	{
 		Name:    "tally-yaml",

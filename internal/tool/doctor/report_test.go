@@ -3,7 +3,6 @@ package doctor
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -104,25 +103,4 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/explain.txt", b.String())
-}
-
-// docs/operations.md lists the checks:
-//
-//	go test ./internal/tool/doctor -run TestChecksPage -update
-func TestChecksPage(t *testing.T) {
-	const page, heading, head = "../../../docs/operations.md", "### Checks\n", "| check | all is well if |\n| --- | --- |\n"
-	text := file(t, page)
-	above, below, ok := strings.Cut(text, head)
-	if !ok || !strings.Contains(above, heading) {
-		t.Fatalf("%s has no table of checks", page)
-	}
-	for strings.HasPrefix(below, "|") {
-		_, below, _ = strings.Cut(below, "\n")
-	}
-
-	var rows strings.Builder
-	for _, c := range Checks {
-		fmt.Fprintf(&rows, "| `%s` | %s |\n", c.Name, c.Claim)
-	}
-	golden(t, page, above+head+rows.String()+below)
 }
