@@ -25,18 +25,19 @@ func Exact(ctx context.Context, visits *shards.Counter) (shards.Total, error) {
 }
 
 func Vote(ctx context.Context, client *firestore.Client, counter, uid string, up bool) (*firestore.WriteResult, error) {
-	return client.Doc("counters/"+counter+"/shards/"+uid).Set(ctx, map[string]any{"Count": oneIf(up)})
+	vote := 0
+	if up {
+		vote = 1
+	}
+	return client.Doc("counters/"+counter+"/shards/"+uid).Set(ctx, map[string]any{"Count": vote})
 }
 
 func Like(ctx context.Context, client *firestore.Client, post, uid string, likes bool) (*firestore.WriteResult, error) {
-	return client.Doc("posts/"+post+"/likes/"+uid).Set(ctx, map[string]any{"on": oneIf(likes)})
-}
-
-func oneIf(yes bool) int {
-	if yes {
-		return 1
+	like := client.Doc("posts/" + post + "/likes/" + uid)
+	if !likes {
+		return like.Delete(ctx)
 	}
-	return 0
+	return like.Set(ctx, map[string]any{"at": firestore.ServerTimestamp})
 }
 
 // Watch calls show with a total, now and whenever it changes, until ctx ends.
