@@ -121,8 +121,8 @@ const longestUnkept = time.Minute
 
 // unkeep releases every generation, and every alarm due at the time of the newest look. The
 // counter is then done with their events, although no roll-up covers them. After that it pauses,
-// for a step the first time, and twice as long each further time in a row. server is what time it
-// is at the server, or somewhat later.
+// for a step the first time, and twice as long each further time in a row. server is an upper bound
+// on the server's time.
 func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
 	s.unkept = min(max(2*s.unkept, step), longestUnkept)
 	s.unkeptUntil, s.unkeptPast = time.Now().Add(s.unkept), server.Add(s.unkept)

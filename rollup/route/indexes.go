@@ -103,7 +103,7 @@ func (r *Route) KeyIndexes() []Index { return r.IndexesOf(Query{time: r.Time()})
 func (r *Route) Remedy(indexes []Index) string {
 	remedy := "create the index " + join(indexes, " and ")
 	if r.Plain() {
-		remedy += ", or add \": documents\" to the route to have each document read, which bills one read a document"
+		remedy += ", or add \": documents\" to the route to have each document read, which costs one read a document"
 	}
 	return remedy
 }

@@ -167,7 +167,7 @@ func TestRemedy(t *testing.T) {
 	for _, test := range []struct {
 		route, want string
 	}{
-		{"orders/{order} -> totals/orders : amount", `create the index orders (amount ASC), or add ": documents" to the route to have each document read, which bills one read a document`},
+		{"orders/{order} -> totals/orders : amount", `create the index orders (amount ASC), or add ": documents" to the route to have each document read, which costs one read a document`},
 		{"orders/{order} -> totals/orders : sum(amount) where paid == true as revenue", "create the index orders (paid ASC, amount ASC)"},
 		{"orders/{order} by shop -> shops/{shop} : amount : existing", "create the index orders (shop ASC, amount ASC)"},
 		{"orders/{order} -> totals/orders : maximum(amount) as largest", "create the index orders (amount DESC)"},

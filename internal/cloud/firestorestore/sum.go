@@ -550,7 +550,7 @@ func (v *snapshot) sumUnindexed(ctx context.Context, r *route.Route, lacking *un
 	remedy := r.Remedy(lacking.indexes)
 	_, said := v.store.remedies.LoadOrStore(remedy, true)
 	if !said {
-		v.store.logger.WarnContext(ctx, "no index for a query; reading each document instead, which bills one read a document",
+		v.store.logger.WarnContext(ctx, "no index for a query; reading each document instead, which costs one read a document",
 			"remedy", remedy, "route", r.String(), "error", lacking.error)
 	}
 
