@@ -163,6 +163,12 @@ var errNoRoute = errors.New("no route serves")
 // would serve this one, or the nearest route.
 func notServed(routes route.Routes, arg string, ids []string) error {
 	for _, r := range routes {
+		pattern := r.Pattern()
+		for _, documents := range []string{arg, arg + "/" + pattern[len(pattern)-2].Name} {
+			if r.By != nil && r.Covers(documents+"/id") {
+				return fmt.Errorf("%s which counter each belongs to: name one, as in %s", keysOf(r, documents), r.Template)
+			}
+		}
 		if r.By != nil && r.Covers(arg) {
 			return fmt.Errorf("%s which counter it belongs to: name that one, as in %s", keysOf(r, arg), r.Template)
 		}
@@ -198,8 +204,11 @@ func nearestPath(routes route.Routes, arg string, ids []string) (nearest *route.
 	distance = math.MaxInt
 	for _, r := range routes {
 		pattern := r.Pattern()
-		document, collection := pattern[:len(pattern)-2], pattern[:len(pattern)-1]
-		for _, form := range []route.Path{document, collection, pattern, r.Template.Segments()} {
+		forms := []route.Path{pattern[:len(pattern)-2], pattern[:len(pattern)-1], pattern, r.Template.Segments()}
+		if r.By != nil {
+			forms = forms[3:] // a path of documents does not name one of their counters
+		}
+		for _, form := range forms {
 			for i, s := range form {
 				if s.Capture && i < len(ids) {
 					form[i] = route.Segment{Name: ids[i]}

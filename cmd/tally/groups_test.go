@@ -181,7 +181,8 @@ func TestDays(t *testing.T) {
 		"freeze stores/north":                 "stores/north has no shards",
 		"get stores/north/days/2026-11-31":    `"2026-11-31" in stores/north/days/2026-11-31 is not an id that day(at) gives, such as 2026-11-27`,
 		"get stores/north/days/today":         `"today" in stores/north/days/today is not an id that day(at) gives, such as 2026-11-27`,
-		"get stores/north/days/2026-11-29":    "no such counter: stores/north/days/2026-11-29",
+		"get stores/north/days/2026-11-29":    "no such counter: stores/north/days/2026-11-29; no document belongs to it",
+		"get rooms/7":                         "the field to of rooms/7/messages says which counter each belongs to: name one, as in rooms/{room}/members/{user}",
 		"get sales/1":                         "the fields store and at of sales/1 say which counter it belongs to: name that one, as in stores/{store}/days/{day}",
 	} {
 		status, out, errors := c.run(strings.Fields(command)...)

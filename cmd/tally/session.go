@@ -305,6 +305,10 @@ const suggestFrom = 1000
 // unknownCounter returns the error for a counter that does not exist. The error names a counter
 // with a similar name, if there is one.
 func unknownCounter(ctx context.Context, client *firestore.Client, c counter) error {
+	if c.Template.Timed() {
+		return fmt.Errorf("%w: %s; no document belongs to it", errUnknown, c.path)
+	}
+
 	doc := client.Doc(c.path)
 	var others []*firestore.DocumentRef
 	_, err := iterator.NewPager(doc.Parent.DocumentRefs(ctx), suggestFrom, "").NextPage(&others)

@@ -20,6 +20,7 @@ const (
 	insteadOfNow       = "now stands before a length, as in at > now - 24h; count what is due by a query of the app, or let the app set a field when it is due"
 	insteadOfInfix     = "; a condition does not look into a text or a list: let the app keep a field that says it, such as isGo: true"
 	insteadOfDay       = "; for the documents of a day, group by day(at); for the last 24 hours, write now - 24h"
+	insteadOfWindow    = "for what is later than a while ago, write a condition, as in count() where %s > now - %s"
 	insteadOfSingle    = `; a text stands in double quotes, as in "up"`
 	insteadOfMap       = "a roll-up is a document, and its totals are its top-level fields; end the template with %s, and name the total with \"as\""
 	insteadOfFullPath  = "the path begins behind documents/, as in posts/{post}/likes/{user}"
@@ -38,12 +39,19 @@ var insteadOf = map[string]string{
 
 	"histogram": "write a total for each value, as in count() where stars == 5 as five",
 
+	"week": "days add up: group by day(at), and add up the days in the app",
+	"hour": "group by day(at), or let the app write the hour into a field of its own", "minute": "group by day(at)",
+	"year": insteadOfYear, "quarter": insteadOfYear,
+	"string": insteadOfText, "text": insteadOfText,
+
 	"stddev": insteadOfDeviation, "variance": insteadOfDeviation,
 }
 
 const (
 	insteadOfDistinct   = "let the app write a document for each user, named by the user's ID, and count those (docs/recipes.md#unique-visitors)"
 	insteadOfPercentile = "count the documents below some bounds, as in count() where ms < 100 as fast"
+	insteadOfText       = "a field that holds texts is a key as it is, as in by shop"
+	insteadOfYear       = "months add up: group by month(at), and add up the months in the app"
 	insteadOfDeviation  = "let the app write the square into a field of its own; the sums of both and the count give it"
 )
 
@@ -63,10 +71,31 @@ func (p *parser) noFunction(name token, want, did string) error {
 // infixes are comparisons of other databases that look into a text or a list.
 var infixes = []string{"contains", "array-contains", "array-contains-any", "like", "startswith", "starts", "matches"}
 
+// beforeLengths are words that people write before how long a window is.
+var beforeLengths = []string{"in", "the", "last", "past", "within", "window", "since"}
+
+// noWindow returns an error if the length of a window stands here, maybe after some words. field
+// is the one whose times should be in the window.
+func (p *parser) noWindow(field string) error {
+	for _, t := range p.tokens {
+		_, isLength := parseWindow(t.text)
+		if t.kind == word && isLength {
+			return p.wrong(insteadOfWindow, field, t.text)
+		}
+		if t.kind != word || !slices.Contains(beforeLengths, strings.ToLower(t.text)) {
+			return nil
+		}
+	}
+	return nil
+}
+
 // noValue says how to write what stands in the place of a value, if that is known.
 func noValue(written string) string {
 	if strings.HasPrefix(written, "'") {
 		return insteadOfSingle
+	}
+	if _, isLength := parseWindow(written); isLength {
+		return "; " + fmt.Sprintf(insteadOfWindow, "at", written)
 	}
 	lower := strings.ToLower(written)
 	if strings.Contains(lower, "day") || strings.Contains(lower, "midnight") {

@@ -149,18 +149,22 @@ func before(field document.Field, end time.Time) Condition {
 
 // String returns the key as a route spells it.
 func (k Key) String() string {
-	text := quoteField(k.Field)
-	if k.Function != Text {
-		zone := ""
-		if k.zone != nil && k.zone != utc {
-			zone = ", " + quoteValue(k.zone.String())
-		}
-		text = fmt.Sprintf("%s(%s%s)", k.Function, text, zone)
-	}
 	if slices.Contains(k.names(), k.Name) {
-		return text
+		return k.unnamed()
 	}
-	return text + " as " + Quote(k.Name)
+	return k.unnamed() + " as " + Quote(k.Name)
+}
+
+// unnamed returns the key as a route spells it, without a name of its own.
+func (k Key) unnamed() string {
+	field := quoteField(k.Field)
+	if k.Function == Text {
+		return field
+	}
+	if k.zone == nil || k.zone == utc {
+		return fmt.Sprintf("%s(%s)", k.Function, field)
+	}
+	return fmt.Sprintf("%s(%s, %s)", k.Function, field, quoteValue(k.zone.String()))
 }
 
 // names returns the names that a key without "as" may have in the template: a function of time has

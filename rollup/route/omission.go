@@ -28,7 +28,7 @@ func (r *Route) Ungrouped(path string, holds func(document.Field) (kind string, 
 		kind, held := holds(k.Field)
 		id, ok := k.id(held, ids[:k.at])
 		if !ok {
-			o := k.omission(kind, held)
+			o := k.omission(kind, held, r.template[:k.at+1])
 			o.Route = r
 			return o, true
 		}
@@ -40,8 +40,8 @@ func (r *Route) Ungrouped(path string, holds func(document.Field) (kind string, 
 	return Omission{}, false
 }
 
-// omission says why the key gives no id of a value.
-func (k Key) omission(kind string, held any) Omission {
+// omission says why the key gives no id of a value. to is the template up to the key's capture.
+func (k Key) omission(kind string, held any, to Path) Omission {
 	o := Omission{Reason: kind}
 	text, isText := held.(string)
 	_, isReference := held.(document.Reference)
@@ -55,7 +55,7 @@ func (k Key) omission(kind string, held any) Omission {
 	case k.Function == Reference && !isReference:
 		o.Reason, o.Why = "another database", fmt.Sprintf("its %s refers to a document of another database, as a clone or an import leaves it: let the app write the reference again", k.Field)
 	case k.Function == Reference:
-		o.Reason, o.Why = "another path", fmt.Sprintf("its %s refers to %s, which is not where the roll-up or the document above it is", k.Field, held)
+		o.Reason, o.Why = "another path", fmt.Sprintf("its %s refers to %s, not to %s", k.Field, held, to)
 	case k.Function == Number:
 		o.Reason, o.Why = "no integer", fmt.Sprintf("its %s is %v, which is not an integer of 64 bits", k.Field, held)
 	case k.Function.OfTime():
@@ -72,17 +72,16 @@ func (k Key) omission(kind string, held any) Omission {
 	return o
 }
 
-// insteadFor names the key that takes values of a kind, if there is one for a field that is a plain
-// key.
+// insteadFor names the key that takes values of a kind, if there is one. Only a timestamp has a
+// day.
 func (k Key) insteadFor(kind string) string {
-	if k.Function != Text {
-		return ""
+	if k.Function.OfTime() {
+		return ": let the app write a timestamp"
 	}
-	for _, f := range []Function{Reference, Number, Day} {
+	for _, f := range []Function{Text, Reference, Number, Day} {
 		if f.wants() == kind {
 			k.Function, k.zone = f, utc
-			k.Name = k.names()[0]
-			return ": group by " + k.String()
+			return ": group by " + k.unnamed()
 		}
 	}
 	return ""

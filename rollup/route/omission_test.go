@@ -43,6 +43,36 @@ func TestUngrouped(t *testing.T) {
 	}
 }
 
+// A value of another kind names the key that takes it, and a reference to another place says where
+// it should lead.
+func TestUngroupedByFunctions(t *testing.T) {
+	routes, err := route.Parse(`comments/{comment} by ref(author) -> users/{author} : count() as comments : existing
+follows/{follow} by number(member_id) as member -> members/{member} : count() as followers : existing
+visits/{visit} by day(at) -> days/{day} : count() as visits : within`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path, kind string
+		held       any
+		want       string
+	}{
+		{"comments/1", "a string", "ann", "its author is a string, not a reference: group by author"},
+		{"comments/1", "a number", int64(1), "its author is a number, not a reference: group by number(author)"},
+		{"comments/1", "a reference", document.Reference("people/ann"), "its author refers to people/ann, not to users/{author}"},
+		{"comments/1", "a reference", nil, "its author refers to a document of another database, as a clone or an import leaves it: let the app write the reference again"},
+		{"follows/1", "a string", "42", "its member_id is a string, not a number: group by member_id"},
+		{"visits/1", "a number", int64(1764254000000), "its at is a number, not a timestamp: let the app write a timestamp"},
+		{"visits/1", "a string", "2026-11-27", "its at is a string, not a timestamp: let the app write a timestamp"},
+	} {
+		source, _ := routes.Source(test.path)
+		got := source.Ungrouped(func(document.Field) (string, any) { return test.kind, test.held })
+		if len(got) != 1 || got[0].Why != test.want {
+			t.Errorf("%+v: got %+v", test, got)
+		}
+	}
+}
+
 // What is neither a time nor may become one is in no window of its field.
 func TestTimeless(t *testing.T) {
 	routes, err := route.Parse(`likes/{like} -> totals/likes : count() where at > now - 24h as day, count() where at > now - 7d as week, count() as all

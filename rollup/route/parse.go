@@ -366,6 +366,9 @@ func (text source) used(n routeNode, captured []string) ([]string, error) {
 			if did == "" && n.by == nil {
 				did = fmt.Sprintf(`; if a field of the documents holds it, put the field after the pattern: by %s`, s.Name)
 			}
+			if Function(s.Name).OfTime() && n.by != nil {
+				did = fmt.Sprintf("; the %s of a timestamp is the key %[1]s(at)", s.Name)
+			}
 			return nil, text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), did)
 		}
 		used = append(used, s.String())
@@ -591,10 +594,10 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 	at, owner := n.options[i].name.from, pathOf(n.options[i].owner)
 
 	if r.Time() == "" {
-		return text.mistake(at, "within is for days and months: anyone who may write a source could make up other roll-ups without end; say existing, and have the app create the documents %s", r.template)
+		return text.mistake(at, "within is for keys that are days or months, as in by day(at): anyone who may write a source could make up other roll-ups without end; say existing, and have the app create the documents %s", r.template)
 	}
 	if len(owner)%2 != 0 || len(owner) >= len(r.template) || !slices.Equal(owner, r.template[:len(owner)]) {
-		return text.mistake(at, "within %s: want a document above %s, spelled as in that path", owner, r.template)
+		return text.mistake(at, "within %s: want a document above %s, spelled as in that path%s", owner, r.template, ownedBy(r.template[:r.ownable()]))
 	}
 
 	for i, s := range r.template[len(owner):] {
@@ -608,6 +611,14 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 // timeAt reports whether a day or a month is the id at an index of the template.
 func (r *Route) timeAt(i int) bool {
 	return slices.ContainsFunc(r.By, func(k Key) bool { return k.at == i && k.Function.OfTime() })
+}
+
+// ownedBy shows how the option within names an owner; "" if there need be none.
+func ownedBy(owner Path) string {
+	if len(owner) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", as in within %s", owner)
 }
 
 // ownable returns how many segments the path of the owner has at least: those up to the last id

@@ -128,6 +128,9 @@ func (p *parser) route() (n routeNode, err error) {
 	if p.sees("by") {
 		return n, p.wrong(insteadOfBy)
 	}
+	if err := p.noWindow("at"); err != nil {
+		return n, err
+	}
 	if n.options != nil {
 		return n, p.unended("want a colon or the route's end")
 	}
@@ -177,12 +180,8 @@ var exampleFields = map[Function]string{Reference: "author", Number: "user_id", 
 func (p *parser) keyFunction(n *keyNode) (err error) {
 	name := n.function.text
 	if !slices.Contains(keyFunctions, Function(name)) {
-		var names []string
-		for _, f := range keyFunctions {
-			names = append(names, string(f)+"()")
-		}
 		p.next()
-		return p.noFunction(n.function, "want a field, or ref, number, day or month of one", meant(name+"()", names...))
+		return p.noFunction(n.function, "want a field, or ref, number, day or month of one", meantKey(name))
 	}
 
 	p.next()
@@ -192,7 +191,7 @@ func (p *parser) keyFunction(n *keyNode) (err error) {
 	}
 	if Function(name).OfTime() && p.accept(",") {
 		if p.tokens[0].kind != inQuotes {
-			return p.unexpected(fmt.Sprintf("want a time zone in quotes, as in %s(at, %q)", name, "Europe/Berlin"))
+			return p.wrong("want a time zone in double quotes, as in %s(at, %q)", name, "Europe/Berlin")
 		}
 		n.zone = p.next()
 	}
@@ -200,6 +199,20 @@ func (p *parser) keyFunction(n *keyNode) (err error) {
 		return p.unexpected("want )")
 	}
 	return nil
+}
+
+// meantKey asks whether another function of a key was meant. The name may be misspelled, or be that
+// of a type.
+func meantKey(name string) string {
+	types := map[string]Function{"reference": Reference, "path": Reference, "int": Number, "integer": Number, "date": Day, "timestamp": Day}
+	if f, ok := types[strings.ToLower(name)]; ok {
+		name = string(f)
+	}
+	var names []string
+	for _, f := range keyFunctions {
+		names = append(names, string(f)+"()")
+	}
+	return meant(name+"()", names...)
 }
 
 // list reads one or more elements with a separator between them.
@@ -411,6 +424,9 @@ func (p *parser) condition() (n conditionNode, err error) {
 	}
 
 	t := p.tokens[0]
+	if err := p.noWindow(quoteField(document.FieldOf(n.field.names...))); err != nil {
+		return n, err
+	}
 	if !slices.ContainsFunc(comparisons, t.is) {
 		return n, p.wrong("want a comparison: ==, >, >=, <, <= or in%s", meantComparison(t.text))
 	}
@@ -574,6 +590,9 @@ var options = []string{"documents", "existing", "within", "every", "cadence"}
 func (p *parser) option() (n optionNode, err error) {
 	if p.tokens[0].kind != word {
 		return n, p.unexpected("an option is missing; " + wantOption)
+	}
+	if err := p.noWindow("at"); err != nil {
+		return n, err
 	}
 	n.name = p.next()
 	switch n.name.text {

@@ -114,7 +114,7 @@ func (t *Template) Misnamed(path string) (why string, ok bool) {
 	for _, k := range t.Routes[0].By {
 		_, named := k.conditions(ids[:k.at+1])
 		if !named && k.example() != "" {
-			return fmt.Sprintf("%q in %s is not an id that %s gives, such as %s", ids[k.at], path, k, k.example()), true
+			return fmt.Sprintf("%q in %s is not an id that %s gives, such as %s", ids[k.at], path, k.unnamed(), k.example()), true
 		}
 	}
 	return "", false

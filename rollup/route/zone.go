@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -61,7 +62,7 @@ func zoneOf(name string) (*zone, error) {
 
 	i := slices.IndexFunc(files.File, func(f *zip.File) bool { return f.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("is not a time zone, such as UTC, Europe/Berlin or America/New_York%s", meant(name, zoneNames(files)...))
+		return nil, fmt.Errorf("is not a time zone, such as UTC, Europe/Berlin or America/New_York%s", meantZone(name, zoneNames(files)))
 	}
 	f, err := files.File[i].Open()
 	if err != nil {
@@ -78,6 +79,17 @@ func zoneOf(name string) (*zone, error) {
 	}
 	sum := sha256.Sum256(data)
 	return &zone{location, hex.EncodeToString(sum[:8])}, nil
+}
+
+// meantZone asks whether another zone was meant. The name may be misspelled, or only that of a
+// city.
+func meantZone(name string, names []string) string {
+	city := "/" + strings.ReplaceAll(strings.ToLower(name), " ", "_")
+	i := slices.IndexFunc(names, func(zone string) bool { return strings.HasSuffix(strings.ToLower(zone), city) })
+	if i >= 0 {
+		return "; did you mean " + names[i] + "?"
+	}
+	return meant(name, names...)
 }
 
 // zoneNames returns the names of all zones.
