@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -80,52 +79,8 @@ func (k known) over(monotonic, wall time.Time) bool {
 }
 
 // canMakeAlarms reports whether alarms can be made for the counter.
-func (c *Coalescer) canMakeAlarms(s *counterState) bool {
-	return c.options.Alarms != nil && !time.Now().Before(s.alarmless)
-}
-
-// defers reports whether alarms stand for events that come early. They do if the counter's cadence
-// is longer than events can be held, or if its sums are long.
-func (c *Coalescer) defers(s *counterState, l *look) bool {
-	return c.canMakeAlarms(s) && (c.cadence(l) > LongestCadence(c.options.Hold) || l.long)
-}
-
-// canBeHeld returns for how long an event may be held until its counter is due.
-func (c *Coalescer) canBeHeld() time.Duration { return 3 * LongestCadence(c.options.Hold) }
-
-// followsAlarms reports whether most roll-ups of the counter under load follow an alarm, because it
-// is due later than events can be held, or because its sums are long.
-func (c *Coalescer) followsAlarms(s *counterState, l *look) bool {
-	return c.defers(s, l) && (c.cadence(l) > c.canBeHeld() || l.long)
-}
-
-// pace returns the pace of what this instance rolls up for events. Where no alarm stands for them,
-// the cadence is one through which they can be held.
-func (c *Coalescer) pace(s *counterState, l *look) pace {
-	if c.defers(s, l) {
-		return c.livePace(l)
-	}
-	return pace{c.step(l.counter.Template), max(c.options.Burst, 1)}
-}
-
-// deferTo returns when the alarm rings to which whatever waits for the look is deferred. It returns
-// zero if the counter's turn comes while an event can be held.
-func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
-	if !c.defers(s, l) || !s.waits() {
-		return time.Time{}
-	}
-
-	due := c.pace(s, l).due(l)
-	if l.long {
-		return c.deferLong(s, l, due)
-	}
-	if due <= 0 || due <= c.canBeHeld()-s.waited(l) {
-		return time.Time{}
-	}
-	if due < leastAhead { // rounded up, so that instances that look one after the other make one alarm
-		return ahead(l.readTime, leastAhead, roundedTo)
-	}
-	return withinReach(l.counter.RollUp, l.readTime, l.readTime.Add(due))
+func (c *Coalescer) canMakeAlarms(s *counterState, l *look) bool {
+	return c.options.Alarms != nil && s.alarmless.over(l.readTime)
 }
 
 // withinReach returns when an alarm rings for what is due at a time. If that is too far ahead, the
@@ -139,26 +94,11 @@ func withinReach(rollUp string, now, due time.Time) time.Time {
 	return onGrid(rollUp, day, now.Add(furthest-day))
 }
 
-// waits reports whether an event or an alarm waits for a roll-up. The mutex is held.
-func (s *counterState) waits() bool { return len(s.closed)+len(s.alarms) > 0 }
-
-// untilAlarm returns how long to wait if nothing waits but alarms that rang early. If that is long,
-// it returns a step, because events may come meanwhile. The result is not positive if an alarm is
-// due.
-func (c *Coalescer) untilAlarm(s *counterState, l *look) time.Duration {
-	if len(s.closed) > 0 || len(s.alarms) == 0 {
-		return 0
-	}
-
-	first := slices.MinFunc(s.alarms, func(a, b *generation) int { return a.from.Compare(b.from) })
-	return min(first.from.Sub(l.readTime), c.step(s.counter.Template))
-}
-
-// makeAlarm makes the alarm to which the look defers its generations, and the alarms that wait.
-// They end if it stands.
-func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) error {
+// makeAlarm makes the alarm to which the plan defers the look's generations, and the alarms that
+// wait. They end if it stands.
+func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look, p plan) error {
 	err := c.tryTwice(s, func() error {
-		return c.createAlarm(ctx, Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: l.deferTo})
+		return c.createAlarm(ctx, Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: p.deferTo})
 	})
 	if err != nil {
 		return err
@@ -167,13 +107,13 @@ func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look) err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures = 0
-	ahead := l.deferTo.Sub(l.readTime) - leastAhead
-	s.known = known{l.deferTo, l.began.Add(min(ahead, knownFor))}
+	ahead := p.deferTo.Sub(l.readTime) - leastAhead
+	s.known = known{p.deferTo, l.began.Add(min(ahead, knownFor))}
 
 	deferred := func(g *generation) { g.deferred = true }
 	s.closed = end(s.closed, l.readTime, deferred) // those that closed before the look
-	if !l.alarmsStay {
-		s.alarms = end(s.alarms, l.deferTo.Add(-time.Microsecond), deferred) // those that are earlier
+	if !p.alarmsStay {
+		s.alarms = end(s.alarms, p.deferTo.Add(-time.Microsecond), deferred) // those that are earlier
 	}
 	if s.open != nil && c.knowsAlarm(s, s.open.told) { // what came since the look
 		deferred(s.open)
@@ -199,7 +139,7 @@ func (c *Coalescer) tryTwice(s *counterState, create func() error) error {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.alarmless = time.Now().Add(alarmlessFor)
+	s.alarmless.begin(alarmlessFor, alarmlessFor, c.now())
 	return err
 }
 
@@ -306,7 +246,7 @@ func (c *Coalescer) ringsAgain(a Alarm) error {
 func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (Ending, error) {
 	c.mu.Lock()
 	s := c.state(counter)
-	if s.pauses(a.At) && !c.now().Before(a.At) {
+	if !s.unkept.over(a.At) && !c.now().Before(a.At) {
 		c.mu.Unlock()
 		return Ending{Unkept: true}, nil
 	}
@@ -332,25 +272,16 @@ func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (E
 	return c.wait(held, []entry{{s, g}}, Ending{})
 }
 
-// countHandOn counts an alarm whose counter could not be rolled up, and returns how much later the
-// next one rings. The mutex is held.
-func (s *counterState) countHandOn() time.Duration {
-	delay := min(firstHandOn<<min(s.handedOn, 10), longestHandOn)
-	s.handedOn++
-	s.handedUntil = time.Now().Add(2 * longestHandOn)
-	return delay
-}
-
 // handOn makes a later alarm for one whose counter could not be rolled up. A queue slows down if
 // alarms fail, and then all counters are late.
 func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, failure error) (Ending, error) {
 	c.mu.Lock()
 	s := c.state(counter)
-	delay := s.countHandOn()
+	s.handedOn.begin(firstHandOn, longestHandOn, c.now())
 	if !s.probing {
 		c.forget(s)
 	}
-	at := later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + delay)
+	at := later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + s.handedOn.step)
 	c.mu.Unlock()
 
 	level := slog.LevelWarn

@@ -2,7 +2,6 @@ package rollup
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
@@ -37,48 +36,30 @@ func (c *Coalescer) slow(l *look) bool {
 	return reads >= claimReads && (billed || c.took(l) >= c.step(l.counter.Template)/10)
 }
 
-// claim reports whether this instance is to sum a slow counter now. If so, it has written a claim.
-// If not, another instance has a claim, and this one has planned its next look. Claims only save
-// costs. An instance that cannot read or write a claim sums without one.
-func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
+// claim claims the sum of a slow counter whose turn it is. If another instance has a claim, claim
+// reports so, and how old that is. Claims only save costs. An instance that cannot read or write a
+// claim sums without one.
+func (c *Coalescer) claim(ctx context.Context, l *look) (age time.Duration, another bool) {
 	seen, err := l.snapshot.Claim(ctx)
 	if err != nil {
 		c.options.Logger.DebugContext(ctx, "claim not read; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
-		return true
-	}
-	age := l.readTime.Sub(seen.UpdateTime)
-
-	own := c.ownClaim(s)
-	if seen.By != "" && seen.By != own && seen.Over.Equal(l.asOf) && age < c.claimHolds(l) {
-		c.waitForClaim(s, l, age)
-		return false
+		return 0, false
 	}
 
-	seen.Claim = document.Claim{By: c.newClaim(s), Over: l.asOf}
+	age = l.readTime.Sub(seen.UpdateTime)
+	if seen.By != "" && seen.By != c.name && seen.Over.Equal(l.asOf) && age < c.claimHolds(l) {
+		return age, true
+	}
+
+	seen.Claim = document.Claim{By: c.name, Over: l.asOf}
 	err = c.store.Claim(ctx, l.counter, seen)
 	if errors.Is(err, ErrConflict) {
-		c.waitForClaim(s, l, 0)
-		return false
+		return 0, true
 	}
 	if err != nil {
 		c.options.Logger.DebugContext(ctx, "claim not written; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
 	}
-	return true
-}
-
-// ownClaim returns By of this instance's last claim, which tells it from the claims of others.
-func (c *Coalescer) ownClaim(s *counterState) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return s.claim
-}
-
-// newClaim makes By of the next claim, and remembers it.
-func (c *Coalescer) newClaim(s *counterState) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.claim = rand.Text()
-	return s.claim
+	return 0, false
 }
 
 // claimHolds returns how long a claim holds. It is one and a half times as long as the last sum
@@ -92,23 +73,5 @@ func (c *Coalescer) claimHolds(l *look) time.Duration {
 		return min(c.took(l)*3/2, c.longTimeout())
 	default:
 		return min(c.took(l)*3/2, c.options.Timeout)
-	}
-}
-
-// waitForClaim plans the next look for the time when the sum that another instance has claimed
-// should be done. If that has passed, it plans the look for the end of the claim.
-func (c *Coalescer) waitForClaim(s *counterState, l *look, age time.Duration) {
-	wait := c.took(l) - age
-	if wait <= 0 {
-		wait = c.claimHolds(l) - age
-	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.failures = 0
-	s.wake = l.received.Add(wait + c.backOff(s))
-	if l.long { // whatever waits is deferred until then
-		l.deferTo, l.alarmsStay = ahead(l.readTime, max(wait, leastAhead), roundedTo), false
-		s.wake = l.received
 	}
 }

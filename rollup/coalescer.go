@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -29,6 +30,7 @@ func LongestCadence(holdLimit time.Duration) time.Duration {
 type Coalescer struct {
 	roller
 	notes *Notes
+	name  string // of this instance, in its claims
 
 	mu         sync.Mutex
 	counters   map[string]*counterState // by path of the roll-up document
@@ -45,6 +47,7 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 	return &Coalescer{
 		roller:     newRoller(store, o),
 		notes:      NewNotes(store),
+		name:       rand.Text(),
 		counters:   make(map[string]*counterState),
 		deliveries: make(map[string]*delivery),
 	}
@@ -167,7 +170,7 @@ func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, 
 	}
 
 	s := c.state(concern.Counter)
-	if s.unkept > 0 && s.pauses(e.told()) {
+	if !s.unkept.over(e.told()) {
 		ending.Unkept = true
 		return nil, nil
 	}
@@ -218,14 +221,6 @@ func (c *Coalescer) state(counter route.Counter) *counterState {
 		c.counters[counter.RollUp] = s
 	}
 	return s
-}
-
-// startProbing starts the counter's prober, unless it runs. The mutex is held.
-func (c *Coalescer) startProbing(s *counterState) {
-	if !s.probing {
-		s.probing = true
-		go c.probe(s)
-	}
 }
 
 // fresh reports whether less than freshFor has passed since a commit, by the server's time. Before

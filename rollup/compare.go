@@ -107,7 +107,7 @@ func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (act
 			return actionLeave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 
-		stopped := sleep(ctx, max(due, a.pause(try-1, f.Template)))
+		stopped := sleep(ctx, max(due, a.pauseAfter(try-1, f.Template)))
 		if stopped != nil {
 			err = stopped
 		}

@@ -65,7 +65,8 @@
 //	coalescer.go   takes events: which are held, and which are absorbed
 //	generation.go  what one instance knows of a counter, and the events that wait
 //	prober.go      looks at a counter whenever that is due
-//	turn.go        when it is this instance's turn to roll up
+//	turn.go        decides when a counter's turn is, by whom, and how this instance waits
+//	pause.go       keeps an instance from what has failed
 //	claim.go       keeps others from a sum that takes long
 //	long.go        keeps events from sums that take longer than they can be held
 //	alarm.go       defers events to alarms, and takes alarms that ring

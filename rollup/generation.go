@@ -18,7 +18,7 @@ import (
 //	                  │ an event (enter) or an alarm (ring)                         │
 //	                  ▼                                                             │
 //	┌────────────────────────────────────────────────────────────┐                  │
-//	│ probed: the prober sleeps until wake, closes the open      │                  │
+//	│ probed: the prober sleeps until its look, closes the open  │                  │
 //	│ generation, looks, and may sum and write                   │                  │
 //	└────────────────────────────────────────────────────────────┘                  │
 //	     │ a look is due, and      ▲ an event that must be held, an alarm,          │
@@ -34,10 +34,9 @@ import (
 //	alarm known    events are deferred at once     begun by makeAlarm, ended by unkeep, too
 //	alarmless      no alarm is made                begun by tryTwice
 //	own            this instance goes first        begun by covered
-//	unkept         events are done at once         begun by unkeep; a roll-up, or a missing document,
-//	                                               has the next pause be short again
-//	long           events are deferred             begun by noteLong or failedLong, ended by observe
-//	resting        nothing is summed               begun by failedLong
+//	unkept         events are done at once         begun by unkeep, ended by observe and covered, too
+//	long           events are deferred             begun by noteLong or failedLong, ended by observe, too
+//	resting        no long sum begins              begun by failedLong, ended by covered, too
 type counterState struct {
 	counter route.Counter
 	probing bool
@@ -46,26 +45,19 @@ type counterState struct {
 	closed []*generation // wait to be covered, oldest first
 	alarms []*generation // one for each alarm that rings; see Coalescer.Rings
 
-	known       known     // the alarm that stands for further events
-	chained     time.Time // when the last alarm rings that this instance made because of a window
-	alarmless   time.Time // until when the counter does without alarms, by the local clock
-	handedOn    int       // how many alarms in a row were handed on to later ones
-	handedUntil time.Time // how long that is remembered, by the local clock
+	known   known     // the alarm that stands for further events
+	chained time.Time // when the last alarm rings that this instance made because of a window
 
-	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
+	unkept    pause // nothing is tried, because the counter is unkept
+	alarmless pause // no alarm is made, because two could not be made
+	handedOn  pause // until the alarm rings to which one was handed on, because the counter could not be rolled up
+	long      long  // what is known of sums that take long, with the rest after one that failed
+
 	own      time.Time // as_of of the last roll-up that this instance wrote
 	ownUntil time.Time // how long own is remembered, by the local clock
 
 	seen time.Time // as_of of the roll-up that the last look saw
 	draw float64   // a number in [0, 1), drawn again for each roll-up seen; the back-off depends on it
-
-	long long // what is known of sums that take long
-
-	claim string // By of this instance's last claim; empty: it has made none
-
-	unkept      time.Duration // how long the last pause was that followed ErrUnkept; 0: the counter is kept
-	unkeptUntil time.Time     // when that pause ends, by the local clock
-	unkeptPast  time.Time     // when it ends by the server's time; a suspended machine's clock stands still
 
 	contention contention // used by whatever sums the counter, one at a time
 
@@ -124,8 +116,7 @@ const longestUnkept = time.Minute
 // for a step the first time, and twice as long each further time in a row. server is an upper bound
 // on the server's time.
 func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
-	s.unkept = min(max(2*s.unkept, step), longestUnkept)
-	s.unkeptUntil, s.unkeptPast = time.Now().Add(s.unkept), server.Add(s.unkept)
+	s.unkept.begin(step, longestUnkept, server)
 	s.known = known{}
 
 	if s.open != nil {
@@ -140,28 +131,19 @@ func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
 	s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })
 }
 
-// pauses reports whether the counter pauses because it was unkept lately, and nothing that comes
-// now and carries the time told says that the pause is over.
-func (s *counterState) pauses(told time.Time) bool {
-	return s.unkept > 0 && time.Now().Before(s.unkeptUntil) && told.Before(s.unkeptPast)
-}
-
 // rememberedUntil returns until when the counter is remembered after its prober has ended. That is
-// as long as this instance goes first because of its own last roll-up, knows an alarm, does without
-// alarms, counts those that it has handed on, or knows that sums are long. An unkept counter is
-// remembered for as long again as its pause, so that the next pause can be longer.
+// as long as this instance goes first because of its own last roll-up, knows an alarm, or knows
+// that sums are long. A pause is remembered beyond its end, so that the next can be longer.
 func (s *counterState) rememberedUntil() time.Time {
-	paused := s.unkeptUntil.Add(s.unkept)
-	alarms := later(later(s.known.until, s.alarmless), s.handedUntil)
-	return later(later(later(s.ownUntil, paused), alarms), s.long.until)
-}
-
-// waited returns how long the oldest generation has waited since its first look.
-func (s *counterState) waited(l *look) time.Duration {
-	if len(s.closed) == 0 {
-		return 0
-	}
-	return l.readTime.Sub(s.closed[0].from)
+	return slices.MaxFunc([]time.Time{
+		s.ownUntil,
+		s.known.until,
+		s.long.until,
+		s.alarmless.until,
+		s.unkept.until.Add(longestUnkept),
+		s.handedOn.until.Add(longestHandOn),
+		s.long.rest.until.Add(longestRest),
+	}, time.Time.Compare)
 }
 
 // fail ends the generation g with err, unless it has ended already.

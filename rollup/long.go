@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 )
 
@@ -14,9 +13,7 @@ import (
 type long struct {
 	until   time.Time // how long this instance remembers that a sum was cut off, by the local clock
 	summing bool      // a sum is under way
-
-	restsUntil time.Time // this instance does not sum until then, by the local clock, because a long sum has failed
-	next       time.Time // the alarm to which everything is deferred meanwhile; zero: none was made
+	rest    pause     // nothing is summed, because a long sum has failed
 }
 
 const (
@@ -24,22 +21,15 @@ const (
 	// say so, because none was written.
 	longKnownFor = 10 * time.Minute
 
-	// rest is how long an instance does not sum a counter after a long sum has failed. Such a sum
-	// may have read for as long as Options.LongTimeout.
-	rest = time.Minute
+	// An instance does not sum a counter for firstRest after a long sum has failed. That doubles
+	// with each further failure in a row, up to longestRest. Such a sum may have read for as long as
+	// Options.LongTimeout.
+	firstRest   = time.Minute
+	longestRest = 10 * time.Minute
 )
 
 // takesLong reports whether a sum that took so long is long.
 func (c *Coalescer) takesLong(took time.Duration) bool { return took > c.options.Hold/4 }
-
-// isLong reports whether the counter's next sum is likely to be long, and there are alarms that can
-// wait for it. The mutex is held.
-func (c *Coalescer) isLong(s *counterState, l *look) bool {
-	if s.long.summing {
-		return true
-	}
-	return c.canMakeAlarms(s) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
-}
 
 // noteLong notes that the look's sum was cut off because it is long.
 func (c *Coalescer) noteLong(s *counterState, l *look) {
@@ -51,47 +41,16 @@ func (c *Coalescer) noteLong(s *counterState, l *look) {
 	s.long.until = time.Now().Add(longKnownFor)
 }
 
-// deferLong is deferTo for a counter whose sums are long. An alarm that rings stays, unless the
-// counter is due much later or rests.
-func (c *Coalescer) deferLong(s *counterState, l *look, due time.Duration) time.Time {
-	grid := max(roundedTo, c.took(l)/2) // so that the instances make few alarms while one sums
-	switch {
-	case time.Now().Before(s.long.restsUntil):
-		if s.long.next.Before(l.readTime.Add(leastAhead)) {
-			s.long.next = ahead(l.readTime, max(leastAhead, time.Until(s.long.restsUntil)), roundedTo)
-		}
-		return s.long.next
-	case due > c.canBeHeld():
-		return l.readTime.Add(due)
-	case len(s.closed) == 0:
-		return time.Time{}
-	default:
-		l.alarmsStay = true
-		return ahead(l.readTime, leastAhead, grid)
-	}
-}
-
-// ahead returns a time that is at least so far ahead, rounded up.
-func ahead(now time.Time, least, grid time.Duration) time.Time {
-	return now.Add(least + grid).Truncate(grid)
-}
-
-// ringing reports whether an alarm waits whose time has come. The mutex is held.
-func (s *counterState) ringing(now time.Time) bool {
-	return slices.ContainsFunc(s.alarms, func(g *generation) bool { return !g.from.After(now) })
-}
-
 // sumApart sums and writes what the look has seen, while the prober goes on. The prober sums
 // nothing until that has ended.
 func (c *Coalescer) sumApart(ctx context.Context, s *counterState, l look) {
 	c.tellLong(ctx, &l)
-	p := c.pace(s, &l)
 	c.mu.Lock()
 	s.long.summing = true
 	c.mu.Unlock()
 
 	go func() {
-		err := c.sumLong(ctx, s, &l, p)
+		_, err := c.sumAndWrite(ctx, s, &l, c.longTimeout())
 		if err != nil {
 			c.failedLong(ctx, s, &l, err)
 		}
@@ -103,33 +62,12 @@ func (c *Coalescer) sumApart(ctx context.Context, s *counterState, l look) {
 	}()
 }
 
-// sumLong takes a long sum and writes it.
-func (c *Coalescer) sumLong(ctx context.Context, s *counterState, l *look, p pace) error {
-	summing, cancel := context.WithTimeout(ctx, c.longTimeout()-time.Since(l.began))
-	defer cancel()
-
-	err := c.sum(summing, l)
-	if err != nil {
-		return err
-	}
-	c.chain(ctx, s, l)
-	err = c.write(ctx, l, p, &s.contention)
-	if err != nil {
-		return err
-	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.covered(s, l)
-	return nil
-}
-
-// failedLong has the counter rest after a long sum that failed. What waits is then deferred, the
-// longer the more sums have failed in a row.
+// failedLong has the counter rest after a long sum that failed. What waits is deferred to the end
+// of the rest.
 func (c *Coalescer) failedLong(ctx context.Context, s *counterState, l *look, err error) {
 	switch {
 	case errors.Is(err, ErrUnkept):
-		c.failed(ctx, s, l.eventID, err)
+		c.unkeep(ctx, s, l.eventID, err)
 		return
 	case errors.Is(err, ErrConflict):
 		c.options.Logger.DebugContext(ctx, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", l.eventID, "error", err)
@@ -137,10 +75,8 @@ func (c *Coalescer) failedLong(ctx context.Context, s *counterState, l *look, er
 	}
 
 	c.mu.Lock()
-	delay := s.countHandOn()
 	s.long.until = time.Now().Add(longKnownFor)
-	s.long.restsUntil = time.Now().Add(rest)
-	s.long.next = ahead(l.readTime.Add(time.Since(l.received)), delay, roundedTo)
+	s.long.rest.begin(firstRest, longestRest, c.now())
 	c.mu.Unlock()
 	c.options.Logger.Log(ctx, slog.LevelWarn, "long sum failed; its counter rests", "counter", s.counter.RollUp, "event_id", l.eventID,
 		"took", l.took, "error", err)

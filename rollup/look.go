@@ -21,11 +21,9 @@ type look struct {
 	totals    route.Totals  // valid after sum
 	took      time.Duration // how long the sum took; valid after sum
 	rings     time.Time     // when the alarm rings without which the roll-up must not be written; zero: it needs none; see window.go
-	deferTo   time.Time     // when the alarm rings to which the events that wait are deferred; zero: they are not
 	long      bool          // its sum is likely to be long; see isLong
 
-	alarmsStay bool // alarms that ring are not deferred with the events
-	alarmGone  bool // the alarm that the roll-up relies on may be gone
+	alarmGone bool // the alarm that the roll-up relies on may be gone
 
 	magnitudes map[string]float64 // of the totals that weigh has asked for; see Snapshot.Magnitude
 }

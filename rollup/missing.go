@@ -35,7 +35,7 @@ func (c *Coalescer) awaitDocument(ctx context.Context, s *counterState, l *look)
 func (c *Coalescer) missingNext(s *counterState, l *look) (numbers []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.canMakeAlarms(s) {
+	if !c.canMakeAlarms(s, l) {
 		return nil
 	}
 

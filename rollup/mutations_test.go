@@ -6,9 +6,12 @@ package rollup_test
 // says what goes wrong then.
 var mutations = []mutation{
 	{"fence", "equal totals are acknowledged without a write", "prober.go",
-		`if err := c.write(ctx, &l, p, &s.contention); err != nil {`,
-		`if l.agrees() {
-	} else if err := c.write(ctx, &l, p, &s.contention); err != nil {`, "TestSimulation"},
+		`err = c.write(ctx, l, p, &s.contention)
+	if err != nil {`,
+		`if !l.agrees() {
+		err = c.write(ctx, l, p, &s.contention)
+	}
+	if err != nil {`, "TestSimulation"},
 	{"covered-from", "the covered-from time is moved by later looks", "prober.go",
 		`		if g.from.IsZero() {
 `,
@@ -233,18 +236,25 @@ var mutations = []mutation{
 		`fields := r.Fields()`,
 		`var fields []document.Field`, "route/TestRoutesOfOnePattern"},
 	{"never-delete", "a counter without shards is not written", "prober.go",
-		`if err := c.write(ctx, &l, p, &s.contention); err != nil {`,
-		`if l.totals.NumShards() == 0 {
-	} else if err := c.write(ctx, &l, p, &s.contention); err != nil {`, "TestSimulation"},
+		`err = c.write(ctx, l, p, &s.contention)
+	if err != nil {`,
+		`if l.totals.NumShards() > 0 {
+		err = c.write(ctx, l, p, &s.contention)
+	}
+	if err != nil {`, "TestSimulation"},
 	{"sixty-seconds", "a late write is sent", "publish.go",
 		`if left <= 0 {`,
 		`if left = time.Hour; left <= 0 {`, "TestWriteIsNotSentLate"},
 	{"proves-nothing", "an unknown outcome is taken for success", "prober.go",
-		`if err := c.write(ctx, &l, p, &s.contention); err != nil {`,
-		`if err := c.write(ctx, &l, p, &s.contention); errors.Is(err, ErrConflict) {`, "TestSimulation"},
+		`err = c.write(ctx, l, p, &s.contention)
+	if err != nil {`,
+		`err = c.write(ctx, l, p, &s.contention)
+	if errors.Is(err, ErrConflict) {`, "TestSimulation"},
 	{"proves-nothing", "a refusal is taken for success", "prober.go",
-		`if err := c.write(ctx, &l, p, &s.contention); err != nil {`,
-		`if err := c.write(ctx, &l, p, &s.contention); err != nil && !errors.Is(err, ErrConflict) {`, "TestSimulation"},
+		`err = c.write(ctx, l, p, &s.contention)
+	if err != nil {`,
+		`err = c.write(ctx, l, p, &s.contention)
+	if err != nil && !errors.Is(err, ErrConflict) {`, "TestSimulation"},
 	{"proves-nothing", "a refused write is forced", "publish.go",
 		`	if locks {
 		return r.store.WriteLocked(`,
@@ -509,8 +519,8 @@ var mutations = []mutation{
 
 	{"missing-covers", "a missing document covers nothing", "prober.go",
 		`		s.release(l.readTime, l.readTime)
-		s.failures, s.unkept, s.refused = 0, 0, false`,
-		`		s.failures, s.unkept, s.refused = 0, 0, false`, "TestMissingDocument"},
+		s.failures, s.unkept, s.refused = 0, pause{}, false`,
+		`		s.failures, s.unkept, s.refused = 0, pause{}, false`, "TestMissingDocument"},
 	{"missing-paced", "an app that sets its document has it rolled up at each change", "pace.go",
 		`case l.asOf.IsZero() && l.counter.Template.Existing:`,
 		`case false:`, "TestAppSetsItsDocument"},
@@ -518,11 +528,11 @@ var mutations = []mutation{
 		`if l.missing() { //`,
 		`if false { //`, "TestMissingDocument"},
 	{"missing-paced", "a missing document is looked at for each event", "prober.go",
-		`s.wake = l.received.Add(c.step(s.counter.Template))`,
-		`s.wake = l.received`, "TestMissingDocument"},
+		`return plan{wait: c.step(s.counter.Template)}, nil`,
+		`return plan{}, nil`, "TestMissingDocument"},
 	{"missing-covers", "a missing document covers what came after the look", "prober.go",
 		`		s.release(l.readTime, l.readTime)
-		s.failures, s.unkept, s.refused = 0, 0, false`,
+		s.failures, s.unkept, s.refused = 0, pause{}, false`,
 		`		s.release(l.readTime.Add(time.Hour), l.readTime)
 		if s.open != nil {
 			close(s.open.done)
@@ -589,8 +599,10 @@ var mutations = []mutation{
 		`if false {`, "route/TestRefusedRoutes"},
 
 	{"events-as-live", "an event of a scheduled route waits for D", "turn.go",
-		`due := c.pace(s, l).due(l)`,
-		`due := pace{max(c.options.Cadence, l.counter.Template.Every), 1}.due(l)`, "TestEventsOfScheduledRoute"},
+		`due := c.pace(s, l).due(l)
+	turns`,
+		`due := pace{max(c.options.Cadence, l.counter.Template.Every), 1}.due(l)
+	turns`, "TestEventsOfScheduledRoute"},
 	{"renew", "as_of of unchanged totals stays", "decide.go",
 		`case !l.totals.Empty() && l.readTime`,
 		`case false && l.readTime`, "TestKeepRenewsAsOf"},
@@ -833,7 +845,7 @@ var mutations = []mutation{
 `,
 		``, "TestKeepOfUnkept"},
 
-	{"pace", "a burst is not used", "alarm.go",
+	{"pace", "a burst is not used", "turn.go",
 		`return pace{c.step(l.counter.Template), max(c.options.Burst, 1)}`,
 		`return pace{c.step(l.counter.Template), 1}`, "TestPace"},
 	{"pace", "one roll-up more than the burst", "pace.go",
@@ -888,8 +900,8 @@ var mutations = []mutation{
 		`if !l.asOf.Equal(s.seen) {`,
 		`if s.draw = c.options.Random(); !l.asOf.Equal(s.seen) {`, "TestBackOffIsDrawnOnce"},
 	{"credit", "nothing is drawn for the roll-up that refused a write", "prober.go",
-		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0`,
-		`s.seen, s.failures, s.unkept = l.asOf, 0, 0`, "TestRefusedByAnotherRollUp"},
+		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, pause{}`,
+		`s.seen, s.failures, s.unkept = l.asOf, 0, pause{}`, "TestRefusedByAnotherRollUp"},
 	{"app-refuses", "a write that the app refused is sent again at once", "prober.go",
 		`} else if s.refused {`,
 		`} else if s.refused && false {`, "TestRefusedByTheApp"},
@@ -900,9 +912,11 @@ var mutations = []mutation{
 		`return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence, asOf.Sub(now)+p.cadence)`,
 		`_ = asOf
 	return used.Sub(now) - time.Duration(p.burst-1)*p.cadence`, "TestPacedUntil"},
-	{"other-paces", "the writer waits for what another pace used up", "prober.go",
-		`l.received.Add(p.dueNext(l))`,
-		`l.received.Add(p.next(l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence)`, "TestMixedPaces"},
+	{"other-paces", "the writer waits for what another pace used up", "turn.go",
+		`	default:
+		return p.dueNext(l)`,
+		`	default:
+		return p.next(l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence`, "TestMixedPaces"},
 	{"pace", "a missing paced_until is full credit", "pace.go",
 		`return l.asOf.Add(p.cadence)
 	}
@@ -972,8 +986,8 @@ var mutations = []mutation{
 		`range old.Totals {`, "TestFormerTotalStays"},
 
 	{"claim", "slow sums are not claimed", "prober.go",
-		`if wanted && (l.long || c.slow(&l)) {`,
-		`if wanted && l.long {`, "TestSlowSums"},
+		`if p.sums && (l.long || c.slow(&l)) {`,
+		`if p.sums && l.long {`, "TestSlowSums"},
 	{"claim", "every sum is claimed", "claim.go",
 		`return reads >= claimReads && (billed || c.took(l) >= c.step(l.counter.Template)/10)`,
 		`return true || billed`, "TestClaims"},
@@ -988,13 +1002,14 @@ var mutations = []mutation{
 		`err = nil`, "TestSlowSums"},
 	{"claim", "who cannot read a claim waits", "claim.go",
 		`summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
-		return true
+		return 0, false
 	}
+
 	age`,
 		`summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
-		c.waitForClaim(s, l, 0)
-		return false
+		return 0, true
 	}
+
 	age`, "TestClaims"},
 	{"claim", "a claim holds forever", "claim.go",
 		`return min(c.took(l)*3/2, c.options.Timeout)`,
@@ -1003,16 +1018,16 @@ var mutations = []mutation{
 		`seen.Over.Equal(l.asOf) && `,
 		``, "TestClaims"},
 	{"claim", "one's own claim is waited for", "claim.go",
-		`seen.By != own && `,
-		`(seen.By != own || true) && `, "TestOwnClaim"},
+		`seen.By != c.name && `,
+		`(seen.By != c.name || true) && `, "TestOwnClaim"},
 	{"claim", "a claim is waited for without bound", "claim.go",
 		`return min(l.rollUp.Tally.Took, c.options.Timeout)`,
 		`return l.rollUp.Tally.Took`, "TestClaims"},
 	{"claim", "a refused claim sums all the same", "claim.go",
 		`	if errors.Is(err, ErrConflict) {
-		c.wait`,
+`,
 		`	if errors.Is(err, errEarly) {
-		c.wait`, "TestClaims"},
+`, "TestClaims"},
 	{"claim", "how long a sum took is not kept", "publish.go",
 		`Took:       l.took,`,
 		``, "TestTookIsKept"},
@@ -1028,7 +1043,7 @@ var mutations = []mutation{
 `,
 		``, "route/TestRefusedRoutes"},
 
-	{"pace", "a burst of 0 allows nothing at once", "alarm.go",
+	{"pace", "a burst of 0 allows nothing at once", "turn.go",
 		`max(c.options.Burst, 1)`,
 		`c.options.Burst`, "TestPacedUntil"},
 	{"schedule-pace", "a tick paces by the slower of two", "pace.go",
@@ -1047,21 +1062,20 @@ var mutations = []mutation{
 		`!s.long.summing && c.counters[s.counter.RollUp] == s && `,
 		`!s.long.summing && `, "TestForgottenCounterIsKnownAgain"},
 	{"pauses", "a missing document does not end a row of failures", "prober.go",
-		`s.failures, s.unkept, s.refused = 0, 0, false`,
-		`s.unkept = 0`, "TestFailuresStartOver"},
+		`s.failures, s.unkept, s.refused = 0, pause{}, false`,
+		`s.unkept = pause{}`, "TestFailuresStartOver"},
 	{"pauses", "a good look does not end a row of failures", "prober.go",
-		`		s.failures = 0
-		return false, nil`,
-		`		return false, nil`, "TestFailuresStartOver"},
-	{"pauses", "another's roll-up does not end a row of failures", "prober.go",
-		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0`,
-		`s.seen, s.draw, s.unkept = l.asOf, c.options.Random(), 0`, "TestFailuresStartOver"},
-	{"pauses", "one's own roll-up does not end a row of failures", "prober.go",
-		`	c.covered(s, l)
-	s.failures = 0
+		`	if !p.sums && p.deferTo.IsZero() {
+		s.failures = 0
+	}
 `,
-		`	c.covered(s, l)
-`, "TestFailuresStartOver"},
+		``, "TestFailuresStartOver"},
+	{"pauses", "another's roll-up does not end a row of failures", "prober.go",
+		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, pause{}`,
+		`s.seen, s.draw, s.unkept = l.asOf, c.options.Random(), pause{}`, "TestFailuresStartOver"},
+	{"pauses", "one's own roll-up does not end a row of failures", "prober.go",
+		`s.failures, s.unkept, s.handedOn, s.long.rest = 0, pause{}, pause{}, pause{}`,
+		`s.unkept, s.handedOn, s.long.rest = pause{}, pause{}, pause{}`, "TestFailuresStartOver"},
 
 	{"belt", "a snapshot from before the change covers", "prober.go",
 		`if g.latest.After(l.readTime) {`,
@@ -1126,9 +1140,9 @@ var mutations = []mutation{
 		`			failed = h.state.uncovered(ctx)
 `, "TestDeadlineOfOpenGeneration"},
 	{"anchor-held", "a failed look releases", "prober.go",
-		`			c.failed(oldest.values, s, oldest.anchor, err)
+		`			next = c.failed(oldest.values, s, oldest.anchor, err)
 `,
-		`			c.failed(oldest.values, s, oldest.anchor, err)
+		`			next = c.failed(oldest.values, s, oldest.anchor, err)
 			c.mu.Lock()
 			s.release(time.Now().AddDate(1, 0, 0), time.Time{})
 			c.mu.Unlock()
@@ -1145,12 +1159,17 @@ var mutations = []mutation{
 	{"server-times", "as_of is the local clock's", "publish.go",
 		`AsOf:       l.readTime,`,
 		`AsOf:       l.received.Truncate(time.Microsecond),`, "TestSimulation"},
-	{"pace", "a roll-up is written before its time", "prober.go",
-		`if wait > 0 || !s.waits() {`,
-		`if !s.waits() {`, "TestSimulation"},
-	{"leading-edge", "no leading edge", "coalescer.go",
-		`s = &counterState{counter: counter}`,
-		`s = &counterState{counter: counter, wake: time.Now().Add(c.options.Cadence)}`, "TestLoneEventIsRolledUpAtOnce"},
+	{"pace", "a roll-up is written before its time", "turn.go",
+		`plan{sums: wait <= 0, wait: wait}`,
+		`plan{sums: true, wait: wait}`, "TestSimulation"},
+	{"leading-edge", "no leading edge", "prober.go",
+		`	for {
+		oldest := c.close(s)
+`,
+		`	time.Sleep(c.options.Cadence)
+	for {
+		oldest := c.close(s)
+`, "TestLoneEventIsRolledUpAtOnce"},
 	{"credit", "exact wake-ups", "turn.go",
 		`return step/10 + time.Duration(s.draw*`,
 		`return 0 * time.Duration(s.draw*`, "TestCrowd"},
@@ -1161,8 +1180,8 @@ var mutations = []mutation{
 		`	defer c.mu.Unlock()
 	ahead`, "TestAlarmEndsARowOfFailures"},
 	{"pauses", "a failing store is asked without a pause", "prober.go",
-		`s.wake = s.wake.Add(c.pause(s.failures-1, s.counter.Template))`,
-		`s.wake = s.wake.Add(time.Millisecond)`, "TestPausesBetweenFailures"},
+		`time.Now().Add(c.pauseAfter(s.failures-1, s.counter.Template))`,
+		`time.Now().Add(time.Millisecond)`, "TestPausesBetweenFailures"},
 	{"retry-alone", "events are held without end while Firestore fails", "prober.go",
 		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
 		`if s.open != nil {`, "TestFewEventsAreHeldWhileLooksFail"},
@@ -1227,10 +1246,10 @@ var mutations = []mutation{
 		`	if errors.Is(err, ErrUnkept) {`,
 		`	if !errors.Is(err, ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
 	{"unkept-paced", "an unkept counter is looked at for each event", "coalescer.go",
-		`	if s.unkept > 0 && s.pauses(e.told()) {`,
+		`	if !s.unkept.over(e.told()) {`,
 		`	if false {`, "TestUnkeptForAnHour"},
-	{"unkept-paced", "a suspended machine goes on pausing", "generation.go",
-		` && told.Before(s.unkeptPast)`,
+	{"unkept-paced", "a suspended machine goes on pausing", "pause.go",
+		` || !told.Before(p.serverUntil)`,
 		``, "TestUnkeptWhileSuspended"},
 	{"unkept", "what is open when a counter turns out unkept waits for its pause", "generation.go",
 		`		s.closed = append(s.closed, s.open)
@@ -1241,14 +1260,14 @@ var mutations = []mutation{
 		`	}
 	for _, g := range s.closed {
 		g.unkept = true`, "TestUnkeptEndsWhatIsOpen"},
-	{"unkept-paced", "the pauses of an unkept counter do not grow", "generation.go",
-		`min(max(2*s.unkept, step), longestUnkept)`,
-		`step`, "TestUnkeptForAnHour"},
-	{"unkept-paced", "the pauses of an unkept counter grow without end", "generation.go",
-		`min(max(2*s.unkept, step), longestUnkept)`,
-		`max(2*s.unkept, step)`, "TestUnkeptForAnHour"},
+	{"unkept-paced", "the pauses of an unkept counter do not grow", "pause.go",
+		`min(max(2*p.step, first), longest)`,
+		`min(first, longest)`, "TestUnkeptForAnHour"},
+	{"unkept-paced", "the pauses of an unkept counter grow without end", "pause.go",
+		`min(max(2*p.step, first), longest)`,
+		`max(2*p.step, first, min(first, longest))`, "TestUnkeptForAnHour"},
 	{"unkept-paced", "a counter that is kept again pauses as long as before", "prober.go",
-		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0`,
+		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, pause{}`,
 		`s.seen, s.draw, s.failures = l.asOf, c.options.Random(), 0`, "TestUnkeptElsewhereKept"},
 	{"unkept-apart", "an unkept counter is a failure of the audit", "compare.go",
 		`	case errors.Is(err, ErrUnkept):`,
@@ -1283,8 +1302,8 @@ var mutations = []mutation{
 		`if r.By != nil && needsIndex(err) {`,
 		`if false {`, "TestExemptGroup"},
 	{"alarm-covers", "an alarm that rings too early ends in a pause", "alarm.go",
-		`s.pauses(a.At) && !c.now().Before(a.At)`,
-		`s.pauses(a.At)`, "TestAlarmOfAPausingCounter"},
+		`!s.unkept.over(a.At) && !c.now().Before(a.At)`,
+		`!s.unkept.over(a.At)`, "TestAlarmOfAPausingCounter"},
 	{"unkept", "a document that is full fails a locked write's events", "../internal/cloud/firestorestore/locked.go",
 		`return unkept(outcome(err, "writing", c.RollUp))`,
 		`return outcome(err, "writing", c.RollUp)`, "TestFullDocument"},
@@ -2203,12 +2222,14 @@ var mutations = []mutation{
 	{"held-copies", "a copy whose time is up was not held", "coalescer.go",
 		`return Ending{Held: true}, fmt.Errorf(`,
 		`return Ending{}, fmt.Errorf(`, "TestEndingOfCopy"},
-	{"turns", "a new revision's wait begins with its youngest event", "generation.go",
+	{"turns", "a new revision's wait begins with its youngest event", "turn.go",
 		`l.readTime.Sub(s.closed[0].from)`,
 		`l.readTime.Sub(s.closed[len(s.closed)-1].from)`, "TestTurns"},
-	{"turns", "the writer leaves other revisions no time", "prober.go",
-		`s.wake = s.wake.Add(c.turnTakes(s))`,
-		``, "TestWriterOfARevisionLooksLate"},
+	{"turns", "the writer leaves other revisions no time", "turn.go",
+		`		return p.dueNext(l) + c.turnTakes(s)
+`,
+		`		return p.dueNext(l)
+`, "TestWriterOfARevisionLooksLate"},
 	{"turns", "any number of turns counts", "turn.go",
 		`if len(turns) > maxTurns {`,
 		`if false {`, "TestForgedTurns"},
@@ -2218,12 +2239,12 @@ var mutations = []mutation{
 	{"missing-paced", "the first roll-up of the app's document uses up one cadence more", "pace.go",
 		`return l.readTime.Add(time.Duration(p.burst-1) * p.cadence)`,
 		`return l.readTime.Add(time.Duration(p.burst) * p.cadence)`, "TestNewDocumentHasNoBurst"},
-	{"pauses", "a claim that is waited for does not end the failures", "claim.go",
+	{"pauses", "a claim that is waited for does not end the failures", "turn.go",
 		`	s.failures = 0
 `,
 		``, "TestClaimEndsFailures"},
 	{"lapsed", "an unkept counter is not noted", "prober.go",
-		`		c.noteUnkept(ctx, s.counter, oldest)
+		`	c.noteUnkept(ctx, s.counter, oldest)
 `,
 		``, "TestLapsed"},
 	{"lapsed", "a note hides drift forever", "note.go",
@@ -2246,9 +2267,9 @@ var mutations = []mutation{
 	note := Note{`,
 		`	note := Note{`, "TestUnkeptNoteHangs"},
 
-	{"deferred-ahead", "an alarm may ring as soon as the look is done", "alarm.go",
-		`	if due < leastAhead {`,
-		`	if false {`, "TestAlarmRingsLater"},
+	{"deferred-ahead", "an alarm may ring as soon as the look is done", "turn.go",
+		`	case due < leastAhead: //`,
+		`	case false: //`, "TestAlarmRingsLater"},
 	{"deferred-ahead", "an alarm that could not be made stands", "alarm.go",
 		`	if err != nil {
 		return err
@@ -2267,8 +2288,8 @@ var mutations = []mutation{
 		`	if s.open != nil && c.knowsAlarm(s, s.open.told) {`,
 		`	if s.open != nil {`, "TestSlowAlarm"},
 	{"alarm-routes", "an alarm does not say whose routes it is for", "alarm.go",
-		`Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: l.deferTo}`,
-		`Alarm{RollUp: s.counter.RollUp, At: l.deferTo}`, "TestSimulation"},
+		`Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: p.deferTo}`,
+		`Alarm{RollUp: s.counter.RollUp, At: p.deferTo}`, "TestSimulation"},
 	{"alarm-routes", "an alarm of other routes does not ring again", "alarm.go",
 		`	if again && c.options.Alarms != nil {`,
 		`	if false {`, "TestSimulation"},
@@ -2299,8 +2320,8 @@ var mutations = []mutation{
 		ending, err = c.ring(ctx, a, counter)
 `, "TestSimulation"},
 	{"alarm-covers", "an earlier alarm stands for one", "alarm.go",
-		`end(s.alarms, l.deferTo.Add(-time.Microsecond), deferred)`,
-		`end(s.alarms, l.deferTo.Add(time.Hour), deferred)`, "TestAlarmByHand"},
+		`end(s.alarms, p.deferTo.Add(-time.Microsecond), deferred)`,
+		`end(s.alarms, p.deferTo.Add(time.Hour), deferred)`, "TestAlarmByHand"},
 	{"alarm-covers", "an unkept counter ends alarms that rang early", "generation.go",
 		`s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })`,
 		`s.alarms = end(s.alarms, now.Add(time.Hour), func(g *generation) { g.unkept = true })`, "TestAlarmOfUnkeptCounter"},
@@ -2325,8 +2346,8 @@ var mutations = []mutation{
 		`			return ending, nil
 `, "TestSimulation"},
 	{"alarm-handed", "an alarm that failed is always handed on by ten seconds", "alarm.go",
-		`firstHandOn<<min(s.handedOn, 10)`,
-		`firstHandOn`, "TestAlarmIsHandedOn"},
+		`s.handedOn.begin(firstHandOn, longestHandOn, c.now())`,
+		`s.handedOn.begin(firstHandOn, firstHandOn, c.now())`, "TestAlarmIsHandedOn"},
 	{"alarm-handed", "an alarm that is handed on stays one of other routes", "alarm.go",
 		`Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})`,
 		`Alarm{RollUp: a.RollUp, Routes: a.Routes, At: at})`, "TestAlarmOfOtherRoutesIsHandedOn"},
@@ -2340,9 +2361,9 @@ var mutations = []mutation{
 		`		if err != nil && c.options.Alarms != nil {`,
 		`		if false {`, "TestAlarmIsHandedOn"},
 	{"known-alarm", "a known alarm stands for events until it rings", "alarm.go",
-		`	ahead := l.deferTo.Sub(l.readTime) - leastAhead
+		`	ahead := p.deferTo.Sub(l.readTime) - leastAhead
 `,
-		`	ahead := l.deferTo.Sub(l.readTime) + leastAhead
+		`	ahead := p.deferTo.Sub(l.readTime) + leastAhead
 `, "TestKnownAlarm"},
 	{"known-alarm", "an alarm is known while a machine is suspended", "alarm.go",
 		`!monotonic.Before(k.until) || !wall.Before(k.until.Round(0))`,
@@ -2356,7 +2377,7 @@ var mutations = []mutation{
 		`l.began.Add(min(ahead, knownFor))`,
 		`l.began.Add(ahead)`, "TestKnownAlarmIsLookedAtAgain"},
 	{"alarmless", "a counter waits for alarms that cannot be made", "alarm.go",
-		`	s.alarmless = time.Now().Add(alarmlessFor)
+		`	s.alarmless.begin(alarmlessFor, alarmlessFor, c.now())
 `,
 		``, "TestNoQueue"},
 	{"alarmless", "one alarm that cannot be made is enough", "alarm.go",
@@ -2371,7 +2392,7 @@ var mutations = []mutation{
 		`	time.Sleep(secondTry)
 `,
 		``, "TestWindowOfAnEventThatIsDeferredAtTheSecondTry"},
-	{"alarmless", "a slow cadence is kept without alarms", "alarm.go",
+	{"alarmless", "a slow cadence is kept without alarms", "turn.go",
 		`	if c.defers(s, l) {
 		return`,
 		`	if true {
@@ -2407,13 +2428,13 @@ var mutations = []mutation{
 	{"billed", "any num_shards counts", "pace.go",
 		`min(seconds, longestBilled.Seconds())`,
 		`seconds`, "TestBilledCadence"},
-	{"alarm-looks", "an event is held until a counter with alarms is due", "prober.go",
-		`	if !s.waits() && c.defers(s, l) {`,
-		`	if false {`, "TestLargeCounters"},
-	{"alarm-looks", "an event is held until the next roll-up of a counter with alarms", "prober.go",
-		`	if c.defers(s, l) { // no event`,
-		`	if false { // no event`, "TestLargeCounters"},
-	{"alarm-first", "the last writer does not go first although no alarm rings", "alarm.go",
+	{"alarm-looks", "an event is held until a counter with alarms is due", "turn.go",
+		`	case c.defers(s, l): // the next`,
+		`	case false: // the next`, "TestLargeCounters"},
+	{"alarm-looks", "an event is held until the next roll-up of a counter with alarms", "turn.go",
+		`	case c.defers(s, l): // no event`,
+		`	case false: // no event`, "TestLargeCounters"},
+	{"alarm-first", "the last writer does not go first although no alarm rings", "turn.go",
 		`	return c.defers(s, l) && (c.cadence(l) > c.canBeHeld() || l.long)
 `,
 		`	return c.defers(s, l)
@@ -2421,12 +2442,12 @@ var mutations = []mutation{
 	{"covered-from", "a long sum covers what no look has seen", "generation.go",
 		`		if g.from.IsZero() || g.from.After(by) {`,
 		`		if g.from.After(by) {`, "TestLongSumCoversNoLaterEvent"},
-	{"long-sums", "no sum is long", "long.go",
-		`	return c.canMakeAlarms(s) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
+	{"long-sums", "no sum is long", "turn.go",
+		`	return c.canMakeAlarms(s, l) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
 `,
 		`	return false
 `, "TestLongSums"},
-	{"long-sums", "what a roll-up says makes no sum long", "long.go",
+	{"long-sums", "what a roll-up says makes no sum long", "turn.go",
 		`(c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))`,
 		`time.Now().Before(s.long.until)`, "TestSumIsCutOff"},
 	{"long-sums", "a sum that was cut off is not long", "long.go",
@@ -2435,8 +2456,8 @@ var mutations = []mutation{
 		`}`, "TestSumIsCutOff"},
 	{"long-sums", "a long sum that fails is not known to be long", "long.go",
 		`	s.long.until = time.Now().Add(longKnownFor)
-	s.long.restsUntil`,
-		`	s.long.restsUntil`, "TestSumIsCutOffForLong"},
+	s.long.rest`,
+		`	s.long.rest`, "TestSumIsCutOffForLong"},
 	{"long-sums", "a sum that was cut off is long forever", "prober.go",
 		`		s.long.until = time.Time{} // the roll-up says how long its sum took
 `,
@@ -2454,31 +2475,28 @@ var mutations = []mutation{
 `,
 		`	timer := time.NewTimer(0)
 `, "TestEventsDuringALongSum"},
-	{"long-apart", "events wait for a long sum", "long.go",
-		`	case len(s.closed) == 0:
-		return time.Time{}
-	default:`,
-		`	case len(s.closed) == 0 || s.long.summing:
-		return time.Time{}
-	default:`, "TestEventsDuringALongSum"},
-	{"long-apart", "an alarm that waits for a long sum makes others", "long.go",
-		`	case len(s.closed) == 0:
-`,
-		`	case len(s.closed) == 0 && len(s.alarms) == 0:
-`, "TestLongSumMakesNoAlarm"},
-	{"long-apart", "events of a long sum that is not due have near alarms", "long.go",
+	{"long-apart", "events wait for a long sum", "turn.go",
+		`	if len(s.closed) > 0 {
+		grid`,
+		`	if len(s.closed) > 0 && !s.long.summing {
+		grid`, "TestEventsDuringALongSum"},
+	{"long-apart", "an alarm that waits for a long sum makes others", "turn.go",
+		`	if len(s.closed) > 0 {
+		grid`,
+		`	if s.waits() {
+		grid`, "TestLongSumMakesNoAlarm"},
+	{"long-apart", "events of a long sum that is not due have near alarms", "turn.go",
 		`	case due > c.canBeHeld():
 `,
 		`	case due > c.canBeHeld() && false:
 `, "TestLongSumThatIsNotDue"},
-	{"long-apart", "alarms that ring are deferred with events", "long.go",
-		`		l.alarmsStay = true
-`,
-		``, "TestAlarmAndEventTogether"},
+	{"long-apart", "alarms that ring are deferred with events", "turn.go",
+		`p.deferTo, p.alarmsStay = ahead(l.readTime, leastAhead, grid), true`,
+		`p.deferTo = ahead(l.readTime, leastAhead, grid)`, "TestAlarmAndEventTogether"},
 	{"long-apart", "a long sum is not claimed", "prober.go",
-		`	if wanted && (l.long || c.slow(&l)) {`,
-		`	if wanted && !l.long && c.slow(&l) {`, "TestLongSumIsClaimed"},
-	{"long-apart", "an alarm waits for another's long sum", "claim.go",
+		`	if p.sums && (l.long || c.slow(&l)) {`,
+		`	if p.sums && !l.long && c.slow(&l) {`, "TestLongSumIsClaimed"},
+	{"long-apart", "an alarm waits for another's long sum", "turn.go",
 		`	if l.long { // whatever`,
 		`	if false { // whatever`, "TestLongSumIsClaimed"},
 	{"long-apart", "a claim of a long sum holds as long as others", "claim.go",
@@ -2486,21 +2504,24 @@ var mutations = []mutation{
 `,
 		`		return min(c.took(l)*3/2, c.options.Timeout)
 `, "TestLongSumIsClaimed"},
-	{"long-apart", "events look all the time while no alarm can be made", "prober.go",
-		`		s.wake = l.received.Add(LongestCadence(c.options.Hold))
+	{"long-apart", "events look all the time while no alarm can be made", "turn.go",
+		`		return plan{wait: LongestCadence(c.options.Hold)}
 `,
-		`		s.wake = l.received.Add(time.Millisecond)
+		`		return plan{wait: time.Millisecond}
 `, "TestLongSumWithoutAQueue"},
 	{"long-rests", "a long sum that failed is tried again at once", "long.go",
-		`	s.long.restsUntil = time.Now().Add(rest)
+		`	s.long.rest.begin(firstRest, longestRest, c.now())
 `,
 		``, "TestLongSumFails"},
-	{"long-rests", "events take another time than alarms", "long.go",
-		`		if s.long.next.Before(l.readTime.Add(leastAhead)) {`,
-		`		if true {`, "TestLongSumFails"},
-	{"long-rests", "an alarm for which there is no time stands for events", "long.go",
-		`		if s.long.next.Before(l.readTime.Add(leastAhead)) {`,
-		`		if s.long.next.Before(l.readTime) {`, "TestEventsWhileALongSumRests"},
+	{"long-rests", "events take another time than alarms", "turn.go",
+		`max(s.long.rest.serverUntil.Sub(l.readTime), leastAhead)`,
+		`s.long.rest.step`, "TestLongSumFails"},
+	{"long-rests", "each rest is as long as the first", "long.go",
+		`s.long.rest.begin(firstRest, longestRest, c.now())`,
+		`s.long.rest.begin(firstRest, firstRest, c.now())`, "TestLongSumFails"},
+	{"long-rests", "an alarm for which there is no time stands for events", "turn.go",
+		`max(s.long.rest.serverUntil.Sub(l.readTime), leastAhead)`,
+		`s.long.rest.serverUntil.Sub(l.readTime)`, "TestEventsWhileALongSumRests"},
 	{"long-sums", "a long sum is refused if the app edits the document", "publish.go",
 		`locks || l.long && l.counter.Template.Existing && l.rollUp.Exists()`,
 		`locks`, "TestLongSumOfADocumentThatTheAppEdits"},
@@ -2540,25 +2561,35 @@ var mutations = []mutation{
 		`	if false {
 `, "../internal/test/storetest/TestMemory"},
 	{"alarm-before", "a roll-up is written without its alarm", "prober.go",
-		`	c.chain(ctx, s, &l)
-`,
-		``, "TestSimulation"},
-	{"alarm-before", "a long sum is written without its alarm", "long.go",
 		`	c.chain(ctx, s, l)
 `,
 		``, "TestSimulation"},
+	{"alarm-before", "a long sum is written without its alarm", "prober.go",
+		`	c.chain(ctx, s, l)
+`,
+		`	if !l.long {
+		c.chain(ctx, s, l)
+	}
+`, "TestSimulation"},
 	{"alarm-before", "an alarm is made once its roll-up is written", "prober.go",
-		`	c.chain(ctx, s, &l)
-	p := c.pace(s, &l)
-	if err := c.write(ctx, &l, p, &s.contention); err != nil {
-		return err
+		`	c.chain(ctx, s, l)
+
+	c.mu.Lock()
+	p := c.pace(s, l)
+	c.mu.Unlock()
+	err = c.write(ctx, l, p, &s.contention)
+	if err != nil {
+		return 0, err
 	}
 `,
-		`	p := c.pace(s, &l)
-	if err := c.write(ctx, &l, p, &s.contention); err != nil {
-		return err
+		`	c.mu.Lock()
+	p := c.pace(s, l)
+	c.mu.Unlock()
+	err = c.write(ctx, l, p, &s.contention)
+	if err != nil {
+		return 0, err
 	}
-	c.chain(ctx, s, &l)
+	c.chain(ctx, s, l)
 `, "TestWindow"},
 	{"alarm-before", "an audit writes a roll-up without its alarm", "compare.go",
 		`	if needed {

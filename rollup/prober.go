@@ -8,21 +8,29 @@ import (
 	"time"
 )
 
-// probe looks at the counter's roll-up whenever that is due. It ends when a look is due and no
-// event waits for it. It works for all events of the counter, and outlives their requests.
+// startProbing starts the counter's prober, unless it runs. The mutex is held.
+func (c *Coalescer) startProbing(s *counterState) {
+	if !s.probing {
+		s.probing = true
+		go c.probe(s)
+	}
+}
+
+// probe looks at the counter's roll-up whenever that is due, and at first at once. It ends when a
+// look is due and no event waits for it. It works for all events of the counter, and outlives their
+// requests.
 func (c *Coalescer) probe(s *counterState) {
 	for {
-		time.Sleep(time.Until(s.wake)) // only the prober sets it
-
 		oldest := c.close(s)
 		if oldest == nil {
 			return
 		}
 
-		err := c.rollUp(oldest.values, s, oldest.anchor)
+		next, err := c.rollUp(oldest.values, s, oldest.anchor)
 		if err != nil {
-			c.failed(oldest.values, s, oldest.anchor, err)
+			next = c.failed(oldest.values, s, oldest.anchor, err)
 		}
+		time.Sleep(time.Until(next))
 	}
 }
 
@@ -63,74 +71,76 @@ func (c *Coalescer) forget(s *counterState) {
 }
 
 // rollUp takes one snapshot of the counter. If it is this instance's turn and an event waits, it
-// rolls the counter up.
-func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) error {
+// rolls the counter up. It returns when to look next, by the local clock.
+func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) (next time.Time, err error) {
 	looking, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 
 	l, err := c.look(looking, s.counter, oldest)
 	if err != nil {
-		return err
+		return next, err
 	}
 
 	if l.missing() {
 		c.awaitDocument(looking, s, &l)
 	}
-	wanted, err := c.observe(s, &l)
+	p, err := c.observe(s, &l)
 	if err != nil {
-		return err
+		return next, err
 	}
 
-	if wanted && (l.long || c.slow(&l)) {
-		wanted = c.claim(looking, s, &l)
+	if p.sums && (l.long || c.slow(&l)) {
+		age, another := c.claim(looking, &l)
+		if another {
+			p = c.planClaimed(s, &l, age)
+		}
 	}
-	if wanted && l.long {
+	if p.sums && l.long {
 		c.sumApart(ctx, s, l)
-		wanted = false
+		p.sums = false
 	}
-	if !l.deferTo.IsZero() {
-		return c.makeAlarm(ctx, s, &l)
+	next = l.received.Add(p.wait)
+	if !p.deferTo.IsZero() {
+		return next, c.makeAlarm(ctx, s, &l, p)
 	}
-	if !wanted {
-		return nil
-	}
-
-	err = c.sum(looking, &l)
-	if err != nil {
-		c.noteLong(s, &l)
-		return err
+	if !p.sums {
+		return next, nil
 	}
 
-	c.chain(ctx, s, &l)
-	p := c.pace(s, &l)
-	if err := c.write(ctx, &l, p, &s.contention); err != nil {
-		return err
-	}
-	c.wrote(s, &l, p)
-	return nil
+	wait, err := c.sumAndWrite(ctx, s, &l, c.options.Timeout)
+	return l.received.Add(wait), err
 }
 
-// wrote is called when this instance has written a roll-up. It releases the generations that the
-// roll-up covers, and plans the next look.
-func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
+// sumAndWrite rolls the counter up, and returns how long after the look's answer to look again. The
+// timeout is for the look and its sum together.
+func (c *Coalescer) sumAndWrite(ctx context.Context, s *counterState, l *look, timeout time.Duration) (wait time.Duration, err error) {
+	summing, cancel := context.WithTimeout(ctx, timeout-time.Since(l.began))
+	defer cancel()
+	err = c.sum(summing, l)
+	if err != nil {
+		c.noteLong(s, l)
+		return 0, err
+	}
+	c.chain(ctx, s, l)
+
+	c.mu.Lock()
+	p := c.pace(s, l)
+	c.mu.Unlock()
+	err = c.write(ctx, l, p, &s.contention)
+	if err != nil {
+		return 0, err
+	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
-
 	c.covered(s, l)
-	s.failures = 0
-	s.wake = l.received.Add(p.dueNext(l))
-	if len(c.nextTurns(l)) > 0 {
-		s.wake = s.wake.Add(c.turnTakes(s))
-	}
-	if c.defers(s, l) { // no event may be held until then, so the next event has this instance look at once
-		s.wake = l.received
-	}
+	return c.waitAfter(s, l, p), nil
 }
 
 // covered releases what this instance's roll-up covers, and remembers that it wrote the roll-up.
 // The mutex is held.
 func (c *Coalescer) covered(s *counterState, l *look) {
-	s.unkept, s.handedOn = 0, 0
+	s.failures, s.unkept, s.handedOn, s.long.rest = 0, pause{}, pause{}, pause{}
 	s.release(l.readTime, l.rungWhenWritten())
 	s.own = l.readTime
 
@@ -150,10 +160,8 @@ var errEarly = errors.New("rollup: Firestore answered with a snapshot from befor
 //   - it sets the covered-from time of each generation that closed before the look began, unless it
 //     is set;
 //   - it releases the generations that the roll-up covers;
-//   - it plans the next look, or decides to which alarm those that are left are deferred.
-//
-// It reports whether to sum now.
-func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
+//   - it returns what to do next.
+func (c *Coalescer) observe(s *counterState, l *look) (plan, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -163,7 +171,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 	for _, g := range s.closed {
 		if g.latest.After(l.readTime) {
-			return false, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.readTime, g.latest)
+			return plan{}, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.readTime, g.latest)
 		}
 	}
 	for _, g := range s.closed {
@@ -176,65 +184,32 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 	if l.missing() { // this covers and paces like a roll-up: deleting a post deletes its likes, too
 		s.release(l.readTime, l.readTime)
-		s.failures, s.unkept, s.refused = 0, 0, false
-		s.wake = l.received.Add(c.step(s.counter.Template))
-		return false, nil
+		s.failures, s.unkept, s.refused = 0, pause{}, false
+		return plan{wait: c.step(s.counter.Template)}, nil
 	}
 
 	if !l.asOf.Equal(s.seen) {
-		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0
+		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, pause{}
 		s.long.until = time.Time{} // the roll-up says how long its sum took
 	} else if s.refused { // the roll-up is still the same, so the write was refused because of a write of the app's
 		s.refused = false
-		s.wake = l.received.Add(c.pause(s.failures, s.counter.Template))
-		return false, nil
+		return plan{wait: c.pauseAfter(s.failures, s.counter.Template)}, nil
 	}
 	s.refused = false
 
-	l.long = c.isLong(s, l)
-	if early := c.untilAlarm(s, l); early > 0 {
+	p := c.plan(s, l)
+	if !p.sums && p.deferTo.IsZero() {
 		s.failures = 0
-		s.wake = l.received.Add(early)
-		return false, nil
 	}
-
-	l.deferTo = c.deferTo(s, l)
-	switch {
-	case !l.deferTo.IsZero() && !l.alarmsStay:
-		s.wake = l.received
-		return false, nil
-	case l.long && s.long.summing && l.deferTo.IsZero(): // events wait for the sum only if no alarm can be made
-		s.wake = l.received.Add(LongestCadence(c.options.Hold))
-		return false, nil
-	case l.long && (s.long.summing || !s.ringing(l.readTime)):
-		s.wake = l.received
-		return false, nil
-	}
-
-	wait := c.turn(s, l)
-	if !s.waits() && c.defers(s, l) { // the next event has this instance look at once; see wrote
-		wait = 0
-	}
-	s.wake = l.received.Add(wait)
-	if wait > 0 || !s.waits() {
-		s.failures = 0
-		return false, nil
-	}
-	return true, nil
+	return p, nil
 }
 
-// failed plans another look at the counter after a failure. The call that failed may have taken
-// effect all the same.
-func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
+// failed is called after a failure, and returns when to look next. The call that failed may have
+// taken effect all the same.
+func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) (next time.Time) {
 	if errors.Is(err, ErrUnkept) {
-		c.tellUnkept(ctx, s.counter, oldest, err)
-		c.noteUnkept(ctx, s.counter, oldest)
-
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		s.failures, s.refused = 0, false
-		s.unkeep(c.step(s.counter.Template), c.newest, c.now())
-		return
+		c.unkeep(ctx, s, oldest, err)
+		return time.Now()
 	}
 
 	again := errors.Is(err, errNotMade) && !c.options.Logged.First("not made", s.counter.RollUp) // a queue may refuse for hours
@@ -256,8 +231,19 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	s.failure = err
 	s.refused = errors.Is(err, ErrConflict)
 
-	s.wake = time.Now()
-	if !s.refused {
-		s.wake = s.wake.Add(c.pause(s.failures-1, s.counter.Template)) // no pause follows the first failure: most often the next try succeeds
+	if s.refused {
+		return time.Now()
 	}
+	return time.Now().Add(c.pauseAfter(s.failures-1, s.counter.Template)) // no pause follows the first failure: most often the next try succeeds
+}
+
+// unkeep tells and notes that the counter is unkept, and has it pause.
+func (c *Coalescer) unkeep(ctx context.Context, s *counterState, oldest string, err error) {
+	c.tellUnkept(ctx, s.counter, oldest, err)
+	c.noteUnkept(ctx, s.counter, oldest)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.failures, s.refused = 0, false
+	s.unkeep(c.step(s.counter.Template), c.newest, c.now())
 }

@@ -31,8 +31,8 @@ func newRoller(store Store, o Options) roller {
 // a half. Each further pause is twice as long, up to the step.
 const firstPause = 50 * time.Millisecond
 
-// pause returns how long the n-th pause in a row takes. It returns 0 if n is 0.
-func (r *roller) pause(n int, t *route.Template) time.Duration {
+// pauseAfter returns how long to pause after so many failures in a row. It returns 0 if n is 0.
+func (r *roller) pauseAfter(n int, t *route.Template) time.Duration {
 	if n <= 0 {
 		return 0
 	}

@@ -8,6 +8,187 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
+// A plan says what an instance does about a counter after a look.
+type plan struct {
+	sums       bool          // it sums now
+	wait       time.Duration // else how long after the look's answer it looks again
+	deferTo    time.Time     // when the alarm rings to which whatever waits is deferred; zero: nothing is
+	alarmsStay bool          // alarms that ring are not deferred with the events
+}
+
+// plan decides when the counter's turn is, by whom, and how this instance waits. The mutex is held.
+func (c *Coalescer) plan(s *counterState, l *look) plan {
+	l.long = c.isLong(s, l)
+	early := c.untilAlarm(s, l)
+	switch {
+	case early > 0:
+		return plan{wait: early}
+	case l.long:
+		return c.planLong(s, l)
+	}
+
+	at := c.deferTo(s, l)
+	if !at.IsZero() {
+		return plan{deferTo: at}
+	}
+	return c.planTurn(s, l)
+}
+
+// planTurn is plan if whatever waits is not deferred.
+func (c *Coalescer) planTurn(s *counterState, l *look) plan {
+	wait := c.turn(s, l)
+	switch {
+	case s.waits():
+		return plan{sums: wait <= 0, wait: wait}
+	case c.defers(s, l): // the next event has this instance look at once; see waitAfter
+		return plan{}
+	default:
+		return plan{wait: wait}
+	}
+}
+
+// planLong is plan for a counter whose sums are long. Only alarms wait for such a sum, and events
+// are deferred. An alarm that rings is deferred, too, if the counter is due much later or rests.
+func (c *Coalescer) planLong(s *counterState, l *look) plan {
+	if !c.canMakeAlarms(s, l) { // then events have to wait for the sum that is under way
+		return plan{wait: LongestCadence(c.options.Hold)}
+	}
+
+	due := c.pace(s, l).due(l)
+	switch {
+	case !s.waits():
+		return plan{}
+	case !s.long.rest.over(l.readTime):
+		return plan{deferTo: ahead(l.readTime, max(s.long.rest.serverUntil.Sub(l.readTime), leastAhead), roundedTo)}
+	case due > c.canBeHeld():
+		return plan{deferTo: withinReach(l.counter.RollUp, l.readTime, l.readTime.Add(due))}
+	}
+
+	var p plan
+	if !s.long.summing && s.rings(l.readTime) {
+		p = c.planTurn(s, l)
+	}
+	if len(s.closed) > 0 {
+		grid := max(roundedTo, c.took(l)/2) // so that the instances make few alarms while one sums
+		p.deferTo, p.alarmsStay = ahead(l.readTime, leastAhead, grid), true
+	}
+	return p
+}
+
+// deferTo returns when the alarm rings to which whatever waits for the look is deferred. It returns
+// zero if the counter's turn comes while an event can be held.
+func (c *Coalescer) deferTo(s *counterState, l *look) time.Time {
+	if !c.defers(s, l) || !s.waits() {
+		return time.Time{}
+	}
+
+	due := c.pace(s, l).due(l)
+	switch {
+	case due <= 0 || due <= c.canBeHeld()-s.waited(l):
+		return time.Time{}
+	case due < leastAhead: // rounded up, so that instances that look one after the other make one alarm
+		return ahead(l.readTime, leastAhead, roundedTo)
+	default:
+		return withinReach(l.counter.RollUp, l.readTime, l.readTime.Add(due))
+	}
+}
+
+// planClaimed is plan if another instance has claimed the sum, so long ago. The next look is when
+// that sum should be done. If that has passed, it is at the end of the claim.
+func (c *Coalescer) planClaimed(s *counterState, l *look, age time.Duration) plan {
+	wait := c.took(l) - age
+	if wait <= 0 {
+		wait = c.claimHolds(l) - age
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.failures = 0
+	if l.long { // whatever waits is deferred until then
+		return plan{deferTo: ahead(l.readTime, max(wait, leastAhead), roundedTo)}
+	}
+	return plan{wait: wait + c.backOff(s)}
+}
+
+// ahead returns a time that is at least so far ahead, rounded up.
+func ahead(now time.Time, least, grid time.Duration) time.Time {
+	return now.Add(least + grid).Truncate(grid)
+}
+
+// waitAfter returns how long after the look's answer this instance looks again, once it has written
+// the look's roll-up.
+func (c *Coalescer) waitAfter(s *counterState, l *look, p pace) time.Duration {
+	switch {
+	case c.defers(s, l): // no event may be held until then, so the next event has this instance look at once
+		return 0
+	case len(c.nextTurns(l)) > 0:
+		return p.dueNext(l) + c.turnTakes(s)
+	default:
+		return p.dueNext(l)
+	}
+}
+
+// pace returns the pace of what this instance rolls up for events. Where no alarm stands for them,
+// the cadence is one through which they can be held.
+func (c *Coalescer) pace(s *counterState, l *look) pace {
+	if c.defers(s, l) {
+		return c.livePace(l)
+	}
+	return pace{c.step(l.counter.Template), max(c.options.Burst, 1)}
+}
+
+// defers reports whether alarms stand for events that come early. They do if the counter's cadence
+// is longer than events can be held, or if its sums are long.
+func (c *Coalescer) defers(s *counterState, l *look) bool {
+	return c.canMakeAlarms(s, l) && (c.cadence(l) > LongestCadence(c.options.Hold) || l.long)
+}
+
+// canBeHeld returns for how long an event may be held until its counter is due.
+func (c *Coalescer) canBeHeld() time.Duration { return 3 * LongestCadence(c.options.Hold) }
+
+// followsAlarms reports whether most roll-ups of the counter under load follow an alarm, because it
+// is due later than events can be held, or because its sums are long.
+func (c *Coalescer) followsAlarms(s *counterState, l *look) bool {
+	return c.defers(s, l) && (c.cadence(l) > c.canBeHeld() || l.long)
+}
+
+// isLong reports whether the counter's next sum is likely to be long, and there are alarms that can
+// wait for it. The mutex is held.
+func (c *Coalescer) isLong(s *counterState, l *look) bool {
+	if s.long.summing {
+		return true
+	}
+	return c.canMakeAlarms(s, l) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
+}
+
+// waits reports whether an event or an alarm waits for a roll-up. The mutex is held.
+func (s *counterState) waits() bool { return len(s.closed)+len(s.alarms) > 0 }
+
+// waited returns how long the oldest generation has waited since its first look.
+func (s *counterState) waited(l *look) time.Duration {
+	if len(s.closed) == 0 {
+		return 0
+	}
+	return l.readTime.Sub(s.closed[0].from)
+}
+
+// rings reports whether an alarm waits whose time has come. The mutex is held.
+func (s *counterState) rings(now time.Time) bool {
+	return slices.ContainsFunc(s.alarms, func(g *generation) bool { return !g.from.After(now) })
+}
+
+// untilAlarm returns how long to wait if nothing waits but alarms that rang early. If that is long,
+// it returns a step, because events may come meanwhile. The result is not positive if an alarm is
+// due.
+func (c *Coalescer) untilAlarm(s *counterState, l *look) time.Duration {
+	if len(s.closed) > 0 || len(s.alarms) == 0 {
+		return 0
+	}
+
+	first := slices.MinFunc(s.alarms, func(a, b *generation) int { return a.from.Compare(b.from) })
+	return min(first.from.Sub(l.readTime), c.step(s.counter.Template))
+}
+
 // turn returns how long after the look's answer it is this instance's turn to roll the counter up.
 // If that is not positive, its turn is now. The instance that wrote the last roll-up goes first. So
 // one of many instances writes again and again, and the others find its roll-up done.

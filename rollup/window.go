@@ -124,7 +124,7 @@ func (r *roller) makeNext(ctx context.Context, l *look, next time.Time) error {
 func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
 	c.mu.Lock()
 	next, needed := c.planAlarm(l, s.chained)
-	can := c.canMakeAlarms(s)
+	can := c.canMakeAlarms(s, l)
 	c.mu.Unlock()
 	if !needed {
 		return

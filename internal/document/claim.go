@@ -14,7 +14,7 @@ import (
 //
 //	rollup_claims/5f0c…  {roll_up: "rollups/likes", claim: "GEZDGNBV… 2026-11-21T08:00:00.123456Z"}
 type Claim struct {
-	By   string    // a text that no other claim has, so that the instance that made the claim recognizes it
+	By   string    // a random text of the instance, so that it recognizes its own claims
 	Over time.Time // as_of of the roll-up to replace
 }
 
@@ -34,8 +34,8 @@ func IDOf(rollUp string) string {
 }
 
 // Encode returns the claim's fields. rollUp is the path of the counter's roll-up. The claim's text
-// begins with By, which is random, and not with the time, because writes to an index whose values
-// only grow are slow.
+// begins with By, which differs between instances, and not with the time, because writes to an index
+// whose values only grow are slow.
 func (c Claim) Encode(rollUp string) map[string]any {
 	return map[string]any{rollUpField: rollUp, claimField: c.By + " " + c.Over.UTC().Format(time.RFC3339Nano)}
 }
