@@ -75,8 +75,8 @@ func (c *Coalescer) failedLong(ctx context.Context, s *counterState, l *look, er
 	}
 
 	c.mu.Lock()
-	s.long.until = time.Now().Add(longKnownFor)
 	s.long.rest.begin(firstRest, longestRest, c.now())
+	s.long.until = s.long.rest.until.Add(longKnownFor)
 	c.mu.Unlock()
 	c.options.Logger.Log(ctx, slog.LevelWarn, "long sum failed; its counter rests", "counter", s.counter.RollUp, "event_id", l.eventID,
 		"took", l.took, "error", err)

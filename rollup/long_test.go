@@ -182,6 +182,7 @@ func TestLongSumFails(t *testing.T) {
 			}
 			failed := w.store.Now()
 			next := a.last()
+			time.Sleep(next.At.Sub(failed) * 3 / 4)
 			if event := w.defersAtOnce(c, a, fmt.Sprint("event ", n)); event != next {
 				t.Errorf("the alarm is deferred to %v, and an event to %v", next.At, event.At)
 			}
@@ -353,7 +354,14 @@ func TestSumIsCutOffForLong(t *testing.T) {
 				time.Sleep(ahead - time.Minute)
 				w.defersAtOnce(c, a, fmt.Sprint("event ", n))
 			}
-			w.rings(c, alarm)
+			rung := make(chan struct{})
+			go func() {
+				defer close(rung)
+				w.rings(c, alarm)
+			}()
+			w.until(alarm.At.Add(time.Second))
+			w.defersAtOnce(c, a, fmt.Sprint("event of the sum ", n))
+			<-rung
 		}
 	})
 }

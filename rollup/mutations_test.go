@@ -2455,9 +2455,9 @@ var mutations = []mutation{
 }`,
 		`}`, "TestSumIsCutOff"},
 	{"long-sums", "a long sum that fails is not known to be long", "long.go",
-		`	s.long.until = time.Now().Add(longKnownFor)
-	s.long.rest`,
-		`	s.long.rest`, "TestSumIsCutOffForLong"},
+		`	s.long.until = s.long.rest.until.Add(longKnownFor)
+`,
+		``, "TestSumIsCutOffForLong"},
 	{"long-sums", "a sum that was cut off is long forever", "prober.go",
 		`		s.long.until = time.Time{} // the roll-up says how long its sum took
 `,
@@ -2478,7 +2478,10 @@ var mutations = []mutation{
 	{"long-apart", "events wait for a long sum", "turn.go",
 		`	if len(s.closed) > 0 {
 		grid`,
-		`	if len(s.closed) > 0 && !s.long.summing {
+		`	if s.long.summing {
+		return plan{wait: LongestCadence(c.options.Hold)}
+	}
+	if len(s.closed) > 0 {
 		grid`, "TestEventsDuringALongSum"},
 	{"long-apart", "an alarm that waits for a long sum makes others", "turn.go",
 		`	if len(s.closed) > 0 {
