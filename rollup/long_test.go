@@ -167,8 +167,8 @@ func TestLongSumCoversNoLaterEvent(t *testing.T) {
 	})
 }
 
-// After a long sum has failed, its instance does not sum the counter for a minute, and twice as long
-// each further time. Alarms and events are deferred to the end of that rest.
+// After a long sum has failed, its instance does not sum the counter for a minute, and twice as
+// long each further time. Alarms and events are deferred to the end of that rest.
 func TestLongSumFails(t *testing.T) {
 	inAlarmedWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
 		w.putSlow(20_000, 30*time.Second)

@@ -34,8 +34,8 @@ func IDOf(rollUp string) string {
 }
 
 // Encode returns the claim's fields. rollUp is the path of the counter's roll-up. The claim's text
-// begins with By, which differs between instances, and not with the time, because writes to an index
-// whose values only grow are slow.
+// begins with By, which differs between instances, and not with the time, because writes to an
+// index whose values only grow are slow.
 func (c Claim) Encode(rollUp string) map[string]any {
 	return map[string]any{rollUpField: rollUp, claimField: c.By + " " + c.Over.UTC().Format(time.RFC3339Nano)}
 }
