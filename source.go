@@ -77,6 +77,7 @@ import "embed"
 //go:embed rollup/options.go
 //go:embed rollup/owner.go
 //go:embed rollup/pace.go
+//go:embed rollup/pause.go
 //go:embed rollup/prober.go
 //go:embed rollup/publish.go
 //go:embed rollup/roller.go
