@@ -42,7 +42,8 @@
 //   - internal/tool/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and
 //     indexes.
 //   - internal/tool/rulesfile reads the security rules of an app, and finds those that do not go
-//     together with totals.
+//     together with totals. internal/tool/rulestrial tries them on an emulator, and so finds what
+//     their text does not show.
 //   - internal/tool/clientrules writes security rules for routes: what an app's clients may write.
 //   - internal/tool/deploy is what a deployment consists of, and makes it so. internal/tool/doctor
 //     reads what is deployed and judges it.

@@ -299,7 +299,7 @@ func (d *dev) runDashboard(ctx context.Context, s *local.Stack) {
 // hint begins to say what a newcomer gets wrong, as work that goes on until ctx ends.
 func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h := &d.hints
-	h.routes = s.Config.Routes
+	h.routes, h.addr, h.project = s.Config.Routes, s.Addr, d.project
 	h.indexes()
 	h.levels()
 	h.checkRules()
@@ -392,12 +392,9 @@ func (d *dev) reread() (*appfolder.Folder, error) {
 }
 
 // takeRules puts the folder's security rules in force if they are other than those that are. Rules
-// that went away stay in force, because an editor may be writing their file. So do those of an
-// emulator that somebody else runs.
+// that went away stay in force, because an editor may be writing their file. Those of an emulator
+// that somebody else runs are only checked.
 func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.Folder) error {
-	if s.Emulator == nil {
-		return nil
-	}
 	former := d.stack.rules
 	rules, err := d.stack.findRules(folder, s.Config.Databases[0])
 	beingWritten := rules.file == former.file && errors.Is(err, fs.ErrNotExist) || err == nil && rules != d.lastRules
@@ -405,6 +402,14 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 	wentAway := rules.file == "" && former.file != ""
 	if beingWritten || wentAway || err == nil && rules == former {
 		d.wrongRules, d.mistake = appRules{}, nil
+		return nil
+	}
+	if s.Emulator == nil {
+		if err == nil {
+			d.stack.rules = rules
+			d.hints.follow(rules)
+			d.hints.checkRules()
+		}
 		return nil
 	}
 	if err != nil || rules == d.wrongRules {

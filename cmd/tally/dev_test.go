@@ -22,6 +22,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/framework"
+	"github.com/firestore-tally/tally/internal/tool/rulestrial"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -249,6 +250,41 @@ func TestDevTellsOfLockedAuthors(t *testing.T) {
 	out.interrupt()
 }
 
+// tally dev tries the app's rules on its documents once it sees one, on an emulator of its own and
+// on one that it joined. It tells what the text of the rules does not show. Its own requests are
+// not told as refused.
+func TestDevTriesRules(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string][]string{"own": nil, "joined": onShared(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			rules := func(update string) {
+				write(t, filepath.Join(dir, "firestore.rules"), []byte("rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n    match /posts/{post} {\n      "+update+"\n    }\n  }\n}\n"))
+			}
+			write(t, filepath.Join(dir, "firebase.json"), []byte(`{"firestore": {"rules": "firestore.rules"}}`))
+			write(t, filepath.Join(dir, "tally.yaml"), []byte("routes: 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'\n"))
+			rules("allow update: if request.auth.uid == resource.data.author && request.resource.data.values().size() == 1;")
+			c := tally(t, "dev", "--project="+emulatortest.Project(t), "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
+			c.Dir, c.Env = dir, append(c.Env, env...)
+			out := c.follow(t)
+			out.await("and call connectAuthEmulator")
+			out.commit("owner", http.StatusOK, `{"update": {"name": "ROOT/posts/1", "fields": {"author": {"stringValue": "ann"}}}}`)
+			out.commit("owner", http.StatusOK, `{"update": {"name": "ROOT/posts/1/likes/bob", "fields": {}}}`)
+			out.await("tried: user ann may edit posts/1 until it has totals, and then no more (firestore.rules line 5: allow update: if request.auth.uid == resource.data.author && request.resource.data.values().size() == 1;). Compare only what changes: request.resource.data.diff(resource.data).affectedKeys(). Tally adds 'tally', 'likes'\n")
+
+			rules("allow update: if request.auth.uid == resource.data.author;")
+			out.await("tried: user ann may write likes of posts/1, and only Tally may (firestore.rules line 5: allow update: if request.auth.uid == resource.data.author;): ")
+			out.interrupt()
+			for _, text := range []string{"refused", rulestrial.Database} {
+				if strings.Contains(out.read.String(), text) {
+					t.Errorf("it says %s:\n%s", text, out.read.String())
+				}
+			}
+		})
+	}
+}
+
 // The emulator has one set of rules for all databases. tally dev names the file that is not in
 // force, and what a changed tally.yaml leaves behind.
 func TestDevNamesWhatIsLeftOut(t *testing.T) {
@@ -269,6 +305,10 @@ func TestDevNamesWhatIsLeftOut(t *testing.T) {
 	c.Dir = dir
 	out := c.follow(t)
 	out.await("orders.rules, which firebase.json names for database orders, is not in force: the emulator has one set of rules for all databases, and it is main.rules\n")
+	out.signedOut("orders", "a/1", "n", http.StatusForbidden)
+	write(t, filepath.Join(dir, "main.rules"), []byte("rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents/a/{a} { allow read, write; }\n}\n"))
+	out.await("main.rules changed: its rules are in force now")
+	out.signedOut("orders", "a/1", "n", http.StatusOK)
 	settings("hearts")
 	out.await("no route keeps likes in posts/{post} any more, and posts/{post} by author -> users/{author} : likes as karma : existing reads it")
 	out.await("tally.yaml changed")

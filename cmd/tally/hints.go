@@ -15,6 +15,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/rulesfile"
+	"github.com/firestore-tally/tally/internal/tool/rulestrial"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
@@ -24,8 +25,11 @@ import (
 // hints say once, in a sentence, what a newcomer gets wrong.
 type hints struct {
 	routes route.Routes
-	say    func(format string, args ...any)
-	said   sync.Map // keys: what was said; values: when, of what is said again
+
+	addr, project string // of the emulator, and the app
+
+	say  func(format string, args ...any)
+	said sync.Map // keys: what was said; values: when, of what is said again
 
 	written chan written // documents to look at
 
@@ -34,6 +38,7 @@ type hints struct {
 	rules    appRules                // security rules that are in force
 	refusals map[string]struct{}     // that they made and that were told
 	findings []rulesfile.Finding     // in the rules, about the routes
+	tried    map[string]tried        // by template
 }
 
 // follow notes the security rules that are in force from now on. What they refuse is told, even if
@@ -44,12 +49,17 @@ func (h *hints) follow(rules appRules) {
 	h.rules, h.refusals = rules, make(map[string]struct{})
 }
 
-// checkRules tells what in the rules that are in force does not go together with the routes.
+// checkRules tells what in the rules that are in force does not go together with the routes, and
+// has them tried again on the documents on which others were.
 func (h *hints) checkRules() {
 	h.mu.Lock()
-	rules := h.rules
+	rules, again := h.rules, h.tried
 	h.findings = rulesfile.Parse(rules.text).Findings(h.routes)
+	h.tried = nil
 	h.mu.Unlock()
+	for _, document := range again {
+		h.noteWritten(document.database, document.path)
+	}
 
 	for _, text := range rulesfile.Check(rules.name(), rules.text, h.routes) {
 		if h.first("rules", text) {
@@ -70,7 +80,7 @@ func (h *hints) causeOf(r emulator.Refusal) string {
 		return ""
 	}
 	for _, f := range h.findings {
-		if f.Template == nil || !slices.Contains(r.Lines, f.Line) {
+		if !f.Locks || !slices.Contains(r.Lines, f.Line) {
 			continue
 		}
 		if _, holds := f.Template.Counter(r.Path); holds {
@@ -328,6 +338,7 @@ func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.Do
 	h.document(path, firestorestore.Data(doc))
 	h.lookForHome(ctx, db, doc)
 	h.left(path, doc.Data())
+	h.tryRules(ctx, db.id, path)
 	h.similar(ctx, db, path)
 	h.amongShards(ctx, doc)
 }
@@ -337,6 +348,9 @@ func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firesto
 	path := firestorestore.Path(doc.Ref)
 	h.missingTarget(db.id, path, firestorestore.Data(doc), func(path string) bool {
 		_, err := db.client.Doc(path).Get(ctx)
+		if err == nil {
+			h.tryRules(ctx, db.id, path)
+		}
 		return status.Code(err) == codes.NotFound // without an answer there is no hint
 	})
 }
@@ -420,6 +434,9 @@ func generalized(path string) (pattern, template string) {
 
 // refused tells that the rules refused a client's request, and which statements of the rules did.
 func (h *hints) refused(r emulator.Refusal) {
+	if r.Database == rulestrial.Database {
+		return
+	}
 	cause := h.causeOf(r)
 	h.mu.Lock()
 	rules := h.rules
@@ -440,20 +457,11 @@ func (h *hints) refused(r emulator.Refusal) {
 		path = r.Database + ": " + path
 	}
 
-	var lines []string
-	for _, n := range r.Lines {
-		line := fmt.Sprintf("line %d", n)
-		statement := rules.statement(n)
-		if statement != "" {
-			line += ": " + statement
-		}
-		lines = append(lines, line)
-	}
-	by := rules.name() + " " + strings.Join(lines, " and ")
-	if lines == nil {
+	by := rules.quote(r.Lines)
+	if r.Lines == nil {
 		by = "nothing in " + rules.name() + " allows it"
 	}
-	if lines == nil && rules.file == "" {
+	if r.Lines == nil && rules.file == "" {
 		by += "; firebase.json names a file of your own"
 	}
 	h.say("refused: %s of %s by %s; %s%s", r.Method, path, who, by, cause)

@@ -453,7 +453,7 @@ func (d *deployedDemo) answers(t *testing.T) {
 // Each answer is no where production does something else.
 func (d *deployedDemo) answersNo(t *testing.T) {
 	softer := strings.Replace(root.Rules, "request.query.offset == 0", "true", 1)
-	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", softer); err != nil {
+	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", emulator.DefaultDatabase, softer); err != nil {
 		t.Fatal(err)
 	}
 	latest := func(request any) error { // a sum that sees no snapshot
@@ -480,7 +480,7 @@ func (d *deployedDemo) answersNo(t *testing.T) {
 		}
 	}
 	d.forgetHour(t)
-	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", root.Rules); err != nil {
+	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", emulator.DefaultDatabase, root.Rules); err != nil {
 		t.Fatal(err)
 	}
 }

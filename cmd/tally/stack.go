@@ -33,7 +33,7 @@ type stackFlags struct {
 	settings settingsFile
 	lines    lines
 	rulesAt  string   // value of the flag --rules
-	rules    appRules // the security rules of the emulator that the stack runs
+	rules    appRules // the security rules, in force on the emulator that the stack runs
 	flags    *pflag.FlagSet
 
 	severity  string            // the least that the functions log
@@ -89,6 +89,7 @@ func (f *stackFlags) configure(
 		}
 	}
 	if f.Config.EmulatorHost != "" {
+		f.rules, _ = f.findRules(folder, f.Config.Databases[0]) // only to check them: the emulator has its own
 		return f.choosePorts()
 	}
 	if err := f.choosePorts(port{"firestore-port", f.FirestorePort, 1}); err != nil {
@@ -241,6 +242,20 @@ func (r appRules) statement(line int) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// quote returns what messages call statements that begin on these lines.
+func (r appRules) quote(lines []int) string {
+	var all []string
+	for _, n := range lines {
+		line := fmt.Sprintf("line %d", n)
+		statement := r.statement(n)
+		if statement != "" {
+			line += ": " + statement
+		}
+		all = append(all, line)
+	}
+	return r.name() + " " + strings.Join(all, " and ")
 }
 
 // findRules returns the security rules of the flag --rules, those of the app's database, or

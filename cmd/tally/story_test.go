@@ -85,7 +85,7 @@ func client(ts *testscript.TestScript, refused bool, args []string) {
 	ts.Check(err)
 	c := ts.Value("console").(*console)
 	ctx, addr := c.t.Context(), emulatortest.Addr(c.t)
-	ts.Check(emulator.SetRules(ctx, addr, c.project, string(rules)))
+	ts.Check(emulator.SetRules(ctx, addr, c.project, emulator.DefaultDatabase, string(rules)))
 	database := "projects/" + c.project + "/databases/(default)/documents"
 	body := fmt.Sprintf(`{"writes":[{"update":{"name":%q},"updateMask":{},"updateTransforms":[{"fieldPath":"count","increment":{"integerValue":1}}]}]}`,
 		database+"/"+args[1])

@@ -203,7 +203,7 @@ func newAttacker(b *testing.B, rules string) *attacker {
 	routes.Store(project, abusedRoutes)
 	a := &attacker{b: b, project: project, database: "projects/" + project + "/databases/" + firestore.DefaultDatabaseID, meter: billing.NewMeter(nil)}
 	a.fill(emulatortest.ClientDatabase(b, project, firestore.DefaultDatabaseID))
-	if err := emulator.SetRules(b.Context(), emulatortest.Addr(b), project, rules); err != nil {
+	if err := emulator.SetRules(b.Context(), emulatortest.Addr(b), project, emulator.DefaultDatabase, rules); err != nil {
 		b.Fatal(err)
 	}
 	options := append(a.meter.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -121,7 +121,7 @@ func (d *database) seed(documents map[string]fields) {
 // setRules gives the database other rules.
 func (d *database) setRules(rules string) {
 	d.t.Helper()
-	if err := emulator.SetRules(d.t.Context(), emulatortest.Addr(d.t), d.project, rules); err != nil {
+	if err := emulator.SetRules(d.t.Context(), emulatortest.Addr(d.t), d.project, emulator.DefaultDatabase, rules); err != nil {
 		d.t.Fatal(err)
 	}
 }

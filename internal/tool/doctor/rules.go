@@ -86,6 +86,11 @@ func (l *ruleList) rollUps(t *route.Template) {
 	if t.Existing {
 		d.says = "the totals of "
 		l.add(rulesRollUps, d, false, "create", "update")
+		for _, total := range t.Totals() { // rules may refuse some of the fields, and allow one
+			one := ruled{says: total + " of ", at: d.at, before: d.before, after: maps.Clone(d.before)}
+			one.after[total] = 2
+			l.add(rulesRollUps, one, false, "update")
+		}
 		return
 	}
 

@@ -34,6 +34,7 @@ func TestRuleCases(t *testing.T) {
 	fields := blockOf(file(t, "../../../docs/security-rules.md"), "## Shards with several fields")
 	untallied := strings.NewReplacer("value == 0", "true", "changesOnly(['title', 'likes', 'comments'])", "true", "isText('title', 200)", "true")
 	unkept := strings.NewReplacer("changesOnly(['title'])", "true", "isText('title', 200)", "true")
+	among := strings.NewReplacer("changesOnly(['title'])", "changesOnly(['title', 'likes'])", "isText('title', 200)", "true")
 	everybody := strings.NewReplacer("return request.auth != null;", "return true;")
 	frozen := strings.NewReplacer("return request.auth != null;", "return false;")
 	updates := strings.NewReplacer("allow create, update: if mayWrite()", "allow update: if mayWrite()")
@@ -57,7 +58,8 @@ func TestRuleCases(t *testing.T) {
 			"signed out: create " + severally + "likes", "signed out: update " + severally + "likes", "signed out: create " + severally + "views", "signed out: update " + severally + "views"}},
 		{"app documents", likes, totals, nil, documents, nil, nil},
 		{"app documents made with totals", likes, totals, untallied, documents, []string{"create the totals of posts/{post}"}, nil},
-		{"app documents whose totals change", likes, totals, unkept, documents, []string{"update the totals of posts/{post}"}, nil},
+		{"app documents whose totals change", likes, totals, unkept, documents, []string{"update the totals of posts/{post}", "update comments of posts/{post}", "update likes of posts/{post}"}, nil},
+		{"app documents one of whose totals changes", likes, totals, among, documents, []string{"update likes of posts/{post}"}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +73,7 @@ func TestRuleCases(t *testing.T) {
 			if test.change != nil {
 				rules = test.change.Replace(rules)
 			}
-			if err := emulator.SetRules(t.Context(), emulatortest.Addr(t), project, rules); err != nil {
+			if err := emulator.SetRules(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, rules); err != nil {
 				t.Fatal(err)
 			}
 

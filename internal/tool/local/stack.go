@@ -258,10 +258,16 @@ func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, 
 	return s.begin(ctx)
 }
 
-// SetRules puts other security rules in force, for the project of the configuration. If they do not
-// compile, the former ones stay, and the error is an emulator.RulesError.
+// SetRules puts other security rules in force, for the databases of the configuration. If they do
+// not compile, the former ones stay, and the error is an emulator.RulesError.
 func (s *Stack) SetRules(ctx context.Context, text string) error {
-	return emulator.SetRules(ctx, s.Addr, s.Config.Project, text)
+	for _, database := range s.Config.Databases {
+		err := emulator.SetRules(ctx, s.Addr, s.Config.Project, database, text)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // onStop has f called when the stack stops. The last f is called first.

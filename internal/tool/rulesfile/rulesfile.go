@@ -6,8 +6,8 @@
 //     refuse every later update.
 //
 // [Parse] reads the blocks, with the conditions under which each allows a method. A condition stays
-// text: [Rules.Findings] looks for a few forms in it, and in the functions that it calls. [Check]
-// also says where a file holds something that Parse does not know.
+// text: [Rules.Findings] looks for a few forms in it (update.go), and in the functions that it
+// calls (condition.go). [Check] also says where a file holds something that Parse does not know.
 package rulesfile
 
 import (
@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -34,7 +33,13 @@ type block struct {
 	allows []allow
 
 	above     *block
-	functions map[string]string // their bodies
+	functions map[string]function
+}
+
+// A function is one that conditions call.
+type function struct {
+	parameters []string
+	body       string
 }
 
 // A segment is a part of a path.
@@ -60,11 +65,11 @@ const (
 
 // Statements of rules, as they begin where strings are blank.
 var (
-	version  = regexp.MustCompile(`^rules_version\s*=\s*;?`)
-	service  = regexp.MustCompile(`^service\s+([\w.]+)\s*\{`)
-	match    = regexp.MustCompile(`^match\s+((?:/(?:\{[^{}]*\}|[^\s/{}]+))+)\s*\{`)
-	function = regexp.MustCompile(`^function\s+(\w+)\s*\([^)]*\)\s*\{`)
-	allowed  = regexp.MustCompile(`^allow\s+(\w+(?:\s*,\s*\w+)*)\s*(:\s*if\b|;)?`)
+	version = regexp.MustCompile(`^rules_version\s*=\s*;?`)
+	service = regexp.MustCompile(`^service\s+([\w.]+)\s*\{`)
+	match   = regexp.MustCompile(`^match\s+((?:/(?:\{[^{}]*\}|[^\s/{}]+))+)\s*\{`)
+	defined = regexp.MustCompile(`^function\s+(\w+)\s*\(([^)]*)\)\s*\{`)
+	allowed = regexp.MustCompile(`^allow\s+(\w+(?:\s*,\s*\w+)*)\s*(:\s*if\b|;)?`)
 
 	// next matches the end of a condition. Rules need no semicolon there.
 	next = regexp.MustCompile(`[;}]|\ballow\s+(?:read|get|list|write|create|update|delete)\b|\bmatch\s+/|\bfunction\s+\w+\s*\(`)
@@ -212,15 +217,15 @@ func (r *reader) statement(b *block, rest string) {
 		r.read(inner)
 		return
 	}
-	if parts := found(function); parts != nil {
+	if parts := found(defined); parts != nil {
 		if b.functions == nil {
-			b.functions = make(map[string]string)
+			b.functions = make(map[string]function)
 		}
-		b.functions[parts[1]] = r.body()
+		b.functions[parts[1]] = function{listed(parts[2]), r.body()}
 		return
 	}
 	if parts := found(allowed); parts != nil {
-		methods := strings.FieldsFunc(parts[1], func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) })
+		methods := listed(parts[1])
 		condition := ""
 		if strings.HasPrefix(parts[2], ":") {
 			condition = r.condition()
@@ -230,6 +235,11 @@ func (r *reader) statement(b *block, rest string) {
 	}
 	text, _, _ := strings.Cut(r.code[begin:], "\n")
 	r.unread = fmt.Sprintf("%d: from %q on the rules could not be read, and were not checked", line, strings.TrimSpace(text[:min(len(text), 60)]))
+}
+
+// listed returns the names in a list with commas.
+func listed(list string) []string {
+	return strings.FieldsFunc(list, func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) })
 }
 
 // condition returns the condition that begins here, and goes on behind it.
@@ -322,33 +332,6 @@ func segmentsIn(path route.Path) (segments []segment) {
 	return segments
 }
 
-// called matches the name of a function that a text calls.
-var called = regexp.MustCompile(`\b(\w+)\s*\(`)
-
-// whole returns a condition with the bodies of all functions that it calls.
-func (b *block) whole(condition string) string {
-	seen := make(map[string]bool)
-	for todo := condition; todo != ""; {
-		var next string
-		for _, name := range called.FindAllStringSubmatch(todo, -1) {
-			if seen[name[1]] {
-				continue
-			}
-			seen[name[1]] = true
-			for scope := b; scope != nil; scope = scope.above {
-				body, has := scope.functions[name[1]]
-				if has {
-					next += "\n" + body
-					break
-				}
-			}
-		}
-		condition += next
-		todo = next
-	}
-	return condition
-}
-
 // writeMethods are the methods that write a document.
 var writeMethods = []string{"create", "update", "delete"}
 
@@ -380,13 +363,10 @@ func (b *block) lets(a allow) bool {
 	return !all || !claim.MatchString(b.whole(a.condition))
 }
 
-// lists matches a condition that lists or counts all fields of a document, and not only those that
-// change.
-var lists = regexp.MustCompile(`\bkeys\s*\(\s*\)\s*(?:\.\s*(?:hasOnly|size|toSet|removeAll)\b|==|!=)|\bdata\s*\.\s*size\s*\(`)
-
 // A Finding is something in rules that does not go together with the totals of the routes.
 type Finding struct {
-	Template *route.Template // whose documents refuse their updates; nil: it is something else
+	Template *route.Template // whose documents it is about; nil: those of several
+	Locks    bool            // the documents refuse every update once they have totals
 	Line     int
 	Text     string // a sentence
 }
@@ -395,7 +375,7 @@ type Finding struct {
 func (r *Rules) Findings(routes route.Routes) (all []Finding) {
 	for _, t := range routes.Templates() {
 		if t.Existing {
-			all = append(all, r.lockouts(t)...)
+			all = append(all, r.updates(t)...)
 		}
 	}
 	all = append(all, r.doubles(routes)...)
@@ -415,28 +395,20 @@ func Check(file, text string, routes route.Routes) (all []string) {
 	return all
 }
 
-// lockouts returns the statements that refuse every update of a template's documents once they have
-// totals.
-func (r *Rules) lockouts(t *route.Template) (all []Finding) {
-	fields := append([]string{document.TallyField}, t.Totals()...)
+// Lines returns where the statements begin that may allow a method for a document.
+func (r *Rules) Lines(path, method string) (lines []int) {
+	var ids []segment
+	for id := range strings.SplitSeq(path, "/") {
+		ids = append(ids, segment{name: id})
+	}
 	for _, b := range r.blocks {
-		if !meet(b.path, segmentsIn(t.Segments())) {
-			continue
-		}
 		for _, a := range b.allows {
-			condition := b.whole(a.condition)
-			listed := !slices.ContainsFunc(fields, func(f string) bool {
-				return !strings.Contains(condition, "'"+f+"'") && !strings.Contains(condition, `"`+f+`"`)
-			})
-			_, shape := blanked(condition)
-			if !a.allows("update") || listed || !lists.MatchString(shape) {
-				continue
+			if a.allows(method) && a.condition != "false" && meet(b.path, ids) {
+				lines = append(lines, a.line)
 			}
-			all = append(all, Finding{t, a.line, fmt.Sprintf("%d: this lists or counts the fields of %s on update, and Tally adds %s: from the first roll-up on it refuses every edit. "+
-				"Name the fields that may change instead: request.resource.data.diff(resource.data).affectedKeys().hasOnly([…])", a.line, t, strings.Join(fields, ", "))})
 		}
 	}
-	return all
+	return lines
 }
 
 // doubles returns the blocks that allow writes of documents of the routes that an earlier one
@@ -473,7 +445,7 @@ func (r *Rules) doubles(routes route.Routes) (all []Finding) {
 			if at < 0 || len(both) == 0 || !meet(b.path, other.path) {
 				continue
 			}
-			all = append(all, Finding{nil, b.line, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
+			all = append(all, Finding{nil, false, b.line, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
 				b.line, other.line, strings.Join(both, ", "), paths[b.paths[at]])})
 			break
 		}

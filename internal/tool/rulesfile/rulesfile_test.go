@@ -27,6 +27,7 @@ func TestFindings(t *testing.T) {
 	const (
 		lockedPosts = ": this lists or counts the fields of posts/{post} on update, and Tally adds tally, likes: "
 		lockedUsers = ": this lists or counts the fields of users/{author} on update, and Tally adds tally, karma: "
+		openPosts   = ": this lets users change likes of posts/{post}, and only Tally may: "
 		owner       = "request.auth.uid == resource.data.author"
 	)
 	double := func(line, other int, methods, path string) string {
@@ -47,6 +48,14 @@ func TestFindings(t *testing.T) {
 		{"in a function", in("function isPost(data) { return data.keys().hasOnly(['title']) && isText(data); }\nmatch /posts/{p} { allow update: if isPost(request.resource.data); }"), []string{"5" + lockedPosts}},
 		{"in a function of a function above", in("function only(data) { return data.keys().hasOnly(['title']); }\nmatch /posts/{p} {\n function mine() {\n let data = request.resource.data; return only(data); }\n allow update: if mine(); }"), []string{"8" + lockedPosts}},
 		{"in rules of several documents", in("match /{collection}/{id} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), []string{"4" + lockedPosts, "4" + lockedUsers}},
+		{"by a value", in("match /posts/{p} {\nfunction only() {\n let mine = ['title']; let keys = request.resource.data.keys();\n return keys.hasOnly(mine); }\n allow update: if only();\n}"), []string{"8" + lockedPosts}},
+		{"keys as an argument", in("function among(keys, all) { return keys.hasOnly(all); }\nmatch /posts/{p} { allow update: if among(request.resource.data.keys(), ['a', \"b)\"]); }"), []string{"5" + lockedPosts}},
+		{"the document as an argument", in("function count(doc, n) { return doc.data.keys().size() == n; }\nmatch /posts/{p} { allow update: if count(request.resource, 2); }"), []string{"5" + lockedPosts}},
+		{"keys that a list has", in("match /posts/{p} { allow update: if ['title', 'text'].hasAll(request.resource.data.keys()); }"), []string{"4" + lockedPosts}},
+		{"all fields compared", in("match /posts/{p} { allow update: if request.resource.data == {'title': 'x'}; }"), []string{"4" + lockedPosts}},
+		{"the second of two calls", in("function only(data, all) { return data.keys().hasOnly(all); }\nmatch /posts/{p} { allow update: if only(resource.data.map, ['x']) && only(request.resource.data, ['x']); }"), []string{"5" + lockedPosts}},
+		{"fields of a map", in("match /posts/{p} { allow update: if request.resource.data.place.keys().hasOnly(['lat', 'lng']) && request.resource.data.place.size() == 2; }"), nil},
+		{"fields of another document", in("match /posts/{p} { allow update: if get(/databases/$(database)/documents/a/b).data.keys().hasOnly(['x']); }"), nil},
 		{"on create alone", in("match /posts/{p} { allow create: if request.resource.data.keys().hasOnly(['title']); }"), nil},
 		{"all that must be there", in("match /posts/{p} { allow update: if request.resource.data.keys().hasAll(['title']); }"), nil},
 		{"what changes", in("match /posts/{p} { allow update: if request.resource.data.diff(resource.data).affectedKeys().hasOnly(['title']); }"), nil},
@@ -58,6 +67,13 @@ func TestFindings(t *testing.T) {
 		{"behind a map", in("match /posts/{p}/likes/{u} { allow create: if request.resource.data == {'at': request.time, 'by': {'id': u}}; }\nmatch /posts/{p} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), []string{"5" + lockedPosts}},
 		{"in a comment", in("match /posts/{p} { // keys().hasOnly(['title']);\n /* allow update: if data.size() == 3; */ allow update: if true; }"), nil},
 		{"in a text", in("match /posts/{p} { allow update: if resource.data.title != 'keys().size(); }'; }"), nil},
+
+		{"a total that may change", in("match /posts/{p} { allow update: if request.auth != null && request.resource.data.diff(resource.data).affectedKeys().hasOnly(['title', 'likes']); }"), []string{"4" + openPosts}},
+		{"by a function", in("function changesOnly(fields) {\n let before = resource.data;\n return request.resource.data.diff(before).affectedKeys().hasOnly(fields);\n}\nmatch /posts/{p} { allow update: if " + owner + " && changesOnly(['title']) || changesOnly([\"likes\"]); }"), []string{"8" + openPosts}},
+		{"a total that may grow", in("match /posts/{p} { allow update: if request.resource.data.likes == resource.data.likes + 1; }"), []string{"4" + openPosts}},
+		{"a total that stays", in("match /posts/{p} { allow update: if request.resource.data.likes == resource.data.likes && request.resource.data.diff(resource.data).affectedKeys().hasOnly(['title', 'likes']); }"), nil},
+		{"a total on create", in("match /posts/{p} { allow create: if request.resource.data.diff({}).affectedKeys().hasOnly(['title', 'likes']); }"), nil},
+		{"a total of another document", in("match /users/{u} { allow update: if request.resource.data.diff(resource.data).affectedKeys().hasOnly(['likes']); }"), nil},
 
 		{"two blocks", in("match /posts/{p} { allow create: if true; }\nmatch /posts/{post} { allow read; allow write: if " + owner + "; }"), []string{double(5, 4, "create", "posts/{post}")}},
 		{"literal and capture", in("match /posts/featured { allow update: if true; }\nmatch /{c}/{p} { allow update, delete: if true; }"), []string{double(5, 4, "update", "posts/{post}")}},
@@ -128,7 +144,8 @@ func hostile(length int) (texts []string) {
 	for _, unit := range []string{
 		"'\"/*", "'\\'", "/*", "/", "\"\\", "allow ", "allow read\n ", ", read", " ", "\n", "/a", "function a(", "data . size", "f(",
 		"match /a/{b} {\n", "match /{b=**} {\nallow write;\n", "match /posts/{b} {\nallow write: if a();}\n", "allow write: if f(keys().size());\n",
-		"function f(a) { return f(f()); }\nallow update: if f();\n",
+		"function f(a) { return f(f()); }\nallow update: if f();\n", "function f(a) { let a = a + a; return f(a, f(a)); }\nallow update: if f(f(1));\n",
+		"function f(a) { " + strings.Repeat("a ", 1000) + "; let a = " + strings.Repeat("f ", 1000) + "; }\nallow update: if f(" + strings.Repeat("a ", 500) + ");\n",
 	} {
 		for _, begin := range []string{"service cloud.firestore {\n", "service cloud.firestore { match /posts/{p} { allow update: if "} {
 			texts = append(texts, begin+strings.Repeat(unit, (length-len(begin))/len(unit)))

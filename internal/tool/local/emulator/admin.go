@@ -68,12 +68,16 @@ func (e *RulesError) In(file string) *RulesError {
 	return &RulesError{mistakeAt.ReplaceAllString(e.mistakes, places)}
 }
 
-// SetRules puts the content of a rules file in force, for all databases of one project of the
-// emulator at addr. Rules that do not compile change nothing, and are a RulesError.
-func SetRules(ctx context.Context, addr, project, content string) error {
+// SetRules puts the content of a rules file in force for a database of the emulator at addr. Rules
+// that do not compile change nothing, and are a RulesError.
+func SetRules(ctx context.Context, addr, project, database, content string) error {
+	path := projectPath(project)
+	if database != DefaultDatabase { // older emulators take rules of this one only
+		path += "/databases/" + url.PathEscape(database)
+	}
 	file := map[string]string{"name": "firestore.rules", "content": content}
 	body := map[string]any{"rules": map[string]any{"files": []any{file}}}
-	_, err := call(ctx, http.MethodPut, addr, projectPath(project)+":securityRules", body)
+	_, err := call(ctx, http.MethodPut, addr, path+":securityRules", body)
 	if err == nil {
 		return nil
 	}
@@ -82,7 +86,7 @@ func SetRules(ctx context.Context, addr, project, content string) error {
 	if isMistake {
 		err = &RulesError{mistakes}
 	}
-	return fmt.Errorf("emulator: set rules of project %s: %w", project, err)
+	return fmt.Errorf("emulator: set rules of %s: %w", databaseName(project, database), err)
 }
 
 // Export writes all documents of a database into a new folder: folder/name, where the folder

@@ -215,14 +215,14 @@ func TestAdminErrors(t *testing.T) {
 		http.Error(w, `{"error":{"code":400,"message":"not today"}}`, http.StatusBadRequest)
 	}))
 	addr := server.Listener.Addr().String()
-	wantError(t, SetRules(t.Context(), addr, "demo-a", ""), "demo-a", "not today")
+	wantError(t, SetRules(t.Context(), addr, "demo-a", DefaultDatabase, ""), "demo-a", "not today")
 	wantError(t, RegisterTrigger(t.Context(), addr, Trigger{Project: "demo-a", Name: "n"}), "demo-a", "trigger n", "not today")
 	server.Close()
-	wantError(t, SetRules(t.Context(), addr, "demo-a", ""), "demo-a", addr)
+	wantError(t, SetRules(t.Context(), addr, "demo-a", DefaultDatabase, ""), "demo-a", addr)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := SetRules(ctx, addr, "demo-a", ""); !errors.Is(err, context.Canceled) {
+	if err := SetRules(ctx, addr, "demo-a", DefaultDatabase, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("SetRules with a canceled context: %v", err)
 	}
 }

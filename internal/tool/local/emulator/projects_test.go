@@ -20,7 +20,7 @@ func TestOtherProject(t *testing.T) {
 	e := start(t, Options{Project: "demo-shop", OtherProject: func(project string) { told <- project }})
 
 	for _, project := range []string{"demo-shop", "my-real-shop", "my-real-shop", "demo-shop", "another"} {
-		if err := SetRules(t.Context(), e.Addr(), checkProject, "service cloud.firestore { match /a/b { allow read; } }"); err != nil {
+		if err := SetRules(t.Context(), e.Addr(), checkProject, DefaultDatabase, "service cloud.firestore { match /a/b { allow read; } }"); err != nil {
 			t.Fatal(err)
 		}
 		path := "/v1/projects/" + project + "/databases/(default)/documents/a/b"
