@@ -168,7 +168,7 @@ func (b *Board) functions() (*Functions, error) {
 	}
 	f, err := b.options.Functions()
 	if err != nil {
-		err = fmt.Errorf("operations of the functions: %w", err)
+		err = fmt.Errorf("could not count the operations of the functions: %w", err)
 	}
 	return &f, err
 }

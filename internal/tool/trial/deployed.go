@@ -39,7 +39,7 @@ func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deplo
 	asDeployed := new(appfolder.Folder) // has no tally.yaml, which would want something else
 	configured, err := config.Load(was.Wanted(asDeployed, project))
 	if err != nil {
-		return nil, fmt.Errorf("the variables of the deployed functions: %w", err)
+		return nil, fmt.Errorf("could not read the variables of the deployed functions: %w", err)
 	}
 	configured.Databases = configured.Databases[:1]
 

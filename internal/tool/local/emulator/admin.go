@@ -96,7 +96,7 @@ func Export(ctx context.Context, addr, project, database, folder, name string) e
 	body := map[string]string{"database": databaseName(project, database), "export_directory": folder, "export_name": name}
 	_, err := call(ctx, http.MethodPost, addr, projectPath(project)+":export", body)
 	if err != nil {
-		return fmt.Errorf("emulator: export of database %s: %w", database, err)
+		return fmt.Errorf("emulator: could not export database %s: %w", database, err)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func Import(ctx context.Context, addr, project, database, file string) error {
 	body := map[string]string{"database": databaseName(project, database), "export_directory": file}
 	_, err := call(ctx, http.MethodPost, addr, projectPath(project)+":import", body)
 	if err != nil {
-		return fmt.Errorf("emulator: import of %s into database %s: %w", file, database, err)
+		return fmt.Errorf("emulator: could not import %s into database %s: %w", file, database, err)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (d *Downloads) jar(ctx context.Context) (string, error) {
 // withRemedy returns the error of a download, with its address and what to do instead.
 func withRemedy(ctx context.Context, url string, err error, remedy string) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("emulator: download of %s given up: %w", url, context.Cause(ctx))
+		return fmt.Errorf("emulator: stopped the download of %s: %w", url, context.Cause(ctx))
 	}
 	return fmt.Errorf("emulator: could not download %s: %w; %s", url, err, remedy)
 }

@@ -155,7 +155,7 @@ func TestDownloadCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is not context.Canceled: %v", err)
 	}
-	wantError(t, err, d.official.url, "given up")
+	wantError(t, err, d.official.url, "stopped")
 	wantEmpty(t, dir)
 }
 

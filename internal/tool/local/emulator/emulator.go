@@ -121,7 +121,7 @@ func readRules(path string) (string, error) {
 
 	rules, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("emulator: rules file: %w", err)
+		return "", fmt.Errorf("emulator: could not read the rules file: %w", err)
 	}
 	return string(rules), nil
 }

@@ -37,7 +37,7 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	}
 	conn, _, err := websocket.Dial(ctx, e.feed+"/requests", nil)
 	if err != nil {
-		return fmt.Errorf("emulator: its feed of requests: %w", err)
+		return fmt.Errorf("emulator: could not follow its requests: %w", err)
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1) // each request comes with all the rules
@@ -53,7 +53,7 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return fmt.Errorf("emulator: its feed of requests: %w", err)
+			return fmt.Errorf("emulator: could not follow its requests: %w", err)
 		}
 		j.hear(settling, message)
 	}

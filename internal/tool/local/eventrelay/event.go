@@ -51,7 +51,7 @@ func NewEvent(id string, at time.Time, before, after *firestoredata.Document) (E
 	}
 	body, err := proto.Marshal(data)
 	if err != nil {
-		return Event{}, fmt.Errorf("eventrelay: event for %q: %w", path, err)
+		return Event{}, fmt.Errorf("eventrelay: could not make an event for %q: %w", path, err)
 	}
 
 	header := http.Header{
@@ -114,7 +114,7 @@ func repair(header http.Header, body []byte) (Event, error) {
 	var data firestoredata.DocumentEventData
 	err = proto.Unmarshal(body, &data)
 	if err != nil {
-		return Event{}, fmt.Errorf("eventrelay: event body: %w", err)
+		return Event{}, fmt.Errorf("eventrelay: could not decode an event: %w", err)
 	}
 	if data.Value == nil && data.OldValue == nil {
 		return Event{}, errors.New("eventrelay: event body holds no document")
