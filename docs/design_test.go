@@ -21,53 +21,40 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-var update = flag.Bool("update", false, "write the guards in design/rules.md")
+var update = flag.Bool("update", false, "draw the pictures of figures")
 
-// A rule is a section of design/rules.md.
-type rule struct {
-	name   string
-	guards []string // tests, with their folder unless that is rollup
-}
+var inCode = regexp.MustCompile("`([^`]+)`")
 
-var (
-	ruleSection = regexp.MustCompile(`(?ms)^### ([a-z0-9-]+)\n(.*?)^(Guard:.*?)$`)
-	inCode      = regexp.MustCompile("`([^`]+)`")
-)
-
-// Each rule is guarded by tests that exist, those of its mutations if it has any. Each mutation
-// breaks one of the rules.
+// Each rule is guarded by tests that exist: those of its mutations, or those that the page names.
+// Each mutation breaks one of the rules.
 func TestRules(t *testing.T) {
 	const page = "design/rules.md"
-	text := read(t, page)
 	tests := testsIn(t, "..")
 	broken := mutated(t, tests)
-	if *update {
-		text = writeGuards(text, broken)
-		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	rules := rulesOf(text)
-	if sections := strings.Count(text, "\n### "); len(rules) != sections {
-		t.Errorf("%s has %d sections and %d rules: each needs a name of small letters, and a line that begins with \"Guard:\"", page, sections, len(rules))
-	}
 	known := make(map[string]bool)
-	for _, r := range rules {
-		if known[r.name] {
-			t.Errorf("%s has the rule %s twice", page, r.name)
+	for _, section := range regexp.MustCompile(`(?m)^### `).Split(read(t, page), -1)[1:] {
+		name, text, _ := strings.Cut(section, "\n")
+		if known[name] {
+			t.Errorf("%s has the rule %s twice", page, name)
 		}
-		known[r.name] = true
-		for _, guard := range r.guards {
+		known[name] = true
+
+		var guards []string
+		_, line, named := strings.Cut(text, "\nGuard: ")
+		line, _, _ = strings.Cut(line, "\n")
+		for _, guard := range inCode.FindAllStringSubmatch(line, -1) {
+			guards = append(guards, guard[1])
+		}
+		switch {
+		case broken[name] != nil && named:
+			t.Errorf("%s: the mutations of %s name its guards; take the line out", page, name)
+		case broken[name] == nil && len(guards) == 0:
+			t.Errorf("%s: nothing guards %s; add a mutation that begins with its name, or a line \"Guard: `TestX`\"", page, name)
+		}
+		for _, guard := range append(guards, broken[name]...) {
 			if !tests[guard] {
-				t.Errorf("%s: %s is guarded by %s, which is not there", page, r.name, guard)
+				t.Errorf("%s: %s is guarded by %s, which is not there", page, name, guard)
 			}
-		}
-		switch want := broken[r.name]; {
-		case want != nil && !slices.Equal(r.guards, want):
-			t.Errorf("%s: %s is guarded by %v, its mutations by %v; go test ./docs -update writes them", page, r.name, r.guards, want)
-		case len(r.guards) == 0:
-			t.Errorf("%s: nothing guards %s; add a mutation that begins with its name, and run go test ./docs -update, or name a test", page, r.name)
 		}
 	}
 	for name := range broken {
@@ -77,31 +64,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// rulesOf returns the rules of a page.
-func rulesOf(page string) (rules []rule) {
-	for _, section := range ruleSection.FindAllStringSubmatch(page, -1) {
-		r := rule{name: section[1]}
-		for _, guard := range inCode.FindAllStringSubmatch(section[3], -1) {
-			r.guards = append(r.guards, guard[1])
-		}
-		rules = append(rules, r)
-	}
-	return rules
-}
-
-// writeGuards returns the page with the guards of each rule that mutations break.
-func writeGuards(page string, broken map[string][]string) string {
-	return ruleSection.ReplaceAllStringFunc(page, func(section string) string {
-		parts := ruleSection.FindStringSubmatch(section)
-		guards := broken[parts[1]]
-		if guards == nil {
-			return section
-		}
-		return strings.TrimSuffix(section, parts[3]) + "Guard: `" + strings.Join(guards, "`, `") + "`"
-	})
-}
-
-// mutated returns the tests that notice the mutations of each rule, sorted.
+// mutated returns the tests that notice the mutations of each rule.
 func mutated(t *testing.T, tests map[string]bool) map[string][]string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../rollup/mutations_test.go", nil, parser.SkipObjectResolution)
@@ -131,9 +94,6 @@ func mutated(t *testing.T, tests map[string]bool) map[string][]string {
 		}
 		return true
 	})
-	for _, guards := range broken {
-		slices.Sort(guards)
-	}
 	return broken
 }
 
