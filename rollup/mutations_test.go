@@ -1884,10 +1884,14 @@ var mutations = []mutation{
 	{"retries-on", "a trigger with a single attempt passes", "../internal/tool/deploy/triggers.go",
 		`if canonical(attempts) != "" {`,
 		`if false {`, "../internal/tool/deploy/TestRetriesOn"},
-	{"order-of-deploy", "the functions change before the triggers of old routes are gone", "../internal/tool/deploy/surplus.go",
-		`p.Steps = slices.Concat(lost, []*Step{wait}, p.Steps)`,
-		`p.Steps = slices.Concat(p.Steps, lost, []*Step{wait})`, "../internal/tool/deploy/TestOrder"},
-	{"order-of-deploy", "nothing waits for the last events of old routes", "../internal/tool/deploy/surplus.go",
+	{"order-of-deploy", "the functions change before the triggers of old routes are gone", "../internal/tool/deploy/order.go",
+		`	d.dropLost(&p, surplus)
+	p.Steps = append(p.Steps, lacks[n:]...)
+`,
+		`	p.Steps = append(p.Steps, lacks[n:]...)
+	d.dropLost(&p, surplus)
+`, "../internal/tool/deploy/TestOrder"},
+	{"order-of-deploy", "nothing waits for the last events of old routes", "../internal/tool/deploy/order.go",
 		`return sleep(ctx, redelivery)`,
 		`return sleep(ctx, 0)`, "../internal/tool/deploy/TestOrder"},
 	{"order-of-deploy", "triggers of new routes come before the functions know them", "../internal/tool/deploy/order.go",

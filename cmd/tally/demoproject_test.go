@@ -131,7 +131,7 @@ func (d *deployedDemo) forget(t *testing.T) {
 // start runs what is deployed.
 func (d *deployedDemo) start() {
 	t := d.t
-	environment := d.described().Was.Env()
+	environment := d.described().Variables()
 	configured, err := config.Load(environment)
 	if err != nil {
 		t.Fatal(err)

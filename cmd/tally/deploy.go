@@ -59,7 +59,6 @@ type deployment struct {
 	logs    io.Writer
 	account string // who is signed in; empty: no one, or it is not known
 	on      *deploy.Project
-	was     *deploy.Deployed
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
@@ -99,11 +98,10 @@ func (d *deployment) read(ctx context.Context) error {
 	}
 	d.on.Progress = d.logs
 	d.account = d.on.Account(ctx)
-	d.was, err = d.on.Read(ctx)
-	return err
+	return nil
 }
 
-// do does the plan, if the user agrees. opening tells what the user should know before the steps.
+// do does the plan, if the user agrees. opening tells what the user should know besides the steps.
 // nothing is printed if there are no steps. newer is the version of functions that older ones would
 // replace; empty: they are not.
 func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing, newer string) error {
@@ -120,9 +118,9 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing,
 	}
 
 	if opening != "" {
-		opening += "\n"
+		opening = "\n" + opening
 	}
-	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, opening, plan.Shown(d.dryRun), plan.Noted())
+	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, plan.Shown(d.dryRun), opening, plan.Noted())
 	if d.dryRun {
 		return nil
 	}
@@ -221,7 +219,7 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	}
 	newer := ""
 	if plan.Uploads() {
-		newer = wanted.Upload.Replaces(d.was)
+		newer = wanted.Upload.Replaces(d.on)
 	}
 	if newer != "" {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("the deployed functions are of %s, which is newer than %s", newer, wanted.Upload.Version))
@@ -234,7 +232,10 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	if err := d.do(ctx, plan, wanted.Opening(plan, d.account), nothing, newer); err != nil {
 		return err
 	}
-	return wanted.Awaiting(ctx, plan)
+	if len(plan.Awaited) > 0 {
+		return fmt.Errorf("the routes are not deployed yet. Run tally deploy again when these indexes are ready, or with --wait:\n  %s", strings.Join(plan.Awaited, "\n  "))
+	}
+	return nil
 }
 
 // want returns what the project should have, by the folder and what is deployed.
@@ -246,20 +247,16 @@ func (d *deployment) want(ctx context.Context, flags deployFlags) (*deploy.Deplo
 	if flags.isNew {
 		ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
 		d.on = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)
-		d.was, err = d.on.Read(ctx)
-	} else {
-		err = d.read(ctx)
-	}
-	if err != nil {
+	} else if err := d.read(ctx); err != nil {
 		return nil, err
 	}
 
-	variables := d.was.Wanted(d.folder, d.project)
+	variables := d.on.Wanted(d.folder)
 	config, err := config.Load(variables)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", d.folder.Explain(err, variables))
 	}
-	return deploy.Want(d.on, d.was, d.folder, config, upload)
+	return deploy.Want(d.on, d.folder, config, upload)
 }
 
 func undeployCommand() *cobra.Command {
@@ -269,7 +266,7 @@ func undeployCommand() *cobra.Command {
 		if err := d.read(ctx); err != nil {
 			return err
 		}
-		plan, err := d.on.Undeploy(ctx, d.was)
+		plan, err := d.on.Undeploy(ctx)
 		if err != nil {
 			return err
 		}

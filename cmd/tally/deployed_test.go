@@ -58,7 +58,7 @@ func (c cloud) grants() {
 	add(services+"tally-on-write", "roles/run.invoker", "allUsers")
 	add("projects/my-project", "roles/datastore.user", "serviceAccount:tally-functions@my-project.iam.gserviceaccount.com") // of every database
 	found := jsonText(c.want(1, "doctor", "--json"))
-	for _, want := range []string{"change roles on service tally-on-write: take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
+	for _, want := range []string{"update service tally-on-write: take roles/run.invoker from allUsers", "take roles/datastore.user from tally-functions (condition: none)"} {
 		if !strings.Contains(found, want) {
 			c.t.Errorf("doctor does not find: %s", want)
 		}

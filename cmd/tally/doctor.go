@@ -78,10 +78,13 @@ func (d *doctorFlags) run(c *cobra.Command) error {
 	if counts[doctor.Wrong] > 0 {
 		return errUnsound
 	}
-	if counts[doctor.Well] < len(findings) {
-		return errUnchecked
+	switch {
+	case counts[doctor.Well] == len(findings):
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w within %v; --timeout gives it longer", errUnchecked, d.timeout)
 	}
-	return nil
+	return errUnchecked
 }
 
 // examine makes the checks that are not to be skipped: of the app's folder, and of the project that

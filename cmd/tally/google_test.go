@@ -88,19 +88,15 @@ func (c cloud) described() *deploy.Deployment {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	was, err := on.Read(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	folder, err := appfolder.Find(".", "")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	config, err := config.Load(was.Wanted(folder, "my-project"))
+	config, err := config.Load(on.Wanted(folder))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	d, err := deploy.Want(on, was, folder, config, nil)
+	d, err := deploy.Want(on, folder, config, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}

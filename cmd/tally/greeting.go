@@ -116,12 +116,12 @@ func addOne(routes route.Routes, database string) string {
 		words = append(words, "--database", database)
 	}
 
-	create := deploy.Command{Args: append([]string{os.Args[0], "create"}, words...)}
-	increment := deploy.Command{Args: append([]string{os.Args[0], "increment"}, words...)}
+	create := append([]string{os.Args[0], "create"}, words...)
+	increment := append([]string{os.Args[0], "increment"}, words...)
 	if len(route.Totals) > 1 {
-		increment.Args = append(increment.Args, "--total", route.Totals[0].Name)
+		increment = append(increment, "--total", route.Totals[0].Name)
 	}
-	return create.String() + " &&\n  " + increment.String()
+	return deploy.Command(create...) + " &&\n  " + deploy.Command(increment...)
 }
 
 // capture matches a capture of a pattern.

@@ -80,10 +80,10 @@ func sayDeployed(c *cobra.Command, flag string) error {
 	if err != nil {
 		return err
 	}
-	was, err := deploy.ReadFunctions(ctx, chosen.ID, o...)
+	on, err := deploy.OpenFunctions(ctx, chosen.ID, o...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", chosen.ID, own.Versions(was))
+	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", chosen.ID, own.Versions(on))
 	return nil
 }

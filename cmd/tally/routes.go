@@ -163,9 +163,9 @@ func loadConfig(variables map[string]string, folder *appfolder.Folder, project s
 // deployedVariables returns the variables that a project's functions are deployed with, nil if
 // there are no functions.
 func deployedVariables(ctx context.Context, project string) (map[string]string, error) {
-	was, err := deploy.ReadFunctions(ctx, project, endpointsOf(ctx).apis...)
+	on, err := deploy.OpenFunctions(ctx, project, endpointsOf(ctx).apis...)
 	if err != nil {
 		return nil, err
 	}
-	return was.Env(), nil
+	return on.Variables(), nil
 }

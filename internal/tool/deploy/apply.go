@@ -32,9 +32,6 @@ func (r *Resource) String() string { return r.kind.Noun + " " + r.Label() }
 // Kind returns the noun of the resource's kind.
 func (r *Resource) Kind() string { return r.kind.Noun }
 
-// API returns the name of the resource's API, such as "run".
-func (r *Resource) API() string { return r.kind.api() }
-
 // Have returns the resource as it was last looked at; nil if it was not there.
 func (r *Resource) Have() Object { return r.have }
 
@@ -222,11 +219,8 @@ func (p *Project) match(ctx context.Context, k *Kind, name string) (Object, erro
 
 // keyOf returns what tells a resource from others of its kind; "" if it cannot be Tally's.
 func (k *Kind) keyOf(o Object) string {
-	switch {
-	case k.Key == "fields":
+	if k.Key == "fields" {
 		return indexKey(o)
-	case k.Only != "" && o.at(strings.Split(k.Only, ".")) == nil:
-		return ""
 	}
 	return o.Get(k.Key)
 }
@@ -249,7 +243,11 @@ func (d *Deployment) apply(ctx context.Context, r *Resource) error {
 		if err := d.send(ctx, c); err != nil {
 			return err
 		}
-		if err := d.sent(ctx, c); err != nil {
+		r.have, err = d.find(ctx, r.kind, d.value(r.Name)) // others name fields of it
+		if err == nil && r.have == nil && r.kind.Noun == "queue" {
+			err = errNoQueue // its policy needs it
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -257,29 +255,6 @@ func (d *Deployment) apply(ctx context.Context, r *Resource) error {
 		return d.change(ctx, r.kind, r.Name, c.Give, c.Take)
 	}
 	return nil
-}
-
-// sent looks at a resource that was made or changed just now.
-func (d *Deployment) sent(ctx context.Context, c *Change) (err error) {
-	r := c.Of
-	isQueue := r.kind.Noun == "queue" // its policy needs it
-	if !isQueue && !d.isReferred(r) {
-		return nil
-	}
-
-	r.have, err = d.find(ctx, r.kind, d.value(r.Name))
-	if err == nil && r.have == nil && isQueue {
-		return errNoQueue
-	}
-	return err
-}
-
-// isReferred reports whether another resource names a field of this one.
-func (d *Deployment) isReferred(to *Resource) bool {
-	return slices.ContainsFunc(d.Resources, func(r *Resource) bool {
-		all := references([]any{r.Name, map[string]any(r.Want)})
-		return slices.ContainsFunc(all, func(text string) bool { return d.referred(text) == to })
-	})
 }
 
 // send sends the request that makes or changes a resource, and waits until that has ended.
@@ -471,11 +446,14 @@ func (p *Project) patiently(ctx context.Context, try func() error) error {
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		why, within := p.soon(err)
+		if err == nil {
+			return nil
+		}
 		if failing.IsZero() {
 			failing = time.Now()
 		}
-		if err == nil || time.Since(failing)+again > within { // within 0: it never passes
+		why, within := p.soon(err)
+		if time.Since(failing)+again > within { // within 0: it never passes
 			return p.failed(err)
 		}
 

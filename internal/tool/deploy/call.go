@@ -10,12 +10,15 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
 	"github.com/googleapis/gax-go/v2/callctx"
 	"google.golang.org/api/googleapi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // patience is how long a GET is tried again.
@@ -123,18 +126,35 @@ func (p *Project) counted(ctx context.Context) context.Context {
 	return callctx.SetHeaders(ctx, quotaHeader, quota)
 }
 
-// A Silence is the error of a list that lacks what is in some regions, which did not answer.
-type Silence struct {
-	API     string // such as "cloudfunctions"
-	Regions []string
+// A Silence is the error that an API did not answer for a region when a list asked for all.
+type Silence struct{ API, Region string }
+
+func (s Silence) Error() string {
+	return fmt.Sprintf("%s.googleapis.com did not answer for %s", s.API, s.Region)
 }
 
-func (s *Silence) Error() string {
-	return fmt.Sprintf("%s.googleapis.com did not answer for %s", s.API, strings.Join(s.Regions, ", "))
+// note notes a silence.
+func (p *Project) note(s Silence) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.silences, s) {
+		p.silences = append(p.silences, s)
+	}
+}
+
+// silent returns a Silence of an API about one of the regions; nil: there was none. No regions are
+// all.
+func (p *Project) silent(api string, regions ...string) error {
+	for _, s := range p.silences {
+		if s.API == api && (len(regions) == 0 || slices.Contains(regions, s.Region)) {
+			return s
+		}
+	}
+	return nil
 }
 
 // List returns all pages of a collection. If regions did not answer, it returns what the others
-// have, and a Silence.
+// have, and notes a Silence of each.
 func (p *Project) List(ctx context.Context, address string) (all []Object, err error) {
 	collection, query, _ := strings.Cut(address, "?")
 	name := path.Base(collection) // of the list in the answer
@@ -143,35 +163,26 @@ func (p *Project) List(ctx context.Context, address string) (all []Object, err e
 	}
 
 	api, _, _ := strings.Cut(collection, ".")
-	silence := &Silence{API: api}
 	for token := ""; ; {
 		var page Object
 		if err := p.Call(ctx, http.MethodGet, collection+"?"+query+token, nil, &page); err != nil {
-			return all, err
+			return nil, err
 		}
-
 		list, _ := page[name].([]any)
 		for _, o := range list {
 			all = append(all, asObject(o))
 		}
-		silent, _ := page["unreachable"].([]any)
-		for _, region := range silent {
-			if id := path.Base(text(region)); !slices.Contains(silence.Regions, id) { // some APIs give the full name
-				silence.Regions = append(silence.Regions, id)
-			}
+		unreachable, _ := page["unreachable"].([]any)
+		for _, region := range unreachable {
+			p.note(Silence{api, path.Base(text(region))}) // some APIs give the full name
 		}
 
 		next := page.Get("nextPageToken")
 		if next == "" {
-			break
+			return all, nil
 		}
 		token = "&pageToken=" + url.QueryEscape(next)
 	}
-
-	if len(silence.Regions) > 0 {
-		return all, silence
-	}
-	return all, nil
 }
 
 // poll is how often an operation is asked whether it has ended.
@@ -193,7 +204,13 @@ func (p *Project) finish(ctx context.Context, api string, answer Object) error {
 			return err
 		}
 	}
-	return operationError(answer)
+
+	failure := asObject(answer["error"])
+	if failure == nil {
+		return nil
+	}
+	number, _ := strconv.Atoi(failure.Get("code"))
+	return status.Error(codes.Code(number), failure.Get("message"))
 }
 
 // sleep returns after a time, or when ctx ends, with the reason.

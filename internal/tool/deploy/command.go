@@ -5,35 +5,13 @@ import (
 	"strings"
 )
 
-// A Command is one that people are told to run.
-type Command struct{ Args []string }
-
-// command returns the command whose words have blanks between them.
-func command(words string) Command { return Command{strings.Fields(words)} }
-
-// String returns the command for a POSIX shell, on one line.
-func (c Command) String() string { return strings.Join(c.words(), " ") }
-
-// MarshalText returns the command as String does.
-func (c Command) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// Lines returns the command for a POSIX shell, one flag to a line.
-func (c Command) Lines() string {
-	words := c.words()
-	for i, word := range words {
-		if strings.HasPrefix(word, "-") {
-			words[i] = "\\\n    " + word
-		}
+// Command returns a command that people are told to run, as a POSIX shell reads it.
+func Command(args ...string) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = quote(arg)
 	}
 	return strings.Join(words, " ")
-}
-
-func (c Command) words() []string {
-	var words []string
-	for _, arg := range c.Args {
-		words = append(words, quote(arg))
-	}
-	return words
 }
 
 // plain matches words that need no quotes in a POSIX shell.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
-	"github.com/firestore-tally/tally/rollup/route"
 )
 
 const (
@@ -37,26 +36,14 @@ type Costs struct {
 	Rest    float64 // a month in which nothing changes, except for audits' reads
 	Audit   float64 // a month of the audits of 1,000 counters
 	Audits  float64 // a month of all audits, at most
-	Alone   Range   // a million changes, each long after the one before
-	Crowded Range   // a million changes of one counter that come at 100 a second
+	Alone   float64 // a million changes of the dearest live route, each long after the one before; 0: there is no live route
+	Crowded float64 // a million changes of one counter of that route that come at 100 a second
 	Every   []Kept  // of the routes that the schedule keeps, one for each period
 
 	// WorstDay is a day on which all instances are busy all the time, and each call of
 	// RollUpOnSchedule reads and writes as much as it may. Events, requests and their roll-ups are
 	// extra: only the clients bound them.
 	WorstDay float64
-}
-
-// A Range is of prices of live routes, which differ in the number of their queries. It is zero if
-// there is no live route.
-type Range struct{ Least, Most float64 }
-
-// add widens the range.
-func (r *Range) add(price float64) {
-	if *r == (Range{}) {
-		r.Least = price
-	}
-	r.Least, r.Most = min(r.Least, price), max(r.Most, price)
 }
 
 // A Kept is the price, at most, of a month of 1,000 counters that the schedule keeps.
@@ -86,14 +73,14 @@ func (d *Deployment) Costs() Costs {
 	}
 
 	busy := time.Duration(ticks) * auditTick
-	for _, t := range templates(d.Config.Routes) {
+	for _, t := range d.Config.Routes.Templates() {
 		queries := int64(0)
 		for _, r := range t.Routes {
 			queries += int64(len(r.Queries()))
 		}
 		if !t.Scheduled() {
-			c.Alone.add(d.changes(c.Location, queries, 1, billing.RoundedUp))
-			c.Crowded.add(d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd))
+			c.Alone = max(c.Alone, d.changes(c.Location, queries, 1, billing.RoundedUp))
+			c.Crowded = max(c.Crowded, d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd))
 			continue
 		}
 
@@ -159,17 +146,4 @@ func (c *Costs) keep(every time.Duration, queries, most int64) {
 		}
 	}
 	c.Every = append(c.Every, Kept{every, price})
-}
-
-// templates returns the templates of the routes, each once.
-func templates(routes route.Routes) []*route.Template {
-	var all []*route.Template
-	seen := make(map[*route.Template]bool)
-	for _, r := range routes {
-		if !seen[r.Template] {
-			seen[r.Template] = true
-			all = append(all, r.Template)
-		}
-	}
-	return all
 }

@@ -16,8 +16,7 @@
 // lost answer finds what the one before has made. A plan is the same loop, which only looks; tally
 // doctor shows its steps as findings.
 //
-//	Open            a project: its number, its APIs, its databases
-//	Project.Read    what of Tally is deployed there
+//	Open            a project: its number, its APIs, its databases, its functions
 //	Want            what should be there, by the app's folder and what is deployed: a Deployment
 //	Deployment.Plan the steps from what is there to that
 //	Project.Do      does the steps
@@ -27,7 +26,7 @@
 //   - the functions (function.go), which Google's own client uploads and builds;
 //   - roles (policy.go), which share a policy with those of others;
 //   - the order of a change of routes, and what waits for what (order.go);
-//   - what Tally has too much of (surplus.go, undeploy.go);
+//   - what Tally has too much of (undeploy.go);
 //   - indexes, which must be built before routes need them (indexes.go);
 //   - triggers that are as the manifest wants them, and deliver nothing (triggers.go);
 //   - the errors that pass, and those that have a remedy (errors.go).

@@ -68,8 +68,8 @@ func TestErrors(t *testing.T) {
 		{refusal(403, "PERMISSION_DENIED", `Permission "eventarc.events.receiveEvent" denied on "tally-trigger@p.iam.gserviceaccount.com"`), "Eventarc is new", ""},
 		{refusal(404, "NOT_FOUND", "Service account projects/-/serviceAccounts/a@p.iam.gserviceaccount.com was not found."), "a new service account", ""},
 		{refusal(400, "INVALID_ARGUMENT", "Service account a@p.iam.gserviceaccount.com does not exist."), "a new service account", ""},
-		{refusal(403, "PERMISSION_DENIED", "Cloud Run Admin API has not been used in project 1 before or it is disabled.", info("SERVICE_DISABLED")), "an API that was just enabled", "Run tally deploy again"},
-		{refusal(403, "PERMISSION_DENIED", "Eventarc API has not been used in project 1 before or it is disabled. Enable it by visiting"), "an API that was just enabled", "Run tally deploy again"},
+		{refusal(403, "PERMISSION_DENIED", "Cloud Run Admin API has not been used in project 1 before or it is disabled.", info("SERVICE_DISABLED")), "an API that was just enabled", "Run it again"},
+		{refusal(403, "PERMISSION_DENIED", "Eventarc API has not been used in project 1 before or it is disabled. Enable it by visiting"), "an API that was just enabled", "Run it again"},
 		{status.Error(codes.Internal, "Unable to retrieve the repository metadata for projects/p/locations/l/repositories/tally. Ensure that the Cloud Functions service account has 'artifactregistry.repositories.get'"), "Google's accounts are new", ""},
 		{status.Error(codes.PermissionDenied, "Google Cloud Run Service Agent must have permission to read the image"), "Google's accounts are new", ""},
 		{refusal(404, "NOT_FOUND", "Cannot find metric that matches type = \"logging.googleapis.com/user/tally_drift\""), "a new metric", ""},
@@ -115,7 +115,7 @@ func TestErrors(t *testing.T) {
 		{refusal(403, "PERMISSION_DENIED", "Unable to retrieve the service account details. Please ensure that service-1@gcf-admin-robot.iam.gserviceaccount.com has the Cloud Functions Service Agent role."), "Google's accounts are new", ""},
 		{refusal(400, "FAILED_PRECONDITION", "Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: x"), "", "A perimeter of VPC Service Controls"},
 		{refusal(412, "FAILED_PRECONDITION", "Operation denied by org policy on resource 'projects/1': [\"constraints/gcp.resourceLocations\":\"The org policy violated: constraints/gcp.resourceLocations\"]"), "", "gcloud org-policies describe gcp.resourceLocations"},
-		{refusal(403, "PERMISSION_DENIED", "Operation denied by custom org policies: [\"customConstraints/custom.x\": \"no\"]."), "", "The organization's own policy custom.x forbids it"},
+		{refusal(403, "PERMISSION_DENIED", "Operation denied by custom org policies: [\"customConstraints/custom.x\": \"no\"]."), "", "The organization's policy custom.x forbids it"},
 		{status.Error(codes.Internal, "Could not create or update Cloud Run service tally-on-write, Container Healthcheck failed. The user-provided container failed to start and listen on the port defined provided by the PORT=8080 environment variable within the allocated timeout."), "", `gcloud logging read 'resource.labels.service_name="tally-on-write"`},
 		{refusal(403, "PERMISSION_DENIED", "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute' of service 'iam.googleapis.com' for consumer 'project_number:1'."), "the API is busy", ""},
 		{refusal(400, "INVALID_ARGUMENT", "Database '(default)' does not exist in region 'us-central1'. Did you mean region 'nam5'?"), "", ""},
@@ -159,7 +159,7 @@ func TestLocalizedMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := new(Project).failed(s.Err()).Error(); got != "InvalidArgument: There are too many instances." {
+	if got := new(Project).failed(s.Err()).Error(); got != "There are too many instances." {
 		t.Errorf("%q", got)
 	}
 }

@@ -143,10 +143,10 @@ func (d *Deployment) Building() (all []string) {
 	return all
 }
 
-// awaited returns, in words, the indexes that must be ready before the routes can be deployed.
+// awaited returns the labels of the indexes that must be ready before the routes can be deployed.
 // Those that the functions' present routes need are not among them: these routes run already.
 func (d *Deployment) awaited() (all []string) {
-	env := d.Was.Env()
+	env := d.Variables()
 	var served []string
 	if routes, err := route.Parse(env["TALLY_ROUTES"]); err == nil {
 		for id := range strings.SplitSeq(cmp.Or(env["TALLY_DATABASES"], firestore.DefaultDatabaseID), ",") {
@@ -158,7 +158,7 @@ func (d *Deployment) awaited() (all []string) {
 
 	for _, r := range d.unready() {
 		if !slices.Contains(served, r.Name) {
-			all = append(all, r.progress())
+			all = append(all, r.Label())
 		}
 	}
 	return all
@@ -167,40 +167,33 @@ func (d *Deployment) awaited() (all []string) {
 // indexLook is how often a wait looks at the indexes.
 const indexLook = 30 * time.Second
 
-// Ready waits until the indexes of a database are ready, which may take hours. It is an error if
-// one cannot become ready, or if they cannot be read.
-func (d *Deployment) ready(ctx context.Context, database string) error {
+// ready waits until the indexes are ready, which may take hours. It is an error if one cannot
+// become ready, or if they cannot be read.
+func (d *Deployment) ready(ctx context.Context) error {
 	said := ""
 	for {
-		waiting, err := d.building(ctx, database)
-		if err != nil || len(waiting) == 0 {
+		if err := d.lookAtIndexes(ctx); err != nil {
 			return err
 		}
-		if now := "  " + strings.Join(waiting, "\n  ") + "\n"; now != said {
-			said = now
-			fmt.Fprint(d.Progress, now)
+		var waiting strings.Builder
+		for _, r := range d.unready() {
+			if r.have.Get("state") != indexBuilding {
+				return fmt.Errorf("index %s; run tally deploy again to recreate the index", r.progress())
+			}
+			fmt.Fprintf(&waiting, "  %s\n", r.progress())
+		}
+		if waiting.Len() == 0 {
+			return nil
+		}
+
+		if waiting.String() != said {
+			said = waiting.String()
+			fmt.Fprint(d.Progress, said)
 		}
 		if err := sleep(ctx, indexLook); err != nil {
 			return err
 		}
 	}
-}
-
-// building looks at the indexes of a database, and returns those, in words, that are being built.
-func (d *Deployment) building(ctx context.Context, database string) (waiting []string, err error) {
-	if err := d.lookAtIndexes(ctx); err != nil {
-		return nil, err
-	}
-	for _, r := range d.unready() {
-		switch {
-		case segment(r.Name, "databases") != database:
-		case r.have.Get("state") != indexBuilding:
-			return nil, fmt.Errorf("index %s; run tally deploy again to recreate the index", r.progress())
-		default:
-			waiting = append(waiting, r.progress())
-		}
-	}
-	return waiting, nil
 }
 
 // lookAtIndexes reads the indexes once more, each list once.
@@ -214,22 +207,6 @@ func (d *Deployment) lookAtIndexes(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// Awaiting returns an error if the plan only began to build indexes. The error says what to do
-// next.
-func (d *Deployment) Awaiting(ctx context.Context, plan Plan) error {
-	if len(plan.Awaited) == 0 {
-		return nil
-	}
-	if err := d.lookAtIndexes(ctx); err != nil {
-		return err
-	}
-	awaited := d.awaited()
-	if len(awaited) == 0 {
-		return fmt.Errorf("the indexes are ready now: run tally deploy again to go on")
-	}
-	return fmt.Errorf("the routes are not deployed yet. Run tally deploy again when these indexes are ready, or with --wait:\n  %s", strings.Join(awaited, "\n  "))
 }
 
 // An IndexesFile is what an app's firestore.indexes.json needs for Tally, as the Firebase CLI reads

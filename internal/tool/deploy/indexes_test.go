@@ -169,7 +169,7 @@ func TestWaitForIndexes(t *testing.T) {
 			progress.Write(text)
 			cancel(enough)
 		})
-		err := d.ready(ctx, "(default)")
+		err := d.ready(ctx)
 		cancel(nil)
 		got := ""
 		if err != nil {

@@ -18,7 +18,7 @@ type Kind struct {
 	Noun string `yaml:"-"` // such as "function"
 	Many string // several of them
 
-	At, ID, Wrap, Key, Only, By           string
+	At, ID, Wrap, Key, By                 string
 	Put, Whole, Deep, Short, There, Begun bool
 	Mark                                  bool
 	Remake                                []string

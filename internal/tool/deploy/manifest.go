@@ -152,7 +152,7 @@ func (d *Deployment) fill() *manifest {
 	if d.Upload != nil {
 		m.Source, m.Version = d.Upload.Hash, d.Upload.Version
 	}
-	for _, f := range d.Was.Functions {
+	for _, f := range d.Functions {
 		for name := range Environment(f) {
 			if former(name) {
 				m.former = append(m.former, name)

@@ -20,14 +20,14 @@ type Plan struct {
 	Steps []*Step  `json:"steps"`
 	Notes []string `json:"notes,omitempty"` // what the user should know or do
 
-	// Awaited are the indexes, in words, that keep the plan short: until they are ready, it does no
+	// Awaited are the labels of the indexes that keep the plan short: until they are ready, it does no
 	// more than begin their builds.
 	Awaited []string `json:"awaited,omitempty"`
 }
 
 // A Step is one thing that a plan does.
 type Step struct {
-	Does    string       `json:"does"`           // create, update, replace, delete, enable, wait, note or call
+	Does    string       `json:"does"`           // create, update, replace, delete, enable, wait, purge, note or call
 	Of      string       `json:"of,omitempty"`   // kind of the resource that it is about
 	Name    string       `json:"name,omitempty"` // of that resource
 	Title   string       `json:"title"`          // such as "create trigger tally-counters-shards-78fea5"
@@ -36,8 +36,8 @@ type Step struct {
 	Why     string       `json:"why,omitempty"`     // what rests on the resource: the manifest's comment on it
 	Want    Object       `json:"want,omitempty"`    // of what is created
 
-	takes bool // something is taken away, or waited for because of that
-	do    func(context.Context) error
+	lost bool // it deletes a trigger of documents that no route has: the functions may change only when its events have ended
+	do   func(context.Context) error
 }
 
 // Lines returns the differences and the reasons in words.
@@ -56,6 +56,13 @@ func (p *Plan) note(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
+// tellSilences notes which APIs did not answer.
+func (p *Plan) tellSilences(of *Project) {
+	for _, silence := range of.silences {
+		p.note("%v. What Tally may have there stays as it is", silence)
+	}
+}
+
 // does returns the first step about resources of a kind that does one of those things; nil if none
 // does.
 func (p *Plan) does(kind string, verbs ...string) *Step {
@@ -70,7 +77,7 @@ func (p *Plan) does(kind string, verbs ...string) *Step {
 // Uploads reports whether the plan deploys a function, and so uploads source.
 func (p *Plan) Uploads() bool { return p.does("function", "create", "update") != nil }
 
-// Redelivery is the longest time between two deliveries of an event
+// redelivery is the longest time between two deliveries of an event
 // (https://cloud.google.com/eventarc/docs/retry-events).
 const redelivery = 10 * time.Minute
 
@@ -88,17 +95,61 @@ func (d *Deployment) Plan(ctx context.Context, prune, wait bool) (Plan, error) {
 	if err := d.refuse(prune); err != nil {
 		return Plan{}, err
 	}
-	p, err := d.repair(ctx)
+	lacks, problems := d.repair(ctx, true)
+	surplus, err := d.surplus(ctx, prune)
+	err = errors.Join(append(problems, err)...)
 	if err != nil {
 		return Plan{}, err
 	}
-	if err := d.takeSurplus(ctx, &p, prune); err != nil {
-		return Plan{}, err
+
+	n := slices.IndexFunc(lacks, func(s *Step) bool { return s.Of != "API" && s.Of != "index" }) // the manifest begins with these
+	if n < 0 {
+		n = len(lacks)
+	}
+	p := Plan{Steps: slices.Clone(lacks[:n])}
+	awaited := d.awaited()
+	switch {
+	case len(awaited) > 0 && !wait:
+		p.Awaited = awaited
+		p.note("the functions keep their present routes until the new indexes are ready. To wait for them and go on, use --wait")
+		return p, nil
+	case len(awaited) > 0:
+		p.add(&Step{Does: "wait", Of: "index", Title: "wait until the indexes are ready", do: d.ready})
+	}
+
+	d.dropLost(&p, surplus)
+	p.Steps = append(p.Steps, lacks[n:]...)
+	for _, s := range surplus {
+		switch {
+		case s.lost:
+		case prune || s.Of == "trigger": // each event of the trigger is billed for nothing
+			p.add(s)
+		default:
+			p.note("%s: %s. Only --prune does this", s.Title, strings.Join(s.Reasons, "; "))
+		}
 	}
 	d.audit(&p)
-	d.tell(&p)
-	d.hold(&p, wait)
+	if err := d.Config.CheckGrace(); err != nil {
+		p.note("%v", err)
+	}
+	p.tellSilences(d.Project)
 	return p, nil
+}
+
+// dropLost adds the steps that delete the triggers of sources that no route has any more. The
+// routes change only when the events of those triggers have ended.
+func (d *Deployment) dropLost(p *Plan, surplus []*Step) {
+	n := len(p.Steps)
+	for _, s := range surplus {
+		if s.lost {
+			p.add(s)
+		}
+	}
+	if len(p.Steps) > n {
+		wait := &Step{Does: "wait", Of: "trigger", Title: fmt.Sprintf("wait %g minutes, until events that failed have been delivered again", redelivery.Minutes())}
+		wait.do = func(ctx context.Context) error { return sleep(ctx, redelivery) }
+		p.add(wait)
+	}
 }
 
 // refuse returns why nothing can be planned, as far as no resource has to be looked at.
@@ -107,8 +158,8 @@ func (d *Deployment) refuse(prune bool) error {
 	if len(lost) > 0 && !prune {
 		return fmt.Errorf("this would stop updating %s: add it to tally.yaml, or remove it with --prune", strings.Join(lost, " and "))
 	}
-	silence := new(Silence)
-	if errors.As(d.Was.silence, &silence) && slices.Contains(silence.Regions, d.region()) {
+	silence := d.silent("cloudfunctions", d.region())
+	if silence != nil {
 		return d.Unreadable("cloudfunctions", "the functions", silence)
 	}
 	return d.checkContinents()
@@ -116,7 +167,7 @@ func (d *Deployment) refuse(prune bool) error {
 
 // lost returns the sources that the deployed functions serve, and that no route has.
 func (d *Deployment) lost() (lost []string) {
-	env := d.Was.Env()
+	env := d.Variables()
 	routes, err := route.Parse(env["TALLY_ROUTES"])
 	if err != nil {
 		return nil
@@ -150,33 +201,10 @@ func (d *Deployment) serves(database string) bool {
 	return slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database })
 }
 
-// repair looks at each resource, and plans what it lacks. It stops at one that it cannot read, and
-// names all that are somebody else's.
-func (d *Deployment) repair(ctx context.Context) (p Plan, err error) {
-	d.lists = make(map[string][]Object)
-	defer func() { d.lists = nil }()
-
-	var foreign []error
-	for _, r := range d.Resources {
-		c, err := d.Look(ctx, r)
-		isForeign := new(Foreign)
-		switch {
-		case errors.As(err, &isForeign):
-			foreign = append(foreign, err)
-			continue
-		case err != nil && c != nil && r.kind.Noun == "service account" && code(err) == codes.PermissionDenied:
-			c.Give = r.Grants // IAM says so of an account that is some seconds old
-		case err != nil:
-			return p, d.Unreadable(r.API(), "the "+r.kind.Many, err)
-		}
-		d.planChange(&p, c)
-	}
-	return p, errors.Join(foreign...)
-}
-
-// Differences returns what the project lacks, and has too much of, as the steps that fix it. What
-// could not be read, and what is somebody else's, are problems.
-func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, problems []error) {
+// repair looks at each resource, and returns the steps that make what it lacks. What could not be
+// read, and what is somebody else's, are problems. IAM says for some seconds that a new service
+// account may not be read; young takes it at its word.
+func (d *Deployment) repair(ctx context.Context, young bool) (lacks []*Step, problems []error) {
 	d.lists = make(map[string][]Object)
 	defer func() { d.lists = nil }()
 
@@ -187,42 +215,63 @@ func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, p
 		if slices.ContainsFunc(of, func(text string) bool { return unread[d.referred(text)] }) {
 			continue // what it is compared with is not known
 		}
+
 		c, err := d.Look(ctx, r)
 		isForeign := new(Foreign)
 		switch {
 		case errors.As(err, &isForeign):
 			problems = append(problems, err)
+			continue
+		case young && c != nil && r.kind.Noun == "service account" && code(err) == codes.PermissionDenied:
+			c.Give = r.Grants
 		case err != nil:
 			unread[r] = true
-			problems = append(problems, d.Unreadable(r.API(), "the "+r.kind.Many, err))
-		default:
-			d.planChange(&p, c)
+			problems = appendProblem(problems, d.Unreadable(r.kind.api(), "the "+r.kind.Many, err))
+			continue
 		}
+		d.planChange(&p, c)
 	}
+	return p.Steps, problems
+}
 
-	all, err := d.Surplus(ctx, false)
+// appendProblem adds a problem, unless another resource has the same.
+func appendProblem(problems []error, unread *Unread) []error {
+	isKnown := slices.ContainsFunc(problems, func(err error) bool {
+		other := new(Unread)
+		return errors.As(err, &other) && other.Why == unread.Why
+	})
+	if isKnown {
+		return problems
+	}
+	return append(problems, unread)
+}
+
+// Differences returns what the project lacks, and has too much of, as the steps that fix it. What
+// could not be read, and what is somebody else's, are problems.
+func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, problems []error) {
+	lacks, problems = d.repair(ctx, false)
+	surplus, err := d.surplus(ctx, false)
 	if err != nil {
-		problems = append(problems, d.Unreadable("eventarc", "the triggers", err))
+		problems = append(problems, err)
 	}
-	for _, s := range all {
-		surplus = append(surplus, s.Step)
+	for _, silence := range d.silences {
+		problems = append(problems, &Unread{"what Tally has in all regions", silence.Error()})
 	}
-	return p.Steps, surplus, problems
+	return lacks, surplus, problems
 }
 
 // planChange adds the step that makes a change.
 func (d *Deployment) planChange(p *Plan, c *Change) {
 	r := c.Of
-	follows := d.follows(p, r)
-	if c.Empty() && !follows {
+	switch {
+	case c.Empty() && !d.follows(p, r):
 		return
-	}
-	if r.kind.Noun == "API" {
+	case r.kind.Noun == "API":
 		d.planAPI(p, r)
 		return
 	}
 
-	s := &Step{Of: r.kind.Noun, Name: r.Name, Differs: c.Differs, Reasons: slices.Clone(c.Remake), Why: r.Why, takes: len(c.Take) > 0 || len(c.Remake) > 0}
+	s := &Step{Does: "update", Of: r.kind.Noun, Name: r.Name, Differs: c.Differs, Reasons: slices.Clone(c.Remake), Why: r.Why}
 	s.do = func(ctx context.Context) error { return d.apply(ctx, r) }
 	for _, g := range c.Give {
 		s.Reasons = append(s.Reasons, "give "+g.String())
@@ -231,20 +280,13 @@ func (d *Deployment) planChange(p *Plan, c *Change) {
 		s.Reasons = append(s.Reasons, "take "+g.taken())
 	}
 
-	switch onlyRoles := len(c.Differs) == 0 && !follows; {
+	switch {
 	case len(c.Remake) > 0:
 		s.Does = "replace"
 	case c.Create && !r.kind.There:
 		s.Does, s.Want = "create", r.shown()
-	case onlyRoles && (!c.Create || r.Want == nil):
-		s.Does = "update"
-		s.Title = "change roles on " + r.String()
-	default:
-		s.Does = "update"
 	}
-	if s.Title == "" {
-		s.Title = s.Does + " " + r.String()
-	}
+	s.Title = s.Does + " " + r.String()
 	p.add(s)
 }
 
@@ -310,56 +352,4 @@ func (d *Deployment) noteAll(ctx context.Context, database string) error {
 	name := "projects/" + d.ID + "/databases/" + database + "/documents/" + document.AuditCollection + "/" + document.NotePrefix + "all"
 	note := Object{"fields": Object{"counters": Object{"nullValue": nil}}}
 	return d.Call(ctx, http.MethodPatch, "firestore.googleapis.com/v1/"+name, note, new(Object))
-}
-
-// tell notes what the user should know of the deployment.
-func (d *Deployment) tell(p *Plan) {
-	for _, r := range d.Of("queue") {
-		if state := r.have.Get("state"); state == "PAUSED" || state == "DISABLED" {
-			p.note("the alarm queue is %s. Deferred roll-ups wait until you resume it:\n  %v%s", state, d.QueueResume(), whyDisabled(state))
-		}
-	}
-	if err := d.Config.CheckGrace(); err != nil {
-		p.note("%v", err)
-	}
-	if d.Was.silence != nil {
-		p.note("%v. Functions that Tally may have there stay as they are", d.Was.silence)
-	}
-}
-
-// whyDisabled says what often disables a queue.
-func whyDisabled(state string) string {
-	if state != "DISABLED" {
-		return ""
-	}
-	return "\nApp Engine disables each queue that an uploaded queue.yaml does not name: https://cloud.google.com/tasks/docs/queue-yaml"
-}
-
-// hold moves the steps about APIs and indexes to the front of the plan. While indexes are awaited,
-// the plan ends there, and the functions keep the routes that they serve. With wait, the plan waits
-// until the indexes are ready, and goes on.
-func (d *Deployment) hold(p *Plan, wait bool) {
-	isFirst := func(s *Step) bool { return s.Of == "API" || s.Of == "index" }
-	begin := slices.DeleteFunc(slices.Clone(p.Steps), func(s *Step) bool { return !isFirst(s) })
-	rest := slices.DeleteFunc(slices.Clone(p.Steps), isFirst)
-
-	awaited := d.awaited()
-	switch {
-	case len(awaited) == 0:
-		for _, text := range d.Building() {
-			p.note("index %s. Until it is ready, totals that need it read up to 1,000 documents one by one, and are not updated above that", text)
-		}
-
-	case wait:
-		for _, database := range d.Databases {
-			s := &Step{Does: "wait", Of: "index", Title: "wait until the indexes of " + database.ID + " are ready"}
-			s.do = func(ctx context.Context) error { return d.ready(ctx, database.ID) }
-			begin = append(begin, s)
-		}
-
-	default:
-		rest, p.Notes, p.Awaited = nil, nil, awaited
-		p.note("the functions keep their present routes until the new indexes are ready. To wait for them and go on, use --wait")
-	}
-	p.Steps = append(begin, rest...)
 }

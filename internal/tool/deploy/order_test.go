@@ -198,7 +198,7 @@ func TestStates(t *testing.T) {
 			if err != nil {
 				d.Fatal(err)
 			}
-		}, "change roles on service account tally-trigger"},
+		}, "update service account tally-trigger"},
 		"a queue that takes minutes":      {func(d *testProject) { d.google.Young = 3 }, "Cloud Tasks is still making the queue; trying again in 30s"},
 		"a queue without its zero fields": {func(*testProject) {}, "create queue tally"},
 	} {

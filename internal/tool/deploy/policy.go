@@ -118,17 +118,11 @@ func (p *policy) remove(g Grant) {
 	p.Bindings = slices.DeleteFunc(p.Bindings, func(b binding) bool { return len(b.Members) == 0 })
 }
 
-// formerRole is one that older versions of tally deploy gave the functions, for OpenTelemetry.
-const formerRole = "roles/telemetry.writer"
-
-// unwanted reports whether a role that is given must be taken away: one that everybody has, one
-// that only older versions gave, and a wanted one that is given on another condition.
+// unwanted reports whether a role that is given must be taken away: one that everybody has, and a
+// wanted one that is given on another condition.
 func (r *Resource) unwanted(g Grant) bool {
 	if slices.Contains(r.Grants, g) {
 		return false
-	}
-	if g.Role == formerRole && strings.HasPrefix(g.Member, "serviceAccount:tally-functions@") {
-		return true
 	}
 	public := r.kind.Noun != "project" && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
 	return public || slices.ContainsFunc(r.Grants, func(w Grant) bool { return w.Role == g.Role && w.Member == g.Member })

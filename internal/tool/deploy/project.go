@@ -22,37 +22,62 @@ import (
 type Project struct {
 	ID        string
 	Number    string
-	databases map[string]Object // by id
-	Progress  io.Writer         // gets a line for each step, and for what it waits for
+	Functions []Object  // that Tally's tools made, the one that was deployed last first
+	Progress  io.Writer // gets a line for each step, and for what it waits for
 
-	client  *http.Client
-	planned bool                // nothing is asked, and nothing is there but databases
-	lists   map[string][]Object // by address, while a plan is made; nil: each is read again
+	client    *http.Client
+	planned   bool                // nothing is asked, and nothing is there but databases
+	databases map[string]Object   // by id
+	lists     map[string][]Object // by address, while a plan is made; nil: each is read again
 
 	mu            sync.Mutex
 	quota, paused string          // the project that calls are counted for; see uncounted
 	enabled       map[string]bool // APIs
+	silences      []Silence
 }
 
-// Open returns the project of an id, whose number and databases it reads. The options are those of
+// Open returns the project of an id, with its databases and functions. The options are those of
 // Google's clients.
 func Open(ctx context.Context, id string, o ...option.ClientOption) (*Project, error) {
 	p, err := open(ctx, id, o)
 	if err != nil {
 		return nil, err
 	}
-	const databases = "the databases and their fields"
-	found, err := p.List(ctx, "firestore.googleapis.com/v1/projects/"+id+"/databases")
+	databases, err := p.List(ctx, "firestore.googleapis.com/v1/projects/"+id+"/databases")
 	if err != nil && !p.absent(err) {
-		return nil, p.Unreadable("firestore", databases, err)
+		return nil, p.Unreadable("firestore", "the databases and their fields", err)
 	}
-	for _, d := range found {
+	for _, d := range databases {
 		p.databases[path.Base(d.name())] = d
 	}
-	return p, nil
+	return p, p.readFunctions(ctx)
 }
 
-// open returns the project without its databases.
+// OpenFunctions returns the project of an id with its functions, and without its databases, which
+// an account may not see. It is an error if there are no functions, and some may be in a region
+// that did not answer.
+func OpenFunctions(ctx context.Context, id string, o ...option.ClientOption) (*Project, error) {
+	p, err := open(ctx, id, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.readFunctions(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.noneUnseen()
+}
+
+// NewProject returns a project in which there is nothing but databases. No one asks Google for it,
+// so its number is not known.
+func NewProject(id string, databases []string, location string) *Project {
+	p := &Project{ID: id, Number: "NUMBER", databases: make(map[string]Object), Progress: io.Discard, planned: true}
+	for _, d := range databases {
+		p.databases[d] = Object{"locationId": location, "type": nativeMode}
+	}
+	return p
+}
+
+// open returns the project without its databases and functions.
 func open(ctx context.Context, id string, o []option.ClientOption) (*Project, error) {
 	p := &Project{ID: id, databases: make(map[string]Object), Progress: io.Discard, enabled: make(map[string]bool)}
 	client, _, err := transport.NewClient(ctx, o...)
@@ -69,16 +94,6 @@ func open(ctx context.Context, id string, o []option.ClientOption) (*Project, er
 	return p, p.identify(ctx)
 }
 
-// NewProject returns a project in which there is nothing but databases. No one asks Google for it,
-// so its number is not known.
-func NewProject(id string, databases []string, location string) *Project {
-	p := &Project{ID: id, Number: "NUMBER", databases: make(map[string]Object), Progress: io.Discard, planned: true}
-	for _, d := range databases {
-		p.databases[d] = Object{"locationId": location, "type": nativeMode}
-	}
-	return p
-}
-
 // identify reads the project's number, and which APIs are enabled. By the number an API says for
 // which project it is not.
 func (p *Project) identify(ctx context.Context) error {
@@ -93,7 +108,9 @@ func (p *Project) identify(ctx context.Context) error {
 	switch {
 	case projectErr == nil:
 		p.Number = path.Base(project.name())
-	case NotFound(projectErr) || !p.absent(projectErr):
+	case NotFound(projectErr):
+		return &Unread{"the project", "there is no project " + p.ID + ", or the account may not see it:\n  gcloud projects list"}
+	case !p.absent(projectErr):
 		return p.Unreadable("cloudresourcemanager", "the project", projectErr)
 	}
 	if err != nil && !p.absent(err) {

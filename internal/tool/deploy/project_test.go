@@ -62,7 +62,7 @@ func options(t *testing.T, routes string) Options {
 // described returns the deployment for the options in a project in which there is nothing.
 func described(t *testing.T, o Options) *Deployment {
 	t.Helper()
-	d, err := Describe(NewProject(o.Project, nil, ""), new(Deployed), o, nil)
+	d, err := Describe(NewProject(o.Project, nil, ""), o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +84,11 @@ func (d *testProject) read() *Deployment {
 	if err != nil {
 		d.Fatal(err)
 	}
-	was, err := p.Read(ctx)
-	if err != nil {
-		d.Fatal(err)
-	}
 	upload, err := NewUpload(source, "")
 	if err != nil {
 		d.Fatal(err)
 	}
-	described, err := Describe(p, was, d.options, upload)
+	described, err := Describe(p, d.options, upload)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -136,7 +132,7 @@ func (d *testProject) undeploy() {
 	d.Helper()
 	synctest.Test(d.T, func(t *testing.T) {
 		wanted := (&testProject{T: t, google: d.google, options: d.options}).read()
-		plan, err := wanted.Undeploy(t.Context(), wanted.Was)
+		plan, err := wanted.Undeploy(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

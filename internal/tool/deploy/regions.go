@@ -9,8 +9,9 @@ import (
 // multiRegions are the regions of the functions for databases in multi-regions. The Firebase CLI
 // takes the same ones. Eventarc delivers to any region
 // (https://firebase.google.com/docs/firestore/eventarc). eur3's events come from europe-west4
-// (https://cloud.google.com/firestore/docs/eventarc). But europe-west1 is one of buildRegions, and
-// europe-west4 is not: a new project could not build there.
+// (https://cloud.google.com/firestore/docs/eventarc). But a
+// new project may not be allowed to build there, and may in europe-west1
+// (https://cloud.google.com/build/docs/locations).
 var multiRegions = map[string]string{"nam5": "us-central1", "nam7": "us-central1", "eur3": "europe-west1"}
 
 // continent returns the part of the world that a location of Google's is in, such as "europe".
@@ -42,8 +43,3 @@ func (d *Deployment) checkContinents() error {
 	return fmt.Errorf("database %s in %s and database %s in %s are on two continents, and the events of both carry whole documents to the functions' region: write that into tally.yaml, such as\n  region: %s",
 		d.Databases[0].ID, d.Databases[0].Location, far[0].ID, far[0].Location, d.region())
 }
-
-// buildRegions are the regions in which every project may build. Some projects, often new ones, may
-// build nowhere else. Only a build tells whether a project is one of them:
-// https://cloud.google.com/build/docs/locations
-var buildRegions = []string{"asia-east1", "australia-southeast1", "europe-west1", "southamerica-east1", "us-central1", "us-west2"}

@@ -157,7 +157,7 @@ func TestStarInACollection(t *testing.T) {
 		"`a*`/{a}/s/{s} -> r/{a} : n : every 1m": "", // it has no trigger
 		"a/{a}/s/{s} -> `r*`/{a} : n":            "",
 	} {
-		_, err := Describe(NewProject("p", nil, ""), new(Deployed), options(t, routes), nil)
+		_, err := Describe(NewProject("p", nil, ""), options(t, routes), nil)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", routes, err, want)
 		}
@@ -197,14 +197,12 @@ func TestRuntime(t *testing.T) {
 // TestQuote has a shell read back what a command prints.
 func TestQuote(t *testing.T) {
 	args := []string{"plain", "", "(default)", "--database=(default)", "*/10 * * * *", "it's", `"$HOME"`, "a\nb", "--x='", "counters/{counter} -> r : a, b"}
-	c := Command{Args: append([]string{"printf", `%s|`}, args...)}
-	for _, script := range []string{c.String(), c.Lines()} {
-		out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if d := cmp.Diff(strings.Join(args, "|")+"|", string(out)); d != "" {
-			t.Errorf("%s (-want +got):\n%s", script, d)
-		}
+	script := Command(append([]string{"printf", `%s|`}, args...)...)
+	out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if d := cmp.Diff(strings.Join(args, "|")+"|", string(out)); d != "" {
+		t.Errorf("%s (-want +got):\n%s", script, d)
 	}
 }

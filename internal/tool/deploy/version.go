@@ -36,21 +36,21 @@ func versionValue(version string) string {
 
 // Built returns the version and the hash of the source that the deployed functions were built from,
 // "" where that is not known.
-func (was *Deployed) Built() (version, hash string) {
-	if len(was.Functions) == 0 {
+func (p *Project) Built() (version, hash string) {
+	if len(p.Functions) == 0 {
 		return "", ""
 	}
-	version = fromLabel.Replace(was.Functions[0].Get("labels." + versionLabel))
+	version = fromLabel.Replace(p.Functions[0].Get("labels." + versionLabel))
 	if version == noVersion {
 		version = ""
 	}
-	return version, was.Functions[0].Get("labels." + sourceLabel)
+	return version, p.Functions[0].Get("labels." + sourceLabel)
 }
 
 // Replaces returns the version of the deployed functions if they are newer than the source, and ""
 // if they are not, or are built from the same files.
-func (u *Upload) Replaces(was *Deployed) string {
-	version, hash := was.Built()
+func (u *Upload) Replaces(p *Project) string {
+	version, hash := p.Built()
 	isNewer := semver.IsValid(version) && semver.IsValid(u.Version) && semver.Compare(version, u.Version) > 0
 	if hash == u.Hash || !isNewer {
 		return ""
@@ -60,17 +60,17 @@ func (u *Upload) Replaces(was *Deployed) string {
 
 // Versions says which version is deployed, which one this tally is, and what tally deploy would do
 // about it.
-func (u *Upload) Versions(was *Deployed) string {
-	if len(was.Functions) == 0 {
+func (u *Upload) Versions(p *Project) string {
+	if len(p.Functions) == 0 {
 		return fmt.Sprintf("nothing is deployed; this tally is %s", orUnknown(u.Version))
 	}
 
-	version, hash := was.Built()
+	version, hash := p.Built()
 	text := fmt.Sprintf("the functions are %s, this tally is %s: ", orUnknown(version), orUnknown(u.Version))
 	switch {
 	case hash == u.Hash:
 		return text + "their source is the same"
-	case u.Replaces(was) != "":
+	case u.Replaces(p) != "":
 		return text + "tally deploy would go back, and asks before it does"
 	}
 	return text + "tally deploy replaces them"

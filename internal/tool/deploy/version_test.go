@@ -47,13 +47,13 @@ func TestReplaces(t *testing.T) {
 		}
 	}
 	u := Upload{Version: "v1.2.0", Hash: "own"}
-	if got := u.Replaces(new(Deployed)); got != "" {
+	if got := u.Replaces(new(Project)); got != "" {
 		t.Errorf("nothing deployed: %q", got)
 	}
 }
 
 // deployed returns what is deployed with a function of that version and source.
-func deployed(label, hash string) *Deployed {
-	return &Deployed{Functions: []Object{{"name": "projects/p/locations/us-central1/functions/" + OnWriteName,
+func deployed(label, hash string) *Project {
+	return &Project{Functions: []Object{{"name": "projects/p/locations/us-central1/functions/" + OnWriteName,
 		"labels": map[string]any{"tally": "on-write", versionLabel: label, sourceLabel: hash}}}}
 }

@@ -3,7 +3,6 @@ package deploy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -14,77 +13,35 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
-	"google.golang.org/api/option"
 )
 
-// Deployed is what of Tally is deployed in a project, as far as it decides what is wanted there.
-type Deployed struct {
-	Functions []Object // that Tally's tools made, the one that was deployed last first
-
-	silence error // a Silence of regions that did not say which functions they have; nil: all did
-}
-
-// Read reads what is deployed. A project of which only the plan is made has nothing.
-func (p *Project) Read(ctx context.Context) (*Deployed, error) {
-	was := new(Deployed)
-	if p.planned {
-		return was, nil
-	}
-	if err := p.readFunctions(ctx, was); err != nil {
-		return nil, err
-	}
-	return was, nil
-}
-
 // readFunctions reads the functions that Tally's tools made.
-func (p *Project) readFunctions(ctx context.Context, was *Deployed) error {
+func (p *Project) readFunctions(ctx context.Context) error {
 	all, err := p.List(ctx, "cloudfunctions.googleapis.com/v2/projects/"+p.ID+"/locations/-/functions")
-	silence := new(Silence)
-	switch {
-	case errors.As(err, &silence):
-		was.silence = err
-	case err != nil && !p.absent(err):
+	if err != nil && !p.absent(err) {
 		return p.Unreadable("cloudfunctions", "the functions", err)
 	}
-	was.Functions = slices.DeleteFunc(all, func(f Object) bool { return !ours(f) })
-	slices.SortStableFunc(was.Functions, func(a, b Object) int { return strings.Compare(b.Get("updateTime"), a.Get("updateTime")) })
+	p.Functions = slices.DeleteFunc(all, func(f Object) bool { return !ours(f) })
+	slices.SortStableFunc(p.Functions, func(a, b Object) int { return strings.Compare(b.Get("updateTime"), a.Get("updateTime")) })
 	return nil
 }
 
-// ReadFunctions reads the functions of a project, and nothing else. The options are those of
-// Google's clients. It is an error if there are none, and some may be in a region that did not
+// noneUnseen returns an error if no functions are known, and some may be in a region that did not
 // answer.
-func ReadFunctions(ctx context.Context, project string, o ...option.ClientOption) (*Deployed, error) {
-	p, err := open(ctx, project, o)
-	if err != nil {
-		return nil, err
+func (p *Project) noneUnseen() error {
+	silence := p.silent("cloudfunctions")
+	if len(p.Functions) > 0 || silence == nil {
+		return nil
 	}
-	was := new(Deployed)
-	if err := p.readFunctions(ctx, was); err != nil {
-		return nil, err
-	}
-	if len(was.Functions) == 0 && was.silence != nil {
-		return nil, p.Unreadable("cloudfunctions", "the functions", was.silence)
-	}
-	return was, nil
+	return p.Unreadable("cloudfunctions", "the functions", silence)
 }
 
-// function returns the function of an id; nil if it is not deployed.
-func (was *Deployed) function(id string) Object {
-	for _, f := range was.Functions {
-		if path.Base(f.name()) == id {
-			return f
-		}
-	}
-	return nil
-}
-
-// Env returns the variables that the functions are deployed with; nil if there are no functions. If
-// the functions' variables differ, Env takes the function that was deployed last, of those whose
-// variables are valid.
-func (was *Deployed) Env() map[string]string {
+// Variables returns the variables that the functions are deployed with; nil if there are no
+// functions. If the functions' variables differ, Variables takes the function that was deployed
+// last, of those whose variables are valid.
+func (p *Project) Variables() map[string]string {
 	var env map[string]string
-	for _, f := range slices.Backward(was.Functions) {
+	for _, f := range slices.Backward(p.Functions) {
 		own := Environment(f)
 		_, err := config.Load(own)
 		if err == nil || env == nil {
@@ -106,31 +63,22 @@ func Environment(f Object) map[string]string {
 	return env
 }
 
-// Region returns the region that the functions are in, "" if there are none.
-func (was *Deployed) Region() string {
-	if len(was.Functions) == 0 {
+// DeployedIn returns the region that the functions are in, "" if there are none.
+func (p *Project) DeployedIn() string {
+	if len(p.Functions) == 0 {
 		return ""
 	}
-	return segment(was.Functions[0].name(), "locations")
-}
-
-// regions returns all regions that have functions of Tally's.
-func (was *Deployed) regions() (all []string) {
-	for _, f := range was.Functions {
-		all = append(all, segment(f.name(), "locations"))
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return segment(p.Functions[0].name(), "locations")
 }
 
 // Wanted returns the variables that the functions should have: those of tally.yaml, or if there is
 // no tally.yaml, those that they have now.
-func (was *Deployed) Wanted(f *appfolder.Folder, project string) map[string]string {
+func (p *Project) Wanted(f *appfolder.Folder) map[string]string {
 	env := f.Variables()
 	if f.File == "" {
-		maps.Copy(env, was.Env())
+		maps.Copy(env, p.Variables())
 	}
-	env["GOOGLE_CLOUD_PROJECT"] = project
+	env["GOOGLE_CLOUD_PROJECT"] = p.ID
 	return env
 }
 
@@ -138,7 +86,6 @@ func (was *Deployed) Wanted(f *appfolder.Folder, project string) map[string]stri
 type Deployment struct {
 	*Project
 	Options
-	Was       *Deployed
 	Upload    *Upload // the functions' source; nil: any will do
 	Resources []*Resource
 }
@@ -147,26 +94,26 @@ type Deployment struct {
 // default, except for the region, which stays as it is deployed. If there is no tally.yaml, all
 // stays as it is deployed.
 //
-// c is the configuration that the variables of Deployed.Wanted say. It is an error if Tally cannot
+// c is the configuration that the variables of Project.Wanted say. It is an error if Tally cannot
 // serve one of the databases, or if the settings contradict each other.
-func Want(p *Project, was *Deployed, f *appfolder.Folder, c config.Config, upload *Upload) (*Deployment, error) {
+func Want(p *Project, f *appfolder.Folder, c config.Config, upload *Upload) (*Deployment, error) {
 	databases, err := p.Locate(c.Databases)
 	if err != nil {
 		return nil, err
 	}
 	o := Options{
 		Project:      p.ID,
-		Region:       cmp.Or(f.Settings.Region, was.Region()),
+		Region:       cmp.Or(f.Settings.Region, p.DeployedIn()),
 		Databases:    databases,
 		Config:       c,
-		Env:          was.Wanted(f, p.ID),
+		Env:          p.Wanted(f),
 		Billing:      said(f, f.Settings.Billing, ByRequest),
-		MaxInstances: was.maxInstances(f),
+		MaxInstances: p.maxInstances(f),
 		Alerts:       f.Settings.Alerts,
 		KeepAlerts:   f.File == "",
 		RequestLogs:  said(f, f.Settings.RequestLogs, FailedRequests),
 	}
-	return Describe(p, was, o, upload)
+	return Describe(p, o, upload)
 }
 
 // said returns a setting of tally.yaml, and its default if the file does not say it. Without the
@@ -179,24 +126,26 @@ func said(f *appfolder.Folder, setting, byDefault string) string {
 }
 
 // maxInstances returns how many instances RollUpOnWrite may have.
-func (was *Deployed) maxInstances(f *appfolder.Folder) int {
+func (p *Project) maxInstances(f *appfolder.Folder) int {
 	if f.Settings.MaxInstances != nil {
 		return *f.Settings.MaxInstances
 	}
-	deployed, _ := strconv.Atoi(was.function(OnWriteName).Get("serviceConfig.maxInstanceCount"))
-	if f.File == "" && deployed > 0 {
-		return deployed
+	for _, deployed := range p.Functions {
+		n, _ := strconv.Atoi(deployed.Get("serviceConfig.maxInstanceCount"))
+		if f.File == "" && path.Base(deployed.name()) == OnWriteName && n > 0 {
+			return n
+		}
 	}
 	return DefaultMaxInstances
 }
 
 // Describe returns the deployment for the options.
-func Describe(p *Project, was *Deployed, o Options, upload *Upload) (*Deployment, error) {
+func Describe(p *Project, o Options, upload *Upload) (*Deployment, error) {
 	o.nameQueue(p.Number)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	d := &Deployment{Project: p, Options: o, Was: was, Upload: upload}
+	d := &Deployment{Project: p, Options: o, Upload: upload}
 	text, err := d.fill().write()
 	if err == nil {
 		d.Resources, err = readManifest(text)
@@ -218,8 +167,8 @@ func (d *Deployment) in(location, collection, id string) string {
 func (d *Deployment) Job() string { return d.in(d.region(), "jobs", "tally") }
 
 // QueueResume returns the command that resumes the queue.
-func (d *Deployment) QueueResume() Command {
-	return command(fmt.Sprintf("gcloud tasks queues resume tally --location=%s --project=%s", d.region(), d.ID))
+func (d *Deployment) QueueResume() string {
+	return Command("gcloud", "tasks", "queues", "resume", "tally", "--location="+d.region(), "--project="+d.ID)
 }
 
 // LongestSilence is how long ago the job's last call may be: two periods and the longest time of a

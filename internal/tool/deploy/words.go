@@ -2,19 +2,17 @@ package deploy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 )
 
-// Opening tells the user, in ten lines or so, what to know before the steps of the plan: what is
-// done and what is not, where, who may do what, and what it costs. account names who is signed in;
-// if it is "", its line is left out.
+// Opening tells the user, in ten lines or so, what to know besides the steps of the plan: what is
+// not done, where, who may do what, and what it costs. account names who is signed in; if it is "",
+// its line is left out.
 func (d *Deployment) Opening(p Plan, account string) string {
 	var o opening
-	o.line("what", p.counted())
 	o.line("as", account)
 	if p.Uploads() {
 		o.line("source", d.Upload.String())
@@ -31,7 +29,7 @@ func (d *Deployment) Opening(p Plan, account string) string {
 		o.line("alerts", "none, because alerts in tally.yaml names no one; metrics and alerts that are there stay, without --prune")
 	}
 	o.line("not done", "your security rules stay as they are (firebase deploy --only firestore:rules deploys them); Tally sets no budget")
-	o.line("undo", "tally undeploy --project "+d.ID+" removes it; documents, databases, fields, APIs and an empty queue stay")
+	o.line("undo", "tally undeploy --project "+d.ID+" removes it; documents, databases, indexes, fields, APIs and an empty queue stay")
 	return o.String()
 }
 
@@ -53,38 +51,6 @@ func some(all []string, separator string) string {
 		return strings.Join(all, separator)
 	}
 	return fmt.Sprintf("%s%sand %d more", strings.Join(all[:few], separator), separator, len(all)-few)
-}
-
-// counted says how many steps there are, and what they create.
-func (p Plan) counted() string {
-	var kinds []string
-	n := make(map[string]int)
-	for _, s := range p.Steps {
-		if s.Does != "create" {
-			continue
-		}
-		if n[s.Of] == 0 {
-			kinds = append(kinds, s.Of)
-		}
-		n[s.Of]++
-	}
-
-	var created []string
-	for _, kind := range kinds {
-		noun := kind
-		if n[kind] > 1 {
-			noun = known().Kinds[kind].Many
-		}
-		created = append(created, fmt.Sprintf("%d %s", n[kind], noun))
-	}
-	text := fmt.Sprintf("%d steps", len(p.Steps))
-	if len(p.Steps) == 1 {
-		text = "1 step"
-	}
-	if len(created) > 0 {
-		text += ": creates " + strings.Join(created, ", ")
-	}
-	return text
 }
 
 func (d *Deployment) routeList() string {
@@ -131,8 +97,8 @@ func (d *Deployment) prices() [][2]string {
 	lines := [][2]string{{"at rest", fmt.Sprintf("$%.2f a month, and $%.2f for 1,000 counters, audited every %s; audits cost $%.2f at most",
 		c.Rest, c.Audit, period(d.Config.Takes(1000*auditReads)), c.Audits)}}
 
-	if c.Alone != (Range{}) {
-		text := fmt.Sprintf("from %s a million if each comes alone, %s if %d a second come to one counter", c.Alone, c.Crowded, crowd)
+	if c.Alone > 0 {
+		text := fmt.Sprintf("$%.2f a million if each comes alone, $%.2f if %d a second come to one counter, of the dearest route", c.Alone, c.Crowded, crowd)
 		if d.Billing == ByInstance {
 			text += fmt.Sprintf("; $%.2f a day for an instance", day.Seconds()*billing.OnWriteSecondByInstance)
 		}
@@ -146,42 +112,14 @@ func (d *Deployment) prices() [][2]string {
 	lines = append(lines, [2]string{"worst day", fmt.Sprintf("$%.2f, with %d instances busy all day, and ticks and audits at their bounds; events, requests and their roll-ups are extra",
 		c.WorstDay, d.MaxInstances)})
 
-	logs := "requests that succeed leave no log entry"
+	prices := fmt.Sprintf("list prices of 2026 without free quotas, Firestore's of %s, others of %s", c.Location, billing.PriceRegion)
+	if len(c.Unknown) > 0 {
+		prices += "; " + some(c.Unknown, ", ") + " may cost up to twice as much"
+	}
 	if d.RequestLogs == AllRequests {
-		logs = "each request leaves a log entry"
+		prices += "; each request leaves a log entry"
 	}
-	return append(lines, [2]string{"prices", fmt.Sprintf("list prices of 2026 without free quotas, %s; %s", c.places(), logs)})
-}
-
-// places says of which locations the prices are.
-func (c *Costs) places() string {
-	switch {
-	case len(c.Unknown) == 0 && c.Location == billing.PriceRegion:
-		return c.Location + "'s"
-	case len(c.Unknown) == 0:
-		return "Firestore's of " + c.Location + ", others of " + billing.PriceRegion
-	}
-
-	var as []string // in their place
-	for _, location := range c.Unknown {
-		if !slices.Contains(as, billing.PricedAs(location)) {
-			as = append(as, billing.PricedAs(location))
-		}
-	}
-	text := fmt.Sprintf("%s's for %s; others cost up to twice as much", strings.Join(as, "'s and "), some(c.Unknown, ", "))
-	if !slices.Contains(as, c.Location) {
-		text = "Firestore's of " + c.Location + ", " + text
-	}
-	return text
-}
-
-// String returns the range in dollars.
-func (r Range) String() string {
-	least, most := fmt.Sprintf("$%.2f", r.Least), fmt.Sprintf("$%.2f", r.Most)
-	if least == most {
-		return least
-	}
-	return least + " to " + most
+	return append(lines, [2]string{"prices", prices})
 }
 
 // period returns a duration without the zeros at its end.
@@ -196,28 +134,17 @@ func period(d time.Duration) string {
 	return text
 }
 
-// many is how many steps may be shown unasked.
-const many = 12
-
-// Shown returns the steps in words, with why each thing is created if all is set. Otherwise, if
-// there are many, it shows only those that take something away, and says how to see the others.
-func (p Plan) Shown(all bool) string {
-	short := !all && len(p.Steps) > many
+// Shown returns the steps in words; with reasons also why each thing is created.
+func (p Plan) Shown(reasons bool) string {
 	var b strings.Builder
 	for _, s := range p.Steps {
-		if short && !s.takes {
-			continue
-		}
 		fmt.Fprintf(&b, "  %s\n", s.Title)
-		if all && s.Does == "create" {
+		if reasons && s.Does == "create" {
 			fmt.Fprintf(&b, "      # %s\n", s.Why)
 		}
 		for _, line := range s.Lines() {
 			fmt.Fprintf(&b, "      %s\n", line)
 		}
-	}
-	if short {
-		fmt.Fprintf(&b, "  --dry-run shows all %d steps, and why\n", len(p.Steps))
 	}
 	return b.String()
 }

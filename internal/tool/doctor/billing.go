@@ -17,6 +17,6 @@ func (e *examination) payment(ctx context.Context) {
 	}
 
 	if info.Get("billingEnabled") != "true" {
-		e.wrong([]deploy.Command{deploy.LinkBilling(e.Project.ID)}, "the billing of project %s is off", e.Project.ID)
+		e.wrong(deploy.Command("gcloud", "billing", "projects", "link", e.Project.ID, "--billing-account=ACCOUNT"), "the billing of project %s is off", e.Project.ID)
 	}
 }

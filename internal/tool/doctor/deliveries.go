@@ -108,7 +108,7 @@ func (e *examination) failing(trigger string, pushed []deploy.Object) {
 	if slices.Contains([]string{"401", "403", "404", "429"}, often[0]) {
 		remedy = e.deploy()
 	}
-	e.wrong([]deploy.Command{remedy}, "%.0f of the last hour's %.0f pushes of %s failed: %s", failed, total, trigger, strings.Join(told, ", "))
+	e.wrong(remedy, "%.0f of the last hour's %.0f pushes of %s failed: %s", failed, total, trigger, strings.Join(told, ", "))
 }
 
 // meaning says what an answer to a push means: a status of HTTP, or a class of Pub/Sub's.
@@ -149,7 +149,7 @@ func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 	if now > before {
 		trend = "grows"
 	}
-	e.wrong([]deploy.Command{e.logs(deploy.OnWriteName, "warning")},
+	e.wrong(e.logs(deploy.OnWriteName, "warning"),
 		"%.0f events of %s wait, the oldest for %v, and %.0f waited half an hour ago: the backlog %s. docs/playbooks.md#deliveries-failing",
 		now, trigger, age, before, trend)
 }

@@ -34,10 +34,10 @@ type Finding struct {
 
 // A Problem is something that is wrong or could not be read.
 type Problem struct {
-	Verdict Verdict          `json:"verdict"` // Wrong or Unknown
-	Text    string           `json:"text"`
-	RestsOn string           `json:"rests_on,omitempty"` // unless it is the check's
-	Remedy  []deploy.Command `json:"remedy,omitempty"`   // none: there is none that is known
+	Verdict Verdict `json:"verdict"` // Wrong or Unknown
+	Text    string  `json:"text"`
+	RestsOn string  `json:"rests_on,omitempty"` // unless it is the check's
+	Remedy  string  `json:"remedy,omitempty"`   // a command; "": none is known
 }
 
 // A Deployment is what is deployed in a project, and what the app's folder says of it. Checks read
@@ -53,7 +53,6 @@ type Deployment struct {
 	unfit  error // why the folder cannot be used
 	unread error // why the project was not read
 
-	was        *deploy.Deployed
 	config     config.Config // all is judged by it: that of tally.yaml, else that of the functions
 	invalid    error         // why config cannot be used; nil: it can
 	noDatabase error         // why Tally cannot serve some of the databases; nil: it can serve all
@@ -109,16 +108,16 @@ func (e *examination) run(ctx context.Context) {
 	}
 }
 
-// wrong notes a problem, and the commands that fix it.
-func (e *examination) wrong(remedy []deploy.Command, format string, args ...any) {
+// wrong notes a problem, and the command that fixes it; "": none is known.
+func (e *examination) wrong(remedy string, format string, args ...any) {
 	e.finding.Problems = append(e.finding.Problems, Problem{Verdict: Wrong, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // unknown notes that something could not be read that the check needs. It notes the same only once.
-func (e *examination) unknown(u *deploy.Unread) {
-	text := u.What + ": " + u.Why
+func (e *examination) unknown(unread error) {
+	text := unread.Error()
 	if !slices.ContainsFunc(e.finding.Problems, func(p Problem) bool { return p.Text == text }) {
-		e.finding.Problems = append(e.finding.Problems, Problem{Verdict: Unknown, Text: text, Remedy: u.Remedy})
+		e.finding.Problems = append(e.finding.Problems, Problem{Verdict: Unknown, Text: text})
 	}
 }
 
@@ -131,12 +130,12 @@ func (e *examination) note(format string, args ...any) {
 func (e *examination) idle(why string) { e.finding.Verdict, e.finding.Why = Idle, why }
 
 // deploy returns the command tally deploy for the project, with the flags.
-func (e *examination) deploy(flags ...string) deploy.Command {
-	return deploy.Command{Args: append([]string{"tally", "deploy", "--project=" + e.Project.ID}, flags...)}
+func (e *examination) deploy(flags ...string) string {
+	return deploy.Command(append([]string{"tally", "deploy", "--project=" + e.Project.ID}, flags...)...)
 }
 
 // logs returns the command that shows what a function has logged, from a severity on.
-func (e *examination) logs(function, severity string) deploy.Command {
-	return deploy.Command{Args: []string{"gcloud", "functions", "logs", "read", function, "--gen2", "--region=" + e.was.Region(),
-		"--min-log-level=" + severity, "--limit=20", "--project=" + e.Project.ID}}
+func (e *examination) logs(function, severity string) string {
+	return deploy.Command("gcloud", "functions", "logs", "read", function, "--gen2", "--region="+e.Project.DeployedIn(),
+		"--min-log-level="+severity, "--limit=20", "--project="+e.Project.ID)
 }

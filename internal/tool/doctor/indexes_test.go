@@ -73,7 +73,7 @@ func TestIndexes(t *testing.T) {
 				continue
 			}
 			problems = append(problems, p.Text)
-			remedies = append(remedies, p.Remedy[0].String())
+			remedies = append(remedies, p.Remedy)
 		}
 		if d := cmp.Diff([][]string{test.problems, test.remedies}, [][]string{problems, remedies}); d != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, d)

@@ -22,7 +22,7 @@ func (e *examination) lastTick(context.Context) {
 	}
 
 	run, resume := e.job("run"), e.job("resume")
-	logs := []deploy.Command{e.logs(deploy.OnScheduleName, "error")}
+	logs := e.logs(deploy.OnScheduleName, "error")
 
 	last, _ := time.Parse(time.RFC3339, job.Get("lastAttemptTime")) // zero if there was none
 	age := e.AsOf.Sub(last).Round(time.Second)
@@ -53,16 +53,16 @@ func (e *examination) alarms(ctx context.Context) {
 		return
 	case state == "RUNNING":
 	case state == "DISABLED":
-		e.wrong([]deploy.Command{e.wanted.QueueResume()}, "the queue is DISABLED: deferred roll-ups, and documents that drop out of a window, wait. App Engine disables each queue that an uploaded queue.yaml does not name")
+		e.wrong(e.wanted.QueueResume(), "the queue is DISABLED: deferred roll-ups, and documents that drop out of a window, wait. App Engine disables each queue that an uploaded queue.yaml does not name")
 	default:
-		e.wrong([]deploy.Command{e.wanted.QueueResume()}, "the queue is %s: deferred roll-ups, and documents that drop out of a window, wait", state)
+		e.wrong(e.wanted.QueueResume(), "the queue is %s: deferred roll-ups, and documents that drop out of a window, wait", state)
 	}
 	e.purged(queue)
 
 	for _, series := range e.ask(ctx, question{delays, `resource.labels.queue_id = "tally"`, "ALIGN_PERCENTILE_99", time.Hour, time.Hour}) {
 		delay := time.Duration(point(series, 0)) * time.Millisecond
 		if delay > longestDelay {
-			e.wrong(nil, "one in a hundred alarms of the last hour rang more than %v late: docs/playbooks.md#alarms-late", delay.Round(time.Second))
+			e.wrong("", "one in a hundred alarms of the last hour rang more than %v late: docs/playbooks.md#alarms-late", delay.Round(time.Second))
 		}
 	}
 }
@@ -76,16 +76,15 @@ func (e *examination) purged(queue deploy.Object) {
 }
 
 // job returns the command that does something with the job.
-func (e *examination) job(verb string) []deploy.Command {
-	return []deploy.Command{{Args: []string{"gcloud", "scheduler", "jobs", verb, path.Base(e.wanted.Job()),
-		"--location=" + e.was.Region(), "--project=" + e.Project.ID}}}
+func (e *examination) job(verb string) string {
+	return deploy.Command("gcloud", "scheduler", "jobs", verb, path.Base(e.wanted.Job()), "--location="+e.Project.DeployedIn(), "--project="+e.Project.ID)
 }
 
 // drift finds that audits repaired a roll-up within their last two cycles. It also finds that
 // audits cannot tell, because the configuration leaves them too little time.
 func (e *examination) drift(ctx context.Context) {
 	if err := e.config.CheckGrace(); err != nil {
-		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
+		e.wrong(e.deploy(), "%v", err)
 	}
 	e.wantNone(ctx, e.config.TwoCycles(), "drift: no event of a change came in time", "audits found %s roll-ups that lacked a change: docs/playbooks.md#drift")
 }
@@ -146,7 +145,7 @@ func (e *examination) leftOut(ctx context.Context) {
 				return
 			}
 			if line != nil {
-				e.wrong(nil, "%s of %s %s %s: %s", line.Get("jsonPayload.document"), line.Get("jsonPayload.database"), left.says, r, line.Get("jsonPayload.why"))
+				e.wrong("", "%s of %s %s %s: %s", line.Get("jsonPayload.document"), line.Get("jsonPayload.database"), left.says, r, line.Get("jsonPayload.why"))
 			}
 		}
 	}
@@ -183,8 +182,8 @@ func (e *examination) wantNone(ctx context.Context, last time.Duration, message,
 	n := len(e.entries(ctx, last, fmt.Sprintf("jsonPayload.message=%q", message), "timestamp desc", mostCounted))
 	switch {
 	case n >= mostCounted:
-		e.wrong(nil, format, fmt.Sprintf("at least %d", n))
+		e.wrong("", format, fmt.Sprintf("at least %d", n))
 	case n > 0:
-		e.wrong(nil, format, strconv.Itoa(n))
+		e.wrong("", format, strconv.Itoa(n))
 	}
 }

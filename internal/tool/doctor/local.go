@@ -15,21 +15,16 @@ import (
 
 // project says why the project was not read.
 func (e *examination) project(context.Context) {
-	if e.unread == nil {
-		return
+	if e.unread != nil {
+		e.unknown(e.unread)
 	}
-	u := new(deploy.Unread)
-	if !errors.As(e.unread, &u) {
-		u = &deploy.Unread{What: "the project", Why: e.unread.Error()}
-	}
-	e.unknown(u)
 }
 
 // tallyYAML checks the settings of tally.yaml as tally deploy does. It needs no project: a made-up
 // one will do.
-func (e *examination) tallyYAML(ctx context.Context) {
+func (e *examination) tallyYAML(context.Context) {
 	if e.unfit != nil {
-		e.wrong(nil, "%v", e.unfit)
+		e.wrong("", "%v", e.unfit)
 		return
 	}
 	if e.folder.File == "" {
@@ -39,19 +34,15 @@ func (e *examination) tallyYAML(ctx context.Context) {
 
 	config, err := e.local()
 	for _, problem := range problems(err) {
-		e.wrong(nil, "%s", problem)
+		e.wrong("", "%s", problem)
 	}
 	if err != nil {
 		return
 	}
 
-	none := deploy.NewProject(someID, config.Databases, "nam5")
-	was, err := none.Read(ctx)
-	if err == nil {
-		_, err = deploy.Want(none, was, e.folder, config, nil)
-	}
+	_, err = deploy.Want(deploy.NewProject(someID, config.Databases, "nam5"), e.folder, config, nil)
 	if err != nil {
-		e.wrong(nil, "%s: %v", e.folder.File, err)
+		e.wrong("", "%s: %v", e.folder.File, err)
 	}
 }
 
@@ -121,7 +112,7 @@ func (e *examination) eachDatabase(what string, check func(config.Config, appfol
 		}
 		switch {
 		case err != nil:
-			e.wrong(nil, "%v", err)
+			e.wrong("", "%v", err)
 		case file == "":
 			e.note("%s names no %s for database %s", e.folder.Firebase, what, id)
 		}
@@ -138,6 +129,6 @@ func (e *examination) emulator(ctx context.Context) {
 		return
 	}
 	if err := emulator.Check(ctx, host); err != nil {
-		e.wrong([]deploy.Command{{Args: []string{"unset", emulatorHost}}}, "%s=%s: %v. Commands and SDKs go there: start it, or unset the variable", emulatorHost, host, err)
+		e.wrong(deploy.Command("unset", emulatorHost), "%s=%s: %v. Commands and SDKs go there: start it, or unset the variable", emulatorHost, host, err)
 	}
 }

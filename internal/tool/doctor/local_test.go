@@ -70,7 +70,7 @@ func TestLocal(t *testing.T) {
 			}
 
 			folder, unfit := appfolder.Find(dir, "")
-			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "no one is signed in", Remedy: []deploy.Command{{Args: []string{"gcloud", "auth", "login"}}}})
+			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "no one is signed in"})
 			findings := d.Examine(t.Context(), []string{localEmulator})
 			var wrong []string
 			for _, f := range findings {
@@ -106,7 +106,7 @@ func TestNotLookedAt(t *testing.T) {
 	d := Local(&appfolder.Folder{}, nil, errors.New("name the project"))
 	said := printed(t, d.Examine(t.Context(), []string{localEmulator}))
 	for _, want := range []string{
-		"? project the project can be read the project: name the project - payment, configuration, databases,",
+		"? project the project can be read name the project - payment, configuration, databases,",
 		"rules-own not checked: the project was not read 3 OK, 0 failed, ",
 	} {
 		if !strings.Contains(said, want) {

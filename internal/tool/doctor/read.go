@@ -20,11 +20,7 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.
 	if err != nil {
 		return nil, err
 	}
-	was, err := on.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	d := &Deployment{AsOf: time.Now(), Project: on, folder: f, was: was}
+	d := &Deployment{AsOf: time.Now(), Project: on, folder: f}
 	d.describe(f)
 	if d.wanted != nil {
 		d.lacks, d.surplus, d.problems = d.wanted.Differences(ctx)
@@ -41,9 +37,9 @@ func Local(f *appfolder.Folder, unfit, unread error) *Deployment {
 // describe describes the deployment as tally deploy would make it. The functions' variables come
 // from tally.yaml, or without one from the functions that are deployed.
 func (d *Deployment) describe(f *appfolder.Folder) {
-	env := d.was.Env()
+	env := d.Project.Variables()
 	if len(env) > 0 {
-		env = d.was.Wanted(f, d.Project.ID)
+		env = d.Project.Wanted(f)
 	}
 	d.config, d.invalid = config.Load(env)
 	if d.invalid != nil {
@@ -61,7 +57,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	for _, database := range databases {
 		served.Databases = append(served.Databases, database.ID)
 	}
-	d.wanted, d.invalid = deploy.Want(d.Project, d.was, f, served, nil)
+	d.wanted, d.invalid = deploy.Want(d.Project, f, served, nil)
 }
 
 // A trialResult is what the Firebase Rules API says of a case.

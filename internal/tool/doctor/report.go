@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,8 +23,8 @@ func Count(findings []Finding) map[Verdict]int {
 // marks begin a check's line.
 var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-"}
 
-// width is how wide lines are, unless a word is wider. Commands that do not fit are continued by a
-// backslash, so that they can be copied as they are.
+// width is how wide lines are, unless a word is wider. Commands stay on one line, so that they can
+// be copied as they are.
 const width = 100
 
 // Print writes the findings for a reader: a line for each check, and the commands that fix it
@@ -87,15 +86,8 @@ func (f *Finding) print(b *strings.Builder) {
 		if p.RestsOn != "" && (isLast || f.Problems[i+1].RestsOn != p.RestsOn) {
 			wrap(b, indent+"  # ", p.RestsOn)
 		}
-		if !isLast && sameRemedy(p, f.Problems[i+1]) {
-			continue // the next problem prints it
-		}
-		for _, c := range p.Remedy {
-			line := c.String()
-			if utf8.RuneCountInString(line)+len(indent)+4 > width {
-				line = strings.ReplaceAll(c.Lines(), "\n", "\n"+indent)
-			}
-			fmt.Fprintf(b, "%s  %s\n", indent, line)
+		if p.Remedy != "" && (isLast || f.Problems[i+1].Remedy != p.Remedy) {
+			fmt.Fprintf(b, "%s  %s\n", indent, p.Remedy)
 		}
 	}
 
@@ -105,11 +97,6 @@ func (f *Finding) print(b *strings.Builder) {
 	if f.Verdict == Wrong {
 		wrap(b, indent+"why: ", f.RestsOn)
 	}
-}
-
-// sameRemedy reports whether the same commands fix both problems.
-func sameRemedy(p, q Problem) bool {
-	return slices.EqualFunc(p.Remedy, q.Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() })
 }
 
 // Explain writes each check for a reader: what it claims, why that matters and what fixes it. The

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -16,12 +15,10 @@ var findings = []Finding{
 	{Check: &Check{Name: "second", Claim: "the second is", RestsOn: "All that is said of it here, which does not fit on a line, either, as it is too long for that."}, Verdict: Wrong,
 		Problems: []Problem{
 			{Verdict: Wrong, Text: "count: 1, want 2", RestsOn: "All of it."},
-			{Verdict: Wrong, Text: "size: 3, want 4", RestsOn: "All of it.", Remedy: []deploy.Command{
-				{Args: []string{"gcloud", "things", "update", "second", "--description=of many words", "--count=2", "--size=4", "--project=my-project"}},
-			}},
+			{Verdict: Wrong, Text: "size: 3, want 4", RestsOn: "All of it.", Remedy: "gcloud things update second --size=4"},
 			{Verdict: Unknown, Text: "the color: no one saw it"},
 		}},
-	{Check: &Check{Name: "third", Claim: "the third is"}, Verdict: Unknown, Problems: []Problem{{Verdict: Unknown, Text: "the third: it hides", Remedy: []deploy.Command{{Args: []string{"gcloud", "seek"}}}}}},
+	{Check: &Check{Name: "third", Claim: "the third is"}, Verdict: Unknown, Problems: []Problem{{Verdict: Unknown, Text: "the third: it hides", Remedy: "gcloud seek"}}},
 	{Check: &Check{Name: "fourth", Claim: "the fourth is"}, Verdict: Idle, Why: "there is no fourth"},
 }
 
@@ -33,11 +30,7 @@ func TestPrint(t *testing.T) {
     count: 1, want 2
     size: 3, want 4
       # All of it.
-      gcloud things update second \
-        --description='of many words' \
-        --count=2 \
-        --size=4 \
-        --project=my-project
+      gcloud things update second --size=4
     ? the color: no one saw it
     why: All that is said of it here, which does not fit on a line, either, as it is too long for
          that.
@@ -60,7 +53,7 @@ func TestPrint(t *testing.T) {
 
 func TestPrintJSON(t *testing.T) {
 	const want = `{"project":"my-project","well":false,"counts":{"idle":1,"unknown":1,"well":0,"wrong":0},"checks":[` +
-		`{"name":"third","claim":"the third is","rests_on":"","verdict":"unknown","problems":[{"verdict":"unknown","text":"the third: it hides","remedy":["gcloud seek"]}]},` +
+		`{"name":"third","claim":"the third is","rests_on":"","verdict":"unknown","problems":[{"verdict":"unknown","text":"the third: it hides","remedy":"gcloud seek"}]},` +
 		`{"name":"fourth","claim":"the fourth is","rests_on":"","verdict":"idle","why":"there is no fourth"}]}` + "\n"
 	var b bytes.Buffer
 	if err := PrintJSON(&b, "my-project", findings[2:]); err != nil {

@@ -189,7 +189,7 @@ func spell(segments route.Path) (where, path string) {
 // tryRules tries the cases of this check in each database, and judges the results.
 func (e *examination) tryRules(ctx context.Context) {
 	cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
-	fix := []deploy.Command{{Args: []string{"firebase", "deploy", "--only", "firestore:rules", "--project=" + e.Project.ID}}}
+	fix := deploy.Command("firebase", "deploy", "--only", "firestore:rules", "--project="+e.Project.ID)
 
 	for _, d := range e.wanted.Databases {
 		what := "the rules of database " + d.ID

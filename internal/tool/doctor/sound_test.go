@@ -83,15 +83,11 @@ func deployed(t *testing.T, more ...string) *googletest.Google {
 	if err != nil {
 		t.Fatal(err)
 	}
-	was, err := on.Read(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
 	source, err := deploy.NewUpload(fstest.MapFS{"go.mod": {Data: []byte("module github.com/firestore-tally/tally\n")}, ".gcloudignore": {Data: []byte("!/go.mod\n")}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := deploy.Describe(on, was, options(t, more...), source)
+	d, err := deploy.Describe(on, options(t, more...), source)
 	if err != nil {
 		t.Fatal(err)
 	}

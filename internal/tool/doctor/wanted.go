@@ -16,22 +16,22 @@ import (
 // rests on the resource, in the manifest's words.
 func (e *examination) asDeployed(context.Context) {
 	for _, err := range e.problems {
-		u := new(deploy.Unread)
-		if errors.As(err, &u) {
-			e.unknown(u)
+		isForeign := new(deploy.Foreign)
+		if errors.As(err, &isForeign) {
+			e.wrong("", "%v", err)
 		} else {
-			e.wrong(nil, "%v", err)
+			e.unknown(err)
 		}
 	}
 	e.differing(e.lacks, e.deploy())
 	e.differing(e.surplus, e.deploy("--prune"))
 	if e.Own != nil {
-		e.note("%s", e.Own.Versions(e.was))
+		e.note("%s", e.Own.Versions(e.Project))
 	}
 }
 
 // differing notes a problem for each line of the steps.
-func (e *examination) differing(steps []*deploy.Step, remedy deploy.Command) {
+func (e *examination) differing(steps []*deploy.Step, remedy string) {
 	for _, s := range steps {
 		lines := s.Lines()
 		if len(lines) == 0 {
@@ -42,7 +42,7 @@ func (e *examination) differing(steps []*deploy.Step, remedy deploy.Command) {
 			if line != "" {
 				text += ": " + line
 			}
-			p := Problem{Verdict: Wrong, Text: text, RestsOn: withoutLinks(s.Why), Remedy: []deploy.Command{remedy}}
+			p := Problem{Verdict: Wrong, Text: text, RestsOn: withoutLinks(s.Why), Remedy: remedy}
 			e.finding.Problems = append(e.finding.Problems, p)
 		}
 	}
@@ -57,23 +57,23 @@ func withoutLinks(comment string) string { return link.ReplaceAllString(comment,
 
 // configuration finds a function that is missing, and variables that are wrong.
 func (e *examination) configuration(context.Context) {
-	functions := e.was.Functions
+	functions := e.Project.Functions
 	for _, want := range []string{deploy.OnWriteName, deploy.OnScheduleName} {
 		if !slices.ContainsFunc(functions, func(f deploy.Object) bool { return path.Base(f.Get("name")) == want }) {
-			e.wrong([]deploy.Command{e.deploy()}, "there is no function %s", want)
+			e.wrong(e.deploy(), "there is no function %s", want)
 		}
 	}
 
 	for _, f := range functions {
 		_, err := config.Load(deploy.Environment(f))
 		for _, problem := range problems(err) {
-			e.wrong([]deploy.Command{e.deploy()}, "%s: %s", path.Base(f.Get("name")), problem)
+			e.wrong(e.deploy(), "%s: %s", path.Base(f.Get("name")), problem)
 		}
 	}
 
 	// Each variable may be valid by itself, and all of them together not.
 	if e.invalid != nil && len(e.finding.Problems) == 0 {
-		e.wrong([]deploy.Command{e.deploy()}, "%v", e.invalid)
+		e.wrong(e.deploy(), "%v", e.invalid)
 	}
 }
 
@@ -96,9 +96,9 @@ func problems(err error) []string {
 func (e *examination) databases(context.Context) {
 	for _, problem := range problems(e.noDatabase) {
 		if e.wanted == nil {
-			e.wrong(nil, "%s", problem)
+			e.wrong("", "%s", problem)
 			continue
 		}
-		e.wrong([]deploy.Command{e.deploy("--prune")}, "%s; write databases without it into tally.yaml", problem)
+		e.wrong(e.deploy("--prune"), "%s; write databases without it into tally.yaml", problem)
 	}
 }

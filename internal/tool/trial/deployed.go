@@ -17,7 +17,6 @@ type Deployment struct {
 	Config   config.Config   // of the functions, with that database only
 
 	on       *deploy.Project
-	was      *deploy.Deployed
 	triggers []deploy.Object
 }
 
@@ -28,27 +27,23 @@ func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deplo
 	if err != nil {
 		return nil, err
 	}
-	was, err := on.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(was.Functions) == 0 {
+	if len(on.Functions) == 0 {
 		return nil, fmt.Errorf("no functions are deployed in project %s; this deploys them:\n  tally deploy --project=%[1]s", project)
 	}
 
 	asDeployed := new(appfolder.Folder) // has no tally.yaml, which would want something else
-	configured, err := config.Load(was.Wanted(asDeployed, project))
+	configured, err := config.Load(on.Wanted(asDeployed))
 	if err != nil {
 		return nil, fmt.Errorf("could not read the variables of the deployed functions: %w", err)
 	}
 	configured.Databases = configured.Databases[:1]
 
-	described, err := deploy.Want(on, was, asDeployed, configured, nil)
+	described, err := deploy.Want(on, asDeployed, configured, nil)
 	if err != nil {
 		return nil, err
 	}
 
-	d := &Deployment{Project: project, Database: described.Databases[0], Config: configured, on: on, was: was}
+	d := &Deployment{Project: project, Database: described.Databases[0], Config: configured, on: on}
 	return d, d.readTriggers(ctx)
 }
 

@@ -174,7 +174,7 @@ func (t *Trial) price() string {
 
 // Delete returns the commands that delete the documents at the paths, and whatever is below the
 // trial's own ids in them.
-func (t *Trial) Delete(paths []string) (commands []deploy.Command) {
+func (t *Trial) Delete(paths []string) (commands []string) {
 	var roots []string
 	for _, path := range paths {
 		root := t.root(path)
@@ -184,9 +184,8 @@ func (t *Trial) Delete(paths []string) (commands []deploy.Command) {
 	}
 
 	for _, root := range roots {
-		commands = append(commands, deploy.Command{Args: []string{
-			"firebase", "firestore:delete", "--recursive", "--force", "--project=" + t.Project, "--database=" + t.Database.ID, root,
-		}})
+		commands = append(commands, deploy.Command("firebase", "firestore:delete", "--recursive", "--force",
+			"--project="+t.Project, "--database="+t.Database.ID, root))
 	}
 	return commands
 }

@@ -16,7 +16,7 @@ const settling = 10 * time.Minute
 // that is not known. Nothing tells when an account was given a role, but a deployment changes a
 // function, too.
 func (d *Deployment) youngest() (name string, at time.Time) {
-	for _, part := range slices.Concat(d.was.Functions, d.triggers) {
+	for _, part := range slices.Concat(d.on.Functions, d.triggers) {
 		for _, field := range []string{"createTime", "updateTime"} {
 			t, err := time.Parse(time.RFC3339, part.Get(field))
 			if err == nil && t.After(at) {
