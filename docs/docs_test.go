@@ -84,10 +84,10 @@ func TestRealProjects(t *testing.T) {
 	}
 }
 
-// Fourteen pages and a tutorial, and pictures that are seen in light and in dark.
+// Thirteen pages and a tutorial, and pictures that are seen in light and in dark.
 func TestSize(t *testing.T) {
-	if pages := glob(t, "*.md"); len(pages) > 15 {
-		t.Errorf("%d pages, want 15 at most: %v", len(pages), pages)
+	if pages := glob(t, "*.md"); len(pages) > 14 {
+		t.Errorf("%d pages, want 14 at most: %v", len(pages), pages)
 	}
 	for _, picture := range glob(t, "pictures/*.svg") {
 		text := read(t, picture)
@@ -162,7 +162,7 @@ func TestPublished(t *testing.T) {
 // Blocks of routes are routes. Tests of their own run those of recipes.md.
 func TestRoutes(t *testing.T) {
 	found := 0
-	for _, page := range []string{"config.md", "routes.md", "limits.md", "migrate.md", "from-code.md", "../README.md"} {
+	for _, page := range []string{"config.md", "routes.md", "limits.md", "migrate.md", "../README.md"} {
 		text := read(t, page)
 		var routes []string
 		for _, m := range regexp.MustCompile("(?m)^```(?:text|yaml\nroutes: \\|)\n((?:.* -> .*\n|  .*\n)+)").FindAllStringSubmatch(text, -1) {
