@@ -11,11 +11,8 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// Concurrency is how many events a process should serve at once. It is the most that Cloud Run
-// allows (https://cloud.google.com/run/docs/about-concurrency). A held event takes a slot and no
-// processor time, and a counter may hold several events. With the platform's default of 80 slots, a
-// thousand counters would make Cloud Run start more instances, and each instance reads every
-// counter once more per cadence.
+// Concurrency is how many events a process should serve at once, the most that Cloud Run allows
+// (https://cloud.google.com/run/docs/about-concurrency). docs/design/rules.md#slots says why.
 const Concurrency = 1000
 
 // LongestCadence returns the longest cadence that is possible with a hold limit. An event may have
@@ -70,8 +67,7 @@ type Event struct {
 func (e *Event) told() time.Time { return later(e.UpdateTime, e.Time) }
 
 // freshFor is how old an event that changes no total may be, by its commit, to be acknowledged at
-// once. A redelivery takes 10 s at least. So an older event may be the redelivered anchor of a
-// generation from before a change of routes.
+// once: less than any redelivery (docs/design/rules.md#unchanged-young).
 const freshFor = 5 * time.Second
 
 // An Ending says how an event ended.

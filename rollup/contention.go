@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// A contention is what one instance knows of those who write a roll-up's document besides Tally. If
-// they write it very often, each write of Tally's is refused, because the document has changed
-// since the look. Such a document is contended, and its roll-up is written in a lock: see
-// Store.WriteLocked. The zero contention knows of none.
+// A contention is what one instance knows of others who write a roll-up's document. If they write
+// it very often, its roll-up is written in a lock: docs/design/rules.md#contended. The zero
+// contention knows of none.
 type contention struct {
 	asOf    time.Time // of the roll-up that the refused writes were to replace
 	refused int       // writes that were refused while that roll-up stood still

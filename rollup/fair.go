@@ -7,8 +7,8 @@ import (
 )
 
 // A class is one of three kinds of the counters that Keep keeps. Each class has a fixed share of
-// the visits, and within a class the counter that is due longest goes first. So a counter waits at
-// most as long as the counters of its class take at that share, however many others there are.
+// the visits, and within a class the counter that is due longest goes first:
+// docs/design/rules.md#shares.
 type class int
 
 const (

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A sum is long if it takes more than a quarter of the time for which an event can be held. Events
-// do not wait for such a sum. They are deferred to an alarm, and only alarms wait for it. It runs
-// apart from the prober, which goes on looking and deferring.
+// A sum is long if it takes more than a quarter of the time for which an event can be held. Only
+// alarms wait for such a sum (docs/design/events.md#long-sums). It runs apart from the prober,
+// which goes on looking and deferring.
 type long struct {
 	until   time.Time // how long this instance remembers that a sum was cut off, by the local clock
 	summing bool      // a sum is under way

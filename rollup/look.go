@@ -28,8 +28,8 @@ type look struct {
 	magnitudes map[string]float64 // of the totals that weigh has asked for; see Snapshot.Magnitude
 }
 
-// covers returns the time up to which the roll-up holds every change. A roll-up that other routes
-// made may lack a source or a total of these, so its as_of covers nothing.
+// covers returns the time up to which the roll-up holds every change. One that other routes made
+// covers nothing: docs/design/rules.md#other-routes.
 func (l *look) covers() time.Time {
 	if l.rerouted() {
 		return time.Time{}
@@ -65,8 +65,8 @@ func (r *roller) look(ctx context.Context, c route.Counter, eventID string) (loo
 	return l, nil
 }
 
-// validAsOf returns the roll-up's as_of. If it is missing, of another type, or later than the
-// snapshot, validAsOf returns zero, and the roll-up is overwritten as if it were none.
+// validAsOf returns the roll-up's as_of, or zero if it counts as none:
+// docs/design/rules.md#odd-as-of.
 func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 	asOf := l.rollUp.Tally.AsOf
 	switch {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A look that finds the app's own document missing covers its events, and nothing is written. The
-// app may create the document later, such as a shop after its orders. No event may follow then. So
-// alarms have the counter looked at again.
+// A look that finds the app's own document missing covers its events. The app may create the
+// document later without a further event, so alarms have the counter looked at again:
+// docs/design/rules.md#missing-alarms.
 
 // missingAfter is how long after a look that found the document missing each of these alarms rings.
 // They are few, because anybody may write sources of documents that never exist.

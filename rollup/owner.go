@@ -3,9 +3,7 @@ package rollup
 import "time"
 
 // A route that says "within" has Tally create the roll-ups of days and months, each while the
-// counter's owner exists: a document of the app's, such as the shop whose orders a day counts. A
-// roll-up that lost its owner goes on being right, and says since when the owner has been missing.
-// After an hour an audit removes it, whatever it holds.
+// counter's owner exists, such as the shop whose orders a day counts: docs/design/rules.md#within.
 
 // ownerlessSince returns since when the roll-up that is about to be written has no owner, as far as
 // looks have seen; zero: it has one, or needs none. An owner that came back and went between two

@@ -36,8 +36,7 @@ func (c *Coalescer) probe(s *counterState) {
 
 // close closes the open generation, and returns the generation that has waited longest, or an alarm
 // if no event waits. It returns nil if none of either is left. Then the prober ends. After a
-// failure it leaves the open generation open, so that this goes on absorbing events, and only the
-// closed ones are tried again. So few events are held, however long the failures last.
+// failure it leaves the open generation open: docs/design/rules.md#retry-alone.
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,8 +150,8 @@ func (c *Coalescer) covered(s *counterState, l *look) {
 	}
 }
 
-// errEarly says that a snapshot is from before the commit of a change whose event has come. Such a
-// snapshot covers nothing.
+// errEarly says that a snapshot is from before the commit of a change whose event has come:
+// docs/design/rules.md#belt.
 var errEarly = errors.New("rollup: Firestore answered with a snapshot from before the change")
 
 // observe is called when a look has read the roll-up document:

@@ -26,13 +26,12 @@ func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) erro
 }
 
 // maxWriteAge is the greatest age of a snapshot that may be published. A later write could come
-// after the roll-up was removed, and bring an old sum back: its precondition that no document
-// exists would hold again. See removeAfter.
+// after the roll-up was removed (removeAfter), and bring an old sum back:
+// docs/design/rules.md#sixty-seconds.
 const maxWriteAge = 60 * time.Second
 
-// publish writes the roll-up, on the precondition that its document is still as the look saw it. If
-// it locks the document, the precondition is that the document exists, and that its tally is still
-// as the look saw it.
+// publish writes the roll-up, or has it written in a lock, on the precondition of
+// docs/design/rules.md#precondition.
 func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error {
 	left := maxWriteAge - time.Since(l.began)
 	if left <= 0 {
@@ -71,7 +70,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error
 }
 
 // former returns the names of totals that earlier routes kept. Events leave those totals in the
-// document. Otherwise they would come and go while a revision that keeps them still runs.
+// document: docs/design/rules.md#former.
 func former(old document.Tally, names []string) []string {
 	var gone []string
 	for _, name := range slices.Concat(old.Totals, old.Former) {

@@ -13,18 +13,11 @@ import (
 
 // A total with a window, such as the likes of the last 24 hours, changes with time alone: a
 // document leaves the window without an event. So an alarm rings when the first document may have
-// left, and has the counter rolled up. The alarms of a counter follow each other like the links of
-// a chain: the roll-up that an alarm has made needs the next alarm.
+// left, and the roll-up that it makes needs the next alarm, as the links of a chain do.
 //
-// The invariant: while documents are in a window, a roll-up that others may see has its alarm. The
-// alarm is made before the roll-up is written, by the one who writes it. The roll-up keeps the
-// alarm's time in Tally.Rings, so that the next roll-up needs no further alarm if it is written
-// before that time. Whatever ends the alarm is as of its time or later, and has seen to the next
-// one.
-//
-// A chain ends when nothing is in a window any more. It also ends when a look at the alarm's time
-// finds the app's document missing, or the counter unkept. Then the next event or the audit begins
-// another.
+// The invariant: while documents are in a window, a roll-up that others may see has its alarm,
+// whose time is in Tally.Rings. docs/design/events.md#windows says how that is kept, and when a
+// chain ends.
 
 const (
 	// windowParts is into how many parts a window is divided. Documents that leave within one part
