@@ -2,13 +2,11 @@ package tally
 
 import "embed"
 
-// Source holds the files that tally deploy uploads: those that the functions are built from, and
-// .gcloudignore, which lists them. This file is not among them, so the deployed functions do not
-// carry their own source.
+// Source holds the files that tally deploy uploads: those that the functions are built from. This
+// file is not among them, so the deployed functions do not carry their own source.
 //
 // "go test ./internal/tool/deploy -run TestCarried -update" writes the names.
 //
-//go:embed .gcloudignore
 //go:embed doc.go
 //go:embed firestore.rules
 //go:embed functions.go

@@ -5,12 +5,10 @@ package e2e
 import (
 	"archive/zip"
 	"bytes"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,40 +17,9 @@ import (
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/local/freeport"
-	"github.com/google/go-cmp/cmp"
 )
 
-const (
-	clone  = ".."
-	module = "github.com/firestore-tally/tally"
-)
-
-// What is uploaded is what the functions are built from: a file less and the build fails, a file
-// more may be a secret.
-func TestUploadIsWhatIsBuilt(t *testing.T) {
-	if d := cmp.Diff(carried(t), uploaded(t, clone)); d != "" {
-		t.Errorf("(-built from +uploaded):\n%s", d)
-	}
-}
-
-// Nothing else that lies in a clone is uploaded.
-func TestUploadLeavesOutTheRest(t *testing.T) {
-	files := uploaded(t, clone)
-	dir := t.TempDir()
-	copyFiles(t, clone, append([]string{".gcloudignore"}, files...), dir)
-	folders := []string{".git", "cmd/tally", "deploy", ".terraform", "internal/tool/doctor", "node_modules/firebase"}
-	for _, file := range files {
-		folders = append(folders, path.Dir(file), path.Join(path.Dir(file), "testdata"))
-	}
-	for _, folder := range folders {
-		for _, name := range []string{".env", "key.json", "id_ed25519", "terraform.tfvars", "more_test.go", "testdata/more.go"} {
-			write(t, filepath.Join(dir, folder, name), nil)
-		}
-	}
-	if d := cmp.Diff(files, uploaded(t, dir)); d != "" {
-		t.Errorf("uploaded (-without +with other files):\n%s", d)
-	}
-}
+const module = "github.com/firestore-tally/tally"
 
 // What the program uploads builds as Google's Go buildpack builds it, and the binary rolls up.
 func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build would slow the scenarios
@@ -109,16 +76,6 @@ func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build wo
 	check("RollUpOnSchedule")
 }
 
-// uploaded returns the names of the files that are uploaded from a folder, sorted.
-func uploaded(t *testing.T, dir string) []string {
-	t.Helper()
-	upload, err := deploy.NewUpload(os.DirFS(dir), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return listed(t, upload)
-}
-
 // archived returns what is uploaded.
 func archived(t *testing.T, upload *deploy.Upload) *zip.Reader {
 	t.Helper()
@@ -155,24 +112,6 @@ func unpacked(t *testing.T, upload *deploy.Upload) string {
 		t.Fatal(err)
 	}
 	return folder
-}
-
-// carried returns the names of the files of the functions' source that the program carries, sorted.
-// TestCarried holds that they are what the functions are built from.
-func carried(t *testing.T) []string {
-	t.Helper()
-	var files []string
-	err := fs.WalkDir(root.Source, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && name != ".gcloudignore" {
-			files = append(files, name)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(files)
-	return files
 }
 
 // buildpack does what Google's Go buildpack does with files of a folder and returns the binary: it

@@ -70,7 +70,7 @@ func TestDeploy(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := player{cloud: cloud{Google: c.Google, t: t}, clone: leastClone(t)}
-		p.program.source = os.DirFS(p.clone)
+		p.program.source = os.DirFS(filepath.Join(p.clone, "source"))
 		played := slices.Clone(told.Files)
 		for i, f := range told.Files {
 			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE").Replace(string(p.play(f))))
@@ -294,7 +294,7 @@ func TestDeployNew(t *testing.T) {
 		t.Helper()
 		var out, logs strings.Builder
 		args := []string{"deploy", "--new", "--location", "nam5", "--project", "my-project", flag}
-		ctx := context.WithValue(t.Context(), programKey{}, program{source: os.DirFS(clone)})
+		ctx := context.WithValue(t.Context(), programKey{}, program{source: os.DirFS(filepath.Join(clone, "source"))})
 		if status := run(ctx, args, &out, &logs); status != 0 {
 			t.Fatalf("%s: exit status %d: %s", flag, status, &logs)
 		}
@@ -386,9 +386,8 @@ func leastClone(t *testing.T) string {
 	t.Helper()
 	clone := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":        "module github.com/firestore-tally/tally\n\ngo 1.26.0\n",
-		"functions.go":  "package tally\n",
-		".gcloudignore": "**\n!.\n!/go.mod\n!/*.go\n",
+		"source/go.mod":       "module github.com/firestore-tally/tally\n\ngo 1.26.0\n",
+		"source/functions.go": "package tally\n",
 	} {
 		write(t, filepath.Join(clone, name), []byte(text))
 	}

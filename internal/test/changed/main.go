@@ -75,7 +75,7 @@ func checks() []check {
 		},
 		{
 			name: "docs", programs: []string{"-test", "./cmd/tally"}, // TestDocs reads the pages, and installs the web client
-			files: append(scripts, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", ".gcloudignore", "clients/web", "cmd/tally", "docs", "npm", "firebase.json", "firestore.rules", "firestore.indexes.json"),
+			files: append(scripts, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "clients/web", "cmd/tally", "docs", "npm", "firebase.json", "firestore.rules", "firestore.indexes.json"),
 		},
 	}
 	for _, folder := range sharing {

@@ -81,11 +81,11 @@ func (c *call) answer() (proto.Message, error) {
 
 	// Cloud Scheduler
 	case *schedulerpb.RunJobRequest:
-		return c.job(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
-	case *schedulerpb.PauseJobRequest:
-		return c.job(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })
-	case *schedulerpb.ResumeJobRequest:
-		return c.job(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_ENABLED })
+		m, err := c.find(c.resource)
+		if j, ok := m.(*schedulerpb.Job); ok {
+			j.LastAttemptTime = timestamppb.Now()
+		}
+		return m, err
 	}
 	return c.standard()
 }
@@ -93,16 +93,6 @@ func (c *call) answer() (proto.Message, error) {
 // uploadURL is where the source of functions goes.
 var uploadURL = &functionspb.GenerateUploadUrlResponse{
 	UploadUrl: "http://storage.googleapis.com/source.zip", StorageSource: &functionspb.StorageSource{Object: "source.zip"},
-}
-
-// job changes a job of Cloud Scheduler, and returns it.
-func (c *call) job(change func(*schedulerpb.Job)) (proto.Message, error) {
-	m, err := c.find(c.resource)
-	j, ok := m.(*schedulerpb.Job)
-	if ok {
-		change(j)
-	}
-	return m, err
 }
 
 // refusal returns the error with which an API refuses a resource.
@@ -352,7 +342,6 @@ func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 	before, exists := g.resources[name].(*eventarcpb.Trigger)
 	if exists {
 		t.Transport = before.Transport
-		g.redirect(before, t)
 		return
 	}
 
@@ -361,7 +350,7 @@ func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 	t.Transport = &eventarcpb.Transport{Intermediary: &eventarcpb.Transport_Pubsub{Pubsub: &eventarcpb.Pubsub{Subscription: s}}}
 	// The deadline is Eventarc's, and the 31 days are Pub/Sub's default, which an export of 2021 has.
 	month := &pubsubpb.ExpirationPolicy{Ttl: durationpb.New(31 * 24 * time.Hour)}
-	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10, ExpirationPolicy: month, PushConfig: &pubsubpb.PushConfig{PushEndpoint: g.endpoint(t)}})
+	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10, ExpirationPolicy: month})
 }
 
 // Firestore:

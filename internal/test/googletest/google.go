@@ -1,5 +1,5 @@
-// Package googletest stands in for Google's APIs in tests: over gRPC and over REST, as Go's clients
-// and package deploy call them.
+// Package googletest stands in for Google's APIs in tests: over REST, as package deploy and
+// Google's clients for Go call them.
 //
 // The APIs have one form in common (https://google.aip.dev). Everything is a resource with a full
 // name, such as projects/p/locations/l/functions/f, and most methods are standard: Get, List,
@@ -8,12 +8,12 @@
 //
 //   - google.go is the test's side: it makes, reads and changes resources, and has calls fail.
 //   - standard.go serves the standard methods, by the descriptors of the services.
-//   - rest.go turns a request over REST into the message of its method, by the paths that
+//   - rest.go turns a request into the message of its method, by the paths that
 //     google.api.http gives. It refuses a request that does not fit the message. restonly.go has
 //     the methods of which Go has no messages.
 //   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
-//     it makes in addition, and what it refuses. indexes.go, places.go and delivery.go have
-//     the longer parts of it, and states.go the states in which a resource is not what a client
+//     it makes in addition, and what it refuses. indexes.go and places.go have the longer parts of
+//     it, and states.go the states in which a resource is not what a client
 //     expects.
 //   - requests.go keeps the requests that came over REST.
 package googletest
@@ -32,7 +32,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -41,11 +40,8 @@ import (
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/resourcemanager/apiv3/resourcemanagerpb"
-	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"google.golang.org/api/option"
 	"google.golang.org/genproto/googleapis/cloud/location"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
@@ -97,7 +93,6 @@ type Google struct {
 
 	t       testing.TB
 	project string
-	grpc    string // address
 	rest    *url.URL
 
 	mu        sync.Mutex
@@ -105,6 +100,7 @@ type Google struct {
 	policies  map[string]*iampb.Policy // by full name of the resource
 	agents    map[string]bool          // service accounts of Google's, by email
 	gone      map[string]bool          // names of service accounts and queues that were deleted
+	looks     map[string]int           // how often somebody has listed a composite index that is being built, by its name
 	young     map[string]int           // how often a call about a resource is still refused, by its name
 	failures  []*failure
 	uploaded  []byte // source of a function
@@ -123,7 +119,7 @@ type failure struct {
 // to every project. Google ends with the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
-	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool), gone: make(map[string]bool), young: make(map[string]int)}
+	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool), gone: make(map[string]bool), young: make(map[string]int), looks: make(map[string]int)}
 
 	name := "projects/" + project
 	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
@@ -134,21 +130,8 @@ func Start(t testing.TB, project string) *Google {
 	g.Put(name+"/databases/(default)", &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
 		DatabaseEdition: adminpb.Database_STANDARD})
 
-	g.listenGRPC()
 	g.listenREST()
 	return g
-}
-
-// listenGRPC serves the APIs over gRPC until the test ends.
-func (g *Google) listenGRPC() {
-	g.t.Helper()
-	listener, err := net.Listen("tcp", freeport.HostPort(0))
-	check(g.t, err)
-	g.grpc = listener.Addr().String()
-
-	server := grpc.NewServer(grpc.UnknownServiceHandler(g.serveGRPC))
-	go func() { _ = server.Serve(listener) }()
-	g.t.Cleanup(server.Stop)
 }
 
 // listenREST serves the APIs over REST until the test ends.
@@ -163,18 +146,6 @@ func (g *Google) listenREST() {
 	address, err := url.Parse(server.URL)
 	check(g.t, err)
 	g.rest = address
-}
-
-// GRPC returns the options with which Google's clients call this Google over gRPC. The clients send
-// the names of Google's servers, by which this Google knows which API is called.
-func (g *Google) GRPC() []option.ClientOption {
-	return []option.ClientOption{
-		option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
-		})),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
-	}
 }
 
 // REST returns the options with which Google's clients call it over REST.
@@ -194,21 +165,20 @@ func (g *Google) client() *http.Client {
 // Environ returns the test's environment with the variable by which another process of the test
 // finds this Google; see Started.
 func (g *Google) Environ() []string {
-	return append(os.Environ(), environ+"="+g.grpc+" "+g.rest.String())
+	return append(os.Environ(), environ+"="+g.rest.String())
 }
 
-// environ is the variable that tells a child process the addresses of a Google; see Started.
+// environ is the variable that tells a child process the address of a Google; see Started.
 const environ = "GOOGLETEST"
 
-// Started returns the Google whose Environ this process has, nil if it has none. Only GRPC and REST
-// work on it.
+// Started returns the Google whose Environ this process has, nil if it has none. Only REST
+// works on it.
 func Started() *Google {
-	addr, rest, _ := strings.Cut(os.Getenv(environ), " ")
-	u, err := url.Parse(rest)
-	if addr == "" || err != nil {
+	rest, err := url.Parse(os.Getenv(environ))
+	if err != nil || rest.Host == "" {
 		return nil
 	}
-	return &Google{grpc: addr, rest: u}
+	return &Google{rest: rest}
 }
 
 // Get returns a copy of the resource of a full name, such as projects/p/locations/l/functions/f;

@@ -3,10 +3,8 @@ package googletest
 import (
 	"fmt"
 	"path"
-	"strings"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
-	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -14,9 +12,6 @@ import (
 
 // Composite indexes of Firestore:
 // https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.indexes
-
-// estimated is the number of documents that the build of an index has to read, as it says itself.
-const estimated = 1200
 
 // createIndex begins to build an index, unless there is one like it.
 func (c *call) createIndex(x *adminpb.Index) (proto.Message, error) {
@@ -38,9 +33,8 @@ func (c *call) createIndex(x *adminpb.Index) (proto.Message, error) {
 	}
 
 	operation := c.done(x)
-	metadata := &adminpb.IndexOperationMetadata{Index: x.Name, ProgressDocuments: &adminpb.Progress{EstimatedWork: estimated}}
-	operation.Metadata = pack(metadata)
 	if x.State == adminpb.Index_CREATING {
+		c.looks[x.Name] = 0
 		operation.Done, operation.Result = false, nil
 	}
 	return operation, nil
@@ -65,30 +59,16 @@ func written(x *adminpb.Index) string {
 	return text
 }
 
-// build goes on with the indexes that are being built.
+// build goes on with the indexes that are being built, at each look.
 func (g *Google) build() {
 	if g.Builds <= 0 {
 		return
 	}
-
-	for name, m := range g.resources {
-		operation, ok := m.(*longrunningpb.Operation)
-		if !ok || operation.Done || !strings.Contains(name, "/databases/") {
-			continue
-		}
-		metadata := new(adminpb.IndexOperationMetadata)
-		err := operation.Metadata.UnmarshalTo(metadata)
-		if err != nil { // it builds no index
-			continue
-		}
-
-		progress := metadata.ProgressDocuments
-		progress.CompletedWork += estimated / int64(g.Builds)
-		operation.Metadata = pack(metadata)
-		x, ok := g.resources[metadata.Index].(*adminpb.Index)
-		if ok && progress.CompletedWork > estimated {
+	for name := range g.looks {
+		g.looks[name]++
+		x, isThere := g.resources[name].(*adminpb.Index)
+		if isThere && g.looks[name] > g.Builds {
 			x.State = adminpb.Index_READY
-			operation.Done, operation.Result = true, &longrunningpb.Operation_Response{Response: pack(x)}
 		}
 	}
 }

@@ -37,10 +37,7 @@ type route struct {
 // mixins are methods that many APIs have. Only the APIs' configurations say their paths:
 // https://github.com/googleapis/googleapis/blob/master/google/cloud/eventarc/v1/eventarc_v1.yaml.
 var mixins = map[protoreflect.FullName]string{
-	"google.longrunning.Operations.GetOperation":    "/v1/{name=**/operations/*}",
-	"google.longrunning.Operations.ListOperations":  "/v1/{name=projects/*/databases/*}/operations",
-	"google.cloud.location.Locations.ListLocations": "/v1/{name=projects/*}/locations",
-	"google.cloud.location.Locations.GetLocation":   "/v1/{name=projects/*/locations/*}",
+	"google.longrunning.Operations.GetOperation": "/v1/{name=**/operations/*}",
 }
 
 // routes returns the routes of all services whose messages are linked into the program.

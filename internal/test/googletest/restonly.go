@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/api/cloudbilling/v1"
 	"google.golang.org/api/firebaserules/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -71,6 +72,15 @@ func (g *Google) handleRESTOnly(mux *http.ServeMux) {
 // userInfo says who is signed in: https://openid.net/specs/openid-connect-core-1_0.html#UserInfo
 func (g *Google) userInfo(*http.Request) (any, error) {
 	return map[string]any{"sub": "1", "email": "me@example.com", "email_verified": true}, nil
+}
+
+// billingInfo says whether the project has a billing account that is open:
+// https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo.
+func (g *Google) billingInfo(r *http.Request) (any, error) {
+	if g.NoBilling {
+		return &cloudbilling.ProjectBillingInfo{ProjectId: g.project}, nil
+	}
+	return &cloudbilling.ProjectBillingInfo{ProjectId: g.project, BillingAccountName: "billingAccounts/012345-567890-ABCDEF", BillingEnabled: true}, nil
 }
 
 // entries returns the log entries that a filter finds.

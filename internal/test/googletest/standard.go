@@ -12,9 +12,7 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -24,30 +22,6 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
-
-// serveGRPC serves any method of any service whose messages are linked into the program.
-func (g *Google) serveGRPC(_ any, stream grpc.ServerStream) error {
-	name, _ := grpc.MethodFromServerStream(stream)
-	full := protoreflect.FullName(strings.ReplaceAll(name[1:], "/", "."))
-	i := slices.IndexFunc(routes(), func(r route) bool { return r.method.FullName() == full })
-	if i < 0 {
-		return status.Errorf(codes.Unimplemented, "no method %s", name)
-	}
-
-	route := routes()[i]
-	request := newMessage(route.method.Input())
-	err := stream.RecvMsg(request)
-	if err != nil {
-		return err
-	}
-
-	md, _ := metadata.FromIncomingContext(stream.Context())
-	response, err := g.call(apiOf(md.Get(":authority")[0]), route, request)
-	if err != nil {
-		return err
-	}
-	return stream.SendMsg(response)
-}
 
 // apiOf returns the API of a host, which may be a region's: us-central1-run.googleapis.com:443.
 func apiOf(host string) string {

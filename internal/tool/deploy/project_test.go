@@ -71,9 +71,8 @@ func described(t *testing.T, o Options) *Deployment {
 
 // source is what the functions are built from, as the fixtures have it.
 var source = fstest.MapFS{
-	"go.mod":        {Data: []byte("module github.com/firestore-tally/tally\n\ngo 1.26.0\n")},
-	"functions.go":  {Data: []byte("package tally\n")},
-	".gcloudignore": {Data: []byte("**\n!.\n!/go.mod\n!/*.go\n")},
+	"go.mod":       {Data: []byte("module github.com/firestore-tally/tally\n\ngo 1.26.0\n")},
+	"functions.go": {Data: []byte("package tally\n")},
 }
 
 // read reads the project, and describes what should be there.

@@ -83,7 +83,7 @@ func deployed(t *testing.T, more ...string) *googletest.Google {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := deploy.NewUpload(fstest.MapFS{"go.mod": {Data: []byte("module github.com/firestore-tally/tally\n")}, ".gcloudignore": {Data: []byte("!/go.mod\n")}}, "")
+	source, err := deploy.NewUpload(fstest.MapFS{"go.mod": {Data: []byte("module github.com/firestore-tally/tally\n")}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
