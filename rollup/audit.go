@@ -63,7 +63,7 @@ type AuditOptions struct {
 	// still keeps them runs, because the totals would come and go.
 	Prune bool
 
-	// FromFirst walks from the first counter, and leaves the stored cursor and the notes alone.
+	// FromFirst walks from the first counter, and leaves the stored cursor alone.
 	FromFirst bool
 
 	// Progress, unless nil, is called with the report so far, one call at a time.
@@ -261,7 +261,7 @@ type doubt struct {
 
 // load loads the cursor that the last audit left, and the notes, and begins the laps that are due.
 func (a *audit) load(ctx context.Context) error {
-	if !a.o.FromFirst {
+	if !a.o.FromFirst || !a.o.DryRun {
 		loading, cancel := context.WithTimeout(ctx, a.options.Timeout)
 		defer cancel()
 
@@ -270,6 +270,9 @@ func (a *audit) load(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("rollup: loading the audit's cursor: %w", err)
 		}
+	}
+	if a.o.FromFirst {
+		a.cursor = Cursor{ReadTime: a.cursor.ReadTime} // which notes are older than the audit
 	}
 
 	a.meet()

@@ -559,6 +559,69 @@ func TestNamedCounters(t *testing.T) {
 	})
 }
 
+// A repair by a command takes away the notes of what it has repaired, as a cycle does. A dry run
+// leaves them, and a repair leaves those of counters that it leaves, and those that came meanwhile.
+func TestRepairTakesNotesAway(t *testing.T) {
+	all := []string{"note-all", "note-counters", "note-left-x", "note-unkept-" + document.IDOf("rollups/00001")}
+	broken := errors.New("broken")
+	for _, test := range []struct {
+		name   string
+		dryRun bool
+		errs   map[string]error // of looks, by roll-up
+		noted  bool             // notes come while it is at work
+		want   []string
+	}{
+		{name: "repaired"},
+		{name: "a dry run", dryRun: true, want: all},
+		{name: "a named counter fails", errs: map[string]error{"rollups/00000": broken}, want: all[:3]},
+		{name: "another counter is unkept", errs: map[string]error{"rollups/00002": rollup.ErrUnkept}, want: []string{all[0], all[2]}},
+		{name: "noted meanwhile", noted: true, want: all[:2]},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inSchedule(t, new(memstore.Store), route.Default, func(s *schedule) {
+				store := s.AuditStore().(*memstore.Store)
+				s.fill(store, 3)
+				notes := rollup.NewNotes(store)
+				note := func() {
+					err := errors.Join(notes.All(s.t.Context()), notes.Counter(s.t.Context(), s.counterOf(0)))
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				note()
+				unkept := rollup.Note{ID: all[3], Counters: map[string]time.Time{"rollups/00001": time.Now()}}
+				err := errors.Join(store.SaveNote(s.t.Context(), rollup.Note{ID: all[2]}), store.SaveNote(s.t.Context(), unkept))
+				if err != nil || !slices.Equal(s.notes(), all) {
+					t.Fatalf("noted %v: %v", s.notes(), err)
+				}
+				for n := range 3 {
+					lose(store, n)
+				}
+				time.Sleep(2 * time.Minute)
+
+				looked := false
+				look := func(_ context.Context, c route.Counter) error {
+					if test.noted && !looked {
+						looked = true
+						time.Sleep(time.Second)
+						note()
+					}
+					return test.errs[c.RollUp]
+				}
+				o := s.o
+				o.FromFirst, o.KeepRerouted, o.DryRun = true, true, test.dryRun
+				_, _ = rollup.Audit(s.t.Context(), hooked{AuditStore: store, view: look}, s.routes, o) // some fail
+				if left := s.notes(); !slices.Equal(left, test.want) {
+					t.Errorf("left are %v, want %v", left, test.want)
+				}
+				if got := holds(store, 1); (got == int64(2)) == test.dryRun {
+					t.Errorf("a counter holds %v", got)
+				}
+			})
+		})
+	}
+}
+
 // A counter that cannot be compared keeps its note, and so does one that was noted again meanwhile.
 func TestNamedCountersStay(t *testing.T) {
 	inSchedule(t, new(memstore.Store), route.Default, func(s *schedule) {

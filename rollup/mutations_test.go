@@ -1648,6 +1648,14 @@ var mutations = []mutation{
 		`			a.noted = later(a.noted, n.UpdateTime)
 `,
 		``, "TestNoteAboutAll"},
+	{"note-all", "a repair by a command takes no note away", "note.go",
+		`	if a.o.DryRun {
+		return`,
+		`	if a.o.FromFirst || a.o.DryRun {
+		return`, "TestRepairTakesNotesAway"},
+	{"note-all", "a repair by a command that leaves a counter takes all notes away", "note.go",
+		`if !done || a.o.FromFirst && leaves {`,
+		`if !done || false && leaves {`, "TestRepairTakesNotesAway"},
 	{"note-all", "each note begins a cycle", "cycle.go",
 		`noted && passed >= max(leastNoted, a.takes/2)`,
 		`noted`, "TestNotesAllDay"},
@@ -2556,6 +2564,16 @@ var mutations = []mutation{
 `,
 		`		c.Value = instant.Add(-time.Duration(ago) - time.Microsecond).UTC()
 `, "TestWindowWithItsBound"},
+	{"window-instant", "a window begins a microsecond early, under faults", "route/window.go",
+		`		c.Value = instant.Add(-time.Duration(ago)).UTC()
+`,
+		`		c.Value = instant.Add(-time.Duration(ago) - time.Microsecond).UTC()
+`, "TestSimulation"},
+	{"window-instant", "a window lacks its bound, under faults", "route/condition.go",
+		`	case GreaterThanOrEqual:
+		return`,
+		`	case GreaterThanOrEqual:
+		return order > 0 &&`, "TestSimulation"},
 	{"window-instant", "now is when the sum is asked for", "../internal/cloud/firestorestore/sum.go",
 		`	return v.SumAsOf(ctx, instant)
 `,

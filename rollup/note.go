@@ -227,7 +227,7 @@ func (a *audit) loadNote(ctx context.Context, id string) (Note, error) {
 // loadNotes loads the notes that this audit works on. Notes of unkept counters may be more than a
 // query returns, so a second query goes on after those that the last audit has read.
 func (a *audit) loadNotes(ctx context.Context) {
-	if a.o.FromFirst || a.o.DryRun {
+	if a.o.DryRun {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
@@ -302,7 +302,8 @@ func (a *audit) examineNoted(ctx context.Context) {
 }
 
 // settleNotes takes away what the audit is done with: the names of counters that it has compared,
-// and the notes about all counters since which a lap of each kind has begun and ended.
+// and the notes about all counters since which a lap of each kind has begun and ended. An audit
+// from the first counter has no later one that goes on, so those stay if it leaves any counter.
 func (a *audit) settleNotes(ctx context.Context) {
 	if ctx.Err() != nil || a.overlapped {
 		return
@@ -331,7 +332,8 @@ func (a *audit) settle(ctx context.Context, n Note, left map[string]bool) error 
 	if len(n.Counters) == 0 {
 		before := sooner(a.cursor.RollUps.Began, a.cursor.Shards.Began)
 		done := complete(a.cursor.Places) && n.UpdateTime.Before(before.Add(-noteEvery))
-		if !done {
+		leaves := a.report.Failed+a.report.Unkept+a.report.Differing > 0
+		if !done || a.o.FromFirst && leaves {
 			return nil
 		}
 		return a.store.DeleteNote(ctx, n)

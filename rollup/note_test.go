@@ -31,7 +31,7 @@ func (w *world) left() {
 	w.store.Put("orders/1", map[string]any{"shop": "a"})
 	w.store.Put("orders/2", map[string]any{"shop": "a"})
 	o := w.auditOptions()
-	o.FromFirst = true // leaves notes alone
+	o.FromFirst = true // leaves the cursor alone
 	_, err := rollup.Audit(w.t.Context(), w.store, byShop, o)
 	if err != nil || w.store.Get("shops/a")["orders"] != int64(2) {
 		w.t.Fatalf("the shop has %v orders, want 2: %v", w.store.Get("shops/a")["orders"], err)

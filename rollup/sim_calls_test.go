@@ -112,6 +112,7 @@ func (i *instance) View(ctx context.Context, c route.Counter) (rollup.Snapshot, 
 	if err := call.there(ctx); err != nil {
 		return nil, err
 	}
+	i.visitOnBound(c, call.name)
 	v, err := i.store.View(ctx, c)
 	if err != nil {
 		return nil, err

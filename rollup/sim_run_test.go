@@ -55,6 +55,7 @@ type simulation struct {
 	slowly       time.Duration // the cadence of the routes, for which events cannot be held; 0: they say none
 	takes        time.Duration // how long a sum takes, for which events cannot be held; 0: as any call
 	windowed     bool          // documents leave windows
+	bounds       int           // visits of visitOnBound
 	salts        map[rollup.Alarm]int
 	alarmsFailed bool // one could not be made
 	alarms       map[rollup.Alarm]*simulatedAlarm

@@ -100,6 +100,40 @@ func (s *simulation) moveBack() {
 // movedVisit is the visit of moveBack.
 const movedVisit = -1
 
+// The visits of visitOnBound are one document of each counter, and their events have numbers of
+// their own.
+const (
+	boundVisit  = -2
+	boundEvents = 1000
+)
+
+// visitOnBound perhaps creates a visit just before a look. Its time is the bound that a window has
+// in the look's snapshot, to the microsecond.
+func (s *simulation) visitOnBound(counter route.Counter, name string) {
+	if !s.windowed || s.orders != nil || s.levels {
+		return
+	}
+	window := []time.Duration{0, time.Minute, 150 * time.Second}[s.chance(0.03, name+" is on a bound", upTo(2))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if window == 0 || s.calm {
+		return
+	}
+
+	c := s.counter(counter)
+	path := fmt.Sprint(c.Template.Routes[len(c.Template.Routes)-1].Shards(c.Counter), "/", boundVisit)
+	next := s.store.Put("other/document", nil).Add(time.Microsecond) // when the visit is committed, and looked at
+	v := visit{at: next.Add(-window).UTC(), on: true, amount: 1}
+	commit := s.store.Put(path, map[string]any{"at": v.at, "on": v.on, "amount": v.amount})
+	c.visits[boundVisit] = v
+	s.bounds++
+	m := &message{n: boundEvents + s.bounds, about: []affected{{simulatedCounter: c}}, commit: commit}
+	s.tell("%s, of %s: event %d", path, s.clock(v.at), m.n)
+	s.outcome.events++
+	s.committed(c, commit)
+	s.actors.Go(func() { s.send(m, 1) })
+}
+
 // visitTotals returns what a roll-up is to hold of the visits by a route.
 func (t truth) visitTotals(r *route.Route, now time.Time) map[string]value.Value {
 	var fresh, recent int64

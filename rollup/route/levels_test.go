@@ -25,6 +25,7 @@ func TestDepth(t *testing.T) {
 		{likes + "posts/{post} -> stats/all : count() where likes >= 100 as popular : every 1m", "2 levels, posts/{post}/likes/{user} -> posts/{post} -> stats/all: each roll-up is a change for the next level"},
 		{"c/{c}/shards/{s} -> r/{c} : n as kind\nr/{r} by kind.of -> k/{kind.of} : count() : existing", "2 levels, c/{c}/shards/{s} -> r/{c} -> k/{kind.of}: each roll-up is a change for the next level"},
 		{chain(6), "6 levels, a0/{d} -> a1/{a} -> a2/{a} -> a3/{a} -> a4/{a} -> … -> a6/{a}: each roll-up is a change for the next level"},
+		{chain(4) + "a3/{d} by b -> b4/{b} : n : existing", "4 levels, a0/{d} -> a1/{a} -> a2/{a} -> a3/{a} -> a4/{a}: each roll-up is a change for the next level"}, // two have a beginning in common
 		{"`a b`/{s} -> r/x : n\nr/{r} -> q/x : m", ""},
 	} {
 		routes, err := route.Parse(test.routes)

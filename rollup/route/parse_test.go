@@ -320,6 +320,10 @@ want a field, as in sum(amount)
 			"401d: want whole seconds from 1m to 400d, in s, m, h or d, such as 90s, 24h, or 7d for a week\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 401d as m\n" +
 			"                                                  ^"},
+		{"a window whose nanoseconds are those of 17 hours, modulo 2^64", "a/{a}/s/{s} -> r/{a} : count() where at > now - 416999965498d as m", "\n" +
+			"416999965498d: want whole seconds from 1m to 400d, in s, m, h or d, such as 90s, 24h, or 7d for a week\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 416999965498d as m\n" +
+			"                                                  ^"},
 		{"a window with a space", "a/{a}/s/{s} -> r/{a} : count() where at > now - 24 h as m", "\n" +
 			"write 24h, without a space\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24 h as m\n" +
