@@ -113,8 +113,10 @@ type entry struct {
 //   - when an alarm stands for it, which rings later than the event came;
 //   - when the counter turns out to be unkept;
 //   - at once, if an event that is not acknowledged yet or an alarm that this instance knows of
-//     stands for it, if it is young and changes no total, or if the counter pauses because it is
-//     unkept.
+//     stands for it, if it changes no total and is young or the counter circular, or if the counter
+//     pauses because it is unkept;
+//   - once a note for audits names the counter, if that is circular and the event came without its
+//     documents.
 //
 // If a counter fails the event, Changed waits until the others have ended, too, and returns an
 // error. Then the event must be delivered again, to this or any other instance. A counter fails the
@@ -125,6 +127,11 @@ type entry struct {
 //
 // The looks and writes that an anchor waits for have the values of the anchor's context.
 func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...route.Concern) (Ending, error) {
+	err := c.noteUntold(ctx, concerns)
+	if err != nil {
+		return Ending{}, err
+	}
+
 	c.mu.Lock()
 	if first := c.deliveries[e.ID]; first != nil {
 		c.mu.Unlock()
@@ -161,7 +168,7 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...route.Conc
 // returns the generation, and the event must be held for it. If the counter is done with the event,
 // enter returns nil. The mutex is held.
 func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, ending *Ending) (*counterState, *generation) {
-	if concern.Unchanged && c.fresh(e.UpdateTime) {
+	if concern.Untold || concern.Unchanged && (concern.Circular || c.fresh(e.UpdateTime)) {
 		return nil, nil
 	}
 

@@ -127,6 +127,28 @@ func renew(ctx context.Context, store Store, n Note) error {
 	return err
 }
 
+// noteUntold notes the circular counters about which an event came without its documents. Such an
+// event may be of a roll-up, so another roll-up must not follow, or of a change.
+func (c *Coalescer) noteUntold(ctx context.Context, concerns []route.Concern) error {
+	untold := slices.DeleteFunc(slices.Clone(concerns), func(concern route.Concern) bool { return !concern.Untold })
+	if len(untold) == 0 {
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	for _, concern := range untold {
+		err := c.notes.note(ctx, untoldOf(concern.Template))
+		if err == nil {
+			err = c.notes.Counter(ctx, concern.Counter)
+		}
+		if err != nil {
+			return fmt.Errorf("rollup: noting that an event came without its documents: %w", err)
+		}
+	}
+	return nil
+}
+
 // Counter notes that a counter needs an audit. If the note names as many counters as it can, all
 // counters are noted. If Counter returns an error, nothing was noted.
 func (n *Notes) Counter(ctx context.Context, c route.Counter) error {
@@ -205,8 +227,8 @@ func (a *audit) wasUnkept(ctx context.Context, c route.Counter, since time.Time)
 // untold reports whether events of the counter's template came without their documents since an
 // instant.
 func (a *audit) untold(ctx context.Context, c route.Counter, since time.Time) bool {
-	keyed := slices.ContainsFunc(c.Template.Routes, func(r *route.Route) bool { return r.By != nil })
-	if !keyed {
+	noted := slices.ContainsFunc(c.Template.Routes, func(r *route.Route) bool { return r.By != nil || r.Circular() })
+	if !noted {
 		return false
 	}
 

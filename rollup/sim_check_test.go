@@ -221,7 +221,7 @@ func (s *simulation) prune() {
 		s.breach("the pruning audit: %+v: %v", report, err)
 	}
 	for _, c := range s.counters {
-		kept := append(i.counterOf(c).Template.Totals(), document.TallyField, "edits", "author", "team")
+		kept := append(i.counterOf(c).Template.Totals(), document.TallyField, "edits", "author", "team", "parent", "root", "points", "shown", "text")
 		for field := range s.store.Get(c.RollUp) {
 			if !slices.Contains(kept, field) {
 				s.breach("%s holds %s after a pruning", c.RollUp, field)

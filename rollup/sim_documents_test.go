@@ -20,6 +20,10 @@ func (s *simulation) layOut() {
 		rollUp = "counters/{counter}"
 		options += " : existing"
 	}
+	if !s.every && s.chance(0.15, "replies", upTo(1)) == 1 {
+		s.layOutCircle()
+		return
+	}
 	if !s.every && s.chance(0.15, "totals of totals", upTo(1)) == 1 {
 		s.layOutLevels()
 		return

@@ -134,7 +134,7 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 		if was == nil && is == nil {
 			continue
 		}
-		m.about = append(m.about, affected{c, before != nil && after != nil && maps.Equal(was, is)})
+		m.about = append(m.about, affected{simulatedCounter: c, same: before != nil && after != nil && maps.Equal(was, is)})
 		s.committed(c, m.commit)
 	}
 }
@@ -254,6 +254,8 @@ type written struct {
 	path          string
 	before, after map[string]any
 }
+
+func (w written) Known() bool { return true }
 
 func (w written) Updated() bool { return w.before != nil && w.after != nil }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -32,13 +33,23 @@ func (s *simulation) addLevels() {
 		return
 	}
 	s.counters = nil
-	for _, rollUp := range []string{"posts/a", "posts/b", "users/ann", "users/bob", "teams/red"} {
+	rollUps := []string{"posts/a", "posts/b", "users/ann", "users/bob", "teams/red"}
+	if s.circle {
+		rollUps = []string{"comments/a", "comments/b", "comments/c"}
+		if len(s.routes) == 4 {
+			rollUps = append(rollUps, "users/ann")
+		}
+	}
+	for _, rollUp := range rollUps {
 		s.counters = append(s.counters, s.counterAt(rollUp))
 	}
 }
 
 // appFields returns what the app writes to a new document of its own.
 func (s *simulation) appFields(c *simulatedCounter) map[string]any {
+	if s.circle {
+		return s.commentFields(c)
+	}
 	fields := map[string]any{"edits": int64(0)}
 	switch {
 	case !s.levels:
@@ -55,15 +66,22 @@ func (s *simulation) appFields(c *simulatedCounter) map[string]any {
 func (s *simulation) commitOnPost(m *message, name string, user int64, deletes bool) bool {
 	post := s.counters[s.chance(0.5, name+" is of another post", upTo(1))]
 	moves := s.chance(0.15, name+" moves the post", upTo(1)) == 1
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.outcome.events++
 	if moves {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.outcome.events++
 		s.moves(post)
 		return false
 	}
+	return s.commitLikeOf(post, m, user, deletes)
+}
 
+// commitLikeOf likes a document or takes a like back, or edits a like. It reports that the message
+// is about it. The mutex is not held.
+func (s *simulation) commitLikeOf(post *simulatedCounter, m *message, user int64, deletes bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcome.events++
 	path := fmt.Sprint(post.RollUp, "/likes/", user)
 	was := post.likes[user]
 	if deletes {
@@ -74,7 +92,7 @@ func (s *simulation) commitOnPost(m *message, name string, user int64, deletes b
 		post.likes[user] = true
 	}
 	s.tell("%s, deleted %v: event %d", path, deletes, m.n)
-	m.about = []affected{{post, was && !deletes}}
+	m.about = []affected{{simulatedCounter: post, same: was && !deletes}}
 	s.committed(post, m.commit)
 	return true
 }
@@ -104,6 +122,9 @@ func (s *simulation) around(c *simulatedCounter, write func()) {
 
 	before := s.store.Get(c.RollUp)
 	write()
+	if s.spins(c) { // it ends here, so that the run does
+		return
+	}
 	after := s.store.Get(c.RollUp)
 	v, _ := s.store.View(s.t.Context(), c.Counter)
 	c.writes++
@@ -115,7 +136,7 @@ func (s *simulation) around(c *simulatedCounter, write func()) {
 	for _, above := range s.counters {
 		was, is := shareIn(above, c, before), shareIn(above, c, after)
 		if was != nil || is != nil {
-			m.about = append(m.about, affected{above, before != nil && after != nil && maps.Equal(was, is)})
+			m.about = append(m.about, affected{simulatedCounter: above, same: before != nil && after != nil && maps.Equal(was, is)})
 			s.committed(above, m.commit)
 		}
 	}
@@ -125,9 +146,11 @@ func (s *simulation) around(c *simulatedCounter, write func()) {
 
 	s.told++
 	s.tell("%s tells the level above: event %d", c.RollUp, m.n)
+	s.loseDocuments(m)
 	for copy := range 1 + int(s.chance(s.weather.duplicate, fmt.Sprintf("event %d duplicates", m.n), upTo(2))) {
 		s.passing++
 		go func() {
+			time.Sleep(s.late)
 			s.send(m, copy+1)
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -136,17 +159,23 @@ func (s *simulation) around(c *simulatedCounter, write func()) {
 	}
 }
 
-// shareIn returns what a document adds to a counter of the level above; nil if it is not of that
-// counter.
-func shareIn(above, c *simulatedCounter, fields map[string]any) map[string]any {
-	_, id, _ := strings.Cut(above.RollUp, "/")
-	switch {
-	case strings.HasPrefix(above.RollUp, "users/") && strings.HasPrefix(c.RollUp, "posts/") && fields["author"] == id:
-		return map[string]any{"likes": fields["likes"]}
-	case strings.HasPrefix(above.RollUp, "teams/") && strings.HasPrefix(c.RollUp, "users/") && fields["team"] == id:
-		return map[string]any{"karma": fields["karma"]}
+// shareIn returns what a document adds to a counter of the level above, or of its circle, by route
+// and field; nil if it is not of that counter.
+func shareIn(above, c *simulatedCounter, fields map[string]any) (share map[string]any) {
+	for _, r := range above.Template.Routes {
+		of, ok := r.Belongs(c.RollUp, func(f document.Field) any { held, _ := f.In(fields); return held })
+		if r.By == nil || !ok || of.RollUp != above.RollUp {
+			continue
+		}
+		if share == nil {
+			share = make(map[string]any)
+		}
+		share[string(byOf(r))] = true
+		for _, f := range r.Reads() {
+			share[string(byOf(r)+" "+f)], _ = f.In(fields)
+		}
 	}
-	return nil
+	return share
 }
 
 // summed returns what a counter's sources add up to now. The mutex is held.

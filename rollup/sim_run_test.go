@@ -46,6 +46,8 @@ type simulation struct {
 	held         map[holder][]*simulatedDelivery
 	outcome      outcome
 	levels       bool          // there are totals of totals
+	circle       bool          // they are among their own sources
+	late         time.Duration // how late events of roll-ups come at least, in a run with a circle
 	told         int           // events of roll-ups, in a run with levels
 	passing      int           // those that are not acknowledged yet
 	existing     bool          // the roll-ups are in documents of the app's own, which come and go
@@ -239,6 +241,7 @@ type message struct {
 	n       int
 	about   []affected // the counters that its old or its new document belongs to
 	written *written   // what it says about a document with groups; nil of others
+	untold  bool       // it came without that
 	commit  time.Time
 	acked   bool
 	dropped bool // its retries are exhausted
@@ -247,7 +250,8 @@ type message struct {
 // An affected counter is one that an event is about.
 type affected struct {
 	*simulatedCounter
-	same bool // the event changed none of its totals
+	same  bool // the event changed none of its totals
+	noted bool // the event came without its documents, so that there are notes
 }
 
 // isAbout reports whether an event is about a counter.
@@ -257,13 +261,16 @@ func (m *message) isAbout(c *simulatedCounter) bool {
 
 // changed reports whether an event is about a counter and may have changed a total of it.
 func (m *message) changed(c *simulatedCounter) bool {
-	return slices.Contains(m.about, affected{c, false})
+	return slices.Contains(m.about, affected{simulatedCounter: c})
 }
 
 // concerns returns the counters that an event is about as an instance sees them.
 func (m *message) concerns(to *instance) []route.Concern {
 	if m.written != nil {
 		source, _ := to.routes.Source(m.written.path)
+		if m.untold {
+			return source.Concerned(untold{*m.written, to.store.Get(m.written.path)})
+		}
 		return source.Concerned(m.written)
 	}
 	var concerns []route.Concern
@@ -419,6 +426,10 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	shard := s.chance(0.7, name+" shard", upTo(3))
 	malformed := s.chance(0.3*s.weather.malformed, name+" is malformed", upTo(2))
 	switch {
+	case s.circle:
+		if !s.commitOnComment(m, name, amount, deletes) {
+			return
+		}
 	case s.levels:
 		if !s.commitOnPost(m, name, shard, deletes) {
 			return
@@ -652,6 +663,9 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 
 // done reports whether a counter is done with a delivery that returned nil, and why.
 func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool) {
+	if a.noted {
+		return "there are notes", true
+	}
 	if slices.Contains(d.unkept, a.simulatedCounter) {
 		return "unkept", true
 	}

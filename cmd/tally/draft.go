@@ -80,9 +80,11 @@ func (d draft) existing() bool {
 }
 
 // mustExist reports whether only the app may create the target: if a field of the documents names
-// the target, or if the documents are below it.
+// the target, if the documents are below it, or if it may be one of them.
 func (d draft) mustExist() bool {
-	return d.group != none || strings.HasPrefix(strings.Join(d.source, "/"), d.target+"/")
+	collection, _, _ := strings.Cut(d.target, "/")
+	isOne := d.mayGroup() && collection == d.source[0] && strings.Count(d.target, "/") == 1
+	return isOne || d.group != none || strings.HasPrefix(strings.Join(d.source, "/"), d.target+"/")
 }
 
 // String returns the route.

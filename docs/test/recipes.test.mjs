@@ -209,6 +209,32 @@ test('counts by owner', async (t) => {
     await assert.rejects(attack, denied);
 });
 
+test('replies', async (t) => {
+  const { say, edit, answers } = await recipe('Replies');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  const first = await say(alice, 't', 'alice', 'first');
+  const top = await watching(t, (show) => answers(bob, 't', null, (all) => show(all.map((c) => [c.text, c.replies]))));
+  await top([['first', 0]]);
+  const [second, third] = await Promise.all([say(bob, 't', 'bob', 'second', first.id), say(alice, 't', 'alice', 'third', first.id)]);
+  await top([['first', 2]]);
+  const below = await watching(t, (show) => answers(alice, 't', second.id, (all) => show(all.map((c) => c.text))));
+  await say(bob, 't', 'bob', 'fourth', second.id);
+  await below(['fourth']);
+  const ofSecond = await watching(t, (show) => watch(bob, second.path, ({ replies }) => show(replies)));
+  await ofSecond(1);
+  await edit(first, '');
+  await top([['', 2]]);
+  await updateDoc(doc(owner, third.path), { parent: second.id }); // a server may
+  await Promise.all([top([['', 1]]), ofSecond(2)]);
+  for (const attack of [
+    () => say(alice, 't', 'bob', 'as another'),
+    () => say(alice, 't', 'alice', 'to none', 'gone'),
+    () => updateDoc(doc(alice, first.path), { replies: 5 }),
+    () => deleteDoc(doc(alice, first.path)),
+  ])
+    await assert.rejects(attack, denied);
+});
+
 test('sales by day, and totals of any size', async (t) => {
   const { daysOf } = await recipe('Sales by day, and totals of any size');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];

@@ -55,6 +55,16 @@ var ofRecipes = map[string]struct {
 		},
 		other: []string{"follow", "follow twice", "follow, unfollow"},
 	},
+	"Replies": {
+		open: map[string]string{
+			"begin":           "who creates threads/{thread}/comments/{comment}",
+			"answer":          "who creates threads/{thread}/comments/{comment}",
+			"1,000 letters":   "who creates threads/{thread}/comments/{comment}",
+			"without a total": "who creates threads/{thread}/comments/{comment}",
+			"edit":            "who changes threads/{thread}/comments/{comment}",
+		},
+		other: []string{"begin", "answer", "1,000 letters", "without a total"},
+	},
 	"Numbered seats": {
 		open: map[string]string{
 			"leave":             "who deletes events/{event}/seats/{seat}",

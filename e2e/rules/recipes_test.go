@@ -117,6 +117,41 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"one's own": get("notes/ann's"), "one's own numbers": get("accounts/ann")},
 		secrets: map[string]func(*database, user) error{"another's": get("notes/bob's"), "another's numbers": get("accounts/bob"), "all": query("", "notes", 1)},
 	},
+	"Replies": {
+		seed: map[string]fields{
+			thread + "ann's": reply("ann", "a", nil), thread + "bob's": merged(reply("bob", "b", "ann's"), fields{"replies": 2, "tally": fields{"num_shards": 2, "took": 1}}),
+			thread + "ann's2": merged(reply("ann", "a", nil), fields{"replies": 2, "tally": fields{"num_shards": 2, "took": 1}}),
+		},
+		honest: map[string][]*firestorepb.Write{
+			"begin":           writes(set(thread+"x", reply("ann", "a", nil))),
+			"answer":          writes(set(thread+"x", reply("ann", "a", "bob's"))),
+			"1,000 letters":   writes(set(thread+"x", reply("ann", strings.Repeat("a", 1000), "bob's"))),
+			"without a total": writes(set(thread+"x", fields{"by": "ann", "text": "a", "parent": nil})),
+			"edit":            writes(merge(thread+"ann's2", fields{"text": ""}, "text")),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(thread) && isId(comment) && request.resource.data.by == request.auth.uid", signedOut, writes(set(thread+"x", reply("ann", "a", nil)))},
+			{"in a thread whose id no header carries", "isId(thread)", ann, writes(set("threads/t /comments/x", reply("ann", "a", nil)))},
+			{"an id that no header carries", "isId(comment)", ann, writes(set(thread+"x ", reply("ann", "a", nil)))},
+			{"as another", "request.resource.data.by == request.auth.uid", ann, writes(set(thread+"x", reply("bob", "a", nil)))},
+			{"1,001 letters", "isText('text', 1000)", ann, writes(set(thread+"x", reply("ann", strings.Repeat("a", 1001), nil)))},
+			{"with replies", "isUncounted('replies')", ann, writes(set(thread+"x", merged(reply("ann", "a", nil), fields{"replies": 5})))},
+			{"another field", "changesOnly(['by', 'text', 'parent', 'replies'])", ann, writes(set(thread+"x", merged(reply("ann", "a", nil), fields{"tally": fields{}})))},
+			{"an answer to none that is there", "exists(/databases/$(database)/documents/threads/$(thread)/comments/$(parent))", ann, writes(set(thread+"x", reply("ann", "a", "gone")))},
+			{"an answer to itself", "exists(/databases/$(database)/documents/threads/$(thread)/comments/$(parent))", ann, writes(set(thread+"x", reply("ann", "a", "x")))},
+			{"an answer to a number", "isReply(thread, request.resource.data.parent)", ann, writes(set(thread+"x", reply("ann", "a", 5)))},
+			{"edit another's", "resource.data.by == request.auth.uid", ann, writes(merge(thread+"bob's", fields{"text": "a"}, "text"))},
+			{"move", "changesOnly(['text'])", ann, writes(merge(thread+"ann's2", fields{"text": "a", "parent": "bob's"}, "text", "parent"))},
+			{"edit the total", "changesOnly(['text'])", ann, writes(merge(thread+"ann's2", fields{"text": "a", "replies": 3}, "text", "replies"))},
+			{"the total of another kind", "keepsInt('replies')", ann, writes(merge(thread+"ann's2", fields{"text": "a", "replies": 2.0}, "text", "replies"))},
+			{"a number of another kind", "keepsInt(['tally', 'num_shards'])", ann, writes(merge(thread+"ann's2", fields{"text": "a", "tally": fields{"num_shards": 2.0, "took": 1}}, "text", "tally"))},
+			{"a time of another kind", "keepsInt(['tally', 'took'])", ann, writes(merge(thread+"ann's2", fields{"text": "a", "tally": fields{"num_shards": 2, "took": 1.0}}, "text", "tally"))},
+			{"a long edit", "isText('text', 1000)", ann, writes(merge(thread+"ann's2", fields{"text": strings.Repeat("a", 1001)}, "text"))},
+			{"delete", "", ann, writes(remove(thread + "ann's"))},
+		},
+		reads:   map[string]func(*database, user) error{"one": get(thread + "bob's"), "100": query("threads/t", "comments", 100)},
+		secrets: map[string]func(*database, user) error{"all": query("threads/t", "comments", 0)},
+	},
 	"Sales by day, and totals of any size": {
 		seed: map[string]fields{
 			"sales/1": {"store": "s", "amount": 5, "at": time.Unix(1, 0)}, "stores/s": {"owner": "ann", "sales": 1}, "stores/r": {"owner": "bob", "sales": 1},
@@ -865,6 +900,19 @@ func expiring(after time.Duration) fields {
 
 func note(owner user, text string) fields {
 	return fields{"owner": string(owner), "text": text, "size": len(text)}
+}
+
+const thread = "threads/t/comments/"
+
+func reply(by user, text string, parent any) fields {
+	return fields{"by": string(by), "text": text, "parent": parent, "replies": 0}
+}
+
+// merged returns fields with others over them.
+func merged(f, over fields) fields {
+	all := maps.Clone(f)
+	maps.Copy(all, over)
+	return all
 }
 
 func follow(id string, follower, followee user) *firestorepb.Write {

@@ -92,11 +92,23 @@ type Concern struct {
 	// was. The old and new values in the event show that. The event's UpdateTime must then be the
 	// update's commit time. No change relies on such an event: docs/design/rules.md#unchanged-weak.
 	Unchanged bool
+
+	// Circular says that the counter's roll-ups may be documents of the collection that was written.
+	// So each of them is an event, too, which is Unchanged: see Route.Circular.
+	Circular bool
+
+	// Untold says of a Circular counter that the event came without its documents. It may be about a
+	// roll-up, or about a change.
+	Untold bool
 }
 
 // A Change says what an event tells about the document that was written.
 type Change interface {
-	// Updated reports whether the document existed before and after.
+	// Known reports whether the event came with its documents.
+	Known() bool
+
+	// Updated reports whether the document existed before and after. It is false if the event came
+	// without its documents.
 	Updated() bool
 
 	// Changed reports whether the field may differ from before. It is called for updates only.
@@ -114,8 +126,12 @@ func (s Source) Concerned(w Change) []Concern {
 	var concerns []Concern
 	for _, c := range s.covers {
 		unchanged := w.Updated() && !slices.ContainsFunc(c.route.reads, w.Changed)
+		circular := c.route.Circular()
+		concern := func(of Counter, unchanged bool) {
+			concerns = addConcern(concerns, Concern{of, unchanged, circular, circular && !w.Known()})
+		}
 		if c.route.By == nil {
-			concerns = addConcern(concerns, Concern{c.counter, unchanged})
+			concern(c.counter, unchanged)
 			continue
 		}
 
@@ -123,10 +139,10 @@ func (s Source) Concerned(w Change) []Concern {
 		after, is := c.route.keyed(c.ids, func(f document.Field) any { _, held := w.Held(f); return held })
 		stays := was && is && before == after
 		if was {
-			concerns = addConcern(concerns, Concern{before, unchanged && stays})
+			concern(before, unchanged && stays)
 		}
 		if is && !stays {
-			concerns = addConcern(concerns, Concern{after, false})
+			concern(after, false)
 		}
 	}
 	return concerns

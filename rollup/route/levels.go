@@ -14,17 +14,30 @@ import (
 //	posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 //	posts/{post} by author -> users/{author} : sum(likes) as karma : existing
 //
-// That ends, unless the roll-ups of some route lead back to its own sources.
+// That ends, unless the roll-ups of some route lead back to its own sources. It ends there, too, if
+// the sources are the documents of one collection, whose roll-ups change no field that decides what
+// is added up:
+//
+//	comments/{comment} by parent -> comments/{parent} : count() as replies : existing
+
+// Circular reports whether the route's roll-ups may be its own sources. Each is then an event of
+// the route, and must not cause another roll-up: see Concern.
+func (r *Route) Circular() bool { return r.feeds(r) }
 
 // feeds reports whether a roll-up of the route may be a source of another.
 func (r *Route) feeds(other *Route) bool { return overlap(r.template, other.pattern) }
 
-// circles adds a problem for each circle of routes whose roll-ups are the sources of the next.
+// circles adds a problem for each circle of routes whose roll-ups are the sources of the next, and
+// for each circular route that may not be one.
 func (rs Routes) circles(p *problems) {
+	for _, r := range rs {
+		r.mustFallSilent(rs, p)
+	}
+
 	feeds := make([][]int, len(rs)) // the routes that each one feeds
 	for i, r := range rs {
 		for j, other := range rs {
-			if r.feeds(other) {
+			if r.feeds(other) && !r.circlesWith(other) {
 				feeds[i] = append(feeds[i], j)
 			}
 		}
@@ -32,14 +45,55 @@ func (rs Routes) circles(p *problems) {
 
 	for i, r := range rs {
 		circle := circle(feeds, i)
-		switch {
-		case circle == nil || slices.Min(circle) < i: // there is none, or it was told
-		case len(circle) == 1:
-			p.add(r, "the roll-up %s matches the source %s; writing it would trigger another roll-up, without end", r.template, r.pattern)
-		default:
+		told := circle == nil || slices.Min(circle) < i
+		if !told {
 			p.add(r, "its roll-ups are sources of %s, whose roll-ups are sources of this route; each roll-up would trigger another, without end", rs.through(circle[1:]))
 		}
 	}
+}
+
+// circlesWith reports whether the roll-ups of both routes, which may be one route, are among the
+// sources of both.
+func (r *Route) circlesWith(other *Route) bool {
+	return r.Circular() && other.Circular() && r.pattern.Same(other.pattern)
+}
+
+// mustFallSilent adds a problem if the route is circular and one of its roll-ups could cause the
+// next. The app's documents must not come and go with their totals. No roll-up may write a field
+// that the route reads, not even one by a route with other sources: a sum of doubles differs in its
+// last digits each time, and nothing else need have changed.
+func (r *Route) mustFallSilent(rs Routes, p *problems) {
+	if !r.Circular() {
+		return
+	}
+
+	for _, f := range r.Reads() {
+		writer := rs.writerOf(f, r)
+		if writer == nil {
+			continue
+		}
+		of := "they"
+		if writer != r {
+			of = fmt.Sprintf("the roll-ups of route %q", writer)
+		}
+		p.add(r, "its roll-ups are among its own sources, and it reads the field %s, which %s write; each roll-up could trigger another, without end; read a field that only the app writes, or keep the totals in another collection", quoteField(f), of)
+		return
+	}
+
+	if !r.Template.Existing {
+		p.add(r, "the roll-up %s is a document of its own source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path", r.template, r.pattern)
+	}
+}
+
+// writerOf returns a route whose roll-ups are sources of r, and write a field of them.
+func (rs Routes) writerOf(f document.Field, r *Route) *Route {
+	writes := func(w *Route) bool {
+		return w.feeds(r) && (w.makes([]document.Field{f}) || f.Within(document.TallyField))
+	}
+	if i := slices.IndexFunc(rs, writes); i >= 0 {
+		return rs[i]
+	}
+	return nil
 }
 
 // circle returns the shortest circle that begins with a route. It returns nil if there is none.

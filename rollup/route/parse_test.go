@@ -493,7 +493,7 @@ route <2>: its total "n" and that of route <1> have one name in one roll-up; ren
 		{[]string{"a/{a} -> r/x : n", "a/{b} -> r/x : m"},
 			`route <1>: it and route <0> make one roll-up of one source; put all totals into one of them`},
 		{[]string{"a/{a} -> a/x : n", "b/{b} -> r/x : n"},
-			`route <0>: the roll-up a/x matches the source a/{a}; writing it would trigger another roll-up, without end`},
+			`route <0>: its roll-ups are among its own sources, and it reads the field n, which they write; each roll-up could trigger another, without end; read a field that only the app writes, or keep the totals in another collection`},
 		{[]string{"a/{a} -> b/x : n", "b/{b} -> c/x : n", "c/{c} -> a/x : n"},
 			`route <0>: its roll-ups are sources of route <1>, whose roll-ups are sources of route <2>, whose roll-ups are sources of this route; each roll-up would trigger another, without end`},
 		{[]string{"a/{a} -> b/x : n", "b/{b}/s/{s} -> r/{b} : n"},

@@ -177,11 +177,10 @@ func (s *service) concerned(ctx context.Context, change trigger.Change, source r
 	return source.Concerned(now), false, nil
 }
 
-// hidesTime reports whether the time by which the document belongs to a day or a month is null in
-// the event. There is a report that events have a null for a time that the server set
-// (https://github.com/HugoGresse/open-feedback/issues/1680).
+// hidesTime reports whether the event may hide the time by which the document belongs to a day or a
+// month.
 func hidesTime(change trigger.Change, source route.Source) bool {
-	return slices.ContainsFunc(source.Times(), change.IsNull)
+	return slices.ContainsFunc(source.Times(), change.MayHide)
 }
 
 // readKeys reads by which keys a document belongs to counters now, because the event does not tell

@@ -21,8 +21,8 @@ import (
 
 const ordersByShop = "TALLY_ROUTES=orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing"
 
-// fields are a document's, of strings, int64s, times, nulls and references; nil: there is no
-// document.
+// fields are a document's, of strings, int64s, times, nulls, references and maps, which stay empty;
+// nil: there is no document.
 type fields map[string]any
 
 // A reference is the path of a document.
@@ -49,6 +49,8 @@ func (w *world) changed(id, path string, before, after fields) eventrelay.Event 
 			switch value := value.(type) {
 			case string:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: value}}
+			case map[string]any:
+				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_MapValue{MapValue: new(firestoredata.MapValue)}}
 			case []any:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_ArrayValue{ArrayValue: new(firestoredata.ArrayValue)}}
 			case reference:
@@ -103,6 +105,7 @@ func TestHiddenTime(t *testing.T) {
 			{at(nil, 6), at(nil, 7), day.Add(-1), []string{"shops/a/days/2026-11-26"}},
 			{at(nil, 7), at(day, 7), day, []string{"shops/a/days/2026-11-27"}},
 			{at(day, 7), at(day, 7), day, nil},
+			{at(nil, 7), rolledUp(at(nil, 7)), day, nil},
 			{nil, at(nil, 7), nil, nil},
 			{nil, at("today", 7), "today", nil},
 		} {
@@ -120,6 +123,13 @@ func TestHiddenTime(t *testing.T) {
 			w.t.Errorf("%d notes, want none", s.saved)
 		}
 	})
+}
+
+// rolledUp returns a document as a roll-up leaves it.
+func rolledUp(f fields) fields {
+	after := maps.Clone(f)
+	after["tally"] = map[string]any{"num_shards": int64(1)}
+	return after
 }
 
 // An event concerns the counters of its old and its new document, and no other.

@@ -2,7 +2,10 @@ package app
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 )
 
@@ -30,6 +33,30 @@ func TestLargeEventsAreNoted(t *testing.T) {
 			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK || len(s.notes) != test.notes {
 				w.t.Errorf("%s: status %d and %d notes, want 200 and %d", test.id, status, len(s.notes), test.notes)
 			}
+		}
+	})
+}
+
+// An event without its documents, of a route whose roll-ups are among its own sources, is noted by
+// the counter's name. It causes no look.
+func TestLargeEventsOfCircles(t *testing.T) {
+	w := newWorld(t, "TALLY_ROUTES=comments/{comment} by parent -> comments/{parent} : count() as replies : existing; stories/{story} -> stories/all : count() as stories : existing")
+	s := w.stores["(default)"]
+	w.run(func() {
+		for path, f := range map[string]fields{"comments/a": {"parent": "a"}, "stories/all": {}, "stories/1": {}} {
+			s.Put(path, f)
+		}
+		for i, path := range []string{"comments/a", "stories/1", "stories/all", "comments/gone"} {
+			e := w.changed(fmt.Sprint("e", i), path, fields{"parent": "a"}, fields{"parent": "a", "text": "x"})
+			e.Body = nil
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK {
+				w.t.Errorf("%s: status %d", path, status)
+			}
+		}
+		note, err := s.LoadNote(w.t.Context(), "note-counters")
+		named := slices.Sorted(maps.Keys(note.Counters))
+		if err != nil || !slices.Equal(named, []string{"comments/a", "stories/all"}) || len(s.looks) > 0 {
+			w.t.Errorf("the note names %v after looks at %v: %v", named, s.looks, err)
 		}
 	})
 }

@@ -160,6 +160,8 @@ func (s levelled) Write(ctx context.Context, c route.Counter, r rollup.RollUp) e
 // A change of a document; nil: there is none.
 type change struct{ before, after map[string]any }
 
+func (c change) Known() bool { return true }
+
 func (c change) Updated() bool { return c.before != nil && c.after != nil }
 
 func (c change) Changed(f document.Field) bool {

@@ -34,6 +34,7 @@ func TestRecipes(t *testing.T) {
 		{"[a sale of a day](#sales-by-day-and-totals-of-any-size)", "Sales by day, and totals of any size", billing.Counts{Writes: 1}, 1},
 		{"[an entry of a month](#tokens-by-user-and-month)", "Tokens by user and month", billing.Counts{Writes: 1}, 1},
 		{"[a follow](#followers)", "Followers", billing.Counts{Writes: 1}, 2},
+		{"[a reply](#replies)", "Replies", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"[a seat that is taken](#numbered-seats)", "Numbered seats", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"[an approval of a comment](#approved-comments-and-the-latest)", "Approved comments, and the latest", billing.Counts{Writes: 1}, 1},
 		{"[a like that makes karma](#karma-of-authors)", "Karma of authors", billing.Counts{Reads: 1, Writes: 1}, 1},
@@ -76,6 +77,11 @@ func TestRecipes(t *testing.T) {
 		// The events of a change come together, and keep an instance busy for the least time that is
 		// billed.
 		events := float64(rollUps)*(billing.Request+billing.Event) + float64(levels)*billing.RoundedUp*billing.OnWriteSecond
+		for _, r := range routes {
+			if r.Circular() { // each roll-up is an event more, which comes alone
+				events += float64(change.counters) * (billing.Request + billing.Event + billing.RoundedUp*billing.OnWriteSecond)
+			}
+		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", change.name,
 			dollars(million(change.bills).Cost()), dollars(million(rollUp).Cost()+1e6*events))
 	}

@@ -197,6 +197,7 @@ func TestNullMayHaveChanged(t *testing.T) {
 	}{
 		{"a null", &update{Value: doc("at", null), OldValue: doc("at", null)}, "at", true},
 		{"a null, and the mask names another", &update{Value: doc("at", null, "text", integer(2)), OldValue: doc("at", null), UpdateMask: mask("text")}, "at", true},
+		{"a null, by a roll-up", &update{Value: doc("at", null, "tally", mapOf("num_shards", integer(2))), OldValue: doc("at", null)}, "at", false},
 		{"a null in a map", &update{Value: doc("paid", mapOf("at", null)), OldValue: doc("paid", mapOf("at", null))}, "paid.at", true},
 		{"a null elsewhere", &update{Value: doc("at", null, "count", integer(1)), OldValue: doc("at", null, "count", integer(1))}, "count", false},
 		{"a null elsewhere in the map", &update{Value: doc("paid", mapOf("at", null, "by", text("ann"))), OldValue: doc("paid", mapOf("at", null, "by", text("ann")))}, "paid.by", false},

@@ -139,9 +139,7 @@ func (c Change) Since() time.Duration {
 }
 
 // Changed reports whether the field may have changed. A field that the update mask names counts as
-// changed even if its value is the same. A field that is null in the event counts as changed, too.
-// There is a report that events have a null for a time that the server set
-// (https://github.com/HugoGresse/open-feedback/issues/1680).
+// changed even if its value is the same. So does a field whose value the event may hide.
 func (c Change) Changed(f document.Field) bool {
 	for _, path := range c.data.GetUpdateMask().GetFieldPaths() {
 		in := document.FieldOf(document.Field(path).Names()...) // in FieldOf's form
@@ -151,7 +149,20 @@ func (c Change) Changed(f document.Field) bool {
 	}
 
 	now, before := valueOf(c.data.GetValue(), f), valueOf(c.data.GetOldValue(), f)
-	return c.IsNull(f) || !proto.Equal(now, before)
+	return c.MayHide(f) || !proto.Equal(now, before)
+}
+
+// MayHide reports whether the field may hold a time that the event does not show. There is a report
+// that events have a null for a time that the server set
+// (https://github.com/HugoGresse/open-feedback/issues/1680). A roll-up sets none but tally's, so in
+// its event a null is a null. Otherwise roll-ups of comments whose deleted_at is null could cause
+// each other.
+func (c Change) MayHide(f document.Field) bool { return c.isNull(f) && !c.isRollUp() }
+
+// isRollUp reports whether Tally wrote the document, or somebody who wrote the field tally.
+func (c Change) isRollUp() bool {
+	now, before := valueOf(c.data.GetValue(), document.TallyField), valueOf(c.data.GetOldValue(), document.TallyField)
+	return c.Updated() && now != nil && !proto.Equal(now, before)
 }
 
 // Held returns the value that the field held before the write, and the one that it holds after it,
@@ -179,8 +190,8 @@ func (c Change) held(v *firestoredata.Value) any {
 	return nil
 }
 
-// IsNull reports whether the field is null after the write, as far as the event says.
-func (c Change) IsNull(f document.Field) bool {
+// isNull reports whether the field is null after the write, as far as the event says.
+func (c Change) isNull(f document.Field) bool {
 	_, null := valueOf(c.data.GetValue(), f).GetValueType().(*firestoredata.Value_NullValue)
 	return null
 }

@@ -212,8 +212,9 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// A field is null after the write only if it is there.
-func TestIsNull(t *testing.T) {
+// A null may hide a time that the server set, but not if the write was Tally's own: then it changed
+// the field tally.
+func TestMayHide(t *testing.T) {
 	null := &firestoredata.Value{ValueType: &firestoredata.Value_NullValue{}}
 	for _, test := range []struct {
 		data *update
@@ -223,8 +224,13 @@ func TestIsNull(t *testing.T) {
 		{&update{OldValue: doc("at", null), Value: doc("at", text("x"))}, false},
 		{&update{OldValue: doc("at", null), Value: doc()}, false},
 		{&update{OldValue: doc("at", null)}, false},
+		{&update{OldValue: doc("at", null), Value: doc("at", null, "tally", mapOf("num_shards", integer(1)))}, false},
+		{&update{OldValue: doc("at", null, "tally", mapOf("num_shards", integer(1))), Value: doc("at", null, "tally", mapOf("num_shards", integer(2)))}, false},
+		{&update{OldValue: doc("at", null, "tally", mapOf("num_shards", integer(1))), Value: doc("at", null, "tally", mapOf("num_shards", integer(1)))}, true},
+		{&update{OldValue: doc("at", null, "tally", mapOf("num_shards", integer(1))), Value: doc("at", null)}, true}, // set without merge
+		{&update{Value: doc("at", null, "tally", mapOf("num_shards", integer(1)))}, true},
 	} {
-		if got := decode(t, forms[0], test.data).IsNull("at"); got != test.want {
+		if got := decode(t, forms[0], test.data).MayHide("at"); got != test.want {
 			t.Errorf("%v: got %v", test.data, got)
 		}
 	}
