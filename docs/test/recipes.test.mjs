@@ -44,8 +44,8 @@ async function recipe(heading) {
   assert.equal(code.length, 1, `blocks of JavaScript below ${heading}`);
   return imported(code[0]);
 }
-const { watch } = await recipe('Show totals');
-const { like, unlike, ...posts } = await recipe('Likes and comments in a post');
+const { watch, top } = await recipe('Show totals');
+const { like, unlike, comment: commentOn } = await recipe('Likes and comments in a post');
 
 /** firestore.rules with the blocks of both pages. */
 function rules() {
@@ -103,15 +103,14 @@ setLogLevel('silent'); // refusals and lost connections are expected
 const denied = { code: 'permission-denied' };
 
 test('likes and comments in a post', async (t) => {
-  const { comment, mostLiked } = posts;
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
   const shows = await watching(t, (show) =>
-    mostLiked(bob, (posts) => show(posts.map(({ id, title, likes, comments = 0 }) => [id, title, likes, comments]))),
+    top(bob, 'posts', 'likes', (posts) => show(posts.map(({ id, title, likes, comments = 0 }) => [id, title, likes, comments]))),
   );
   for (const id of ['p', 'q', 'r']) await setDoc(doc(alice, 'posts', id), { title: id, likes: 0 });
 
   await Promise.all([like(alice, 'posts/p', 'alice'), like(bob, 'posts/p', 'bob'), like(bob, 'posts/p', 'bob'), like(bob, 'posts/q', 'bob')]);
-  const said = await comment(alice, 'p', 'alice', 'First!');
+  const said = await commentOn(alice, 'p', 'alice', 'First!');
   await shows([['p', 'p', 2, 1], ['q', 'q', 1, 0], ['r', 'r', 0, 0]]);
   await updateDoc(doc(alice, 'posts', 'p'), { title: 'edited' });
   await Promise.all([unlike(alice, 'posts/p', 'alice'), like(alice, 'posts/q', 'alice')]);
@@ -369,11 +368,11 @@ test('karma of authors', async (t) => {
 });
 
 test('approved comments, and the latest', async (t) => {
-  const { comment, edit, lastCommented } = await recipe('Approved comments, and the latest');
+  const { comment, edit } = await recipe('Approved comments, and the latest');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const article of ['p', 'q']) await setDoc(doc(owner, 'articles', article), { last_comment: null });
   const shows = await watching(t, (show) =>
-    lastCommented(bob, (articles) => show(articles.map(({ id, comments, last_comment: last }) => [id, comments ?? 0, last?.toMillis() ?? null]))),
+    top(bob, 'articles', 'last_comment', (articles) => show(articles.map(({ id, comments, last_comment: last }) => [id, comments ?? 0, last?.toMillis() ?? null]))),
   );
   const timeOf = async (said) => (await getDoc(doc(owner, said.path))).get('at').toMillis();
   const approve = (said) => updateDoc(doc(owner, said.path), { approved: true });
@@ -434,11 +433,10 @@ const [minute, day] = [60_000, 86_400_000];
 // What leaves does so long after it is shown: a slow machine must show each total. Both mostly wait.
 describe('totals that fall by themselves', { concurrency: true }, () => {
   test('trending', async (t) => {
-    const { trending } = await recipe('Trending');
     const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
     for (const song of ['p', 'q', 'r']) await setDoc(doc(owner, 'songs', song), { trending: 0 });
     const shows = await watching(t, (show) =>
-      trending(bob, (songs) => show(songs.map(({ id, likes = 0, trending }) => [id, likes, trending]))),
+      top(bob, 'songs', 'trending', (songs) => show(songs.map(({ id, likes = 0, trending }) => [id, likes, trending]))),
     );
     await setDoc(doc(owner, 'songs/q/likes/old'), { at: ago(2 * day) });
     await setDoc(doc(owner, 'songs/q/likes/older'), { at: ago(day + minute) });
@@ -480,11 +478,11 @@ describe('totals that fall by themselves', { concurrency: true }, () => {
 });
 
 test('songs that clients publish trend, and by likes alone', async (t) => {
-  const { publish, trending } = await recipe('Trending');
+  const { publish } = await recipe('Trending');
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
   await publish(alice, 'own', 'Own');
   const shows = await watching(t, (show) =>
-    trending(bob, (songs) => show(songs.filter(({ id }) => id === 'own').map(({ likes, trending }) => [likes, trending]))),
+    top(bob, 'songs', 'trending', (songs) => show(songs.filter(({ id }) => id === 'own').map(({ likes, trending }) => [likes, trending]))),
   );
   await shows([[0, 0]]);
   await like(bob, 'songs/own', 'bob');
@@ -502,9 +500,9 @@ test('songs that clients publish trend, and by likes alone', async (t) => {
 });
 
 test('a leaderboard', async (t) => {
-  const { topTen, rank } = await recipe('Leaderboard');
+  const { rank } = await recipe('Leaderboard');
   const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
-  const shows = await watching(t, (show) => topTen(alice, (best) => show(best.map(({ name, points }) => [name, points]))));
+  const shows = await watching(t, (show) => top(alice, 'players', 'points', (best) => show(best.map(({ name, points }) => [name, points]))));
   await setDoc(doc(alice, 'players/alice'), { name: 'Alice', points: 0 });
   const score = (player, points) => setDoc(doc(collection(owner, 'players', player, 'rounds')), { points });
   for (let i = 1; i <= 12; i++) {
@@ -548,11 +546,11 @@ test('totals per day and per hour', async (t) => {
 });
 
 test('shops by average rating', async (t) => {
-  const { rate, bestShops } = await recipe('Shops by average rating');
+  const { rate } = await recipe('Shops by average rating');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const shop of ['r', 's']) await setDoc(doc(owner, 'shops', shop), { rating: null });
   const shows = await watching(t, (show) =>
-    bestShops(bob, (shops) => show(Object.fromEntries(shops.map(({ id, rating, ratings = 0 }) => [id, [rating, ratings]])))),
+    top(bob, 'shops', 'rating', (shops) => show(Object.fromEntries(shops.map(({ id, rating, ratings = 0 }) => [id, [rating, ratings]])))),
   );
   await Promise.all([rate(alice, 's', 'alice', 5), rate(bob, 's', 'bob', 2), rate(bob, 'r', 'bob', 4)]);
   await shows({ r: [4, 1], s: [3.5, 2] });
@@ -626,15 +624,11 @@ test('unread by member and room', async (t) => {
 });
 
 test('posts by tag', async (t) => {
-  const { retag, topTags } = await recipe('Posts by tag');
+  const { retag } = await recipe('Posts by tag');
   const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
   for (const tag of ['go', 'java', 'web']) await setDoc(doc(owner, 'tags', tag), { stories: 0 });
   for (const story of ['a', 'b', 'c']) await setDoc(doc(owner, 'stories', story), { by: story === 'c' ? 'bob' : 'alice' });
-  const shows = (...want) =>
-    until(
-      async () => isDeepStrictEqual(await topTags(alice), want),
-      async () => JSON.stringify(await topTags(alice)),
-    );
+  const shows = await watching(t, (show) => top(alice, 'tags', 'stories', (tags) => show(...tags.map(({ id, stories }) => [id, stories]))));
   await retag(alice, 'a', [], ['go', 'web']);
   await retag(alice, 'b', [], ['go']);
   await shows(['go', 2], ['web', 1], ['java', 0]);
