@@ -111,6 +111,9 @@ func (z *zone) first(clocks time.Time) time.Time {
 		in := t.In(z.Location)
 		_, offset := in.Zone()
 		_, end := in.ZoneBounds()
+		if !end.IsZero() && !end.After(t) { // on the last day of a leap year Go's ends with the day before
+			end = t.Truncate(day).Add(day)
+		}
 
 		at := clocks.Add(-time.Duration(offset) * time.Second)
 		if at.Before(t) { // the clocks were moved forward over it
