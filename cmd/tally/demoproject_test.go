@@ -62,7 +62,6 @@ func newDeployedDemo(t *testing.T) *deployedDemo {
 	t.Helper()
 	emulatortest.Need(t)
 	c := newCloud(t)
-	c.RulesText = root.Rules
 	c.settings("routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n  posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n")
 	c.want(0, "deploy", "--yes")
 

@@ -42,7 +42,6 @@ func (g *Google) restOnly() []restMethod {
 	return []restMethod{
 		{"GetProjectBillingInfo", "GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo", g.billingInfo},
 		{"GetRelease", "GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.release},
-		{"GetRuleset", "GET firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.ruleset},
 		{"TestRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.testRules},
 		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", g.entries},
 		{"GenerateServiceIdentity", "POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}", g.identity},
@@ -115,12 +114,6 @@ func (g *Google) release(r *http.Request) (any, error) {
 		return nil, status.Error(codes.NotFound, "Requested entity was not found.")
 	}
 	return &firebaserules.Release{RulesetName: "projects/" + g.project + "/rulesets/" + strings.ReplaceAll(release, "/", "~")}, nil
-}
-
-// ruleset returns the text of rules.
-func (g *Google) ruleset(*http.Request) (any, error) {
-	file := &firebaserules.File{Name: "firestore.rules", Content: g.RulesText}
-	return &firebaserules.Ruleset{Source: &firebaserules.Source{Files: []*firebaserules.File{file}}}, nil
 }
 
 // testRules tries cases on rules.

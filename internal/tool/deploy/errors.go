@@ -327,27 +327,16 @@ func (p *Project) elsewhere(err error) bool {
 	return reason(err) == disabled && metadata(err, "consumer") != "" && !p.absent(err)
 }
 
-// A failure is why a step failed, as people read it: what an API said, and the remedy.
-type failure struct {
-	text string
-	err  error
-}
-
-func (f *failure) Error() string { return f.text }
-
-func (f *failure) Unwrap() error { return f.err }
-
-// failed returns the error of a step.
+// failed returns the error of a step as people read it: what an API said, and the remedy.
 func (p *Project) failed(err error) error {
 	remedy := p.remedy(err)
-	if remedy == "" && code(err) == codes.Unknown { // no API said it
+	switch {
+	case remedy != "":
+		return errors.New(message(err) + "\n\n" + remedy)
+	case code(err) == codes.Unknown: // no API said it
 		return err
 	}
-	text := message(err)
-	if remedy != "" {
-		text += "\n\n" + remedy
-	}
-	return &failure{text, err}
+	return errors.New(message(err))
 }
 
 // An Unread says why something could not be read, and the remedy, if one is known.

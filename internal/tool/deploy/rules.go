@@ -40,46 +40,14 @@ func CheckRules(a appfolder.Database, routes route.Routes) error {
 	return errors.Join(problems...)
 }
 
-const rulesAPI = "firebaserules.googleapis.com/v1/"
-
-// release returns the name under which the rules of a database are in force.
-func (p *Project) release(database string) string {
-	name := "projects/" + p.ID + "/releases/cloud.firestore"
-	if database != firestore.DefaultDatabaseID {
-		name += "/" + database
-	}
-	return name
-}
-
 // Ruleset returns the name of the security rules that are in force for a database. NotFound
 // recognizes the error if there are none.
 func (p *Project) Ruleset(ctx context.Context, database string) (name string, err error) {
-	var release struct{ RulesetName string }
-	err = p.Call(ctx, http.MethodGet, rulesAPI+p.release(database), nil, &release)
-	return release.RulesetName, err
-}
-
-// Rules returns the text of the security rules that are in force for a database, all files of it.
-// NotFound recognizes the error if there are none.
-func (p *Project) Rules(ctx context.Context, database string) (text string, err error) {
-	name, err := p.Ruleset(ctx, database)
-	if err != nil {
-		return "", err
+	release := "projects/" + p.ID + "/releases/cloud.firestore"
+	if database != firestore.DefaultDatabaseID {
+		release += "/" + database
 	}
-
-	var ruleset struct {
-		Source struct {
-			Files []struct{ Content string }
-		}
-	}
-	err = p.Call(ctx, http.MethodGet, rulesAPI+name, nil, &ruleset)
-	if err != nil {
-		return "", err
-	}
-
-	var files []string
-	for _, file := range ruleset.Source.Files {
-		files = append(files, file.Content)
-	}
-	return strings.Join(files, "\n"), nil
+	var answer struct{ RulesetName string }
+	err = p.Call(ctx, http.MethodGet, "firebaserules.googleapis.com/v1/"+release, nil, &answer)
+	return answer.RulesetName, err
 }

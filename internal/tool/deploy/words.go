@@ -9,8 +9,8 @@ import (
 )
 
 // Opening tells the user, in ten lines or so, what to know besides the steps of the plan: what is
-// not done, where, who may do what, and what it costs. account names who is signed in; if it is "",
-// its line is left out.
+// not done, where, and what it costs. account names who is signed in; if it is "", its line is left
+// out.
 func (d *Deployment) Opening(p Plan, account string) string {
 	var o opening
 	o.line("as", account)
@@ -21,7 +21,6 @@ func (d *Deployment) Opening(p Plan, account string) string {
 	o.line("levels", d.Config.Routes.Depth())
 	o.line("where", "functions and job in "+d.region()+"; "+d.places())
 	o.line("far", d.far())
-	o.line("who", d.who())
 	for _, l := range d.prices() {
 		o.line(l[0], l[1])
 	}
@@ -80,15 +79,6 @@ func (d *Deployment) far() string {
 		return ""
 	}
 	return "events carry whole documents to " + d.region() + ", on another continent: of " + some(all, ", ")
-}
-
-// who says what the service accounts may do, by the grants.
-func (d *Deployment) who() string {
-	var ids []string
-	for _, database := range d.Databases {
-		ids = append(ids, database.ID)
-	}
-	return "tally-functions reads and writes documents of " + some(ids, ", ") + ", and makes alarms; tally-trigger may call RollUpOnWrite, and tally-scheduler RollUpOnSchedule; tally-build builds them"
 }
 
 // prices returns the lines about what it costs.

@@ -61,7 +61,7 @@ var unread = []struct {
 	{"time series", "deliveries alarms", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
-	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test: The caller does not have permission",
+	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.test: The caller does not have permission",
 		mayDo + "firebaserules.viewer --condition=None", refuse("firebaserules", "TestRuleset")},
 	{"an API that is not enabled", "rules-increments rules-rollups rules-readable rules-shards rules-own", "as-deployed", "the rules of database (default): firebaserules.googleapis.com has not been used in project 123456789 before or it is disabled.\n" +
 		"tally deploy enables the API, which takes some minutes to be known everywhere. Run it again: it goes on from here.", "",
