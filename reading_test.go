@@ -85,6 +85,7 @@ var stilted = []struct{ words, instead string }{
 	{"mend|mends|mended|mending", "fix, repair"},
 	{"(is|are|was|were) to be", "should be, must be, will be; or a verb"},
 	{"afterwards", "afterward"},
+	{"(it|that|which|a (call|counter|query|scan|sum)) bills", "costs; Firestore bills"},
 	{"whilst|amongst", "while, among"},
 	{"(behaviour|colour|honour|neighbour)(s|ed|ing)?|favour(s|ed|ing)?|licence|centre|catalogue|cancell(ed|ing)|(labell|modell|travell)(ed|ing)", "its American spelling"},
 	{"(author|custom|initial|maxim|minim|normal|organ|priorit|recogn|serial|summar)is(e|es|ed|ing|ation)", "its American spelling, with z"},

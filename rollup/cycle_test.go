@@ -136,7 +136,7 @@ func (s *quiet) RollUps(_ context.Context, t *route.Template, from string, limit
 	return p, nil
 }
 
-// Missing bills a read for a counter's shard, and one for its roll-up.
+// Missing costs a read for a counter's shard, and one for its roll-up.
 func (s *quiet) Missing(_ context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	found := 0
 	p := s.page(r.Template, from, limit, func(int) rollup.FoundCounter { found++; return rollup.FoundCounter{} })

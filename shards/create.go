@@ -43,7 +43,7 @@ var (
 // are another, in order. If a transaction fails, the ones before it are done, it may be done
 // itself, and the ones after it are not. The counter works in that state.
 //
-// Create bills one read and one write for the counter document, and one write per shard. It bills
+// Create costs one read and one write for the counter document, and one write per shard. It costs
 // more if a transaction meets another and has to run again.
 func (c *Counter) Create(ctx context.Context, numShards int) error {
 	n := int64(numShards)

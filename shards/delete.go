@@ -32,7 +32,7 @@ import (
 // bind, must not vote meanwhile.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
-// the counter. After an error it returns 0 and false, although some shards may be deleted. It bills
+// the counter. After an error it returns 0 and false, although some shards may be deleted. It costs
 // one read and one delete per document, one more read of the counter document, and one write if it
 // freezes that.
 func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err error) {

@@ -39,7 +39,7 @@
 //
 // [Counter.Get] has Firestore add up the shards. The sum is exact at one instant, and bills one
 // read per 1,000 shards. [Counter.RollUp] reads the one document that Tally's functions keep up to
-// date, the roll-up. It bills one read, and the answer says exactly how old it is.
+// date, the roll-up. It costs one read, and the answer says exactly how old it is.
 // [Counter.RollUps] listens to the roll-up, and [Counter.RollUpAfter] waits until the roll-up has a
 // write. Only Tally writes it:
 //

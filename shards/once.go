@@ -57,7 +57,7 @@ const (
 // again in a counter that was created again.
 //
 // IncrementOnce bills two writes, and later a delete when the token expires. If the token is known,
-// it bills one read.
+// it costs one read.
 func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64) (applied bool, committed time.Time, err error) {
 	err = document.CheckID(token)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // update. Then it writes the number. Clients that still use the old number lose nothing.
 //
 // To go down, Resize writes the number, and nothing else. The surplus shards stay, and count like
-// all others. They cost next to nothing, because a sum bills one read for 1,000 shards. Tally's
+// all others. They cost next to nothing, because a sum costs one read for 1,000 shards. Tally's
 // security rules refuse writes to them from then on. So a device that was offline loses increments
 // that it has queued for them. To have none of these refused, keep the number, or have the rules
 // allow the old one for as long as devices may be offline.

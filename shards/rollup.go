@@ -38,7 +38,7 @@ type RollUp struct {
 }
 
 // RollUp reads the counter's roll-up document, which Tally's functions keep about one second behind
-// the shards (their cadence). It bills one read, whatever the number of shards.
+// the shards (their cadence). It costs one read, whatever the number of shards.
 //
 // If there is no such document, or it lacks the map "tally", the error matches [ErrNoRollUp].
 // RollUp also returns an error if the map does not name the total, because its as_of says nothing
@@ -94,7 +94,7 @@ func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 }
 
 // RollUps listens to the counter's roll-up document. It yields what the document says, at once and
-// whenever it changes, until ctx ends or the caller stops. It bills one read for each version. If
+// whenever it changes, until ctx ends or the caller stops. It costs one read for each version. If
 // versions come faster than the caller takes them, some may be left out.
 //
 // While there is no roll-up document, it yields an error that matches [ErrNoRollUp], and goes on.
@@ -127,7 +127,7 @@ func (c *Counter) RollUps(ctx context.Context) iter.Seq2[RollUp, error] {
 }
 
 // RollUpAfter waits for a roll-up that has every write committed up to an instant, such as the one
-// that [Counter.Increment] returned, and returns the roll-up. It bills one read for each version of
+// that [Counter.Increment] returned, and returns the roll-up. It costs one read for each version of
 // the document that it sees.
 //
 // No such roll-up may ever come, for example because no route of Tally serves the counter. So give

@@ -54,8 +54,8 @@ type Replacement struct {
 // everybody may vote again. Any other total is refused with [ErrOncePerUser]. A vote that is cast
 // meanwhile may be deleted, too.
 //
-// Set bills one read per shard and one more. It bills one write per shard that is not 0, one for
-// total, and one for each commit's token. When a token expires, that bills a delete.
+// Set costs one read per shard and one more. It costs one write per shard that is not 0, one for
+// total, and one for each commit's token. When a token expires, that costs a delete.
 func (c *Counter) Set(ctx context.Context, total int64) (Replacement, error) {
 	return c.set(ctx, value.Int(total))
 }

@@ -19,7 +19,7 @@ type Source struct {
 //
 //	shards.CountOf(client.Collection("posts/7/likes").Query)
 //
-// It has Firestore count them, which bills one read per 1,000 index entries.
+// It has Firestore count them, which costs one read per 1,000 index entries.
 func CountOf(q firestore.Query) Source {
 	return Source{func(ctx context.Context, tx *firestore.Transaction) (Total, error) {
 		count, err := aggregated(ctx, q.NewAggregationQuery().WithCount(aggregate), tx)
@@ -31,7 +31,7 @@ func CountOf(q firestore.Query) Source {
 }
 
 // FieldOf is the number in a top-level field of a document, such as the total that an app kept
-// before it had a distributed counter. It bills one read. A missing document or field is an error,
+// before it had a distributed counter. It costs one read. A missing document or field is an error,
 // and so is a field that is not a number.
 func FieldOf(doc *firestore.DocumentRef, field string) Source {
 	return Source{func(_ context.Context, tx *firestore.Transaction) (Total, error) {
@@ -83,7 +83,7 @@ func (v Verification) Equal() bool {
 // Verify compares the counter with a source. It reads both in one snapshot. If the app writes the
 // source's documents and the shards in one transaction or batch, the two agree in every snapshot.
 //
-// A difference is not an error. Verify changes nothing and takes no locks. It bills one read per
+// A difference is not an error. Verify changes nothing and takes no locks. It costs one read per
 // 1,000 shards, one for the snapshot's time, and the reads of the source.
 func (c *Counter) Verify(ctx context.Context, source Source) (Verification, error) {
 	var v Verification

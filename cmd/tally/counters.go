@@ -209,7 +209,7 @@ func creatable(ctx context.Context, s *session, arg string) (counter, *route.Rou
 // indexEntriesPerRead is how many shards an aggregation reads for the price of one document.
 const indexEntriesPerRead = 1000
 
-// A growth is a change of a counter's number of shards, and what it bills.
+// A growth is a change of a counter's number of shards, and what it costs.
 type growth struct {
 	was, n int
 	cost   billing.Counts

@@ -97,7 +97,7 @@ type Route struct {
 	// path alone says to which counter it belongs.
 	By []Key
 
-	// Documents has every document read, which bills one read each. An aggregation query would bill
+	// Documents has every document read, which costs one read each. An aggregation query would bill
 	// one for each 1,000. Reading needs no index. The option is for a counter so hot that writing
 	// the field's index entries limits it.
 	Documents bool

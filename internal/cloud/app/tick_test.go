@@ -422,7 +422,7 @@ func TestTickBillsBothKinds(t *testing.T) {
 	})
 }
 
-// billedLooks returns a function that bills one read to the meter of its context, as a call of
+// billedLooks returns a function that adds one read to the meter of its context, as a call of
 // Firestore's would. No call leaves the process.
 func billedLooks(t *testing.T) func(context.Context) error {
 	t.Helper()

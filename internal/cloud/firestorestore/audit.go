@@ -33,7 +33,7 @@ const (
 // limit, or none, although more follow.
 //
 // Each query finds one document: the first behind the shards of the counter that was found last. So
-// a counter bills about one read, however many shards it has. Some queries find a document that
+// a counter costs about one read, however many shards it has. Some queries find a document that
 // belongs to no counter, of another collection with the same name. A page makes at most 2*limit
 // queries, so many such documents make a page short. The counters must not be FoundByHomes.
 func (s *Store) Counters(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
@@ -69,8 +69,8 @@ func (s *Store) counters(ctx context.Context, r *route.Route, since time.Time, f
 	return page, nil
 }
 
-// Missing implements rollup.AuditStore. A counter bills the read that finds it, and that of its
-// roll-up. One without a roll-up bills another read for each earlier route of its template.
+// Missing implements rollup.AuditStore. A counter costs the read that finds it, and that of its
+// roll-up. One without a roll-up costs another read for each earlier route of its template.
 func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	page, err := s.counters(ctx, route, since, from, limit, time.Now().Add(pageTime))
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Store) haveShards(ctx context.Context, found []rollup.FoundCounter, r *
 	return has, asking.Wait()
 }
 
-// RollUps implements rollup.AuditStore. It bills one read for each document that its query finds:
+// RollUps implements rollup.AuditStore. It costs one read for each document that its query finds:
 // those at paths of the template, and those between them in other collections of the same name.
 func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
 	template := t.Segments()
@@ -292,7 +292,7 @@ func (s *Store) group(segments route.Path, from string) firestore.Query {
 	return query.StartAfter(s.client.Doc(from))
 }
 
-// Remove implements rollup.AuditStore. It bills one read in addition to the delete or write.
+// Remove implements rollup.AuditStore. It costs one read in addition to the delete or write.
 func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) error {
 	ref := s.client.Doc(c.RollUp)
 	doc, err := ref.Get(ctx)

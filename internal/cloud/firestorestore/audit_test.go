@@ -39,7 +39,7 @@ func bulk(t testing.TB, client *firestore.Client, n int, path func(i int) string
 	}
 }
 
-// What finding a counter bills: one read, whatever lies next to it.
+// What finding a counter costs: one read, whatever lies next to it.
 func TestBilledWalks(t *testing.T) {
 	client := dial(t)
 	one := map[string]any{"count": 1}

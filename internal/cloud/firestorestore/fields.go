@@ -12,7 +12,7 @@ import (
 
 // Fields returns some fields of the document at a path, as Data returns them, in maps that are
 // nested as in the document. It also returns when the document was created. If the document does
-// not exist, there are none. It bills one read.
+// not exist, there are none. It costs one read.
 func (s *Store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, time.Time, error) {
 	doc := s.client.Doc(path)
 	var paths []firestore.FieldPath

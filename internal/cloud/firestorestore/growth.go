@@ -12,7 +12,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// Look implements growth.Store in one call. It bills one read for each document.
+// Look implements growth.Store in one call. It costs one read for each document.
 func (s *Store) Look(ctx context.Context, counter string, shards []string) (growth.Look, error) {
 	look, err := s.lookAt(ctx, counter, shards)
 	if err != nil {

@@ -73,7 +73,7 @@ func (s *Store) DeleteNote(ctx context.Context, n rollup.Note) error {
 	return outcome(err, "deleting", path)
 }
 
-// Notes implements rollup.AuditStore. It bills a read for each note, and one if there is none.
+// Notes implements rollup.AuditStore. It costs a read for each note, and one if there is none.
 func (s *Store) Notes(ctx context.Context, after string, limit int) ([]rollup.Note, error) {
 	notes := s.client.Collection(document.AuditCollection)
 	behind := notes.Doc(strings.TrimSuffix(document.NotePrefix, "-") + ".") // "." comes right after "-"

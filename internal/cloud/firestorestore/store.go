@@ -101,7 +101,7 @@ func (s *Store) View(ctx context.Context, c route.Counter) (rollup.Snapshot, err
 }
 
 // Sources implements rollup.AuditStore. The first aggregation begins the transaction. If Sum reads
-// documents one by one before that, it begins the transaction as View does, which bills one more
+// documents one by one before that, it begins the transaction as View does, which costs one more
 // read.
 func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
 	return &snapshot{store: s, counter: c}

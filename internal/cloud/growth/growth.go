@@ -69,7 +69,7 @@ const (
 	forgetting = 10 * time.Minute
 
 	// most is the largest number of shards to which a counter grows. They take 640 increments a
-	// second, and a sum bills one read. Where a route reads each document, mostRead bounds what a
+	// second, and a sum costs one read. Where a route reads each document, mostRead bounds what a
 	// roll-up bills.
 	most     = 640
 	mostRead = 100

@@ -41,7 +41,7 @@ const (
 	pollShards  = 300 * time.Millisecond
 )
 
-// follow keeps up with a feed, and counts what that bills, until ctx ends. If Firestore refuses,
+// follow keeps up with a feed, and counts what that costs, until ctx ends. If Firestore refuses,
 // follow reports that once and begins again after a pause.
 func (b *Board) follow(ctx context.Context, f *feed) {
 	pause := firstPause
@@ -68,7 +68,7 @@ func (b *Board) follow(ctx context.Context, f *feed) {
 //
 // It polls an emulator. Google's emulator sends a listener every document of the query again for
 // each change, and clients' writes wait meanwhile (14 s, with 500 active counters). It listens to a
-// real Firestore, because that bills a poll for each document and a listener for each change.
+// real Firestore, because a poll costs a read for each document and a listener for each change.
 func (b *Board) followOnce(ctx context.Context, f *feed) (began bool, err error) {
 	note := func(changes []firestore.DocumentChange, first bool) {
 		b.mu.Lock()

@@ -13,10 +13,10 @@ const (
 	month   = 30 * day
 	million = 1e6
 
-	// auditReads is about how many reads the audit of one counter bills (docs/performance.md).
+	// auditReads is about how many reads the audit of one counter costs (docs/performance.md).
 	auditReads = 4
 
-	// repairReads is how many reads a counter bills at least that an audit repairs.
+	// repairReads is how many reads a counter costs at least that an audit repairs.
 	repairReads = 3
 
 	// auditTick is about how long a call of RollUpOnSchedule works if it finds nothing to do.

@@ -165,7 +165,7 @@ func (p *Project) unservable(id string) error {
 		if id == firestore.DefaultDatabaseID {
 			counted = "counters"
 		}
-		return fmt.Errorf("database %s is of the Enterprise edition, which Tally does not serve yet. There a sum bills by the index entries that it reads, 8 units for 1,000 documents; "+
+		return fmt.Errorf("database %s is of the Enterprise edition, which Tally does not serve yet. There a sum is billed by the index entries that it reads, 8 units for 1,000 documents; "+
 			"a missing index scans all documents instead of failing; and transactions take no locks unless they ask. "+
 			"Keep what is counted in a Standard database of its own, and name that in tally.yaml:\n  %s --edition=standard\n  databases: [%s]\nOr wait: docs/limits.md says what Tally needs to know first",
 			id, createDatabase(p.ID, "tally-"+counted, d.Get("locationId")), "tally-"+counted)

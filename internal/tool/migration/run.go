@@ -243,7 +243,7 @@ func (c *Comparison) differ(d *Document, format string, args ...any) {
 // mostRollUps is how many roll-ups RolledUp reads.
 const mostRollUps = 100
 
-// RolledUp reports whether Tally has rolled up one of the plan's first documents. It bills up to
+// RolledUp reports whether Tally has rolled up one of the plan's first documents. It costs up to
 // 100 reads.
 func (p *Plan) RolledUp(ctx context.Context, client *firestore.Client) (bool, error) {
 	var refs []*firestore.DocumentRef

@@ -108,7 +108,7 @@ type scan struct {
 // without shards, because the extension deletes the shards that it has added up. It writes nothing.
 // progress, unless nil, is called with the number of reads so far.
 //
-// A scan bills one read for each document of the collections that the routes name, one for each
+// A scan costs one read for each document of the collections that the routes name, one for each
 // shard of the extension, wherever it is, and one for each field that a document holds.
 func Scan(ctx context.Context, client *firestore.Client, routes route.Routes, progress func(read int64)) (*Plan, error) {
 	s := &scan{client: client, progress: progress, documents: map[string]*Document{}, uncounted: map[string]*Uncounted{}}
