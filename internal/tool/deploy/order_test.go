@@ -98,6 +98,39 @@ func TestOthersStay(t *testing.T) {
 	}
 }
 
+// A metric and a dashboard of Tally's names that others made are refused by name. An undeployment
+// leaves them.
+func TestOthersWatch(t *testing.T) {
+	d := newProject(t)
+	d.deploy()
+	const metric = "projects/my-project/metrics/tally_drift"
+	dashboard := d.google.Names("dashboards")[0]
+	d.google.Set(metric, []string{"description"}, "mine")
+	d.google.Set(dashboard, []string{"labels"}, map[string]any{})
+
+	said, err := d.tryDeploy(nil)
+	for _, of := range []string{"metric tally_drift", "dashboard Tally"} {
+		if err == nil || !strings.Contains(err.Error(), of+" was not made by tally deploy") || said != "" {
+			t.Errorf("%v, want that %s is somebody else's; it did\n%s", err, of, said)
+		}
+	}
+	d.undeploy()
+	if d.google.Get(metric) == nil || d.google.Get(dashboard) == nil {
+		t.Error("an undeployment took what others made")
+	}
+}
+
+// A role, or a region, that is missing for several resources is told once.
+func TestProblemsAreToldOnce(t *testing.T) {
+	d := newProject(t)
+	d.deploy()
+	d.google.Closed = []string{"us-central1"}
+	_, err := d.tryDeploy(nil)
+	if err == nil || strings.Count(err.Error(), "Google does not let the project use this location") != 1 {
+		t.Errorf("got %v, want the location's remedy once", err)
+	}
+}
+
 // Without alerts one counter takes some two dozen steps, and nothing watches. A second plan is
 // empty. Two people who planned at the same time make everything once.
 func TestTwoPeople(t *testing.T) {
