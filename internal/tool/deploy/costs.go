@@ -1,11 +1,13 @@
 package deploy
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 const (
@@ -39,6 +41,7 @@ type Costs struct {
 	Alone   float64 // a million changes of the dearest live route, each long after the one before; 0: there is no live route
 	Crowded float64 // a million changes of one counter of that route that come at 100 a second
 	Every   []Kept  // of the routes that the schedule keeps, one for each period
+	Days    []Dated // of the routes that have roll-ups of days or months, one for each template
 
 	// WorstDay is a day on which all instances are busy all the time, and each call of
 	// RollUpOnSchedule reads and writes as much as it may. Events, requests and their roll-ups are
@@ -50,6 +53,12 @@ type Costs struct {
 type Kept struct {
 	Every    time.Duration
 	Thousand float64
+}
+
+// A Dated is the price of a month of the audits of a year of roll-ups of days or months.
+type Dated struct {
+	What  string // such as "shops/{shop}/days/{day}, 1,000 a day"; one a day if nothing else tells them apart
+	Price float64
 }
 
 // Costs returns what the deployment costs.
@@ -74,6 +83,9 @@ func (d *Deployment) Costs() Costs {
 
 	busy := time.Duration(ticks) * auditTick
 	for _, t := range d.Config.Routes.Templates() {
+		if t.Timed() {
+			c.Days = append(c.Days, d.dated(c.Location, t))
+		}
 		queries := int64(0)
 		for _, r := range t.Routes {
 			queries += int64(len(r.Queries()))
@@ -130,6 +142,27 @@ func (d *Deployment) changes(location string, queries int64, rollUps, busy float
 		event += billing.LogEntry
 	}
 	return operations + million*event
+}
+
+// dated returns the price of a template's roll-ups of days or months. A cycle of audits compares
+// those of the last 30 days, and one of 30 cycles the others, which all cycles read.
+func (d *Deployment) dated(location string, t *route.Template) Dated {
+	const oldCycles = 30
+	each, number := int64(1), "one"
+	captures := slices.DeleteFunc(t.Segments(), func(s route.Segment) bool { return !s.Capture })
+	if len(captures) > 1 {
+		each, number = 1000, "1,000"
+	}
+	period, year, young := route.Day, int64(365), int64(30)
+	if slices.ContainsFunc(t.Routes[0].By, func(k route.Key) bool { return k.Function == route.Month }) {
+		period, year, young = route.Month, 12, 2
+	}
+
+	old := year - young
+	reads := each * (young*auditReads + old + old*auditReads/oldCycles) // in a cycle
+	cycles := float64(month) / float64(d.Config.Takes(reads))
+	what := fmt.Sprintf("%s, %s a %s", t, number, period)
+	return Dated{what, billing.Counts{Reads: int64(float64(reads) * cycles)}.CostIn(location)}
 }
 
 // keep adds the price of the counters of a template that the schedule keeps. most is how many reads

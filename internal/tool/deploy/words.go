@@ -95,6 +95,9 @@ func (d *Deployment) prices() [][2]string {
 		lines = append(lines, [2]string{"changes", text})
 	}
 
+	for _, t := range c.Days {
+		lines = append(lines, [2]string{"days", fmt.Sprintf("$%.2f a month for the audits of a year of %s", t.Price, t.What)})
+	}
 	for _, k := range c.Every {
 		lines = append(lines, [2]string{"every " + period(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", k.Thousand)})
 	}

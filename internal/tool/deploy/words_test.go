@@ -69,6 +69,35 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// Days and months become more and more, so a plan says what a year of them costs. Audits compare old
+// ones in one of 30 cycles.
+func TestCostsOfDays(t *testing.T) {
+	const days = "o/{o} by shop, day(at) -> shops/{shop}/days/{day} : count() : within shops/{shop}"
+	const months = "u/{u} by user, month(at) -> users/{user}/months/{month} : count() : within users/{user}"
+	const visits = "v/{v} by day(at) -> days/{day} : count() : within"
+	for _, test := range []struct{ routes, location, want string }{
+		{likes, "us-central1", "[]"},
+		{days, "us-central1", "[{shops/{shop}/days/{day}, 1,000 a day 4.49}]"}, // 120,000 + 379,000 reads a day
+		{days, "nam5", "[{shops/{shop}/days/{day}, 1,000 a day 8.98}]"},
+		{months, "us-central1", "[{users/{user}/months/{month}, 1,000 a month 0.99}]"}, // what audits of a month may cost by auto
+		{visits + ";" + months, "us-central1", "[{days/{day}, one a day 0.11} {users/{user}/months/{month}, 1,000 a month 0.99}]"},
+	} {
+		d := priced(t, test.routes, test.location, nil)
+		got := []string{}
+		for _, dated := range d.Costs().Days {
+			got = append(got, fmt.Sprintf("{%s %.2f}", dated.What, dated.Price))
+		}
+		if fmt.Sprint(got) != test.want {
+			t.Errorf("%s in %s: got %v, want %s", test.routes, test.location, got, test.want)
+		}
+	}
+
+	lines := fmt.Sprint(priced(t, days, "us-central1", nil).prices())
+	if !strings.Contains(lines, "[days $4.49 a month for the audits of a year of shops/{shop}/days/{day}, 1,000 a day]") {
+		t.Errorf("got %s", lines)
+	}
+}
+
 // The worst day is of instances at their limit, and of a busy schedule whose 144 calls are at their
 // bounds.
 func TestWorstDay(t *testing.T) {
