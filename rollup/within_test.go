@@ -259,6 +259,19 @@ type oldDays struct {
 	since    []time.Duration // how long ago each walk of the orders began
 }
 
+// add adds so many days, whose roll-ups have an age.
+func (s *oldDays) add(n int, age time.Duration) {
+	for range n {
+		next := len(s.days)
+		c, _ := byDay.Counter(fmt.Sprintf("shops/a/days/%s", time.Unix(0, 0).AddDate(0, 0, next).UTC().Format(time.DateOnly)))
+		s.days = append(s.days, rollup.FoundCounter{Counter: c, Next: fmt.Sprint(next + 1), RollUp: rollup.RollUp{
+			Values:     map[string]value.Value{"orders": value.Int(0)},
+			Tally:      document.Tally{AsOf: s.Now().Add(-age), Routes: c.Template.Hash()},
+			UpdateTime: time.Unix(0, 0),
+		}})
+	}
+}
+
 func (s *oldDays) RollUps(_ context.Context, _ *route.Template, from string, limit int) (rollup.Page, error) {
 	first := 0
 	_, _ = fmt.Sscan(from, &first)
@@ -288,19 +301,8 @@ func TestOldDays(t *testing.T) {
 	store := &oldDays{compared: make(map[string]int)}
 	inSchedule(t, store, byDay.String(), func(s *schedule) {
 		s.settle()
-		for n := range old + young {
-			c, _ := byDay.Counter(fmt.Sprintf("shops/a/days/%s", time.Unix(0, 0).AddDate(0, 0, n).UTC().Format(time.DateOnly)))
-			age := 100 * 24 * time.Hour
-			if n >= old {
-				age = 24 * time.Hour
-			}
-			store.days = append(store.days, rollup.FoundCounter{Counter: c, Next: fmt.Sprint(n + 1), RollUp: rollup.RollUp{
-				Values:     map[string]value.Value{"orders": value.Int(0)},
-				Tally:      document.Tally{AsOf: store.Now().Add(-age), Routes: c.Template.Hash()},
-				UpdateTime: time.Unix(0, 0),
-			}})
-		}
-
+		store.add(old, 100*24*time.Hour)
+		store.add(young, 24*time.Hour)
 		clear(store.compared)
 		store.since = nil
 		s.calls(32 * time.Hour) // of at least 30 whole cycles, and at most 33
@@ -342,4 +344,45 @@ func TestOldDays(t *testing.T) {
 			t.Errorf("after a note about all, %d days were compared, and the walks began at %v", len(store.compared), store.since)
 		}
 	})
+}
+
+// Notes about all counters, which somebody may cause all the time, have each cycle compare old
+// days, too. They make no more cycles than one an hour, or two of each that would come without
+// them.
+func TestNotesAllDayOfOldDays(t *testing.T) {
+	const old, young, hours = 300, 5, 48
+	var compared [2]int
+	for i := range compared {
+		store := &oldDays{compared: make(map[string]int)}
+		inSchedule(t, store, byDay.String(), func(s *schedule) {
+			s.settle()
+			store.add(old, 100*24*time.Hour)
+			store.add(young, 24*time.Hour)
+			s.calls(2 * time.Hour)
+			clear(store.compared)
+
+			notes := rollup.NewNotes(s.AuditStore())
+			for began := time.Now(); time.Since(began) < hours*time.Hour; s.call() {
+				if i == 0 {
+					continue
+				}
+				err := notes.All(s.t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, n := range store.compared {
+				compared[i] += n
+			}
+		})
+	}
+
+	t.Logf("%d old days: %d comparisons in %d hours, and %d with notes all the time", old, compared[0], hours, compared[1])
+	least, most := hours*(old/30+young)*9/10, (hours+1)*(old/30+young)*11/10
+	if compared[0] < least || compared[0] > most {
+		t.Errorf("%d comparisons without notes, want %d to %d", compared[0], least, most)
+	}
+	if compared[1] < hours*(old+young)*9/10 || compared[1] > (hours+1)*(old+young) {
+		t.Errorf("%d comparisons with notes all the time, want about %d", compared[1], hours*(old+young))
+	}
 }
