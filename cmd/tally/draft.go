@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,8 +16,11 @@ type draft struct {
 	source  []string // the ids in the path of one of the documents
 	totals  string   // as a route spells them
 	target  string   // path of the document that holds the totals
-	group   string   // the field that says the last id of target, as a route spells it; none: no field does
 	creator string   // of target
+
+	// keys are the keys that say ids of target, as a route spells them, by the ids' index in the
+	// path.
+	keys map[int]string
 }
 
 // Who creates a document that holds totals.
@@ -27,7 +32,7 @@ const (
 // newDraft returns a draft for the documents like the one at a path. It sums the field count of
 // shards, and it counts other documents.
 func newDraft(path string) draft {
-	d := draft{source: strings.Split(path, "/"), group: none, creator: byTally}
+	d := draft{source: strings.Split(path, "/"), creator: byTally}
 	d.totals, d.target = "count", d.ownTarget()
 	if !d.ofShards() {
 		d.totals = "count() as " + route.Quote(d.source[len(d.source)-2])
@@ -68,23 +73,122 @@ func (d draft) ownTarget() string {
 	return strings.TrimSuffix(first, "s") + "_totals/" + strings.Join(d.source[1:n-2], "/")
 }
 
-// mayGroup reports whether a field of the documents may say in which document their totals are.
-func (d draft) mayGroup() bool { return len(d.source) == 2 }
+// asked returns the indexes of the ids in the target that fields of the documents may say: that of
+// the last id, and before a day or month those of all others. Ids that the source's path has are
+// not asked for. If the documents are below others, a target that shares no id with their path is
+// one document for all.
+func (d draft) asked() []int {
+	ids := strings.Split(d.target, "/")
+	last := len(ids) - 1
+	shares := len(d.source) == 2
+	var unknown []int
+	for i := 1; i <= last; i += 2 {
+		if d.indexOf(ids[i]) > 0 {
+			shares = true
+		} else {
+			unknown = append(unknown, i)
+		}
+	}
 
-// lastID returns the last id of the target.
-func (d draft) lastID() string { return d.target[strings.LastIndexByte(d.target, '/')+1:] }
+	switch {
+	case !slices.Contains(unknown, last):
+		return nil
+	case periodOf(ids[last]) != "":
+		return unknown
+	case shares:
+		return []int{last}
+	default:
+		return nil
+	}
+}
+
+var (
+	aDay   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
+	aMonth = regexp.MustCompile(`^\d{4}-\d\d$`)
+)
+
+// periodOf returns the function of a key that gives such an id, if it is a day or a month; else "".
+func periodOf(id string) route.Function {
+	switch {
+	case aDay.MatchString(id):
+		return route.Day
+	case aMonth.MatchString(id):
+		return route.Month
+	default:
+		return ""
+	}
+}
+
+// with returns the draft with the key that says the id at an index of the target. Of a day or a
+// month, the answer may be the field alone.
+func (d draft) with(i int, answer string) draft {
+	f := periodOf(strings.Split(d.target, "/")[i])
+	if f != "" && !strings.Contains(answer, "(") {
+		answer = fmt.Sprintf("%s(%s)", f, answer)
+	}
+
+	keys := map[int]string{i: answer}
+	maps.Copy(keys, d.keys)
+	d.keys = keys
+	return d
+}
+
+// keyed matches a key with a function: the function, and the field.
+var keyed = regexp.MustCompile(`^(\w+)\(([^,)]*)`)
+
+// captureOf returns the capture that a key gives the template.
+func captureOf(key string) string {
+	_, name, named := strings.Cut(key, " as ")
+	parts := keyed.FindStringSubmatch(key)
+	switch {
+	case named:
+		return "{" + name + "}"
+	case parts == nil:
+		return "{" + key + "}"
+	case route.Function(parts[1]).OfTime():
+		return "{" + parts[1] + "}"
+	default:
+		return "{" + parts[2] + "}"
+	}
+}
+
+// dated returns the index of the id in the target that a key says is a day or a month; -1 if there
+// is none. Then Tally creates the target, although a field names it.
+func (d draft) dated() int {
+	for i, key := range d.keys {
+		parts := keyed.FindStringSubmatch(key)
+		if parts != nil && route.Function(parts[1]).OfTime() {
+			return i
+		}
+	}
+	return -1
+}
+
+// owner returns how many segments of the target are the path of the app's document within which
+// Tally creates a day or a month; 0 if there need be none.
+func (d draft) owner() int {
+	ids := strings.Split(d.target, "/")
+	owner := 0
+	for i := 1; i < len(ids); i += 2 {
+		_, isKey := d.keys[i]
+		if i != d.dated() && (isKey || d.indexOf(ids[i]) > 0) {
+			owner = i + 1
+		}
+	}
+	return owner
+}
 
 // existing reports whether the app creates the target: the user says so, or Tally must not.
 func (d draft) existing() bool {
-	return d.creator == byApp || d.mustExist()
+	return d.dated() < 0 && (d.creator == byApp || d.mustExist())
 }
 
-// mustExist reports whether only the app may create the target: if a field of the documents names
-// the target, if the documents are below it, or if it may be one of them.
+// mustExist reports whether the user has no choice who creates the target: if fields of the
+// documents name the target, if the documents are below it, or if it may be one of them.
 func (d draft) mustExist() bool {
 	collection, _, _ := strings.Cut(d.target, "/")
-	isOne := d.mayGroup() && collection == d.source[0] && strings.Count(d.target, "/") == 1
-	return isOne || d.group != none || strings.HasPrefix(strings.Join(d.source, "/"), d.target+"/")
+	isOne := len(d.source) == 2 && collection == d.source[0] && strings.Count(d.target, "/") == 1
+	return isOne || len(d.keys) > 0 || strings.HasPrefix(strings.Join(d.source, "/"), d.target+"/")
 }
 
 // String returns the route.
@@ -100,13 +204,21 @@ func (d draft) String() string {
 		}
 	}
 
-	if d.group != none {
-		pattern += " by " + d.group
-		template[len(template)-1] = "{" + d.group + "}"
+	var by []string
+	for _, i := range slices.Sorted(maps.Keys(d.keys)) {
+		by = append(by, d.keys[i])
+		template[i] = captureOf(d.keys[i])
 	}
+	if by != nil {
+		pattern += " by " + strings.Join(by, ", ")
+	}
+
 	route := pattern + " -> " + strings.Join(template, "/") + " : " + d.totals
 	if d.existing() {
 		route += " : existing"
+	}
+	if d.dated() >= 0 {
+		route += strings.TrimRight(" : within "+strings.Join(template[:d.owner()], "/"), " ")
 	}
 	return route
 }
@@ -176,9 +288,14 @@ func (d draft) checkTarget(answer string) error {
 	return d.check()
 }
 
-func (d draft) checkGroup(answer string) error {
-	d.group = answer
-	return d.check()
+// checkKey returns the check of an answer that says the id at an index of the target.
+func (d draft) checkKey(i int) func(answer string) error {
+	return func(answer string) error {
+		if answer == none {
+			return nil
+		}
+		return d.with(i, answer).check()
+	}
 }
 
 func checkCreator(answer string) error {

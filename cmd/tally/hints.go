@@ -139,6 +139,7 @@ func (h *hints) document(path string, fields map[string]any) {
 	for _, route := range h.routes {
 		if route.Covers(path) {
 			h.ungrouped(route, path, fields)
+			h.needless(route, path, fields)
 			h.unseen(route, path, fields)
 			h.timeless(route, path, fields)
 			h.unsummed(route, path, fields)
@@ -169,6 +170,52 @@ func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any
 	if ok && h.firstThisHour("ungrouped", route, u.Reason) {
 		h.say("%s belongs to no counter of %s: %s", path, route, u.Why)
 	}
+}
+
+// namesDay matches a text that names a day or a month, maybe behind something else, such as
+// north_2026-11-27.
+var namesDay = regexp.MustCompile(`^(?:(.+)[_:.|-])?(\d{4}-\d\d)(-\d\d)?$`)
+
+// needless reports a key that the app writes only to count by it: the document has the time of the
+// day that the key names, and another field with the rest of it.
+func (h *hints) needless(route *route.Route, path string, fields map[string]any) {
+	for _, k := range route.By {
+		held, _ := k.Field.In(fields)
+		text, _ := held.(string)
+		named := namesDay.FindStringSubmatch(text)
+		if named == nil {
+			continue
+		}
+		function, layout := "month", "2006-01"
+		if named[3] != "" {
+			function, layout = "day", time.DateOnly
+		}
+		at := fieldWith(fields, func(v any) bool {
+			t, isTime := v.(time.Time)
+			return isTime && t.UTC().Format(layout) == named[2]+named[3]
+		})
+		rest := fieldWith(fields, func(v any) bool { return named[1] != "" && v == named[1] })
+		if at == "" || rest == "" && named[1] != "" || !h.first("needless", route, k.Field) {
+			continue
+		}
+
+		keys := fmt.Sprintf("%s(%s)", function, at)
+		if rest != "" {
+			keys = rest + ", " + keys
+		}
+		h.say("%s: %s says no more than other fields do; by %s needs no such field (docs/migrate.md#from-a-field-that-names-a-day)", path, k.Field, keys)
+	}
+}
+
+// fieldWith returns the first field, as a route spells it, whose value is as wanted; "" if there is
+// none.
+func fieldWith(fields map[string]any, wanted func(any) bool) string {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if wanted(fields[name]) {
+			return route.Quote(name)
+		}
+	}
+	return ""
 }
 
 // holds returns the function that returns of what kind a field of a document is, and its value. The

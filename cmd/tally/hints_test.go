@@ -137,6 +137,34 @@ func TestHintsOfGroupsAgain(t *testing.T) {
 	})
 }
 
+// A field that the app writes only to count by it is told once for each route: days and months have
+// keys of their own.
+func TestHintsOfNeedlessKeys(t *testing.T) {
+	var said []string
+	h := hints{say: heard(&said)}
+	h.routes = parsed(t, `orders/{order} by shop_day -> shop_days/{shop_day} : sum(amount) as revenue : existing
+visits/{visit} by month -> months/{month} : count() as visits : existing`)
+	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	for _, fields := range []map[string]any{
+		{"shop_day": "north", "shop": "north", "paid": at},
+		{"shop_day": "north_2026-11-27", "shop": "north"},
+		{"shop_day": "north_2026-11-27", "paid": at},
+		{"shop_day": "north_2026-10-27", "shop": "north", "paid": at},
+		{"shop_day": "north_2026-11-27", "shop": "north", "paid": at},
+		{"shop_day": "south_2026-11-27", "shop": "south", "paid": at},
+	} {
+		h.document("orders/1", fields)
+	}
+	h.document("visits/1", map[string]any{"month": "2026-11", "at": at})
+	want := []string{
+		"orders/1: shop_day says no more than other fields do; by shop, day(paid) needs no such field (docs/migrate.md#from-a-field-that-names-a-day)",
+		"visits/1: month says no more than other fields do; by month(at) needs no such field (docs/migrate.md#from-a-field-that-names-a-day)",
+	}
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("said (-want +got):\n%s", d)
+	}
+}
+
 // A document that no total of its route sees as its author meant it.
 func TestHintsOfGroups(t *testing.T) {
 	var said []string

@@ -362,6 +362,7 @@ A condition comes before the name: count() where approved == true as comments.
 		return "", err
 	}
 
+	fmt.Fprint(q.out, "A total of each day or month has a document for each, such as shops/acme/days/2026-11-27.\n")
 	proposed := d.target
 	d.target, err = q.valid(ctx, "In which document", proposed, d.checkTarget)
 	if err != nil {
@@ -371,20 +372,44 @@ A condition comes before the name: count() where approved == true as comments.
 		return d.String(), nil
 	}
 
-	if d.mayGroup() {
-		question := fmt.Sprintf("Which field of %s says %q", source, d.lastID())
-		d.group, err = q.valid(ctx, question, none, d.checkGroup)
-		if err != nil {
-			return "", err
-		}
+	d, err = q.keys(ctx, source, d)
+	if err != nil {
+		return "", err
 	}
-	if d.group != none {
-		fmt.Fprintf(q.out, "The app creates %s and all others like it: Tally writes totals only into documents that exist.\n", d.target)
-	}
-
 	if !d.mustExist() {
 		question := "Who creates " + d.target + ": app or tally"
 		d.creator, err = q.valid(ctx, question, byTally, checkCreator)
 	}
 	return d.String(), err
+}
+
+// keys asks which fields of a source say which document holds its totals, and says who creates
+// that. It returns the draft with the keys.
+func (q questions) keys(ctx context.Context, source string, d draft) (draft, error) {
+	for _, i := range d.asked() {
+		id := strings.Split(d.target, "/")[i]
+		question := fmt.Sprintf("Which field of %s says %q", source, id)
+		if periodOf(id) != "" {
+			question = fmt.Sprintf("Which field of %s has a time in %s", source, id)
+		}
+		key, err := q.valid(ctx, question, none, d.checkKey(i))
+		if err != nil {
+			return d, err
+		}
+		if key != none {
+			d = d.with(i, key)
+		}
+	}
+
+	owner := strings.Join(strings.Split(d.target, "/")[:d.owner()], "/")
+	switch {
+	case len(d.keys) == 0:
+	case d.dated() < 0:
+		fmt.Fprintf(q.out, "The app creates %s and all others like it: Tally writes totals only into documents that exist.\n", d.target)
+	case owner == "":
+		fmt.Fprintf(q.out, "Tally creates %s and all others like it.\n", d.target)
+	default:
+		fmt.Fprintf(q.out, "Tally creates %s and all others like it, if the app has created %s.\n", d.target, owner)
+	}
+	return d, nil
 }
