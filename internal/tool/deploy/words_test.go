@@ -69,8 +69,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// Days and months become more and more, so a plan says what a year of them costs. Audits compare old
-// ones in one of 30 cycles.
+// Days and months become more and more, so a plan says what a year of them costs. Audits compare
+// old ones in one of 30 cycles.
 func TestCostsOfDays(t *testing.T) {
 	const days = "o/{o} by shop, day(at) -> shops/{shop}/days/{day} : count() : within shops/{shop}"
 	const months = "u/{u} by user, month(at) -> users/{user}/months/{month} : count() : within users/{user}"
