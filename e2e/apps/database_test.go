@@ -183,11 +183,11 @@ func (w *database) commit(write func(*firestore.Transaction) error) {
 }
 
 // eventually bounds the waits; the machine may be slow.
-const eventually = 60 * time.Second
+const eventually = 3 * time.Minute
 
 // askAgain is how often a document that is waited for is read. A listener would not do: Google's
 // emulator tells it nothing of a commit that falls into its beginning.
-const askAgain = 10 * time.Millisecond
+const askAgain = 50 * time.Millisecond
 
 // wantRollUp waits until the roll-up covers the last write, and compares its totals, and num_shards
 // of its tally. The last write must be to the roll-up's own sources, else nothing makes it so new.

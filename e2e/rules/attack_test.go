@@ -169,8 +169,7 @@ func TestAttacks(t *testing.T) {
 	for part, as := range byPart {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			soft := newDatabase(t, seed)
-			soft.setRules(soften(t, rules, part))
+			soft := newDatabaseUnder(t, soften(t, rules, part), seed)
 			for _, a := range as {
 				if err := strict.commit(a.user, a.writes...); status.Code(err) != codes.PermissionDenied {
 					t.Errorf("%s: answer %v, want PermissionDenied", a.name, err)

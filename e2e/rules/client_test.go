@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// rulesFile holds the rules that apps deploy. A database has them unless it is given others.
+// rulesFile holds the rules that apps deploy.
 const rulesFile = "../../firestore.rules"
 
 func TestMain(m *testing.M) { emulatortest.Main(m) }
@@ -92,8 +92,14 @@ type database struct {
 	name    string
 }
 
-// newDatabase returns a database with these documents.
+// newDatabase returns a database with these documents, and the rules that apps deploy.
 func newDatabase(t *testing.T, documents map[string]fields) *database {
+	t.Helper()
+	return newDatabaseUnder(t, firestoreRules(t), documents)
+}
+
+// newDatabaseUnder returns a database with rules and documents.
+func newDatabaseUnder(t *testing.T, rules string, documents map[string]fields) *database {
 	t.Helper()
 	project := emulatortest.Project(t)
 	api, err := connect()
@@ -101,7 +107,7 @@ func newDatabase(t *testing.T, documents map[string]fields) *database {
 		t.Fatal(err)
 	}
 	d := &database{t, api, project, "projects/" + project + "/databases/" + emulator.DefaultDatabase}
-	d.setRules(firestoreRules(t))
+	d.setRules(rules)
 	d.seed(documents)
 	return d
 }

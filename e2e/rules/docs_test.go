@@ -146,15 +146,13 @@ func TestChanges(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDatabase(t, seed)
-			d.setRules(replaced(t, firestoreRules(t), test.old, test.new))
+			d := newDatabaseUnder(t, replaced(t, firestoreRules(t), test.old, test.new), seed)
 			d.judges(test.as, test.allowed, test.refused)
 		})
 	}
 	t.Run("another field", func(t *testing.T) {
 		t.Parallel()
-		d := newDatabase(t, seed)
-		d.setRules(strings.ReplaceAll(firestoreRules(t), "'count'", "'Count'"))
+		d := newDatabaseUnder(t, strings.ReplaceAll(firestoreRules(t), "'count'", "'Count'"), seed)
 		d.judges(ann, map[string][]*firestorepb.Write{
 			"increment": writes(transform(merge(free+"5", nil), increment("Count", 1))),
 			"vote":      writes(set(votes+"ann", fields{"Count": 1})),
@@ -405,8 +403,7 @@ func withBlocks(t *testing.T, rules string, blocks ...string) string {
 
 // run has the block judged, with the rules around it.
 func (test blockTest) run(t *testing.T, block, rules string) {
-	d := newDatabase(t, test.seed)
-	d.setRules(withBlocks(t, rules, block))
+	d := newDatabaseUnder(t, withBlocks(t, rules, block), test.seed)
 	for name, ws := range test.honest {
 		for _, w := range ws {
 			if err := d.commit(ann, w); err != nil {

@@ -168,10 +168,8 @@ func TestHonestUnderInit(t *testing.T) {
 				if !known {
 					honest = blocks[of]
 				}
-				d := newDatabase(t, honest.seed)
-				d.setRules(rules)
-				answered := newDatabase(t, honest.seed)
-				answered.setRules(answeredAsProposed(rules))
+				d := newDatabaseUnder(t, rules, honest.seed)
+				answered := newDatabaseUnder(t, answeredAsProposed(rules), honest.seed)
 				for name, ws := range honest.honest {
 					for _, w := range ws {
 						err := d.commit(ann, w)
@@ -224,8 +222,7 @@ func TestTotalsOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := clientrules.Answers{Homes: map[string]clientrules.Writer{"shops/{shop}": clientrules.Users}}
-	d := newDatabase(t, nil)
-	d.setRules(clientrules.For(firestoreRules(t), routes, answers))
+	d := newDatabaseUnder(t, clientrules.For(firestoreRules(t), routes, answers), nil)
 	d.judges(ann, map[string][]*firestorepb.Write{
 		"none":    writes(set("shops/new", fields{"name": "n"})),
 		"nothing": writes(set("shops/new", fields{"ratings": 0, "rating": nil, "last": nil})),

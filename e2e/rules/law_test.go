@@ -291,8 +291,7 @@ var ids = []string{"p1", "p2", "gone", "featured", "main", "x", "0", "3", "11", 
 var long = strings.Repeat("x", 201)
 
 func newWorld(t *testing.T, rules string, l law, random uint64) *world {
-	w := &world{newDatabase(t, nil), l, rand.New(rand.NewPCG(random, 1)), make(map[string]map[string]any)}
-	w.setRules(rules)
+	w := &world{newDatabaseUnder(t, rules, nil), l, rand.New(rand.NewPCG(random, 1)), make(map[string]map[string]any)}
 	seed := make(map[string]map[string]any)
 	for _, t := range l.routes.Templates() { // homes that a server made
 		if t.Existing {
@@ -936,8 +935,14 @@ func (w *world) plan() (all []probe) {
 		}
 		paths = slices.DeleteFunc(paths, func(path string) bool { return strings.Count(path, "/") != len(p)-1 })
 		slices.Sort(paths)
+		listed := make(map[string]bool) // collections; a list of one asks for no document in particular
 		for _, path := range slices.Compact(paths) {
 			all = append(all, w.probesOf(path)...)
+			collection := fmt.Sprint(path[:strings.LastIndex(path, "/")], " ", w.isLiteral(path))
+			if !listed[collection] {
+				listed[collection] = true
+				all = append(all, w.lists(path)...)
+			}
 		}
 		for _, path := range slices.Compact([]string{in("p1", "featured"), in("p1", "eve"), in("p1", "eve_1"), in("p1", "p1"), in("p1", "3")}) {
 			all = append(all, w.twists(path)...)
@@ -951,16 +956,20 @@ func (w *world) plan() (all []probe) {
 	return all
 }
 
-// probesOf returns honest requests of a document, by a user, by none, and by one who may not write.
-func (w *world) probesOf(path string) (all []probe) {
-	users := []user{eve, signedOut}
+// users are who makes honest requests: a user, none, and one who may not write.
+func (w *world) users() []user {
 	if w.answered {
-		users = append(users, anonymous)
+		return []user{eve, signedOut, anonymous}
 	}
+	return []user{eve, signedOut}
+}
+
+// probesOf returns honest requests of a document.
+func (w *world) probesOf(path string) (all []probe) {
 	add := func(operation string, run func() (string, bool)) {
 		all = append(all, probe{operation: operation, run: run})
 	}
-	for _, u := range users {
+	for _, u := range w.users() {
 		send := func(write func() *firestorepb.Write, what string) {
 			add("write", func() (string, bool) { return w.request(u, writes(write()), what+" "+path) })
 		}
@@ -970,8 +979,15 @@ func (w *world) probesOf(path string) (all []probe) {
 		send(func() *firestorepb.Write { return set(path, encoded(w.docs[path])) }, "write again")
 		add("delete", func() (string, bool) { return w.request(u, writes(remove(path)), "delete "+path) })
 		add("get", func() (string, bool) { return w.get(u, path) })
+	}
+	return all
+}
+
+// lists returns requests that list the collection of a document.
+func (w *world) lists(path string) (all []probe) {
+	for _, u := range w.users() {
 		for _, l := range []list{{limit: 100}, {}, {limit: 101}, {limit: 1, offset: 1}} {
-			add("list", func() (string, bool) { return w.list(u, path, l.limit, l.offset) })
+			all = append(all, probe{operation: "list", run: func() (string, bool) { return w.list(u, path, l.limit, l.offset) }})
 		}
 	}
 	return all
@@ -1006,7 +1022,13 @@ func (w *world) twists(path string) (all []probe) {
 			i, _ := n.(int64)
 			values = append(values, float64(i), i+1, i+2)
 		}
+		sent := make(map[string]bool) // values; several conditions may ask for one
 		for _, v := range values {
+			text := fmt.Sprintf("%T %v", v, v)
+			if sent[text] {
+				continue
+			}
+			sent[text] = true
 			add(f, func() *firestorepb.Write { return w.whole(eve, path, f, v) }, fmt.Sprint(f, "=", v, " in a set of"))
 			add(f, func() *firestorepb.Write { return w.partial(eve, path, f, v) }, fmt.Sprint(f, "=", v, " in a merge into"))
 		}

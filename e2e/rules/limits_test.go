@@ -100,8 +100,7 @@ func TestExpressionsUnderInit(t *testing.T) {
 
 	rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
 	rules = decided.ReplaceAllString(rules, "mayWrite()$1")
-	d := newDatabase(t, documents)
-	d.setRules(rules)
+	d := newDatabaseUnder(t, rules, documents)
 	for name, w := range map[string]*firestorepb.Write{
 		"a source":                   transform(set("rooms/r/members/ann", honest), serverTime("at")),
 		"a document with ten totals": set("posts/p", fields{"title": "One"}),
@@ -175,8 +174,7 @@ func TestRequests(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDatabase(t, documents)
-			d.setRules(test.rules)
+			d := newDatabaseUnder(t, test.rules, documents)
 			var all []*firestorepb.Write
 			for i := range max(test.most, test.refused) {
 				all = append(all, one(test.what)(i))
@@ -194,8 +192,7 @@ func TestRequests(t *testing.T) {
 
 	t.Run("a post that is not there", func(t *testing.T) {
 		t.Parallel()
-		d := newDatabase(t, documents)
-		d.setRules(withBlocks(t, firestoreRules(t), boundLikes))
+		d := newDatabaseUnder(t, withBlocks(t, firestoreRules(t), boundLikes), documents)
 		d.judges(ann,
 			map[string][]*firestorepb.Write{"a post": writes(one("likes")(0))},
 			map[string][]*firestorepb.Write{"no post": writes(one("likes")(99)), "one of two": writes(one("likes")(0), one("likes")(99))})

@@ -114,9 +114,8 @@ func TestOffsets(t *testing.T) {
 	t.Parallel()
 	documents := maps.Clone(seed)
 	documents["stores/s"] = fields{"owner": "ann"}
-	strict, soft := newDatabase(t, documents), newDatabase(t, documents)
-	strict.setRules(allRules(t))
-	soft.setRules(soften(t, allRules(t), "lists skip nothing"))
+	strict := newDatabaseUnder(t, allRules(t), documents)
+	soft := newDatabaseUnder(t, soften(t, allRules(t), "lists skip nothing"), documents)
 	for _, path := range slices.Sorted(maps.Keys(lists)) {
 		honest := lists[path]
 		attack := honest

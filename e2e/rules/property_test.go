@@ -46,8 +46,7 @@ func anyCommits(t *testing.T, rules string, create bool) {
 		"counters/w": {"once_per_user": true},
 		"rollups/a":  {"count": 0},
 	}
-	d := newDatabase(t, start)
-	d.setRules(rules)
+	d := newDatabaseUnder(t, rules, start)
 	g := &generator{rand: rand.New(rand.NewPCG(*propertySeed, 0)), docs: start}
 	amounts := map[string]int{} // by counter: the sum of the accepted ones
 	var honest, accepted, refused int

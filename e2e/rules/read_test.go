@@ -80,8 +80,7 @@ func TestReads(t *testing.T) {
 			if status.Code(err) != codes.PermissionDenied {
 				t.Errorf("answer %v, want PermissionDenied", err)
 			}
-			soft := newDatabase(t, seed)
-			soft.setRules(soften(t, rules, test.part))
+			soft := newDatabaseUnder(t, soften(t, rules, test.part), seed)
 			if err := test.read(soft, test.user); err != nil {
 				t.Errorf("refused without %q too: %v", test.part, err)
 			}

@@ -756,8 +756,7 @@ func TestRecipes(t *testing.T) {
 		asPosts := strings.NewReplacer("songs", "posts", "'likes', ", "'likes', 'comments', ",
 			"isUncounted('likes')", "isUncounted('likes') && isUncounted('comments')", "keepsInt('likes')", "keepsInt('likes') && keepsInt('comments')")
 		_, functions, _ := strings.Cut(rulesCode(t)["Totals in the app's own documents"][0], "\n}\n")
-		d := newDatabase(t, map[string]fields{"posts/p": {"title": "p"}})
-		d.setRules(withBlocks(t, firestoreRules(t), functions, code["Likes and comments in a post"], asPosts.Replace(code["Trending"])))
+		d := newDatabaseUnder(t, withBlocks(t, firestoreRules(t), functions, code["Likes and comments in a post"], asPosts.Replace(code["Trending"])), map[string]fields{"posts/p": {"title": "p"}})
 		none := fields{"title": "q", "likes": 0, "trending": 0, "comments": 0}
 		d.judges(ann, map[string][]*firestorepb.Write{
 			"create, edit": writes(set("posts/q", none), merge("posts/q", fields{"title": "r"}, "title")),
@@ -779,8 +778,7 @@ func TestRecipes(t *testing.T) {
 			documents[fmt.Sprint("tags/", i)] = fields{"stories": 0}
 			tags = append(tags, set(fmt.Sprintf("tags/%d/stories/ann's", i), nil))
 		}
-		d := newDatabase(t, documents)
-		d.setRules(withBlocks(t, rules, code["Posts by tag"]))
+		d := newDatabaseUnder(t, withBlocks(t, rules, code["Posts by tag"]), documents)
 		d.judges(ann, map[string][]*firestorepb.Write{"19": tags[:19]}, map[string][]*firestorepb.Write{"20": tags})
 	})
 	t.Run("counters as Firebase's sample for Web creates them", func(t *testing.T) {
@@ -801,8 +799,7 @@ func TestRecipes(t *testing.T) {
 	})
 	t.Run("tokens with their increments", func(t *testing.T) {
 		t.Parallel()
-		d := newDatabase(t, seed)
-		d.setRules(withBlocks(t, rules, code["Increments that count once"]))
+		d := newDatabaseUnder(t, withBlocks(t, rules, code["Increments that count once"]), seed)
 		d.judges(ann, map[string][]*firestorepb.Write{
 			"one":                              writes(set(tokens+"a", token("0")), add(free+"0", 1)),
 			"the other way":                    writes(add(free+"0", 1), set(tokens+"a", token("0"))),

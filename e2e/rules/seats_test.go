@@ -14,8 +14,7 @@ import (
 func TestSeatsAreHeld(t *testing.T) {
 	t.Parallel()
 	const users, seats = 200, 10
-	d := newDatabase(t, map[string]fields{"events/e": {"seats": seats}})
-	d.setRules(withBlocks(t, firestoreRules(t), rulesCode(t)["Numbered seats"][1]))
+	d := newDatabaseUnder(t, withBlocks(t, firestoreRules(t), rulesCode(t)["Numbered seats"][1]), map[string]fields{"events/e": {"seats": seats}})
 
 	var mu sync.Mutex
 	taken := make(map[int][]user) // by whom

@@ -40,24 +40,34 @@ type weakened struct{ rules, path, operations, lacks string }
 var inQuotes = regexp.MustCompile(`'([^']+)'`)
 
 // need returns the requests that may need the condition: they are of the same path and operation,
-// and not honest in a field that the condition names. First come those that name one.
+// and not honest in a field that the condition names. First come those that name most of it.
 func (w weakened) need(all []probe) []probe {
 	isID := !strings.Contains(w.lacks, "request.") && strings.Contains(w.lacks, " != ")
 	names := inQuotes.FindAllStringSubmatch(w.lacks, -1)
+
+	// named counts the names in the condition that the field of a request has.
+	named := func(p probe) (n int) {
+		for _, m := range names {
+			if slices.Contains(p.field.Names(), m[1]) {
+				n++
+			}
+		}
+		return n
+	}
 
 	var naming, others []probe
 	for _, p := range all {
 		if p.path != w.path || !w.isOf(p.operation) {
 			continue
 		}
-		named := slices.ContainsFunc(names, func(m []string) bool { return slices.Contains(p.field.Names(), m[1]) })
 		switch {
-		case named:
+		case named(p) > 0:
 			naming = append(naming, p)
 		case p.field == "" || isID || p.field == "x" && len(names) > 0:
 			others = append(others, p)
 		}
 	}
+	slices.SortStableFunc(naming, func(a, b probe) int { return named(b) - named(a) })
 	return append(naming, others...)
 }
 
