@@ -273,8 +273,8 @@ func TestDevTriesRules(t *testing.T) {
 			out.commit("owner", http.StatusOK, `{"update": {"name": "ROOT/posts/1/likes/bob", "fields": {}}}`)
 			out.await("tried: user ann may edit posts/1 until it has totals, and then no more (firestore.rules line 5: allow update: if request.auth.uid == resource.data.author && request.resource.data.values().size() == 1;). Compare only what changes: request.resource.data.diff(resource.data).affectedKeys(). Tally adds 'tally', 'likes'\n")
 
-			rules("allow update: if request.auth.uid == resource.data.author;")
-			out.await("tried: user ann may write likes of posts/1, and only Tally may (firestore.rules line 5: allow update: if request.auth.uid == resource.data.author;): ")
+			rules("allow update: if request.auth.uid == resource.data.author && request.resource.data['author'] != null;")
+			out.await("tried: user ann may write likes of posts/1, and only Tally may (firestore.rules line 5: allow update: if request.auth.uid == resource.data.author && request.resource.data['author'] != null;): ")
 			out.interrupt()
 			for _, text := range []string{"refused", rulestrial.Database} {
 				if strings.Contains(out.read.String(), text) {

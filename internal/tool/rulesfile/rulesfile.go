@@ -6,7 +6,7 @@
 //     refuse every later update.
 //
 // [Parse] reads the blocks, with the conditions under which each allows a method. A condition stays
-// text: [Rules.Findings] looks for a few forms in it (update.go), and in the functions that it
+// text: [Rules.Findings] looks for a few forms in it (totals.go), and in the functions that it
 // calls (condition.go). [Check] also says where a file holds something that Parse does not know.
 package rulesfile
 
@@ -374,9 +374,7 @@ type Finding struct {
 // Findings returns what in the rules does not go together with the routes.
 func (r *Rules) Findings(routes route.Routes) (all []Finding) {
 	for _, t := range routes.Templates() {
-		if t.Existing {
-			all = append(all, r.updates(t)...)
-		}
+		all = append(all, r.written(t)...)
 	}
 	all = append(all, r.doubles(routes)...)
 	return all

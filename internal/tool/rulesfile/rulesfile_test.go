@@ -2,10 +2,13 @@ package rulesfile
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
@@ -27,6 +30,7 @@ func TestFindings(t *testing.T) {
 	const (
 		lockedPosts = ": this lists or counts the fields of posts/{post} on update, and Tally adds tally, likes: "
 		lockedUsers = ": this lists or counts the fields of users/{author} on update, and Tally adds tally, karma: "
+		openRollUps = ": this lets users write rollups/{counter}, and only Tally may: "
 		openPosts   = ": this lets users change likes of posts/{post}, and only Tally may: "
 		owner       = "request.auth.uid == resource.data.author"
 	)
@@ -39,22 +43,22 @@ func TestFindings(t *testing.T) {
 	}{
 		{"Tally's own", root.Rules, nil},
 		{"nothing", "", nil},
-		{"another service alone", "service firebase.storage { match /b/{b}/o { match /{all=**} { allow write; } } }", nil},
+		{"another service alone", "service firebase.storage { match /b/{b}/o { match /{all=**} { allow write: if fine(request.resource.data); } } }", nil},
 
 		{"keys listed", in("match /posts/{p} { allow update: if " + owner + " && request.resource.data.keys().hasOnly(['title']); }"), []string{"4" + lockedPosts}},
-		{"keys counted", in("match /posts/{p} {\n allow create: if true;\n allow write: if request.resource.data.keys().size() == 3; }"), []string{"6" + lockedPosts}},
+		{"keys counted", in("match /posts/{p} {\n allow create: if fine(request.resource.data);\n allow write: if request.resource.data.keys().size() == 3; }"), []string{"6" + lockedPosts}},
 		{"fields counted", in("match /posts/{p} { allow update: if request.resource.data.size() == 3; }"), []string{"4" + lockedPosts}},
 		{"keys compared", in(`match /users/{u} { allow update: if request.resource.data.keys() == ["name"]; }`), []string{"4" + lockedUsers}},
 		{"in a function", in("function isPost(data) { return data.keys().hasOnly(['title']) && isText(data); }\nmatch /posts/{p} { allow update: if isPost(request.resource.data); }"), []string{"5" + lockedPosts}},
 		{"in a function of a function above", in("function only(data) { return data.keys().hasOnly(['title']); }\nmatch /posts/{p} {\n function mine() {\n let data = request.resource.data; return only(data); }\n allow update: if mine(); }"), []string{"8" + lockedPosts}},
-		{"in rules of several documents", in("match /{collection}/{id} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), []string{"4" + lockedPosts, "4" + lockedUsers}},
+		{"in rules of several documents", in("match /{collection}/{id} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), []string{"4" + lockedPosts, "4" + lockedUsers, "4" + openRollUps}},
 		{"by a value", in("match /posts/{p} {\nfunction only() {\n let mine = ['title']; let keys = request.resource.data.keys();\n return keys.hasOnly(mine); }\n allow update: if only();\n}"), []string{"8" + lockedPosts}},
 		{"keys as an argument", in("function among(keys, all) { return keys.hasOnly(all); }\nmatch /posts/{p} { allow update: if among(request.resource.data.keys(), ['a', \"b)\"]); }"), []string{"5" + lockedPosts}},
 		{"the document as an argument", in("function count(doc, n) { return doc.data.keys().size() == n; }\nmatch /posts/{p} { allow update: if count(request.resource, 2); }"), []string{"5" + lockedPosts}},
 		{"keys that a list has", in("match /posts/{p} { allow update: if ['title', 'text'].hasAll(request.resource.data.keys()); }"), []string{"4" + lockedPosts}},
 		{"all fields compared", in("match /posts/{p} { allow update: if request.resource.data == {'title': 'x'}; }"), []string{"4" + lockedPosts}},
 		{"the second of two calls", in("function only(data, all) { return data.keys().hasOnly(all); }\nmatch /posts/{p} { allow update: if only(resource.data.map, ['x']) && only(request.resource.data, ['x']); }"), []string{"5" + lockedPosts}},
-		{"fields of a map", in("match /posts/{p} { allow update: if request.resource.data.place.keys().hasOnly(['lat', 'lng']) && request.resource.data.place.size() == 2; }"), nil},
+		{"fields of a map", in("match /posts/{p} { allow update: if request.resource.data.place.keys().hasOnly(['lat', 'lng']) && request.resource.data.place.size() == 2 && fine(request.resource.data); }"), nil},
 		{"fields of another document", in("match /posts/{p} { allow update: if get(/databases/$(database)/documents/a/b).data.keys().hasOnly(['x']); }"), nil},
 		{"on create alone", in("match /posts/{p} { allow create: if request.resource.data.keys().hasOnly(['title']); }"), nil},
 		{"all that must be there", in("match /posts/{p} { allow update: if request.resource.data.keys().hasAll(['title']); }"), nil},
@@ -62,11 +66,11 @@ func TestFindings(t *testing.T) {
 		{"Tally's fields are listed", in("match /posts/{p} { allow update: if request.resource.data.keys().hasOnly(['title', 'tally', \"likes\"]); }"), nil},
 		{"of other documents", in("match /notes/{p} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), nil},
 		{"of sources", in("match /posts/{p}/likes/{u} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), nil},
-		{"of Tally's own documents", in("match /rollups/{r} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), nil},
-		{"without semicolons", strings.ReplaceAll(in("match /posts/{p} {\n allow read: if isMine() && true\n allow update: if isMine()\n match /likes/{u} { allow create: if true\n allow create: if true } \n function isMine() { return request.resource.data.keys().hasOnly(['a'])\n }\n}\nmatch /posts/{post} { allow update: if true }"), ";", ""), []string{"6" + lockedPosts, double(12, 4, "update", "posts/{post}")}},
+		{"of Tally's own documents", in("match /rollups/{r} { allow update: if request.resource.data.keys().hasOnly(['on']); }"), []string{"4" + openRollUps}},
+		{"without semicolons", strings.ReplaceAll(in("match /posts/{p} {\n allow read: if isMine() && true\n allow update: if isMine()\n match /likes/{u} { allow create: if fine(request.resource.data)\n allow create: if fine(request.resource.data) } \n function isMine() { return request.resource.data.keys().hasOnly(['a'])\n }\n}\nmatch /posts/{post} { allow update: if fine(request.resource.data) }"), ";", ""), []string{"6" + lockedPosts, double(12, 4, "update", "posts/{post}")}},
 		{"behind a map", in("match /posts/{p}/likes/{u} { allow create: if request.resource.data == {'at': request.time, 'by': {'id': u}}; }\nmatch /posts/{p} { allow update: if request.resource.data.keys().hasOnly(['title']); }"), []string{"5" + lockedPosts}},
-		{"in a comment", in("match /posts/{p} { // keys().hasOnly(['title']);\n /* allow update: if data.size() == 3; */ allow update: if true; }"), nil},
-		{"in a text", in("match /posts/{p} { allow update: if resource.data.title != 'keys().size(); }'; }"), nil},
+		{"in a comment", in("match /posts/{p} { // keys().hasOnly(['title']);\n /* allow update: if data.size() == 3; */ allow update: if fine(request.resource.data); }"), nil},
+		{"in a text", in("match /posts/{p} { allow update: if resource.data.title != 'keys().size(); }' && fine(request.resource.data); }"), nil},
 
 		{"a total that may change", in("match /posts/{p} { allow update: if request.auth != null && request.resource.data.diff(resource.data).affectedKeys().hasOnly(['title', 'likes']); }"), []string{"4" + openPosts}},
 		{"by a function", in("function changesOnly(fields) {\n let before = resource.data;\n return request.resource.data.diff(before).affectedKeys().hasOnly(fields);\n}\nmatch /posts/{p} { allow update: if " + owner + " && changesOnly(['title']) || changesOnly([\"likes\"]); }"), []string{"8" + openPosts}},
@@ -75,18 +79,25 @@ func TestFindings(t *testing.T) {
 		{"a total on create", in("match /posts/{p} { allow create: if request.resource.data.diff({}).affectedKeys().hasOnly(['title', 'likes']); }"), nil},
 		{"a total of another document", in("match /users/{u} { allow update: if request.resource.data.diff(resource.data).affectedKeys().hasOnly(['likes']); }"), nil},
 
-		{"two blocks", in("match /posts/{p} { allow create: if true; }\nmatch /posts/{post} { allow read; allow write: if " + owner + "; }"), []string{double(5, 4, "create", "posts/{post}")}},
-		{"literal and capture", in("match /posts/featured { allow update: if true; }\nmatch /{c}/{p} { allow update, delete: if true; }"), []string{double(5, 4, "update", "posts/{post}")}},
-		{"two nested blocks", in("match /posts/{p} { match /likes/{u} { allow create; } }\nmatch /posts/{p}/likes/{like} { allow create: if false; allow create: if true; }"), []string{double(5, 4, "create", "posts/{post}/likes/{user}")}},
-		{"two literals", in("match /posts/a { allow update: if true; }\nmatch /posts/b { allow update: if true; }"), nil},
-		{"other methods", in("match /posts/{p} { allow create: if true; }\nmatch /posts/{post} { allow update: if true; }"), nil},
-		{"reads", in("match /posts/{p} { allow write: if true; }\nmatch /posts/{post} { allow read; }"), nil},
-		{"of no route", in("match /notes/{p} { allow write: if true; }\nmatch /notes/{post} { allow write: if true; }"), nil},
-		{"refused by one", in("match /posts/{p} { allow write: if true; }\nmatch /posts/{post} { allow write: if false; }"), nil},
-		{"all documents for all users", in("match /{document=**} { allow read, write: if request.auth != null; }\nmatch /rollups/{r} { allow create: if true; }"), []string{double(5, 4, "create", "rollups/{counter}")}},
-		{"all documents by a claim", in("function isAdmin() { return request.auth.token.admin == true; }\nmatch /{document=**} { allow write: if isAdmin(); }\nmatch /posts/{r} { allow write: if true; }"), nil},
-		{"all documents for no one", in("match /{document=**} { allow read, write: if false; }\nmatch /posts/{r} { allow write: if true; }"), nil},
-		{"of a group", in("match /{path=**}/likes/{like} { allow create; }\nmatch /posts/{p}/likes/{like} { allow create; }"), []string{double(5, 4, "create", "posts/{post}/likes/{user}")}},
+		{"all fields by their owner", in("match /posts/{p} { allow read, update: if " + owner + " && request.resource.data.title is string; }"), []string{"4" + openPosts}},
+		{"all fields by an administrator", in("function isAdmin() { return get(/databases/$(database)/documents/users/$(request.auth.uid)).data.role == 'admin'; }\nmatch /posts/{p} { allow update: if isAdmin(); allow write: if request.auth.token.admin; allow write: if request.auth.uid in ['root']; }"), nil},
+		{"all fields as a function checks them", in("function isPost(data) { return data.title is string && data.get('likes', 0) == 0; }\nmatch /posts/{p} { allow update: if isPost(request.resource.data); }"), nil},
+		{"a total that is checked", in("match /posts/{p} { allow update: if request.resource.data.likes == 0; }"), nil},
+		{"of Tally's own documents, by users", in("match /rollups/{r} { allow create: if request.auth != null; }"), []string{"4" + openRollUps}},
+		{"test mode", in("match /{document=**} { allow read, write: if request.time < timestamp.date(2030, 1, 1); }"), []string{"4" + openPosts, "4: this lets users change karma of users/{author}, ", "4" + openRollUps}},
+
+		{"two blocks", in("match /posts/{p} { allow create: if fine(request.resource.data); }\nmatch /posts/{post} { allow read; allow write: if " + owner + " && fine(request.resource.data); }"), []string{double(5, 4, "create", "posts/{post}")}},
+		{"literal and capture", in("match /posts/featured { allow update: if fine(request.resource.data); }\nmatch /{c}/{p} { allow update, delete: if fine(request.resource.data); }"), []string{"5" + openRollUps, double(5, 4, "update", "posts/{post}")}},
+		{"two nested blocks", in("match /posts/{p} { match /likes/{u} { allow create: if fine(request.resource.data); } }\nmatch /posts/{p}/likes/{like} { allow create: if false; allow create: if fine(request.resource.data); }"), []string{double(5, 4, "create", "posts/{post}/likes/{user}")}},
+		{"two literals", in("match /posts/a { allow update: if fine(request.resource.data); }\nmatch /posts/b { allow update: if fine(request.resource.data); }"), nil},
+		{"other methods", in("match /posts/{p} { allow create: if fine(request.resource.data); }\nmatch /posts/{post} { allow update: if fine(request.resource.data); }"), nil},
+		{"reads", in("match /posts/{p} { allow write: if fine(request.resource.data); }\nmatch /posts/{post} { allow read; }"), nil},
+		{"of no route", in("match /notes/{p} { allow write: if fine(request.resource.data); }\nmatch /notes/{post} { allow write: if fine(request.resource.data); }"), nil},
+		{"refused by one", in("match /posts/{p} { allow write: if fine(request.resource.data); }\nmatch /posts/{post} { allow write: if false; }"), nil},
+		{"all documents for all users", in("match /{document=**} { allow read, write: if request.auth != null && fine(request.resource.data); }\nmatch /rollups/{r} { allow create: if fine(request.resource.data); }"), []string{"4" + openRollUps, "5" + openRollUps, double(5, 4, "create", "rollups/{counter}")}},
+		{"all documents by a claim", in("function isAdmin() { return request.auth.token.admin == true; }\nmatch /{document=**} { allow write: if isAdmin(); }\nmatch /posts/{r} { allow write: if fine(request.resource.data); }"), nil},
+		{"all documents for no one", in("match /{document=**} { allow read, write: if false; }\nmatch /posts/{r} { allow write: if fine(request.resource.data); }"), nil},
+		{"of a group", in("match /{path=**}/likes/{like} { allow create: if fine(request.resource.data); }\nmatch /posts/{p}/likes/{like} { allow create: if fine(request.resource.data); }"), []string{double(5, 4, "create", "posts/{post}/likes/{user}")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, text := range []string{test.rules, strings.ReplaceAll(test.rules, "\n", "\r\n")} {
@@ -107,6 +118,34 @@ func TestFindings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The rules of the recipes, and those that tally init writes for their routes, have none.
+func TestOwnRules(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths, blocks string
+	for _, code := range regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+		switch {
+		case code[1] == "":
+			paths += code[2]
+		case strings.HasPrefix(code[2], "match "):
+			blocks += code[2]
+		}
+	}
+	all, err := route.Parse(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := clientrules.For(root.Rules, all, clientrules.Answers{})
+	answered := regexp.MustCompile(`false(;?) // decide: [^\n]*`).ReplaceAllString(written, "mayWrite()$1")
+	for name, rules := range map[string]string{"recipes": in(blocks), "init": written, "answered": answered} {
+		if found := Check(name, rules, all); found != nil || !strings.Contains(rules, "match /essays/{essay}") {
+			t.Errorf("%s: found %q", name, found)
+		}
 	}
 }
 
