@@ -187,7 +187,7 @@ const eventually = 3 * time.Minute
 
 // askAgain is how often a document that is waited for is read. A listener would not do: Google's
 // emulator tells it nothing of a commit that falls into its beginning.
-const askAgain = 50 * time.Millisecond
+const askAgain = 10 * time.Millisecond
 
 // wantRollUp waits until the roll-up covers the last write, and compares its totals, and num_shards
 // of its tally. The last write must be to the roll-up's own sources, else nothing makes it so new.

@@ -15,7 +15,7 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-var junkCounters = flag.Int("junk", 250, "how many counters somebody makes up in TestEveryAmongJunk")
+var junkCounters = flag.Int("junk", 500, "how many counters somebody makes up in TestEveryAmongJunk")
 
 const junkTick = "JunkTick"
 

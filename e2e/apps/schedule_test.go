@@ -137,7 +137,7 @@ func TestSchedule(t *testing.T) {
 func TestScheduleStopsAtItsReads(t *testing.T) {
 	t.Parallel()
 	project := emulatortest.Project(t)
-	const reads, page, all = 100, 100, 80
+	const reads, page, all = 200, 100, 120
 	w := &database{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
 	for i := range all {
 		w.set(fmt.Sprintf("counters/%03d/shards/0", i), map[string]any{"count": i})
