@@ -79,8 +79,9 @@ func (c cloud) changesByHand(r *deploy.Resource) []handChange {
 		field := strings.Join(at, ".")
 		change := handChange{of: r.Kind() + " " + name + " " + field, found: field + ": "}
 		change.make = func() { c.Set(name, at, other(field, want)) }
+		marked := field == "description" && strings.HasSuffix(fmt.Sprint(want), "Made by tally deploy")
 		switch {
-		case strings.HasSuffix(strings.ToLower(field), "labels.tally"), r.Kind() == "dashboard" && field == "displayName", r.Kind() == "alert" && at[0] == "notificationChannels":
+		case marked, strings.HasSuffix(strings.ToLower(field), "labels.tally"), r.Kind() == "dashboard" && field == "displayName", r.Kind() == "alert" && at[0] == "notificationChannels":
 			continue
 		case r.Kind() == "trigger" && at[0] == "eventFilters": // the trigger is made once more
 			change.round, change.found = 1+len(all), "eventFilters."

@@ -29,6 +29,7 @@ var lists = map[string]list{
 	"posts/{post}/counters/{name}/shards/{shard}": {parent: "posts/p/counters/c", collection: "shards"},
 	"posts/{post}/rollups/{name}":                 {parent: "posts/p", collection: "rollups", limit: 100},
 	"players/{player}":                            {collection: "players", limit: 1000},
+	"threads/{thread}/comments/{comment}":         {parent: "threads/t", collection: "comments", limit: 100},
 	"songs/{song}":                                {collection: "songs", limit: 100},
 	"articles/{article}":                          {collection: "articles", limit: 100},
 	"articles/{article}/comments/{comment}":       {parent: "articles/p", collection: "comments", limit: 100, where: "approved"},
