@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -31,7 +32,9 @@ func (c *Coalescer) awaitDocument(ctx context.Context, s *counterState, l *look)
 	}
 }
 
-// missingNext returns the numbers of the alarms that must be made after a look, if any can.
+// missingNext returns the numbers of the alarms that must be made after a look, if any can. Many
+// alarms may wait for one look. If it made one for each of them, it would take so long that they
+// are handed on, and each look would have more of them.
 func (c *Coalescer) missingNext(s *counterState, l *look) (numbers []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,5 +51,6 @@ func (c *Coalescer) missingNext(s *counterState, l *look) (numbers []int) {
 			numbers = append(numbers, next)
 		}
 	}
-	return numbers
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
 }

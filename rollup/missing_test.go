@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,6 +68,35 @@ func TestDocumentIsCreatedLater(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However many alarms wait for a look, it makes one for the missing document.
+func TestManyAlarmsAwaitADocument(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		queue := new(alarmed)
+		o := w.options(0)
+		o.Timeout, o.Hold, o.Alarms = hold/2, hold, queue
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		shop, _ := byShop.Counter("shops/a")
+		w.store.Put("orders/1", map[string]any{"shop": "a"})
+
+		var ringing sync.WaitGroup
+		for n := range 50 {
+			at := w.store.Now().Truncate(time.Microsecond).Add(-time.Duration(n) * time.Second)
+			ringing.Go(func() {
+				ending, err := c.Rings(w.t.Context(), rollup.Alarm{RollUp: shop.RollUp, Routes: shop.Template.Hash(), At: at}, byShop)
+				if err != nil || ending.Deferred {
+					t.Errorf("alarm %d: %+v, %v", n, ending, err)
+				}
+			})
+		}
+		ringing.Wait()
+
+		// The first look may begin before the last alarm has come.
+		if numbers, _ := queue.awaited(); len(numbers) == 0 || len(numbers) > 2 {
+			t.Errorf("alarms %v were made, want one for each of at most two looks", numbers)
+		}
+	})
 }
 
 // Events of a document that never exists make the first alarm only. If it cannot be made, or there
