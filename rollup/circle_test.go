@@ -355,8 +355,9 @@ func TestAnchorOfRoutesBeforeTheCircle(t *testing.T) {
 		source, _ := before.Source("comments/b")
 		edit := written{"comments/b", map[string]any{"parent": "a", "points": int64(1)}, map[string]any{"parent": "a", "points": int64(2)}}
 		w.store.Put("comments/b", edit.after)
+		edited := source.Concerned(edit)
 		go func() {
-			_, _ = old.Changed(former, rollup.Event{ID: "anchor", UpdateTime: w.store.Now()}, source.Concerned(edit)...)
+			_, _ = old.Changed(former, rollup.Event{ID: "anchor", UpdateTime: w.store.Now()}, edited...)
 		}()
 		time.Sleep(time.Millisecond)
 		w.store.Put("comments/c", map[string]any{"parent": "a"})

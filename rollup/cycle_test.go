@@ -599,10 +599,9 @@ func TestRepairTakesNotesAway(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 
-				looked := false
+				var looked atomic.Bool
 				look := func(_ context.Context, c route.Counter) error {
-					if test.noted && !looked {
-						looked = true
+					if test.noted && looked.CompareAndSwap(false, true) {
 						time.Sleep(time.Second)
 						note()
 					}

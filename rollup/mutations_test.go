@@ -265,7 +265,7 @@ var mutations = []mutation{
 		return r.store.WriteLocked(`, "TestSimulation"},
 	{"no-own-commit-time", "an event is acknowledged because the roll-up is newer than its commit", "prober.go",
 		`g.from = l.readTime`,
-		`g.from = l.asOf`, "TestSimulation"},
+		`g.from = l.asOf`, "TestDeferred"},
 	{"first-read", "the roll-up is not read in the transaction of the sum", "../internal/cloud/firestorestore/sum.go",
 		`begins := len(v.transaction) == 0`,
 		`begins := true`, "TestCalls"},

@@ -30,11 +30,10 @@ func (w *world) left() {
 	w.store.Put("shops/a", map[string]any{})
 	w.store.Put("orders/1", map[string]any{"shop": "a"})
 	w.store.Put("orders/2", map[string]any{"shop": "a"})
-	o := w.auditOptions()
-	o.FromFirst = true // leaves the cursor alone
-	_, err := rollup.Audit(w.t.Context(), w.store, byShop, o)
-	if err != nil || w.store.Get("shops/a")["orders"] != int64(2) {
-		w.t.Fatalf("the shop has %v orders, want 2: %v", w.store.Get("shops/a")["orders"], err)
+	shop, _ := byShop.Counter("shops/a")
+	w.acknowledged(w.deliverOf(hold, w.instance(0), shop, rollup.Event{ID: "orders"})) // an audit would take old notes away
+	if w.store.Get("shops/a")["orders"] != int64(2) {
+		w.t.Fatalf("the shop has %v orders, want 2", w.store.Get("shops/a")["orders"])
 	}
 	time.Sleep(24 * time.Hour)
 	w.store.Put("orders/1", map[string]any{"shop": "b"})
