@@ -130,14 +130,17 @@ func renew(ctx context.Context, store Store, n Note) error {
 // noteUntold notes the circular counters about which an event came without its documents. Such an
 // event may be of a roll-up, so another roll-up must not follow, or of a change.
 func (c *Coalescer) noteUntold(ctx context.Context, concerns []route.Concern) error {
-	untold := slices.DeleteFunc(slices.Clone(concerns), func(concern route.Concern) bool { return !concern.Untold })
-	if len(untold) == 0 {
+	isUntold := func(concern route.Concern) bool { return concern.Untold }
+	if !slices.ContainsFunc(concerns, isUntold) { // nearly always
 		return nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	for _, concern := range untold {
+	for _, concern := range concerns {
+		if !concern.Untold {
+			continue
+		}
 		err := c.notes.note(ctx, untoldOf(concern.Template))
 		if err == nil {
 			err = c.notes.Counter(ctx, concern.Counter)
