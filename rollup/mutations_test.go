@@ -443,8 +443,8 @@ var mutations = []mutation{
 		`if concern.Untold || `,
 		`if `, "TestCircleWithoutDocuments"},
 	{"circle-silent", "an event without its documents is not noted", "note.go",
-		`	if len(untold) == 0 {`,
-		`	if true {`, "TestCircleWithoutDocuments"},
+		`	if !slices.ContainsFunc(concerns, isUntold) { // nearly always`,
+		`	if slices.ContainsFunc(concerns, isUntold) || true {`, "TestCircleWithoutDocuments"},
 	{"circle-silent", "an event is done although it could not be noted", "coalescer.go",
 		`	err := c.noteUntold(ctx, concerns)
 	if err != nil {`,
