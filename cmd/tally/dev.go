@@ -23,7 +23,6 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
-	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
@@ -438,7 +437,7 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 }
 
 // tellRulesElsewhere tells which rules that firebase.json names are not in force, because they are
-// those of another database. The emulator has one set of rules for all databases of a project.
+// those of another database. tally dev puts those of one file in force for all databases.
 func (d *dev) tellRulesElsewhere(s *local.Stack, folder *appfolder.Folder) {
 	if s.Emulator == nil {
 		return
@@ -452,8 +451,8 @@ func (d *dev) tellRulesElsewhere(s *local.Stack, folder *appfolder.Folder) {
 			continue
 		}
 		if d.hints.first("rules of", other.ID, other.Rules, d.stack.rules.name()) {
-			s.Say("%s", terminal.Shown(fmt.Sprintf("%s, which firebase.json names for database %s, is not in force: the emulator has one set of rules for all databases, and it is %s",
-				filepath.Base(other.Rules), cmp.Or(other.ID, firestore.DefaultDatabaseID), d.stack.rules.name())))
+			d.stack.lines.tell("%s, which firebase.json names for database %s, is not in force: the emulator has one set of rules for all databases, and it is %s",
+				filepath.Base(other.Rules), cmp.Or(other.ID, firestore.DefaultDatabaseID), d.stack.rules.name())
 		}
 	}
 }
