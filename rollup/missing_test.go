@@ -27,6 +27,13 @@ func (a *alarmed) awaited() (numbers []int, after []time.Duration) {
 	return numbers, after
 }
 
+// queueing returns an instance that makes its alarms in a queue.
+func (w *world) queueing(queue *alarmed) *rollup.Coalescer {
+	o := w.options(0)
+	o.Timeout, o.Hold, o.Alarms = hold/2, hold, queue
+	return rollup.NewCoalescer(traced{w.store, w}, o)
+}
+
 // A shop that is created after its orders, and after their events, gets its totals from an alarm: a
 // minute after a look found it missing, ten minutes after that, or an hour after that. Then no
 // alarm is made any more.
@@ -35,9 +42,7 @@ func TestDocumentIsCreatedLater(t *testing.T) {
 	for created := range 5 {
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {
 			queue := new(alarmed)
-			o := w.options(0)
-			o.Timeout, o.Hold, o.Alarms = hold/2, hold, queue
-			c := rollup.NewCoalescer(traced{w.store, w}, o)
+			c := w.queueing(queue)
 			shop, _ := byShop.Counter("shops/a")
 
 			w.store.Put("orders/1", map[string]any{"shop": "a"})
@@ -74,9 +79,7 @@ func TestDocumentIsCreatedLater(t *testing.T) {
 func TestManyAlarmsAwaitADocument(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		queue := new(alarmed)
-		o := w.options(0)
-		o.Timeout, o.Hold, o.Alarms = hold/2, hold, queue
-		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		c := w.queueing(queue)
 		shop, _ := byShop.Counter("shops/a")
 		w.store.Put("orders/1", map[string]any{"shop": "a"})
 
@@ -114,9 +117,7 @@ func TestDocumentIsNeverCreated(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(w *world, c *rollup.Coalescer) {
 				if test.queue != nil {
-					o := w.options(0)
-					o.Timeout, o.Hold, o.Alarms = hold/2, hold, test.queue
-					c = rollup.NewCoalescer(traced{w.store, w}, o)
+					c = w.queueing(test.queue)
 				}
 				shop, _ := byShop.Counter("shops/a")
 				for n := range 5 {
