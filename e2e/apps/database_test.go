@@ -293,11 +293,13 @@ const (
 
 var burstMeter = billing.NewMeter(nil)
 
+const burstCadence = 8 * time.Second
+
 func registerOthers() {
 	functions.HTTP(counters, newProcesses("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other").OnWrite)
 	functions.HTTP(scheduled, newProcesses("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other").OnSchedule)
 	functions.HTTP(callers, newProcesses("TALLY_CADENCE=10ms", "TALLY_HOLD_LIMIT=50s").OnWrite)
-	bursts := newProcesses("TALLY_CADENCE=8s", "TALLY_BURST=1", "TALLY_HOLD_LIMIT=30s")
+	bursts := newProcesses("TALLY_CADENCE="+burstCadence.String(), "TALLY_BURST=1", "TALLY_HOLD_LIMIT=50s")
 	bursts.dial = burstMeter.DialOptions()
 	functions.HTTP(burst, bursts.OnWrite)
 }

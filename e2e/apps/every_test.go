@@ -156,12 +156,18 @@ func TestEvery(t *testing.T) {
 	w.set("hot/level/shards/0", map[string]any{"count": 5})
 	w.set("hot/level/shards/1", map[string]any{"count": 5})
 	w.set("hot/gone/shards/0", map[string]any{"count": 9})
-	// Roll-ups of a tick that is cut off: its caller goes away when the first of them is there.
+	// Roll-ups of a tick that is cut off: its caller goes away when the first of them is there. On a
+	// busy machine that may be another tick than the first.
 	cut, cutOff := context.WithCancel(ctx)
 	var ticks sync.WaitGroup
 	ticks.Go(func() {
-		if _, err := tick(cut, everyTick, project, ""); cut.Err() == nil {
-			t.Errorf("the tick ended before it was cut off: %v", err)
+		for cut.Err() == nil {
+			began := time.Now()
+			_, err := tick(cut, everyTick, project, "")
+			if took := time.Since(began); cut.Err() == nil && took < everyPeriod {
+				t.Errorf("the tick ended after %v, before it was cut off: %v", took, err)
+				cancel() // nothing else makes ticks, which the rest waits for
+			}
 		}
 	})
 	w.awaitAsOf(ctx, "hot_rollups/level", time.Unix(0, 1))
@@ -178,11 +184,18 @@ func TestEvery(t *testing.T) {
 	w.delete("hot/gone/shards/0")
 	deleted := w.last
 
-	var report tickReport
+	// One tick is enough, except on a busy machine.
+	keeping, kept := context.WithCancel(ctx)
+	var reports []tickReport
 	ticks.Go(func() {
-		var err error
-		if report, err = tick(ctx, everyTick, project, ""); err != nil {
-			t.Error(err)
+		for len(reports) == 0 || keeping.Err() == nil {
+			report, err := tick(ctx, everyTick, project, "")
+			if err != nil {
+				t.Error(err)
+				cancel() // nothing else makes ticks, which the rest waits for
+				return
+			}
+			reports = append(reports, report)
 		}
 	})
 	w.load(ctx, "hot/c", shards, perSecond, during, &hot)
@@ -191,34 +204,40 @@ func TestEvery(t *testing.T) {
 		t.Errorf("every 1s: %d, want %d", got, hot.Load())
 	}
 	w.load(ctx, "warm/c", shards, perSecond, during, &warm)
-	last := w.last
+	w.awaitAsOf(ctx, "warm_rollups/c", w.last)
+	w.awaitAsOf(ctx, "hot_rollups/level", leveled)
+	w.awaitAsOf(ctx, "hot_rollups/gone", deleted)
+	kept()
 	ticks.Wait()
-	if _, tally := w.tally("warm_rollups/c"); tally.AsOf.Before(last) { // on a slow machine, the next tick's first visit
-		if _, err := tick(ctx, everyTick, project, ""); err != nil {
-			t.Error(err)
-		}
+	if got, _ := w.tally("warm_rollups/c"); got != warm.Load() {
+		t.Errorf("every 10s: %d, want %d", got, warm.Load())
 	}
-	if got, tally := w.tally("warm_rollups/c"); got != warm.Load() || tally.AsOf.Before(last) {
-		t.Errorf("every 10s: %d as of %v, want %d as of %v or later", got, tally.AsOf, warm.Load(), last)
+	if got, _ := w.tally("hot_rollups/level"); got != 10 {
+		t.Errorf("a +1 and a -1: %d, want 10", got)
 	}
-	if got, tally := w.tally("hot_rollups/level"); got != 10 || tally.AsOf.Before(leveled) {
-		t.Errorf("a +1 and a -1: %d as of %v, want 10 as of %v or later", got, tally.AsOf, leveled)
-	}
-	if got, tally := w.tally("hot_rollups/gone"); got != 0 || tally.NumShards != 0 || tally.AsOf.Before(deleted) {
-		t.Errorf("sources deleted: %d of %d shards as of %v, want zeros", got, tally.NumShards, tally.AsOf)
+	if got, tally := w.tally("hot_rollups/gone"); got != 0 || tally.NumShards != 0 {
+		t.Errorf("sources deleted: %d of %d shards, want zeros", got, tally.NumShards)
 	}
 
 	// hot/c at most once a second and warm/c once in ten; level and gone once each; the cursor.
 	const mostWrites = int64(everyPeriod/time.Second) + 1 + 2 + 2 + 1 + 3
-	if report.Billed.Writes > mostWrites {
-		t.Errorf("the tick was billed %+v, want at most %d writes", report.Billed, mostWrites)
+	rolledUp := 0
+	for _, report := range reports {
+		if report.Billed.Writes > mostWrites {
+			t.Errorf("the tick was billed %+v, want at most %d writes", report.Billed, mostWrites)
+		}
+		// A busy machine may have no time for some, which the tick leaves to the next.
+		e := report.Every
+		if e == nil || e.Counters > 4 || e.Counters+e.Left < 4 || e.Failed != 0 || int64(e.RolledUp) > report.Billed.Writes {
+			t.Fatalf("the tick reported %+v and was billed %+v", e, report.Billed)
+		}
+		rolledUp += e.RolledUp
+		t.Logf("a tick of %v was billed %+v, $%.2f a day at that pace", everyPeriod, report.Billed, report.Billed.Cost()*86400/everyPeriod.Seconds())
 	}
-	// A busy machine may have had no time for more than one of them.
-	if e := report.Every; e == nil || e.Counters != 4 || e.Failed != 0 || e.RolledUp < 1 || int64(e.RolledUp) > report.Billed.Writes {
-		t.Errorf("the tick reported %+v and was billed %+v", e, report.Billed)
+	if rolledUp < 2 {
+		t.Errorf("the ticks reported %d roll-ups, want at least those of hot/c and warm/c", rolledUp)
 	}
-	t.Logf("a tick of %v was billed %+v, $%.2f a day at that pace, for %d increments; no event",
-		everyPeriod, report.Billed, report.Billed.Cost()*86400/everyPeriod.Seconds(), hot.Load()+warm.Load())
+	t.Logf("%d increments; no event", hot.Load()+warm.Load())
 
 	// Ticks that overlap do not exceed the pace, nor disturb each other.
 	_, before := w.tally("hot_rollups/c")
@@ -260,11 +279,9 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// tooBusy reports whether a tick's error says that a busy machine gave it too little time, for all
-// counters or for a call of Firestore.
-func tooBusy(text string) bool {
-	return strings.Contains(text, "there was time for") || strings.Contains(text, "context deadline exceeded")
-}
+// tooBusy reports whether a tick's error says that a busy machine gave it too little time for a
+// call of Firestore.
+func tooBusy(text string) bool { return strings.Contains(text, "context deadline exceeded") }
 
 // tooBusyToSwitch reports whether a tick's error is no fault of a switch: the machine was too busy,
 // or a function of the other routes wrote the same roll-up. The next call rolls it up.

@@ -20,7 +20,7 @@ const (
 )
 
 func registerFull() {
-	p := newProcesses("TALLY_ROUTES=posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "TALLY_CADENCE=200ms")
+	p := newProcesses("TALLY_ROUTES=posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "TALLY_CADENCE=200ms", "TALLY_HOLD_LIMIT=50s") // no event comes again because the machine is busy
 	functions.HTTP(fullWrite, p.OnWrite)
 	functions.HTTP(fullTick, p.OnSchedule)
 }
