@@ -23,26 +23,19 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"cloud.google.com/go/functions/apiv2/functionspb"
-	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/internal/tool/trial"
 	"github.com/google/go-cmp/cmp"
-	metricpb "google.golang.org/genproto/googleapis/api/metric"
-	"google.golang.org/genproto/googleapis/api/monitoredres"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // A deployedDemo is a project with functions at work: Google has their deployment, and this machine
@@ -374,18 +367,10 @@ func (d *deployedDemo) exact(t *testing.T) {
 		`(?m)^counters/tally-demo-[a-z0-9]{8}|rollups/tally-demo-[a-z0-9]{8} +count +21 +21  exact$`,
 		`(?m)^posts/tally-demo-[a-z0-9]{8} +likes +21 +21  exact$`,
 		`(?m)^lag +p50 [1-9]\d* ms, p99 [1-9]\d* ms, at most [1-9]\d* ms, each ± \d+ ms$`,
-		`(?m)^billed here +[1-9]\d* reads, [1-9]\d* writes, [1-9]\d* deletes$`,
-		`(?m)^billed there +at least [1-9]\d* reads, [1-9]\d* writes, for [1-9]\d* roll-ups that were seen$`,
-		`(?m)^price of both +\$0\.00\d\d at list price in nam5$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.out) {
 			t.Errorf("there is no %s in\n%s", want, r.out)
 		}
-	}
-
-	said, spent := dollars(t, r.logs, "costs at most"), dollars(t, r.out, "price of both")
-	if said < spent {
-		t.Errorf("it cost $%v, and $%v at most were announced:\n%s%s", spent, said, r.logs, r.out)
 	}
 }
 
@@ -400,7 +385,7 @@ func (d *deployedDemo) tooNew(t *testing.T) {
 		}
 	})()
 
-	r := d.demo(t.Context(), faults{}, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=5s")
+	r := d.demo(t.Context(), faults{}, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=50s")
 	report := r.report(t)
 	if len(report.Parts) != 2 || !report.Exact || report.Error != "" {
 		t.Fatalf("status %d:\n%s%s", r.status, r.logs, r.out)
@@ -412,33 +397,18 @@ func (d *deployedDemo) tooNew(t *testing.T) {
 	}
 }
 
-// dollars returns the sum that a text names after some words.
-func dollars(t *testing.T, text, after string) float64 {
-	t.Helper()
-	found := regexp.MustCompile(after + ` +\$([0-9.]*[0-9])`).FindStringSubmatch(text)
-	if found == nil {
-		t.Fatalf("there is no sum after %q in\n%s", after, text)
-	}
-	sum, err := strconv.ParseFloat(found[1], 64)
-	if err != nil || sum == 0 {
-		t.Fatalf("%q: %v", found[0], err)
-	}
-	return sum
-}
-
-// Without --yes it says where it would write and at which price, and asks. There is no answer.
+// Without --yes it says where it would write, and asks. There is no answer.
 func (d *deployedDemo) asksFirst(t *testing.T) {
 	never := func(commit *firestorepb.CommitRequest, _ func() error) error {
 		t.Errorf("%v is written", commit)
 		return errDenied
 	}
 	r := d.demo(t.Context(), faults{commit: never})
-	price := regexp.MustCompile(`costs at most \$0\.00[0-9]{2}\.\nGo on\? \[y/N\]`) // below a cent
-	if r.status != 1 || !price.MatchString(r.logs) || !strings.Contains(r.logs, terminal.ErrUnconfirmed.Error()) || r.out != "" {
+	if r.status != 1 || !strings.Contains(r.logs, "Go on? [y/N]") || !strings.Contains(r.logs, terminal.ErrUnconfirmed.Error()) || r.out != "" {
 		t.Errorf("status %d:\n%s%s", r.status, r.logs, r.out)
 	}
 	for _, want := range []string{"In project my-project, database (default) in nam5", "counters/tally-demo-", "posts/tally-demo-", "150 writes at 5 a second",
-		"Triggers of the app's own on these collections see the documents, too.", "ten minutes,\nso the demo waits for the first roll-ups until ", "By list price in nam5 it costs at most $0.00"} {
+		"Triggers of the app's own on these collections see the documents, too.", "ten minutes more right after a deployment", "1,000 writes cost a few cents."} {
 		if !strings.Contains(r.logs, want) {
 			t.Errorf("it does not say %s:\n%s", want, r.logs)
 		}
@@ -456,7 +426,7 @@ func (d *deployedDemo) doubts(t *testing.T) {
 		return err
 	}}
 
-	r := d.demo(t.Context(), f, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=6s")
+	r := d.demo(t.Context(), f, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=60s")
 	report := r.report(t)
 	if r.status != 0 || len(report.Parts) != 2 || !report.Exact {
 		t.Fatalf("status %d:\n%s%s", r.status, r.logs, r.out)
@@ -492,7 +462,7 @@ func (d *deployedDemo) interruptedWriting(t *testing.T) {
 		return apply()
 	}}
 	r := d.demo(ctx, f, "--yes", "--json", "--rate=1000", "--increments=100000")
-	if report := r.report(t); r.status != interrupted || report.Error != "interrupted" || len(report.Left) > 0 || report.Billed.Deletes == 0 {
+	if report := r.report(t); r.status != interrupted || report.Error != "interrupted" || len(report.Left) > 0 {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }
@@ -504,7 +474,7 @@ func (d *deployedDemo) takesNothing(t *testing.T) {
 		}
 		return apply()
 	}}
-	r := d.demo(t.Context(), f, "--yes", "--timeout=2s")
+	r := d.demo(t.Context(), f, "--yes", "--timeout=20s")
 	if r.status != 1 || !strings.Contains(r.logs, "no write succeeded within 2s") || strings.Contains(r.logs, "--once") || r.out != "" {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
@@ -546,30 +516,14 @@ func (d *deployedDemo) failsToDelete(t *testing.T) {
 	d.forget(t)
 }
 
-// Functions that do not answer are told, with the answers to the pushes and the command that tells
-// more.
+// Functions that do not answer are told, with the command that tells more.
 func (d *deployedDemo) silent(t *testing.T) {
-	hourAgo := timestamppb.New(time.Now().Add(-time.Hour)) // a new deployment would be waited for
-	for _, name := range d.Names("triggers") {
-		googletest.Change(d.Google, name, func(t *eventarcpb.Trigger) { t.CreateTime, t.UpdateTime = hourAgo, hourAgo })
-	}
-	for _, name := range d.Names("functions") {
-		googletest.Change(d.Google, name, func(f *functionspb.Function) { f.CreateTime, f.UpdateTime = hourAgo, hourAgo })
-	}
-	d.Series = []*monitoringpb.TimeSeries{{
-		Metric:   &metricpb.Metric{Type: "pubsub.googleapis.com/subscription/push_request_count", Labels: map[string]string{"response_class": "remote_server_4xx", "response_code": "403"}},
-		Resource: &monitoredres.MonitoredResource{Labels: map[string]string{"subscription_id": path.Base(d.Names("subscriptions")[0])}},
-		Points:   []*monitoringpb.Point{{Value: &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: 7}}}},
-	}}
-	defer func() { d.Series = nil }()
-
 	functions := d.stack.Process(0).URL("RollUpOnWrite")
 	d.stack.Relay.SetTargets(nil)
 	r := d.demo(t.Context(), faults{}, "--yes", "--timeout=1s")
 	d.stack.Relay.SetTargets([]string{functions})
 	d.forget(t)
-	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 2s") || !strings.Contains(r.logs, "tally doctor --project=my-project") ||
-		!strings.Contains(strings.Join(strings.Fields(r.logs), " "), "pushes of tally-counters-shards-78fea5 failed: 7 by 403 (the trigger's account may not call RollUpOnWrite)") {
+	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 2s") || !strings.Contains(r.logs, "tally doctor --project=my-project") {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }
@@ -626,11 +580,12 @@ func TestDemoOnUnreadableProject(t *testing.T) {
 	t.Setenv(firestorestore.EmulatorHost, "")
 	c := newCloud(t)
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")
+	c.signedOut = true
 	if printed := c.want(1, "demo", "--project=my-project"); !strings.Contains(printed, "gcloud auth application-default login") {
 		t.Error(printed)
 	}
 
-	c.firestore = "127.0.0.1:1"
+	c.signedOut = false
 	if printed := c.want(1, "demo", "--project=my-project"); !strings.Contains(printed, "no functions are deployed in project my-project; this deploys them:\n  tally deploy --project=my-project") {
 		t.Error(printed)
 	}

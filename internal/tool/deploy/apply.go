@@ -161,11 +161,6 @@ func (d *Deployment) value(text string) string {
 	return cmp.Or(r.have.Get(reference.FindStringSubmatch(text)[3]), text)
 }
 
-// Find returns a resource of a kind, such as "trigger", as it is now; nil: it is not there.
-func (p *Project) Find(ctx context.Context, kind, name string) (Object, error) {
-	return p.find(ctx, known().Kinds[kind], name)
-}
-
 // find returns a resource as it is now; nil: it is not there.
 func (p *Project) find(ctx context.Context, k *Kind, name string) (Object, error) {
 	switch {

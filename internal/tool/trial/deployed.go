@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
-	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"google.golang.org/api/option"
 )
@@ -14,10 +13,7 @@ import (
 type Deployment struct {
 	Project  string
 	Database deploy.Database // the first that the functions serve
-	Config   config.Config   // of the functions, with that database only
-
-	on       *deploy.Project
-	triggers []deploy.Object
+	Config   config.Config   // of the functions
 }
 
 // Read reads what is deployed in a project. It changes nothing. It is an error if no functions are
@@ -31,39 +27,13 @@ func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deplo
 		return nil, fmt.Errorf("no functions are deployed in project %s; this deploys them:\n  tally deploy --project=%[1]s", project)
 	}
 
-	asDeployed := new(appfolder.Folder) // has no tally.yaml, which would want something else
-	configured, err := config.Load(on.Wanted(asDeployed))
+	configured, err := config.Load(on.Variables())
 	if err != nil {
 		return nil, fmt.Errorf("could not read the variables of the deployed functions: %w", err)
 	}
-	configured.Databases = configured.Databases[:1]
-
-	described, err := deploy.Want(on, asDeployed, configured, nil)
+	databases, err := on.Locate(configured.Databases[:1])
 	if err != nil {
 		return nil, err
 	}
-
-	d := &Deployment{Project: project, Database: described.Databases[0], Config: configured, on: on}
-	return d, d.readTriggers(ctx)
-}
-
-// readTriggers reads the triggers of the live routes.
-func (d *Deployment) readTriggers(ctx context.Context) error {
-	for _, r := range d.Config.Routes.Live() {
-		name := "projects/" + d.Project + "/locations/" + d.Database.Location + "/triggers/" + deploy.TriggerName(d.Database.ID, r)
-		trigger, err := d.on.Find(ctx, "trigger", name)
-		if err != nil {
-			return d.on.Unreadable("eventarc", "the triggers", err)
-		}
-		d.triggers = append(d.triggers, trigger)
-	}
-	return nil
-}
-
-// counted returns a number with its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return &Deployment{project, databases[0], configured}, nil
 }

@@ -59,14 +59,6 @@ func (p *part) fields() map[string]any {
 	return map[string]any{p.field.Names()[0]: 1} // a plain route sums top-level fields
 }
 
-// queries returns how many queries a roll-up of the part takes.
-func (p *part) queries() (n int64) {
-	for _, r := range p.counter.Template.Routes {
-		n += int64(len(r.Queries()))
-	}
-	return n
-}
-
 // tried reports whether the functions may have received an event of a write.
 func (p *part) tried() bool {
 	writes, inDoubt := p.Writes()

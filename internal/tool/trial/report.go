@@ -4,27 +4,23 @@ import (
 	"math"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/tool/load"
 )
 
 // A Report is the result of a trial. tally demo --help explains its JSON form.
 type Report struct {
-	Project   string         `json:"project"`
-	Database  string         `json:"database"`
-	Location  string         `json:"location"`
-	ID        string         `json:"id"`
-	Error     string         `json:"error,omitempty"` // why the trial ended early
-	Parts     []PartResult   `json:"parts"`
-	Skipped   []Skipped      `json:"skipped,omitempty"`
-	Exact     bool           `json:"exact"`
-	Lag       load.Lag       `json:"lag_ms"`
-	Clock     float64        `json:"clock_error_ms"` // of each lag, either way
-	RollUps   int            `json:"rollups_seen"`
-	Billed    billing.Counts `json:"billed"`             // of this machine
-	Functions billing.Counts `json:"functions_at_least"` // by the roll-ups that were seen
-	Dollars   float64        `json:"dollars"`            // of both, by the list price of Firestore's operations in billing.PricedAs(Location)
-	Left      []string       `json:"left,omitempty"`     // paths of documents that may still be there
+	Project  string       `json:"project"`
+	Database string       `json:"database"`
+	Location string       `json:"location"`
+	ID       string       `json:"id"`
+	Error    string       `json:"error,omitempty"` // why the trial ended early
+	Parts    []PartResult `json:"parts"`
+	Skipped  []Skipped    `json:"skipped,omitempty"`
+	Exact    bool         `json:"exact"`
+	Lag      load.Lag     `json:"lag_ms"`
+	Clock    float64      `json:"clock_error_ms"` // of each lag, either way
+	RollUps  int          `json:"rollups_seen"`
+	Left     []string     `json:"left,omitempty"` // paths of documents that may still be there
 }
 
 // A PartResult is what became of a part.
@@ -52,8 +48,6 @@ func (r *run) compare(report *Report, started []int) {
 
 		seen := p.Seen()
 		report.RollUps += len(seen)
-		report.Functions = report.Functions.Add(p.billed(len(seen)))
-
 		writes, _ := p.Writes()
 		lags = append(lags, load.Lags(writes[started[i]:], seen, ahead)...)
 	}
@@ -81,20 +75,4 @@ func (p *part) result() PartResult {
 		Kind: p.kind, Route: p.route.String(), RollUp: p.counter.RollUp, Total: p.total,
 		Written: len(writes), InDoubt: inDoubt, RolledUp: total, Exact: exact,
 	}
-}
-
-// billed returns what so many roll-ups of the part bill the functions, at least: the read that
-// begins each, its queries, and its write.
-func (p *part) billed(rollUps int) billing.Counts {
-	n := int64(rollUps)
-	return billing.Counts{Reads: n * (1 + p.queries()), Writes: n}
-}
-
-// bill notes what this machine was billed. A listener is billed for each version that it sees.
-func (r *run) bill(report *Report) {
-	report.Billed = r.meter.Counts()
-	for _, p := range r.begun {
-		report.Billed.Reads += int64(len(p.Seen()))
-	}
-	report.Dollars = report.Billed.Add(report.Functions).CostIn(r.Database.Location)
 }

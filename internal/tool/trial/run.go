@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/shards"
@@ -27,7 +25,6 @@ type run struct {
 	*Trial
 	store  *firestorestore.Store
 	client *firestore.Client
-	meter  *billing.Meter
 	begun  []*part
 	traces traces
 	made   atomic.Int64 // writes of the load
@@ -46,12 +43,11 @@ func (t *Trial) Run(ctx context.Context) (Report, error) {
 	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 
-	r := &run{Trial: t, meter: billing.NewMeter(nil), listening: listening, fail: fail}
+	r := &run{Trial: t, listening: listening, fail: fail}
 	report := Report{Project: t.Project, Database: t.Database.ID, Location: t.Database.Location, ID: t.ID, Skipped: t.Skipped}
 
 	var err error
-	dial := slices.Concat(r.meter.DialOptions(), t.Dial)
-	r.store, err = firestorestore.Open(listening, t.Address, t.Project, t.Database.ID, slog.New(slog.DiscardHandler), dial...)
+	r.store, err = firestorestore.Open(listening, t.Address, t.Project, t.Database.ID, slog.New(slog.DiscardHandler), t.Dial...)
 	if err != nil {
 		return report, err
 	}
@@ -66,7 +62,6 @@ func (t *Trial) Run(ctx context.Context) (Report, error) {
 	r.Stage("deleting what the demo made")
 	left, unclean := r.clean(listening)
 	report.Left = left
-	r.bill(&report)
 	return report, errors.Join(err, unclean)
 }
 
@@ -89,7 +84,7 @@ func (r *run) try(ctx context.Context, report *Report) error {
 
 	r.Stage("waiting for the last roll-ups")
 	for _, p := range r.parts {
-		err := r.covered(ctx, p)
+		err := r.covered(ctx, p, r.limit(p))
 		if err != nil {
 			return err
 		}
@@ -109,7 +104,7 @@ func (r *run) first(ctx context.Context, p *part) error {
 	if err != nil {
 		return err
 	}
-	return r.rouse(ctx, p, r.patience(p, time.Now()), func(ctx context.Context) error {
+	return r.rouse(ctx, p, func(ctx context.Context) error {
 		err := r.write(ctx, p)
 		if err == nil && p.LastCommit().IsZero() {
 			return fmt.Errorf("it is unknown whether the first increment of %s was applied; run the demo again", p.collection)
@@ -118,11 +113,11 @@ func (r *run) first(ctx context.Context, p *part) error {
 	})
 }
 
-// rouse makes a write, and waits for a roll-up that covers it. It writes again whenever that takes
-// longer than usual, because a new trigger may deliver nothing of what was written before it
-// works. The error is ErrSilent if no roll-up came within the patience.
-func (r *run) rouse(ctx context.Context, p *part, patience time.Duration, write func(context.Context) error) error {
-	ctx, cancel := silentAfter(ctx, patience)
+// rouse makes a write, and waits for a roll-up that covers it. It writes again and again meanwhile,
+// because a new trigger may deliver nothing of what was written before it works. The error is
+// ErrSilent if no roll-up came within the limit.
+func (r *run) rouse(ctx context.Context, p *part, write func(context.Context) error) error {
+	ctx, cancel := silentAfter(ctx, r.limit(p))
 	defer cancel()
 
 	for {
@@ -131,7 +126,7 @@ func (r *run) rouse(ctx context.Context, p *part, patience time.Duration, write 
 			return err
 		}
 
-		err = r.covered(ctx, p)
+		err = r.covered(ctx, p, r.again()+r.usually(p))
 		if !errors.Is(err, ErrSilent) || ctx.Err() != nil {
 			return err
 		}
@@ -230,13 +225,13 @@ func (r *run) put(ctx context.Context, p *part, id string) error {
 
 // limited returns a context for one write.
 func (r *run) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no write succeeded within %v", r.Timeout))
+	return context.WithTimeoutCause(ctx, r.again(), fmt.Errorf("no write succeeded within %v", r.again()))
 }
 
 // covered waits until a roll-up is seen that covers every acknowledged write of the part. If that
-// takes too long, the error is ErrSilent.
-func (r *run) covered(ctx context.Context, p *part) error {
-	ctx, cancel := silentAfter(ctx, r.limit(p))
+// takes longer than the limit, the error is ErrSilent.
+func (r *run) covered(ctx context.Context, p *part, limit time.Duration) error {
+	ctx, cancel := silentAfter(ctx, limit)
 	defer cancel()
 	return p.Await(ctx)
 }

@@ -177,6 +177,14 @@ func (r *run) existing(ctx context.Context, paths []string) (there []string, err
 	return there, nil
 }
 
+// counted returns a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // documents returns the references to paths.
 func documents(client *firestore.Client, paths []string) []*firestore.DocumentRef {
 	refs := make([]*firestore.DocumentRef, len(paths))

@@ -14,7 +14,7 @@
 //   - A [Deployment] (deployed.go) is what is deployed.
 //   - A shape (shape.go) is a kind of counters that is looked for among the deployed routes, and a
 //     part (part.go) is one counter that was made of it.
-//   - A [Trial] says what to write: where, and at which price.
+//   - A [Trial] says what to write, and where.
 //   - The run (run.go) writes and waits. The traces (traces.go) are the documents to delete.
 //   - A [Report] (report.go) is the result.
 package trial
@@ -27,7 +27,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/load"
 	"google.golang.org/grpc"
@@ -37,7 +36,7 @@ import (
 type Options struct {
 	load.Load
 	Shards  int           // of a counter
-	Timeout time.Duration // how long the functions may take for a roll-up
+	Timeout time.Duration // how long the functions may take for a roll-up; the first may wait for new triggers
 
 	Address string // host:port of a Firestore on this machine; "": Google's
 	Dial    []grpc.DialOption
@@ -93,23 +92,9 @@ func (t *Trial) usually(p *part) time.Duration { return t.Config.Cadence + p.cou
 // limit is how long a roll-up of the part may take until it covers a write.
 func (t *Trial) limit(p *part) time.Duration { return t.Timeout + t.usually(p) }
 
-// patience returns how long the first roll-up of the part may take from a time on. A deployment
-// that is new may still begin to work.
-func (t *Trial) patience(p *part, now time.Time) time.Duration {
-	_, made := t.youngest()
-	return max(t.limit(p), made.Add(settling).Sub(now)+t.usually(p))
-}
-
-// waits says what the first roll-ups may wait for at a time; "" if the deployment is not new.
-func (t *Trial) waits(now time.Time) string {
-	name, made := t.youngest()
-	until := made.Add(settling)
-	if !until.After(now) {
-		return ""
-	}
-	return fmt.Sprintf("%s is %v old. New triggers and roles, and what they refused meanwhile, can take ten minutes,\nso the demo waits for the first roll-ups until %s UTC at least, and writes again meanwhile.\n",
-		name, now.Sub(made).Round(time.Second), until.UTC().Format(time.TimeOnly))
-}
+// again is how long one write may take, and how long after a write that no roll-up came to cover
+// the next one is made.
+func (t *Trial) again() time.Duration { return t.Timeout / 10 }
 
 // Takes returns about how long the trial takes if the functions answer.
 func (t *Trial) Takes() time.Duration {
@@ -121,30 +106,7 @@ func (t *Trial) Takes() time.Duration {
 	return takes
 }
 
-// Dollars returns what the trial costs at most, by the list prices that price names and without
-// free quotas: as if the functions rolled up each write and each deletion by itself.
-func (t *Trial) Dollars() float64 {
-	const extra = 10 // documents that are no increments: roll-ups
-	const polls = 300
-
-	var queries int64
-	documents := int64(t.Increments + t.Shards + extra)
-	for _, p := range t.parts {
-		queries = max(queries, p.queries())
-		documents += int64(t.patience(p, time.Now()) / t.limit(p)) // see run.rouse
-	}
-
-	rollUps := 2 * documents
-	counts := billing.Counts{
-		Reads:   rollUps*(2+queries) + documents + polls, // of each roll-up, one is the listener's; of each document, whether it is gone
-		Writes:  documents + rollUps,
-		Deletes: documents,
-	}
-	functions := float64(rollUps)*(billing.Request+billing.Event) + t.Takes().Seconds()*billing.OnWriteSecond
-	return counts.CostIn(t.Database.Location) + functions
-}
-
-// String says what the trial will write and where, how long it takes and what it costs.
+// String says what the trial will write and where, and how long it takes.
 func (t *Trial) String() string {
 	w := new(strings.Builder)
 	fmt.Fprintf(w, "In project %s, database %s in %s, the demo\n", t.Project, t.Database.ID, t.Database.Location)
@@ -155,21 +117,9 @@ func (t *Trial) String() string {
 		fmt.Fprintf(w, "  skips %s: no deployed route is like %s\n", s.Kind, s.Would)
 	}
 	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too.\n")
-	fmt.Fprint(w, t.waits(time.Now()))
-	fmt.Fprintf(w, "%d writes at %v a second take about %v. The demo deletes all that it made.\n%s\n",
-		t.Increments, t.Rate, t.Takes().Round(time.Second), t.price())
+	fmt.Fprintf(w, "%d writes at %v a second take about %v, and ten minutes more right after a deployment. 1,000 writes cost a few cents.\nThe demo deletes all that it made.\n",
+		t.Increments, t.Rate, t.Takes().Round(time.Second))
 	return w.String()
-}
-
-// price says what the trial costs at most, and of which location the price is.
-func (t *Trial) price() string {
-	location := t.Database.Location
-	priced := billing.PricedAs(location)
-	text := fmt.Sprintf("By list price in %s it costs at most $%.4f", priced, t.Dollars())
-	if priced != location {
-		text += fmt.Sprintf(", and up to twice as much in %s", location)
-	}
-	return text + "."
 }
 
 // Delete returns the commands that delete the documents at the paths, and whatever is below the
