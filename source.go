@@ -35,6 +35,7 @@ import "embed"
 //go:embed internal/cloud/firestorestore/client.go
 //go:embed internal/cloud/firestorestore/cursor.go
 //go:embed internal/cloud/firestorestore/fields.go
+//go:embed internal/cloud/firestorestore/foreign.go
 //go:embed internal/cloud/firestorestore/growth.go
 //go:embed internal/cloud/firestorestore/lane.go
 //go:embed internal/cloud/firestorestore/locked.go

@@ -30,10 +30,20 @@ var (
 // audited is tally audit's answer in JSON.
 type audited struct {
 	rollup.Report
+	Foreign []foreign      `json:"foreign,omitempty"`
 	DryRun  bool           `json:"dry_run"`
 	Billed  billing.Counts `json:"billed"`
 	Dollars float64        `json:"dollars"` // list price in billing.PriceRegion
 	Seconds float64        `json:"seconds"`
+}
+
+// A foreign counts documents of a route that belong to no counter, because a reference in the field
+// of a key leads to another database.
+type foreign struct {
+	Route     string `json:"route"`
+	Field     string `json:"field"`
+	Documents int64  `json:"documents"`
+	Example   string `json:"example"` // path of one of them
 }
 
 // An auditing is what the flags of tally audit say.
@@ -80,9 +90,40 @@ func (a auditing) run(ctx context.Context, s *session, meter *billing.Meter) err
 		r, err = a.withdraw(ctx, s, gone, r, err)
 	}
 
-	answer := audited{Report: r, DryRun: !a.repair, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
+	ended := a.outcome(r, err)
+
+	answer := audited{Report: r, DryRun: !a.repair}
+	if err == nil || errors.Is(err, errDiffering) {
+		answer.Foreign, err = countForeign(ctx, s)
+		ended = errors.Join(ended, err)
+	}
+	answer.Billed, answer.Seconds = meter.Counts(), time.Since(began).Seconds()
 	answer.Dollars = answer.Billed.Cost()
-	return errors.Join(a.outcome(r, err), printAudited(s, answer))
+	return errors.Join(ended, printAudited(s, answer))
+}
+
+// countForeign counts the references to other databases, by route, and says where some are. No
+// total has their documents. Those that a clone or an import brought made no event, so the
+// functions' log does not name them.
+func countForeign(ctx context.Context, s *session) ([]foreign, error) {
+	var all []foreign
+	for _, r := range s.config.Routes {
+		for _, k := range r.By {
+			if k.Function != route.Reference {
+				continue
+			}
+			n, example, err := s.store.Foreign(ctx, r, k.Field)
+			if err != nil {
+				return all, err
+			}
+			if n > 0 {
+				all = append(all, foreign{r.String(), string(k.Field), n, example})
+				fmt.Fprintf(s.logs, "left out: %s of %s, such as %s, because %s refers to a document of another database, as a clone or an import leaves it; have your server write the reference again\n",
+					plural(n, "document"), r, example, k.Field)
+			}
+		}
+	}
+	return all, nil
 }
 
 // check checks the flags, tells the user the routes, and returns the templates that --removed
@@ -184,10 +225,14 @@ func printAudited(s *session, a audited) error {
 	if a.Paced > 0 {
 		left = cells(fmt.Sprintf("\t%d of them were rolled up less than a cadence ago", a.Paced))
 	}
+	var elsewhere int64
+	for _, f := range a.Foreign {
+		elsewhere += f.Documents
+	}
 	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d%s\nfailed\t%d\n\n"+
-		"drift\t%d\nlapsed\t%d\nlate\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
+		"drift\t%d\nlapsed\t%d\nlate\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\nforeign\t%d\n\nbilled\t%s",
 		a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, left, a.Failed,
-		a.Drift, a.Lapsed, a.Late, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, price(a.Billed))
+		a.Drift, a.Lapsed, a.Late, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, elsewhere, price(a.Billed))
 }
 
 // auditOptions returns the options of an audit by a command. It works as RollUpOnSchedule's does,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +53,7 @@ rerouted   0
 outdated   0
 malformed  0
 unkept     0
+foreign    0
 
 billed  27 reads, 0 writes, 0 deletes: $0.0000 at list price in us-central1
 `, 1, []string{"drift: ", `counter=rollups/drifted differs="count 6 → 7"`, "orphaned: ", "missing: ", "--repair repairs them"}},
@@ -244,4 +246,44 @@ func TestAuditAssumesRoutes(t *testing.T) {
 	}
 	first(stderr, "routes, by TALLY_ROUTES: "+r)
 	wantTotal(8)
+}
+
+// References to another database, as a clone or an import leaves them, make no event, and no total
+// has their documents. tally audit counts them, in each collection of a route, and names one.
+func TestAuditCountsForeignReferences(t *testing.T) {
+	const comments = "comments/{comment} by ref(author) -> users/{author} : count() as comments : existing"
+	const messages = "rooms/{room}/messages/{message} by ref(to) as user -> rooms/{room}/members/{user} : count() as messages : existing"
+	t.Setenv("TALLY_ROUTES", comments+"\n"+messages)
+	c := newConsole(t)
+	own, _, _ := strings.Cut(c.client.Doc("users/ann").Path, "/users/")
+	refer := func(path, field, to string) {
+		c.set(path, map[string]any{field: &firestore.DocumentRef{Path: to, ID: "ann"}})
+	}
+	for i, database := range []string{
+		"projects/a/databases/(default)/documents", "projects/zz/databases/(default)/documents",
+		strings.Replace(own, "(default)", "restored", 1), own,
+	} {
+		refer(fmt.Sprintf("comments/%d", i), "author", database+"/users/ann")
+		refer(fmt.Sprintf("rooms/%d/messages/1", i), "to", fmt.Sprintf("%s/rooms/%d/members/ann", database, i))
+	}
+	refer("comments/people", "author", own+"/people/ann") // of this database, and of no counter
+	refer("archive/1/messages/1", "to", "projects/a/databases/(default)/documents/rooms/1/members/ann")
+	c.set("comments/text", map[string]any{"author": "ann"})
+
+	status, out, logs := c.run("audit")
+	if status != 0 || !strings.Contains(out, "\nforeign    6\n") {
+		t.Errorf("status %d: %s%s", status, out, logs)
+	}
+	for _, want := range []string{
+		"left out: 3 documents of " + comments + ", such as comments/0, because author refers to a document of another database, as a clone or an import leaves it; have your server write the reference again\n",
+		"left out: 3 documents of " + messages + ", such as rooms/0/messages/1, because to refers to a document of another database",
+	} {
+		if !strings.Contains(logs, want) {
+			t.Errorf("got %s; want %s", logs, want)
+		}
+	}
+	status, out, logs = c.run("audit", "--json")
+	if want := `"documents":3,"example":"rooms/0/messages/1"}],`; status != 0 || !strings.Contains(out, want) {
+		t.Errorf("status %d: %s%s; want %s", status, out, logs, want)
+	}
 }

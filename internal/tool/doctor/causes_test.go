@@ -38,6 +38,7 @@ var causes = []struct {
 	}},
 	{"A group's sum, or one of some documents, has no index", needIndexes},
 	{"The field of a group holds a list", listsInGroup},
+	{"The reference of a group leads to another database", foreignReferences},
 	{"The field of a window holds no timestamp", textsInWindow},
 	{"The subscription is gone", as("a subscription that is gone")},
 	{"Retries are off", as("retries are off")},

@@ -150,11 +150,11 @@ var Checks = []Check{
 	},
 	{
 		Name:  "left-out",
-		Claim: "in the last day, every grouping field held a single value and every window field a timestamp",
-		RestsOn: "A document is in the one group that the text of its field names, and in a window by " +
-			"the timestamp in its field. One with a list, or with a text instead of a timestamp, is in " +
-			"none, and no total has it.",
-		Fixes:   "write a document for each element (docs/recipes.md, posts by tag), and times as timestamps; edit tally.yaml",
+		Claim: "in the last day, every grouping field held a single value of its own database, and every window field a timestamp",
+		RestsOn: "A document is in the one group that its field names, and in a window by the timestamp in " +
+			"its field. One with a list, with a reference to another database, or with a text instead of a " +
+			"timestamp, is in none, and no total has it.",
+		Fixes:   "write a document for each element (docs/recipes.md, posts by tag), references again, and times as timestamps; edit tally.yaml",
 		needs:   theDescription,
 		examine: (*examination).leftOut,
 	},

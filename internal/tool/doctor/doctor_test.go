@@ -224,6 +224,15 @@ func listsInGroup(g *googletest.Google) {
 		`service_name=("tally-on-write" OR "tally-on-schedule")`, `message="a document belongs to no counter"`, `reason="an array"`, `route="orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing"`)
 }
 
+// foreignReferences deploys a route with a reference, and has the log say that one of a comment
+// leads to another database.
+func foreignReferences(g *googletest.Google) {
+	const r = "comments/{comment} by ref(author) -> users/{author} : count() as comments : existing"
+	setRoutes(g, r)
+	g.Entries = entry(`{"document": "comments/9", "database": "(default)", "why": "its author refers to a document of another database, …"}`,
+		`message="a document belongs to no counter"`, `reason="another database"`, `route="`+r+`"`)
+}
+
 // textsInWindow deploys a route with a window, and has the log say that an order has a text as its
 // time.
 func textsInWindow(g *googletest.Google) {
@@ -331,6 +340,7 @@ func TestLeftOut(t *testing.T) {
 	}{
 		{"a list in a group", listsInGroup, []string{"orders/7 of (default) belongs to no counter of orders/{order} by shop -> shops/{shop} : latest(at) as last_order : existing: its shop is an array, and a document is in one group: …"}},
 		{"a text in a window", textsInWindow, []string{"orders/8 of (default) is in no window of orders/{order} -> totals/orders : count() where at > now - 24h as lately: its at is a string, not a timestamp"}},
+		{"a reference to another database", foreignReferences, []string{"comments/9 of (default) belongs to no counter of comments/{comment} by ref(author) -> users/{author} : count() as comments : existing: its author refers to a document of another database, …"}},
 		{"no line", func(g *googletest.Google) { listsInGroup(g); g.Entries = nil }, nil},
 	} {
 		g := sound(t)

@@ -126,17 +126,21 @@ func (e *examination) lag(ctx context.Context) {
 	e.note("from commit to roll-up it took %.2fs (median) and %.2fs (99th percentile) in %d samples of the last day", at(0.5), at(0.99), len(seconds))
 }
 
-// leftOut finds documents of the last day that had a list in the field of a key, or something else
-// than a time in that of a window. The log of RollUpOnWrite says so. A log that cannot be read is
-// read once.
+// leftOut finds documents of the last day that had a list in the field of a key, or a reference to
+// another database, or something else than a time in the field of a window. The log of
+// RollUpOnWrite says so. A log that cannot be read is read once.
 func (e *examination) leftOut(ctx context.Context) {
 	routes := e.config.Routes.Live()
 	keyed := slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool { return r.By == nil })
+	referring := slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool {
+		return !slices.ContainsFunc(r.By, func(k route.Key) bool { return k.Function == route.Reference })
+	})
 	for _, left := range []struct {
 		routes       route.Routes
 		filter, says string
 	}{
 		{keyed, `jsonPayload.message="a document belongs to no counter" AND jsonPayload.reason="an array"`, "belongs to no counter of"},
+		{referring, `jsonPayload.message="a document belongs to no counter" AND jsonPayload.reason="another database"`, "belongs to no counter of"},
 		{routes.Windowed(), `jsonPayload.message="a document is in no window"`, "is in no window of"},
 	} {
 		for _, r := range left.routes {

@@ -1,0 +1,106 @@
+package firestorestore
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup/route"
+	"golang.org/x/sync/errgroup"
+)
+
+// firstDocument and lastDocument are paths before and behind all documents of a database. Firestore
+// orders references by project and database, and then by path.
+const (
+	firstDocument = "\x00/\x00"
+	lastDocument  = "\U0010FFFF/\U0010FFFF"
+)
+
+// Foreign counts the documents of a route that belong to no counter because a reference in the
+// field of a key leads to another database. It also returns the path of the first of them; "":
+// there is none. The field is one of the route's keys. A collection costs two reads, one more for
+// each 1,000 such documents, and the read that finds the collection.
+func (s *Store) Foreign(ctx context.Context, r *route.Route, field document.Field) (count int64, example string, err error) {
+	var all sync.Mutex
+	add := func(n int64, path string) {
+		all.Lock()
+		defer all.Unlock()
+		count += n
+		if n > 0 && (example == "" || path < example) {
+			example = path
+		}
+	}
+
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(queriesAtOnce)
+	err = s.eachCollection(ctx, r, func(collection string) {
+		documents := s.client.Collection(collection).Query
+		for _, query := range []firestore.Query{
+			documents.WherePath(field.Names(), "<", s.client.Doc(firstDocument)),
+			documents.WherePath(field.Names(), ">", s.client.Doc(lastDocument)),
+		} {
+			work.Go(func() error {
+				n, path, err := countOf(ctx, query)
+				add(n, path)
+				return err
+			})
+		}
+	})
+
+	failed := work.Wait()
+	if failed != nil { // it has canceled the search for collections
+		err = failed
+	}
+	if err != nil {
+		return 0, "", fmt.Errorf("firestore: counting references of %s to other databases: %w", r, err)
+	}
+	return count, example, nil
+}
+
+// eachCollection calls f for each collection of a route's documents, in the order of their paths.
+func (s *Store) eachCollection(ctx context.Context, r *route.Route, f func(collection string)) error {
+	pattern := r.Pattern()
+	collection := pattern[:len(pattern)-1]
+	if lastCapture(collection) < 0 {
+		f(collection.String())
+		return nil
+	}
+
+	from := ""
+	for {
+		docs, err := s.group(pattern, from).Select().Limit(1).Documents(ctx).GetAll()
+		if err != nil || len(docs) == 0 {
+			return err
+		}
+		found := Path(docs[0].Ref)
+		if !r.Covers(found) {
+			from = next(pattern, found)
+			continue
+		}
+		f(path.Dir(found))
+		from = behind(collection, strings.Split(found, "/"))
+	}
+}
+
+// countOf returns how many documents a query finds, and the path of the first.
+func countOf(ctx context.Context, query firestore.Query) (n int64, first string, err error) {
+	counted, err := query.NewAggregationQuery().WithCount("n").Get(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	n = counted["n"].(*firestorepb.Value).GetIntegerValue()
+	if n == 0 {
+		return 0, "", nil
+	}
+
+	docs, err := query.Select().Limit(1).Documents(ctx).GetAll()
+	if err != nil || len(docs) == 0 { // it was deleted meanwhile
+		return 0, "", err
+	}
+	return n, Path(docs[0].Ref), nil
+}
