@@ -285,6 +285,11 @@ for (const [name, id, tell] of [
   });
 }
 
+test('days and months by Python', async (t) => {
+  const [, day, month] = page.match(/^\| Python \| `(.+?)` \| `(.+?)` \|$/m);
+  await run(t, {}, () => [[at('.venv/bin/python'), at('days.py'), at('../../clients/web/test/days.json'), day, month]]);
+});
+
 test('REST, by curl', async (t) => {
   const code = block('REST', 'sh').replace('https://firestore.googleapis.com', `http://${stack.host}:${stack.port}`);
 

@@ -1,0 +1,49 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+	_ "time/tzdata" // for machines without zones
+)
+
+// The Go of clients.md gives the ids that Tally makes: around moved clocks, and where months and
+// years end. docs/test does the same for Python.
+func TestDays(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| Go \\| `time\\.Now\\(\\)\\.In\\(berlin\\)\\.Format\\(\"(.*?)\"\\)` \\| `time\\.Now\\(\\)\\.In\\(berlin\\)\\.Format\\(\"(.*?)\"\\)` \\|$").FindStringSubmatch(read(t, "clients.md"))
+	if row == nil {
+		t.Fatal("clients.md does not say how Go gives the ids of days and months")
+	}
+	data, err := os.ReadFile("../clients/web/test/days.json") // the engine's, by a test of rollup/route
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []struct {
+		At               time.Time
+		Zone, Day, Month string
+	}
+	if err := json.Unmarshal(data, &made); err != nil {
+		t.Fatal(err)
+	}
+
+	compared := 0
+	for _, want := range made {
+		if year := want.At.Year(); year < 2 || year > 9998 { // days and months that are cut off have no id
+			continue
+		}
+		zone, err := time.LoadLocation(want.Zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared++
+		local := want.At.In(zone)
+		if day, month := local.Format(row[1]), local.Format(row[2]); day != want.Day || month != want.Month {
+			t.Errorf("%s in %s is on %s in %s, want %s in %s", want.At, want.Zone, day, month, want.Day, want.Month)
+		}
+	}
+	if compared < 100 {
+		t.Errorf("%d times were compared", compared)
+	}
+}
