@@ -135,8 +135,13 @@ func (s Source) Concerned(w Change) []Concern {
 			continue
 		}
 
-		before, was := c.route.keyed(c.ids, func(f document.Field) any { held, _ := w.Held(f); return held })
-		after, is := c.route.keyed(c.ids, func(f document.Field) any { _, held := w.Held(f); return held })
+		var held, holds [maxKeys]any
+		for i, k := range c.route.By {
+			held[i], holds[i] = w.Held(k.Field)
+		}
+
+		before, was := c.route.keyed(c.ids, held[:])
+		after, is := c.route.keyed(c.ids, holds[:])
 		stays := was && is && before == after
 		if was {
 			concern(before, unchanged && stays)

@@ -257,12 +257,12 @@ func (r *Route) captured(path string) ([]string, bool) {
 	return ids, true
 }
 
-// keyed returns the counter of a document with keys. ids are those that its path captures, and
-// held returns the value of a field as [Change] has it. It reports false if the document belongs to
-// no counter. It sets the ids of the keys.
-func (r *Route) keyed(ids []string, held func(document.Field) any) (Counter, bool) {
-	for _, k := range r.By { // in the order of the template
-		id, ok := k.id(held(k.Field), ids[:k.at])
+// keyed returns the counter of a document with keys. ids are those that its path captures, and held
+// are the values of the keys' fields as [Change] has them. It reports false if the document belongs
+// to no counter. It sets the ids of the keys.
+func (r *Route) keyed(ids []string, held []any) (Counter, bool) {
+	for i, k := range r.By { // in the order of the template
+		id, ok := k.id(held[i], ids[:k.at])
 		if !ok {
 			return Counter{}, false
 		}

@@ -248,7 +248,12 @@ func (r *Route) Belongs(path string, held func(document.Field) any) (Counter, bo
 	if !ok {
 		return Counter{}, false
 	}
-	return r.keyed(ids, held)
+
+	var values [maxKeys]any
+	for i, k := range r.By {
+		values[i] = held(k.Field)
+	}
+	return r.keyed(ids, values[:])
 }
 
 // counterOf returns the counter to which the document at path belongs by its path alone. It reports

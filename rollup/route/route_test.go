@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -481,6 +482,56 @@ func (w write) Held(f document.Field) (before, after any) {
 	before, _ = f.In(w.before)
 	after, _ = f.In(w.after)
 	return before, after
+}
+
+// BenchmarkConcerned is what an event costs until its counters are known.
+func BenchmarkConcerned(b *testing.B) {
+	o := order{shop: "a", at: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}
+	for _, benchmark := range []struct{ name, path, route string }{
+		{"keys=0", "shops/a/orders/1", "shops/{shop}/orders/{order} -> shops/{shop} : sum(amount) as revenue : existing"},
+		{"keys=1", "orders/1", "orders/{order} by shop -> shops/{shop} : sum(amount) as revenue : existing"},
+		{"keys=2", "orders/1", "orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : sum(amount) as revenue : existing"},
+	} {
+		b.Run(benchmark.name, func(b *testing.B) {
+			routes, err := route.Parse(benchmark.route)
+			if err != nil {
+				b.Fatal(err)
+			}
+
+			b.ReportAllocs()
+			for b.Loop() {
+				source, _ := routes.Source(benchmark.path)
+				if concerns := source.Concerned(&o); len(concerns) != 1 {
+					b.Fatalf("the event is about %d counters, want 1", len(concerns))
+				}
+			}
+		})
+	}
+}
+
+// An order is the change of its amount. It makes the values of its fields each time, as an event's
+// are decoded.
+type order struct {
+	shop   string
+	at     time.Time
+	amount int64
+}
+
+func (*order) Known() bool { return true }
+
+func (*order) Updated() bool { return true }
+
+func (*order) Changed(f document.Field) bool { return f == "amount" }
+
+func (o *order) Held(f document.Field) (before, after any) {
+	switch f {
+	case "shop":
+		return o.shop, o.shop
+	case "at":
+		return o.at, o.at
+	default:
+		return o.amount - 1, o.amount
+	}
 }
 
 // Two routes by one field name it once: a query may not select a field twice.
