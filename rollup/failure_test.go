@@ -174,6 +174,25 @@ func TestFailuresBackOff(t *testing.T) {
 	})
 }
 
+// A Firestore that refuses for an hour, as without a role, is logged once in ten minutes for each
+// counter. Each event that fails has the reason.
+func TestRefusalIsLoggedOnceInAWhile(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		refused := errors.New("permission denied")
+		w.beforeView = func(int32) error { return refused }
+		for began := time.Now(); time.Since(began) < time.Hour; {
+			e := w.deliver(c, "e")
+			<-e.done
+			if !errors.Is(e.err, refused) {
+				t.Fatalf("the event failed by %v", e.err)
+			}
+		}
+		if n := strings.Count(w.log.String(), "level=WARN"); n != 6 {
+			t.Errorf("%d warnings in an hour, after %d looks; want 6", n, w.looks.Load())
+		}
+	})
+}
+
 // A failure does not make an instance hold more events: while it lasts one generation waits and one
 // is open.
 func TestFewEventsAreHeldWhileLooksFail(t *testing.T) {

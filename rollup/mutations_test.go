@@ -318,12 +318,9 @@ var mutations = []mutation{
 `,
 		`	o.Alarms = d.alarms
 `, "TestLastingFaultsAreLoggedOnce"},
-	{"logged-once", "each alarm that cannot be made is logged", "prober.go",
-		`	case again:
-		level = slog.LevelDebug
-`,
-		`	case again:
-`, "TestNoQueueIsLoggedOnceInAWhile"},
+	{"logged-once", "each failure is logged", "prober.go",
+		`first := c.options.Logged.First("failed", s.counter.RollUp)`,
+		`first := true`, "TestRefusalIsLoggedOnceInAWhile"},
 	{"logged-once", "an alarm that cannot be done is logged whenever it rings", "../internal/cloud/app/alarm.go",
 		`		if !again {
 `,

@@ -211,16 +211,17 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 		return time.Now()
 	}
 
-	again := errors.Is(err, errNotMade) && !c.options.Logged.First("not made", s.counter.RollUp) // a queue may refuse for hours
-
 	level := slog.LevelWarn
 	switch {
 	case errors.Is(err, ErrConflict): // another instance was faster, which happens in every cadence
 		level = slog.LevelDebug
-	case again:
-		level = slog.LevelDebug
 	case errors.Is(err, errEarly):
 		level = slog.LevelError
+	default: // Firestore or a queue may refuse for hours; an event that fails says why, too
+		first := c.options.Logged.First("failed", s.counter.RollUp)
+		if !first {
+			level = slog.LevelDebug
+		}
 	}
 	c.options.Logger.Log(ctx, level, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", oldest, "error", err)
 
