@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,10 +85,20 @@ func (s *Stack) export(ctx context.Context, database string) error {
 		return err
 	}
 
-	kept := filepath.Join(s.Data, name)
-	err = os.Rename(kept, filepath.Join(temporary, "former"))
+	return replace(filepath.Join(s.Data, name), exported)
+}
+
+// replace puts a folder in the place of another one, if there is one, which it moves next to the
+// first. If that fails, the other one stays.
+func replace(place, folder string) error {
+	former := folder + ".former"
+	err := os.Rename(place, former)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("replace the former export: %w", err)
+		return err
 	}
-	return os.Rename(exported, kept)
+	err = os.Rename(folder, place)
+	if err != nil {
+		_ = os.Rename(former, place) // there may be none
+	}
+	return err
 }

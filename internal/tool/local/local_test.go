@@ -1,7 +1,10 @@
 package local
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -56,5 +59,34 @@ func TestLineWriter(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"ab", "c", "d"}, lines); d != "" {
 		t.Errorf("lines (-want +got):\n%s", d)
+	}
+}
+
+// What was saved before stays until something else is in its place.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	place, file := filepath.Join(dir, "export"), filepath.Join(dir, "export", "documents")
+	save := func(name, text string) string {
+		folder := filepath.Join(dir, name)
+		err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "documents"), []byte(text), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+
+	first, second, missing := save("first", "1"), save("second", "2"), filepath.Join(dir, "missing")
+	for _, step := range []struct {
+		folder, want string
+		fails        bool
+	}{{first, "1", false}, {missing, "1", true}, {second, "2", false}} {
+		err := replace(place, step.folder)
+		if (err != nil) != step.fails {
+			t.Errorf("%s: %v", step.folder, err)
+		}
+		text, err := os.ReadFile(file)
+		if string(text) != step.want {
+			t.Errorf("after %s there is %q, want %q (%v)", step.folder, text, step.want, err)
+		}
 	}
 }
