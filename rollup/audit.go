@@ -256,7 +256,7 @@ type doubt struct {
 	comparison comparison
 	walk       int   // the index of the walk that found it; -1: a note names it
 	before     Place // where the page began on which it was found
-	left       bool  // the audit is not done with it; guarded by its mutex
+	left       bool  // the audit is not done with it; the audit's mutex guards it
 }
 
 // load loads the cursor that the last audit left, and the notes, and begins the laps that are due.

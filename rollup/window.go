@@ -69,7 +69,7 @@ func onGrid(rollUp string, step time.Duration, t time.Time) time.Time {
 
 // planAlarm decides whether an alarm must be made before the look's roll-up is written, and returns
 // its time. It sets l.rings to the time of the alarm that stands already, or to the look's own time
-// as long as none does. Made is the time of an alarm that this process has made before, or zero.
+// as long as none does. made is the time of an alarm that this process has made before, or zero.
 //
 // A roll-up may rely on an alarm whose time is later than the look. Nothing has ended it before
 // another roll-up is as of that time, and then this one is not written any more.

@@ -74,16 +74,6 @@ func (t Total) unnamed() bool {
 	return t.Aggregate == Sum && len(t.Where) == 0 && t.Field == document.FieldOf(t.Name)
 }
 
-// AlongTimes reports whether a query of the total goes along the times in a field. Firestore must
-// index that field.
-func (t Total) AlongTimes() bool {
-	rangeOfTimes := func(c Condition) bool {
-		_, isTime := c.Value.(time.Time)
-		return isTime && c.Operator.Range()
-	}
-	return t.Aggregate.OfTimes() || slices.ContainsFunc(t.Where, rangeOfTimes)
-}
-
 // best reports whether one document decides the total: the first in the order of the field.
 func (a Aggregate) best() bool {
 	return slices.Contains([]Aggregate{Maximum, Minimum, Latest, Earliest}, a)
@@ -128,8 +118,8 @@ func (q Query) Ranged() document.Field {
 func (q Query) Walks() bool { return q.Best != "" && q.Ranged() != "" && q.Ranged() != q.Field }
 
 // queries returns the queries that answer the totals of a route, in their order. time is the field
-// of the route's days or months. Totals with the same field
-// and the same conditions share a query. Each kind of Best has queries of its own.
+// of the route's days or months. Totals with the same field and the same conditions share a query.
+// Each kind of Best has queries of its own.
 func queries(totals []Total, time document.Field) []Query {
 	var all []Query
 	for _, t := range totals {

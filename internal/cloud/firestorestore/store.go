@@ -40,9 +40,10 @@
 // # The files
 //
 // store.go opens snapshots and writes, locked.go writes in a lock, and sum.go sums in a snapshot.
-// audit.go and lane.go walk all counters, and cursor.go keeps where a walk goes on.
-// growth.go reads shards and adds more, fields.go reads single fields, value.go decodes and encodes
-// values, and client.go opens the connection.
+// audit.go walks all counters: by their roll-ups, or along a lane of their shards (lane.go, and for
+// days and months bytime.go). cursor.go keeps where a walk goes on, and note.go what needs an audit
+// soon. growth.go reads shards and adds more, fields.go reads single fields, value.go decodes and
+// encodes values, and client.go opens the connection.
 package firestorestore
 
 import (

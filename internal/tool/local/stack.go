@@ -19,9 +19,7 @@
 //     It may keep the documents in a folder from one run to the next (data.go). An emulator that
 //     somebody else runs posts no events to the relay, so the stack makes them from what listeners
 //     see (events.go).
-//   - A [Counter] (counter.go) is incremented and listened to. It remembers what the listener sees.
 //   - A [Load] (load.go) increments counters on a stack and says whether their roll-ups are exact.
-//     An [Orders] (orders.go) does the same with orders, for totals of groups.
 package local
 
 import (
