@@ -160,35 +160,10 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 	looking, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 
-	l, err = a.look(looking, c, "")
+	did, l, err = a.study(looking, c, k)
 	if err != nil {
 		return did, l, 0, err
 	}
-
-	if l.missing() {
-		return actionSkip, l, 0, nil
-	}
-	l.alarmGone = k.remake
-	if !k.needsSum(&l) {
-		return actionLeave, l, 0, nil
-	}
-	k.remember(&l)
-
-	err = a.sum(looking, &l)
-	if err != nil {
-		return did, l, 0, err
-	}
-	err = a.weigh(looking, &l)
-	if err != nil {
-		return did, l, 0, err
-	}
-
-	k.leaving, err = a.leftSince(looking, &l)
-	if err != nil {
-		return did, l, 0, err
-	}
-
-	did = k.decide(&l)
 	if did == actionRemove {
 		return did, l, 0, a.remove(looking, a.store, &l)
 	}
@@ -211,6 +186,39 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 		err = a.remakeAlarm(looking, &l, p)
 	}
 	return actionTell, l, 0, err
+}
+
+// study takes one look, sums the shards if the comparison needs that, and returns what the look
+// asks for.
+func (a *audit) study(looking context.Context, c route.Counter, k *comparison) (asks action, l look, err error) {
+	l, err = a.look(looking, c, "")
+	if err != nil {
+		return asks, l, err
+	}
+
+	if l.missing() {
+		return actionSkip, l, nil
+	}
+	l.alarmGone = k.remake
+	if !k.needsSum(&l) {
+		return actionLeave, l, nil
+	}
+	k.remember(&l)
+
+	err = a.sum(looking, &l)
+	if err != nil {
+		return asks, l, err
+	}
+	err = a.weigh(looking, &l)
+	if err != nil {
+		return asks, l, err
+	}
+
+	k.leaving, err = a.leftSince(looking, &l)
+	if err != nil {
+		return asks, l, err
+	}
+	return k.decide(&l), l, nil
 }
 
 // remakeAlarm makes an alarm for a counter that is not due and whose alarm may be gone.

@@ -113,6 +113,8 @@ func (c *comparison) agreesAsFound(l *look) bool {
 // no grace. A difference is drift only if the roll-up was not written since the first look. If it
 // was, it can lack only changes that came after that look.
 func (c *comparison) difference(l *look) difference {
+	lasted := c.graceOver && l.asOf.Equal(c.asOf)
+
 	switch {
 	case l.rerouted():
 		return differenceRerouted
@@ -128,18 +130,16 @@ func (c *comparison) difference(l *look) difference {
 		return differenceOrphaned
 	case l.asOf.IsZero():
 		return differenceMissing
-	case c.deferred:
+	case c.deferred || !lasted:
 		return differenceRecent
-	case c.graceOver && l.asOf.Equal(c.asOf) && c.leaving == leftSooner:
+	case c.leaving == leftSooner:
 		return differenceLate
-	case c.graceOver && l.asOf.Equal(c.asOf) && c.untold:
+	case c.untold:
 		return differenceUntold
-	case c.graceOver && l.asOf.Equal(c.asOf) && c.unkept:
+	case c.unkept:
 		return differenceLapsed
-	case c.graceOver && l.asOf.Equal(c.asOf):
-		return differenceDrift
 	default:
-		return differenceRecent
+		return differenceDrift
 	}
 }
 
