@@ -81,6 +81,7 @@ type reader struct {
 	code  string // without comments
 	shape string // the same without what strings hold
 	at    int
+	parts []string // of what accept read
 }
 
 // Parse reads the text of rules.
@@ -170,71 +171,74 @@ func (r *reader) read(b *block) {
 			r.at++
 			return
 		}
-		r.statement(b, rest)
+		r.statement(b)
 	}
 }
 
 // statement reads a statement of a block.
-func (r *reader) statement(b *block, rest string) {
-	begin := r.at
-	line := strings.Count(r.code[:begin], "\n") + 1
-	found := func(e *regexp.Regexp) []string {
-		at := e.FindStringSubmatchIndex(rest)
-		if at == nil {
-			return nil
-		}
-		r.at = begin + at[1]
-		var parts []string
-		for i := 0; i < len(at); i += 2 {
-			part := ""
-			if at[i] >= 0 {
-				part = r.code[begin+at[i] : begin+at[i+1]]
-			}
-			parts = append(parts, part)
-		}
-		return parts
-	}
-
-	if found(version) != nil {
-		return
-	}
-	if parts := found(service); parts != nil {
-		inner := &block{above: b}
-		if parts[1] != "cloud.firestore" {
-			r.body()
-			return
-		}
-		r.read(inner)
-		return
-	}
-	if parts := found(match); parts != nil {
-		inner := &block{above: b, line: line, depth: b.depth + 1, path: append(slices.Clone(b.path), segmentsOf(parts[1])...)}
-		if inner.depth > maxDepth || len(inner.path) > maxSegments {
-			r.unread = fmt.Sprintf("%d: from here on the rules were not checked: more than %d matches within each other, or %d segments, are more than Firestore takes", line, maxDepth, maxSegments)
-			return
-		}
-		r.blocks = append(r.blocks, inner)
-		r.read(inner)
-		return
-	}
-	if parts := found(defined); parts != nil {
+func (r *reader) statement(b *block) {
+	begin, line := r.at, strings.Count(r.code[:r.at], "\n")+1
+	switch {
+	case r.accept(version):
+	case r.accept(service):
+		r.service(b)
+	case r.accept(match):
+		r.match(b, line)
+	case r.accept(defined):
 		if b.functions == nil {
 			b.functions = make(map[string]function)
 		}
-		b.functions[parts[1]] = function{listed(parts[2]), r.body()}
-		return
-	}
-	if parts := found(allowed); parts != nil {
-		methods := listed(parts[1])
-		condition := ""
-		if strings.HasPrefix(parts[2], ":") {
-			condition = r.condition()
+		b.functions[r.parts[1]] = function{listed(r.parts[2]), r.body()}
+	case r.accept(allowed):
+		a := allow{methods: listed(r.parts[1]), line: line}
+		if strings.HasPrefix(r.parts[2], ":") {
+			a.condition = r.condition()
 		}
-		b.allows = append(b.allows, allow{methods, condition, line})
+		b.allows = append(b.allows, a)
+	default:
+		text, _, _ := strings.Cut(r.code[begin:], "\n")
+		r.unread = fmt.Sprintf("%d: from %q on the rules could not be read, and were not checked", line, strings.TrimSpace(text[:min(len(text), 60)]))
+	}
+}
+
+// accept reads what an expression matches here, and reports whether it matches. It sets r.parts to
+// the whole and its submatches. It stands in conditions, so that statement reads like a grammar.
+func (r *reader) accept(e *regexp.Regexp) bool {
+	at := e.FindStringSubmatchIndex(r.shape[r.at:])
+	if at == nil {
+		return false
+	}
+
+	r.parts = nil
+	for i := 0; i < len(at); i += 2 {
+		part := ""
+		if at[i] >= 0 {
+			part = r.code[r.at+at[i] : r.at+at[i+1]]
+		}
+		r.parts = append(r.parts, part)
+	}
+	r.at += at[1]
+	return true
+}
+
+// service reads what stands in a service. Only Firestore's is of interest.
+func (r *reader) service(b *block) {
+	if r.parts[1] != "cloud.firestore" {
+		r.body()
 		return
 	}
-	text, _, _ := strings.Cut(r.code[begin:], "\n")
-	r.unread = fmt.Sprintf("%d: from %q on the rules could not be read, and were not checked", line, strings.TrimSpace(text[:min(len(text), 60)]))
+	r.read(&block{above: b})
+}
+
+// match reads what stands in a match, which begins on a line.
+func (r *reader) match(b *block, line int) {
+	inner := &block{above: b, line: line, depth: b.depth + 1, path: append(slices.Clone(b.path), segmentsOf(r.parts[1])...)}
+	if inner.depth > maxDepth || len(inner.path) > maxSegments {
+		r.unread = fmt.Sprintf("%d: from here on the rules were not checked: more than %d matches within each other, or %d segments, are more than Firestore takes", line, maxDepth, maxSegments)
+		return
+	}
+	r.blocks = append(r.blocks, inner)
+	r.read(inner)
 }
 
 // listed returns the names in a list with commas.
