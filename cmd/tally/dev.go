@@ -390,16 +390,12 @@ func (d *dev) reread() (*appfolder.Folder, error) {
 	return folder, nil
 }
 
-// takeRules puts the folder's security rules in force if they are other than those that are. Rules
-// that went away stay in force, because an editor may be writing their file. Those of an emulator
-// that somebody else runs are only checked.
+// takeRules puts the folder's security rules in force if they are other than those that are. Those
+// of an emulator that somebody else runs are only checked.
 func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.Folder) error {
 	former := d.stack.rules
 	rules, err := d.stack.findRules(folder, s.Config.Databases[0])
-	beingWritten := rules.file == former.file && errors.Is(err, fs.ErrNotExist) || err == nil && rules != d.lastRules
-	d.lastRules = rules
-	wentAway := rules.file == "" && former.file != ""
-	if beingWritten || wentAway || err == nil && rules == former {
+	if !d.areNew(rules, err) {
 		d.wrongRules, d.mistake = appRules{}, nil
 		return nil
 	}
@@ -434,6 +430,23 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 	}
 	s.Say("%s: its rules are in force now", what)
 	return nil
+}
+
+// areNew reports whether security rules that were found, or the error of finding them, are other
+// than those in force. An editor may be writing a file, which is then missing or says something else
+// at the next look. Until that is over, the former rules stay in force.
+func (d *dev) areNew(rules appRules, err error) bool {
+	former, last := d.stack.rules, d.lastRules
+	d.lastRules = rules
+
+	switch {
+	case rules.file == "" && former.file != "", rules.file == former.file && errors.Is(err, fs.ErrNotExist):
+		return false
+	case err != nil:
+		return true
+	default:
+		return rules == last && rules != former
+	}
 }
 
 // tellRulesElsewhere tells which rules that firebase.json names are not in force, because they are
