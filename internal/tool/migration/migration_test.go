@@ -62,6 +62,18 @@ func TestTwoRoutesOfOneDocument(t *testing.T) {
 	}
 }
 
+// A total of a nested field would begin at 0: what the extension has counted in it is not moved.
+func TestRouteOfANestedField(t *testing.T) {
+	nested, err := route.Parse("pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, sum(today.visits) as today")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Scan(t.Context(), nil, nested, nil)
+	if err == nil || !strings.Contains(err.Error(), "today.visits") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func (d *database) set(path string, fields map[string]any) {
 	d.t.Helper()
 	if _, err := d.client.Doc(path).Set(d.t.Context(), fields); err != nil {

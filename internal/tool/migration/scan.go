@@ -119,7 +119,7 @@ func Scan(ctx context.Context, client *firestore.Client, routes route.Routes, pr
 		return nil, errors.New("no route has its shards in " + shardsCollection + "; name one for each kind of document, such as pages/{page}/" +
 			shardsCollection + "/{shard} -> page_totals/{page} : visits")
 	}
-	err := checkOneRouteEach(s.Routes)
+	err := errors.Join(checkOneRouteEach(s.Routes), checkTopLevel(s.Routes))
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +254,19 @@ func checkOneRouteEach(routes route.Routes) error {
 		for _, other := range routes[:i] {
 			if r.Pattern().Same(other.Pattern()) {
 				return fmt.Errorf("the routes %q and %q have the same shards: name all fields in one route", other, r)
+			}
+		}
+	}
+	return nil
+}
+
+// checkTopLevel returns an error if a route names a field in a map. What the extension has counted
+// in it would be left where it is, and the route's total would begin at 0.
+func checkTopLevel(routes route.Routes) error {
+	for _, r := range routes {
+		for _, f := range r.Fields() {
+			if len(f.Names()) > 1 {
+				return fmt.Errorf("the route %q names %s, which is in a map: the migration moves top-level fields only, so have the apps write one, and name that", r, f)
 			}
 		}
 	}
