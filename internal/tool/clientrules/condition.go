@@ -35,16 +35,45 @@ const (
 // allow returns the statement that allows operations if all terms hold, with those last that a
 // person must decide. Each of these has a line of its own.
 func allow(operations string, terms []term) string {
-	var b strings.Builder
-	line := inBlock + "allow " + operations + ": if "
-	start := line
-	seen := make(map[term]bool)
-	end := func() {
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-		line = inAllow
+	known, open := parted(terms)
+	lines := []string{inBlock + "allow " + operations + ": if "}
+	and := "" // before each term but the first
+
+	for _, t := range known {
+		last := lines[len(lines)-1]
+		if and != "" && len(last)+len(" && ;")+len(t.text) > columns {
+			lines = append(lines, inAllow)
+		}
+		lines[len(lines)-1] += and + t.text + " "
+		and = "&& "
 	}
 
-	var known, open []term
+	for i, t := range open {
+		if and != "" {
+			lines = append(lines, inAllow)
+		}
+		end := ""
+		if i == len(open)-1 {
+			end = ";"
+		}
+		lines[len(lines)-1] += and + t.text + end + decideAs + t.decide
+		and = "&& "
+	}
+
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	text := strings.Join(lines, "\n")
+	if len(open) == 0 {
+		text += ";"
+	}
+	return text + "\n"
+}
+
+// parted returns the terms that are known, and those that a person must decide, each once. Next to
+// others, true says nothing.
+func parted(terms []term) (known, open []term) {
+	seen := make(map[term]bool)
 	for _, t := range terms {
 		switch {
 		case seen[t]:
@@ -55,35 +84,11 @@ func allow(operations string, terms []term) string {
 		}
 		seen[t] = true
 	}
+
 	if len(known) > 1 {
 		known = slices.DeleteFunc(known, func(t term) bool { return t.text == "true" })
 	}
-
-	for _, t := range known {
-		if line != start && len(line)+len(" && ;")+len(t.text) > columns {
-			end()
-		}
-		if line != start {
-			line += "&& "
-		}
-		line += t.text + " "
-	}
-	for i, t := range open {
-		if line != start {
-			end()
-			line += "&& "
-		}
-		line += t.text
-		if i == len(open)-1 {
-			line += ";"
-		}
-		line += decideAs + t.decide
-	}
-	if len(open) == 0 {
-		line = strings.TrimRight(line, " ") + ";"
-	}
-	end()
-	return b.String()
+	return known, open
 }
 
 // A Decision is what rules leave to a person.
