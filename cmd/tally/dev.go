@@ -433,8 +433,8 @@ func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.F
 }
 
 // areNew reports whether security rules that were found, or the error of finding them, are other
-// than those in force. An editor may be writing a file, which is then missing or says something else
-// at the next look. Until that is over, the former rules stay in force.
+// than those in force. An editor may be writing a file, which is then missing, or says something
+// else at the next look. Until that is over, the former rules stay in force.
 func (d *dev) areNew(rules appRules, err error) bool {
 	former, last := d.stack.rules, d.lastRules
 	d.lastRules = rules
