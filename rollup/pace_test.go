@@ -11,7 +11,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-var paceTable = flag.Bool("pace.table", false, "print the table of docs/performance.md")
+var paceTable = flag.Bool("pace.table", false, "print lags, roll-ups and reads by rate and instances")
 
 // A load is what comes to one counter: events at random times, or pulses after quiet times.
 type load struct {
@@ -134,7 +134,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// printPace prints the table of docs/performance.md: each cell without a burst and with one of 5.
+// printPace prints a table: each cell without a burst and with one of 5.
 func printPace(t *testing.T) {
 	fmt.Println("| events/s | instances | lag mean, ms | lag p50, ms | lag p99, ms | roll-ups/s | reads a roll-up | refused a roll-up | seconds held a second |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
