@@ -53,12 +53,11 @@ type deployment struct {
 	chosen            chosenProject
 	dryRun, yes, json bool
 
-	folder  *appfolder.Folder
-	in      io.Reader
-	out     io.Writer
-	logs    io.Writer
-	account string // who is signed in; empty: no one, or it is not known
-	on      *deploy.Project
+	folder *appfolder.Folder
+	in     io.Reader
+	out    io.Writer
+	logs   io.Writer
+	on     *deploy.Project
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
@@ -97,14 +96,12 @@ func (d *deployment) read(ctx context.Context) error {
 		return err
 	}
 	d.on.Progress = d.logs
-	d.account = d.on.Account(ctx)
 	return nil
 }
 
 // do does the plan, if the user agrees. opening tells what the user should know besides the steps.
-// nothing is printed if there are no steps. newer is the version of functions that older ones would
-// replace; empty: they are not.
-func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing, newer string) error {
+// nothing is printed if there are no steps.
+func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing string) error {
 	if d.json {
 		plan.Steps = append([]*deploy.Step{}, plan.Steps...) // a list even if it is empty
 		e := json.NewEncoder(d.out)
@@ -124,27 +121,13 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing,
 	if d.dryRun {
 		return nil
 	}
-	if err := d.agree(ctx, newer); err != nil {
+	if err := d.chosen.confirm(ctx, d.in, d.logs, d.yes); err != nil {
+		return err
+	}
+	if err := terminal.Confirm(ctx, d.in, d.logs, d.yes, "Go on?"); err != nil {
 		return err
 	}
 	return d.on.Do(ctx, plan)
-}
-
-// agree asks whether to go on. If the plan replaces newer functions, it asks even with --yes.
-// Otherwise a script with an old tally would take back what somebody else deployed.
-func (d *deployment) agree(ctx context.Context, newer string) error {
-	err := d.chosen.confirm(ctx, d.in, d.logs, d.yes)
-	if err != nil {
-		return err
-	}
-	if newer == "" {
-		return terminal.Confirm(ctx, d.in, d.logs, d.yes, "Go on?")
-	}
-	err = terminal.Confirm(ctx, d.in, d.logs, false, "Go back from "+newer+"?")
-	if errors.Is(err, terminal.ErrUnconfirmed) {
-		return fmt.Errorf("refusing to replace newer functions (%s): --yes does not confirm that", newer)
-	}
-	return err
 }
 
 // locationID matches the id of a location: of a multi-region such as nam5, or of a region, which is
@@ -217,19 +200,12 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	if flags.isNew {
 		plan.Notes = append(plan.Notes, "create the database first; its location can never change")
 	}
-	newer := ""
-	if plan.Uploads() {
-		newer = wanted.Upload.Replaces(d.on)
-	}
-	if newer != "" {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("the deployed functions are of %s, which is newer than %s", newer, wanted.Upload.Version))
-	}
 
 	nothing := "Nothing to do: the project matches tally.yaml."
 	if len(plan.Awaited) > 0 {
 		nothing = "Index builds have started. Run tally deploy again when they finish."
 	}
-	if err := d.do(ctx, plan, wanted.Opening(plan, d.account), nothing, newer); err != nil {
+	if err := d.do(ctx, plan, wanted.Opening(plan), nothing); err != nil {
 		return err
 	}
 	if len(plan.Awaited) > 0 {
@@ -270,6 +246,6 @@ func undeployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return d.do(ctx, plan, "", "There is nothing that tally deploy made.", "")
+		return d.do(ctx, plan, "", "There is nothing that tally deploy made.")
 	})
 }

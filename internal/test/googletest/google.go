@@ -50,7 +50,7 @@ import (
 const Number = "123456789"
 
 // alwaysOn are the APIs that need not be enabled.
-var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "openidconnect.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
+var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
 
 // Google is Google with one project.
 type Google struct {
@@ -308,6 +308,8 @@ type Image struct {
 	resources map[string]proto.Message
 	policies  map[string]*iampb.Policy
 	agents    map[string]bool
+	gone      map[string]bool
+	young     map[string]int
 	last      int
 }
 
@@ -315,31 +317,33 @@ type Image struct {
 func (g *Google) Image() *Image {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return &Image{g.project, cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last}
+	return &Image{g.project, cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), maps.Clone(g.gone), maps.Clone(g.young), g.last}
+}
+
+// into has Google's project hold what the image does.
+func (i *Image) into(g *Google) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.resources, g.policies, g.agents, g.last = cloned(i.resources), cloned(i.policies), maps.Clone(i.agents), i.last
+	g.gone, g.young = maps.Clone(i.gone), maps.Clone(i.young)
 }
 
 // Start starts Google with a project that holds the same.
 func (i *Image) Start(t testing.TB) *Google {
 	t.Helper()
 	g := Start(t, i.project)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.resources, g.policies, g.agents, g.last = cloned(i.resources), cloned(i.policies), maps.Clone(i.agents), i.last
+	i.into(g)
 	return g
 }
 
 // Snapshot returns a function that puts everything back as it is now, and ends all failures.
 func (g *Google) Snapshot() (restore func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	resources, policies, agents, last := cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last
-	gone, young := maps.Clone(g.gone), maps.Clone(g.young)
+	image := g.Image()
 	return func() {
+		image.into(g)
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
-		g.gone, g.young, g.Young = maps.Clone(gone), maps.Clone(young), 0
-		g.failures, g.Build = nil, nil
+		g.failures, g.Build, g.Young = nil, nil, 0
 		g.Unreachable, g.Closed, g.CPUs, g.Builds = nil, nil, 0, 0
 	}
 }

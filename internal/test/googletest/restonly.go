@@ -46,7 +46,6 @@ func (g *Google) restOnly() []restMethod {
 		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", g.entries},
 		{"GenerateServiceIdentity", "POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}", g.identity},
 		{"Upload", "PUT storage.googleapis.com/{object}", g.upload},
-		{"GetUserInfo", "GET openidconnect.googleapis.com/v1/userinfo", g.userInfo},
 	}
 }
 
@@ -66,11 +65,6 @@ func (g *Google) handleRESTOnly(mux *http.ServeMux) {
 			reply(w, response, err)
 		})
 	}
-}
-
-// userInfo says who is signed in: https://openid.net/specs/openid-connect-core-1_0.html#UserInfo
-func (g *Google) userInfo(*http.Request) (any, error) {
-	return map[string]any{"sub": "1", "email": "me@example.com", "email_verified": true}, nil
 }
 
 // billingInfo says whether the project has a billing account that is open:

@@ -71,9 +71,10 @@ func (d *Deployment) sendFunction(ctx context.Context, c *Change, want map[strin
 	if err != nil {
 		return err
 	}
-	mask := &fieldmaskpb.FieldMask{Paths: []string{"build_config.source"}}
-	for _, field := range r.kind.masks(differs) {
-		mask.Paths = append(mask.Paths, snake(field))
+	mask := new(fieldmaskpb.FieldMask)
+	fields := append(r.kind.masks(differs), "buildConfig.source")
+	if err := protojson.Unmarshal([]byte(toJSON(strings.Join(fields, ","))), mask); err != nil {
+		return err
 	}
 	operation, err := client.UpdateFunction(ctx, &functionspb.UpdateFunctionRequest{Function: f, UpdateMask: mask})
 	if err != nil {
@@ -95,19 +96,6 @@ func asFunction(body Object, source *functionspb.Source) (*functionspb.Function,
 	}
 	f.BuildConfig.Source = source
 	return f, nil
-}
-
-// snake returns a path in the form that a mask has: the client turns it back.
-func snake(path string) string {
-	var b strings.Builder
-	for _, c := range path {
-		if 'A' <= c && c <= 'Z' {
-			b.WriteByte('_')
-			c += 'a' - 'A'
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
 }
 
 // upload uploads the source to a new address, without credentials and the project that calls are

@@ -366,19 +366,6 @@ func TestQuotaProject(t *testing.T) {
 	}
 }
 
-// Who is signed in is said by the file, or by Google.
-func TestAccount(t *testing.T) {
-	for file, want := range map[string]string{
-		`{"type": "authorized_user"}`:                                            "me@example.com",
-		`{"type": "service_account", "client_email": "robot@p.iam.example.com"}`: "robot@p.iam.example.com",
-		`{"type": "impersonated_service_account", "service_account_impersonation_url": "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/a@b.example.com:generateAccessToken"}`: "a@b.example.com",
-	} {
-		if got := oneCounter(t).someone(file).Account(t.Context()); got != want {
-			t.Errorf("%s: %q, want %q", file, got, want)
-		}
-	}
-}
-
 // That an API is off in the project means that nothing is there. That it is off in another project,
 // for which the credentials have calls counted, tells nothing.
 func TestDisabledElsewhere(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"strings"
 
 	"golang.org/x/oauth2"
@@ -14,8 +13,8 @@ import (
 	"google.golang.org/api/option"
 )
 
-// scopes are what the credentials are asked for: all APIs, and who is signed in.
-var scopes = []string{"https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/userinfo.email"}
+// scope is what the credentials are asked for: all APIs.
+const scope = "https://www.googleapis.com/auth/cloud-platform"
 
 // errSignedOut says that there are no credentials.
 var errSignedOut = errors.New("there are no application default credentials; gcloud auth application-default login makes some")
@@ -23,7 +22,7 @@ var errSignedOut = errors.New("there are no application default credentials; gcl
 // SignIn returns the options with which clients of Google's sign in: by application default
 // credentials (https://cloud.google.com/docs/authentication/application-default-credentials).
 func SignIn(ctx context.Context) ([]option.ClientOption, error) {
-	credentials, err := google.FindDefaultCredentials(ctx, scopes...)
+	credentials, err := google.FindDefaultCredentials(ctx, scope)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errSignedOut, err)
 	}
@@ -34,7 +33,7 @@ func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 func signedIn(tokens oauth2.TokenSource, file []byte, base http.RoundTripper) []option.ClientOption {
 	var of struct{ Type string }
 	_ = json.Unmarshal(file, &of) // those of a machine have no file
-	s := &signer{base: base, tokens: oauth2.ReuseTokenSource(nil, tokens), isUser: strings.HasSuffix(of.Type, "authorized_user"), file: file}
+	s := &signer{base: base, tokens: oauth2.ReuseTokenSource(nil, tokens), isUser: strings.HasSuffix(of.Type, "authorized_user")}
 	return []option.ClientOption{option.WithHTTPClient(&http.Client{Transport: s})}
 }
 
@@ -42,8 +41,7 @@ func signedIn(tokens oauth2.TokenSource, file []byte, base http.RoundTripper) []
 type signer struct {
 	base   http.RoundTripper
 	tokens oauth2.TokenSource
-	isUser bool   // the credentials are a person's
-	file   []byte // that the credentials come from; nil: from none
+	isUser bool // the credentials are a person's
 }
 
 // RoundTrip implements http.RoundTripper. It refuses a request that a redirect asks for: the
@@ -53,35 +51,4 @@ func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("refusing a redirect to %s: the request carries a token", r.URL.Host)
 	}
 	return (&oauth2.Transport{Source: s.tokens, Base: s.base}).RoundTrip(r)
-}
-
-// Account returns who is signed in; "" if that cannot be told.
-func (p *Project) Account(ctx context.Context) string {
-	signer, signed := p.client.Transport.(*signer)
-	if signed {
-		var of struct {
-			ClientEmail   string `json:"client_email"`
-			Impersonation string `json:"service_account_impersonation_url"`
-		}
-		_ = json.Unmarshal(signer.file, &of)
-		impersonated, _, _ := strings.Cut(path.Base(of.Impersonation), ":")
-		switch {
-		case of.ClientEmail != "":
-			return of.ClientEmail
-		case of.Impersonation != "":
-			return impersonated
-		}
-	}
-
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://openidconnect.googleapis.com/v1/userinfo", nil)
-	if err != nil {
-		return ""
-	}
-	body, err := send(p.client, r)
-	if err != nil {
-		return ""
-	}
-	var who struct{ Email string }
-	_ = json.Unmarshal(body, &who)
-	return who.Email
 }

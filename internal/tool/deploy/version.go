@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"golang.org/x/mod/semver"
 )
 
 // versionLabel of functions names the version of the source that they were built from.
@@ -47,19 +45,8 @@ func (p *Project) Built() (version, hash string) {
 	return version, p.Functions[0].Get("labels." + sourceLabel)
 }
 
-// Replaces returns the version of the deployed functions if they are newer than the source, and ""
-// if they are not, or are built from the same files.
-func (u *Upload) Replaces(p *Project) string {
-	version, hash := p.Built()
-	isNewer := semver.IsValid(version) && semver.IsValid(u.Version) && semver.Compare(version, u.Version) > 0
-	if hash == u.Hash || !isNewer {
-		return ""
-	}
-	return version
-}
-
-// Versions says which version is deployed, which one this tally is, and what tally deploy would do
-// about it.
+// Versions says which version is deployed, which one this tally is, and whether tally deploy would
+// replace the functions.
 func (u *Upload) Versions(p *Project) string {
 	if len(p.Functions) == 0 {
 		return fmt.Sprintf("nothing is deployed; this tally is %s", orUnknown(u.Version))
@@ -67,11 +54,8 @@ func (u *Upload) Versions(p *Project) string {
 
 	version, hash := p.Built()
 	text := fmt.Sprintf("the functions are %s, this tally is %s: ", orUnknown(version), orUnknown(u.Version))
-	switch {
-	case hash == u.Hash:
+	if hash == u.Hash {
 		return text + "their source is the same"
-	case u.Replaces(p) != "":
-		return text + "tally deploy would go back, and asks before it does"
 	}
 	return text + "tally deploy replaces them"
 }

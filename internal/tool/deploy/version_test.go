@@ -27,31 +27,6 @@ func TestVersionLabel(t *testing.T) {
 	}
 }
 
-// Only a known, newer version of another source is a step back.
-func TestReplaces(t *testing.T) {
-	for _, test := range []struct{ have, own, hash, want string }{
-		{"v1_3_0", "v1.2.0", "other", "v1.3.0"},
-		{"v1_10_0", "v1.9.0", "other", "v1.10.0"},
-		{"v1_3_0", "v1.3.0-rc.1", "other", "v1.3.0"},
-		{"v1_3_0", "v1.2.0", "own", ""},
-		{"v1_2_0", "v1.3.0", "other", ""},
-		{"v1_3_0", "v1.3.0", "other", ""},
-		{noVersion, "v1.2.0", "other", ""},
-		{"", "v1.2.0", "other", ""},
-		{"v1_3_0", "", "other", ""},
-		{"v1_3_0", "5f3a2c1-dirty", "other", ""},
-	} {
-		u := Upload{Version: test.own, Hash: "own"}
-		if got := u.Replaces(deployed(test.have, test.hash)); got != test.want {
-			t.Errorf("%s deployed of source %s, own %s: %q, want %q", test.have, test.hash, test.own, got, test.want)
-		}
-	}
-	u := Upload{Version: "v1.2.0", Hash: "own"}
-	if got := u.Replaces(new(Project)); got != "" {
-		t.Errorf("nothing deployed: %q", got)
-	}
-}
-
 // deployed returns what is deployed with a function of that version and source.
 func deployed(label, hash string) *Project {
 	return &Project{Functions: []Object{{"name": "projects/p/locations/us-central1/functions/" + OnWriteName,

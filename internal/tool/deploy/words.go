@@ -9,13 +9,12 @@ import (
 )
 
 // Opening tells the user, in ten lines or so, what to know besides the steps of the plan: what is
-// not done, where, and what it costs. account names who is signed in; if it is "", its line is left
-// out.
-func (d *Deployment) Opening(p Plan, account string) string {
+// not done, where, and what it costs.
+func (d *Deployment) Opening(p Plan) string {
 	var o opening
-	o.line("as", account)
 	if p.Uploads() {
 		o.line("source", d.Upload.String())
+		o.line("replaces", d.replaced())
 	}
 	o.line("routes", d.routeList())
 	o.line("levels", d.Config.Routes.Depth())
@@ -50,6 +49,15 @@ func some(all []string, separator string) string {
 		return strings.Join(all, separator)
 	}
 	return fmt.Sprintf("%s%sand %d more", strings.Join(all[:few], separator), separator, len(all)-few)
+}
+
+// replaced says which version of the functions is deployed; "" if there are none.
+func (d *Deployment) replaced() string {
+	if len(d.Functions) == 0 {
+		return ""
+	}
+	version, _ := d.Built()
+	return "functions " + orUnknown(version)
 }
 
 func (d *Deployment) routeList() string {

@@ -162,7 +162,7 @@ func TestOpeningIsShort(t *testing.T) {
 	}
 	routes = append(routes, likes)
 	d := priced(t, strings.Join(routes, "; "), "us-central1", func(o *Options) { o.Databases = databases })
-	text := d.Opening(planned(t, d), "me@example.com")
+	text := d.Opening(planned(t, d))
 
 	if n := strings.Count(text, "\n"); n > 15 {
 		t.Errorf("%d lines:\n%s", n, text)
@@ -191,7 +191,7 @@ func TestOpeningTellsLevels(t *testing.T) {
 	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
 	for routes, want := range map[string]int{posts: 0, posts + "; " + karma: 1} {
 		d := priced(t, routes, "us-central1", nil)
-		text := d.Opening(planned(t, d), "me@example.com")
+		text := d.Opening(planned(t, d))
 		if n := strings.Count(text, "\n  levels    2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}"); n != want {
 			t.Errorf("%s: told %d times in\n%s", routes, n, text)
 		}

@@ -28,7 +28,6 @@ const (
 
 // Names of checks that several places use.
 const (
-	localEmulator   = "emulator"
 	rulesRollUps    = "rules-rollups"
 	rulesReadable   = "rules-readable"
 	rulesIncrements = "rules-increments"
@@ -66,15 +65,6 @@ var Checks = []Check{
 		Fixes:   "add the lines to fieldOverrides of the file",
 		needs:   theFolder,
 		examine: (*examination).indexesFile,
-	},
-	{
-		Name:  localEmulator,
-		Claim: "the emulator that the environment names answers",
-		RestsOn: "While FIRESTORE_EMULATOR_HOST is set, commands and SDKs go to the emulator that it names. " +
-			"(Checked only where no project is.)",
-		Fixes:   "unset FIRESTORE_EMULATOR_HOST",
-		needs:   theFolder,
-		examine: (*examination).emulator,
 	},
 	{
 		Name:    "project",

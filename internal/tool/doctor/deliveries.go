@@ -37,9 +37,9 @@ func (e *examination) deliveries(ctx context.Context) {
 	}
 
 	const ofEventarc = `resource.labels.subscription_id = starts_with("eventarc-")`
-	pushed := e.ask(ctx, question{pushes, ofEventarc, "ALIGN_SUM", time.Hour, time.Hour})
-	ages := e.ask(ctx, question{oldest, ofEventarc, "ALIGN_MEAN", 10 * time.Minute, 10 * time.Minute})
-	backlogs := e.ask(ctx, question{waiting, ofEventarc, "ALIGN_MEAN", time.Hour, time.Hour / 2})
+	pushed := e.ask(ctx, question{pushes, ofEventarc, "ALIGN_SUM", time.Hour})
+	ages := e.ask(ctx, question{oldest, ofEventarc, "ALIGN_MEAN", 10 * time.Minute})
+	backlogs := e.ask(ctx, question{waiting, ofEventarc, "ALIGN_MEAN", 10 * time.Minute})
 	if slices.ContainsFunc(e.finding.Problems, func(p Problem) bool { return p.Verdict == Unknown }) {
 		return
 	}
@@ -85,7 +85,7 @@ func (e *examination) failing(trigger string, pushed []deploy.Object) {
 	var total, failed float64
 	ways := make(map[string]float64)
 	for _, series := range pushed {
-		n := point(series, 0)
+		n := point(series)
 		total += n
 		class, code := series.Get("metric.labels.response_class"), series.Get("metric.labels.response_code")
 		if class != "ack" && n > 0 {
@@ -134,22 +134,15 @@ func meaning(way string) string {
 func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 	var age time.Duration
 	for _, series := range ages {
-		age = max(age, time.Duration(point(series, 0))*time.Second)
+		age = max(age, time.Duration(point(series))*time.Second)
 	}
 	if age <= longestWait {
 		return
 	}
 
-	var now, before float64
+	var events float64
 	for _, series := range backlogs {
-		now += point(series, 0)
-		before += point(series, 1)
+		events += point(series)
 	}
-	trend := "does not grow"
-	if now > before {
-		trend = "grows"
-	}
-	e.wrong(e.logs(deploy.OnWriteName, "warning"),
-		"%.0f events of %s wait, the oldest for %v, and %.0f waited half an hour ago: the backlog %s. docs/playbooks.md#deliveries-failing",
-		now, trigger, age, before, trend)
+	e.wrong(e.logs(deploy.OnWriteName, "warning"), "%.0f events of %s wait, the oldest for %v. docs/playbooks.md#deliveries-failing", events, trigger, age)
 }

@@ -63,13 +63,11 @@ type Deployment struct {
 }
 
 // Examine makes all Checks at once, except those whose names are in skip. If something cannot be
-// read, also because ctx ends, the finding is Unknown. The check of what tally dev needs is made
-// only if no project was read.
+// read, also because ctx ends, the finding is Unknown.
 func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	var findings []Finding
 	for i := range Checks {
-		name := Checks[i].Name
-		if !slices.Contains(skip, name) && (name != localEmulator || d.Project == nil) {
+		if !slices.Contains(skip, Checks[i].Name) {
 			findings = append(findings, Finding{Check: &Checks[i], Verdict: Well})
 		}
 	}

@@ -59,8 +59,8 @@ func (e *examination) alarms(ctx context.Context) {
 	}
 	e.purged(queue)
 
-	for _, series := range e.ask(ctx, question{delays, `resource.labels.queue_id = "tally"`, "ALIGN_PERCENTILE_99", time.Hour, time.Hour}) {
-		delay := time.Duration(point(series, 0)) * time.Millisecond
+	for _, series := range e.ask(ctx, question{delays, `resource.labels.queue_id = "tally"`, "ALIGN_PERCENTILE_99", time.Hour}) {
+		delay := time.Duration(point(series)) * time.Millisecond
 		if delay > longestDelay {
 			e.wrong("", "one in a hundred alarms of the last hour rang more than %v late: docs/playbooks.md#alarms-late", delay.Round(time.Second))
 		}

@@ -3,13 +3,11 @@ package doctor
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/rulesfile"
 )
 
@@ -116,19 +114,5 @@ func (e *examination) eachDatabase(what string, check func(config.Config, appfol
 		case file == "":
 			e.note("%s names no %s for database %s", e.folder.Firebase, what, id)
 		}
-	}
-}
-
-// emulatorHost is the variable that points commands and SDKs at an emulator.
-const emulatorHost = "FIRESTORE_EMULATOR_HOST"
-
-// emulator checks the emulator that the environment names.
-func (e *examination) emulator(ctx context.Context) {
-	host := os.Getenv(emulatorHost)
-	if host == "" {
-		return
-	}
-	if err := emulator.Check(ctx, host); err != nil {
-		e.wrong(deploy.Command("unset", emulatorHost), "%s=%s: %v. Commands and SDKs go there: start it, or unset the variable", emulatorHost, host, err)
 	}
 }

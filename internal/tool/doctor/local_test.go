@@ -3,7 +3,6 @@ package doctor
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
-	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 )
 
 // Files of an app in which all is well.
@@ -71,7 +69,7 @@ func TestLocal(t *testing.T) {
 
 			folder, unfit := appfolder.Find(dir, "")
 			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "no one is signed in"})
-			findings := d.Examine(t.Context(), []string{localEmulator})
+			findings := d.Examine(t.Context(), nil)
 			var wrong []string
 			for _, f := range findings {
 				switch {
@@ -104,7 +102,7 @@ func printed(t *testing.T, findings []Finding) string {
 // What could not be looked at is said on one line, with the reason and the remedy.
 func TestNotLookedAt(t *testing.T) {
 	d := Local(&appfolder.Folder{}, nil, errors.New("name the project"))
-	said := printed(t, d.Examine(t.Context(), []string{localEmulator}))
+	said := printed(t, d.Examine(t.Context(), nil))
 	for _, want := range []string{
 		"? project the project can be read name the project - payment, configuration, databases,",
 		"rules-own not checked: the project was not read 3 OK, 0 failed, ",
@@ -113,33 +111,4 @@ func TestNotLookedAt(t *testing.T) {
 			t.Errorf("it does not say %s:\n%s", want, said)
 		}
 	}
-}
-
-// The emulator that the environment names is asked whether it answers.
-func TestEmulator(t *testing.T) {
-	examine := func() string {
-		d := Local(&appfolder.Folder{}, nil, errors.New("name the project"))
-		return printed(t, d.Examine(t.Context(), []string{"tally-yaml", "rules-file", "indexes-file", "project"}))
-	}
-
-	t.Setenv(emulatorHost, "")
-	if said := examine(); !strings.HasPrefix(said, "✓ emulator") {
-		t.Errorf("without an emulator it says %s", said)
-	}
-
-	t.Setenv(emulatorHost, silentAddr(t))
-	if said := examine(); !strings.Contains(said, "no Firestore emulator answers there. Commands and SDKs go there: start it, or unset the variable unset FIRESTORE_EMULATOR_HOST") {
-		t.Errorf("with an emulator that is gone it says %s", said)
-	}
-}
-
-// silentAddr returns an address at which no one listens until the test ends.
-func silentAddr(t *testing.T) string {
-	t.Helper()
-	port, release, err := freeport.Hold(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(release)
-	return fmt.Sprintf("127.0.0.1:%d", port)
 }

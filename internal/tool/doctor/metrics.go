@@ -25,9 +25,8 @@ const day = 24 * time.Hour
 type question struct {
 	metric  string
 	where   string        // a further filter of Cloud Monitoring's; empty: none
-	aligner string        // how the values in the time of a point become the point
-	within  time.Duration // how long ago the first point begins
-	each    time.Duration // the time of one point
+	aligner string        // how the values become one
+	within  time.Duration // how long ago they begin
 }
 
 // ask returns the series. If they cannot be read, it notes that and returns none.
@@ -40,7 +39,7 @@ func (e *examination) ask(ctx context.Context, q question) []deploy.Object {
 		"filter":                       {filter},
 		"interval.startTime":           {e.AsOf.Add(-q.within).Format(time.RFC3339Nano)},
 		"interval.endTime":             {e.AsOf.Format(time.RFC3339Nano)},
-		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", q.each.Seconds())},
+		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", q.within.Seconds())},
 		"aggregation.perSeriesAligner": {q.aligner},
 	}
 
@@ -52,9 +51,9 @@ func (e *examination) ask(ctx context.Context, q question) []deploy.Object {
 	return all
 }
 
-// point returns the nth point of a series, from the newest, 0 if there is none.
-func point(series deploy.Object, n int) float64 {
-	value := fmt.Sprintf("points.%d.value.", n)
+// point returns the newest point of a series, 0 if there is none.
+func point(series deploy.Object) float64 {
+	const value = "points.0.value."
 	number, _ := strconv.ParseFloat(cmp.Or(series.Get(value+"doubleValue"), series.Get(value+"int64Value")), 64)
 	return number
 }
