@@ -136,7 +136,7 @@ func TestTriggerOfAPattern(t *testing.T) {
 // A wait ends when nothing can come of it any more: the build failed, somebody deleted the index,
 // it cannot be read, or the user has had enough.
 func TestWaitForIndexes(t *testing.T) {
-	const name = "projects/p/databases/(default)/collectionGroups/orders/indexes/7"
+	const name = "projects/my-project/databases/(default)/collectionGroups/orders/indexes/7"
 	routes := `orders/{order} by shop -> shops/{shop} : sum(amount) as revenue : existing`
 	enough := errors.New("enough")
 
@@ -151,7 +151,7 @@ func TestWaitForIndexes(t *testing.T) {
 		{"gone", adminpb.Index_STATE_UNSPECIFIED, true, "index orders (shop ASC, amount ASC) in (default): not there; run tally deploy again to recreate the index"},
 		{"never", adminpb.Index_CREATING, false, "enough"},
 	} {
-		g := googletest.Start(t, "p")
+		g := googletest.Start(t, "my-project")
 		g.Builds = -1
 		if test.state != adminpb.Index_STATE_UNSPECIFIED {
 			order := &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_ASCENDING}

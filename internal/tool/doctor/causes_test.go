@@ -24,7 +24,7 @@ var causes = []struct {
 	{"The trigger may not call", as("the trigger may not call")},
 	{"The functions may not write", func(g *googletest.Google) { g.SetPolicy("projects/"+project, nil) }},
 	{"No instance is free", as("no instance is free")},
-	{"Events wait", as("a backlog that grows")},
+	{"Events wait", as("a backlog")},
 	{"The schedule is paused", as("a paused job")},
 	{"The schedule fails", as("a call that failed")},
 	{"The billing is off", as("the billing is off")},

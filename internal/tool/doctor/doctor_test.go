@@ -89,7 +89,7 @@ var broken = []struct {
 	}},
 	{"a backlog", "deliveries", func(g *googletest.Google) {
 		pushed(g, "ack", "200", 40)
-		queue(g, oldest, 1201)
+		queue(g, oldest, 2520)
 		queue(g, waiting, 310)
 	}},
 	{"an event that failed once", "", func(g *googletest.Google) {

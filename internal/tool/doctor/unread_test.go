@@ -40,7 +40,7 @@ var unread = []struct {
 }{
 	{"accounts", "as-deployed", "", "the service accounts: the account needs iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy: The caller does not have permission",
 		mayDo + "iam.securityReviewer --condition=None", refuse("iam", "")},
-	{"repositories", "as-deployed", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
+	{"repositories", "as-deployed", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.list, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
 		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
 	{"the queue", "as-deployed", "", "the queues: the account needs cloudtasks.queues.get, cloudtasks.queues.getIamPolicy: The caller does not have permission",
 		mayDo + "cloudtasks.viewer --condition=None", refuse("cloudtasks", "")},
