@@ -193,7 +193,8 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 		return err
 	}
 
-	plan, err := wanted.Plan(ctx, flags.prune, flags.wait || d.dryRun)
+	wanted.Prune = flags.prune
+	plan, err := wanted.Plan(ctx, flags.wait || d.dryRun)
 	if err != nil {
 		return err
 	}

@@ -322,7 +322,7 @@ func (d *testProject) someone(file string) *Project {
 	d.Helper()
 	base := d.read().client.Transport
 	o := signedIn(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "token"}), []byte(file), base)
-	p, err := open(d.Context(), d.options.Project, o)
+	p, err := open(d.Context(), "my-project", o)
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -40,24 +40,8 @@ const memoryLimit = "410MiB"
 // https://cloud.google.com/iam/quotas
 const mostOperators = 12
 
-// A manifest is what the templates are filled in with.
-type manifest struct {
-	*Options
-	Number      string // of the project
-	Source      string // hash of the functions' source; empty: any will do
-	Version     string // of that source
-	APIs        map[string]string
-	Indexes     []manifestIndex
-	Fields      []manifestField
-	Functions   []manifestFunction
-	Triggers    []manifestTrigger
-	ScheduleURI string   // in JSON
-	Email       string   // where alerts are mailed to; empty: nowhere
-	Channels    []string // names of the alerts' notification channels, or references
-
-	former []string // variables that older versions left at the functions
-	hidden bool     // secrets are left out
-}
+// A manifest is a deployment as the templates see it, whose methods fill them in.
+type manifest struct{ *Deployment }
 
 type manifestIndex struct {
 	Name   string
@@ -70,50 +54,36 @@ type manifestField struct {
 	TTL    bool
 }
 
-type manifestFunction struct {
-	ID, EntryPoint, Purpose string
-	Timeout                 int // in seconds
-	OnWrite                 bool
-}
-
 type manifestTrigger struct{ Name, Database, Pattern, Documents string }
 
 // Runtime is the Go version of go.mod.
-func (*manifest) Runtime() string { return "go126" }
+func (manifest) Runtime() string { return "go126" }
 
-// Place is the functions' region.
-func (m *manifest) Place() string { return m.region() }
+// Place returns the functions' region.
+func (m manifest) Place() string { return m.region() }
 
-// AllRequests reports whether log entries about requests that succeeded are kept.
-func (m *manifest) AllRequests() bool { return m.RequestLogs == AllRequests }
+// OnWriteTimeout returns the seconds that a call of RollUpOnWrite may take.
+func (manifest) OnWriteTimeout() int { return int(config.OnWriteTimeout / time.Second) }
 
-// CPUIdle reports whether instances are billed by request.
-func (m *manifest) CPUIdle() bool { return m.Billing != ByInstance }
+// OnScheduleTimeout returns the seconds that a call of RollUpOnSchedule may take.
+func (manifest) OnScheduleTimeout() int { return int(config.OnScheduleTimeout / time.Second) }
 
 // Concurrency returns how many requests an instance of RollUpOnWrite serves at once.
-func (*manifest) Concurrency() int { return rollup.Concurrency }
+func (manifest) Concurrency() int { return rollup.Concurrency }
 
 // AckDeadline returns the seconds after which a delivery is made once more.
-func (m *manifest) AckDeadline() int { return int(m.Config.AckDeadline() / time.Second) }
+func (m manifest) AckDeadline() int { return int(m.Config.AckDeadline() / time.Second) }
 
 // Schedule returns when the job calls, as cron says it.
-func (*manifest) Schedule() string {
+func (manifest) Schedule() string {
 	return fmt.Sprintf("*/%d * * * *", config.SchedulePeriod/time.Minute)
 }
 
-// ScheduleTimeout returns how long a call of the job may take.
-func (*manifest) ScheduleTimeout() string {
-	return strconv.Itoa(int(config.OnScheduleTimeout/time.Second)) + "s"
-}
-
-// VersionLabel returns the version of the source as the value of a label.
-func (m *manifest) VersionLabel() string { return versionValue(m.Version) }
-
 // Conditions returns the conditions that name all databases, each as many as IAM allows.
-func (m *manifest) Conditions() (all []string) {
+func (m manifest) Conditions() (all []string) {
 	var databases []string
 	for _, d := range m.Databases {
-		databases = append(databases, fmt.Sprintf(`resource.name == "projects/%s/databases/%s"`, m.Project, d.ID))
+		databases = append(databases, fmt.Sprintf(`resource.name == "projects/%s/databases/%s"`, m.ID, d.ID))
 	}
 	for few := range slices.Chunk(databases, mostOperators) {
 		all = append(all, strings.Join(few, " || "))
@@ -121,88 +91,97 @@ func (m *manifest) Conditions() (all []string) {
 	return all
 }
 
-// Variables returns the functions' variables, and without a value those that they must not have.
-func (m *manifest) Variables() map[string]any {
+// Environment returns the functions' variables, and without a value those that they must not have.
+func (m manifest) Environment() map[string]any {
 	all := make(map[string]any)
-	for _, name := range slices.Concat(development, m.former) {
+	for _, name := range development {
 		all[name] = nil
 	}
-	for name, value := range m.env() {
-		if m.hidden && secret(name) {
-			value = notShown
+	for _, f := range m.Deployment.Functions {
+		for name := range Environment(f) {
+			if former(name) {
+				all[name] = nil
+			}
 		}
+	}
+	for name, value := range m.env() {
 		all[name] = value
 	}
 	return all
 }
 
-// Watched reports whether somebody hears about problems.
-func (m *manifest) Watched() bool { return len(m.Alerts) > 0 }
-
 // AutoClose returns after what time without another line an alert is over that the log raises. That
 // is two cycles of audits, and a week at most.
-func (m *manifest) AutoClose() string {
+func (m manifest) AutoClose() string {
 	const week = 7 * 24 * time.Hour
 	return fmt.Sprintf("%.0fs", min(m.Config.TwoCycles(), week).Seconds())
 }
 
-// fill gathers what the templates need.
-func (d *Deployment) fill() *manifest {
-	m := &manifest{Options: &d.Options, Number: d.Number, APIs: apis()}
-	if d.Upload != nil {
-		m.Source, m.Version = d.Upload.Hash, d.Upload.Version
+// Email returns where alerts are mailed to; "": nowhere.
+func (m manifest) Email() string {
+	i := slices.IndexFunc(m.Alerts, isEmail)
+	if i < 0 {
+		return ""
 	}
-	for _, f := range d.Functions {
-		for name := range Environment(f) {
-			if former(name) {
-				m.former = append(m.former, name)
-			}
-		}
-	}
-	m.ScheduleURI = toJSON(refer("function", d.in(d.region(), "functions", OnScheduleName), "serviceConfig.uri"))
-	for _, to := range d.Alerts {
+	return m.Alerts[i]
+}
+
+func isEmail(to string) bool { return strings.Contains(to, "@") }
+
+// Channels returns the names of the alerts' notification channels, or references to them.
+func (m manifest) Channels() (all []string) {
+	for _, to := range m.Alerts {
 		switch {
-		case strings.Contains(to, "@"):
-			m.Email = to
-			m.Channels = append(m.Channels, refer("notification channel", "projects/"+d.ID+"/notificationChannels/"+to, "name"))
+		case isEmail(to):
+			all = append(all, refer("notification channel", "projects/"+m.ID+"/notificationChannels/"+to, "name"))
 		case to != Console:
-			m.Channels = append(m.Channels, to)
+			all = append(all, to)
 		}
 	}
+	return all
+}
 
-	for _, database := range d.Databases {
-		groups := "projects/" + d.ID + "/databases/" + database.ID + "/collectionGroups/"
-		for _, x := range d.Config.Routes.Indexes() {
-			m.Indexes = append(m.Indexes, manifestIndex{indexName(groups+x.Collection, x.Fields), indexFieldsOf(x)})
-		}
-		for _, f := range Fields(d.Config.Routes) {
-			m.Fields = append(m.Fields, manifestField{groups + f.CollectionGroup + "/fields/" + f.Path, f.orders(), f.TTL})
-		}
-		m.Triggers = append(m.Triggers, d.triggersOf(database)...)
-	}
+// groups returns the name under which a database has its collection groups.
+func (m manifest) groups(d Database) string {
+	return "projects/" + m.ID + "/databases/" + d.ID + "/collectionGroups/"
+}
 
-	m.Functions = []manifestFunction{
-		{OnWriteName, "RollUpOnWrite", "on-write", int(config.OnWriteTimeout / time.Second), true},
-		{OnScheduleName, "RollUpOnSchedule", "on-schedule", int(config.OnScheduleTimeout / time.Second), false},
+// Indexes returns the composite indexes of all databases.
+func (m manifest) Indexes() (all []manifestIndex) {
+	for _, database := range m.Databases {
+		for _, x := range m.Config.Routes.Indexes() {
+			all = append(all, manifestIndex{indexName(m.groups(database)+x.Collection, x.Fields), indexFieldsOf(x)})
+		}
 	}
-	return m
+	return all
+}
+
+// Fields returns the fields of all databases that have, or must not have, indexes of their own.
+func (m manifest) Fields() (all []manifestField) {
+	for _, database := range m.Databases {
+		for _, f := range Fields(m.Config.Routes) {
+			all = append(all, manifestField{m.groups(database) + f.CollectionGroup + "/fields/" + f.Path, f.orders(), f.TTL})
+		}
+	}
+	return all
 }
 
 // refer returns the reference to a field of another resource, whose value the server makes up.
 func refer(kind, name, field string) string { return fmt.Sprintf("${%s %s %s}", kind, name, field) }
 
-// triggersOf returns the triggers of a database: one for each pattern of live routes. Routes with
-// the same pattern share a trigger. Routes that say "every" have none, because the schedule keeps
-// them: so no event is billed for their writes.
-func (d *Deployment) triggersOf(database Database) []manifestTrigger {
-	var all []manifestTrigger
-	for _, r := range d.Config.Routes.Live() {
-		name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
-		if slices.ContainsFunc(all, func(t manifestTrigger) bool { return t.Name == name }) {
-			continue
+// Triggers returns one trigger for each pattern of live routes, in each database. Routes with the
+// same pattern share a trigger. Routes that say "every" have none, because the schedule keeps them:
+// so no event is billed for their writes.
+func (m manifest) Triggers() (all []manifestTrigger) {
+	for _, database := range m.Databases {
+		for _, r := range m.Config.Routes.Live() {
+			name := m.in(database.Location, "triggers", TriggerName(database.ID, r))
+			if slices.ContainsFunc(all, func(t manifestTrigger) bool { return t.Name == name }) {
+				continue
+			}
+			pattern := anonymous(r.Pattern().String())
+			all = append(all, manifestTrigger{name, database.ID, pattern, oneLine(pattern)})
 		}
-		pattern := anonymous(r.Pattern().String())
-		all = append(all, manifestTrigger{name, database.ID, pattern, oneLine(pattern)})
 	}
 	return all
 }
@@ -237,17 +216,23 @@ func apis() map[string]string {
 // Manifest returns the manifest, filled in, as YAML. What only the server makes up stands there as
 // ${kind name field}. Secrets are left out.
 func (d *Deployment) Manifest() (string, error) {
-	m := d.fill()
-	m.hidden = true
-	return m.write()
+	shown := *d
+	shown.Env = maps.Clone(d.Env)
+	for name := range shown.Env {
+		if secret(name) {
+			shown.Env[name] = notShown
+		}
+	}
+	return manifest{&shown}.write()
 }
 
 // write fills in the templates.
-func (m *manifest) write() (string, error) {
+func (m manifest) write() (string, error) {
 	functions := template.FuncMap{
+		"apis":       apis,
 		"json":       toJSON,
-		"email":      func(id string) string { return email(m.Project, id) },
-		"account":    func(id string) string { return toJSON("serviceAccount:" + email(m.Project, id)) },
+		"email":      func(id string) string { return email(m.ID, id) },
+		"account":    func(id string) string { return toJSON("serviceAccount:" + email(m.ID, id)) },
 		"agent":      func(api string) string { return toJSON("serviceAccount:" + serviceAgent(api, m.Number)) },
 		"ref":        func(kind, name, field string) string { return toJSON(refer(kind, name, field)) },
 		"list":       func(elements ...any) []any { return elements },
@@ -261,7 +246,7 @@ func (m *manifest) write() (string, error) {
 
 	var b bytes.Buffer
 	texts := []string{manifestText}
-	if m.Watched() {
+	if len(m.Alerts) > 0 {
 		texts = append(texts, monitoringText)
 	}
 	for _, text := range texts {
@@ -350,37 +335,37 @@ func former(name string) bool {
 
 // env returns the variables of both functions. It sets even those that have their defaults. So if a
 // new version of Tally changes a default, that takes effect when the version is deployed.
-func (o *Options) env() map[string]string {
+func (d *Deployment) env() map[string]string {
 	var routes, databases []string
-	for _, r := range o.Config.Routes {
+	for _, r := range d.Config.Routes {
 		routes = append(routes, r.String())
 	}
-	for _, d := range o.Databases {
-		databases = append(databases, d.ID)
+	for _, database := range d.Databases {
+		databases = append(databases, database.ID)
 	}
 
 	env := make(map[string]string)
-	maps.Copy(env, o.Env)
+	maps.Copy(env, d.Env)
 	maps.DeleteFunc(env, func(name, _ string) bool {
 		return slices.Contains(development, name) || former(name)
 	})
 
 	maps.Copy(env, map[string]string{
-		"GOOGLE_CLOUD_PROJECT":       o.Project,
+		"GOOGLE_CLOUD_PROJECT":       d.ID,
 		"TALLY_ROUTES":               strings.Join(routes, "; "),
-		"TALLY_CADENCE":              o.Config.Cadence.String(),
-		"TALLY_BURST":                strconv.Itoa(o.Config.Burst),
-		"TALLY_READS_PER_SECOND":     strconv.FormatInt(o.Config.ReadsPerSecond, 10),
-		"TALLY_QUEUE":                o.Config.Queue,
-		"TALLY_QUEUE_URL":            o.Config.QueueURL,
-		"TALLY_QUEUE_ACCOUNT":        o.Config.QueueAccount,
-		"TALLY_HOLD_LIMIT":           o.Config.HoldLimit.String(),
-		"TALLY_LOG_LEVEL":            o.Config.LogLevel.String(),
+		"TALLY_CADENCE":              d.Config.Cadence.String(),
+		"TALLY_BURST":                strconv.Itoa(d.Config.Burst),
+		"TALLY_READS_PER_SECOND":     strconv.FormatInt(d.Config.ReadsPerSecond, 10),
+		"TALLY_QUEUE":                d.Config.Queue,
+		"TALLY_QUEUE_URL":            d.Config.QueueURL,
+		"TALLY_QUEUE_ACCOUNT":        d.Config.QueueAccount,
+		"TALLY_HOLD_LIMIT":           d.Config.HoldLimit.String(),
+		"TALLY_LOG_LEVEL":            d.Config.LogLevel.String(),
 		"TALLY_DATABASES":            strings.Join(databases, ","),
 		"TALLY_SCHEDULE_PERIOD":      config.SchedulePeriod.String(),
-		"TALLY_AUDIT":                o.Config.Audit.String(),
-		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
-		"TALLY_KEEP_READS_PER_TICK":  strconv.FormatInt(o.Config.KeepReads, 10),
+		"TALLY_AUDIT":                d.Config.Audit.String(),
+		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(d.Config.AuditReads, 10),
+		"TALLY_KEEP_READS_PER_TICK":  strconv.FormatInt(d.Config.KeepReads, 10),
 		"GOMEMLIMIT":                 memoryLimit,
 	})
 	return env

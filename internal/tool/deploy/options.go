@@ -11,7 +11,6 @@ import (
 
 // Options are the user's decisions.
 type Options struct {
-	Project   string            // id
 	Region    string            // where the functions run; empty: near the first database
 	Databases []Database        // at least one
 	Config    config.Config     // what the functions take from their environment
@@ -22,7 +21,8 @@ type Options struct {
 	// Empty: no one, and nothing is watched.
 	Alerts []string
 
-	KeepAlerts bool // what watches stays, even with prune: no tally.yaml says that no one is
+	KeepAlerts bool // what watches stays, even with Prune: no tally.yaml says that no one is
+	Prune      bool // surplus is deleted, and routes and databases may go that are served
 
 	// RequestLogs is which of Cloud Run's entries about RollUpOnWrite's requests are kept:
 	// FailedRequests or AllRequests; empty: they stay as they are.
@@ -58,14 +58,14 @@ func (o *Options) region() string {
 }
 
 // nameQueue sets what the functions have to know of the queue. There is always one: it costs
-// nothing while no route makes alarms. The number is the project's.
+// nothing while no route makes alarms.
 //
 // With it the address of RollUpOnWrite is known before there is a function. The queue's calls are
 // internal ones only at run.app: https://cloud.google.com/run/docs/securing/ingress
-func (o *Options) nameQueue(number string) {
-	o.Config.Queue = fmt.Sprintf("projects/%s/locations/%s/queues/tally", o.Project, o.region())
-	o.Config.QueueURL = fmt.Sprintf("https://%s-%s.%s.run.app", OnWriteName, number, o.region())
-	o.Config.QueueAccount = email(o.Project, triggerAccount)
+func (d *Deployment) nameQueue() {
+	d.Config.Queue = d.in(d.region(), "queues", "tally")
+	d.Config.QueueURL = fmt.Sprintf("https://%s-%s.%s.run.app", OnWriteName, d.Number, d.region())
+	d.Config.QueueAccount = email(d.ID, triggerAccount)
 }
 
 // check returns why the options cannot be deployed.

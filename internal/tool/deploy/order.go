@@ -85,18 +85,18 @@ const redelivery = 10 * time.Minute
 // needs. It only looks.
 //
 // New routes may need indexes that are not ready. Then the plan only begins their builds; with wait
-// it waits for them, and goes on. The plan deletes surplus triggers, and only notes other surplus;
-// with prune it deletes all of it.
+// it waits for them, and goes on. The plan deletes surplus triggers, and only notes other surplus,
+// unless Prune is set.
 //
 // It is an error if something could not be read; if something else made a resource of the same
 // name; if no one chose a region for databases on several continents; or if a source that is served
-// now would no longer be, unless prune is set.
-func (d *Deployment) Plan(ctx context.Context, prune, wait bool) (Plan, error) {
-	if err := d.refuse(prune); err != nil {
+// now would no longer be, unless Prune is set.
+func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
+	if err := d.refuse(); err != nil {
 		return Plan{}, err
 	}
 	lacks, problems := d.repair(ctx, true)
-	surplus, err := d.surplus(ctx, prune)
+	surplus, err := d.surplus(ctx)
 	err = errors.Join(append(problems, err)...)
 	if err != nil {
 		return Plan{}, err
@@ -122,7 +122,7 @@ func (d *Deployment) Plan(ctx context.Context, prune, wait bool) (Plan, error) {
 	for _, s := range surplus {
 		switch {
 		case s.lost:
-		case prune || s.Of == "trigger": // each event of the trigger is billed for nothing
+		case d.Prune || s.Of == "trigger": // each event of the trigger is billed for nothing
 			p.add(s)
 		default:
 			p.note("%s: %s. Only --prune does this", s.Title, strings.Join(s.Reasons, "; "))
@@ -153,9 +153,9 @@ func (d *Deployment) dropLost(p *Plan, surplus []*Step) {
 }
 
 // refuse returns why nothing can be planned, as far as no resource has to be looked at.
-func (d *Deployment) refuse(prune bool) error {
+func (d *Deployment) refuse() error {
 	lost := d.lost()
-	if len(lost) > 0 && !prune {
+	if len(lost) > 0 && !d.Prune {
 		return fmt.Errorf("this would stop updating %s: add it to tally.yaml, or remove it with --prune", strings.Join(lost, " and "))
 	}
 	silence := d.silent("cloudfunctions", d.region())
@@ -250,7 +250,7 @@ func appendProblem(problems []error, unread *Unread) []error {
 // could not be read, and what is somebody else's, are problems.
 func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, problems []error) {
 	lacks, problems = d.repair(ctx, false)
-	surplus, err := d.surplus(ctx, false)
+	surplus, err := d.surplus(ctx)
 	if err != nil {
 		problems = append(problems, err)
 	}

@@ -24,10 +24,10 @@ func TestOrder(t *testing.T) {
 	d := oneCounter(t)
 	databases := d.options.Databases
 	d.options = options(t, likes+"; "+oldRoute)
-	d.options.Project, d.options.Databases = "my-project", databases
+	d.options.Databases = databases
 	d.deploy()
 	d.options = options(t, likes+"; "+newRoute)
-	d.options.Project, d.options.Databases, d.prune = "my-project", databases, true
+	d.options.Databases, d.options.Prune = databases, true
 
 	var got []string
 	var last time.Time
@@ -87,7 +87,7 @@ func TestOthersStay(t *testing.T) {
 		d.google.Put(name+"-mine", made)
 		d.google.Set(name+"-mine", []string{mark}, nil)
 	}
-	d.prune = true
+	d.options.Prune = true
 	if said := d.deploy(); said != "" {
 		t.Errorf("it does something about others' resources:\n%s", said)
 	}
@@ -137,11 +137,11 @@ func TestTwoPeople(t *testing.T) {
 	d := oneCounter(t)
 	first, second := d.read(), d.read()
 	inBubble(t, func(ctx context.Context) {
-		ours, err := first.Plan(ctx, false, true)
+		ours, err := first.Plan(ctx, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs, err := second.Plan(ctx, false, true)
+		theirs, err := second.Plan(ctx, true)
 		if err != nil {
 			t.Fatal(err)
 		}

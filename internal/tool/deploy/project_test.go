@@ -21,7 +21,6 @@ type testProject struct {
 	*testing.T
 	google  *googletest.Google
 	options Options
-	prune   bool
 }
 
 // newProject returns a project with routes of all kinds in databases of two places, before a
@@ -35,7 +34,7 @@ func newProject(t *testing.T) *testProject {
 		posts/{post}/hot/{n} -> posts/{post}/sums/hot : views : documents;
 		pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s;
 		shops/{shop}/ratings/{user} -> shops/{shop} : maximum(stars) as best, sum(stars) where approved == true as stars : existing`)
-	o.Project, o.Alerts = "my-project", []string{"me@example.com"}
+	o.Alerts = []string{"me@example.com"}
 	return &testProject{T: t, google: g, options: o}
 }
 
@@ -43,7 +42,7 @@ func newProject(t *testing.T) *testProject {
 func oneCounter(t *testing.T) *testProject {
 	t.Helper()
 	o := options(t, likes)
-	o.Project, o.Databases = "my-project", o.Databases[:1]
+	o.Databases = o.Databases[:1]
 	return &testProject{T: t, google: googletest.Start(t, "my-project"), options: o}
 }
 
@@ -56,13 +55,13 @@ func options(t *testing.T, routes string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Project: "p", Region: "us-central1", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, RequestLogs: FailedRequests, MaxInstances: DefaultMaxInstances}
+	return Options{Region: "us-central1", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, RequestLogs: FailedRequests, MaxInstances: DefaultMaxInstances}
 }
 
 // described returns the deployment for the options in a project in which there is nothing.
 func described(t *testing.T, o Options) *Deployment {
 	t.Helper()
-	d, err := Describe(NewProject(o.Project, nil, ""), o, nil)
+	d, err := Describe(NewProject("p", nil, ""), o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +78,7 @@ var source = fstest.MapFS{
 func (d *testProject) read() *Deployment {
 	d.Helper()
 	ctx := d.Context()
-	p, err := Open(ctx, d.options.Project, d.google.REST()...)
+	p, err := Open(ctx, "my-project", d.google.REST()...)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -116,7 +115,7 @@ func (d *testProject) tryDeploy(before func(context.Context, *Deployment) contex
 		if before != nil {
 			ctx = before(ctx, wanted)
 		}
-		plan, planned := wanted.Plan(ctx, d.prune, true)
+		plan, planned := wanted.Plan(ctx, true)
 		err = planned
 		if err == nil {
 			err = wanted.Do(ctx, plan)

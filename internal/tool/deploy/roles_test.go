@@ -84,7 +84,7 @@ func TestRolesOfCI(t *testing.T) {
 	d.deploy()
 
 	routes := options(t, likes+"; orders/{order} by shop -> shops/{shop} : sum(amount) as amount, count() where paid == true as paid : existing").Config.Routes
-	d.options.Config.Routes, d.prune = routes, true // others are gone
+	d.options.Config.Routes, d.options.Prune = routes, true // others are gone
 	d.deploy()
 	d.google.Set(d.google.Names("triggers")[0], []string{"eventDataContentType"}, "x")
 	d.deploy() // triggers only

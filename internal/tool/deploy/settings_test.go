@@ -99,7 +99,7 @@ func TestSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := wanted.Plan(t.Context(), false, true)
+	plan, err := wanted.Plan(t.Context(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestSecrets(t *testing.T) {
 
 	const name = "projects/my-project/locations/us-central1/functions/tally-on-write"
 	d.google.Set(name, []string{"serviceConfig", "environmentVariables", "MINE"}, "api-key=0ld")
-	plan, err = d.read().Plan(t.Context(), false, true)
+	plan, err = d.read().Plan(t.Context(), true)
 	if err != nil || len(plan.Steps) != 2 {
 		t.Fatalf("%d steps, %v", len(plan.Steps), err)
 	}
@@ -175,7 +175,7 @@ func TestDriftThatNobodyTells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := described(t, o).Plan(t.Context(), false, false)
+		p, err := described(t, o).Plan(t.Context(), false)
 		if err != nil || len(p.Notes) != want || want == 1 && !strings.Contains(p.Notes[0], "audits cannot report drift: 9 databases") {
 			t.Errorf("hold limit %s: notes %q, %v", limit, p.Notes, err)
 		}

@@ -71,13 +71,13 @@ func (p *Project) deletion(k *Kind, o Object, reasons ...string) *Step {
 var monitored = []string{"alert", "dashboard", "metric", "notification channel"}
 
 // surplus returns the steps that delete what tally deploy made, and the deployment does not want
-// any more; with prune also monitoring that no one asks for.
-func (d *Deployment) surplus(ctx context.Context, prune bool) (all []*Step, err error) {
+// any more; with Prune also monitoring that no one asks for.
+func (d *Deployment) surplus(ctx context.Context) (all []*Step, err error) {
 	if d.planned {
 		return nil, nil
 	}
 	kinds := []string{"trigger", "job", "function", "repository"}
-	if prune && !d.KeepAlerts && len(d.Alerts) == 0 {
+	if d.Prune && !d.KeepAlerts && len(d.Alerts) == 0 {
 		kinds = append(kinds, monitored...)
 	}
 

@@ -23,10 +23,10 @@ var (
 	fromLabel = strings.NewReplacer("__", "+", "_", ".")
 )
 
-// versionValue returns the label's value for a version.
-func versionValue(version string) string {
-	value := inLabel.Replace(version)
-	if fromLabel.Replace(value) != version || !labelValue.MatchString(value) {
+// VersionLabel returns the version as the label's value.
+func (u *Upload) VersionLabel() string {
+	value := inLabel.Replace(u.Version)
+	if fromLabel.Replace(value) != u.Version || !labelValue.MatchString(value) {
 		return noVersion
 	}
 	return value

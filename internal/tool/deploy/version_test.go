@@ -14,7 +14,7 @@ func TestVersionLabel(t *testing.T) {
 		{"release_1", noVersion}, // another's tag
 		{"v1.2.3-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", noVersion},
 	} {
-		if got := versionValue(test.version); got != test.label {
+		if got := (&Upload{Version: test.version}).VersionLabel(); got != test.label {
 			t.Errorf("%q: label %q, want %q", test.version, got, test.label)
 		}
 		want := test.version

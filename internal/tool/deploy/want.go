@@ -102,7 +102,6 @@ func Want(p *Project, f *appfolder.Folder, c config.Config, upload *Upload) (*De
 		return nil, err
 	}
 	o := Options{
-		Project:      p.ID,
 		Region:       cmp.Or(f.Settings.Region, p.DeployedIn()),
 		Databases:    databases,
 		Config:       c,
@@ -141,12 +140,12 @@ func (p *Project) maxInstances(f *appfolder.Folder) int {
 
 // Describe returns the deployment for the options.
 func Describe(p *Project, o Options, upload *Upload) (*Deployment, error) {
-	o.nameQueue(p.Number)
-	if err := o.check(); err != nil {
+	d := &Deployment{Project: p, Options: o, Upload: upload}
+	d.nameQueue()
+	if err := d.check(); err != nil {
 		return nil, err
 	}
-	d := &Deployment{Project: p, Options: o, Upload: upload}
-	text, err := d.fill().write()
+	text, err := manifest{d}.write()
 	if err == nil {
 		d.Resources, err = readManifest(text)
 	}

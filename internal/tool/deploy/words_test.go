@@ -178,7 +178,7 @@ func TestOpeningIsShort(t *testing.T) {
 func planned(t *testing.T, d *Deployment) Plan {
 	t.Helper()
 	d.Upload = new(Upload)
-	p, err := d.Plan(t.Context(), false, true)
+	p, err := d.Plan(t.Context(), true)
 	if err != nil {
 		t.Fatal(err)
 	}

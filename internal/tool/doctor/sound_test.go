@@ -51,7 +51,7 @@ func options(t *testing.T, more ...string) deploy.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return deploy.Options{Project: project, Region: "us-central1", Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest, MaxInstances: deploy.DefaultMaxInstances}
+	return deploy.Options{Region: "us-central1", Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest, MaxInstances: deploy.DefaultMaxInstances}
 }
 
 // sound returns Google with a project in which everything is as package deploy describes it, with
@@ -92,7 +92,7 @@ func deployed(t *testing.T, more ...string) *googletest.Google {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) { // waiting takes no time
-		plan, err := d.Plan(t.Context(), false, false)
+		plan, err := d.Plan(t.Context(), false)
 		if err == nil {
 			err = d.Do(t.Context(), plan)
 		}
