@@ -121,11 +121,14 @@ func (h *hints) indexes() {
 	}
 }
 
-// levels tells how deep totals of totals go.
+// levels tells how deep totals of totals go, and which roll-ups are events of their own routes.
 func (h *hints) levels() {
-	depth := h.routes.Depth()
+	depth, circles := h.routes.Depth(), h.routes.Circles()
 	if depth != "" {
 		h.say("totals of totals: %s", depth)
+	}
+	if circles != "" {
+		h.say("%s; tally deploy says what changes cost", circles)
 	}
 }
 

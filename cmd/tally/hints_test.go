@@ -294,13 +294,15 @@ func TestHintsOfIndexes(t *testing.T) {
 	}
 }
 
-// How deep totals of totals go is told when tally dev starts.
+// How deep totals of totals go is told when tally dev starts, and which roll-ups make an event more.
 func TestHintsOfLevels(t *testing.T) {
 	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
 	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
+	const replies = "comments/{comment} by parent -> comments/{parent} : count() as replies : existing"
 	for routes, want := range map[string][]string{
 		likes:               nil,
 		likes + ";" + karma: {"totals of totals: 2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}: each roll-up is a change for the next level"},
+		replies:             {"each roll-up of comments/{parent} is one more event of comments/{comment}; tally deploy says what changes cost"},
 	} {
 		var said []string
 		h := hints{routes: parsed(t, routes), say: heard(&said)}

@@ -73,7 +73,7 @@ type answers struct {
 	writers    clientrules.Answers
 	alertEmail string // empty: no one gets alerts
 
-	warnings []string // about the rules that the folder has
+	warnings []string // about the rules that the folder has, and about the routes
 
 	rules string // the security rules that follow
 }
@@ -130,6 +130,9 @@ func (a *answers) write() (wrote []string, err error) {
 		return wrote, err
 	}
 	a.warnings, err = checkRules(folder, routes)
+	if circles := routes.Circles(); circles != "" {
+		a.warnings = append(a.warnings, circles)
+	}
 	return wrote, err
 }
 

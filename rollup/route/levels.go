@@ -27,6 +27,20 @@ func (r *Route) Circular() bool { return r.feeds(r) }
 // feeds reports whether a roll-up of the route may be a source of another.
 func (r *Route) feeds(other *Route) bool { return overlap(r.template, other.pattern) }
 
+// Circles says which roll-ups of circular routes are events of their own routes, such as "each
+// roll-up of comments/{parent} is one more event of comments/{comment}". It returns "" if there are
+// none.
+func (rs Routes) Circles() string {
+	var all []string
+	for _, r := range rs {
+		text := fmt.Sprintf("each roll-up of %s is one more event of %s", r.template.quote(), r.pattern.quote())
+		if r.Circular() && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
 // circles adds a problem for each circle of routes whose roll-ups are the sources of the next, and
 // for each circular route that may not be one.
 func (rs Routes) circles(p *problems) {

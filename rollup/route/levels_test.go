@@ -67,6 +67,11 @@ func TestCircularRoutes(t *testing.T) {
 	if got := routes.Depth(); got != depth {
 		t.Errorf("got %s, want %s", got, depth)
 	}
+	const circles = "each roll-up of comments/{parent} is one more event of comments/{c}; " +
+		"each roll-up of comments/{root} is one more event of comments/{c}; each roll-up of stories/all is one more event of stories/{s}"
+	if got := routes.Circles(); got != circles {
+		t.Errorf("got %s, want %s", got, circles)
+	}
 
 	before := map[string]any{"parent": "p", "root": "r", "author": "ann", "points": int64(1), "shown": true, "replies": int64(1)}
 	with := func(field string, value any) map[string]any {

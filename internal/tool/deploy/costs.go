@@ -91,8 +91,9 @@ func (d *Deployment) Costs() Costs {
 			queries += int64(len(r.Queries()))
 		}
 		if !t.Scheduled() {
-			c.Alone = max(c.Alone, d.changes(c.Location, queries, 1, billing.RoundedUp))
-			c.Crowded = max(c.Crowded, d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd))
+			circular := slices.ContainsFunc(t.Routes, (*route.Route).Circular)
+			c.Alone = max(c.Alone, d.changes(c.Location, queries, 1, billing.RoundedUp, circular))
+			c.Crowded = max(c.Crowded, d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd, circular))
 			continue
 		}
 
@@ -127,10 +128,10 @@ func (d *Deployment) worstDay() float64 {
 }
 
 // changes returns the price of a million changes. Each change makes so many roll-ups, on average,
-// and keeps an instance busy for so many seconds; each roll-up makes so many queries. A query is
-// taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes that say
-// documents cost more.
-func (d *Deployment) changes(location string, queries int64, rollUps, busy float64) float64 {
+// and each event keeps an instance busy for so many seconds; each roll-up makes so many queries. A
+// query is taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes
+// that say documents cost more. A circular route's roll-ups are events, too.
+func (d *Deployment) changes(location string, queries int64, rollUps, busy float64, circular bool) float64 {
 	n := int64(million * rollUps)
 	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
 
@@ -141,7 +142,12 @@ func (d *Deployment) changes(location string, queries int64, rollUps, busy float
 	if d.RequestLogs == AllRequests {
 		event += billing.LogEntry
 	}
-	return operations + million*event
+
+	events := float64(million)
+	if circular {
+		events += float64(n)
+	}
+	return operations + events*event
 }
 
 // dated returns the price of a template's roll-ups of days or months. A cycle of audits compares

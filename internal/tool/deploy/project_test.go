@@ -48,6 +48,9 @@ func oneCounter(t *testing.T) *testProject {
 
 const likes = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
 
+// replies is a circular route: a roll-up is a document of the same collection.
+const replies = "comments/{comment} by parent -> comments/{parent} : count() as replies : existing"
+
 // options are those of a project with the routes, in databases of two places.
 func options(t *testing.T, routes string) Options {
 	t.Helper()

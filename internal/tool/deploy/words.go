@@ -102,6 +102,10 @@ func (d *Deployment) prices() [][2]string {
 		}
 		lines = append(lines, [2]string{"changes", text})
 	}
+	circles := d.Config.Routes.Circles()
+	if circles != "" {
+		lines = append(lines, [2]string{"circles", circles + ", which the price of changes includes"})
+	}
 
 	for _, t := range c.Days {
 		lines = append(lines, [2]string{"days", fmt.Sprintf("$%.2f a month for the audits of a year of %s", t.Price, t.What)})

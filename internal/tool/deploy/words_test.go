@@ -39,6 +39,8 @@ func TestCosts(t *testing.T) {
 		{"by instance", likes, "us-central1", byInstance, "0.14 0.86 64.80 1.57 0.09 []"},
 		{"by instance with log entries", likes, "eur3", func(o *Options) { byInstance(o); logged(o) }, "0.14 1.73 129.60 3.70 0.73 []"},
 		{"routes of one and two totals", likes + "; a/{a}/b/{b} -> c/{a} : x, y", "us-central1", nil, "0.14 0.86 64.80 4.80 0.74 []"},
+		{"a circle", replies, "us-central1", nil, "0.14 0.86 64.80 7.50 0.75 []"},
+		{"a circle by instance", replies, "us-central1", byInstance, "0.14 0.86 64.80 1.65 0.09 []"},
 		{"two databases, one in a multi-region", likes, "us-central1",
 			func(o *Options) { o.Databases = append(o.Databases, Database{"orders", "eur3"}) }, "0.14 1.73 194.40 6.00 0.76 []"},
 		{"the schedule alone", likes + " : every 1m", "us-central1", nil, "24.06 0.86 64.80 0.00 0.00 [{1m0s 64.8}]"},
@@ -66,6 +68,27 @@ func TestCosts(t *testing.T) {
 	page, err = os.ReadFile("../../../docs/recipes.md")
 	if err != nil || !strings.Contains(string(page), "Tally costs $0.74 a million") {
 		t.Errorf("docs/recipes.md does not say what a region's crowded changes cost: %v", err)
+	}
+}
+
+// A roll-up of replies is one more event. The plan says so, and its price is the one of the recipe.
+func TestCostsOfCircles(t *testing.T) {
+	lines := fmt.Sprint(priced(t, replies, "us-central1", nil).prices())
+	for _, want := range []string{
+		"[changes $7.50 a million if each comes alone, ",
+		"[circles each roll-up of comments/{parent} is one more event of comments/{comment}, which the price of changes includes]",
+	} {
+		if !strings.Contains(lines, want) {
+			t.Errorf("got %s, want %s", lines, want)
+		}
+	}
+
+	page, err := os.ReadFile("../../../docs/recipes.md")
+	if err != nil || !strings.Contains(string(page), "| [a reply](#replies) | $1.20 | $7.50 |") {
+		t.Errorf("docs/recipes.md does not say the same: %v", err)
+	}
+	if lines := fmt.Sprint(priced(t, likes, "us-central1", nil).prices()); strings.Contains(lines, "circles") {
+		t.Errorf("got %s", lines)
 	}
 }
 
