@@ -15,22 +15,42 @@ func (s *simulation) layOutDays() {
 	s.existing, s.orders, s.shops = false, make(map[string]map[string]any), make(map[string][]presence)
 	options := " : within shops/{shop}" + s.drawSlowly()
 	routes := 1 + int(s.chance(0.6, "further routes", upTo(1)))
+	s.days = dayPairs[s.chance(0.5, "days", upTo(int64(len(dayPairs)-1)))]
 
 	s.layOutRevisions(routes, options, func(counts, paid string) []string {
 		return []string{
-			"orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as " + counts + ", sum(amount) where paid == true as revenue",
-			"orders/{order} by from as shop, day(at) -> shops/{shop}/days/{day} : count() where paid == true as " + paid,
+			"orders/{order} by shop, day(at" + s.days.zone + ") -> shops/{shop}/days/{day} : count() as " + counts + ", sum(amount) where paid == true as revenue",
+			"orders/{order} by from as shop, day(at" + s.days.zone + ") -> shops/{shop}/days/{day} : count() where paid == true as " + paid,
 		}
 	})
 }
 
-// The days of the orders. A run is over within the first.
-var dayTimes = []any{time.Date(2000, 1, 1, 23, 59, 59, 999999000, time.UTC), time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC), "noon", nil}
+// A dayPair is two days that follow each other.
+type dayPair struct {
+	zone         string // as the second argument of day; "": UTC
+	first, later string
+	begins       time.Time // the later one
+}
+
+// dayPairs are the days of the orders: today, in which a run begins and ends, and tomorrow; a leap
+// day; and the ends of years in zones whose clocks are behind and ahead.
+var dayPairs = []dayPair{
+	{"", "2000-01-01", "2000-01-02", time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC)},
+	{`, "Europe/Berlin"`, "2000-02-28", "2000-02-29", time.Date(2000, 2, 28, 23, 0, 0, 0, time.UTC)},
+	{`, "America/New_York"`, "2000-12-31", "2001-01-01", time.Date(2001, 1, 1, 5, 0, 0, 0, time.UTC)},
+	{`, "Pacific/Auckland"`, "1999-12-31", "2000-01-01", time.Date(1999, 12, 31, 11, 0, 0, 0, time.UTC)},
+}
+
+// times are what orders hold as their times: the end of the first day, the beginning of the later
+// one, and what is no time.
+func (d dayPair) times() []any {
+	return []any{d.begins.Add(-time.Microsecond), d.begins, "noon", nil}
+}
 
 // daysOf returns the days of shops.
 func (s *simulation) daysOf(shops ...string) (all []*simulatedCounter) {
 	for _, shop := range shops {
-		all = append(all, s.counterAt("shops/"+shop+"/days/2000-01-01"), s.counterAt("shops/"+shop+"/days/2000-01-02"))
+		all = append(all, s.counterAt("shops/"+shop+"/days/"+s.days.first), s.counterAt("shops/"+shop+"/days/"+s.days.later))
 	}
 	return all
 }

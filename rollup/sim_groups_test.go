@@ -99,7 +99,10 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 	before := s.orders[path]
 	after := maps.Clone(before)
 	if after == nil {
-		after = map[string]any{"shop": "a", "from": "a", "buyer": buyer1, "paid": true, "amount": amount, "at": dayTimes[0]}
+		after = map[string]any{"shop": "a", "from": "a", "buyer": buyer1, "paid": true, "amount": amount}
+		if s.shops != nil {
+			after["at"] = s.days.times()[0]
+		}
 	}
 	change := func(p float64, field string, to []any) {
 		if n := s.chance(p, name+" changes "+field, upTo(int64(len(to)))); n > 0 {
@@ -110,7 +113,8 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 	change(0.3, "from", groups[:s.among(name, len(groups))])
 	change(0.3, "buyer", buyers)
 	if s.shops != nil {
-		change(0.4, "at", dayTimes[:s.among(name+" at", len(dayTimes))])
+		times := s.days.times()
+		change(0.4, "at", times[:s.among(name+" at", len(times))])
 	}
 	change(0.3, "paid", paid)
 	if malformed > 0 || s.chance(0.5, name+" changes amount", upTo(1)) == 1 {

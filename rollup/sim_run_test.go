@@ -67,6 +67,7 @@ type simulation struct {
 	every        bool                      // the schedule keeps the counters; their events come all the same, or not at all
 	orders       map[string]map[string]any // the documents of groups, by path; nil in a run without groups
 	shops        map[string][]presence     // whether the shops exist, by path; nil in a run without days
+	days         dayPair                   // of the orders, in a run with days
 	calm         bool                      // nothing fails any more
 	kept         bool                      // whether to keep the history
 	history      []happening
