@@ -294,7 +294,8 @@ func TestHintsOfIndexes(t *testing.T) {
 	}
 }
 
-// How deep totals of totals go is told when tally dev starts, and which roll-ups make an event more.
+// tally dev says when it starts how deep totals of totals go, and which roll-ups make another
+// event.
 func TestHintsOfLevels(t *testing.T) {
 	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
 	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
