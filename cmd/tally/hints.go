@@ -465,6 +465,9 @@ func generalized(path string) (pattern, template string) {
 	for i := 0; i < len(ids); i += 2 {
 		collection, one := route.Quote(ids[i]), strings.TrimSuffix(ids[i], "s")
 		capture := "{" + route.Quote(one) + "}"
+		if strings.HasPrefix(ids[i+1], "{") { // in an answer to tally init
+			capture = ids[i+1]
+		}
 		if slices.Contains(sources, capture) {
 			capture = "{" + route.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
 		}

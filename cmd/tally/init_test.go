@@ -39,6 +39,8 @@ func TestQuestions(t *testing.T) {
 		{"the default", route.Default, []string{"", "", ""}, nil},
 		{"a route", "a/{b} -> totals/c : n", []string{"a/{b} -> totals/c : n"}, nil},
 		{"likes", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing", []string{"posts/7/likes/ann", "", ""}, nil},
+		{"names of captures", "posts/{id}/likes/{user} -> posts/{id} : count() as likes : existing", []string{"posts/{id}/likes/{user}", "", ""}, nil},
+		{"captures of one name", "posts/{id}/likes/{like2} -> posts/{id} : count() as likes : existing", []string{"posts/{id}/likes/{id}", "", ""}, nil},
 		{"names in backticks", "`my orders`/{`my order`}/`and`/{`and`} -> `my orders`/{`my order`} : count() as `and` : existing",
 			[]string{"my orders/1/and/2", "", ""}, nil},
 		{"one document for all", "orders/{order} -> totals/orders : count() as orders", []string{"orders/1", "", ""}, nil},

@@ -22,8 +22,10 @@ const head = `rules_version = '2';
 
 // Who may write what is counted, and read the totals. They do not bind servers and Tally's
 // functions. Each "decide:" is a question for you: put your answer in the place of the false before
-// it. https://github.com/firestore-tally/tally/blob/main/docs/recipes.md has rules for likes,
-// orders, ratings and more. firebase deploy puts these in place of the rules that your project has.
+// it. Where no condition lists a document's fields, clients may add others, up to 1 MiB. Limit
+// them by a condition such as request.resource.data.keys().hasOnly(['at']).
+// https://github.com/firestore-tally/tally/blob/main/docs/recipes.md has rules for likes, orders,
+// ratings and more. firebase deploy puts these in place of the rules that your project has.
 `
 
 // For returns security rules for the routes: Tally's own, the text of firestore.rules, with a block
@@ -59,7 +61,7 @@ func For(tallys string, routes route.Routes, answers Answers) string {
 	}
 	for _, f := range functions {
 		if strings.Contains(text, f.name+"(") {
-			text += f.text
+			text = strings.TrimRight(text, "\n") + "\n" + f.text
 		}
 	}
 	return strings.TrimRight(text, "\n") + "\n" + partEnd
