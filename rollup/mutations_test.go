@@ -2212,6 +2212,9 @@ var mutations = []mutation{
 	{"proves-nothing", "a locked write that Firestore aborted is an error like others", "../internal/cloud/firestorestore/locked.go",
 		`unkept(outcome(err, "writing", c.RollUp))`,
 		`unkept(err)`, "TestLockedErrors"},
+	{"sixty-seconds", "a snapshot does not age while a machine is suspended", "publish.go",
+		`max(monotonic.Sub(l.began), wall.Sub(l.began.Round(0)))`,
+		`monotonic.Sub(l.began)`, "TestAgeByEitherClock"},
 	{"sixty-seconds", "a late write in a lock is sent", "publish.go",
 		`	if left <= 0 {`,
 		`	if locks {

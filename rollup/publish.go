@@ -30,10 +30,17 @@ func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) erro
 // docs/design/rules.md#sixty-seconds.
 const maxWriteAge = 60 * time.Second
 
+// age returns how old the look is: by the monotonic clock, which stands still while a machine is
+// suspended, or by the wall clock, whichever says more.
+func (l *look) age(monotonic, wall time.Time) time.Duration {
+	return max(monotonic.Sub(l.began), wall.Sub(l.began.Round(0)))
+}
+
 // publish writes the roll-up, or has it written in a lock, on the precondition of
 // docs/design/rules.md#precondition.
 func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error {
-	left := maxWriteAge - time.Since(l.began)
+	local := time.Now()
+	left := maxWriteAge - l.age(local, local.Round(0))
 	if left <= 0 {
 		return fmt.Errorf("rollup: the snapshot is older than %v; not written", maxWriteAge)
 	}
