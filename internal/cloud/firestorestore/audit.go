@@ -2,9 +2,7 @@ package firestorestore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -100,7 +98,6 @@ func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time
 // readRollUps reads the roll-up documents of a page's counters, in one call.
 func (s *Store) readRollUps(ctx context.Context, t *route.Template, page *rollup.Page) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
-		Database:            s.database,
 		Mask:                new(firestorepb.DocumentMask),
 		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
 	}
@@ -114,20 +111,9 @@ func (s *Store) readRollUps(ctx context.Context, t *route.Template, page *rollup
 		found[name] = &page.Found[i]
 	}
 
-	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
-	if err != nil {
-		return err
-	}
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return s.batchGet(ctx, req, func(answer *firestorepb.BatchGetDocumentsResponse) {
 		if answer.Result == nil {
-			continue
+			return
 		}
 
 		page.Reads++
@@ -136,7 +122,7 @@ func (s *Store) readRollUps(ctx context.Context, t *route.Template, page *rollup
 		if d != nil {
 			found[d.Name].RollUp = rollup.RollUpOf(t, decodeFields(d.Fields), d.UpdateTime.AsTime())
 		}
-	}
+	})
 }
 
 // haveShards returns which of the counters have shards by a route. It asks one query for each.

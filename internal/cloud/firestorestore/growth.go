@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -24,7 +23,6 @@ func (s *Store) Look(ctx context.Context, counter string, shards []string) (grow
 func (s *Store) lookAt(ctx context.Context, counter string, shards []string) (growth.Look, error) {
 	root := s.database + "/documents/"
 	req := &firestorepb.BatchGetDocumentsRequest{
-		Database:  s.database,
 		Documents: []string{root + counter},
 		Mask:      &firestorepb.DocumentMask{FieldPaths: document.CounterFields},
 	}
@@ -32,21 +30,8 @@ func (s *Store) lookAt(ctx context.Context, counter string, shards []string) (gr
 		req.Documents = append(req.Documents, root+shard)
 	}
 
-	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
-	if err != nil {
-		return growth.Look{}, err
-	}
-
 	var look growth.Look
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return look, nil
-		}
-		if err != nil {
-			return growth.Look{}, err
-		}
-
+	err := s.batchGet(ctx, req, func(answer *firestorepb.BatchGetDocumentsResponse) {
 		switch result := answer.Result.(type) {
 		case *firestorepb.BatchGetDocumentsResponse_Missing:
 			if result.Missing != root+counter {
@@ -55,11 +40,12 @@ func (s *Store) lookAt(ctx context.Context, counter string, shards []string) (gr
 		case *firestorepb.BatchGetDocumentsResponse_Found:
 			if result.Found.Name != root+counter {
 				look.Ages = append(look.Ages, answer.ReadTime.AsTime().Sub(result.Found.UpdateTime.AsTime()))
-				continue
+				return
 			}
 			look.Counter, look.UpdateTime = decodeFields(result.Found.Fields), result.Found.UpdateTime.AsTime()
 		}
-	}
+	})
+	return look, err
 }
 
 // Raise implements growth.Store.

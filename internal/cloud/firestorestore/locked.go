@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -62,36 +61,26 @@ func (s *Store) commitIf(ctx context.Context, transaction []byte, c route.Counte
 // tallyIn reads the tally of a roll-up in a transaction. It returns the zero Tally if there is
 // none, or no document.
 func (s *Store) tallyIn(ctx context.Context, transaction []byte, c route.Counter) (document.Tally, error) {
-	stream, err := s.api.BatchGetDocuments(s.routed(ctx), &firestorepb.BatchGetDocumentsRequest{
-		Database:            s.database,
+	req := &firestorepb.BatchGetDocumentsRequest{
 		Documents:           []string{s.database + "/documents/" + c.RollUp},
 		Mask:                &firestorepb.DocumentMask{FieldPaths: []string{document.TallyField}},
 		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: transaction},
-	})
-	if err != nil {
-		return document.Tally{}, err
 	}
 
 	var tally document.Tally
 	read := false
-	for {
-		answer, err := stream.Recv()
-		switch {
-		case errors.Is(err, io.EOF) && !read:
-			return tally, errors.New("answered without the document")
-		case errors.Is(err, io.EOF):
-			return tally, nil
-		case err != nil:
-			return tally, err
-		}
-
+	err := s.batchGet(ctx, req, func(answer *firestorepb.BatchGetDocumentsResponse) {
 		if answer.Result == nil {
-			continue
+			return
 		}
 		read = true
 		fields := decodeFields(answer.GetFound().GetFields())
 		tally = document.DecodeTally(fields[document.TallyField])
+	})
+	if err == nil && !read {
+		err = errors.New("answered without the document")
 	}
+	return tally, err
 }
 
 // writeOf returns the write of a roll-up to a document that exists. The mask has the fields that it

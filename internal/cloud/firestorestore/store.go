@@ -112,7 +112,6 @@ func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
 // transaction.
 func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
-		Database:            s.database,
 		Documents:           []string{s.database + "/documents/" + v.counter.RollUp},
 		Mask:                new(firestorepb.DocumentMask),
 		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
@@ -126,27 +125,12 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	}
 
 	answers := 0
-	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
-	if err != nil {
-		return err
-	}
-
-	for {
-		answer, err := stream.Recv()
-		switch {
-		case errors.Is(err, io.EOF) && (answers < len(req.Documents) || len(v.transaction) == 0):
-			return errors.New("answered without the document or the transaction")
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-
+	err := s.batchGet(ctx, req, func(answer *firestorepb.BatchGetDocumentsResponse) {
 		if len(answer.Transaction) > 0 {
 			v.transaction = answer.Transaction
 		}
 		if answer.Result == nil || answer.ReadTime == nil {
-			continue
+			return
 		}
 
 		answers++
@@ -158,6 +142,31 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		if d != nil && d.Name != owner {
 			v.rollUp = rollup.RollUpOf(v.counter.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())
 		}
+	})
+	if err == nil && (answers < len(req.Documents) || len(v.transaction) == 0) {
+		return errors.New("answered without the document or the transaction")
+	}
+	return err
+}
+
+// batchGet reads documents by one call, and has each answer taken. They come in no order. An answer
+// may have only the transaction, or the read time.
+func (s *Store) batchGet(ctx context.Context, req *firestorepb.BatchGetDocumentsRequest, take func(*firestorepb.BatchGetDocumentsResponse)) error {
+	req.Database = s.database
+	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
+	if err != nil {
+		return err
+	}
+
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		take(answer)
 	}
 }
 

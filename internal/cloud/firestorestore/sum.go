@@ -578,29 +578,22 @@ func (v *snapshot) wholly(r *route.Route) firestore.Query {
 // Claim implements rollup.Snapshot.
 func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) {
 	path := document.ClaimPath(v.counter.RollUp)
-	stream, err := v.store.api.BatchGetDocuments(v.store.routed(ctx), &firestorepb.BatchGetDocumentsRequest{
-		Database:            v.store.database,
+	req := &firestorepb.BatchGetDocumentsRequest{
 		Documents:           []string{v.store.database + "/documents/" + path},
 		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: v.transaction},
+	}
+
+	var claim rollup.Claim
+	err := v.store.batchGet(ctx, req, func(answer *firestorepb.BatchGetDocumentsResponse) {
+		d := answer.GetFound()
+		if d != nil {
+			claim = rollup.Claim{Claim: document.DecodeClaim(decodeFields(d.Fields)), UpdateTime: d.UpdateTime.AsTime()}
+		}
 	})
 	if err != nil {
 		return rollup.Claim{}, fmt.Errorf("firestore: reading %s: %w", path, err)
 	}
-
-	var claim rollup.Claim
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return claim, nil
-		}
-		if err != nil {
-			return rollup.Claim{}, fmt.Errorf("firestore: reading %s: %w", path, err)
-		}
-
-		if d := answer.GetFound(); d != nil {
-			claim = rollup.Claim{Claim: document.DecodeClaim(decodeFields(d.Fields)), UpdateTime: d.UpdateTime.AsTime()}
-		}
-	}
+	return claim, nil
 }
 
 // Magnitude implements rollup.Snapshot. It asks for the sum of the numbers above zero. The numbers
