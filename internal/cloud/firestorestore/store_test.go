@@ -100,14 +100,16 @@ func TestBilledOperations(t *testing.T) {
 			}
 
 			// Another instance finds the roll-up younger than the cadence. It holds its event until
-			// the deadline, and absorbs others.
+			// the deadline, and absorbs others. A busy machine may need a later deadline to look.
 			before := meter.Counts()
-			other := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			_, err := other.Changed(ctx, rollup.Event{ID: "e2"}, route.Concern{Counter: c})
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want the deadline", err)
+			for within := 2 * time.Second; meter.Counts() == before && within < time.Minute; within *= 2 {
+				other := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+				ctx, cancel := context.WithTimeout(t.Context(), within)
+				_, err := other.Changed(ctx, rollup.Event{ID: "e2"}, route.Concern{Counter: c})
+				cancel()
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want the deadline", err)
+				}
 			}
 			want := before.Add(test.young)
 			if got := meter.Counts(); got != want {
@@ -437,14 +439,13 @@ func TestClientsAreNotBlocked(t *testing.T) {
 	if totals := sum(t, snapshot); totals.Values["count"] != value.Int(10) {
 		t.Errorf("sum is %v, want 10", totals.Values["count"])
 	}
-	// The emulator keeps a write waiting for 2 s when a lock is in its way, and then aborts it.
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-	defer cancel()
+	// The emulator keeps a write waiting for 2 s when a lock is in its way, and then aborts it. The
+	// snapshot stays open.
 	failed := make(chan error)
 	for i := range 20 {
 		go func() {
 			shard := client.Doc(fmt.Sprintf("counters/likes/shards/%d", i%10))
-			_, err := shard.Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}})
+			_, err := shard.Update(t.Context(), []firestore.Update{{Path: "count", Value: firestore.Increment(1)}})
 			failed <- err
 		}()
 	}
