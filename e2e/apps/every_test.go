@@ -227,9 +227,9 @@ func TestEvery(t *testing.T) {
 		if report.Billed.Writes > mostWrites {
 			t.Errorf("the tick was billed %+v, want at most %d writes", report.Billed, mostWrites)
 		}
-		// A busy machine may have no time for some, which the tick leaves to the next.
+		// A busy machine may have no time for some.
 		e := report.Every
-		if e == nil || e.Counters > 4 || e.Counters+e.Left < 4 || e.Failed != 0 || int64(e.RolledUp) > report.Billed.Writes {
+		if e == nil || e.Counters > 4 || e.Failed != 0 || int64(e.RolledUp) > report.Billed.Writes {
 			t.Fatalf("the tick reported %+v and was billed %+v", e, report.Billed)
 		}
 		rolledUp += e.RolledUp
@@ -247,8 +247,8 @@ func TestEvery(t *testing.T) {
 		ticks.Go(func() {
 			for overlapping.Err() == nil {
 				_, err := tick(ctx, everyTick, project, "")
-				if err != nil && tooBusy(err.Error()) {
-					continue // the next call goes on
+				if err != nil && isExcused(err.Error()) {
+					continue
 				}
 				if err != nil {
 					t.Error(err)
@@ -280,16 +280,13 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// tooBusy reports whether a tick's error says that a busy machine gave it too little time for a
-// call of Firestore.
-func tooBusy(text string) bool {
-	return strings.Contains(text, "context deadline exceeded") || strings.Contains(text, codes.DeadlineExceeded.String())
-}
-
-// tooBusyToSwitch reports whether a tick's error is no fault of a switch: the machine was too busy,
-// or a function of the other routes wrote the same roll-up. The next call rolls it up.
-func tooBusyToSwitch(text string) bool {
-	return tooBusy(text) || strings.Contains(text, rollup.ErrConflict.Error())
+// isExcused reports whether a tick's error is no fault of the tick. A busy machine may give it too
+// little time for a call of Firestore, or just too little to try again after another tick or a
+// function of the other routes wrote the same roll-up. The next call goes on.
+func isExcused(text string) bool {
+	return slices.ContainsFunc([]string{context.DeadlineExceeded.Error(), codes.DeadlineExceeded.String(), rollup.ErrConflict.Error()}, func(reason string) bool {
+		return strings.Contains(text, reason)
+	})
 }
 
 // A route is switched from live to every and back under load, the functions first or the trigger
@@ -325,8 +322,8 @@ func TestSwitchEvery(t *testing.T) {
 			running.Go(func() { // Cloud Scheduler
 				for load.Err() == nil {
 					_, err := tick(ctx, *schedule.Load(), project, "")
-					if err != nil && tooBusyToSwitch(err.Error()) {
-						continue // the next call goes on
+					if err != nil && isExcused(err.Error()) {
+						continue
 					}
 					if err != nil {
 						t.Errorf("%v\nlogged: %s", err, logs.lines(`"severity":"ERROR"`, project))
@@ -403,7 +400,7 @@ func TestSwitchEvery(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := tick(ctx, *schedule.Load(), project, "")
-			for err != nil && tooBusyToSwitch(err.Error()) && ctx.Err() == nil {
+			for err != nil && isExcused(err.Error()) && ctx.Err() == nil {
 				_, err = tick(ctx, *schedule.Load(), project, "")
 			}
 			if err != nil {
@@ -416,7 +413,7 @@ func TestSwitchEvery(t *testing.T) {
 				}
 			}
 			t.Logf("%d counters, %d ticks, %+v", len(counts), ticks.Load(), w.relay.Stats())
-			if lines := slices.DeleteFunc(logs.lines(`"severity":"ERROR"`, project), tooBusyToSwitch); len(lines) > 0 {
+			if lines := slices.DeleteFunc(logs.lines(`"severity":"ERROR"`, project), isExcused); len(lines) > 0 {
 				t.Errorf("logged: %s", lines)
 			}
 		})
