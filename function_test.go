@@ -72,7 +72,7 @@ func increment(t *testing.T, client *firestore.Client, counter string, amounts .
 // wantRollUp waits until the roll-up covers the commit, and compares its total.
 func wantRollUp(t *testing.T, client *firestore.Client, counter string, committed time.Time, want int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), emulatortest.Eventually())
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/spf13/pflag"
 )
 
@@ -91,7 +92,7 @@ func (f *follower) readDashboard(enough func(read string) bool) string {
 	_, line, _ := strings.Cut(f.read.String(), "  dashboard   ")
 	address, _, _ := strings.Cut(line, "\n")
 	view := address + "state?view=" + url.QueryEscape(`{"sort": "name"}`)
-	ctx, cancel := context.WithTimeout(f.t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(f.t.Context(), emulatortest.Eventually())
 	defer cancel()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()

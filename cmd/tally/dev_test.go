@@ -768,7 +768,7 @@ func awaitFile(t *testing.T, pattern string) {
 	t.Helper()
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
-	deadline := time.After(eventually)
+	deadline := time.After(emulatortest.Eventually())
 	for {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
@@ -844,7 +844,7 @@ func TestInterruptedAtStart(t *testing.T) {
 			}
 			poll := time.NewTicker(time.Millisecond) // nothing tells when another process has written to a file
 			defer poll.Stop()
-			for deadline := time.After(eventually); ; {
+			for deadline := time.After(emulatortest.Eventually()); ; {
 				if text, err := os.ReadFile(pids); err == nil && len(strings.Fields(string(text))) == test.starts {
 					break
 				}

@@ -374,7 +374,7 @@ func (r *reader) follow(line, prints string) {
 		r.t.Fatal(err)
 	}
 	f := c.start(r.t, out)
-	kill := time.AfterFunc(eventually, func() { _ = c.Process.Kill() })
+	kill := time.AfterFunc(emulatortest.Eventually(), func() { _ = c.Process.Kill() })
 	f.await(prints)
 	kill.Stop()
 	if !isDev {

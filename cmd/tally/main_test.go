@@ -41,9 +41,6 @@ func (m withEmulator) Run() int {
 	return emulatortest.Run(m.M)
 }
 
-// eventually bounds the waits; the machine may be slow.
-const eventually = 3 * time.Minute
-
 // freePorts returns the first of n ports in a row that no other program gets until the test ends.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
@@ -78,7 +75,7 @@ func tally(t *testing.T, args ...string) *command {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), eventually)
+	ctx, cancel := context.WithTimeout(context.Background(), emulatortest.Eventually())
 	t.Cleanup(cancel)
 	c := &command{Cmd: exec.CommandContext(ctx, executable, args...)}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
@@ -108,7 +105,7 @@ func wantNoListeners(t *testing.T, ports ...int) {
 	t.Helper()
 	poll := time.NewTicker(10 * time.Millisecond) // the processes are not this one's children, so nothing tells when they end
 	defer poll.Stop()
-	deadline := time.After(eventually)
+	deadline := time.After(emulatortest.Eventually())
 	for _, n := range ports {
 		for err := check(port{"port", n, 1}); err != nil; err = check(port{"port", n, 1}) {
 			select {

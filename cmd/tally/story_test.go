@@ -110,7 +110,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	poll := time.NewTicker(10 * time.Millisecond) // nothing tells when another process has written to a file
 	defer poll.Stop()
-	deadline := time.After(eventually)
+	deadline := time.After(emulatortest.Eventually())
 	for {
 		text, err := os.ReadFile(ts.MkAbs(args[0]))
 		if !os.IsNotExist(err) {

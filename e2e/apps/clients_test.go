@@ -90,7 +90,7 @@ func registerSnippets() {
 // wantShown waits until the snippet shows the total.
 func (w *database) wantShown(doc *firestore.DocumentRef, field string, want int64) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(w.t.Context(), emulatortest.Eventually())
 	defer cancel()
 	var last int64
 	err := likes.Watch(ctx, doc, field, func(total int64) {

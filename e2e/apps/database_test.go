@@ -182,9 +182,6 @@ func (w *database) commit(write func(*firestore.Transaction) error) {
 	w.last = response.CommitTime()
 }
 
-// eventually bounds the waits; the machine may be slow.
-const eventually = 3 * time.Minute
-
 // askAgain is how often a document that is waited for is read. A listener would not do: Google's
 // emulator tells it nothing of a commit that falls into its beginning.
 const askAgain = 10 * time.Millisecond
@@ -193,7 +190,7 @@ const askAgain = 10 * time.Millisecond
 // of its tally. The last write must be to the roll-up's own sources, else nothing makes it so new.
 func (w *database) wantRollUp(path string, want map[string]any) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(w.t.Context(), emulatortest.Eventually())
 	defer cancel()
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
@@ -219,7 +216,7 @@ func (w *database) wantRollUp(path string, want map[string]any) {
 // wantAcknowledged waits until each event is acknowledged.
 func (w *database) wantAcknowledged() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(w.t.Context(), emulatortest.Eventually())
 	defer cancel()
 	if err := w.relay.Wait(ctx); err != nil {
 		w.t.Errorf("%+v: %v; want each event acknowledged", w.relay.Stats(), err)

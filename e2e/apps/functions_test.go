@@ -123,7 +123,7 @@ func TestEventsGoWrong(t *testing.T) {
 	}
 	all.Wait()
 	w.wantRollUp("rollups/c", count(int64(each*(0+1+2+3+4-1-2-3)), 5))
-	ctx, cancel := context.WithTimeout(t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(t.Context(), emulatortest.Eventually())
 	defer cancel()
 	if err := w.relay.Wait(ctx); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestCallersGoAway(t *testing.T) {
 	// A connection that a caller leaves must not be met again by another: net/http may tell that one
 	// the first one's error.
 	send := func(ctx context.Context, c *http.Client, id, counter string) error {
-		ctx, cancel := context.WithTimeout(ctx, eventually)
+		ctx, cancel := context.WithTimeout(ctx, emulatortest.Eventually())
 		defer cancel()
 		e := newEvent(t, id, project, "counters/"+counter+"/shards/0")
 		req, err := e.Request(ctx, at(callers, project))

@@ -110,7 +110,7 @@ func TestMigrateTriggerToCount(t *testing.T) {
 // waitRollUp returns the first roll-up as of the time or later.
 func waitRollUp(t *testing.T, c *shards.Counter, at time.Time) (shards.RollUp, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(t.Context(), emulatortest.Eventually())
 	defer cancel()
 	again := time.NewTicker(askAgain)
 	defer again.Stop()

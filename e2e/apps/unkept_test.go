@@ -39,7 +39,7 @@ func TestFullPost(t *testing.T) {
 	w.set("posts/other/likes/ann", map[string]any{})
 	w.wantLikes("posts/other", 1)
 
-	ctx, cancel := context.WithTimeout(t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(t.Context(), emulatortest.Eventually())
 	defer cancel()
 	if err := w.relay.Wait(ctx); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestFullPost(t *testing.T) {
 // wantLikes waits until a post has that many likes.
 func (w *database) wantLikes(post string, want int64) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(w.t.Context(), emulatortest.Eventually())
 	defer cancel()
 	again := time.NewTicker(askAgain)
 	defer again.Stop()

@@ -32,6 +32,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest/shared"
@@ -178,6 +179,16 @@ func Missing() string { return needs.Missing(context.Background(), emulator.Find
 func exit(reason any) {
 	fmt.Fprintln(os.Stderr, "emulatortest:", reason)
 	os.Exit(1)
+}
+
+// Eventually returns how long a test may wait for what comes in the end: a third of the -timeout of
+// go test, which whoever runs the tests on a busy machine makes longer.
+func Eventually() time.Duration {
+	timeout, _ := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
+	if timeout == 0 {
+		return 24 * time.Hour // forever
+	}
+	return timeout / 3
 }
 
 // Project returns a project id that was never used before, in this process or another, so its

@@ -165,13 +165,10 @@ func (w *world) write(do func() error) {
 	}
 }
 
-// eventually bounds the waits; the machine may be slow.
-const eventually = 2 * time.Minute
-
 // await asks as a page does until what it shows is as wanted.
 func (w *world) await(open string, wanted func(*state) bool) *state {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
+	ctx, cancel := context.WithTimeout(w.t.Context(), emulatortest.Eventually())
 	defer cancel()
 	view := view{Sort: "name", Open: open}
 	query, err := json.Marshal(view)
@@ -193,7 +190,7 @@ func (w *world) await(open string, wanted func(*state) bool) *state {
 			return s
 		}
 		if gax.Sleep(ctx, 20*time.Millisecond) != nil {
-			w.t.Fatalf("not as wanted in %v: %+v", eventually, s)
+			w.t.Fatalf("not as wanted in %v: %+v", emulatortest.Eventually(), s)
 		}
 	}
 }
@@ -353,7 +350,7 @@ func testAppsDocument(t *testing.T, w *world) {
 	w.run()
 	reads := w.await("", func(s *state) bool { return s.Ready }).Watching.Reads
 	w.board.mu.Lock()
-	w.board.model.window = eventually // longer than this test
+	w.board.model.window = emulatortest.Eventually() // longer than this test
 	w.board.mu.Unlock()
 	const path = "posts/7/likes/x"
 	update := func(updates ...firestore.Update) {

@@ -91,7 +91,7 @@ func TestTriggersOfAllCharacters(t *testing.T) {
 	}
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(emulatortest.Eventually()):
 		t.Fatal("no event of the last write")
 	}
 	if err := s.Relay.Wait(t.Context()); err != nil {
