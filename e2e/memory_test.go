@@ -30,7 +30,7 @@ func TestManyLargeEvents(t *testing.T) {
 	)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	p, project := newProxied(ctx, t, "TALLY_HOLD_LIMIT=4m", "GOMEMLIMIT=300MiB")
+	p, project := newProxied(ctx, t, "TALLY_HOLD_LIMIT=10m", "GOMEMLIMIT=300MiB")
 
 	doc := &firestoredata.Document{
 		Name:   "projects/" + project + "/databases/(default)/documents/counters/likes/shards/0",

@@ -293,7 +293,7 @@ var burstMeter = billing.NewMeter(nil)
 const burstCadence = 8 * time.Second
 
 func registerOthers() {
-	functions.HTTP(counters, newProcesses("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other").OnWrite)
+	functions.HTTP(counters, newProcesses("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other", "TALLY_HOLD_LIMIT=50s").OnWrite)
 	functions.HTTP(scheduled, newProcesses("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other").OnSchedule)
 	functions.HTTP(callers, newProcesses("TALLY_CADENCE=10ms", "TALLY_HOLD_LIMIT=50s").OnWrite)
 	bursts := newProcesses("TALLY_CADENCE="+burstCadence.String(), "TALLY_BURST=1", "TALLY_HOLD_LIMIT=50s")
