@@ -27,7 +27,7 @@ func TestSchedule(t *testing.T) {
 	project := emulatortest.Project(t)
 	client, other := emulatortest.ClientDatabase(t, project, "(default)"), emulatortest.ClientDatabase(t, project, "other")
 	w := &database{t: t, client: client}
-	const counters = 40 // the suite of all stores has more than a page of Firestore's listings
+	const counters = 40
 	writer := client.BulkWriter(ctx)
 	for i := range counters {
 		if _, err := writer.Set(client.Doc(fmt.Sprintf("counters/%03d/shards/0", i)), map[string]any{"count": i}); err != nil {

@@ -216,13 +216,13 @@ func testFind(t *testing.T, b backend, l layout) {
 
 func testLongWalks(t *testing.T, b backend) {
 	var shards, rollUps []string
-	for i := range 350 { // more than a page of Firestore's listings
-		shards = append(shards, fmt.Sprintf("many/%03d/shards", i))
-		rollUps = append(rollUps, fmt.Sprintf("rollups/%03d", i))
+	for i := range 35 { // three whole pages and a part of one
+		shards = append(shards, fmt.Sprintf("many/%02d/shards", i))
+		rollUps = append(rollUps, fmt.Sprintf("rollups/%02d", i))
 		b.Put(t, shards[i]+"/0", map[string]any{"count": 1})
 		b.Put(t, rollUps[i], map[string]any{"count": 1})
 	}
-	gotShards, gotRollUps := walk(t, b, mustRoute(t, "many/{c}/shards/{s} -> rollups/{c} : count"), 100)
+	gotShards, gotRollUps := walk(t, b, mustRoute(t, "many/{c}/shards/{s} -> rollups/{c} : count"), 10)
 	if d := cmp.Diff(shards, gotShards); d != "" {
 		t.Errorf("counters (-want +got):\n%s", d)
 	}
