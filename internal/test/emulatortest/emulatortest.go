@@ -182,7 +182,7 @@ func exit(reason any) {
 }
 
 // Eventually returns how long a test may wait for what comes in the end: a third of the -timeout of
-// go test, which whoever runs the tests on a busy machine makes longer.
+// go test. On a busy machine, set a longer one.
 func Eventually() time.Duration {
 	timeout, _ := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
 	if timeout == 0 {
