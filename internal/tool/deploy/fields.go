@@ -13,12 +13,12 @@ import (
 // A FieldConfig is a field of all collections of one id, and how it is indexed, as
 // firestore.indexes.json has one that is exempt.
 type FieldConfig struct {
-	CollectionGroup string `json:"collectionGroup"`
-	Path            string `json:"fieldPath"`
-	TTL             bool   `json:"ttl,omitempty"` // its time is when Firestore deletes the document
-	Indexes         []any  `json:"indexes"`       // always empty: the field has none
-	Indexed         bool   `json:"-"`             // queries need the field's index in ascending order
-	Descending      bool   `json:"-"`             // queries also need the one in descending order
+	CollectionGroup string   `json:"collectionGroup"`
+	Path            string   `json:"fieldPath"`
+	TTL             bool     `json:"ttl,omitempty"` // its time is when Firestore deletes the document
+	Indexes         []Object `json:"indexes"`       // of its own: always empty where Tally needs one
+	Indexed         bool     `json:"-"`             // queries need the field's index in ascending order
+	Descending      bool     `json:"-"`             // queries also need the one in descending order
 }
 
 // Fields returns the fields that need an index of their own, and those that must have none.
@@ -31,12 +31,12 @@ type FieldConfig struct {
 // fields of a route that reads documents must have none either, because their indexes limit how
 // often it is written. A field needs its index if a query uses it.
 func Fields(routes route.Routes) []FieldConfig {
-	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
+	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []Object{}}}
 	add := func(f FieldConfig) {
 		same := func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path }
 		i := slices.IndexFunc(fields, same)
 		if i < 0 {
-			f.Indexes = []any{}
+			f.Indexes = []Object{}
 			fields = append(fields, f)
 			return
 		}

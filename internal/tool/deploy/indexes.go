@@ -293,15 +293,8 @@ func element(of any) string {
 
 // An appIndexes is a firestore.indexes.json of an app's.
 type appIndexes struct {
-	Indexes        []Object        `json:"indexes"`
-	FieldOverrides []fieldOverride `json:"fieldOverrides"`
-}
-
-// A fieldOverride says how a field is indexed by itself.
-type fieldOverride struct {
-	CollectionGroup string   `json:"collectionGroup"`
-	Path            string   `json:"fieldPath"`
-	Indexes         []Object `json:"indexes"`
+	Indexes        []Object      `json:"indexes"`
+	FieldOverrides []FieldConfig `json:"fieldOverrides"`
 }
 
 // everyField is the path of an override of all fields that have none of their own.
@@ -321,7 +314,7 @@ func readIndexesFile(file string) (has appIndexes, err error) {
 }
 
 // override returns the override of the file that says how a field is indexed; nil if there is none.
-func (has appIndexes) override(group, path string) *fieldOverride {
+func (has appIndexes) override(group, path string) *FieldConfig {
 	for _, path := range []string{path, everyField} {
 		for i, f := range has.FieldOverrides {
 			if f.CollectionGroup == group && f.Path == path {

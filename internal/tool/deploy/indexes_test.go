@@ -74,12 +74,12 @@ func TestCheckIndexesFile(t *testing.T) {
 		}
 		return string(text)
 	}
-	exempts := func(group, path string, indexes ...any) string {
+	exempts := func(group, path string, indexes ...Object) string {
 		return change(func(f *IndexesFile) {
 			f.FieldOverrides = append(f.FieldOverrides, FieldConfig{CollectionGroup: group, Path: path, Indexes: indexes})
 		})
 	}
-	order := func(order string) any { return map[string]string{"order": order, "queryScope": "COLLECTION"} }
+	order := func(order string) Object { return Object{"order": order, "queryScope": "COLLECTION"} }
 	const lost = "FILE, or the next firebase deploy of indexes wants to delete them:\n"
 	const taken = "take out of fieldOverrides of FILE what exempts "
 

@@ -2,7 +2,9 @@ package deploy
 
 import (
 	_ "embed"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,16 +26,17 @@ type Kind struct {
 	Remake                                []string
 }
 
-// An access is what it takes to read an API.
-type access struct {
-	Reads string // permissions
+// An API is one that Tally reads.
+type API struct {
+	Name  string `yaml:"-"` // such as run.googleapis.com
+	Reads string // permissions that this takes
 	Role  string // one that has them
 }
 
 // known are the kinds by their nouns, and the APIs by their names.
 var known = sync.OnceValue(func() (of struct {
 	Kinds map[string]*Kind
-	APIs  map[string]access
+	APIs  map[string]*API
 }) {
 	if err := yaml.UnmarshalWithOptions(kindsText, &of, yaml.Strict()); err != nil {
 		panic(err) // the program carries the file, and a test reads it
@@ -44,8 +47,16 @@ var known = sync.OnceValue(func() (of struct {
 			k.Many = noun + "s"
 		}
 	}
+	for name, api := range of.APIs {
+		api.Name = name + ".googleapis.com"
+	}
 	return of
 })
+
+// APIs returns the APIs that Tally reads.
+func APIs() []*API {
+	return slices.SortedFunc(maps.Values(known().APIs), func(a, b *API) int { return strings.Compare(a.Name, b.Name) })
+}
 
 // String returns the noun.
 func (k *Kind) String() string { return k.Noun }

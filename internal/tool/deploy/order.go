@@ -95,7 +95,7 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 	if err := d.refuse(); err != nil {
 		return Plan{}, err
 	}
-	lacks, problems := d.repair(ctx, true)
+	lacks, problems := d.lookAtAll(ctx, true)
 	surplus, err := d.surplus(ctx)
 	err = errors.Join(append(problems, err)...)
 	if err != nil {
@@ -201,10 +201,10 @@ func (d *Deployment) serves(database string) bool {
 	return slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database })
 }
 
-// repair looks at each resource, and returns the steps that make what it lacks. What could not be
+// lookAtAll looks at each resource, and returns the steps that make what it lacks. What could not be
 // read, and what is somebody else's, are problems. IAM says for some seconds that a new service
 // account may not be read; young takes it at its word.
-func (d *Deployment) repair(ctx context.Context, young bool) (lacks []*Step, problems []error) {
+func (d *Deployment) lookAtAll(ctx context.Context, young bool) (lacks []*Step, problems []error) {
 	d.lists = make(map[string][]Object)
 	defer func() { d.lists = nil }()
 
@@ -249,7 +249,7 @@ func appendProblem(problems []error, unread *Unread) []error {
 // Differences returns what the project lacks, and has too much of, as the steps that fix it. What
 // could not be read, and what is somebody else's, are problems.
 func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, problems []error) {
-	lacks, problems = d.repair(ctx, false)
+	lacks, problems = d.lookAtAll(ctx, false)
 	surplus, err := d.surplus(ctx)
 	if err != nil {
 		problems = append(problems, err)

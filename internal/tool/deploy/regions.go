@@ -26,8 +26,8 @@ func continent(location string) string {
 	return word
 }
 
-// elsewhere returns the databases on another continent than the functions.
-func (d *Deployment) elsewhere() []Database {
+// farDatabases returns the databases on another continent than the functions.
+func (d *Deployment) farDatabases() []Database {
 	return slices.DeleteFunc(slices.Clone(d.Databases), func(database Database) bool {
 		return continent(database.Location) == continent(d.region())
 	})
@@ -36,7 +36,7 @@ func (d *Deployment) elsewhere() []Database {
 // checkContinents refuses to choose the functions' region if databases are on several continents:
 // each event carries its whole document there, which may be against a law or a contract.
 func (d *Deployment) checkContinents() error {
-	far := d.elsewhere()
+	far := d.farDatabases()
 	if d.Region != "" || len(far) == 0 {
 		return nil
 	}

@@ -56,7 +56,7 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append(file.FieldOverrides, FieldConfig{CollectionGroup: "x", Path: "tally", Indexes: []any{}}, FieldConfig{CollectionGroup: "s", Path: "m", Indexes: []any{}})
+	want := append(file.FieldOverrides, FieldConfig{CollectionGroup: "x", Path: "tally", Indexes: []Object{}}, FieldConfig{CollectionGroup: "s", Path: "m", Indexes: []Object{}})
 	if d := cmp.Diff(want, Exempt(routes)); d != "" {
 		t.Errorf("(-firestore.indexes.json, x.tally and s.m +description):\n%s", d)
 	}

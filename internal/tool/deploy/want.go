@@ -198,16 +198,3 @@ func (p *Project) Entries(ctx context.Context, filter, order string, most int) (
 		body["pageToken"] = page.NextPageToken
 	}
 }
-
-// An API is one that Tally reads.
-type API struct{ Name, Reads, Role string }
-
-// APIs returns the APIs that Tally reads, with the permissions that it takes and a role that has
-// them.
-func APIs() (all []API) {
-	for _, name := range slices.Sorted(maps.Keys(known().APIs)) {
-		access := known().APIs[name]
-		all = append(all, API{name + ".googleapis.com", access.Reads, access.Role})
-	}
-	return all
-}

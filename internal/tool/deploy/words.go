@@ -80,7 +80,7 @@ func (d *Deployment) places() string {
 // far says which databases send their documents to another continent; "" if none does.
 func (d *Deployment) far() string {
 	var all []string
-	for _, database := range d.elsewhere() {
+	for _, database := range d.farDatabases() {
 		all = append(all, database.ID+" from "+database.Location)
 	}
 	if len(all) == 0 {

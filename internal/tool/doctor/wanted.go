@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"net/http"
 	"path"
 	"regexp"
 	"slices"
@@ -100,5 +101,26 @@ func (e *examination) databases(context.Context) {
 			continue
 		}
 		e.wrong(e.deploy("--prune"), "%s; write databases without it into tally.yaml", problem)
+	}
+}
+
+// payment finds that the project's billing is off.
+func (e *examination) payment(ctx context.Context) {
+	var info deploy.Object
+	err := e.Project.Call(ctx, http.MethodGet, "cloudbilling.googleapis.com/v1/projects/"+e.Project.ID+"/billingInfo", nil, &info)
+	if err != nil {
+		e.unknown(e.Project.Unreadable("cloudbilling", "the project's billing", err))
+		return
+	}
+
+	if info.Get("billingEnabled") != "true" {
+		e.wrong(deploy.Command("gcloud", "billing", "projects", "link", e.Project.ID, "--billing-account=ACCOUNT"), "the billing of project %s is off", e.Project.ID)
+	}
+}
+
+// indexes finds composite indexes that are being built.
+func (e *examination) indexes(context.Context) {
+	for _, text := range e.wanted.Building() {
+		e.wrong(e.deploy("--wait"), "index %s", text)
 	}
 }
