@@ -201,8 +201,8 @@ func (d *Deployment) serves(database string) bool {
 	return slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database })
 }
 
-// lookAtAll looks at each resource, and returns the steps that make what it lacks. What could not be
-// read, and what is somebody else's, are problems. IAM says for some seconds that a new service
+// lookAtAll looks at each resource, and returns the steps that make what it lacks. What could not
+// be read, and what is somebody else's, are problems. IAM says for some seconds that a new service
 // account may not be read; young takes it at its word.
 func (d *Deployment) lookAtAll(ctx context.Context, young bool) (lacks []*Step, problems []error) {
 	d.lists = make(map[string][]Object)
