@@ -450,7 +450,10 @@ func (d *dev) areNew(rules appRules, err error) bool {
 }
 
 // tellRulesElsewhere tells which rules that firebase.json names are not in force, because they are
-// those of another database. tally dev puts those of one file in force for all databases.
+// those of another database. tally dev puts those of one file in force for all databases. The
+// emulator would take others for each, but the Firebase CLI, up to version 15.34, gives it none if
+// firebase.json names several databases
+// (https://github.com/firebase/firebase-tools/blob/master/src/emulator/controller.ts).
 func (d *dev) tellRulesElsewhere(s *local.Stack, folder *appfolder.Folder) {
 	if s.Emulator == nil {
 		return
@@ -464,7 +467,7 @@ func (d *dev) tellRulesElsewhere(s *local.Stack, folder *appfolder.Folder) {
 			continue
 		}
 		if d.hints.first("rules of", other.ID, other.Rules, d.stack.rules.name()) {
-			d.stack.lines.tell("%s, which firebase.json names for database %s, is not in force: the emulator has one set of rules for all databases, and it is %s",
+			d.stack.lines.tell("%s, which firebase.json names for database %s, is not in force: tally dev has one file's rules for all databases, those of %s, and firebase emulators:start has none if there are several databases",
 				filepath.Base(other.Rules), cmp.Or(other.ID, firestore.DefaultDatabaseID), d.stack.rules.name())
 		}
 	}

@@ -285,8 +285,8 @@ func TestDevTriesRules(t *testing.T) {
 	}
 }
 
-// The emulator has one set of rules for all databases. tally dev names the file that is not in
-// force, and what a changed tally.yaml leaves behind.
+// tally dev has one file's rules for all databases. It names the file that is not in force, and what
+// a changed tally.yaml leaves behind.
 func TestDevNamesWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -304,7 +304,7 @@ func TestDevNamesWhatIsLeftOut(t *testing.T) {
 	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
 	c.Dir = dir
 	out := c.follow(t)
-	out.await("orders.rules, which firebase.json names for database orders, is not in force: the emulator has one set of rules for all databases, and it is main.rules\n")
+	out.await("orders.rules, which firebase.json names for database orders, is not in force: tally dev has one file's rules for all databases, those of main.rules, and firebase emulators:start has none if there are several databases\n")
 	out.signedOut("orders", "a/1", "n", http.StatusForbidden)
 	write(t, filepath.Join(dir, "main.rules"), []byte("rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents/a/{a} { allow read, write; }\n}\n"))
 	out.await("main.rules changed: its rules are in force now")

@@ -213,6 +213,58 @@ func answeredAsProposed(rules string) string {
 	return states.ReplaceAllString(rules, "&& true$1")
 }
 
+// A question about a reference or a number says what is to be decided, and its proposal is a
+// condition that holds for the writer's own documents, or for those that exist.
+func TestProposalsForKeys(t *testing.T) {
+	t.Parallel()
+	refer := func(d *database, path string) *firestorepb.Value {
+		return &firestorepb.Value{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: d.name + "/documents/" + path}}
+	}
+	for _, test := range []struct {
+		route, field, asks string
+		allowed, refused   func(*database) any
+	}{
+		{"comments/{comment} by ref(author) -> users/{author} : count() as comments : existing", "author", "to whose document author may refer, such as ",
+			func(d *database) any { return refer(d, "users/ann") }, func(d *database) any { return refer(d, "users/bob") }},
+		{"orders/{order} by ref(shop) -> shops/{shop} : count() as orders : existing", "shop", "to which document shop may refer, such as ",
+			func(d *database) any { return refer(d, "shops/7") }, func(d *database) any { return refer(d, "shops/8") }},
+		{"orders/{order} by number(shop) -> shops/{shop} : count() as orders : existing", "shop", "which document the number in shop may name, such as ",
+			func(*database) any { return 7 }, func(*database) any { return 8 }},
+		{"follows/{follow} by number(number) as user -> users/{user} : count() as followers : existing", "number", "whose number number may be, if your server ",
+			func(*database) any { return 42 }, func(*database) any { return 43 }},
+		{"orders/{order} by shop, number(till) -> shops/{shop}/tills/{till} : count() as orders : existing", "till", "which numbers till may hold, such as ",
+			func(*database) any { return 3 }, func(*database) any { return 4 }},
+	} {
+		t.Run(test.route, func(t *testing.T) {
+			t.Parallel()
+			routes, err := route.Parse(test.route)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
+			asked := func(d clientrules.Decision) bool { return strings.HasPrefix(d.Text, test.asks) }
+			if !slices.ContainsFunc(clientrules.Decisions(rules), asked) {
+				t.Errorf("no decision begins with %q: %v", test.asks, clientrules.Decisions(rules))
+			}
+
+			seed := map[string]fields{"users/ann": {}, "users/bob": {}, "shops/7": {}}
+			d := newDatabaseUnder(t, answeredAsProposed(rules), seed)
+			document := func(path string, value any) *firestorepb.Write {
+				return set(path, fields{test.field: value})
+			}
+			collection, _, _ := strings.Cut(test.route, "/")
+			err = d.commit(ann, document(collection+"/1", test.refused(d)))
+			if status.Code(err) != codes.PermissionDenied {
+				t.Errorf("%v: %v, want PermissionDenied", test.refused(d), err)
+			}
+			err = d.commit(ann, document(collection+"/1", test.allowed(d)))
+			if err != nil {
+				t.Errorf("%v: %v", test.allowed(d), err)
+			}
+		})
+	}
+}
+
 // An app creates a shop with the totals of no ratings, so that lists can sort by them. The average
 // of none is null.
 func TestTotalsOfNothing(t *testing.T) {

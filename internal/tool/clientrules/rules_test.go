@@ -61,6 +61,8 @@ var cases = []struct {
 		"count() where approved == true as comments, latest(at) where approved == true as last : existing"},
 	{name: "orders", routes: orders + "\norders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing"},
 	{name: "follows", routes: "follows/{follow} by followed -> users/{followed} : count() as followers : existing"},
+	{name: "references-and-numbers", routes: "comments/{comment} by ref(author) -> users/{author} : count() as comments : existing\n" +
+		"orders/{order} by number(shop) -> shops/{shop} : count() as orders : existing"},
 	{name: "ratings", routes: "shops/{shop}/ratings/{user} -> shops/{shop} : count() as ratings, average(stars) as rating : existing"},
 	{name: "online", routes: "rooms/{room}/members/{user} -> rooms/{room} : count() where meta.seen > now - 2m as online : existing : cadence 10s"},
 	{name: "bookings", routes: "rooms/{room}/bookings/{booking} -> rooms/{room} : count() where startsAt > now - 1h as booked : existing"},

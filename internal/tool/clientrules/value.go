@@ -173,10 +173,48 @@ func (b *block) group(s source, isNew bool) []term {
 		case k.Function == route.Text:
 			terms = append(terms, b.key(s, k.Field, isNew)...)
 		default:
-			terms = append(terms, undecided(fmt.Sprintf("which %s the document may have", k.Field)))
+			terms = append(terms, undecided(b.whose(s.Template, k, isNew)))
 		}
 	}
 	return terms
+}
+
+// whose asks which counters a key that is no text may name, and proposes an answer. Of a reference
+// it is the writer's own document, or one that exists. Users' numbers are known to servers only, so
+// these put them into the writer's token.
+func (b *block) whose(t *route.Template, k route.Key, isNew bool) string {
+	held, last := after(k.Field), k.Field.Names()[len(k.Field.Names())-1]
+	home, plain := homeOf(t, k)
+	switch {
+	case !isNew && !b.ownID():
+		return fmt.Sprintf("whether %s may change, such as %s == resource.data%s", k.Field, held, strings.TrimPrefix(held, "request.resource.data"))
+	case k.Function == route.Reference && ofUsers(t) && plain:
+		return fmt.Sprintf("to whose document %s may refer, such as %s == %s$(request.auth.uid)", k.Field, held, home)
+	case k.Function == route.Reference:
+		return fmt.Sprintf("to which document %s may refer, such as exists(%s)", k.Field, held)
+	case ofUsers(t):
+		return fmt.Sprintf("whose number %s may be, if your server puts each user's into a claim, such as %s == request.auth.token[%s]", k.Field, held, quoted(last))
+	case plain:
+		return fmt.Sprintf("which document the number in %s may name, such as exists(%s$(string(%s)))", k.Field, home, held)
+	default:
+		return fmt.Sprintf("which numbers %s may hold, such as %s in [1, 2, 3]", k.Field, held)
+	}
+}
+
+// homeOf returns the collection of the documents that a key names, as rules spell it. It reports
+// false if the collection lies below others of its kind, or if rules do not take its name as it is.
+func homeOf(t *route.Template, k route.Key) (string, bool) {
+	path := "/databases/$(database)/documents/"
+	for _, s := range t.Segments() {
+		if s.Capture {
+			return path, s.Name == k.Name
+		}
+		if !plainName.MatchString(s.Name) {
+			break
+		}
+		path += s.Name + "/"
+	}
+	return "", false
 }
 
 // key returns the conditions on one field that says to which counter a document belongs.
