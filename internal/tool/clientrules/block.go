@@ -435,7 +435,7 @@ func (b *block) question(does string) string {
 		text += ", such as mayWrite() && request.auth.uid == " + above
 	case does != "creates" && author != "":
 		text += ", such as mayWrite() && resource.data." + author + " == request.auth.uid"
-	case last.Capture && isUser(last.Name):
+	case last.Capture && (isUser(last.Name) || b.home != nil && ofUsers(b.home)):
 		text += ", such as mayWrite() && request.auth.uid == " + b.id()
 	case does == "creates":
 		text += ", such as mayWrite()"
