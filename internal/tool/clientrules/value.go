@@ -179,7 +179,7 @@ func (b *block) group(s source, isNew bool) []term {
 	return terms
 }
 
-// whose asks which counters a key that is no text may name, and proposes an answer. Of a reference
+// whose asks which counters a reference or a number may name, and proposes an answer. Of a reference
 // it is the writer's own document, or one that exists. Users' numbers are known to servers only, so
 // these put them into the writer's token.
 func (b *block) whose(t *route.Template, k route.Key, isNew bool) string {
