@@ -285,8 +285,8 @@ func TestDevTriesRules(t *testing.T) {
 	}
 }
 
-// tally dev has one file's rules for all databases. It names the file that is not in force, and what
-// a changed tally.yaml leaves behind.
+// tally dev has one file's rules for all databases. It names the file that is not in force, and
+// what a changed tally.yaml leaves behind.
 func TestDevNamesWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

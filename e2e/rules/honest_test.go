@@ -213,8 +213,8 @@ func answeredAsProposed(rules string) string {
 	return states.ReplaceAllString(rules, "&& true$1")
 }
 
-// A question about a reference or a number says what is to be decided, and its proposal is a
-// condition that holds for the writer's own documents, or for those that exist.
+// A question about a reference or a number says what a person must decide. Its proposal holds for
+// the writer's own documents, or for those that exist.
 func TestProposalsForKeys(t *testing.T) {
 	t.Parallel()
 	refer := func(d *database, path string) *firestorepb.Value {

@@ -179,9 +179,9 @@ func (b *block) group(s source, isNew bool) []term {
 	return terms
 }
 
-// whose asks which counters a reference or a number may name, and proposes an answer. Of a reference
-// it is the writer's own document, or one that exists. Users' numbers are known to servers only, so
-// these put them into the writer's token.
+// whose asks which counters a reference or a number may name, and proposes an answer. A reference
+// leads to the writer's own document, or to one that exists. Only servers know users' numbers, and
+// can put them into the users' tokens.
 func (b *block) whose(t *route.Template, k route.Key, isNew bool) string {
 	held, last := after(k.Field), k.Field.Names()[len(k.Field.Names())-1]
 	home, plain := homeOf(t, k)
