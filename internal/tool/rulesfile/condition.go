@@ -1,7 +1,9 @@
 package rulesfile
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -57,6 +59,37 @@ func (b *block) function(name string) (f function, known bool) {
 		f, known = scope.functions[name]
 	}
 	return f, known
+}
+
+// builtIn are the functions that all rules have, and words that may stand before a parenthesis, too.
+var builtIn = []string{
+	"bool", "bytes", "debug", "exists", "existsAfter", "float", "get", "getAfter", "int", "path", "string",
+	"in", "is", "return",
+}
+
+// ofItself matches the name of a function that a text calls. What stands before the name of a method
+// is in the first group. Strings are blank.
+var ofItself = regexp.MustCompile(`(\.\s*)?\b([A-Za-z_]\w*)\s*\(`)
+
+// undefined returns a sentence about each function that conditions call and that is not defined for
+// them. Firestore takes such rules, and refuses the requests that need the function.
+func (r *Rules) undefined() (all []string) {
+	seen := make(map[string]bool)
+	for _, b := range r.blocks {
+		for _, a := range b.allows {
+			_, shape := blanked(b.whole(a.condition))
+			for _, call := range ofItself.FindAllStringSubmatch(shape, -1) {
+				name := call[2]
+				_, known := b.function(name)
+				if known || call[1] != "" || seen[name] || slices.Contains(builtIn, name) {
+					continue
+				}
+				seen[name] = true
+				all = append(all, fmt.Sprintf("%d: this calls %s(), which these rules do not define, so it refuses requests: take the function along with the block (docs/recipes.md)", a.line, name))
+			}
+		}
+	}
+	return all
 }
 
 // arguments returns the arguments of the call whose opening parenthesis is before the text. shape

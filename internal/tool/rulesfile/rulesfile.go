@@ -7,7 +7,8 @@
 //
 // [Parse] reads the blocks, with the conditions under which each allows a method. A condition stays
 // text: [Rules.Findings] looks for a few forms in it (totals.go), and in the functions that it
-// calls (condition.go). [Check] also says where a file holds something that Parse does not know.
+// calls (condition.go). [Check] also says where a file holds something that Parse does not know, or
+// calls a function that it does not define.
 package rulesfile
 
 import (
@@ -385,14 +386,18 @@ func (r *Rules) Findings(routes route.Routes) (all []Finding) {
 }
 
 // Check returns a sentence about everything in a file of rules that does not go together with the
-// routes, or that could not be read. Each begins with its place in the file.
+// routes, or that could not be read, and about functions that are missing. Each begins with its
+// place in the file.
 func Check(file, text string, routes route.Routes) (all []string) {
 	r := Parse(text)
 	for _, f := range r.Findings(routes) {
 		all = append(all, file+":"+f.Text)
 	}
 	if r.unread != "" {
-		all = append(all, file+":"+r.unread)
+		return append(all, file+":"+r.unread)
+	}
+	for _, text := range r.undefined() {
+		all = append(all, file+":"+text)
 	}
 	return all
 }

@@ -142,7 +142,11 @@ func TestOwnRules(t *testing.T) {
 	}
 	written := clientrules.For(root.Rules, all, clientrules.Answers{})
 	answered := regexp.MustCompile(`false(;?) // decide: [^\n]*`).ReplaceAllString(written, "mayWrite()$1")
-	for name, rules := range map[string]string{"recipes": in(blocks), "init": written, "answered": answered} {
+	shared, closed := strings.CutSuffix(root.Rules, "  }\n}\n")
+	if !closed {
+		t.Fatal("Tally's rules end otherwise")
+	}
+	for name, rules := range map[string]string{"recipes": shared + blocks + "  }\n}\n", "init": written, "answered": answered} {
 		if found := Check(name, rules, all); found != nil || !strings.Contains(rules, "match /essays/{essay}") {
 			t.Errorf("%s: found %q", name, found)
 		}
@@ -159,6 +163,37 @@ func TestUnread(t *testing.T) {
 	want := []string{"my.rules:4: this lists", `my.rules:5: from "surprise /posts/{p} {" on the rules could not be read, and were not checked`}
 	if len(got) != len(want) || !strings.HasPrefix(got[0], want[0]) || got[1] != want[1] {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Firestore compiles rules that call a function which nothing defines.
+func TestUndefined(t *testing.T) {
+	const missing = "isSeat"
+	for _, test := range []struct {
+		name, blocks string
+		line         int // of the statement that needs the function; 0: none does
+	}{
+		{"none", "match /seats/{s} {\n allow create: if isSeat(s); }", 5},
+		{"in a function", "function mine(s) { return isSeat(s); }\nmatch /seats/{s} { allow create: if mine(s); }", 5},
+		{"in a function that nothing calls", "function mine(s) { return isSeat(s); }\nmatch /seats/{s} { allow create; }", 0},
+		{"defined in a block of another path", "match /seats/{s} { allow create: if isSeat(s); }\nmatch /other/{o} { function isSeat(s) { return true; } }", 4},
+		{"called twice", "match /seats/{s} { allow create: if isSeat(s); }\nmatch /other/{o} { allow create: if isSeat(o); }", 4},
+
+		{"defined below", "match /seats/{s} { allow create: if isSeat(s); }\nfunction isSeat(s) { return true; }", 0},
+		{"a method", "match /seats/{s} { allow create: if s . isSeat(1) && s.matches('a'); }", 0},
+		{"built in", "match /seats/{s} { allow create: if exists(/databases/$(database)/documents/seats/$(s)) && int(s) in ([1]) && string(s) != ''; }", 0},
+		{"in a text and in a comment", "match /seats/{s} { allow create: if s != 'isSeat(1)'; } // isSeat(1)", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			found := Check("my.rules", in(test.blocks), nil)
+			var want []string
+			if test.line > 0 {
+				want = []string{fmt.Sprintf("my.rules:%d: this calls %s(), which these rules do not define", test.line, missing)}
+			}
+			if len(found) != len(want) || len(want) > 0 && !strings.HasPrefix(found[0], want[0]) {
+				t.Errorf("got %q, want %q", found, want)
+			}
+		})
 	}
 }
 
