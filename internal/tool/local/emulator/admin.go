@@ -54,7 +54,8 @@ func RegisterTrigger(ctx context.Context, addr string, t Trigger) error {
 	return nil
 }
 
-// A RulesError says that security rules do not compile. It holds the emulator's own words.
+// A RulesError says that security rules do not compile. It holds the emulator's own words about the
+// mistakes.
 type RulesError struct{ mistakes string }
 
 func (e *RulesError) Error() string { return "the security rules do not compile:\n" + e.mistakes }
@@ -66,6 +67,21 @@ var mistakeAt = regexp.MustCompile(`(?m)^L(\d+):(\d+) `)
 func (e *RulesError) In(file string) *RulesError {
 	places := strings.ReplaceAll(file, "$", "$$") + ":$1:$2: "
 	return &RulesError{mistakeAt.ReplaceAllString(e.mistakes, places)}
+}
+
+// warning matches a line about something that rules may have. The emulator tells such lines and
+// mistakes in the order of the file.
+var warning = regexp.MustCompile(`^L\d+:\d+ (?:Unused \w+:|Invalid (?:variable|function) name:|Incorrect number of arguments )`)
+
+// withoutWarnings returns the lines that are mistakes; all of them if none is.
+func withoutWarnings(lines string) string {
+	var mistakes []string
+	for line := range strings.Lines(lines) {
+		if !warning.MatchString(line) {
+			mistakes = append(mistakes, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return cmp.Or(strings.Join(mistakes, "\n"), lines)
 }
 
 // SetRules puts the content of a rules file in force for a database of the emulator at addr. Rules
@@ -84,7 +100,7 @@ func SetRules(ctx context.Context, addr, project, database, content string) erro
 
 	mistakes, isMistake := strings.CutPrefix(err.Error(), "Error compiling rules:\n")
 	if isMistake {
-		err = &RulesError{mistakes}
+		err = &RulesError{withoutWarnings(mistakes)}
 	}
 	return fmt.Errorf("emulator: set rules of %s: %w", databaseName(project, database), err)
 }

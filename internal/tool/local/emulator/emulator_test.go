@@ -140,6 +140,30 @@ func TestBrokenRules(t *testing.T) {
 	wantError(t, err, "emulator: the security rules do not compile:\nfirestore.rules:3:")
 }
 
+// The emulator warns of what rules may have, too. Only what they may not have is told.
+func TestMistakeAmongWarnings(t *testing.T) {
+	e := start(t, Options{})
+	const text = `rules_version = '2';
+service cloud.firestore {
+  match /databases/{database}/documents {
+    function unused(a) { return missing(request, other); }
+    function twice(a) { return a; }
+    function twice(a) { return a; }
+    match /open/{id} { allow read: if exists(); }
+  }
+}
+`
+	err := SetRules(t.Context(), e.Addr(), "warnings", DefaultDatabase, text)
+	mistake, ok := errors.AsType[*RulesError](err)
+	if !ok {
+		t.Fatalf("got %v, want a RulesError", err)
+	}
+	want := "the security rules do not compile:\nmy.rules:6:14: Function twice is already defined."
+	if got := mistake.In("my.rules").Error(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // One emulator with rules posts events.
 func TestRulesAndEvents(t *testing.T) {
 	t.Parallel()
