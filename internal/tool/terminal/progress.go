@@ -11,10 +11,14 @@ import (
 // from the first second on. It may be used by many goroutines.
 type Progress struct {
 	screen      *Screen
-	what, unit  string // the screen's lock guards what
+	unit        string
 	done, total atomic.Int64
-	began       time.Time
-	redraw      *time.Timer // nil once it is stopped
+
+	// The screen's lock guards these.
+	what   string
+	began  time.Time   // work of this name
+	from   int64       // how much was done then
+	redraw *time.Timer // nil once it is stopped
 }
 
 // Unknown is the total of a progress whose end is not known.
@@ -48,11 +52,16 @@ func (p *Progress) draw() {
 	_, _ = fmt.Fprintf(p.screen.raw, "%s: %v", p.what, p)
 
 	done, total := p.done.Load(), p.total.Load()
-	if 0 < done && done < total {
-		left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(done))
+	made := done - p.from
+	if made >= max(1, total/leastKnown) && done < total {
+		left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(made))
 		_, _ = fmt.Fprintf(p.screen.raw, ", %v left", left.Round(time.Second))
 	}
 }
+
+// leastKnown is which part of the work is done before a progress says how long the rest takes. The
+// first few may take much longer than the others.
+const leastKnown = 100
 
 // At notes how much is done, and how much there is.
 func (p *Progress) At(done, total int) {
@@ -60,11 +69,12 @@ func (p *Progress) At(done, total int) {
 	p.total.Store(int64(total))
 }
 
-// Describe gives the work another name from now on.
+// Describe gives the work another name from now on. How long the rest takes is then told by what is
+// done under this name.
 func (p *Progress) Describe(what string) {
 	p.screen.mu.Lock()
 	defer p.screen.mu.Unlock()
-	p.what = what
+	p.what, p.began, p.from = what, time.Now(), p.done.Load()
 }
 
 // String says how far the command is.

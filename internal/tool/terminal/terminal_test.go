@@ -34,7 +34,7 @@ func TestProgress(t *testing.T) {
 		p.Stop()
 		_, _ = io.WriteString(out, "likes\n")
 
-		want := regexp.MustCompile(`^resizing: 1 of 1000 shards are done, 16m39s left.*\r\x1b\[Ka line\n.*: 700 of 1000 shards are done, 1s left\r\x1b\[Klikes\n$`)
+		want := regexp.MustCompile(`^resizing: 1 of 1000 shards are done\r.*\r\x1b\[Ka line\n.*: 700 of 1000 shards are done, 1s left\r\x1b\[Klikes\n$`)
 		if got := shown.String(); early != "" || !want.MatchString(got) {
 			t.Errorf("in the first second %q; got %q, want %s", early, got, want)
 		}
@@ -51,6 +51,30 @@ func TestLongProgress(t *testing.T) {
 		p.Stop()
 		if got := shown.String(); !strings.Contains(got, ", 5h16m40s left") {
 			t.Errorf("got %q", got[max(0, len(got)-80):])
+		}
+	})
+}
+
+// What another stage took says nothing about the rest, and neither do the first few.
+func TestProgressOfStages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shown bytes.Buffer
+		p := NewProgress(&Screen{raw: &shown, terminal: true}, "one by one", "increments", 2000)
+		p.At(15, 2000)
+		time.Sleep(time.Minute + time.Millisecond)
+		p.Describe("all together")
+		p.At(34, 2000)
+		time.Sleep(time.Second)
+		p.At(115, 2000)
+		time.Sleep(time.Second)
+		p.Stop()
+
+		got := shown.String()
+		if !strings.Contains(got, "all together: 34 of 2000 increments are done\r") {
+			t.Errorf("19 increments say how long the rest takes: %q", got[max(0, len(got)-400):])
+		}
+		if !strings.Contains(got, "all together: 115 of 2000 increments are done, 38s left") {
+			t.Errorf("%q says nothing of 1885 increments at 50 a second", got[max(0, len(got)-400):])
 		}
 	})
 }
