@@ -31,7 +31,7 @@ func TestBlogIsWhatInitWrites(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	a := answers{routes: string(folder.Settings.Routes)}
-	if _, err := a.write(); err != nil {
+	if _, err := a.write(&appfolder.Folder{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(dir, appfolder.FileName); got != settings {

@@ -146,6 +146,7 @@ func (h *hints) document(path string, fields map[string]any) {
 			h.unseen(route, path, fields)
 			h.timeless(route, path, fields)
 			h.unsummed(route, path, fields)
+			h.uncounted(route, path, fields)
 		}
 	}
 }
@@ -366,6 +367,21 @@ func (h *hints) unsummed(summing *route.Route, path string, fields map[string]an
 	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *route.Route) bool { return r == summing })
 	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(names, ", "), either(summing.Fields())),
 		"to sum it, the route is", fitting.String(), others)
+}
+
+// uncounted reports a document without a field count, if a total is the sum of that field by another
+// name. How many documents there are is count(), which may be meant.
+func (h *hints) uncounted(r *route.Route, path string, fields map[string]any) {
+	for _, t := range r.Totals {
+		_, has := t.Field.In(fields)
+		if has || t.Aggregate != route.Sum || t.Field != "count" || t.Name == "count" {
+			continue
+		}
+		if h.first("uncounted", r, t.Name) {
+			name := route.Quote(t.Name)
+			h.say("%s has no field count, and %s is the sum of that field; count() as %s is how many documents there are", path, name, name)
+		}
+	}
 }
 
 // suggest says something, and suggests a route if it may join the others.

@@ -36,7 +36,7 @@ func parsed(t *testing.T, text string) route.Routes {
 func TestHints(t *testing.T) {
 	var said []string
 	h := hints{say: heard(&said)}
-	h.routes = parsed(t, route.Default+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
+	h.routes = parsed(t, route.Default+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h; e/{e}/seats/{s} -> e/{e} : count as taken, n : existing")
 	for _, doc := range []struct {
 		path   string
 		fields map[string]any
@@ -49,6 +49,10 @@ func TestHints(t *testing.T) {
 		{"counters/b/shards/1", map[string]any{"n": int64(1), "m": 0.5}},
 		{"counters/a/shards/2", map[string]any{"tally": int64(1)}}, // no route may sum it
 		{"a/1/s/0", map[string]any{"N": int64(1)}},
+
+		{"e/1/seats/0", map[string]any{"count": int64(1)}},
+		{"e/1/seats/1", map[string]any{"by": "ann"}},
+		{"e/1/seats/2", map[string]any{"by": "ann"}}, // once
 
 		{"a/1/a/2/shards/3", map[string]any{"n": int64(1)}},
 		{"a/2/a/3/shards/4", map[string]any{"n": int64(1)}},
@@ -93,6 +97,7 @@ func TestHints(t *testing.T) {
 		"counters/a/shards/1 has m, n, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : m, n",
 		"counters/a/shards/2 has tally, not count",
 		"a/1/s/0 has N, not n; to sum it, the route is a/{a}/s/{s} -> a/{a} : N : documents : existing : every 1h0m0s",
+		"e/1/seats/1 has no field count, and taken is the sum of that field; count() as taken is how many documents there are",
 		"no route covers a/1/a/2/shards/3, which looks like a shard; to sum it, add the route a/{a}/a/{a2}/shards/{shard} -> a_totals/{a}/a/{a2} : n",
 		"no route covers posts/7/shards/0, which looks like a shard",
 		"no route covers Shards/x, which looks like a shard; to sum it, add the route Shards/{Shard} -> totals/Shards : n",

@@ -43,14 +43,23 @@ func initCommand() *cobra.Command {
 			return fmt.Errorf("%s is here already; edit it", appfolder.FileName)
 		}
 
+		dir, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		folder, err := appfolder.Find(dir, "")
+		if err != nil {
+			return err
+		}
+
 		if terminal.Is(c.InOrStdin()) {
 			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
-			err := a.ask(c.Context(), q, f.Changed)
+			err := a.ask(c.Context(), q, f.Changed, folder)
 			if err != nil {
 				return err
 			}
 		}
-		wrote, err := a.write()
+		wrote, err := a.write(folder)
 		if err != nil {
 			return err
 		}
@@ -59,7 +68,7 @@ func initCommand() *cobra.Command {
 			fmt.Fprintln(c.OutOrStdout(), text)
 		}
 		if !slices.Contains(wrote, rulesFile) {
-			fmt.Fprintln(c.OutOrStdout(), "the rules of firebase.json stay as they are; in an empty folder, tally init writes rules for these routes, to merge")
+			fmt.Fprintln(c.OutOrStdout(), "the rules of firebase.json stay as they are; in an empty folder elsewhere, tally init writes rules for these routes, to merge")
 		}
 		fmt.Fprint(c.OutOrStdout(), decisions(rulesFile, a.rules))
 		return nil
@@ -78,10 +87,10 @@ type answers struct {
 	rules string // the security rules that follow
 }
 
-// ask prompts for settings that no flag sets.
-func (a *answers) ask(ctx context.Context, q questions, said func(flag string) bool) (err error) {
+// ask prompts for settings that no flag sets. It asks who writes documents only if rules follow.
+func (a *answers) ask(ctx context.Context, q questions, said func(flag string) bool, folder *appfolder.Folder) (err error) {
 	if !said("routes") {
-		a.routes, a.writers, err = q.routes(ctx)
+		a.routes, a.writers, err = q.routes(ctx, needsRules(folder))
 		if err != nil {
 			return err
 		}
@@ -92,9 +101,12 @@ func (a *answers) ask(ctx context.Context, q questions, said func(flag string) b
 	return err
 }
 
+// needsRules reports whether the folder belongs to no Firebase project. Another has its own rules.
+func needsRules(folder *appfolder.Folder) bool { return folder.Firebase == "" }
+
 // write writes tally.yaml. If the folder belongs to no Firebase project, it also writes a
 // firebase.json and the security rules that this names. It returns the names of what it wrote.
-func (a *answers) write() (wrote []string, err error) {
+func (a *answers) write(folder *appfolder.Folder) (wrote []string, err error) {
 	if a.alertEmail != "" {
 		err := appfolder.CheckEmail(a.alertEmail)
 		if err != nil {
@@ -102,14 +114,6 @@ func (a *answers) write() (wrote []string, err error) {
 		}
 	}
 	routes, err := route.Parse(a.routes)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	folder, err := appfolder.Find(dir, "")
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +125,7 @@ func (a *answers) write() (wrote []string, err error) {
 		return nil, err
 	}
 	files := []file{{appfolder.FileName, text.String()}}
-	if folder.Firebase == "" {
+	if needsRules(folder) {
 		a.rules = clientrules.For(root.Rules, routes, a.writers)
 		files = append(files, file{"firebase.json", firebaseJSON}, file{rulesFile, a.rules})
 	}
@@ -250,8 +254,8 @@ func (q questions) address(ctx context.Context) (string, error) {
 	return answer, err
 }
 
-// routes asks for routes until there are no more, and who writes their documents.
-func (q questions) routes(ctx context.Context) (routes string, writers clientrules.Answers, err error) {
+// routes asks for routes until there are no more, and for rules also who writes their documents.
+func (q questions) routes(ctx context.Context, forRules bool) (routes string, writers clientrules.Answers, err error) {
 	writers.Sources, writers.Homes = make(map[string]clientrules.Writer), make(map[string]clientrules.Writer)
 	for {
 		another, err := q.route(ctx, routes)
@@ -266,6 +270,9 @@ func (q questions) routes(ctx context.Context) (routes string, writers clientrul
 		}
 
 		routes = all
+		if !forRules {
+			continue
+		}
 		last := parsed[len(parsed)-1]
 		err = q.writer(ctx, parsed, last, writers.Sources)
 		if err == nil {

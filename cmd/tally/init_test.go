@@ -120,7 +120,7 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 	}
 	var said strings.Builder
 	q := questions{bufio.NewReader(strings.NewReader(strings.Join(answers, "\n") + "\n")), &said}
-	routes, writers, err := q.routes(t.Context())
+	routes, writers, err := q.routes(t.Context(), true)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &said)
 	}
