@@ -25,4 +25,7 @@ func TestCheckRulesNamesOnce(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "no match for ") != 1 || !strings.Contains(err.Error(), "no match for /posts/, of the route posts/{p}/likes/{u} ->") {
 		t.Errorf("got %v, want that /posts/ is missing, once", err)
 	}
+	if err == nil || !strings.HasSuffix(err.Error(), "match /posts/{p} { allow read, write: if false; }") {
+		t.Errorf("got %v, want the block that refuses clients", err)
+	}
 }
