@@ -214,6 +214,9 @@ func explained(file string, err error) error {
 	}
 
 	_, excerpt, _ := strings.Cut(problem.FormatError(false, true), "\n")
+	if strings.Contains(message, "tab character") {
+		excerpt = "" // its lines have other numbers than in the file
+	}
 	if strings.Contains(excerpt, "->") {
 		message += "; " + writeRoutes
 	}
