@@ -40,7 +40,7 @@ func remedyOf(err error, project string, writes bool) string {
 	case code == codes.NotFound && strings.Contains(err.Error(), "database"):
 		return fmt.Sprintf("gcloud firestore databases list --project=%s tells which databases there are, and --database names one", project)
 	case code == codes.Unauthenticated, errors.Is(err, errDial) && !onEmulator: // nothing is sent before there are credentials
-		return "gcloud auth application-default login provides credentials; FIRESTORE_EMULATOR_HOST=127.0.0.1:8080 chooses an emulator instead"
+		return "gcloud auth application-default login provides credentials; for an emulator, export FIRESTORE_EMULATOR_HOST as tally dev prints it"
 	case errors.Is(err, shards.ErrNumShards):
 		return "tally resize changes it"
 	case errors.Is(err, shards.ErrInDoubt):
