@@ -60,12 +60,12 @@ func (e *examination) rulesFile(context.Context) {
 		}
 		err := deploy.CheckRules(d, config.Routes)
 		text, unread := appfolder.ReadRules(d.Rules)
-		if err != nil || unread != nil {
+		if unread != nil {
 			return d.Rules, err
 		}
 		findings := rulesfile.Check(d.Rules, text, config.Routes)
 		if len(findings) > 0 {
-			err = errors.New(strings.Join(findings, "\n"))
+			err = errors.Join(err, errors.New(strings.Join(findings, "\n")))
 		}
 		return d.Rules, err
 	})

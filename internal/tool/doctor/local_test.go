@@ -37,6 +37,8 @@ var local = []struct {
 	{"a hold limit that no function has", map[string]string{"tally.yaml": someYAML + "env:\n  TALLY_HOLD_LIMIT: 60s\n"}, "tally-yaml", "TALLY_HOLD_LIMIT"},
 	{"a key that is none", map[string]string{"tally.yaml": "route: counters\n"}, "tally-yaml", `tally.yaml:1:1: unknown key "route"`},
 	{"rules without Tally's", map[string]string{"firestore.rules": "match /posts/{post} {}"}, "rules-file", "firestore.rules has no match for /counters/, of the route"},
+	{"a function and a block that are missing", map[string]string{"firestore.rules": "service cloud.firestore { match /databases/{d}/documents { match /counters/{c}/shards/{s} { allow create: if isShard(s, 10); } } }"},
+		"rules-file", "firestore.rules:1: this calls isShard(), which these rules do not define"},
 	{"two blocks of one path", map[string]string{"firestore.rules": "rules_version = '2';\nservice cloud.firestore { match /databases/{d}/documents {\nmatch /counters/{c}/shards/{s} { allow write: if true; }\nmatch /{x=**}/shards/{s} { allow create: if request.auth != null; }\nmatch /rollups/{r} { allow get; }\n} }"},
 		"rules-file", "firestore.rules:4: this block and that of line 3 both allow create of counters/{counter}/shards/{shard}, and what either allows is allowed"},
 	{"an author who is locked out", map[string]string{
