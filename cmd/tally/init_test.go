@@ -145,6 +145,17 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 	}
 }
 
+// Where a project has its rules, nothing asks who writes what.
+func TestQuestionsWithoutRules(t *testing.T) {
+	var said strings.Builder
+	q := questions{bufio.NewReader(strings.NewReader("posts/7/likes/ann\n\n\nnone\n")), &said}
+	routes, writers, err := q.routes(t.Context(), false)
+	const want = "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing"
+	if routes != want || err != nil || strings.Contains(said.String(), "Who ") {
+		t.Errorf("got %q, %v, %v, and it asks\n%s", routes, writers, err, &said)
+	}
+}
+
 // Answers that never do end with the answers.
 func TestNoAnswerWillDo(t *testing.T) {
 	q := questions{bufio.NewReader(strings.NewReader(strings.Repeat("likes\n", 10_000))), io.Discard}
