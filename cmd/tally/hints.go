@@ -369,8 +369,8 @@ func (h *hints) unsummed(summing *route.Route, path string, fields map[string]an
 		"to sum it, the route is", fitting.String(), others)
 }
 
-// uncounted reports a document without a field count, if a total is the sum of that field by another
-// name. How many documents there are is count(), which may be meant.
+// uncounted reports a document without a field count, if a total is the sum of that field by
+// another name. How many documents there are is count(), which may be meant.
 func (h *hints) uncounted(r *route.Route, path string, fields map[string]any) {
 	for _, t := range r.Totals {
 		_, has := t.Field.In(fields)

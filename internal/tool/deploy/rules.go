@@ -13,8 +13,8 @@ import (
 )
 
 // CheckRules checks that the app's rules name the collections of shards and roll-ups of each route.
-// Without a block clients can do nothing with counters; if the rules are open to all, clients can do
-// anything with them. The error names each missing collection once.
+// Without a block clients can do nothing with counters; if the rules are open to all, clients can
+// do anything with them. The error names each missing collection once.
 func CheckRules(a appfolder.Database, routes route.Routes) error {
 	rules, err := appfolder.ReadRules(a.Rules)
 	if err != nil {

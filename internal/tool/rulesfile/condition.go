@@ -61,18 +61,18 @@ func (b *block) function(name string) (f function, known bool) {
 	return f, known
 }
 
-// builtIn are the functions that all rules have, and words that may stand before a parenthesis, too.
+// builtIn are the functions that all rules have, and words that may stand before a parenthesis.
 var builtIn = []string{
 	"bool", "bytes", "debug", "exists", "existsAfter", "float", "get", "getAfter", "int", "path", "string",
 	"in", "is", "return",
 }
 
-// ofItself matches the name of a function that a text calls. What stands before the name of a method
-// is in the first group. Strings are blank.
+// ofItself matches the name of a function that a text calls. What stands before a method's name is
+// in the first group. Strings are blank.
 var ofItself = regexp.MustCompile(`(\.\s*)?\b([A-Za-z_]\w*)\s*\(`)
 
-// undefined returns a sentence about each function that conditions call and that is not defined for
-// them. Firestore takes such rules, and refuses the requests that need the function.
+// undefined returns a sentence about each function that conditions call and that is not defined
+// for them. Firestore takes such rules, and refuses the requests that need the function.
 func (r *Rules) undefined() (all []string) {
 	seen := make(map[string]bool)
 	for _, b := range r.blocks {
