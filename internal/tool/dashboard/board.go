@@ -210,6 +210,9 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 		if !ok {
 			continue
 		}
+		if first && isOld(route, counter, b.line.serverTime(time.Now())) {
+			continue
+		}
 		for _, of := range route.Totals {
 			key := rowKey{q.database.ID, rollUp, of.Name}
 			held, has := fields[of.Name]
@@ -235,6 +238,27 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 		}
 	}
 	return news
+}
+
+// oldAfter is for how many days days are shown that do not change, and for how many months months.
+// All those of 1,000 shops and a year would take seconds for each answer to a page.
+const oldAfter = 31
+
+// isOld reports whether a counter is of a day or a month that ended long ago.
+func isOld(r *route.Route, c route.Counter, now time.Time) bool {
+	conditions, _ := r.Where(c)
+	var begin, end time.Time
+	for _, condition := range conditions {
+		at, isTime := condition.Value.(time.Time)
+		switch {
+		case !isTime || condition.Field != r.Time():
+		case condition.Operator == route.LessThan:
+			end = at
+		default:
+			begin = at
+		}
+	}
+	return !end.IsZero() && now.Sub(end) > oldAfter*end.Sub(begin)
 }
 
 // keepTime updates once a second what changes with time.

@@ -265,6 +265,27 @@ func testCounters(t *testing.T, w *world) {
 	}
 }
 
+// Days and months become more and more. Old ones are not shown until they change.
+func TestOldDays(t *testing.T) { everyWay(t, testOldDays) }
+
+func testOldDays(t *testing.T, w *world) {
+	w.routes = `visits/{visit} by day(at, "Europe/Berlin") -> days/{day} : count() as visits : within
+visits/{visit} by month(at) -> months/{month} : count() as visits : within`
+	now := time.Now().UTC()
+	day := func(ago int) string { return "days/" + now.AddDate(0, 0, -ago).Format(time.DateOnly) }
+	for i, path := range []string{day(1), day(29), day(35), day(4000), "months/" + now.AddDate(0, -12, 0).Format("2006-01"), "months/1999-12"} {
+		w.rollUp(path, now, 0, map[string]any{"visits": i + 1})
+	}
+	w.run()
+	w.await("", has(3))
+
+	w.rollUp(day(4000), now.Add(time.Second), 0, map[string]any{"visits": 7})
+	s := w.await("", has(4))
+	if got := s.totals()[day(4000)+" · visits"]; got != "7" {
+		t.Errorf("got %s of a day that changed, want 7: %v", got, s.totals())
+	}
+}
+
 // The app's own writes of a roll-up document are no roll-ups. Of a total that it does not name any
 // more tally says nothing.
 func TestKindsOfTotals(t *testing.T) { everyWay(t, testKindsOfTotals) }

@@ -15,7 +15,8 @@
 // not shown. The shards of a counter are followed only while a page has it open, because each write
 // to a shard then bills a read.
 //
-// Bounds: the board keeps the last 120 roll-ups of each counter.
+// Bounds: the board keeps the last 120 roll-ups of each counter. Days that ended more than 31 days
+// ago, and months more than 31 months ago, are shown only once they change.
 //
 // page.html is the page as a template. The folder page holds what it loads: CSS and JavaScript as
 // the browser runs them.
