@@ -38,7 +38,7 @@ async function join() {
 async function publish(title) {
   await join();
   const post = doc(db, 'posts', `${user}_${crypto.randomUUID()}`); // an id belongs to its author
-  await setDoc(post, { author: user, title, likes: 0, trending: 0, comments: 0 });
+  await setDoc(post, { author: user, title, at: serverTimestamp(), likes: 0, trending: 0, comments: 0 });
 }
 
 const likeOf = (post) => doc(db, 'posts', post, 'likes', user);
@@ -51,13 +51,20 @@ const approve = (comment) => updateDoc(comment, { approved: true });
 
 // ---- What users see ----
 
-/** Shows the ten posts that have most of a total, now and whenever one of them changes. */
+/** Shows the newest ten posts, or those that have most of a total, now and whenever one changes. */
 function showPosts(order) {
   const ten = query(collection(db, 'posts'), orderBy(order, 'desc'), limit(10));
   const show = ({ docs }) => {
     const shown = docs.map(showPost);
     const moved = shown.some((article, i) => article !== $('#posts').children[i]);
     if (moved) $('#posts').replaceChildren(...shown); // else somebody who writes a comment goes on
+    $('#posts').hidden = false;
+
+    for (const [id, article] of articles) {
+      if (shown.includes(article)) continue;
+      article.stop(); // a listener costs a read for each change
+      articles.delete(id);
+    }
   };
   return onSnapshot(ten, show, complain);
 }
@@ -83,12 +90,17 @@ function newArticle(post, author) {
     button.ariaPressed = String(like.exists());
     button.disabled = false;
   };
-  onSnapshot(likeOf(post), showLike, complain);
+  const stopLike = onSnapshot(likeOf(post), showLike, complain);
 
   $('form', article).onsubmit = (event) => submit(event, ({ text }) => comment(post, text));
   const all = author === user ? [] : [where('approved', '==', true)]; // only the author sees those that wait
   const hundred = query(commentsOf(post), ...all, limit(100));
-  onSnapshot(hundred, ({ docs }) => $('ul', article).replaceChildren(...docs.map(showComment)), complain);
+  const showComments = ({ docs }) => $('ul', article).replaceChildren(...docs.map(showComment));
+  const stopComments = onSnapshot(hundred, showComments, complain);
+  article.stop = () => {
+    stopLike();
+    stopComments();
+  };
   return article;
 }
 

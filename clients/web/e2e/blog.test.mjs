@@ -121,6 +121,8 @@ test('no one raises a total but by what it counts', { timeout }, async () => {
   await eve.fill('[name=title]', 'Coffee');
   await eve.click('#publish button');
   await shows(eve, '#authors li:has-text("eve")', 'eve: 0');
+  await eve.selectOption('#order', 'at');
+  await shows(eve, '.title', 'Coffee|Tea');
   await eve.click('article:has-text("Coffee") .like');
   await shows(eve, '#problem', 'Sorry, that isn’t allowed.'); // her own post
 
