@@ -150,6 +150,12 @@ func (s *simulation) check() {
 		s.keepAll()
 	}
 	for _, i := range s.all {
+		for range 60 { // an alarm may ring at this moment
+			if i.coalescer.Active() == 0 {
+				break
+			}
+			time.Sleep(time.Second)
+		}
 		if n := i.coalescer.Active(); n != 0 {
 			s.breach("%s still remembers %d counters", i.name, n)
 		}
