@@ -240,8 +240,8 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 	return news
 }
 
-// oldAfter is for how many days days are shown that do not change, and for how many months months.
-// All those of 1,000 shops and a year would take seconds for each answer to a page.
+// oldAfter is how many days or months long a day or a month is shown that does not change. All days
+// of 1,000 shops and a year would take seconds for each answer to a page.
 const oldAfter = 31
 
 // isOld reports whether a counter is of a day or a month that ended long ago.
