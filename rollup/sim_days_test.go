@@ -15,7 +15,7 @@ func (s *simulation) layOutDays() {
 	s.existing, s.orders, s.shops = false, make(map[string]map[string]any), make(map[string][]presence)
 	options := " : within shops/{shop}" + s.drawSlowly()
 	routes := 1 + int(s.chance(0.6, "further routes", upTo(1)))
-	s.days = dayPairs[s.chance(0.5, "days", upTo(int64(len(dayPairs)-1)))]
+	s.days = dayPairs[s.chance(0.5, "which days", upTo(int64(len(dayPairs)-1)))]
 
 	s.layOutRevisions(routes, options, func(counts, paid string) []string {
 		return []string{
