@@ -96,7 +96,7 @@ test('likes, approved comments, trending and karma', { timeout }, async () => {
     await shows(page, '.trending', '1');
     await shows(page, '#authors li', 'ann: 1');
   }
-  assert.equal(await bob.locator('.like').getAttribute('aria-pressed'), 'true');
+  await bob.waitForSelector('.like[aria-pressed=true]');
 
   await bob.fill('[name=text]', 'With milk?');
   await bob.click('article form button');
@@ -111,7 +111,7 @@ test('likes, approved comments, trending and karma', { timeout }, async () => {
   for (const [selector, want] of Object.entries({ '.likes': '0', '.trending': '0', '#authors li': 'ann: 0' })) {
     await shows(ann, selector, want);
   }
-  assert.equal(await bob.locator('.like').getAttribute('aria-pressed'), 'false');
+  await bob.waitForSelector('.like[aria-pressed=false]');
   assert.equal(await ann.locator('#problem').innerText(), '');
   assert.equal(await bob.locator('#problem').innerText(), '');
 });
