@@ -150,11 +150,11 @@ func (s *simulation) check() {
 		s.keepAll()
 	}
 	for _, i := range s.all {
-		for range 60 { // an alarm may ring at this moment
+		for range 60 { // an alarm may have rung lately
 			if i.coalescer.Active() == 0 {
 				break
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Minute)
 		}
 		if n := i.coalescer.Active(); n != 0 {
 			s.breach("%s still remembers %d counters", i.name, n)
