@@ -65,7 +65,9 @@ function rulesOfPage() {
 
 /** What the recipes answer, by how a question begins. Else they do what the question proposes. */
 const answers = {
+  'who gets ': 'true',
   'who lists ': 'listsAtMost(100)',
+  'who else gets ': 'true',
   'who changes posts/{post}': 'mayWrite()',
   'who changes songs/{song}': 'mayWrite()',
   'what users may write into size': "request.resource.data.size == request.resource.data['text'].size()",
@@ -93,7 +95,7 @@ async function rulesOfInit() {
     const begins = Object.keys(answers).filter((text) => question.startsWith(text)).at(-1);
     unused.delete(begins);
     const answer = answers[begins] ?? question.match(/, such as (.*)$/)?.[1];
-    return answer ? open.replace(/(false|request\.resource\.data\.get\('.*', null\) != .*?)(;?)$/, (_, was, end) => answer + end) : line;
+    return answer ? open.replace(/(false|request\.auth\.uid == \w+|request\.resource\.data\.get\('.*', null\) != .*?)(;?)$/, (_, was, end) => answer + end) : line;
   });
   assert.deepEqual([...unused], [], 'questions that tally init does not ask');
   return lines.join('\n').replace(/(match \/players\/\{player\} \{\n.*\n.*listsAtMost\()100/, (_, before) => `${before}1000`); // as the recipe says

@@ -132,6 +132,30 @@ func (l law) broken(u user, path string, before, after map[string]any, now time.
 	return ""
 }
 
+// isHidden reports whether some total tells more than shards, votes, and the number of documents
+// that an app shows. Then no user reads it, except one whose id is in its path.
+func (l law) isHidden(t *route.Template) bool {
+	return slices.ContainsFunc(t.Routes, func(r *route.Route) bool {
+		pattern := r.Pattern()
+		collection := pattern[len(pattern)-2].Name
+		writer := l.writer(slices.DeleteFunc(slices.Clone(l.routes), func(o *route.Route) bool { return !o.Pattern().Same(pattern) }))
+		isShown := writer == clientrules.Owner || writer == clientrules.Users && collection == "comments"
+		return slices.ContainsFunc(r.Totals, func(total route.Total) bool {
+			isBelow := r.By == nil && strings.Contains(t.String(), "{")
+			counts := total.Aggregate == route.Count && isWindowed(total) && isShown && isBelow
+			return !(collection == "shards" && r.Plain() || total.OfVotes() && isWindowed(total) || counts)
+		})
+	})
+}
+
+// isWindowed reports whether a total takes documents by their time alone.
+func isWindowed(t route.Total) bool {
+	return !slices.ContainsFunc(t.Where, func(c route.Condition) bool {
+		_, isWindow := c.Value.(route.Ago)
+		return !isWindow
+	})
+}
+
 func isUnsafe(id string) bool {
 	return len(id) > 200 || id != strings.TrimSpace(id) || strings.ContainsAny(id, "\n\x00")
 }
@@ -815,11 +839,13 @@ func (w *world) get(u user, path string) (why string, accepted bool) {
 		return "", false
 	}
 	sources := w.sources(path)
-	_, holds := w.counter(path)
+	counter, holds := w.counter(path)
 	own := slices.ContainsFunc(sources, isVotes) || w.writer(sources) == clientrules.Owner
 	switch {
 	case !holds && len(sources) == 0:
 		return "got a document of no route: " + path, true
+	case holds && w.isHidden(counter.Template) && !slices.Contains(strings.Split(path, "/"), string(u)):
+		return fmt.Sprintf("%s got the totals %s", u, path), true
 	case len(sources) == 0 || w.isShards(path):
 		return "", true
 	case own && path[strings.LastIndex(path, "/")+1:] != string(u):
@@ -839,10 +865,10 @@ func (w *world) list(u user, path string, limit, offset int32) (why string, acce
 		return "", false
 	}
 	sources := w.sources(path)
-	_, holds := w.counter(path)
+	counter, holds := w.counter(path)
 	said := fmt.Sprintf("%s listed those like %s, limit %d, offset %d", u, path, limit, offset)
 	switch {
-	case !holds && len(sources) == 0, offset > 0:
+	case !holds && len(sources) == 0, offset > 0, holds && w.isHidden(counter.Template):
 		return said, true
 	case w.isShards(path):
 		return "", true

@@ -18,6 +18,7 @@ type block struct {
 	path    route.Path
 	sources []source
 	home    *route.Template // whose totals the documents hold; nil: none
+	summed  []source        // the routes of these totals
 	creator Writer          // of the documents that hold totals
 
 	except   []string // conditions that leave out the documents of narrower paths
@@ -48,6 +49,9 @@ func blocksOf(routes route.Routes, answers Answers) []*block {
 	for _, t := range routes.Templates() {
 		b := at(t.Segments())
 		b.home, b.creator = t, answers.creator(t)
+		for _, r := range t.Routes {
+			b.summed = append(b.summed, source{r, answers.narrowest(routes, r.Pattern())})
+		}
 	}
 
 	for i, b := range blocks {
@@ -64,6 +68,17 @@ func (a Answers) writer(r *route.Route) Writer {
 		return w
 	}
 	return Guess(r)
+}
+
+// narrowest returns who writes the documents at a path, of all that its routes say.
+func (a Answers) narrowest(routes route.Routes, path route.Path) Writer {
+	var all []Writer
+	for _, r := range routes {
+		if r.Pattern().Same(path) {
+			all = append(all, a.writer(r))
+		}
+	}
+	return narrowest(all)
 }
 
 // creator returns who creates the app's documents that hold totals. Until somebody says, no client
@@ -119,7 +134,7 @@ func negated(equalities []string) string {
 func (b *block) join(wider *block) {
 	b.sources = append(b.sources, wider.sources...)
 	if b.home == nil && wider.home != nil {
-		b.home, b.creator = wider.home, wider.creator
+		b.home, b.summed, b.creator = wider.home, wider.summed, wider.creator
 	}
 }
 
@@ -276,48 +291,6 @@ func (b *block) comment() string {
 		fmt.Fprintf(&text, "    // Here are the totals %s.\n", strings.Join(b.home.Totals(), ", "))
 	}
 	return text.String()
-}
-
-// reads returns the statements that allow reads. What several say is not joined: the narrowest
-// stands.
-func (b *block) reads() string {
-	const everybody, signedIn = "true", "request.auth != null"
-	var isHome, lists = b.home != nil, "listsAtMost(100)"
-	who := everybody
-	for _, s := range b.sources {
-		switch {
-		case ofVotes(s.Route), s.writer == Owner && !ofShards(s.Route):
-			who = "request.auth.uid == " + b.id()
-		case ofShards(s.Route):
-			if !isHome {
-				lists = "skipsNothing()"
-			}
-		case s.writer == Users && who == everybody:
-			who = signedIn
-		case s.writer == Servers || s.writer == Undecided:
-			if isHome {
-				return allow("get, list", []term{undecided("who reads " + b.path.String() + ": its totals are as public as it is")})
-			}
-			return ""
-		}
-	}
-
-	terms := conditions(who)
-	if who == everybody {
-		text := allow("get", append(terms, conditions(b.except...)...)) // narrower paths may be read by fewer
-		if len(b.except) > 0 || !b.path[len(b.path)-1].Capture {
-			return text
-		}
-		return text + allow("list", conditions(lists))
-	}
-	text := allow("get", terms)
-	switch {
-	case isHome:
-		text += allow("list", []term{undecided("who lists " + b.path.String() + ": its totals are as public as it is")})
-	case who == signedIn:
-		text += allow("list", []term{undecided("who lists " + b.path.String() + ", such as listsAtMost(100)")})
-	}
-	return text
 }
 
 // who returns the narrowest of those who may do something, of whom each source and the home name

@@ -43,6 +43,7 @@ func For(tallys string, routes route.Routes, answers Answers) string {
 	for _, b := range blocksOf(routes, answers) {
 		if hasDefault && b.meetsDefault() {
 			blocks += b.besideDefault()
+			counters = strings.Replace(counters, openRollUps, b.rollUpsOfAll(), 1)
 			continue
 		}
 		blocks += b.String() + "\n"
@@ -92,6 +93,17 @@ func (b *block) besideDefault() string {
 		return ""
 	}
 	return "    //" + decideAs[len(" //"):] + "what else clients write into " + b.path.String() + ", for other routes than the default one\n\n"
+}
+
+// openRollUps is how Tally's own rules have the roll-ups of the default route read.
+const openRollUps = "    match /rollups/{counter} {\n      allow get: if true;\n      allow list: if listsAtMost(100);\n"
+
+// rollUpsOfAll returns the same, unless other routes have totals there that not everybody reads.
+func (b *block) rollUpsOfAll() string {
+	if b.readsTotals() == nil {
+		return openRollUps
+	}
+	return "    match /rollups/{counter} {\n" + allow("get", []term{b.closed()}) + b.lists(noClient, false)
 }
 
 // A function is one of the rules that blocks call.

@@ -85,6 +85,7 @@ var cases = []struct {
 		"a/x/b/{b} -> totals/b : sum(orders) as orders"},
 	{name: "the-default-and-others", routes: route.Default + "\n" + postLikes +
 		"\ncounters/{counter}/shards/{shard} -> totals/{counter} : count() as shards\nrollups/{counter} -> totals_of/all : sum(count) as all"},
+	{name: "the-default-and-sums", routes: route.Default + "\nstores/{store}/sales/{sale} -> rollups/{store} : sum(amount) as revenue"},
 	{name: "names", routes: "`my orders`/{order} -> totals/orders : count() as orders\n" +
 		"a/{request}/b/{x}/c/{x.y} -> a_totals/{request}/b/{x} : count() where `it's` == true as n"},
 }

@@ -79,8 +79,9 @@ func (l *ruleList) add(check string, d ruled, allow bool, methods ...string) {
 }
 
 // rollUps adds the cases of a template's roll-ups. No client may write them, and every client may
-// read them. If they are the app's own documents, only their totals are Tally's: then the app
-// decides what else clients may do, and there is no case for it.
+// read them if they are those of plain counters; an app may close others. If they are the app's own
+// documents, only their totals are Tally's: then the app decides what else clients may do, and
+// there is no case for it.
 func (l *ruleList) rollUps(t *route.Template) {
 	d := ruled{at: t.Segments(), before: rollUpOf(t, 1), after: rollUpOf(t, 2)}
 	if t.Existing {
@@ -95,7 +96,10 @@ func (l *ruleList) rollUps(t *route.Template) {
 	}
 
 	l.add(rulesRollUps, d, false, "create", "update", "delete")
-	l.add(rulesReadable, d, true, "get")
+	isOther := func(r *route.Route) bool { return !r.HasShards() }
+	if !slices.ContainsFunc(t.Routes, isOther) {
+		l.add(rulesReadable, d, true, "get")
+	}
 }
 
 // shards adds the cases of a route's shards. Clients may increment them, and may not delete any.
