@@ -326,6 +326,19 @@ var mutations = []mutation{
 `,
 		`		if !again || true {
 `, "TestAlarmNotDoneIsLoggedOnce"},
+	{"logged-once", "each event of a trigger without a route is logged", "../internal/cloud/app/event.go",
+		`		parts[i] = "*" // a document's id
+`,
+		``, "../internal/cloud/app/TestDroppedEventsAreLoggedOnceInAWhile"},
+	{"logged-once", "a trigger without a route hides other dropped events", "../internal/cloud/app/event.go",
+		`	return strings.Join(parts, "/")
+}
+
+// tellDropped`,
+		`	return parts[0]
+}
+
+// tellDropped`, "../internal/cloud/app/TestDroppedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "junk keeps other counters from being logged", "logged.go",
 		`	if len(l.lines) == maxLogged {
 `,
@@ -1913,8 +1926,8 @@ var mutations = []mutation{
 		`r.Header.Get("Ce-Specversion") == "" && `,
 		``, "../internal/cloud/app/TestMalformedEvent"},
 	{"permanent", "a dropped event is no error", "../internal/cloud/app/event.go",
-		`logger.ErrorContext(ctx, "event dropped;`,
-		`logger.WarnContext(ctx, "event dropped;`, "TestUnserved"},
+		`logger.ErrorContext(ctx, message, "unlogged"`,
+		`logger.WarnContext(ctx, message, "unlogged"`, "TestUnserved"},
 	{"unchanged-everywhere", "two nulls are equal", "../internal/cloud/trigger/trigger.go",
 		`	return c.MayHide(f) || !proto.Equal(now, before)`,
 		`	return !proto.Equal(now, before)`, "../internal/cloud/trigger/TestNullMayHaveChanged"},

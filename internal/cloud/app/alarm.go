@@ -31,7 +31,7 @@ func (s *service) serveAlarm(ctx context.Context, w http.ResponseWriter, r *http
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case errors.Is(err, errUnserved):
 		w.Header().Set("Content-Length", "0")
-		logger.ErrorContext(ctx, "alarm dropped; a retry cannot help", "dropped", s.dropped.Add(1))
+		s.tellDropped(ctx, logger, "alarm dropped; a retry cannot help", err.Error())
 	default:
 		again := d != nil && !d.logged.First("alarm not done", a.RollUp) // it rings every ten seconds or so
 		if !again {

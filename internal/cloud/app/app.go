@@ -38,6 +38,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/cloud/trigger"
+	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 )
@@ -67,7 +68,8 @@ type service struct {
 	queue  *alarm.Queue // nil: there are no alarms
 	open   func(ctx context.Context, id string) (documentStore, error)
 
-	dropped   atomic.Int64 // events that no retry could help
+	logged    *rollup.Logged // what was dropped lately
+	unlogged  atomic.Int64   // events and alarms that were dropped since the last line about one
 	lags      lagSampler
 	omissions omissionLog
 	memory    memory
@@ -95,7 +97,7 @@ func (a *App) load() (*service, error) {
 		return firestorestore.Open(ctx, loaded.EmulatorHost, loaded.Project, id, logger, dial...)
 	}
 
-	s := &service{config: loaded, logger: logger, open: open}
+	s := &service{config: loaded, logger: logger, open: open, logged: rollup.NewLogged()}
 	s.queue, err = openQueue(loaded)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)

@@ -143,8 +143,8 @@ func TestMalformedPush(t *testing.T) {
 		status int
 		log    []string
 	}{
-		{"no JSON", strings.NewReader("hello"), 200, []string{`"severity":"ERROR"`, `"dropped":1`}},
-		{"no event", strings.NewReader(`{"message":{"data":"aGVsbG8="}}`), 200, []string{`"severity":"ERROR"`, `"dropped":1`}},
+		{"no JSON", strings.NewReader("hello"), 200, []string{`"severity":"ERROR"`, `"unlogged":0`}},
+		{"no event", strings.NewReader(`{"message":{"data":"aGVsbG8="}}`), 200, []string{`"severity":"ERROR"`, `"unlogged":0`}},
 		{"no type", strings.NewReader(known), 200, []string{`"severity":"ERROR"`, `"event_id":"e1"`, `"subject":"documents/a/b "`, `"source":"//firestore"`}},
 		{"endless", new(endless), 200, []string{`"severity":"ERROR"`, "larger than 4194304 bytes"}},
 		{"cut off", io.MultiReader(strings.NewReader(known[:20]), iotest.ErrReader(io.ErrUnexpectedEOF)), 500, []string{`"severity":"WARNING"`}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -218,6 +219,27 @@ func (c asRead) Held(f document.Field) (before, after any) {
 	return before, after
 }
 
+// origin names what sends events such as this one: their source, their type, and the collections on
+// the path of their document. A trigger has few of them.
+func (d *delivery) origin() string {
+	parts := append([]string{d.event.Source, d.event.Type}, strings.Split(d.change.Path(), "/")...)
+	for i := 3; i < len(parts); i += 2 {
+		parts[i] = "*" // a document's id
+	}
+	return strings.Join(parts, "/")
+}
+
+// tellDropped logs that a request is acknowledged without effect, unless that was logged lately of
+// the same origin. The line says how many were not logged since the last such line of the process.
+// A trigger or a queue that was left over may send very many.
+func (s *service) tellDropped(ctx context.Context, logger *slog.Logger, message, origin string) {
+	if !s.logged.First(message, origin) {
+		s.unlogged.Add(1)
+		return
+	}
+	logger.ErrorContext(ctx, message, "unlogged", s.unlogged.Swap(0))
+}
+
 // answer answers an event's delivery as its outcome asks, and logs a failure.
 func (s *service) answer(ctx context.Context, w http.ResponseWriter, d *delivery) {
 	if d.err == nil {
@@ -232,7 +254,7 @@ func (s *service) answer(ctx context.Context, w http.ResponseWriter, d *delivery
 		http.Error(w, d.err.Error(), http.StatusBadRequest)
 	case dropped:
 		w.Header().Set("Content-Length", "0")
-		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", d.event.Source, "dropped", s.dropped.Add(1))
+		s.tellDropped(ctx, logger.With("source", d.event.Source), "event dropped; a retry cannot help", d.origin())
 	default:
 		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)

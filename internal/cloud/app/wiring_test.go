@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,7 +183,7 @@ func TestSlowOpen(t *testing.T) {
 }
 
 // A function serves its own project and the databases that it is configured for. Any other event is
-// logged with its id, counted and acknowledged: a retry cannot help.
+// logged with its id and acknowledged: a retry cannot help.
 func TestUnserved(t *testing.T) {
 	w := newWorld(t, "TALLY_DATABASES=(default),other")
 	w.run(func() {
@@ -191,7 +192,7 @@ func TestUnserved(t *testing.T) {
 			if status, _ := w.deliver(event(w.t, id, of.project, of.database, "counters/c/shards/0")); status != http.StatusOK {
 				w.t.Errorf("%+v: status %d, want 200", of, status)
 			}
-			lines := w.log.lines(`"severity":"ERROR"`, `"event_id":"`+id+`"`, fmt.Sprintf(`"dropped":%d`, i+1), of.project, of.database, "TALLY_DATABASES")
+			lines := w.log.lines(`"severity":"ERROR"`, `"event_id":"`+id+`"`, `"unlogged":0`, of.project, of.database, "TALLY_DATABASES")
 			if len(lines) != 1 {
 				w.t.Errorf("%+v: got %d lines, want 1:\n%s", of, len(lines), &w.log)
 			}
@@ -207,6 +208,48 @@ func TestUnserved(t *testing.T) {
 			s.wantCount("rollups/c", int64(len(database)))
 		}
 	})
+}
+
+// The trigger of a route that was taken away may be busy. Its events are logged once in ten
+// minutes, with the number of those that were not. A line about one such trigger keeps no other
+// fault out of the log.
+func TestDroppedEventsAreLoggedOnceInAWhile(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		drop := func(r *http.Request) {
+			if status, _ := w.deliver(r); status != http.StatusOK {
+				w.t.Errorf("status %d, want 200", status)
+			}
+		}
+		for second := range 25 * 60 {
+			path := fmt.Sprintf("pages/%d/shards/%d", second%3, second)
+			drop(event(w.t, fmt.Sprint("busy-", second), project, "(default)", path))
+			time.Sleep(time.Second)
+		}
+		drop(event(w.t, "likes", project, "(default)", "posts/p/likes/ann"))
+		drop(event(w.t, "unserved", project, "third", "pages/0/shards/0"))
+		malformed := event(w.t, "malformed", project, "(default)", "pages/0/shards/0")
+		malformed.Header.Set("Ce-Type", "another")
+		drop(malformed)
+		time.Sleep(10 * time.Minute)
+		drop(event(w.t, "again", project, "(default)", "pages/0/shards/0"))
+	})
+
+	var got []string
+	for _, line := range w.log.lines("event dropped; a retry cannot help", `"severity":"ERROR"`) {
+		var l struct {
+			Event    string `json:"event_id"`
+			Unlogged int
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(l.Event, " after ", l.Unlogged))
+	}
+	want := []string{"busy-0 after 0", "busy-600 after 599", "busy-1200 after 599", "likes after 299", "unserved after 0", "malformed after 0", "again after 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("logged %q, want %q", got, want)
+	}
 }
 
 // An endless reader counts what is read of it.
