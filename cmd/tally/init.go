@@ -54,7 +54,7 @@ func initCommand() *cobra.Command {
 
 		if terminal.Is(c.InOrStdin()) {
 			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
-			err := a.ask(c.Context(), q, f.Changed, folder)
+			err := a.ask(c.Context(), q, f.Changed)
 			if err != nil {
 				return err
 			}
@@ -67,10 +67,15 @@ func initCommand() *cobra.Command {
 		for _, text := range a.warnings {
 			fmt.Fprintln(c.OutOrStdout(), text)
 		}
-		if !slices.Contains(wrote, rulesFile) {
-			fmt.Fprintln(c.OutOrStdout(), "the rules of firebase.json stay as they are; in an empty folder elsewhere, tally init writes rules for these routes, to merge")
+		name := rulesName(folder)
+		if !slices.Contains(wrote, name) {
+			fmt.Fprintf(c.OutOrStdout(), "%s is here already, and stays as it is\n", name)
+			return nil
 		}
-		fmt.Fprint(c.OutOrStdout(), decisions(rulesFile, a.rules))
+		if name == mergeFile {
+			fmt.Fprintf(c.OutOrStdout(), "the rules of firebase.json stay as they are: merge %s into them, and delete it\n", name)
+		}
+		fmt.Fprint(c.OutOrStdout(), decisions(name, a.rules))
 		return nil
 	}
 	return c
@@ -87,10 +92,10 @@ type answers struct {
 	rules string // the security rules that follow
 }
 
-// ask prompts for settings that no flag sets. It asks who writes documents only if rules follow.
-func (a *answers) ask(ctx context.Context, q questions, said func(flag string) bool, folder *appfolder.Folder) (err error) {
+// ask prompts for settings that no flag sets.
+func (a *answers) ask(ctx context.Context, q questions, said func(flag string) bool) (err error) {
 	if !said("routes") {
-		a.routes, a.writers, err = q.routes(ctx, needsRules(folder))
+		a.routes, a.writers, err = q.routes(ctx)
 		if err != nil {
 			return err
 		}
@@ -101,11 +106,18 @@ func (a *answers) ask(ctx context.Context, q questions, said func(flag string) b
 	return err
 }
 
-// needsRules reports whether the folder belongs to no Firebase project. Another has its own rules.
-func needsRules(folder *appfolder.Folder) bool { return folder.Firebase == "" }
+// rulesName returns the name of the file for the rules. An app that has a firebase.json has rules
+// of its own, which stay as they are.
+func rulesName(folder *appfolder.Folder) string {
+	if folder.Firebase == "" {
+		return rulesFile
+	}
+	return mergeFile
+}
 
-// write writes tally.yaml. If the folder belongs to no Firebase project, it also writes a
-// firebase.json and the security rules that this names. It returns the names of what it wrote.
+// write writes tally.yaml and security rules. If the folder belongs to no Firebase project, it also
+// writes a firebase.json that names these rules. It returns the names of what it wrote. A file of
+// rules to merge that is there already stays.
 func (a *answers) write(folder *appfolder.Folder) (wrote []string, err error) {
 	if a.alertEmail != "" {
 		err := appfolder.CheckEmail(a.alertEmail)
@@ -125,9 +137,13 @@ func (a *answers) write(folder *appfolder.Folder) (wrote []string, err error) {
 		return nil, err
 	}
 	files := []file{{appfolder.FileName, text.String()}}
-	if needsRules(folder) {
+	switch name := rulesName(folder); name {
+	case rulesFile:
 		a.rules = clientrules.For(root.Rules, routes, a.writers)
-		files = append(files, file{"firebase.json", firebaseJSON}, file{rulesFile, a.rules})
+		files = append(files, file{"firebase.json", firebaseJSON}, file{name, a.rules})
+	default:
+		a.rules = clientrules.ToMerge(root.Rules, routes, a.writers)
+		files = append(files, file{name, a.rules})
 	}
 	wrote, err = writeNew(files)
 	if err != nil {
@@ -156,10 +172,12 @@ func checkRules(folder *appfolder.Folder, routes route.Routes) (all []string, er
 	return all, nil
 }
 
-// rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it.
+// rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it. To
+// an app that has rules, mergeFile says what to add.
 // Without a port of its own the Firebase CLI does not start the emulator that signs users in.
 const (
 	rulesFile    = "firestore.rules"
+	mergeFile    = "tally.rules"
 	firebaseJSON = `{
   "firestore": {
     "rules": "` + rulesFile + `"
@@ -254,8 +272,8 @@ func (q questions) address(ctx context.Context) (string, error) {
 	return answer, err
 }
 
-// routes asks for routes until there are no more, and for rules also who writes their documents.
-func (q questions) routes(ctx context.Context, forRules bool) (routes string, writers clientrules.Answers, err error) {
+// routes asks for routes until there are no more, and who writes their documents.
+func (q questions) routes(ctx context.Context) (routes string, writers clientrules.Answers, err error) {
 	writers.Sources, writers.Homes = make(map[string]clientrules.Writer), make(map[string]clientrules.Writer)
 	for {
 		another, err := q.route(ctx, routes)
@@ -270,9 +288,6 @@ func (q questions) routes(ctx context.Context, forRules bool) (routes string, wr
 		}
 
 		routes = all
-		if !forRules {
-			continue
-		}
 		last := parsed[len(parsed)-1]
 		err = q.writer(ctx, parsed, last, writers.Sources)
 		if err == nil {

@@ -120,7 +120,7 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 	}
 	var said strings.Builder
 	q := questions{bufio.NewReader(strings.NewReader(strings.Join(answers, "\n") + "\n")), &said}
-	routes, writers, err := q.routes(t.Context(), true)
+	routes, writers, err := q.routes(t.Context())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &said)
 	}
@@ -142,17 +142,6 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 		if !strings.Contains(said.String(), text) {
 			t.Errorf("%q is not said:\n%s", text, &said)
 		}
-	}
-}
-
-// Where a project has its rules, nothing asks who writes what.
-func TestQuestionsWithoutRules(t *testing.T) {
-	var said strings.Builder
-	q := questions{bufio.NewReader(strings.NewReader("posts/7/likes/ann\n\n\nnone\n")), &said}
-	routes, writers, err := q.routes(t.Context(), false)
-	const want = "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing"
-	if routes != want || err != nil || strings.Contains(said.String(), "Who ") {
-		t.Errorf("got %q, %v, %v, and it asks\n%s", routes, writers, err, &said)
 	}
 }
 

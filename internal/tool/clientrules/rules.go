@@ -25,8 +25,19 @@ const head = `rules_version = '2';
 // it. Where no condition lists a document's fields, clients may add others, up to 1 MiB. Limit
 // them by a condition such as request.resource.data.keys().hasOnly(['at']).
 // https://github.com/firestore-tally/tally/blob/main/docs/recipes.md has rules for likes, orders,
-// ratings and more. firebase deploy puts these in place of the rules that your project has.
-`
+// ratings and more. ` + whereTo + "\n"
+
+// whereTo says what becomes of the rules, and toMerge says so of those for an app that has others.
+const (
+	whereTo = "firebase deploy puts these in place of the rules that your project has."
+	toMerge = "Firebase does not read this file: merge what\n" +
+		"// match /databases/{database}/documents holds here into the same block of your own rules."
+)
+
+// ToMerge returns the same rules as For, for an app that has rules of its own.
+func ToMerge(tallys string, routes route.Routes, answers Answers) string {
+	return strings.Replace(For(tallys, routes, answers), whereTo, toMerge, 1)
+}
 
 // For returns security rules for the routes: Tally's own, the text of firestore.rules, with a block
 // for each path of the routes that are not the default one.
