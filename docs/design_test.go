@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"flag"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -165,92 +164,6 @@ func goFiles(t *testing.T, root string) (files []string) {
 		t.Fatal(err)
 	}
 	return files
-}
-
-// Each word of the glossary is where the page says, once, and in the order of the alphabet.
-func TestGlossary(t *testing.T) {
-	const page = "design/glossary.md"
-	row := regexp.MustCompile("(?m)^\\| ([^|]+) \\| [^|]+ \\| \\[`([\\w.]+)`\\]\\(([^)]+)\\)[^|]* \\|$")
-	declared := make(map[string]map[string]bool)
-	var words []string
-	for _, w := range row.FindAllStringSubmatch(read(t, page), -1) {
-		word, name, file := strings.Trim(w[1], "`"), w[2], filepath.Join("design", w[3])
-		words = append(words, word)
-		if declared[file] == nil {
-			declared[file] = declarations(t, file)
-		}
-		if !declared[file][name] {
-			t.Errorf("%s: %s declares no %s", page, file, name)
-		}
-	}
-	if rows := strings.Count(read(t, page), "\n| ") - 2; len(words) != rows {
-		t.Errorf("%s: %d of %d rows have a word, a meaning and a place", page, len(words), rows)
-	}
-	if !slices.IsSorted(words) {
-		t.Errorf("%s: the words are not sorted", page)
-	}
-}
-
-// declarations returns what a Go file declares: Name, and Type.Name of methods and fields.
-func declarations(t *testing.T, file string) map[string]bool {
-	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	found := make(map[string]bool)
-	for _, decl := range parsed.Decls {
-		switch d := decl.(type) {
-		case *ast.FuncDecl:
-			found[receiver(d)+d.Name.Name] = true
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				maps.Copy(found, declaredBy(spec))
-			}
-		}
-	}
-	return found
-}
-
-// receiver returns the type of a method and a dot, nothing of a function.
-func receiver(f *ast.FuncDecl) string {
-	if f.Recv == nil {
-		return ""
-	}
-	of := f.Recv.List[0].Type
-	if pointer, ok := of.(*ast.StarExpr); ok {
-		of = pointer.X
-	}
-	return fmt.Sprint(of, ".")
-}
-
-// declaredBy returns what a type, a constant or a variable declares.
-func declaredBy(spec ast.Spec) map[string]bool {
-	found := make(map[string]bool)
-	switch s := spec.(type) {
-	case *ast.ValueSpec:
-		for _, name := range s.Names {
-			found[name.Name] = true
-		}
-	case *ast.TypeSpec:
-		found[s.Name.Name] = true
-		var members *ast.FieldList
-		switch of := s.Type.(type) {
-		case *ast.StructType:
-			members = of.Fields
-		case *ast.InterfaceType:
-			members = of.Methods
-		default:
-			return found
-		}
-		for _, member := range members.List {
-			for _, name := range member.Names {
-				found[s.Name.Name+"."+name.Name] = true
-			}
-		}
-	}
-	return found
 }
 
 // The table of a roll-up document's parts names the parts that are written.
