@@ -379,13 +379,13 @@ func (s *counting) Write(ctx context.Context, c route.Counter, r rollup.RollUp) 
 // The tables of docs/performance.md are what the prices and the ways give.
 func TestCosts(t *testing.T) {
 	if *location != "" {
-		fmt.Printf("In %s:\n\n%s\n%s\n%s\n", *location, keeping(*location), watching(*location), crowded(*location))
+		fmt.Printf("In %s:\n\n%s\n%s\n", *location, keeping(*location), watching(*location))
 	}
 	page, err := os.ReadFile("../../../docs/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{keeping("us-central1"), watching("us-central1"), crowded("us-central1")} {
+	for _, table := range []string{keeping("us-central1"), watching("us-central1")} {
 		if !strings.Contains(string(page), "\n\n"+table+"\n") {
 			t.Errorf("docs/performance.md does not hold this table:\n%s", table)
 		}
@@ -467,24 +467,6 @@ func watching(location string) string {
 				continue
 			}
 			fmt.Fprintf(&b, " %s |", dollars(l.operations(w.updates(l), 0, 0)))
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
-
-// crowded returns the table of what a total costs together with 10,000 listeners.
-func crowded(location string) string {
-	const listeners = 10_000
-	var b strings.Builder
-	fmt.Fprintf(&b, "| one counter with 10,000 listeners in %s, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n", location)
-	for _, w := range ways {
-		if w.updates == nil || !strings.HasPrefix(w.name, "Tally") {
-			continue
-		}
-		fmt.Fprintf(&b, "| %s |", w.name)
-		for _, l := range loads(location) {
-			fmt.Fprintf(&b, " %s |", dollars(w.total(l)+l.operations(listeners*w.updates(l), 0, 0)))
 		}
 		b.WriteString("\n")
 	}
