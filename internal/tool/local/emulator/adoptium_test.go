@@ -122,7 +122,7 @@ func smallRuntime(t *testing.T) string {
 	}
 
 	made := filepath.Join(t.TempDir(), "jre")
-	out, err := exec.Command(jlink, "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "--add-modules=java.se,jdk.httpserver,jdk.unsupported", "--output="+made).CombinedOutput()
+	out, err := exec.Command(jlink, "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "--add-modules=java.management,java.naming,java.sql,jdk.httpserver,jdk.unsupported", "--output="+made).CombinedOutput()
 	if err != nil {
 		t.Fatalf("jlink: %v\n%s", err, out)
 	}
