@@ -3,298 +3,411 @@
 package rollup_test
 
 import (
-	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
 
-var (
-	guardsFile   = flag.String("guards", "", "the file to which TestGuards adds a line for each mutation, with all tests that notice it")
-	guardsFolder = flag.String("guards.folder", ".", "the folder, seen from rollup, whose tests TestGuards runs")
-)
+var guardsIn = flag.String("guards", "", "a folder for what TestGuards has found so far")
 
-// TestGuards says what each test of a folder is for. It runs all of them on each mutation, and adds
-// a line with those that fail to a file. At the end it prints a table of the tests: how many
-// mutations each notices, and how many of these no other test notices.
+// guarding are the folders, seen from this one, whose tests TestGuards runs, and how long a test
+// may take there. Longer ones, such as simulations, notice much by design. Tests that use the
+// emulator wait for it.
+var guarding = []struct {
+	dir     string
+	longest time.Duration
+}{
+	{".", 250 * time.Millisecond},
+	{"../internal/cloud/firestorestore", time.Second},
+	{"../internal/cloud/app", time.Second},
+}
+
+// guardsFile is the table that TestGuards writes.
+const guardsFile = "testdata/guards.md"
+
+// TestGuards says what each test of some folders is for. It notes which mutants each test reaches,
+// runs each mutation on all tests that reach it, and writes a table: how many mutations each test
+// notices, and how many of these no other test notices.
 //
-// That takes hours. Stop it at any time: started again, it goes on behind the lines of the file. It
-// stops by itself before its -timeout. With -short it runs what go test -short runs.
+// Stop it at any time, also by a short -timeout: started again, it goes on. After a change of the
+// code, begin in an empty folder. Name one of the tests' folders to run only its tests:
 //
-//	go test -tags=mutations -vet=off -timeout=8h -run=TestGuards ./rollup -short -guards=guards.tsv
+//	go test -tags=mutations -vet=off -timeout=2h -run=TestGuards ./rollup -v -guards=/tmp/guards
+//	go test -tags=mutations -vet=off -timeout=2h -run=TestGuards/app ./rollup -v -guards=/tmp/guards
 func TestGuards(t *testing.T) {
-	if *guardsFile == "" {
-		t.Skip("it measures for hours; see -guards")
+	if *guardsIn == "" {
+		t.Skip("it measures for long; see -guards")
+	}
+	err := os.MkdirAll(*guardsIn, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	deadline, ok := t.Deadline()
+	if ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-10*time.Second))
+		defer cancel()
 	}
 
-	g := newGuards(t)
-	todo := make(chan int)
-	var working sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		working.Go(func() {
-			for n := range todo {
-				g.add(t, n)
+	all := make([]*guards, len(guarding))
+	for i, tests := range guarding {
+		all[i] = readGuards(t, tests.dir, tests.longest)
+		t.Run(all[i].name, func(t *testing.T) {
+			err := all[i].try(ctx, t)
+			switch {
+			case ctx.Err() != nil:
+				t.Logf("stopped; %d mutations are left", len(all[i].Left))
+			case err != nil:
+				t.Fatal(err)
 			}
 		})
 	}
-	for _, n := range g.left() {
-		if g.hasTime(t) {
-			todo <- n
-		}
-	}
-	close(todo)
-	working.Wait()
-
-	g.print()
+	writeGuards(t, all)
 }
 
 // guards are the tests of a folder, and the mutations that they notice.
 type guards struct {
-	mutants reaching
-	tests   []string      // those that pass without a mutation
-	took    time.Duration // by all tests without a mutation
+	dir, name string
+	longest   time.Duration
+	mutants   *mutants
+	hung      int // tests of a mutation that did not end
 
-	mu      sync.Mutex
-	noticed map[int][]string // the tests that failed, by the mutation's index
+	Took    map[string]time.Duration // by each test, without a mutation; those that pass
+	Left    map[string][]string      // by a mutation that was not tried, the tests that reach it
+	Noticed map[string][]string      // by a mutation that was tried, the tests that failed
 }
 
-// reaching are mutants in what the tests of a folder import.
-type reaching struct {
-	*mutants
-	folders []string
-}
+// key names a mutation.
+func key(n int) string { return mutations[n].rule + ": " + mutations[n].name }
 
-// reach reports whether a mutation is in a function that the tests can reach.
-func (r reaching) reach(n int) bool {
-	folder, err := filepath.Abs(filepath.Dir(mutations[n].file))
-	return err == nil && slices.Contains(r.folders, folder) && slices.ContainsFunc(r.decls[mutations[n].file], func(decl string) bool {
-		return strings.Contains(decl, fmt.Sprintf("Mutant%d(", n))
-	})
-}
-
-// left returns the mutations that were not tried yet.
-func (g *guards) left() (left []int) {
-	for n := range mutations {
-		if _, done := g.noticed[n]; !done && g.mutants.reach(n) {
-			left = append(left, n)
-		}
-	}
-	return left
-}
-
-func newGuards(t *testing.T) *guards {
+// readGuards reads what was found before.
+func readGuards(t *testing.T, dir string, longest time.Duration) *guards {
 	t.Helper()
-	all := newMutants()
-	for n, m := range mutations {
-		if _, err := all.add(n, m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := all.build(t.Context(), *guardsFolder, t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	imported, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-test", "-f", "{{.Dir}}", "./"+*guardsFolder).Output()
+	folder, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	g := &guards{mutants: reaching{all, strings.Fields(string(imported))}, noticed: make(map[int][]string)}
-	g.read(t)
-	if g.tests != nil {
+	g := &guards{dir: dir, name: filepath.Base(folder), longest: longest, Left: make(map[string][]string), Noticed: make(map[string][]string)}
+	data, err := os.ReadFile(g.file())
+	if errors.Is(err, fs.ErrNotExist) {
 		return g
 	}
-
-	began := time.Now()
-	g.tests, err = g.run(t.Context(), -1, nil, time.Hour, passes)
 	if err != nil {
-		t.Fatalf("without a mutation: %v", err)
-	}
-	g.took = time.Since(began)
-	if err := g.write(withoutMutation, g.took.String(), g.tests); err != nil {
 		t.Fatal(err)
+	}
+	err = json.Unmarshal(data, g)
+	if err != nil {
+		t.Fatalf("%s: %v", g.file(), err)
 	}
 	return g
 }
 
-// withoutMutation stands for a rule in the line of the file that has the tests, and how long they
-// take.
-const withoutMutation = "-"
+func (g *guards) file() string { return filepath.Join(*guardsIn, g.name+".json") }
 
-// write adds a line to the file.
-func (g *guards) write(rule, name string, tests []string) error {
-	file, err := os.OpenFile(*guardsFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+// write writes what was found so far. A stop leaves the file as it was, or as it should be.
+func (g *guards) write() error {
+	data, err := json.MarshalIndent(g, "", "\t")
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(file, "%s\t%s\t%s\t%s\n", *guardsFolder, rule, name, strings.Join(tests, " "))
-	return errors.Join(err, file.Close())
-}
-
-// hasTime reports whether one mutation more can be tried before the test's own time-out. Its tests
-// may crash, and run twice.
-func (g *guards) hasTime(t *testing.T) bool {
-	deadline, ok := t.Deadline()
-	return !ok || time.Until(deadline) > 3*g.took
-}
-
-// add tries a mutation, and writes down which tests noticed it.
-func (g *guards) add(t *testing.T, n int) {
-	noticed, err := g.tried(t.Context(), n)
+	next := g.file() + ".next"
+	err = os.WriteFile(next, data, 0o644)
 	if err != nil {
-		t.Errorf("%s: %s: %v", mutations[n].rule, mutations[n].name, err)
-		return
+		return err
+	}
+	return os.Rename(next, g.file())
+}
+
+// try tries all mutations that are left.
+func (g *guards) try(ctx context.Context, t *testing.T) error {
+	g.mutants = newMutants()
+	for n, m := range mutations {
+		_, err := g.mutants.add(n, m)
+		if err != nil {
+			return err
+		}
+	}
+	err := g.mutants.build(ctx, g.dir, t.TempDir())
+	if err != nil {
+		return err
+	}
+	if g.Took == nil {
+		err := g.reach(ctx, t)
+		if err != nil {
+			return err
+		}
 	}
 
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.noticed[n] = noticed
-	err = g.write(mutations[n].rule, mutations[n].name, noticed)
-	if err != nil {
-		t.Error(err)
+	for n := range mutations {
+		tests, ok := g.Left[key(n)]
+		if !ok {
+			continue
+		}
+		g.hung = 0
+		noticed, err := g.tried(ctx, n, tests)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key(n), err)
+		}
+		g.Noticed[key(n)] = noticed
+		delete(g.Left, key(n))
+		err = g.write()
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-// mostCrashes is how many tests of a mutation may end the process of all. Each takes a run more.
-const mostCrashes = 30
+// reach runs each test without a mutation, and notes how long it takes and which mutants it
+// reaches.
+func (g *guards) reach(ctx context.Context, t *testing.T) error {
+	c := exec.CommandContext(ctx, g.mutants.binary, "-test.list=^Test")
+	c.Dir = g.dir
+	list, err := c.Output()
+	if err != nil {
+		return err
+	}
 
-// tried returns all tests that fail on a mutation. A test that panics or does not end takes the
-// others with it, so these run again without it.
-func (g *guards) tried(ctx context.Context, n int) (noticed []string, err error) {
-	for range mostCrashes {
-		failed, err := g.run(ctx, n, noticed, 3*g.took+10*time.Second, fails)
-		for _, test := range failed {
-			if !slices.Contains(noticed, test) {
-				noticed = append(noticed, test)
+	took := make(map[string]time.Duration)
+	for _, test := range strings.Fields(string(list)) {
+		ended, numbers, err := g.reached(ctx, t, test, took)
+		switch {
+		case err != nil:
+			return err
+		case ended == "SKIP":
+			delete(took, test)
+		case ended != "PASS":
+			return fmt.Errorf("%s fails without a mutation", test)
+		case took[test] <= g.longest:
+			for _, n := range numbers {
+				g.Left[key(n)] = append(g.Left[key(n)], test)
 			}
 		}
-		switch {
-		case err == nil:
-			slices.Sort(noticed)
-			return noticed, nil
-		case !errors.Is(err, errDied) || len(failed) == 0:
-			return nil, err
+	}
+	g.Took = took
+	return g.write()
+}
+
+// reached runs a test without a mutation. It returns how the test ended, and the mutations that the
+// test reaches. A long test runs twice, because the first that needs the emulator may start it.
+func (g *guards) reached(ctx context.Context, t *testing.T, test string, took map[string]time.Duration) (ended string, numbers []int, err error) {
+	file := filepath.Join(t.TempDir(), test)
+	for range 2 {
+		began := time.Now()
+		all, err := g.run(ctx, []string{test}, 3*time.Minute, selected+"=-1", reached+"="+file)
+		if err != nil {
+			return "", nil, err
+		}
+		ended, took[test] = all[test], time.Since(began)
+		if took[test] <= g.longest {
+			break
 		}
 	}
-	return nil, fmt.Errorf("%w %d times", errDied, mostCrashes)
+
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", nil, err
+	}
+	for _, line := range strings.Fields(string(data)) {
+		n, err := strconv.Atoi(line)
+		if err != nil {
+			return "", nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	return ended, slices.Compact(numbers), nil
+}
+
+// mostHung is how many tests may not end on one mutation. Each takes more than ten seconds. The
+// tests behind them do not run on that mutation, which is no test's alone.
+const mostHung = 3
+
+// tried returns all tests that fail on a mutation. A test that panics or does not end takes others
+// with it, so these run again.
+func (g *guards) tried(ctx context.Context, n int, tests []string) (noticed []string, err error) {
+	if len(tests) == 0 || g.hung >= mostHung {
+		return nil, nil
+	}
+	timeout := 10 * time.Second
+	for _, test := range tests {
+		timeout += g.Took[test]
+	}
+	ended, err := g.run(ctx, tests, timeout, fmt.Sprint(selected, "=", n))
+	if err != nil {
+		return nil, err
+	}
+
+	var again [][]string
+	var behind []string
+	for _, test := range tests {
+		switch ended[test] {
+		case "FAIL":
+			noticed = append(noticed, test)
+		case "RUN":
+			again = append(again, []string{test})
+		case "":
+			behind = append(behind, test)
+		}
+	}
+	for _, tests := range append(again, behind) {
+		more, err := g.tried(ctx, n, tests)
+		if err != nil {
+			return nil, err
+		}
+		noticed = append(noticed, more...)
+	}
+	slices.Sort(noticed)
+	return noticed, nil
 }
 
 var (
-	errDied = errors.New("the tests crashed")
-
-	passes = regexp.MustCompile(`(?m)^--- PASS: (Test\w+)`)
-	fails  = regexp.MustCompile(`(?m)^--- FAIL: (Test\w+)`)
 	begins = regexp.MustCompile(`(?m)^=== (?:RUN|CONT|NAME) +(Test\w+)`)
+	pauses = regexp.MustCompile(`(?m)^=== PAUSE Test\w+$`)
+	ends   = regexp.MustCompile(`(?m)^--- (PASS|SKIP|FAIL): (Test\w+)`)
 )
 
-// run runs all tests but some on a mutant, one after the other, and returns those whose line says
-// how they ended. With errDied, the last of them is the one that ended the process.
-func (g *guards) run(ctx context.Context, n int, without []string, timeout time.Duration, ended *regexp.Regexp) (tests []string, err error) {
-	args := []string{"-test.v", "-test.parallel=1", fmt.Sprint("-test.timeout=", timeout)}
-	if testing.Short() {
-		args = append(args, "-test.short")
-	}
-	if len(without) > 0 {
-		args = append(args, "-test.skip=^("+strings.Join(without, "|")+")$")
-	}
-	if *guardsFolder == "." {
+// run runs tests, one after the other, with variables of the environment. It returns how they
+// ended: PASS, SKIP or FAIL. A test that ends the process fails, and those behind it are not in the
+// result. If there are parallel tests, the result for all that
+// ran then is RUN.
+func (g *guards) run(ctx context.Context, tests []string, timeout time.Duration, variables ...string) (map[string]string, error) {
+	args := []string{"-test.v", "-test.parallel=1", fmt.Sprint("-test.timeout=", timeout), "-test.run=^(" + strings.Join(tests, "|") + ")$"}
+	if g.dir == "." {
 		args = append(args, "-sim.shrink=0")
 	}
 	c := exec.CommandContext(ctx, g.mutants.binary, args...)
-	c.Dir = *guardsFolder
-	c.Env = append(os.Environ(), fmt.Sprint(selected, "=", n))
+	c.Dir = g.dir
+	c.Env = append(os.Environ(), variables...)
 	out, err := c.CombinedOutput()
-
-	for _, line := range ended.FindAllSubmatch(out, -1) {
-		tests = append(tests, string(line[1]))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
+
 	text := string(out)
+	if strings.Contains(text, "panic: test timed out after ") {
+		g.hung++
+	}
+	ended := make(map[string]string)
+	for _, line := range ends.FindAllStringSubmatch(text, -1) {
+		ended[line[2]] = line[1]
+	}
 	whole := strings.HasSuffix(text, "PASS\n") || strings.HasSuffix(text, "FAIL\n")
+	if whole && len(ended) == len(tests) {
+		return ended, nil
+	}
+
+	var running []string
+	last := ""
+	for _, line := range begins.FindAllStringSubmatch(text, -1) {
+		last = line[1]
+		if ended[last] == "" && !slices.Contains(running, last) {
+			running = append(running, last)
+		}
+	}
 	switch {
-	case whole && (err == nil || n >= 0):
-		return tests, nil
-	case n < 0:
-		return nil, fmt.Errorf("%w\n%s", cmp.Or(err, errDied), text[max(0, len(text)-2000):])
+	case whole || last == "":
+		return nil, fmt.Errorf("%w, and the tests did not end: %s", cmp.Or(err, errors.New("exit status 0")), text[max(0, len(text)-2000):])
+	case len(tests) > 1 && pauses.MatchString(text):
+		for _, test := range running {
+			ended[test] = "RUN"
+		}
+	default:
+		ended[cmp.Or(append(running, last)...)] = "FAIL"
 	}
-	running := begins.FindAllStringSubmatch(text, -1)
-	if len(running) == 0 {
-		return nil, fmt.Errorf("%w before they began: %s", errDied, text[max(0, len(text)-2000):])
-	}
-	return append(tests, running[len(running)-1][1]), errDied
+	return ended, nil
 }
 
-// read reads the lines of earlier runs.
-func (g *guards) read(t *testing.T) {
+// writeGuards writes the table.
+func writeGuards(t *testing.T, all []*guards) {
 	t.Helper()
-	file, err := os.Open(*guardsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		cells := strings.Split(lines.Text(), "\t")
-		if len(cells) != 4 || cells[0] != *guardsFolder {
-			continue
+	left := make(map[string]bool) // mutations that some folder's tests have not tried
+	for _, g := range all {
+		for mutation := range g.Left {
+			left[mutation] = true
 		}
-		if cells[1] == withoutMutation {
-			g.tests = strings.Fields(cells[3])
-			g.took, err = time.ParseDuration(cells[2])
-			if err != nil {
-				t.Fatalf("%s: %v", *guardsFile, err)
+	}
+
+	noticed := make(map[string][]string) // by other mutations, the folders and tests that notice each
+	for _, g := range all {
+		for mutation, tests := range g.Noticed {
+			if left[mutation] {
+				continue
 			}
-			continue
-		}
-		n := slices.IndexFunc(mutations, func(m mutation) bool { return m.rule == cells[1] && m.name == cells[2] })
-		if n >= 0 {
-			g.noticed[n] = strings.Fields(cells[3])
+			by := noticed[mutation]
+			for _, test := range tests {
+				by = append(by, g.name+" "+test)
+			}
+			noticed[mutation] = by
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-}
 
-// print prints the table of the tests, and the mutations that none of them notices.
-func (g *guards) print() {
-	notices, alone := make(map[string]int), make(map[string]int)
-	var unnoticed []string
-	for n, tests := range g.noticed {
-		switch len(tests) {
-		case 0:
-			unnoticed = append(unnoticed, mutations[n].rule+": "+mutations[n].name)
-		case 1:
-			alone[tests[0]]++
-		}
+	notices := make(map[string]int)    // by folder and test
+	alone := make(map[string][]string) // the rules of the mutations that no other test notices
+	unnoticed := 0
+	for mutation, tests := range noticed {
 		for _, test := range tests {
 			notices[test]++
 		}
+		switch len(tests) {
+		case 0:
+			unnoticed++
+		case 1:
+			rule, _, _ := strings.Cut(mutation, ":")
+			alone[tests[0]] = append(alone[tests[0]], rule)
+		}
 	}
 
-	fmt.Printf("%d mutations were tried on the tests of %s.\n\n| test | notices | alone |\n| --- | --- | --- |\n", len(g.noticed), *guardsFolder)
-	slices.SortFunc(g.tests, func(a, b string) int {
-		return cmp.Or(alone[b]-alone[a], notices[b]-notices[a], strings.Compare(a, b))
-	})
-	for _, test := range g.tests {
-		fmt.Printf("| %s | %d | %d |\n", test, notices[test], alone[test])
+	var text strings.Builder
+	fmt.Fprintf(&text, guardsHead, len(mutations), len(noticed), len(left), unnoticed)
+	for _, g := range all {
+		var tests, long []string
+		for _, test := range slices.Sorted(maps.Keys(g.Took)) {
+			if g.Took[test] > g.longest {
+				long = append(long, test)
+			} else {
+				tests = append(tests, test)
+			}
+		}
+		slices.SortStableFunc(tests, func(a, b string) int {
+			a, b = g.name+" "+a, g.name+" "+b
+			return cmp.Or(len(alone[b])-len(alone[a]), notices[b]-notices[a])
+		})
+
+		fmt.Fprintf(&text, "\n## %s\n\n| test | notices | alone | rules that it guards alone |\n| --- | --- | --- | --- |\n", g.name)
+		for _, test := range tests {
+			id := g.name + " " + test
+			slices.Sort(alone[id])
+			rules := strings.Join(slices.Compact(slices.Clone(alone[id])), ", ")
+			fmt.Fprintf(&text, "| %s | %d | %d | %s |\n", test, notices[id], len(alone[id]), rules)
+		}
+		fmt.Fprintf(&text, "\nLeft out because they take longer than %v: %s.\n", g.longest, strings.Join(long, ", "))
 	}
-	slices.Sort(unnoticed)
-	fmt.Printf("\nNo test here notices:\n%s\n", strings.Join(unnoticed, "\n"))
+	err := os.WriteFile(guardsFile, []byte(text.String()), 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
 }
+
+// guardsHead is the page's beginning.
+const guardsHead = `# What each test is for
+
+TestGuards writes this page, from the tests of three folders; long ones are left out. Of %d mutations, it tried %d and has %d left to try: those in a function that one of these tests reaches. Each ran on all tests that reach it, or until three of them did not end.
+
+A test *notices* a mutation if it fails on it. It notices it *alone* if no other test of this page fails. %d of the mutations that it tried are noticed only by the longer tests, such as the simulation, or by tests of other folders.
+`

@@ -306,8 +306,50 @@ func newMutants() *mutants {
 	return &mutants{sources: make(map[string]string), calls: make(map[string]map[int][]string), decls: make(map[string][]string)}
 }
 
-// selected is the environment variable that selects a mutant, by the mutation's index.
-const selected = "TALLY_MUTANT"
+// The environment variables of a build: one selects a mutant, by its mutation's index; the other
+// names a file to which the tests add the index of each mutant that they reach.
+const (
+	selected = "TALLY_MUTANT"
+	reached  = "TALLY_MUTANTS_REACHED"
+)
+
+// switching is what build adds to a package: each function asks it whether to call its mutant.
+const switching = `
+
+import (
+	"os"
+	"sync"
+)
+
+var (
+	mutant         = os.Getenv("` + selected + `")
+	mutantsReached = os.Getenv("` + reached + `")
+	mutantsNoted   sync.Map
+)
+
+func mutated(n string) bool {
+	if mutantsReached != "" {
+		noteMutant(n)
+	}
+	return mutant == n
+}
+
+func noteMutant(n string) {
+	_, again := mutantsNoted.LoadOrStore(n, true)
+	if again {
+		return
+	}
+	file, err := os.OpenFile(mutantsReached, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		panic(err)
+	}
+	defer file.Close()
+	_, err = file.WriteString(n + "\n")
+	if err != nil {
+		panic(err)
+	}
+}
+`
 
 // add adds the mutant of a function, and reports whether the mutation is in one.
 func (b *mutants) add(n int, m mutation) (bool, error) {
@@ -339,7 +381,7 @@ func (b *mutants) add(n int, m mutation) (bool, error) {
 			b.calls[m.file] = make(map[int][]string)
 		}
 		body := offset(f.Body.Lbrace) + 1
-		b.calls[m.file][body] = append(b.calls[m.file][body], fmt.Sprintf("if mutant == %q { %s }; ", fmt.Sprint(n), callOf(f, name)))
+		b.calls[m.file][body] = append(b.calls[m.file][body], fmt.Sprintf("if mutated(%q) { %s }; ", fmt.Sprint(n), callOf(f, name)))
 		return true, nil
 	}
 	return false, nil
@@ -397,8 +439,7 @@ func (b *mutants) build(ctx context.Context, dir, into string) error {
 		}
 
 		name, _, _ := strings.Cut(source[strings.Index(source, "\npackage ")+1:], "\n")
-		variable := name + "\n\nimport \"os\"\n\nvar mutant = os.Getenv(\"" + selected + "\")\n"
-		err := errors.Join(replace(file, mutated.String()), replace(filepath.Join(filepath.Dir(file), "mutant.go"), variable))
+		err := errors.Join(replace(file, mutated.String()), replace(filepath.Join(filepath.Dir(file), "mutant.go"), name+switching))
 		if err != nil {
 			return err
 		}
