@@ -306,7 +306,7 @@ func (k *keeper) paths(of class) []string {
 
 // goRound visits counters and finds more, until the time is over or nothing is left to do.
 func (k *keeper) goRound(ctx context.Context) {
-	finding, cancel := context.WithCancel(ctx)
+	finding, cancel := k.untilEnd(ctx)
 	defer k.work.Wait()
 	defer cancel() // a page that is being found is not waited for
 
@@ -327,6 +327,15 @@ func (k *keeper) goRound(ctx context.Context) {
 			k.await(ctx, at)
 		}
 	}
+}
+
+// untilEnd returns the context of finding counters. It ends with the time of the call. A page ends
+// well before its context, so however short a call is, what it has found is not lost.
+func (k *keeper) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	if k.o.Until.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, k.o.Until)
 }
 
 // over reports whether the call must begin nothing more.

@@ -88,6 +88,63 @@ func TestKeepBeginsWithWhatChanged(t *testing.T) {
 	})
 }
 
+// queried is a store whose pages of counters without a roll-up take a query for each counter, as
+// Firestore's do. Each takes a while. A page makes none once half of its time is over.
+type queried struct {
+	traced
+	takes time.Duration
+}
+
+func (s queried) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (all rollup.Page, err error) {
+	deadline, _ := ctx.Deadline()
+	enough := time.Now().Add(time.Until(deadline) / 2)
+	all.Next = from
+	for range limit {
+		err := wait(ctx, s.takes)
+		if err != nil {
+			return rollup.Page{}, err
+		}
+		page, err := s.traced.Missing(ctx, r, since, all.Next, 1)
+		if err != nil {
+			return rollup.Page{}, err
+		}
+
+		all.Found = append(all.Found, page.Found...)
+		all.Reads += page.Reads
+		all.Next, all.ReadTime = page.Next, page.ReadTime
+		if all.Next == "" || time.Now().After(enough) {
+			break
+		}
+	}
+	return all, nil
+}
+
+// A page of counters without a roll-up may take longer than a whole call, because it passes many
+// others. Calls that are so short come to the end all the same, one after the other.
+func TestShortCallsFindAllCounters(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle(named("a", 150)...)
+		added := named("b", 20)
+		for _, name := range added {
+			w.store.Increment("counters/"+name+"/shards/0", "count", 1)
+		}
+
+		store := queried{traced{w.store, w}, 100 * time.Millisecond}
+		for range 40 { // ten queries each are twice as many as there are counters
+			report, err := w.keep(store, time.Now().Add(1500*time.Millisecond), nil)
+			if err != nil {
+				t.Fatalf("%+v, %v", report, err)
+			}
+		}
+
+		for _, name := range added {
+			if w.store.Get("rollups/"+name) == nil {
+				t.Errorf("%s was not found", name)
+			}
+		}
+	})
+}
+
 // Calls that cannot visit all go on where the last one stopped, also one that was killed and one
 // that visits less than a page: each counter is visited again only after all others, whatever the
 // ages of their roll-ups. A visit that finds nothing to write leaves a roll-up as old as it was.

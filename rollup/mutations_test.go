@@ -735,6 +735,12 @@ var mutations = []mutation{
 	{"tick-place", "a tick visits the oldest of a page first", "find.go",
 		`due: k.began}`,
 		`due: tally.AsOf}`, "TestKeepGoesOnWhereItStopped"},
+	{"tick-place", "a page does not know when a short tick ends", "keep.go",
+		`return context.WithDeadline(ctx, k.o.Until)`,
+		`return context.WithCancel(ctx)`, "TestShortCallsFindAllCounters"},
+	{"tick-place", "a page makes queries until the tick ends", "../internal/cloud/firestorestore/audit.go",
+		`deadline.Sub(now)/2)`,
+		`deadline.Sub(now))`, "../internal/cloud/firestorestore/TestPageEnd"},
 	{"tick-place", "a tick does not come round to what lies before its place", "find.go",
 		`if w.round || w.begun == "" {`,
 		`if true {`, "TestKeepGoesOnWhereItStopped"},
@@ -802,8 +808,12 @@ var mutations = []mutation{
 		`return k.o.MaxReads > 0 && k.o.Reads() >= k.o.MaxReads`,
 		`return false`, "TestKeepEndsWithItsReads"},
 	{"calls-end", "a page outlives its tick", "keep.go",
-		`	defer cancel() // a page that is being found is not waited for`,
-		`	_ = cancel`, "TestFindingEndsWithTheTick"},
+		`	finding, cancel := k.untilEnd(ctx)
+	defer k.work.Wait()
+	defer cancel() // a page that is being found is not waited for`,
+		`	finding, cancel := context.WithCancel(ctx)
+	defer k.work.Wait()
+	_ = cancel`, "TestFindingEndsWithTheTick"},
 	{"found-in-turn", "counters are found again in each tick", "find.go",
 		`	if w.began.IsZero() || k.o.Until.IsZero() {`,
 		`	if true {`, "TestFindsAtThePaceOfD"},

@@ -181,7 +181,8 @@ type AuditStore interface {
 	// those that ended before since are left out. Counters that also have shards by an earlier
 	// route of the template are left out, because a walk of that route finds them. So the walks of
 	// all routes of a template find each counter once. Missing looks at up to limit counters, with
-	// or without a roll-up. Each takes a query, and the read of its roll-up.
+	// or without a roll-up. Each takes a query, and the read of its roll-up. A page makes no further
+	// query once half of ctx's time is over, so that what it has found is not lost.
 	Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (Page, error)
 
 	// Sources returns a snapshot for the counter's documents only. Its RollUp, its Ownerless and

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// pageTime is how long a page of counters makes further queries. If queries are slow, the page
-	// ends before its caller's deadline, and what it has found is not lost. It matters where each
-	// query takes long: an emulator may go through thousands of documents for one.
+	// pageTime is how long a page of counters makes further queries, at most; see pageEnd. It
+	// matters where each query takes long: an emulator may go through thousands of documents for
+	// one.
 	pageTime = 10 * time.Second
 
 	// queriesAtOnce is how many queries are made at once: enough to hide Firestore's latency.
@@ -35,7 +35,19 @@ const (
 // belongs to no counter, of another collection with the same name. A page makes at most 2*limit
 // queries, so many such documents make a page short. The counters must not be FoundByHomes.
 func (s *Store) Counters(ctx context.Context, route *route.Route, from string, limit int) (rollup.Page, error) {
-	return s.counters(ctx, route, time.Time{}, from, limit, time.Now().Add(pageTime))
+	return s.counters(ctx, route, time.Time{}, from, limit, pageEnd(ctx, time.Now()))
+}
+
+// pageEnd returns until when a page of counters that begins now makes further queries. The page
+// ends before its context, so what it has found is not lost. The other half of the time is for its
+// last query, and for the roll-ups of what it has found.
+func pageEnd(ctx context.Context, now time.Time) time.Time {
+	most := pageTime
+	deadline, ok := ctx.Deadline()
+	if ok {
+		most = min(most, deadline.Sub(now)/2)
+	}
+	return now.Add(most)
 }
 
 // counters is Counters. Of days or months it leaves out those that ended before since. It makes one
@@ -70,7 +82,7 @@ func (s *Store) counters(ctx context.Context, r *route.Route, since time.Time, f
 // Missing implements rollup.AuditStore. A counter costs the read that finds it, and that of its
 // roll-up. One without a roll-up costs another read for each earlier route of its template.
 func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
-	page, err := s.counters(ctx, route, since, from, limit, time.Now().Add(pageTime))
+	page, err := s.counters(ctx, route, since, from, limit, pageEnd(ctx, time.Now()))
 	if err != nil {
 		return page, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
@@ -147,6 +148,25 @@ func TestSlowPages(t *testing.T) {
 	}
 	if found != 5 {
 		t.Errorf("%d counters were found, want 5", found)
+	}
+}
+
+// A page makes queries for half of the time that its context has, and for ten seconds at most.
+func TestPageEnd(t *testing.T) {
+	now := time.Now()
+	for has, want := range map[time.Duration]time.Duration{
+		2 * time.Second:  time.Second,
+		45 * time.Second: 10 * time.Second,
+		0:                0,
+	} {
+		ctx, cancel := context.WithDeadline(t.Context(), now.Add(has))
+		defer cancel()
+		if end := firestorestore.PageEnd(ctx, now); !end.Equal(now.Add(want)) {
+			t.Errorf("a page that has %v ends after %v, want %v", has, end.Sub(now), want)
+		}
+	}
+	if end := firestorestore.PageEnd(context.Background(), now); !end.Equal(now.Add(10 * time.Second)) {
+		t.Errorf("a page without a deadline ends after %v, want 10s", end.Sub(now))
 	}
 }
 

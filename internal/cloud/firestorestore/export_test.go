@@ -8,6 +8,9 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
+// PageEnd is pageEnd.
+var PageEnd = pageEnd
+
 // CountersUntil is Counters that makes no further query after a time.
 func (s *Store) CountersUntil(ctx context.Context, route *route.Route, from string, limit int, until time.Time) (rollup.Page, error) {
 	return s.counters(ctx, route, time.Time{}, from, limit, until)
