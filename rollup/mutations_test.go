@@ -92,6 +92,9 @@ var mutations = []mutation{
 	{"each-done", "a counter that a document leaves is not concerned", "route/concern.go",
 		`if was {`,
 		`if was && is {`, "route/TestRoutesOfOnePattern"},
+	{"each-done", "a counter that a document comes to is not concerned", "route/concern.go",
+		`if holds != held {`,
+		`if false {`, "route/TestRoutesOfOnePattern"},
 	{"each-done", "one key alone is read of a large document", "route/concern.go",
 		`				fields = append(fields, k.Field)
 			}
@@ -116,8 +119,8 @@ var mutations = []mutation{
 		`unchanged && stays`,
 		`unchanged`, "route/TestRoutesOfOnePattern"},
 	{"unchanged-everywhere", "a condition's field changes nothing", "route/concern.go",
-		`slices.ContainsFunc(c.route.reads, w.Changed)`,
-		`slices.ContainsFunc(c.route.Fields(), w.Changed)`, "route/TestRoutesOfOnePattern"},
+		`slices.ContainsFunc(r.reads, w.Changed)`,
+		`slices.ContainsFunc(r.Fields(), w.Changed)`, "route/TestRoutesOfOnePattern"},
 	{"bounds", "a day is what the clocks show", "route/zone.go",
 		`!z.first(next.day).After(t)`,
 		`false`, "route/TestPeriodsByTheClocks"},
@@ -453,7 +456,7 @@ var mutations = []mutation{
 		`(concern.Circular || c.fresh(e.UpdateTime))`,
 		`c.fresh(e.UpdateTime)`, "TestCirclesFallSilent"},
 	{"circle-silent", "events do not say that they are of a circle", "route/concern.go",
-		`circular := c.route.Circular()`,
+		`circular := r.Circular()`,
 		`circular := false`, "route/TestCircularRoutes"},
 	{"circle-silent", "an event without its documents is as any other", "coalescer.go",
 		`if concern.Untold || `,
@@ -1564,9 +1567,9 @@ var mutations = []mutation{
 	}
 	return note.UpdateTime.After(since.Add(-noteEvery))`, "TestUntoldUnread"},
 	{"untold", "nothing is noted behind a route without keys", "route/concern.go",
-		`		if c.route.By != nil {
+		`		if r.By != nil {
 			templates =`,
-		`		if c.route.By == nil {
+		`		if r.By == nil {
 			return nil
 		} else {
 			templates =`, "TestUntoldOfSeveralRoutes"},
@@ -1902,12 +1905,10 @@ var mutations = []mutation{
 		`Timeout:     s.config.HoldLimit / 2`,
 		`Timeout:     s.config.HoldLimit`, "TestEventOutlivesOneCall"},
 	{"unchanged-young", "what an event changes is not passed on", "route/concern.go",
-		`concern(c.counter, unchanged)
-			continue`,
-		`concern(c.counter, false)
-			continue`, "../internal/cloud/app/TestEditsCostNothing"},
+		`concern(before, unchanged && stays)`,
+		`concern(before, unchanged && false)`, "../internal/cloud/app/TestEditsCostNothing"},
 	{"unchanged-young", "no field that is summed is looked for in events", "route/concern.go",
-		`w.Updated() && !slices.ContainsFunc(c.route.reads, w.Changed)`,
+		`w.Updated() && !slices.ContainsFunc(r.reads, w.Changed)`,
 		`w.Updated()`, "../internal/cloud/app/TestEditsCostNothing"},
 	{"served", "the app serves any project", "../internal/cloud/app/event.go",
 		`if change.Project != s.config.Project || `,

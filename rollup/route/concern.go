@@ -2,40 +2,28 @@ package route
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
 
 // A Source is a document that was written, and the routes that cover it.
 type Source struct {
-	path   string // below the database's root
-	covers []covering
-}
-
-// A covering is a route that covers a document.
-type covering struct {
-	route   *Route
-	counter Counter  // the counter that the document's path determines; zero if the route has keys
-	ids     []string // of the template, as [Route.captured] returns them, if the route has keys
+	path   string   // below the database's root
+	ids    []string // of the path
+	routes Routes   // that cover it
 }
 
 // Source returns the source document at path (below the database's root). It reports false if no
 // route covers it.
 func (rs Routes) Source(path string) (Source, bool) {
-	s := Source{path: path}
+	s := Source{path: path, ids: strings.Split(path, "/")}
 	for _, r := range rs {
-		covers := covering{route: r}
-		var ok bool
-		if r.By == nil {
-			covers.counter, ok = r.counterOf(path)
-		} else {
-			covers.ids, ok = r.captured(path)
-		}
-		if ok {
-			s.covers = append(s.covers, covers)
+		if r.pattern.matches(s.ids) {
+			s.routes = append(s.routes, r)
 		}
 	}
-	return s, len(s.covers) > 0
+	return s, len(s.routes) > 0
 }
 
 // Path returns the document's path below the database's root.
@@ -44,9 +32,9 @@ func (s Source) Path() string { return s.path }
 // Keyed returns the templates of the routes with keys that cover the document.
 func (s Source) Keyed() []*Template {
 	var templates []*Template
-	for _, c := range s.covers {
-		if c.route.By != nil {
-			templates = append(templates, c.route.Template)
+	for _, r := range s.routes {
+		if r.By != nil {
+			templates = append(templates, r.Template)
 		}
 	}
 	return templates
@@ -56,8 +44,8 @@ func (s Source) Keyed() []*Template {
 // fields and the document's path determine its counters.
 func (s Source) Keys() []document.Field {
 	var fields []document.Field
-	for _, c := range s.covers {
-		for _, k := range c.route.By {
+	for _, r := range s.routes {
+		for _, k := range r.By {
 			if !slices.Contains(fields, k.Field) {
 				fields = append(fields, k.Field)
 			}
@@ -69,8 +57,8 @@ func (s Source) Keys() []document.Field {
 // Times returns those of Keys that hold the times of days and months.
 func (s Source) Times() []document.Field {
 	var fields []document.Field
-	for _, c := range s.covers {
-		if f := c.route.Time(); f != "" && !slices.Contains(fields, f) {
+	for _, r := range s.routes {
+		if f := r.Time(); f != "" && !slices.Contains(fields, f) {
 			fields = append(fields, f)
 		}
 	}
@@ -116,32 +104,33 @@ type Change interface {
 
 	// Held returns the value that the field held before, and the one that it holds now. A value is
 	// a string, an int64, a float64, a time.Time, or a document.Reference if the document is in the
-	// same database. It returns nil for any other value, and for a field that is missing.
+	// same database. It returns nil for any other value, and for a field that is missing. So values
+	// can be compared with ==.
 	Held(f document.Field) (before, after any)
 }
 
 // Concerned returns the counters that an event is about. These are the counters to which its old or
 // its new document belongs. Each comes once, even if several routes lead to it.
 func (s Source) Concerned(w Change) []Concern {
-	var concerns []Concern
-	for _, c := range s.covers {
-		unchanged := w.Updated() && !slices.ContainsFunc(c.route.reads, w.Changed)
-		circular := c.route.Circular()
+	concerns := make([]Concern, 0, len(s.routes))
+	for _, r := range s.routes {
+		unchanged := w.Updated() && !slices.ContainsFunc(r.reads, w.Changed)
+		circular := r.Circular()
 		concern := func(of Counter, unchanged bool) {
 			concerns = addConcern(concerns, Concern{of, unchanged, circular, circular && !w.Known()})
 		}
-		if c.route.By == nil {
-			concern(c.counter, unchanged)
-			continue
-		}
 
 		var held, holds [maxKeys]any
-		for i, k := range c.route.By {
+		for i, k := range r.By {
 			held[i], holds[i] = w.Held(k.Field)
 		}
 
-		before, was := c.route.keyed(c.ids, held[:])
-		after, is := c.route.keyed(c.ids, holds[:])
+		before, was := r.counter(s.ids, held[:])
+		after, is := before, was
+		if holds != held { // the counter may be the same: the day of another time
+			after, is = r.counter(s.ids, holds[:])
+		}
+
 		stays := was && is && before == after
 		if was {
 			concern(before, unchanged && stays)

@@ -235,32 +235,12 @@ func (r *Route) isKey(f document.Field) bool {
 	return slices.ContainsFunc(r.By, func(k Key) bool { return k.Field == f })
 }
 
-// captured matches the path of a source document with the pattern. It returns the ids of the
-// template, with those that the path captures. Those of the keys are "". It returns false if the
-// route does not cover the document.
-func (r *Route) captured(path string) ([]string, bool) {
-	parts := strings.Split(path, "/")
-	matches := func(s Segment, id string) bool { return id != "" && (s.Capture || s.Name == id) }
-	if !slices.EqualFunc(r.pattern, parts, matches) {
-		return nil, false
-	}
-
+// counter returns the counter of a document that the route covers. path has the ids of the
+// document's path, and held the values of the keys' fields as [Change] has them. It reports false
+// if the document belongs to no counter.
+func (r *Route) counter(path []string, held []any) (Counter, bool) {
 	ids := make([]string, len(r.template))
-	for i, s := range r.template {
-		switch at := slices.Index(r.pattern, s); {
-		case !s.Capture:
-			ids[i] = s.Name
-		case at >= 0:
-			ids[i] = parts[at]
-		}
-	}
-	return ids, true
-}
-
-// keyed returns the counter of a document with keys. ids are those that its path captures, and held
-// are the values of the keys' fields as [Change] has them. It reports false if the document belongs
-// to no counter. It sets the ids of the keys.
-func (r *Route) keyed(ids []string, held []any) (Counter, bool) {
+	r.template.fill(ids, r.pattern, path)
 	for i, k := range r.By { // in the order of the template
 		id, ok := k.id(held[i], ids[:k.at])
 		if !ok {
@@ -269,7 +249,7 @@ func (r *Route) keyed(ids []string, held []any) (Counter, bool) {
 		ids[k.at] = id
 	}
 	rollUp := strings.Join(ids, "/")
-	return Counter{Template: r.Template, RollUp: rollUp}, len(rollUp) <= document.LongestPath
+	return Counter{Template: r.Template, RollUp: rollUp}, r.By == nil || len(rollUp) <= document.LongestPath
 }
 
 // identity returns a text that differs between routes whose keys give documents other counters. The

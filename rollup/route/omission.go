@@ -20,10 +20,13 @@ type Omission struct {
 // it. Ungrouped reports false if the document at path belongs to a counter, or if the route has no
 // keys or does not cover it.
 func (r *Route) Ungrouped(path string, holds func(document.Field) (kind string, held any)) (Omission, bool) {
-	ids, ok := r.captured(path)
-	if !ok {
+	parts := strings.Split(path, "/")
+	if !r.pattern.matches(parts) {
 		return Omission{}, false
 	}
+
+	ids := make([]string, len(r.template))
+	r.template.fill(ids, r.pattern, parts)
 	for _, k := range r.By {
 		kind, held := holds(k.Field)
 		id, ok := k.id(held, ids[:k.at])
@@ -91,8 +94,8 @@ func (k Key) insteadFor(kind string) string {
 // [Route.Ungrouped].
 func (s Source) Ungrouped(holds func(document.Field) (kind string, held any)) []Omission {
 	var all []Omission
-	for _, c := range s.covers {
-		o, ok := c.route.Ungrouped(s.path, holds)
+	for _, r := range s.routes {
+		o, ok := r.Ungrouped(s.path, holds)
 		if ok {
 			all = append(all, o)
 		}
@@ -123,8 +126,8 @@ func (r *Route) Timeless(holds func(document.Field) (kind string, held any)) []O
 // covers it. holds is as for [Source.Ungrouped].
 func (s Source) Timeless(holds func(document.Field) (kind string, held any)) []Omission {
 	var all []Omission
-	for _, c := range s.covers {
-		all = append(all, c.route.Timeless(holds)...)
+	for _, r := range s.routes {
+		all = append(all, r.Timeless(holds)...)
 	}
 	return all
 }

@@ -62,19 +62,36 @@ func join[T fmt.Stringer](list []T, separator string) string {
 // does not match. p must have all captures of to.
 func (p Path) translate(path string, to Path) (string, bool) {
 	ids := strings.Split(path, "/")
-	matches := func(s Segment, id string) bool { return id != "" && (s.Capture || s.Name == id) }
-	if !slices.EqualFunc(p, ids, matches) {
+	if !p.matches(ids) {
 		return "", false
 	}
 
 	translated := make([]string, len(to))
-	for i, s := range to {
-		translated[i] = s.Name
-		if s.Capture {
-			translated[i] = ids[slices.Index(p, s)]
+	to.fill(translated, p, ids)
+	return strings.Join(translated, "/"), true
+}
+
+// matches reports whether the pattern p matches the path that has the ids.
+func (p Path) matches(ids []string) bool {
+	matches := func(s Segment, id string) bool { return id != "" && (s.Capture || s.Name == id) }
+	return slices.EqualFunc(p, ids, matches)
+}
+
+// fill sets ids to those of the pattern p, in which each capture is replaced by the id that the
+// pattern from captured. path has the ids of the path that from matched. fill leaves out captures
+// that from lacks.
+func (p Path) fill(ids []string, from Path, path []string) {
+	for i, s := range p {
+		if !s.Capture {
+			ids[i] = s.Name
+			continue
+		}
+
+		at := slices.Index(from, s)
+		if at >= 0 {
+			ids[i] = path[at]
 		}
 	}
-	return strings.Join(translated, "/"), true
 }
 
 // A Route says which documents make which totals. It is parsed from
@@ -236,16 +253,15 @@ func (r *Route) Shards(c Counter) string {
 
 // Covers reports whether the document at path (below the database's root) is a source of the route.
 func (r *Route) Covers(path string) bool {
-	_, ok := r.pattern.translate(path, nil)
-	return ok
+	return r.pattern.matches(strings.Split(path, "/"))
 }
 
 // Belongs returns the counter to which the document at path belongs. held returns the value of one
 // of its fields as [Change] has it. It reports false if the route does not cover the document, or
 // if that belongs to no counter.
 func (r *Route) Belongs(path string, held func(document.Field) any) (Counter, bool) {
-	ids, ok := r.captured(path)
-	if !ok {
+	parts := strings.Split(path, "/")
+	if !r.pattern.matches(parts) {
 		return Counter{}, false
 	}
 
@@ -253,7 +269,7 @@ func (r *Route) Belongs(path string, held func(document.Field) any) (Counter, bo
 	for i, k := range r.By {
 		values[i] = held(k.Field)
 	}
-	return r.keyed(ids, values[:])
+	return r.counter(parts, values[:])
 }
 
 // counterOf returns the counter to which the document at path belongs by its path alone. It reports
