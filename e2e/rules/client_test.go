@@ -167,8 +167,9 @@ func (d *database) path(relative string) string { return d.name + "/documents/" 
 // parent returns what the collections of a document are below, or those at the top if path is "".
 func (d *database) parent(path string) string { return strings.TrimSuffix(d.path(path), "/") }
 
-// commit sends writes as one commit, which is done whole or not at all. Now and then the emulator
-// answers one with UNKNOWN and no text, while others write; it is sent again.
+// commit sends writes as one commit, which is done whole or not at all. As SDKs do, it sends them
+// again if another request had one of the documents for too long. Now and then the emulator also
+// answers with UNKNOWN and no text, while others write.
 func (d *database) commit(u user, writes ...*firestorepb.Write) error {
 	d.t.Helper()
 	req := &firestorepb.CommitRequest{Database: d.name}
@@ -186,8 +187,19 @@ func (d *database) commit(u user, writes ...*firestorepb.Write) error {
 		}
 		req.Writes = append(req.Writes, w)
 	}
-	for tries := 1; ; tries++ {
-		if _, err := d.api.Commit(u.context(d.t.Context()), req); status.Code(err) != codes.Unknown || tries == 5 {
+
+	ctx, cancel := context.WithTimeout(u.context(d.t.Context()), emulatortest.Eventually())
+	defer cancel()
+	for unknown := 0; ; {
+		_, err := d.api.Commit(ctx, req)
+		switch status.Code(err) {
+		case codes.Aborted:
+		case codes.Unknown:
+			unknown++
+			if unknown == 5 {
+				return err
+			}
+		default:
 			return err
 		}
 	}
