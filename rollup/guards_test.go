@@ -284,8 +284,7 @@ var (
 
 // run runs tests, one after the other, with variables of the environment. It returns how they
 // ended: PASS, SKIP or FAIL. A test that ends the process fails, and those behind it are not in the
-// result. If there are parallel tests, the result for all that
-// ran then is RUN.
+// result. If some of the tests are parallel, the result is RUN for all that were running then.
 func (g *guards) run(ctx context.Context, tests []string, timeout time.Duration, variables ...string) (map[string]string, error) {
 	args := []string{"-test.v", "-test.parallel=1", fmt.Sprint("-test.timeout=", timeout), "-test.run=^(" + strings.Join(tests, "|") + ")$"}
 	if g.dir == "." {

@@ -172,9 +172,9 @@ func checkRules(folder *appfolder.Folder, routes route.Routes) (all []string, er
 	return all, nil
 }
 
-// rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it. To
-// an app that has rules, mergeFile says what to add.
-// Without a port of its own the Firebase CLI does not start the emulator that signs users in.
+// rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it.
+// mergeFile has the rules for an app with rules of its own. Without a port of its own the Firebase
+// CLI does not start the emulator that signs users in.
 const (
 	rulesFile    = "firestore.rules"
 	mergeFile    = "tally.rules"
