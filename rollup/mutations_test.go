@@ -342,6 +342,17 @@ var mutations = []mutation{
 }
 
 // tellDropped`, "../internal/cloud/app/TestDroppedEventsAreLoggedOnceInAWhile"},
+	{"logged-once", "each event that is not acknowledged is logged", "../internal/cloud/app/event.go",
+		`if s.logged.First("event not acknowledged", about) {`,
+		`if about != "" {`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
+	{"logged-once", "a counter that fails hides others that do", "../internal/cloud/app/event.go",
+		`about := cmp.Or(d.counters(), d.origin())`,
+		`about := ""`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
+	{"logged-once", "each document that a route leaves out is logged", "../internal/cloud/app/omission.go",
+		`		if s.logged.First(message+": "+o.Reason, text) {
+`,
+		`		if text != "" {
+`, "../internal/cloud/app/TestNoGroupIsLogged"},
 	{"logged-once", "junk keeps other counters from being logged", "logged.go",
 		`	if len(l.lines) == maxLogged {
 `,

@@ -68,12 +68,11 @@ type service struct {
 	queue  *alarm.Queue // nil: there are no alarms
 	open   func(ctx context.Context, id string) (documentStore, error)
 
-	logged    *rollup.Logged // what was dropped lately
-	unlogged  atomic.Int64   // events and alarms that were dropped since the last line about one
-	lags      lagSampler
-	omissions omissionLog
-	memory    memory
-	ending    sync.RWMutex // held for reading while an event is held; see endGracefully
+	logged   *rollup.Logged // what was logged lately
+	unlogged atomic.Int64   // events and alarms that were dropped since the last line about one
+	lags     lagSampler
+	memory   memory
+	ending   sync.RWMutex // held for reading while an event is held; see endGracefully
 
 	opening   singleflight.Group
 	databases sync.Map // *database by id, of those that are open

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -256,7 +257,10 @@ func (s *service) answer(ctx context.Context, w http.ResponseWriter, d *delivery
 		w.Header().Set("Content-Length", "0")
 		s.tellDropped(ctx, logger.With("source", d.event.Source), "event dropped; a retry cannot help", d.origin())
 	default:
-		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
+		about := cmp.Or(d.counters(), d.origin())
+		if s.logged.First("event not acknowledged", about) { // all events fail while Firestore refuses
+			logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
+		}
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
 	}
 }

@@ -252,6 +252,38 @@ func TestDroppedEventsAreLoggedOnceInAWhile(t *testing.T) {
 	}
 }
 
+// While Firestore refuses, Eventarc delivers each event again and again. The log has a line for each
+// counter in ten minutes, and one for each kind of document whose counter could not be found out.
+func TestFailedEventsAreLoggedOnceInAWhile(t *testing.T) {
+	w := newWorld(t, ordersByShop+"\ncounters/{counter}/shards/{shard} -> rollups/{counter} : count")
+	w.run(func() {
+		s, refused := w.stores["(default)"], errors.New("refused")
+		s.view = func(context.Context, route.Counter, int) error { return refused }
+		s.read = func(context.Context) error { return refused }
+		for began, n := time.Now(), 0; time.Since(began) < 25*time.Minute; n++ {
+			large := w.changed(fmt.Sprint("large-", n), fmt.Sprint("orders/", n), nil, fields{"shop": "a"})
+			large.Body = nil
+			for _, r := range []*http.Request{
+				event(w.t, fmt.Sprint("c-", n), project, "(default)", "counters/c/shards/0"),
+				event(w.t, fmt.Sprint("d-", n), project, "(default)", "counters/d/shards/0"),
+				request(w.t, large),
+			} {
+				if status, _ := w.deliver(r); status != http.StatusInternalServerError {
+					w.t.Errorf("status %d, want 500", status)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+	})
+
+	for counter, want := range map[string]int{"rollups/c": 3, "rollups/d": 3, "": 3} {
+		lines := w.log.lines(`"severity":"WARNING"`, "event not acknowledged", `"counter":"`+counter+`"`)
+		if len(lines) != want {
+			t.Errorf("%d lines about %q, want %d:\n%s", len(lines), counter, want, &w.log)
+		}
+	}
+}
+
 // An endless reader counts what is read of it.
 type endless struct{ read int64 }
 
