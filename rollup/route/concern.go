@@ -18,8 +18,12 @@ type Source struct {
 // route covers it.
 func (rs Routes) Source(path string) (Source, bool) {
 	s := Source{path: path, ids: strings.Split(path, "/")}
-	for _, r := range rs {
-		if r.pattern.matches(s.ids) {
+	for i, r := range rs {
+		switch {
+		case !r.pattern.matches(s.ids):
+		case s.routes == nil:
+			s.routes = rs[i : i+1 : i+1] // most documents have one route, which needs no memory
+		default:
 			s.routes = append(s.routes, r)
 		}
 	}

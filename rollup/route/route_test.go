@@ -484,6 +484,19 @@ func (w write) Held(f document.Field) (before, after any) {
 	return before, after
 }
 
+// The routes of a document are found without a change of the routes themselves.
+func TestSourceLeavesRoutesAlone(t *testing.T) {
+	routes, err := route.Parse("orders/{o} by shop -> shops/{shop} : count() as orders : existing; users/{u} -> stats/users : count() as users; orders/{o} by day -> days/{day} : count() as orders : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := routes.String()
+	source, _ := routes.Source("orders/1")
+	if keys := source.Keys(); !slices.Equal(keys, []document.Field{"shop", "day"}) || routes.String() != before {
+		t.Errorf("the keys are %q of\n%s\nwhich were\n%s", keys, routes, before)
+	}
+}
+
 // BenchmarkConcerned is what an event costs until its counters are known.
 func BenchmarkConcerned(b *testing.B) {
 	o := order{shop: "a", at: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}
