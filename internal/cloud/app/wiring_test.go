@@ -252,8 +252,9 @@ func TestDroppedEventsAreLoggedOnceInAWhile(t *testing.T) {
 	}
 }
 
-// While Firestore refuses, Eventarc delivers each event again and again. The log has a line for each
-// counter in ten minutes, and one for each kind of document whose counter could not be found out.
+// While Firestore refuses, Eventarc delivers each event again and again. The log has a line for
+// each counter in ten minutes, and one for each kind of document whose counter could not be found
+// out.
 func TestFailedEventsAreLoggedOnceInAWhile(t *testing.T) {
 	w := newWorld(t, ordersByShop+"\ncounters/{counter}/shards/{shard} -> rollups/{counter} : count")
 	w.run(func() {
