@@ -335,7 +335,7 @@ func (k *keeper) untilEnd(ctx context.Context) (context.Context, context.CancelF
 	if k.o.Until.IsZero() {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, k.o.Until)
+	return context.WithDeadline(ctx, k.o.Until.Add(1)) // what is due at the end is begun
 }
 
 // over reports whether the call must begin nothing more.
