@@ -329,8 +329,8 @@ func (k *keeper) goRound(ctx context.Context) {
 	}
 }
 
-// untilEnd returns the context of finding counters. It ends with the time of the call. A page ends
-// well before its context, so however short a call is, what it has found is not lost.
+// untilEnd returns the context of finding counters. It ends with the time of the call. A page makes
+// no further query well before that, so that a short call does not lose what it has found.
 func (k *keeper) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	if k.o.Until.IsZero() {
 		return context.WithCancel(ctx)

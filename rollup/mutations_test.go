@@ -343,13 +343,18 @@ var mutations = []mutation{
 
 // tellDropped`, "../internal/cloud/app/TestDroppedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "each event that is not acknowledged is logged", "../internal/cloud/app/event.go",
-		`if s.logged.First("event not acknowledged", about) {`,
-		`if about != "" {`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
+		`	if first {
+		logger.WarnContext(ctx, message)`,
+		`	if first || true {
+		logger.WarnContext(ctx, message)`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "a counter that fails hides others that do", "../internal/cloud/app/event.go",
-		`about := cmp.Or(d.counters(), d.origin())`,
-		`about := ""`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
+		`s.logged.First(message, d.change.Database+"/"+c.RollUp)`,
+		`s.logged.First(message, d.change.Database+c.RollUp[:0])`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
+	{"logged-once", "a database that fails hides others that do", "../internal/cloud/app/event.go",
+		`s.logged.First(message, d.change.Database+"/"+c.RollUp)`,
+		`s.logged.First(message, c.RollUp)`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "each document that a route leaves out is logged", "../internal/cloud/app/omission.go",
-		`		if s.logged.First(message+": "+o.Reason, text) {
+		`		if s.logged.First(message+": "+o.Reason, change.Database+": "+text) {
 `,
 		`		if text != "" {
 `, "../internal/cloud/app/TestNoGroupIsLogged"},

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -241,6 +240,22 @@ func (s *service) tellDropped(ctx context.Context, logger *slog.Logger, message,
 	logger.ErrorContext(ctx, message, "unlogged", s.unlogged.Swap(0))
 }
 
+// tellFailed logs that an event will be delivered again, unless that was logged lately of each of
+// its counters. While Firestore refuses, all events fail. If its counters are not known, its origin
+// stands for them.
+func (s *service) tellFailed(ctx context.Context, logger *slog.Logger, d *delivery) {
+	const message = "event not acknowledged; it will be delivered again"
+	first := len(d.concerns) == 0 && s.logged.First(message, d.origin())
+	for _, c := range d.concerns {
+		if s.logged.First(message, d.change.Database+"/"+c.RollUp) {
+			first = true
+		}
+	}
+	if first {
+		logger.WarnContext(ctx, message)
+	}
+}
+
 // answer answers an event's delivery as its outcome asks, and logs a failure.
 func (s *service) answer(ctx context.Context, w http.ResponseWriter, d *delivery) {
 	if d.err == nil {
@@ -257,10 +272,7 @@ func (s *service) answer(ctx context.Context, w http.ResponseWriter, d *delivery
 		w.Header().Set("Content-Length", "0")
 		s.tellDropped(ctx, logger.With("source", d.event.Source), "event dropped; a retry cannot help", d.origin())
 	default:
-		about := cmp.Or(d.counters(), d.origin())
-		if s.logged.First("event not acknowledged", about) { // all events fail while Firestore refuses
-			logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
-		}
+		s.tellFailed(ctx, logger.With("database", d.change.Database), d)
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
 	}
 }

@@ -24,7 +24,7 @@ func (s *service) tellOmissions(ctx context.Context, change trigger.Change, sour
 func (s *service) tellEach(ctx context.Context, message string, change trigger.Change, omissions []route.Omission) {
 	for _, o := range omissions {
 		text := o.Route.String()
-		if s.logged.First(message+": "+o.Reason, text) {
+		if s.logged.First(message+": "+o.Reason, change.Database+": "+text) {
 			s.logger.InfoContext(ctx, message, "document", change.Path(), "database", change.Database,
 				"route", text, "reason", o.Reason, "why", o.Why)
 		}

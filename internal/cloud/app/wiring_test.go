@@ -253,21 +253,26 @@ func TestDroppedEventsAreLoggedOnceInAWhile(t *testing.T) {
 }
 
 // While Firestore refuses, Eventarc delivers each event again and again. The log has a line for
-// each counter in ten minutes, and one for each kind of document whose counter could not be found
-// out.
+// each counter of each database in ten minutes, and one for each kind of document whose counter
+// could not be found out. An event of two counters has no line if each of them had one.
 func TestFailedEventsAreLoggedOnceInAWhile(t *testing.T) {
-	w := newWorld(t, ordersByShop+"\ncounters/{counter}/shards/{shard} -> rollups/{counter} : count")
+	w := newWorld(t, ordersByShop+"\ncounters/{counter}/shards/{shard} -> rollups/{counter} : count", "TALLY_DATABASES=(default),second")
 	w.run(func() {
-		s, refused := w.stores["(default)"], errors.New("refused")
-		s.view = func(context.Context, route.Counter, int) error { return refused }
-		s.read = func(context.Context) error { return refused }
+		refused := errors.New("refused")
+		for _, s := range w.stores {
+			s.view = func(context.Context, route.Counter, int) error { return refused }
+			s.read = func(context.Context) error { return refused }
+		}
 		for began, n := time.Now(), 0; time.Since(began) < 25*time.Minute; n++ {
 			large := w.changed(fmt.Sprint("large-", n), fmt.Sprint("orders/", n), nil, fields{"shop": "a"})
 			large.Body = nil
+			moved := w.changed(fmt.Sprint("moved-", n), "orders/moved", fields{"shop": string('a' + rune(n%5))}, fields{"shop": string('a' + rune(n%4))})
 			for _, r := range []*http.Request{
 				event(w.t, fmt.Sprint("c-", n), project, "(default)", "counters/c/shards/0"),
 				event(w.t, fmt.Sprint("d-", n), project, "(default)", "counters/d/shards/0"),
+				event(w.t, fmt.Sprint("second-", n), project, "second", "counters/c/shards/0"),
 				request(w.t, large),
+				request(w.t, moved),
 			} {
 				if status, _ := w.deliver(r); status != http.StatusInternalServerError {
 					w.t.Errorf("status %d, want 500", status)
@@ -277,10 +282,19 @@ func TestFailedEventsAreLoggedOnceInAWhile(t *testing.T) {
 		}
 	})
 
-	for counter, want := range map[string]int{"rollups/c": 3, "rollups/d": 3, "": 3} {
-		lines := w.log.lines(`"severity":"WARNING"`, "event not acknowledged", `"counter":"`+counter+`"`)
-		if len(lines) != want {
-			t.Errorf("%d lines about %q, want %d:\n%s", len(lines), counter, want, &w.log)
+	for _, of := range []struct {
+		database, counters string
+		want               int
+	}{
+		{"(default)", `"rollups/c"`, 3},
+		{"(default)", `"rollups/d"`, 3},
+		{"second", `"rollups/c"`, 3},
+		{"(default)", `""`, 3},
+		{"(default)", `"shops/`, 15}, // five shops, in twenty pairs
+	} {
+		lines := w.log.lines(`"severity":"WARNING"`, "event not acknowledged", `"counter":`+of.counters, `"database":"`+of.database+`"`)
+		if len(lines) != of.want {
+			t.Errorf("%d lines about %s of %s, want %d:\n%s", len(lines), of.counters, of.database, of.want, &w.log)
 		}
 	}
 }
