@@ -12,7 +12,7 @@ import (
 )
 
 // Concurrency is how many events a process should serve at once, the most that Cloud Run allows
-// (https://cloud.google.com/run/docs/about-concurrency). docs/design/rules.md#slots says why.
+// (https://cloud.google.com/run/docs/about-concurrency). docs/design/rules.md#hold-limit says why.
 const Concurrency = 1000
 
 // LongestCadence returns the longest cadence that is possible with a hold limit. An event may have

@@ -66,7 +66,7 @@ func (r *roller) look(ctx context.Context, c route.Counter, eventID string) (loo
 }
 
 // validAsOf returns the roll-up's as_of, or zero if it counts as none:
-// docs/design/rules.md#odd-as-of.
+// docs/design/rules.md#server-times.
 func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 	asOf := l.rollUp.Tally.AsOf
 	switch {

@@ -8,7 +8,7 @@ import (
 
 // A look that finds the app's own document missing covers its events. The app may create the
 // document later without a further event, so alarms have the counter looked at again:
-// docs/design/rules.md#missing-alarms.
+// docs/design/rules.md#missing-covers.
 
 // missingAfter is how long after a look that found the document missing each of these alarms rings.
 // They are few, because anybody may write sources of documents that never exist.

@@ -36,7 +36,7 @@ func (c *Coalescer) probe(s *counterState) {
 
 // close closes the open generation, and returns the generation that has waited longest, or an alarm
 // if no event waits. It returns nil if none of either is left. Then the prober ends. After a
-// failure it leaves the open generation open: docs/design/rules.md#retry-alone.
+// failure it leaves the open generation open: docs/design/rules.md#anchor-held.
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -82,7 +82,7 @@ type Concern struct {
 
 	// Unchanged says that the event is about an update that leaves every total of the counter as it
 	// was. The old and new values in the event show that. The event's UpdateTime must then be the
-	// update's commit time. No change relies on such an event: docs/design/rules.md#unchanged-weak.
+	// update's commit time. No change relies on such an event: docs/design/rules.md#unchanged-young.
 	Unchanged bool
 
 	// Circular says that the counter's roll-ups may be documents of the collection that was written.
