@@ -396,7 +396,7 @@ func (a *audit) reads() int64 {
 func (a *audit) examinePage(ctx context.Context, w walk, n int) bool {
 	a.changed = true
 	place := &a.cursor.Places[n]
-	page, err := a.page(ctx, w, place.From)
+	page, err := a.page(ctx, w, place.From, walkPage)
 	if err != nil {
 		place.Failed = true
 		if ctx.Err() == nil {

@@ -50,11 +50,11 @@ func byShardsOf(routes route.Routes) route.Routes {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool { return r.Template.FoundByHomes() })
 }
 
-// page finds the next counters of a walk.
-func (r *roller) page(ctx context.Context, w walk, from string) (Page, error) {
+// page finds the next counters of a walk, up to limit.
+func (r *roller) page(ctx context.Context, w walk, from string, limit int) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
-	page, err := w.find(ctx, from, walkPage)
+	page, err := w.find(ctx, from, limit)
 	if err != nil {
 		return page, fmt.Errorf("rollup: finding the %s: %w", w.what, err)
 	}

@@ -144,6 +144,15 @@ func (k *keeper) mayFind(f *finder, now time.Time) bool {
 	return k.o.MaxReads == 0 || k.mayRead(now) && float64(f.reads) < f.share*float64(k.mayUse(now))
 }
 
+// pageSize returns how many counters a page looks at, at most. Finding one by its shards takes two
+// reads, so a page takes a quarter of a call's reads at most. A call without an end takes no turns.
+func (k *keeper) pageSize() int {
+	if k.o.MaxReads == 0 || k.o.Until.IsZero() {
+		return walkPage
+	}
+	return int(max(1, min(walkPage, k.o.MaxReads/8)))
+}
+
 // readsWait returns how long to wait when no reads are left now. By then a thousandth of all reads
 // has been added.
 func (k *keeper) readsWait() time.Duration { return k.o.Until.Sub(k.began)/1000 + 1 }

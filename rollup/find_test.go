@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -94,6 +95,69 @@ func TestFindingIsCharged(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Routes are found in turn also by ticks that find a page each, because they may bill few reads or
+// are short, although somebody makes counters of the first route up. The report names the routes
+// that no tick has come to.
+func TestEachRouteIsFound(t *testing.T) {
+	const junk, real, ticks = 400, 30, 60
+	for _, test := range []struct {
+		lasts time.Duration
+		reads int64
+		every string
+	}{
+		{10 * time.Minute, 1000, "10m"},
+		{10 * time.Minute, 200, "10m"},
+		{120 * time.Millisecond, 100_000, "1m"},
+	} {
+		t.Run(fmt.Sprint(test.lasts, " ", test.reads), func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				var lines []string
+				for n, counters := range []int{junk, real, real, real} {
+					lines = append(lines, fmt.Sprintf("c%d/{c}/s/{s} -> r%d/{c} : n : every %s", n, n, test.every))
+					for i := range counters {
+						w.store.Put(fmt.Sprintf("c%d/%03d/s/0", n, i), map[string]any{"n": int64(1)})
+					}
+				}
+				routes := mustRoutes(strings.Join(lines, "; "))
+				kept := func(n int) (kept int) {
+					for i := range real {
+						if w.store.Get(fmt.Sprintf("r%d/%03d", n, i)) != nil {
+							kept++
+						}
+					}
+					return kept
+				}
+
+				s := bill(w.store)
+				drawn := 0.0
+				for tick := range ticks {
+					o := s.options(w, test.lasts, test.reads)
+					o.Random = func() float64 { _, drawn = math.Modf(drawn + math.Phi); return drawn }
+					report, err := rollup.Keep(w.t.Context(), s, routes, o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if read := o.Reads(); read > test.reads*5/4+100 { // a page and the visits that are in work when the last read is used
+						t.Errorf("tick %d: %d reads of %d", tick, read, test.reads)
+					}
+					for n := range 4 {
+						name := fmt.Sprintf("shards of c%d/{c}/s/{s}", n)
+						if tick == 0 && test.lasts > time.Minute && kept(n) == 0 && !slices.Contains(report.Unfound, name) {
+							t.Errorf("the first report names %v, and not %s", report.Unfound, name)
+						}
+					}
+					time.Sleep(time.Until(o.Until))
+				}
+				for n := range 4 {
+					if got := kept(n); got < real {
+						t.Errorf("after %d ticks, %d of %d counters of route %d have a roll-up", ticks, got, real, n)
+					}
+				}
+			})
+		})
+	}
 }
 
 // A tick that has nothing to do but to find more waits for its reads until its end.

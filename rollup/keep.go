@@ -52,6 +52,10 @@ type KeepReport struct {
 	Errors []string `json:"errors,omitempty"`
 
 	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
+
+	// Unfound names walks that no call has begun yet, or that are under way for longer than
+	// lateAfter allows. Their counters have no GreatestAge.
+	Unfound []string `json:"unfound,omitempty"`
 }
 
 // Keep rolls up the counters of the routes that say "every", each as often as its route says, until
@@ -189,6 +193,9 @@ func (k *keeper) load(ctx context.Context) {
 		missing.walks = append(missing.walks, k.goOn(w, k.cursor.Places[len(byRollUps)+i]))
 	}
 	k.finders = []*finder{found, missing}
+	for _, f := range k.finders {
+		f.turn = int(k.options.Random() * float64(len(f.walks))) // a call may find only one page
+	}
 
 	k.remember(k.cursor.Changed, classChanged)
 	k.remember(k.cursor.Quiet, classUnchanged)
@@ -583,10 +590,20 @@ func (k *keeper) sumUp(ctx context.Context) {
 		}
 	}
 
+	for _, f := range k.finders {
+		for _, w := range f.walks {
+			lately := !w.began.IsZero() && end.Sub(w.began) <= lateAfter*w.template.Every
+			if !w.over && !lately {
+				k.report.Unfound = append(k.report.Unfound, w.what)
+			}
+		}
+	}
+
 	slices.Sort(k.report.Errors)
 	slices.Sort(k.report.UnkeptCounters)
-	if k.late > lateAfter {
-		k.options.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge, "left", k.report.Left)
+	if k.late > lateAfter || len(k.report.Unfound) > 0 {
+		k.options.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge,
+			"left", k.report.Left, "unfound", k.report.Unfound)
 	}
 
 	if ctx.Err() != nil {

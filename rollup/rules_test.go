@@ -446,13 +446,16 @@ var rules = []chapter{
 				says: "⚑ Counters that had changed, those without a roll-up and the rest have fixed shares of a tick's visits. Within a class the one due longest goes first.",
 				why:  "Without it, the junk counters of one anonymous user keep the real one from being visited.",
 			},
-			{says: "A tick's reads have a bound and are spread over its time. Finding counters takes a quarter at most, documents that are no counters included."},
+			{says: "A tick's reads have a bound and are spread over its time. Finding counters takes a quarter at most, documents that are no counters included, and so does a page."},
 		}},
 		{name: "found-in-turn", clauses: []clause{
-			{says: "A walk starts over once in its route's D plus a tenth of D, at most 10 s. Templates take turns, a page each."},
+			{
+				says: "A walk starts over once in its route's D plus a tenth of D, at most 10 s. Templates take turns, a page each, and each tick begins with one at random.",
+				why:  "Without it, ticks that find a page each never come to the last templates.",
+			},
 		}},
 		{name: "greatest-age", clauses: []clause{
-			{says: "A tick reports the greatest age of a roll-up, measured by its `every`, and logs what is kept late."},
+			{says: "A tick reports the greatest age of a roll-up, measured by its `every`, and names the routes whose counters it did not find in time. It logs what is kept late."},
 		}},
 		{name: "differs", clauses: []clause{
 			{says: "An audit repairs whatever differs, tries a counter five times, and reports what the pace kept it from. It trusts a roll-up that its walk found only if a look of its own would, too."},
