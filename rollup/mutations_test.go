@@ -865,7 +865,7 @@ var mutations = []mutation{
 	{"found-in-turn", "each call begins with the first template", "keep.go",
 		`f.turn = int(k.options.Random() * float64(len(f.walks)))`,
 		`_ = f`, "TestEachRouteIsFound"},
-	{"tick-reads", "a page takes all reads of a call", "fair.go",
+	{"shares", "a page takes all reads of a call", "fair.go",
 		`min(walkPage, k.o.MaxReads/8)`,
 		`walkPage`, "TestEachRouteIsFound"},
 	{"greatest-age", "the report names no route that was not found", "keep.go",
