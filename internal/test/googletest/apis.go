@@ -61,7 +61,13 @@ func (c *call) answer() (proto.Message, error) {
 		return p, err
 	case *iampb.SetIamPolicyRequest:
 		return c.setIAMPolicy(r.Policy)
+	case *serviceusagepb.EnableServiceRequest:
+		c.enable([]string{path.Base(r.Name)})
+		return &serviceusagepb.EnableServiceResponse{}, nil
 	case *serviceusagepb.BatchEnableServicesRequest:
+		if len(r.ServiceIds) < 2 {
+			return nil, status.Error(codes.InvalidArgument, "Two or more services must be specified.")
+		}
 		c.enable(r.ServiceIds)
 		return &serviceusagepb.BatchEnableServicesResponse{}, nil
 	case *monitoringpb.ListTimeSeriesRequest:

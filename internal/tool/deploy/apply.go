@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc/codes"
 )
 
 // A Resource is one thing that the manifest wants to be in a project.
@@ -80,7 +82,7 @@ func (f *Foreign) Error() string {
 var errNotYet = errors.New("something that was just made is not listed yet")
 
 // errNoQueue is errNotYet of a queue, which may never be there.
-var errNoQueue = fmt.Errorf("the queue was made, and is not there: %w", errNotYet)
+var errNoQueue = fmt.Errorf("the queue was created, but is not there: %w", errNotYet)
 
 // errDeploying says that another command is building a function, or this one before it was stopped.
 var errDeploying = errors.New("another command is building it")
@@ -96,6 +98,9 @@ func (d *Deployment) Look(ctx context.Context, r *Resource) (*Change, error) {
 	r.have, err = d.find(ctx, r.kind, name)
 	if err != nil {
 		return nil, err
+	}
+	if r.have == nil && len(r.Orders) > 0 {
+		return c, nil // a new database has the indexes that Firestore makes by itself
 	}
 	if r.have == nil {
 		c.Create, c.Give = true, r.Grants
@@ -259,8 +264,10 @@ func (d *Deployment) send(ctx context.Context, c *Change) error {
 	if len(references([]any{d.value(r.Name), want})) > 0 {
 		return errNotYet
 	}
-	if k.By == "functions" {
-		return d.sendFunction(ctx, c, want)
+	if k.Noun == "function" {
+		if err := d.prepare(ctx, c, want); err != nil {
+			return err
+		}
 	}
 
 	create := c.Create
@@ -385,6 +392,12 @@ func (r *Resource) at() string {
 func (p *Project) remove(ctx context.Context, k *Kind, name string) error {
 	var answer Object
 	err := p.Call(ctx, http.MethodDelete, k.address(escaped(name)), nil, &answer)
+	if code(err) == codes.PermissionDenied && k.Key == "name" { // IAM says so of an account that is gone
+		have, unread := p.find(ctx, k, name)
+		if unread == nil && have == nil {
+			return nil
+		}
+	}
 	if NotFound(err) {
 		return nil
 	}
@@ -394,13 +407,17 @@ func (p *Project) remove(ctx context.Context, k *Kind, name string) error {
 	return p.finish(ctx, k.address(""), answer)
 }
 
-// enable enables APIs.
+// enable enables APIs. One alone is not enabled by batchEnable, which may want two at least.
 func (p *Project) enable(ctx context.Context, apis []string) error {
 	const most = 20 // https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable
 	const usage = "serviceusage.googleapis.com/v1/"
 	for few := range slices.Chunk(apis, most) {
+		address, body := usage+"projects/"+p.ID+"/services:batchEnable", Object{"serviceIds": few}
+		if len(few) == 1 {
+			address, body = usage+"projects/"+p.ID+"/services/"+few[0]+":enable", Object{}
+		}
 		var answer Object
-		err := p.Call(ctx, http.MethodPost, usage+"projects/"+p.ID+"/services:batchEnable", Object{"serviceIds": few}, &answer)
+		err := p.Call(ctx, http.MethodPost, address, body, &answer)
 		if err == nil {
 			err = p.finish(ctx, usage, answer)
 		}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
-	"github.com/googleapis/gax-go/v2/callctx"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -117,15 +116,6 @@ func (p *Project) uncounted(err error) bool {
 	return true
 }
 
-// counted has the calls of a client of Google's counted as those of Call.
-func (p *Project) counted(ctx context.Context) context.Context {
-	quota := p.quotaProject()
-	if quota == "" {
-		return ctx
-	}
-	return callctx.SetHeaders(ctx, quotaHeader, quota)
-}
-
 // A Silence is the error that an API did not answer for a region when a list asked for all.
 type Silence struct{ API, Region string }
 
@@ -188,14 +178,35 @@ func (p *Project) List(ctx context.Context, address string) (all []Object, err e
 // poll is how often an operation is asked whether it has ended.
 const poll = 2 * time.Second
 
+// limit returns how long an operation of an API may take. Builds of functions have taken 40
+// minutes:
+// https://github.com/GoogleCloudPlatform/magic-modules/blob/main/mmv1/products/cloudfunctions2/Function.yaml
+func limit(api string) time.Duration {
+	if strings.HasPrefix(api, "cloudfunctions.") {
+		return time.Hour
+	}
+	return 20 * time.Minute
+}
+
 // finish waits until an operation of the API at the address has ended, and returns its error. An
-// answer that is no operation has ended: https://google.aip.dev/151.
+// answer that is no operation has ended: https://google.aip.dev/151. Every five minutes it says
+// what it waits for.
 func (p *Project) finish(ctx context.Context, api string, answer Object) error {
+	const silence = 5 * time.Minute
 	name := answer.name()
 	if !strings.Contains("/"+name, "/operations/") {
 		return nil
 	}
-	for answer.Get("done") != "true" {
+	for began, said := time.Now(), time.Duration(0); answer.Get("done") != "true"; {
+		took := time.Since(began)
+		if took >= limit(api) {
+			return fmt.Errorf("gave up after %v waiting for %s; run the command again to continue", limit(api), api+name)
+		}
+		if took-said >= silence {
+			said = took
+			fmt.Fprintf(p.Progress, "  still waiting after %v: %s\n", took.Round(time.Minute), api+name)
+		}
+
 		if err := sleep(ctx, poll); err != nil {
 			return err
 		}

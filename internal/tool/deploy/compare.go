@@ -145,15 +145,19 @@ func differ(at []string, want, have any) (all []Difference) {
 	case asObject(have) != nil && want == nil: // even an empty object is something
 		return []Difference{difference(at, toJSON(have), "")}
 	}
-	if canonical(text(want)) == canonical(text(have)) {
+	isLiteral := len(at) > 1 && at[len(at)-2] == variables
+	if text(want) == text(have) || !isLiteral && canonical(text(want)) == canonical(text(have)) {
 		return nil
 	}
 	return []Difference{difference(at, text(have), text(want))}
 }
 
+// variables is the field with a function's variables. Their values are texts, so "0" is not "".
+const variables = "environmentVariables"
+
 // difference returns a difference as people may see it.
 func difference(at []string, from, to string) Difference {
-	if len(at) > 1 && at[len(at)-2] == "environmentVariables" && secret(at[len(at)-1]) {
+	if len(at) > 1 && at[len(at)-2] == variables && secret(at[len(at)-1]) {
 		from, to = notShown, notShown
 	}
 	return Difference{Field: strings.Join(at, "."), From: inWords(from), To: inWords(to), at: at}

@@ -3,7 +3,7 @@
 // The data says what should be there. manifest.yaml and monitoring.yaml have each resource once, as
 // its API has it, in the order in which they are made, and say why each setting has its value.
 // kinds.yaml says how each API differs from the form that Google's APIs have in common
-// (https://google.aip.dev).
+// (https://google.aip.dev), and verdicts.yaml which errors pass, and which have a remedy.
 //
 // One loop makes all resources (apply.go):
 //
@@ -23,13 +23,12 @@
 //
 // The rest is what a loop over resources cannot know:
 //
-//   - the functions (function.go), which Google's own client uploads and builds;
+//   - the source of the functions (function.go), which is uploaded before they are built;
 //   - roles (policy.go), which share a policy with those of others;
 //   - the order of a change of routes, and what waits for what (order.go);
 //   - what Tally has too much of (undeploy.go);
 //   - indexes, which must be built before routes need them (indexes.go);
-//   - triggers that are as the manifest wants them, and deliver nothing (triggers.go);
-//   - the errors that pass, and those that have a remedy (errors.go).
+//   - triggers that are as the manifest wants them, and deliver nothing (triggers.go).
 //
 // You need to know how Google Cloud runs the two functions. Cloud Build builds each function from
 // source into a container image, which Artifact Registry keeps. Cloud Run serves the image as a

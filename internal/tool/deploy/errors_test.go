@@ -93,9 +93,9 @@ func TestErrors(t *testing.T) {
 		{errors.New(`oauth2: "invalid_grant" "reauth related error (invalid_rapt)" "https://support.google.com/a/answer/9368756"`), "", "gcloud auth application-default login"},
 
 		// What an operator found in public sources.
-		{refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getIamPolicy' denied on resource (or it may not exist).", info("IAM_PERMISSION_DENIED")), newAccount, "roles/iam.serviceAccountAdmin"},
-		{refusal(403, "PERMISSION_DENIED", "Permission iam.serviceAccounts.get is required to perform this operation on service account projects/p/serviceAccounts/tally-trigger@p.iam.gserviceaccount.com."), newAccount, "roles/iam.serviceAccountAdmin"},
-		{refusal(404, "NOT_FOUND", "Not found; Gaia id not found for email tally-trigger@p.iam.gserviceaccount.com"), newAccount, ""},
+		{refusal(403, "PERMISSION_DENIED", "Permission 'iam.serviceAccounts.getIamPolicy' denied on resource (or it may not exist).", info("IAM_PERMISSION_DENIED")), "a new service account", "roles/iam.serviceAccountAdmin"},
+		{refusal(403, "PERMISSION_DENIED", "Permission iam.serviceAccounts.get is required to perform this operation on service account projects/p/serviceAccounts/tally-trigger@p.iam.gserviceaccount.com."), "a new service account", "roles/iam.serviceAccountAdmin"},
+		{refusal(404, "NOT_FOUND", "Not found; Gaia id not found for email tally-trigger@p.iam.gserviceaccount.com"), "a new service account", ""},
 		{refusal(403, "PERMISSION_DENIED", `The principal (user or service account) lacks IAM permission "iam.serviceAccounts.actAs" for the resource "tally-scheduler@p.iam.gserviceaccount.com" (or the resource may not exist).`), "roles on a service account", "gcloud iam service-accounts add-iam-policy-binding tally-scheduler@p.iam.gserviceaccount.com "},
 		{refusal(403, "PERMISSION_DENIED", "Could not create Cloud Run service dev. Permission 'iam.serviceaccounts.actAs' denied on service account tally-functions@p.iam.gserviceaccount.com (or it may not exist)."), "roles on a service account", "add-iam-policy-binding tally-functions@p.iam.gserviceaccount.com "},
 		{refusal(403, "PERMISSION_DENIED", "Missing necessary permission iam.serviceAccounts.actAs for $MEMBER on the service account tally-functions@p.iam.gserviceaccount.com."), "roles on a service account", "add-iam-policy-binding tally-functions@p.iam.gserviceaccount.com "},
@@ -129,8 +129,26 @@ func TestErrors(t *testing.T) {
 		{refusal(400, "INVALID_ARGUMENT", "You may not have more than 32 total max instances in your project."), "", "max_instances: 32\n"},
 		{refusal(403, "PERMISSION_DENIED", "Your application is authenticating by using local Application Default Credentials. The firebaserules.googleapis.com API requires a quota project, which is not set by default.", info("SERVICE_DISABLED")), "", "set-quota-project p"},
 
+		// What a new project says of its first calls.
+		{refusal(400, "FAILED_PRECONDITION", "Precondition check failed."), "Google is still enabling APIs", ""},
+		{refusal(400, "FAILED_PRECONDITION", "Another activation or deactivation is in progress for the following service(s): [run.googleapis.com]. Please wait."), "Google is still enabling APIs", ""},
+		{status.Error(codes.InvalidArgument, "[dataflow activation failed] with failed services [dataflow.googleapis.com]"), "Google is still enabling APIs", ""},
+		{status.Error(codes.Internal, "[Error in service: encountered internal error, code 160009] with failed services [pubsub.googleapis.com]"), "the API failed by itself", ""},
+		{refusal(400, "FAILED_PRECONDITION", "Cloud Pub/Sub did not find a valid organization policy for the project; please retry this operation"), "Google is still enabling APIs", ""},
+		{refusal(409, "ABORTED", "Could not fulfill the request"), "something else is changing the same", ""},
+		{status.Error(codes.Internal, "Failed to initialize region (action ID: 1): Failed to initialize the project"), "the API failed by itself", ""},
+		{status.Error(codes.PermissionDenied, "Unable to retrieve the repository metadata for projects/p/locations/us-central1/repositories/tally."), "Google's accounts are new", ""},
+		{refusal(403, "PERMISSION_DENIED", "Permission denied on 'locations/europe-southwest1' (or it may not exist)"), "", "another region into tally.yaml, of us-central1, "},
+
+		// How a build ends, and what may be in its way.
+		{status.Error(codes.InvalidArgument, `Build failed with status: FAILURE and message: denied: Permission "artifactregistry.repositories.downloadArtifacts" denied on resource "projects/p/locations/l/repositories/tally" (or it may not exist).`), "roles of the build's account", ""},
+		{status.Error(codes.InvalidArgument, "Failed to retrieve function source code"), "roles of the build's account", ""},
+		{status.Error(codes.Internal, "Build failed with status: FAILURE and message: undefined: x"), "", "did not compile"},
+		{status.Error(codes.Internal, "Build failed with status: INTERNAL_ERROR"), "the API failed by itself", ""},
+		{refusal(409, "ALREADY_EXISTS", "Could not create Cloud Run service tally-on-write. A Cloud Run service with this name already exists. Please redeploy the function with a different name."), "", "gcloud run services delete tally-on-write "},
+		{refusal(400, "INVALID_ARGUMENT", "The runtime go126 is decommissioned and no longer allowed."), "", "Install a newer tally"},
+
 		// What is not known is said as it is.
-		{refusal(400, "INVALID_ARGUMENT", "Build failed with status: FAILURE"), "", ""},
 		{errors.New("x509: certificate signed by unknown authority"), "", ""},
 	} {
 		p := &Project{ID: "p", Number: "1"}
@@ -146,9 +164,9 @@ func TestErrors(t *testing.T) {
 			used[k] = true
 		}
 	}
-	for i := range verdicts {
-		if k := &verdicts[i]; !used[k] || k.source == "" || k.again == "" && k.remedy == "" {
-			t.Errorf("no text is of %v %v %v, which is of %q", k.codes, k.reasons, k.text, k.source)
+	for i := range verdicts() {
+		if k := &verdicts()[i]; !used[k] || k.Source == "" || k.Again == "" && k.Remedy == "" {
+			t.Errorf("no text is of %v %v %v, which is of %q", k.Codes, k.Reasons, k.Text, k.Source)
 		}
 	}
 }

@@ -167,17 +167,21 @@ func (d *Deployment) awaited() (all []string) {
 // indexLook is how often a wait looks at the indexes.
 const indexLook = 30 * time.Second
 
-// ready waits until the indexes are ready, which may take hours. It is an error if one cannot
-// become ready, or if they cannot be read.
+// ready waits until the indexes are ready, which may take hours, also if they cannot be read for
+// some minutes. It is an error if one cannot become ready.
 func (d *Deployment) ready(ctx context.Context) error {
 	said := ""
 	for {
-		if err := d.lookAtIndexes(ctx); err != nil {
-			return err
-		}
 		var waiting strings.Builder
+		err := d.lookAtIndexes(ctx)
+		switch {
+		case err != nil && !passing(err):
+			return d.Unreadable("firestore", "the indexes", err)
+		case err != nil:
+			fmt.Fprintf(&waiting, "  could not read the indexes; trying again: %s\n", message(err))
+		}
 		for _, r := range d.unready() {
-			if r.have.Get("state") != indexBuilding {
+			if err == nil && r.have.Get("state") != indexBuilding {
 				return fmt.Errorf("index %s; run tally deploy again to recreate the index", r.progress())
 			}
 			fmt.Fprintf(&waiting, "  %s\n", r.progress())
@@ -197,14 +201,15 @@ func (d *Deployment) ready(ctx context.Context) error {
 }
 
 // lookAtIndexes reads the indexes once more, each list once.
-func (d *Deployment) lookAtIndexes(ctx context.Context) (err error) {
+func (d *Deployment) lookAtIndexes(ctx context.Context) error {
 	d.lists = make(map[string][]Object)
 	defer func() { d.lists = nil }()
 	for _, r := range d.Of("index") {
-		r.have, err = d.find(ctx, r.kind, r.Name)
+		have, err := d.find(ctx, r.kind, r.Name)
 		if err != nil {
-			return d.Unreadable("firestore", "the indexes", err)
+			return err
 		}
+		r.have = have
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type Kind struct {
 	Noun string `yaml:"-"` // such as "function"
 	Many string // several of them
 
-	At, ID, Wrap, Key, By                 string
+	At, ID, Wrap, Key                     string
 	Put, Whole, Deep, Short, There, Begun bool
 	Mark                                  bool
 	Remake                                []string

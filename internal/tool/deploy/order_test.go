@@ -126,7 +126,7 @@ func TestProblemsAreToldOnce(t *testing.T) {
 	d.deploy()
 	d.google.Closed = []string{"us-central1"}
 	_, err := d.tryDeploy(nil)
-	if err == nil || strings.Count(err.Error(), "Google does not let the project use this location") != 1 {
+	if err == nil || strings.Count(err.Error(), "the project may not use the location") != 1 {
 		t.Errorf("got %v, want the location's remedy once", err)
 	}
 }
@@ -307,6 +307,27 @@ func TestEachAnswerOnce(t *testing.T) {
 		}
 		if again := d.deploy(); again != "" || len(given) == 0 {
 			t.Errorf("%d %s, given %d times: something is left to do:\n%s", answer.code, answer.text, len(given), again)
+		}
+	}
+}
+
+// The plan of a new project has no update that changes nothing.
+func TestNoEmptyUpdate(t *testing.T) {
+	d := newProject(t)
+	described, err := Describe(NewProject("my-project", []string{"(default)", "orders"}, "nam5"), d.options, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := described.Plan(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Steps {
+		isEmpty := func(r *Resource) bool {
+			return s.Name == r.Name && s.Of == r.Kind() && (len(r.Orders) > 0 || len(r.Want)+len(r.Grants) == 0)
+		}
+		if s.Does == "update" && slices.ContainsFunc(described.Resources, isEmpty) {
+			t.Errorf("%s: nothing changes", s.Title)
 		}
 	}
 }

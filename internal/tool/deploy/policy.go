@@ -154,10 +154,8 @@ func (p *Project) policy(ctx context.Context, k *Kind, name string) (have policy
 // change if somebody else has made one meanwhile.
 func (p *Project) change(ctx context.Context, k *Kind, name string, give, take []Grant) error {
 	for _, g := range give {
-		if api := agent(g.Member); api != "" {
-			if err := p.makeAgent(ctx, api); err != nil {
-				return err
-			}
+		if err := p.makeAgent(ctx, agent(g.Member)); err != nil {
+			return err
 		}
 	}
 
@@ -177,12 +175,24 @@ func (p *Project) change(ctx context.Context, k *Kind, name string, give, take [
 }
 
 // makeAgent has Google make the account of its own through which an API acts in the project.
+// Google makes most of these by itself, and nothing says for which ones it refuses to. So a refusal
+// is only said, once: the policy that names the account tells whether it is there.
 func (p *Project) makeAgent(ctx context.Context, api string) error {
+	if api == "" || p.refusedAgents[api] {
+		return nil
+	}
 	const usage = "serviceusage.googleapis.com/v1beta1/"
 	var operation Object
 	err := p.Call(ctx, http.MethodPost, usage+"projects/"+p.ID+"/services/"+api+".googleapis.com:generateServiceIdentity", nil, &operation)
-	if err != nil {
+	if err == nil {
+		err = p.finish(ctx, usage, operation)
+	}
+	again, _ := p.soon(err)
+	if err == nil || again != "" {
 		return err
 	}
-	return p.finish(ctx, usage, operation)
+
+	p.refusedAgents[api] = true
+	fmt.Fprintf(p.Progress, "  Google did not create %s's service agent: %s\n", api, message(err))
+	return nil
 }

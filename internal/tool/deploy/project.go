@@ -26,9 +26,13 @@ type Project struct {
 	Progress  io.Writer // gets a line for each step, and for what it waits for
 
 	client    *http.Client
+	here      string              // the functions' region, as wanted; "": not known
+	near      string              // location of the first database; "": not known
 	planned   bool                // nothing is asked, and nothing is there but databases
 	databases map[string]Object   // by id
 	lists     map[string][]Object // by address, while a plan is made; nil: each is read again
+
+	refusedAgents map[string]bool // APIs whose service agents Google refused to make
 
 	mu            sync.Mutex
 	quota, paused string          // the project that calls are counted for; see uncounted
@@ -79,7 +83,7 @@ func NewProject(id string, databases []string, location string) *Project {
 
 // open returns the project without its databases and functions.
 func open(ctx context.Context, id string, o []option.ClientOption) (*Project, error) {
-	p := &Project{ID: id, databases: make(map[string]Object), Progress: io.Discard, enabled: make(map[string]bool)}
+	p := &Project{ID: id, databases: make(map[string]Object), Progress: io.Discard, enabled: make(map[string]bool), refusedAgents: make(map[string]bool)}
 	client, _, err := transport.NewClient(ctx, o...)
 	if err != nil {
 		return nil, p.Unreadable("cloudresourcemanager", "the project", err)

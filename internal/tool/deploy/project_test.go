@@ -96,6 +96,11 @@ func (d *testProject) read() *Deployment {
 	return described
 }
 
+// in returns the project of another test, such as one in a bubble.
+func (d *testProject) in(t *testing.T) *testProject {
+	return &testProject{T: t, google: d.google, options: d.options}
+}
+
 // deploy does what is left to do, and returns what it said. Waiting takes no time.
 func (d *testProject) deploy() string {
 	d.Helper()
@@ -111,7 +116,7 @@ func (d *testProject) deploy() string {
 func (d *testProject) tryDeploy(before func(context.Context, *Deployment) context.Context) (said string, err error) {
 	d.Helper()
 	synctest.Test(d.T, func(t *testing.T) {
-		wanted := (&testProject{T: t, google: d.google, options: d.options}).read()
+		wanted := d.in(t).read()
 		var progress strings.Builder
 		wanted.Progress = &progress
 		ctx := t.Context()
@@ -132,7 +137,7 @@ func (d *testProject) tryDeploy(before func(context.Context, *Deployment) contex
 func (d *testProject) undeploy() {
 	d.Helper()
 	synctest.Test(d.T, func(t *testing.T) {
-		wanted := (&testProject{T: t, google: d.google, options: d.options}).read()
+		wanted := d.in(t).read()
 		plan, err := wanted.Undeploy(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -1,9 +1,15 @@
 package deploy
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml"
 )
 
 // multiRegions are the regions of the functions for databases in multi-regions. The Firebase CLI
@@ -42,4 +48,43 @@ func (d *Deployment) checkContinents() error {
 	}
 	return fmt.Errorf("database %s in %s and database %s in %s are on two continents, and the events of both carry whole documents to the functions' region: write that into tally.yaml, such as\n  region: %s",
 		d.Databases[0].ID, d.Databases[0].Location, far[0].ID, far[0].Location, d.region())
+}
+
+// everyones are the regions in which every project may build, and which have all services that
+// Tally uses: https://cloud.google.com/build/docs/locations
+var everyones = [...]string{"us-central1", "us-west2", "europe-west1", "asia-east1", "australia-southeast1", "southamerica-east1"}
+
+//go:embed regions.yaml
+var regionsText []byte
+
+// places are where the regions are.
+var places = sync.OnceValue(func() (of map[string][2]float64) {
+	if err := yaml.Unmarshal(regionsText, &of); err != nil {
+		panic(err) // the program carries the file, and a test reads it
+	}
+	return of
+})
+
+// nearest returns a copy of regions, those first that are nearest to a location, and those last
+// whose place is not known. If the location's place is not known, they stay in their order.
+func nearest(location string, regions []string) []string {
+	from, isKnown := places()[cmp.Or(multiRegions[location], location)]
+	if !isKnown {
+		return slices.Clone(regions)
+	}
+	return slices.SortedStableFunc(slices.Values(regions), func(a, b string) int {
+		return cmp.Compare(distance(from, a), distance(from, b))
+	})
+}
+
+// distance returns how far a region is from a place, as an angle.
+func distance(from [2]float64, region string) float64 {
+	to, isKnown := places()[region]
+	if !isKnown {
+		return math.Inf(1)
+	}
+	const degree = math.Pi / 180
+	a, b := from[0]*degree, to[0]*degree
+	cosine := math.Sin(a)*math.Sin(b) + math.Cos(a)*math.Cos(b)*math.Cos((from[1]-to[1])*degree)
+	return math.Acos(min(1, cosine))
 }

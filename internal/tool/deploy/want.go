@@ -141,6 +141,7 @@ func (p *Project) maxInstances(f *appfolder.Folder) int {
 // Describe returns the deployment for the options.
 func Describe(p *Project, o Options, upload *Upload) (*Deployment, error) {
 	d := &Deployment{Project: p, Options: o, Upload: upload}
+	p.here, p.near = o.region(), o.Databases[0].Location
 	d.nameQueue()
 	if err := d.check(); err != nil {
 		return nil, err

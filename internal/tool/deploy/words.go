@@ -144,7 +144,7 @@ func (p Plan) Shown(reasons bool) string {
 	var b strings.Builder
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  %s\n", s.Title)
-		if reasons && s.Does == "create" {
+		if reasons && s.Does == "create" && s.Why != "" {
 			fmt.Fprintf(&b, "      # %s\n", s.Why)
 		}
 		for _, line := range s.Lines() {

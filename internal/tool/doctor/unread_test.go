@@ -64,7 +64,7 @@ var unread = []struct {
 	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.test: The caller does not have permission",
 		mayDo + "firebaserules.viewer --condition=None", refuse("firebaserules", "TestRuleset")},
 	{"an API that is not enabled", "rules-increments rules-rollups rules-readable rules-shards rules-own", "as-deployed", "the rules of database (default): firebaserules.googleapis.com has not been used in project 123456789 before or it is disabled.\n" +
-		"tally deploy enables the API, which takes some minutes to be known everywhere. Run it again: it goes on from here.", "",
+		"tally deploy enables the API, which takes some minutes to be known everywhere. Run it again to continue.", "",
 		func(g *googletest.Google) { g.Delete("projects/my-project/services/firebaserules.googleapis.com") }},
 	{"credentials without a quota project", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): The firebaserules.googleapis.com API requires a quota project, which is not set by default.\nThe credentials name no project for the API's quota:",
 		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
