@@ -221,6 +221,10 @@ func (d *deployment) want(ctx context.Context, flags deployFlags) (*deploy.Deplo
 	if err != nil {
 		return nil, err
 	}
+	_, err = d.folder.DatabaseIDs()
+	if err != nil {
+		return nil, err
+	}
 	if flags.isNew {
 		ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
 		d.on = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)

@@ -362,7 +362,7 @@ func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
 		changed := false
 		if err == nil {
 			ofRules.about(d.takeRules(ctx, s, folder))
-			d.tellRulesElsewhere(s, folder)
+			d.tellDatabases(s, folder)
 			changed, err = d.look(folder, s)
 		}
 		if changed {
@@ -387,6 +387,7 @@ func (d *dev) reread() (*appfolder.Folder, error) {
 	if wentAway {
 		return nil, nil
 	}
+	folder.ProjectID = d.project
 	return folder, nil
 }
 
@@ -449,26 +450,26 @@ func (d *dev) areNew(rules appRules, err error) bool {
 	}
 }
 
-// tellRulesElsewhere tells which rules that firebase.json names are not in force, because they are
-// those of another database. tally dev puts those of one file in force for all databases. The
-// emulator would take others for each, but the Firebase CLI, up to version 15.34, gives it none if
-// firebase.json names several databases
+// tellDatabases tells which databases tally deploy would refuse, and which rules that firebase.json
+// names are not in force, because they are those of another database. tally dev puts those of one
+// file in force for all databases. The emulator would take others for each, but the Firebase CLI,
+// up to version 15.34, gives it none if firebase.json names several databases
 // (https://github.com/firebase/firebase-tools/blob/master/src/emulator/controller.ts).
-func (d *dev) tellRulesElsewhere(s *local.Stack, folder *appfolder.Folder) {
-	if s.Emulator == nil {
-		return
-	}
+func (d *dev) tellDatabases(s *local.Stack, folder *appfolder.Folder) {
 	databases, err := folder.Databases()
 	if err != nil {
 		return // takeRules says why
 	}
-	for _, other := range databases {
-		if other.Rules == "" || other.Rules == d.stack.rules.file || cmp.Or(other.ID, firestore.DefaultDatabaseID) == s.Config.Databases[0] {
-			continue
+	for _, database := range databases {
+		isServed := slices.Contains(s.Config.Databases, database.ID)
+		if why := database.Unserved(); isServed && why != "" && d.hints.first("unserved", why) {
+			d.stack.lines.tell("%s", why)
 		}
-		if d.hints.first("rules of", other.ID, other.Rules, d.stack.rules.name()) {
+
+		hasOther := database.Rules != "" && database.Rules != d.stack.rules.file && database.ID != s.Config.Databases[0]
+		if s.Emulator != nil && hasOther && d.hints.first("rules of", database.ID, database.Rules, d.stack.rules.name()) {
 			d.stack.lines.tell("%s, which firebase.json names for database %s, is not in force: tally dev has one file's rules for all databases, those of %s, and firebase emulators:start has none if there are several databases",
-				filepath.Base(other.Rules), cmp.Or(other.ID, firestore.DefaultDatabaseID), d.stack.rules.name())
+				filepath.Base(database.Rules), database.ID, d.stack.rules.name())
 		}
 	}
 }

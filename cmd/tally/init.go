@@ -11,10 +11,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
 
+	"cloud.google.com/go/firestore"
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/clientrules"
@@ -51,6 +54,10 @@ func initCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		err = mayWrite(c, folder)
+		if err != nil {
+			return err
+		}
 
 		if terminal.Is(c.InOrStdin()) {
 			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
@@ -63,19 +70,7 @@ func initCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.OutOrStdout(), "wrote %s; tally dev runs it on this machine\n", strings.Join(wrote, ", "))
-		for _, text := range a.warnings {
-			fmt.Fprintln(c.OutOrStdout(), text)
-		}
-		name := rulesName(folder)
-		if !slices.Contains(wrote, name) {
-			fmt.Fprintf(c.OutOrStdout(), "%s is here already, and stays as it is\n", name)
-			return nil
-		}
-		if name == mergeFile {
-			fmt.Fprintf(c.OutOrStdout(), "the rules of firebase.json stay as they are: merge %s into them, and delete it\n", name)
-		}
-		fmt.Fprint(c.OutOrStdout(), decisions(name, a.rules))
+		a.tell(c.OutOrStdout(), wrote)
 		return nil
 	}
 	return c
@@ -87,9 +82,83 @@ type answers struct {
 	writers    clientrules.Answers
 	alertEmail string // empty: no one gets alerts
 
-	warnings []string // about the rules that the folder has, and about the routes
+	databases []appfolder.Database // that firebase.json names
+	rulesName string               // the file for the security rules
+	rules     string               // those that follow from the answers
+	warnings  []string             // about the databases, the rules that the folder has, and the routes
+}
 
-	rules string // the security rules that follow
+// mayWrite returns an error if the folder is above or next to what configures the Firebase CLI for
+// the app, unless the user goes on all the same.
+func mayWrite(c *cobra.Command, folder *appfolder.Folder) error {
+	if folder.Firebase != "" {
+		return nil
+	}
+	others, err := folder.OtherConfigs()
+	if err != nil || len(others) == 0 {
+		return err
+	}
+
+	there := "there is no firebase.json here, but " + strings.Join(others[:min(len(others), 3)], ", ")
+	if terminal.Is(c.InOrStdin()) {
+		return terminal.Confirm(c.Context(), c.InOrStdin(), c.OutOrStdout(), false, there+". Is this the folder of another app?")
+	}
+	return fmt.Errorf("nothing was written: %s. Run tally init in the folder of the app's firebase.json. If you give the Firebase CLI another file by --config, copy that to firebase.json first", there)
+}
+
+// tell says what was written, and what the user does next. The file of the rules was there before
+// if it is not among what was written.
+func (a *answers) tell(out io.Writer, wrote []string) {
+	fmt.Fprintf(out, "wrote %s; tally dev runs it on this machine\n", strings.Join(wrote, ", "))
+	for _, text := range a.warnings {
+		fmt.Fprintln(out, text)
+	}
+	if !slices.Contains(wrote, a.rulesName) {
+		fmt.Fprintf(out, "%s is here already, and stays as it is\n", a.rulesName)
+		return
+	}
+	if a.rulesName == mergeFile {
+		fmt.Fprintln(out, a.merge())
+	}
+	fmt.Fprint(out, decisions(a.rulesName, a.rules))
+}
+
+// merge says where the rules to merge go: into the files that are there, else into one that
+// firebase.json has yet to name, or names already.
+func (a *answers) merge() string {
+	var there, missing []string
+	for _, d := range a.databases {
+		_, err := os.Stat(d.Rules)
+		switch {
+		case d.Rules == "":
+		case err != nil:
+			missing = append(missing, shownPath(d.Rules))
+		default:
+			there = append(there, shownPath(d.Rules))
+		}
+	}
+
+	switch {
+	case len(there) > 0:
+		return fmt.Sprintf("merge %s into %s, where nothing was changed, and then delete it", mergeFile, strings.Join(there, ", "))
+	case len(missing) > 0:
+		return fmt.Sprintf("firebase.json names %s, which is not there: rename %s to that, unless the rules are elsewhere", strings.Join(missing, ", "), mergeFile)
+	default:
+		return fmt.Sprintf(`firebase.json names no rules: rename %s to %s, and name it there: "firestore": {"rules": "%[2]s"}. firebase deploy then puts them in place of those that the project has`, mergeFile, rulesFile)
+	}
+}
+
+// shownPath returns a path as short as it can be from the current folder.
+func shownPath(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	relative, err := filepath.Rel(dir, path)
+	if err != nil {
+		return path
+	}
+	return relative
 }
 
 // ask prompts for settings that no flag sets.
@@ -106,18 +175,9 @@ func (a *answers) ask(ctx context.Context, q questions, said func(flag string) b
 	return err
 }
 
-// rulesName returns the name of the file for the rules. An app that has a firebase.json has rules
-// of its own, which stay as they are.
-func rulesName(folder *appfolder.Folder) string {
-	if folder.Firebase == "" {
-		return rulesFile
-	}
-	return mergeFile
-}
-
 // write writes tally.yaml and security rules. If the folder belongs to no Firebase project, it also
-// writes a firebase.json that names these rules. It returns the names of what it wrote. A file of
-// rules to merge that is there already stays.
+// writes a firebase.json that names the app's rules. It returns the names of what it wrote. Rules
+// that are there already stay: those to merge get a file of their own.
 func (a *answers) write(folder *appfolder.Folder) (wrote []string, err error) {
 	if a.alertEmail != "" {
 		err := appfolder.CheckEmail(a.alertEmail)
@@ -129,47 +189,82 @@ func (a *answers) write(folder *appfolder.Folder) (wrote []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if why := routes.WithoutSummer(nil); why != "" {
+		return nil, errors.New(why)
+	}
+	err = a.readDatabases(folder, routes)
+	if err != nil {
+		return nil, err
+	}
+
+	settings, err := a.settings(folder, routes)
+	if err != nil {
+		return nil, err
+	}
+	files := []file{{appfolder.FileName, settings}}
+	if folder.Firebase == "" {
+		files = append(files, file{"firebase.json", firebaseJSON})
+	}
+	if a.rulesName == mergeFile {
+		a.rules = clientrules.ToMerge(root.Rules, routes, a.writers)
+	} else {
+		a.rules = clientrules.For(root.Rules, routes, a.writers)
+	}
+	return writeNew(append(files, file{a.rulesName, a.rules}))
+}
+
+// databaseID matches the id of a database with a name of its own
+// (https://firebase.google.com/docs/firestore/manage-databases#database_id).
+var databaseID = regexp.MustCompile(`^[a-z0-9-]+$`)
+
+// settings returns the text of tally.yaml.
+func (a *answers) settings(folder *appfolder.Folder, routes route.Routes) (string, error) {
+	ids, err := folder.DatabaseIDs()
+	if err != nil {
+		return "", err
+	}
+	for _, id := range ids {
+		if !databaseID.MatchString(id) {
+			return "", fmt.Errorf("%s: firestore.database: %q is no id of a database", folder.Firebase, id)
+		}
+	}
 
 	var text bytes.Buffer
 	page := template.Must(template.New("").Parse(settingsTemplate))
-	err = page.Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": routes, "Alerts": a.alertEmail})
+	err = page.Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": routes, "Alerts": a.alertEmail, "Databases": strings.Join(ids, ", ")})
+	return text.String(), err
+}
+
+// readDatabases reads which databases the folder has, chooses the file for the rules, and notes
+// what does not go together with the routes.
+func (a *answers) readDatabases(folder *appfolder.Folder, routes route.Routes) (err error) {
+	a.databases, err = folder.Databases()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	files := []file{{appfolder.FileName, text.String()}}
-	switch name := rulesName(folder); name {
-	case rulesFile:
-		a.rules = clientrules.For(root.Rules, routes, a.writers)
-		files = append(files, file{"firebase.json", firebaseJSON}, file{name, a.rules})
-	default:
-		a.rules = clientrules.ToMerge(root.Rules, routes, a.writers)
-		files = append(files, file{name, a.rules})
+	a.rulesName = mergeFile
+	if folder.Firebase == "" {
+		_, err := os.Stat(rulesFile)
+		if err != nil {
+			a.rulesName = rulesFile
+		} else {
+			a.databases = []appfolder.Database{{ID: firestore.DefaultDatabaseID, Rules: rulesFile}}
+		}
 	}
-	wrote, err = writeNew(files)
-	if err != nil {
-		return wrote, err
+
+	for _, d := range a.databases {
+		if why := d.Unserved(); why != "" {
+			a.warnings = append(a.warnings, why)
+		}
+		text, err := appfolder.ReadRules(d.Rules)
+		if err == nil { // otherwise tally dev says why
+			a.warnings = append(a.warnings, rulesfile.Check(d.Rules, text, routes)...)
+		}
 	}
-	a.warnings, err = checkRules(folder, routes)
 	if circles := routes.Circles(); circles != "" {
 		a.warnings = append(a.warnings, circles)
 	}
-	return wrote, err
-}
-
-// checkRules returns what in the security rules of an app's folder does not go together with the
-// routes.
-func checkRules(folder *appfolder.Folder, routes route.Routes) (all []string, err error) {
-	databases, err := folder.Databases()
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range databases {
-		text, err := appfolder.ReadRules(d.Rules)
-		if err == nil { // otherwise tally dev says why
-			all = append(all, rulesfile.Check(d.Rules, text, routes)...)
-		}
-	}
-	return all, nil
+	return nil
 }
 
 // rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it.

@@ -28,7 +28,8 @@ type chosenProject struct {
 }
 
 // chooseProject chooses the project: by the flag, an id or an alias of .firebaserc; else by the
-// environment; else as the Firebase CLI does. Nothing may name one. The folder may be nil.
+// environment; else as the Firebase CLI does. Nothing may name one. The folder, which may be nil,
+// takes the targets of that project from then on.
 func chooseProject(flag string, folder *appfolder.Folder) (c chosenProject, err error) {
 	onEmulator := os.Getenv(firestorestore.EmulatorHost) != ""
 	inEnvironment := os.Getenv("GOOGLE_CLOUD_PROJECT")
@@ -42,6 +43,10 @@ func chooseProject(flag string, folder *appfolder.Folder) (c chosenProject, err 
 	}
 	if err != nil {
 		return c, err
+	}
+
+	if folder != nil {
+		folder.ProjectID = c.ID
 	}
 
 	form := projectID

@@ -99,6 +99,11 @@ func (d *decision) refuse(why string, args ...any) {
 // statedBy returns the configuration of the functions that the command is told: by its flag of
 // routes, by the environment, or by tally.yaml.
 func statedBy(flag string, folder *appfolder.Folder, project string) (stated, error) {
+	_, err := folder.DatabaseIDs()
+	if err != nil {
+		return stated{}, err
+	}
+
 	variables := named(folder)
 	var said stated
 	switch {
@@ -111,7 +116,6 @@ func statedBy(flag string, folder *appfolder.Folder, project string) (stated, er
 		said = stated{from: "by " + folder.File}
 	}
 
-	var err error
 	said.config, err = loadConfig(variables, folder, project)
 	return said, err
 }

@@ -50,7 +50,7 @@ func (d databaseCommand) define(c *cobra.Command) *cobra.Command {
 	f := c.Flags()
 	flags.settings.define(f)
 	f.StringVar(&flags.project, "project", "", "project id, or alias of .firebaserc (default $GOOGLE_CLOUD_PROJECT, else the Firebase CLI's, else that of the credentials, or demo-tally on an emulator)")
-	f.StringVar(&flags.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
+	f.StringVar(&flags.database, "database", "", "database id (default: the first of tally.yaml, else the only one of firebase.json, else (default))")
 	f.StringVar(&flags.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
 	f.BoolVar(&flags.json, "json", false, "print JSON")
 	f.DurationVar(&flags.timeout, "timeout", time.Minute, "give up after so long without progress; 0: never")

@@ -62,7 +62,7 @@ func zoneOf(name string) (*zone, error) {
 
 	i := slices.IndexFunc(files.File, func(f *zip.File) bool { return f.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("is not a time zone, such as UTC, Europe/Berlin or America/New_York%s", meantZone(name, zoneNames(files)))
+		return nil, fmt.Errorf("is not a time zone: name a zone by its city, such as Europe/Berlin or America/New_York, or UTC%s", meantZone(name, zoneNames(files)))
 	}
 	f, err := files.File[i].Open()
 	if err != nil {
@@ -82,14 +82,18 @@ func zoneOf(name string) (*zone, error) {
 }
 
 // meantZone asks whether another zone was meant. The name may be misspelled, or only that of a
-// city.
+// city. Only places are suggested: an abbreviation means several zones, and the sign of an offset
+// in the tz database is the opposite of the usual one.
 func meantZone(name string, names []string) string {
+	isPlace := func(zone string) bool { return strings.Contains(zone, "/") && !strings.HasPrefix(zone, "Etc/") }
+	places := slices.DeleteFunc(names, func(zone string) bool { return !isPlace(zone) })
+
 	city := "/" + strings.ReplaceAll(strings.ToLower(name), " ", "_")
-	i := slices.IndexFunc(names, func(zone string) bool { return strings.HasSuffix(strings.ToLower(zone), city) })
+	i := slices.IndexFunc(places, func(zone string) bool { return strings.HasSuffix(strings.ToLower(zone), city) })
 	if i >= 0 {
-		return "; did you mean " + names[i] + "?"
+		return "; did you mean " + places[i] + "?"
 	}
-	return meant(name, names...)
+	return meant(name, places...)
 }
 
 // zoneNames returns the names of all zones.
@@ -99,6 +103,28 @@ func zoneNames(files *zip.Reader) []string {
 		names[i] = f.Name
 	}
 	return names
+}
+
+// standardTime are zones that are called by abbreviations, and have no summer time, each with a
+// place that has.
+var standardTime = map[string]string{"EST": "America/New_York", "MST": "America/Denver", "HST": "Pacific/Honolulu"}
+
+// WithoutSummer returns a sentence about the first route by days or months of a zone that is called
+// EST, MST or HST; "" if there is none. Clocks there never show summer time, which hardly anybody
+// means. So no new route should name such a zone. Former routes with the same keys go on.
+func (rs Routes) WithoutSummer(former Routes) string {
+	for _, r := range rs {
+		same := func(f *Route) bool {
+			return f.Pattern().Same(r.Pattern()) && slices.EqualFunc(f.By, r.By, func(a, b Key) bool { return a.identity() == b.identity() })
+		}
+		for _, k := range r.By {
+			if k.zone == nil || standardTime[k.zone.String()] == "" || slices.ContainsFunc(former, same) {
+				continue
+			}
+			return fmt.Sprintf("%s: clocks in %s never show summer time: name a zone by its city, such as %s", r, k.zone, standardTime[k.zone.String()])
+		}
+	}
+	return ""
 }
 
 // mostOffset is longer than any zone's offset from UTC.

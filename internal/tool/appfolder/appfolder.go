@@ -10,12 +10,11 @@
 //
 // From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
 // json.go says what is wrong in the Firebase CLI's; project.go chooses the project as the Firebase
-// CLI does; yaml.go reads YAML and notes where each key is;
+// CLI does, and database.go the databases with their files; yaml.go reads YAML and notes where each key is;
 // settings.go checks the values; schema.go describes them to editors.
 package appfolder
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,8 +25,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"cloud.google.com/go/firestore"
 )
 
 // FileName is the name of the file that says what Tally keeps.
@@ -39,6 +36,7 @@ type Folder struct {
 	Elsewhere bool   // tally.yaml is not in the folder itself
 	Settings  Settings
 	Firebase  string // path of firebase.json; "": there is none
+	ProjectID string // the project whose targets of .firebaserc count; "": the one that the Firebase CLI takes
 
 	places places // in tally.yaml
 	dir    string // where the search began
@@ -111,8 +109,20 @@ func (f *Folder) readJSON(file string) (*jsonFile, error) {
 	return parseJSON(file, text)
 }
 
-// Variables returns the variables of the functions that tally.yaml sets.
+// Variables returns the variables of the functions that the folder sets: those of tally.yaml, and
+// the databases by DatabaseIDs.
 func (f *Folder) Variables() map[string]string {
+	variables := f.ofSettings()
+	const name = "TALLY_DATABASES"
+	ids, err := f.DatabaseIDs()
+	if err == nil && ids != nil && variables[name] == "" { // a command that needs firebase.json says what is wrong in it
+		variables[name] = strings.Join(ids, ",")
+	}
+	return variables
+}
+
+// ofSettings returns the variables of the functions that tally.yaml sets.
+func (f *Folder) ofSettings() map[string]string {
 	variables := make(map[string]string)
 	maps.Copy(variables, f.Settings.Env)
 
@@ -178,84 +188,4 @@ func (f *Folder) Emulator(name string) (Address, error) {
 		at.Host = emulatorHost
 	}
 	return at, nil
-}
-
-// A Database is a database with its files, as firebase.json names them.
-type Database struct {
-	ID      string `json:"database"` // "": the default one
-	Rules   string `json:"rules"`    // path of the file; "": firebase.json names none
-	Indexes string `json:"indexes"`  // likewise
-}
-
-// Database returns the database of an id with its files. It names no files if firebase.json names
-// none, or is missing.
-func (f *Folder) Database(id string) (Database, error) {
-	all, err := f.Databases()
-	if err != nil {
-		return Database{}, err
-	}
-	i := slices.IndexFunc(all, func(d Database) bool { return cmp.Or(d.ID, firestore.DefaultDatabaseID) == id })
-	if i < 0 {
-		return Database{}, nil
-	}
-	return all[i], nil
-}
-
-// Databases returns the databases that firebase.json names, with their files.
-func (f *Folder) Databases() ([]Database, error) {
-	if f.Firebase == "" {
-		return nil, nil
-	}
-	all, err := f.databases()
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		d := &all[i]
-		d.Rules, err = f.besideFirebase(d.Rules)
-		if err == nil {
-			d.Indexes, err = f.besideFirebase(d.Indexes)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// databases returns the databases as firebase.json has them. The file has a list of them, or just
-// one without a list around it, which is the default database unless it says another.
-func (f *Folder) databases() ([]Database, error) {
-	config, err := f.readJSON(f.Firebase)
-	if err != nil {
-		return nil, err
-	}
-	if !config.isList("/firestore") {
-		one := make([]Database, 1)
-		return one, config.decode("/firestore", &one[0])
-	}
-
-	var several []Database
-	err = config.decode("/firestore", &several)
-	if err != nil {
-		return nil, err
-	}
-	for i, d := range several {
-		if d.ID == "" {
-			return nil, config.wrong(fmt.Sprintf("/firestore/%d", i), `names no database, such as "database": "(default)"`)
-		}
-	}
-	return several, nil
-}
-
-// besideFirebase returns a path of firebase.json, which is relative to its folder; "" if it names
-// none. The Firebase CLI takes a path out of that folder only if it is absolute.
-func (f *Folder) besideFirebase(path string) (string, error) {
-	if path == "" || filepath.IsAbs(path) {
-		return path, nil
-	}
-	if !filepath.IsLocal(path) {
-		return "", fmt.Errorf("%s: %s is outside of its folder: the Firebase CLI does not take it", f.Firebase, path)
-	}
-	return filepath.Join(filepath.Dir(f.Firebase), path), nil
 }

@@ -64,7 +64,7 @@ func TestFind(t *testing.T) {
 	for id, want := range map[string]Database{
 		"(default)": {ID: "(default)", Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "x", "i.json")},
 		"orders":    {ID: "orders", Rules: "/o.rules"},
-		"other":     {},
+		"other":     {ID: "other"},
 	} {
 		if d, err := f.Database(id); err != nil || d != want {
 			t.Errorf("Database(%q) = %+v, %v; want %+v", id, d, err, want)
@@ -81,7 +81,7 @@ func TestNothingFound(t *testing.T) {
 		f := nearest(t, write(t, files))
 		d, err := f.Database("(default)")
 		project, _ := f.Project("")
-		if len(f.Variables()) > 0 || project != (Project{}) || d != (Database{}) || err != nil {
+		if len(f.Variables()) > 0 || project != (Project{}) || d != (Database{ID: "(default)"}) || err != nil {
 			t.Errorf("%s: %+v, %+v, %v; want nothing", name, f, d, err)
 		}
 	}
@@ -172,10 +172,11 @@ func TestFormsOfFiles(t *testing.T) {
 		"firestore.indexes.json": "{\n  // Example:\n  //\n  // \"indexes\": [\n  //   { \"fieldPath\": \"a\" },\n  // ]\n  \"indexes\": [{ \"a\": 1 }, // ours\n  { }],\n  \"fieldOverrides\": []\n}",
 	}
 	for form, change := range map[string]func(string) string{
-		"as it is":          func(s string) string { return s },
-		"a byte order mark": func(s string) string { return mark + s },
-		"CR LF":             func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
-		"both":              func(s string) string { return mark + strings.ReplaceAll(s, "\n", "\r\n") },
+		"as it is":             func(s string) string { return s },
+		"a mark in the middle": func(s string) string { return strings.Replace(s, "{", "{"+mark, 1) },
+		"a byte order mark":    func(s string) string { return mark + s },
+		"CR LF":                func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
+		"both":                 func(s string) string { return mark + strings.ReplaceAll(s, "\n", "\r\n") },
 	} {
 		t.Run(form, func(t *testing.T) {
 			changed := make(map[string]string)
@@ -189,7 +190,7 @@ func TestFormsOfFiles(t *testing.T) {
 				t.Errorf("%v, %v; %+v", project, err, f.Settings)
 			}
 			d, err := f.Database("(default)")
-			if want := (Database{Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "a", "b.json")}); err != nil || d != want {
+			if want := (Database{ID: "(default)", Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "a", "b.json")}); err != nil || d != want {
 				t.Errorf("%v, %v; want %v", d, err, want)
 			}
 			rules, err := ReadRules(d.Rules)

@@ -29,7 +29,7 @@ func (f *Folder) Explain(err error, environment map[string]string) error {
 		return nil
 	}
 
-	own := f.Variables()
+	own := f.ofSettings()
 	var all []error
 	for _, err := range parts(err) {
 		p, ok := errors.AsType[variableProblem](err)

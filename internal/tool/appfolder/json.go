@@ -24,13 +24,12 @@ type jsonFile struct {
 // parseJSON parses the text of a file. Its error names the file, and the place.
 func parseJSON(name string, text []byte) (*jsonFile, error) {
 	text = bytes.ReplaceAll(text, []byte(byteOrderMark), nil)
-	value, err := hujson.Parse(text)
-	if err != nil { // a comment may end the file, which package hujson does not take
-		ended, errEnded := hujson.Parse(append(bytes.Clone(text), '\n'))
-		if errEnded != nil {
-			return nil, noJSON(name, err)
-		}
-		value = ended
+	value, err := parseAnyJSON(text)
+	if err == nil && blankRepeated(text, value) {
+		value, err = parseAnyJSON(text)
+	}
+	if err != nil {
+		return nil, noJSON(name, err)
 	}
 	for v := range value.All() {
 		comma := trailingComma(v)
@@ -41,6 +40,46 @@ func parseJSON(name string, text []byte) (*jsonFile, error) {
 
 	value.Standardize()
 	return &jsonFile{name, value.Pack(), value}, nil
+}
+
+// parseAnyJSON parses a text with comments.
+func parseAnyJSON(text []byte) (hujson.Value, error) {
+	value, err := hujson.Parse(text)
+	if err == nil {
+		return value, nil
+	}
+	ended, errEnded := hujson.Parse(append(bytes.Clone(text), '\n')) // a comment may end the file, which package hujson does not take
+	if errEnded == nil {
+		return ended, nil
+	}
+	return value, err
+}
+
+// blankRepeated writes spaces over each key that is there again later, and over its value: the CLI
+// takes the last. It reports whether there were any.
+func blankRepeated(text []byte, value hujson.Value) (some bool) {
+	for v := range value.All() {
+		object, ok := v.Value.(*hujson.Object)
+		if !ok {
+			continue
+		}
+		last := make(map[string]int)
+		for i, m := range object.Members {
+			last[m.Name.Value.(hujson.Literal).String()] = i
+		}
+		for i, m := range object.Members {
+			if last[m.Name.Value.(hujson.Literal).String()] == i {
+				continue
+			}
+			some = true
+			for at := m.Name.StartOffset; at < object.Members[i+1].Name.StartOffset; at++ {
+				if text[at] != '\n' {
+					text[at] = ' '
+				}
+			}
+		}
+	}
+	return some
 }
 
 // trailingComma returns the offset of the comma behind the last part of a list or of keys and
@@ -63,6 +102,12 @@ func trailingComma(v *hujson.Value) int {
 		}
 	}
 	return 0
+}
+
+// has reports whether the file has a key, such as "/firestore", with a value other than null.
+func (f *jsonFile) has(key string) bool {
+	v := f.value.Find(key)
+	return v != nil && v.Value.Kind() != 'n'
 }
 
 // isList reports whether the value of a key, such as "/firestore", is a list.
@@ -158,6 +203,8 @@ func wanted(t reflect.Type) string {
 		return "a whole number"
 	case reflect.Slice:
 		return "a list in brackets"
+	case reflect.Bool:
+		return "true or false"
 	default:
 		return "keys and values in braces"
 	}

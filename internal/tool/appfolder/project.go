@@ -27,10 +27,11 @@ type Project struct {
 //
 // It is what applyRC in the CLI's src/command.ts does.
 func (f *Folder) Project(named string) (Project, error) {
-	aliases, err := f.aliases()
+	rc, err := f.readRC()
 	if err != nil {
 		return Project{}, err
 	}
+	aliases := rc.Projects
 	if named != "" {
 		return resolve(aliases, named, "--project"), nil
 	}
@@ -75,21 +76,25 @@ func (f *Folder) root() string {
 	return filepath.Dir(f.Firebase)
 }
 
-// aliases returns the projects of .firebaserc by their aliases.
-func (f *Folder) aliases() (map[string]string, error) {
+// An rcFile is what .firebaserc says.
+type rcFile struct {
+	Projects map[string]string `json:"projects"` // by their aliases
+	Targets  map[string]struct {
+		Firestore map[string][]string `json:"firestore"` // databases by the names of targets
+	} `json:"targets"` // by projects
+}
+
+// readRC reads .firebaserc. Without the file it returns an empty one.
+func (f *Folder) readRC() (rc rcFile, err error) {
 	config, err := f.readJSON(filepath.Join(f.root(), ".firebaserc"))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return rc, nil
 	}
 	if err != nil {
-		return nil, err
-	}
-
-	var rc struct {
-		Projects map[string]string `json:"projects"`
+		return rc, err
 	}
 	err = config.decode("", &rc)
-	return rc.Projects, err
+	return rc, err
 }
 
 // oldDefault returns the project that firebase.json names by its key "firebase".

@@ -256,7 +256,7 @@ func CheckIndexesFile(file string, routes route.Routes) (problems []string, err 
 	}
 
 	needs := NewIndexesFile(routes)
-	var indexes, fields, exempt []string
+	var indexes, fields, exempt, undone []string
 	for i, x := range routes.Indexes() {
 		name := indexName(x.Collection, x.Fields)
 		if !slices.ContainsFunc(has.Indexes, func(o Object) bool { return indexKey(o) == name }) {
@@ -266,11 +266,15 @@ func CheckIndexesFile(file string, routes route.Routes) (problems []string, err 
 
 	for _, f := range Fields(routes) {
 		override := has.override(f.CollectionGroup, f.Path)
-		if f.Indexed && override != nil && !f.servedBy(override.Indexes) {
-			exempt = append(exempt, f.CollectionGroup+"."+f.Path)
-		}
-		if !f.Indexed && (override == nil || override.Path == everyField) {
+		switch {
+		case f.Indexed:
+			if override != nil && !f.servedBy(override.Indexes) {
+				exempt = append(exempt, f.CollectionGroup+"."+f.Path)
+			}
+		case override == nil || override.Path == everyField:
 			fields = append(fields, element(f))
+		case len(override.Indexes) > 0 || f.TTL && override.undoesTTL():
+			undone = append(undone, element(f))
 		}
 	}
 
@@ -280,6 +284,9 @@ func CheckIndexesFile(file string, routes route.Routes) (problems []string, err 
 	}
 	if len(fields) > 0 {
 		problems = append(problems, "add to fieldOverrides of "+file+deletes+strings.Join(fields, ",\n"))
+	}
+	if len(undone) > 0 {
+		problems = append(problems, "change in fieldOverrides of "+file+", or the next firebase deploy of indexes undoes what tally deploy made:\n"+strings.Join(undone, ",\n"))
 	}
 	if len(exempt) > 0 {
 		problems = append(problems, fmt.Sprintf("take out of fieldOverrides of %s what exempts %s: queries need the indexes that Firestore makes by itself", file, strings.Join(exempt, ", ")))
@@ -298,9 +305,19 @@ func element(of any) string {
 
 // An appIndexes is a firestore.indexes.json of an app's.
 type appIndexes struct {
-	Indexes        []Object      `json:"indexes"`
-	FieldOverrides []FieldConfig `json:"fieldOverrides"`
+	Indexes        []Object        `json:"indexes"`
+	FieldOverrides []fieldOverride `json:"fieldOverrides"`
 }
+
+// A fieldOverride says how a field is indexed, and by TTL whether Firestore deletes a document at
+// the field's time. If it does not say that, the Firebase CLI leaves that as it is.
+type fieldOverride struct {
+	FieldConfig
+	TTL *bool `json:"ttl"`
+}
+
+// undoesTTL reports whether the override takes the expiry away.
+func (o *fieldOverride) undoesTTL() bool { return o.TTL != nil && !*o.TTL }
 
 // everyField is the path of an override of all fields that have none of their own.
 const everyField = "*"
@@ -319,7 +336,7 @@ func readIndexesFile(file string) (has appIndexes, err error) {
 }
 
 // override returns the override of the file that says how a field is indexed; nil if there is none.
-func (has appIndexes) override(group, path string) *FieldConfig {
+func (has appIndexes) override(group, path string) *fieldOverride {
 	for _, path := range []string{path, everyField} {
 		for i, f := range has.FieldOverrides {
 			if f.CollectionGroup == group && f.Path == path {

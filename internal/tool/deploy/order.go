@@ -158,6 +158,11 @@ func (d *Deployment) refuse() error {
 	if len(lost) > 0 && !d.Prune {
 		return fmt.Errorf("this would stop updating %s: add it to tally.yaml, or remove it with --prune", strings.Join(lost, " and "))
 	}
+	running, _ := route.Parse(d.Variables()["TALLY_ROUTES"]) // nil if there are none, or invalid ones
+	why := d.Config.Routes.WithoutSummer(running)
+	if why != "" {
+		return errors.New(why)
+	}
 	silence := d.silent("cloudfunctions", d.region())
 	if silence != nil {
 		return d.Unreadable("cloudfunctions", "the functions", silence)
