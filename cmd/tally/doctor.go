@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// How doctor ends when something is wrong, and when it found nothing wrong but could not check all.
+// How doctor ends when something is wrong, with commands that fix it and without, and when it found
+// nothing wrong but could not check all.
 var (
-	errUnsound   = errors.New("something is wrong; the commands above fix it, and tally doctor --explain says more")
+	errFixable   = errors.New("something is wrong; the commands above fix it, and tally doctor --explain says more")
+	errUnsound   = errors.New("something is wrong; tally doctor --explain says more")
 	errUnchecked = errors.New("not all could be checked")
 )
 
@@ -36,6 +38,7 @@ type doctorFlags struct {
 	settings settingsFile
 	project  string
 	skip     []string
+	files    bool
 	json     bool
 	explain  bool
 	timeout  time.Duration
@@ -46,6 +49,7 @@ func (d *doctorFlags) define(c *cobra.Command) {
 	d.settings.define(f)
 	f.StringVar(&d.project, "project", "", projectUsage)
 	f.StringSliceVar(&d.skip, "skip", nil, "names of checks to leave out")
+	f.BoolVar(&d.files, "files", false, "check only the files of the app's folder, such as in a CI job; ask no project")
 	f.BoolVar(&d.json, "json", false, "print JSON")
 	f.BoolVar(&d.explain, "explain", false, "say what each check claims, why, and what fixes it, and the permissions that they take; ask no project")
 	f.DurationVar(&d.timeout, "timeout", time.Minute, "how long to try")
@@ -60,7 +64,7 @@ func (d *doctorFlags) run(c *cobra.Command) error {
 	ctx, cancel := context.WithTimeout(c.Context(), d.timeout)
 	defer cancel()
 
-	findings, project, err := examine(ctx, d.settings, d.project, d.skip, c.ErrOrStderr())
+	findings, project, err := d.examine(ctx, c.ErrOrStderr())
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnchecked, err)
 	}
@@ -75,11 +79,12 @@ func (d *doctorFlags) run(c *cobra.Command) error {
 	}
 
 	counts := doctor.Count(findings)
-	if counts[doctor.Wrong] > 0 {
-		return errUnsound
-	}
 	switch {
-	case counts[doctor.Well] == len(findings):
+	case counts[doctor.Wrong] > 0 && doctor.Fixable(findings):
+		return errFixable
+	case counts[doctor.Wrong] > 0:
+		return errUnsound
+	case counts[doctor.Well] == len(findings), d.files && counts[doctor.Unknown] == 0 && counts[doctor.Well] > 0:
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w within %v; --timeout gives it longer", errUnchecked, d.timeout)
@@ -89,24 +94,29 @@ func (d *doctorFlags) run(c *cobra.Command) error {
 
 // examine makes the checks that are not to be skipped: of the app's folder, and of the project that
 // the flag names, as far as that can be read. The error is about the command's own flags.
-func examine(ctx context.Context, settings settingsFile, flag string, skip []string, logs io.Writer) (findings []doctor.Finding, project string, err error) {
+func (d *doctorFlags) examine(ctx context.Context, logs io.Writer) (findings []doctor.Finding, project string, err error) {
+	skip := d.skip
 	for _, name := range skip {
 		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
 			return nil, "", fmt.Errorf("--skip: unknown check %q; see tally doctor --explain", name)
 		}
 	}
 
-	folder, err := settings.here(logs)
-	if err != nil {
-		d := doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is fixed"))
-		return d.Examine(ctx, skip), "", nil
+	if d.files {
+		skip = append(slices.Clone(skip), doctor.OfProjects()...)
 	}
 
-	chosen, err := chooseProject(flag, folder)
+	folder, err := d.settings.here(logs)
+	if err != nil {
+		local := doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is fixed"))
+		return local.Examine(ctx, skip), "", nil
+	}
+
+	chosen, err := chooseProject(d.project, folder)
 	if err == nil && chosen.ID == "" {
 		err = errNoProject
 	}
-	if err != nil {
+	if err != nil || d.files {
 		return doctor.Local(folder, nil, err).Examine(ctx, skip), "", nil
 	}
 	chosen.say(logs)
@@ -120,10 +130,10 @@ func examine(ctx context.Context, settings settingsFile, flag string, skip []str
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := doctor.Read(ctx, project, folder, o...)
+	read, err := doctor.Read(ctx, project, folder, o...)
 	if err != nil {
-		d = doctor.Local(folder, nil, err)
+		read = doctor.Local(folder, nil, err)
 	}
-	d.Own = own
-	return d.Examine(ctx, skip), project, nil
+	read.Own = own
+	return read.Examine(ctx, skip), project, nil
 }

@@ -32,6 +32,9 @@ func (s settingsFile) here(logs io.Writer) (*appfolder.Folder, error) {
 	if err != nil {
 		return nil, err
 	}
+	if misnamed := f.Misnamed(); misnamed != "" {
+		fmt.Fprintf(logs, "tally: %s is not read: rename it to %s\n", misnamed, appfolder.FileName)
+	}
 	if f.Elsewhere {
 		fmt.Fprintf(logs, "tally: settings of %s\n", f.File)
 	}

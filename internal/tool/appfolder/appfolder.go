@@ -95,6 +95,18 @@ func (f *Folder) ownerCheck(file, remedy string) func(os.FileInfo) error {
 	}
 }
 
+// Misnamed returns the name of a file in the folder that is called almost like tally.yaml, which is
+// missing; "" if there is none.
+func (f *Folder) Misnamed() string {
+	for _, name := range []string{"tally.yml", "Tally.yaml", "tally.yaml.txt"} {
+		info, err := os.Stat(filepath.Join(f.dir, name))
+		if f.File == "" && err == nil && info.Mode().IsRegular() {
+			return name
+		}
+	}
+	return ""
+}
+
 // Place returns the beginning of a message about a key of tally.yaml, such as "env.TALLY_BURST":
 // where the file has it, and the key.
 func (f *Folder) Place(key string) string { return f.places.keys[key].in(f.File) + key }

@@ -35,6 +35,16 @@ const (
 	rulesOwn        = "rules-own"
 )
 
+// OfProjects returns the names of the checks that need the project.
+func OfProjects() (names []string) {
+	for _, c := range Checks {
+		if c.needs >= theProject || c.Name == "project" {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // fixRules is how all checks of rules are fixed.
 const fixRules = "take the rules of firestore.rules into the project's own; firebase deploy"
 

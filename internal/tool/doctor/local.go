@@ -25,8 +25,9 @@ func (e *examination) tallyYAML(context.Context) {
 		e.wrong("", "%v", e.unfit)
 		return
 	}
+	e.editions()
 	if e.folder.File == "" {
-		e.note("there is no %s here or above: the settings are those that are deployed, or the defaults", appfolder.FileName)
+		e.noSettings()
 		return
 	}
 
@@ -41,6 +42,30 @@ func (e *examination) tallyYAML(context.Context) {
 	_, err = deploy.Want(deploy.NewProject(someID, config.Databases, "nam5"), e.folder, config, nil)
 	if err != nil {
 		e.wrong("", "%s: %v", e.folder.File, err)
+	}
+}
+
+// noSettings says that there is no tally.yaml, and whether a file has almost its name.
+func (e *examination) noSettings() {
+	misnamed := e.folder.Misnamed()
+	if misnamed != "" {
+		e.wrong(deploy.Command("mv", misnamed, appfolder.FileName), "no command reads %s: rename it to %s", misnamed, appfolder.FileName)
+		return
+	}
+	e.idle("there is no " + appfolder.FileName + " here or above: the settings are those that are deployed, or the defaults")
+}
+
+// editions finds databases that firebase.json says Tally cannot serve.
+func (e *examination) editions() {
+	config, err := e.local()
+	if err != nil {
+		return // it is said already, or next
+	}
+	for _, id := range config.Databases {
+		d, err := e.folder.Database(id)
+		if err == nil && d.Unserved() != "" {
+			e.wrong("", "%s", d.Unserved())
+		}
 	}
 }
 
@@ -98,10 +123,11 @@ func (e *examination) eachDatabase(what string, check func(config.Config, appfol
 		return
 	}
 	if e.folder.Firebase == "" {
-		e.note("there is no firebase.json here or above")
+		e.idle("there is no firebase.json here or above")
 		return
 	}
 
+	checked := false
 	for _, id := range config.Databases {
 		d, err := e.folder.Database(id)
 		file := ""
@@ -113,6 +139,11 @@ func (e *examination) eachDatabase(what string, check func(config.Config, appfol
 			e.wrong("", "%v", err)
 		case file == "":
 			e.note("%s names no %s for database %s", e.folder.Firebase, what, id)
+			continue
 		}
+		checked = true
+	}
+	if !checked {
+		e.idle("there is no such file")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,6 +19,12 @@ func Count(findings []Finding) map[Verdict]int {
 		counts[f.Verdict]++
 	}
 	return counts
+}
+
+// Fixable reports whether there is a command for anything that is wrong.
+func Fixable(findings []Finding) bool {
+	fixable := func(p Problem) bool { return p.Verdict == Wrong && p.Remedy != "" }
+	return slices.ContainsFunc(findings, func(f Finding) bool { return slices.ContainsFunc(f.Problems, fixable) })
 }
 
 // marks begin a check's line.
