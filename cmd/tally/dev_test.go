@@ -318,6 +318,36 @@ func TestDevNamesWhatIsLeftOut(t *testing.T) {
 	}
 }
 
+// The one database that firebase.json names is the app's from tally init on, with the app's rules
+// in force, and its edition is told.
+func TestDevOfNamedDatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "firebase.json"), []byte(`{"firestore": {"rules": "firestore.rules", "indexes": "firestore.indexes.json", "edition": "enterprise", "database": "my-database-id", "location": "us-central1"}}`))
+	write(t, filepath.Join(dir, "firestore.rules"), []byte("rules_version = '2';\nservice cloud.firestore { match /databases/{database}/documents {\n  match /open/{doc} { allow write: if true; }\n} }\n"))
+	write(t, filepath.Join(dir, "firestore.indexes.json"), []byte(`{"indexes": [], "fieldOverrides": []}`))
+	initial := tally(t, "init")
+	initial.Dir = dir
+	if err := initial.Run(); err != nil {
+		t.Fatal(err)
+	}
+
+	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
+	c.Dir = dir
+	out := c.follow(t)
+	out.await("firebase.json says that database my-database-id is of the Enterprise edition, which is not served yet: tally deploy refuses it (docs/deploy.md#before)\n")
+	for range 3 {
+		out.increment("my-database-id", "counters/likes/shards/0", "count", http.StatusOK)
+	}
+	out.await("rollups/likes  count 3  1 shard")
+	out.signedOut("my-database-id", "counters/likes/shards/0", "count", http.StatusForbidden)
+	out.signedOut("my-database-id", "open/1", "count", http.StatusOK)
+	out.interrupt()
+	if strings.Contains(out.read.String(), "several databases") {
+		t.Errorf("there is one database:\n%s", &out.read)
+	}
+}
+
 // A second tally dev says first that one runs, even while that one is still starting and whatever
 // ports are named. The ports are those of tally.yaml. Once the first is gone, however it went,
 // there is place for another. In a shell that names an emulator that is gone, one is started there.

@@ -10,8 +10,8 @@
 //
 // From the bottom up: file.go reads files, and refuses what is no plain file or leads elsewhere;
 // json.go says what is wrong in the Firebase CLI's; project.go chooses the project as the Firebase
-// CLI does, and database.go the databases with their files; yaml.go reads YAML and notes where each key is;
-// settings.go checks the values; schema.go describes them to editors.
+// CLI does, and database.go the databases with their files; yaml.go reads YAML and notes where each
+// key is; settings.go checks the values; schema.go describes them to editors.
 package appfolder
 
 import (

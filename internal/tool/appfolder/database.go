@@ -66,9 +66,9 @@ func (f *Folder) Databases() ([]Database, error) {
 	}
 	for i := range all {
 		d := &all[i]
-		d.Rules, err = f.besideFirebase(d.Rules)
+		d.Rules, err = f.nearFirebase(d.Rules)
 		if err == nil {
-			d.Indexes, err = f.besideFirebase(d.Indexes)
+			d.Indexes, err = f.nearFirebase(d.Indexes)
 		}
 		if err != nil {
 			return nil, err
@@ -168,8 +168,8 @@ func (f *Folder) OtherConfigs() (files []string, err error) {
 		}
 
 		below := depth > 0 && name == "firebase.json"
-		beside := depth == 0 && name != "firebase.json" && strings.HasPrefix(name, "firebase") && strings.HasSuffix(name, ".json")
-		if entry.Type().IsRegular() && (below || beside && f.configures(path)) {
+		near := depth == 0 && name != "firebase.json" && strings.HasPrefix(name, "firebase") && strings.HasSuffix(name, ".json")
+		if entry.Type().IsRegular() && (below || near && f.configures(path)) {
 			files = append(files, relative)
 		}
 		return nil
@@ -183,9 +183,9 @@ func (f *Folder) configures(file string) bool {
 	return err == nil && slices.ContainsFunc([]string{"/firestore", "/hosting", "/functions", "/emulators"}, config.has)
 }
 
-// besideFirebase returns a path of firebase.json, which is relative to its folder; "" if it names
+// nearFirebase returns a path of firebase.json, which is relative to its folder; "" if it names
 // none. The Firebase CLI takes a path out of that folder only if it is absolute.
-func (f *Folder) besideFirebase(path string) (string, error) {
+func (f *Folder) nearFirebase(path string) (string, error) {
 	if path == "" || filepath.IsAbs(path) {
 		return path, nil
 	}

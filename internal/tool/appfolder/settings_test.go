@@ -42,6 +42,8 @@ func TestMistakenValues(t *testing.T) {
 		{"routes: |\r" + strings.Repeat("\r", 100), "t.yaml:101:1: 100 blank lines end here: delete them"},
 		{"routes: |\n" + strings.Repeat("\n\r", 100), "t.yaml:101:1: 100 blank lines end here: delete them"},
 		{"", "<nil>"},
+		{"alerts: console", "<nil>"},
+		{"alerts: [console]", "<nil>"},
 		{"routes: a/{a} -> b/{a} : c", "t.yaml:1:9: mapping value is not allowed in this context; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  - a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:26: want text; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:24: want text; write \"routes: |\" on a line, and each route on a line of its own below, indented"},

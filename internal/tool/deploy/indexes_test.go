@@ -81,6 +81,7 @@ func TestCheckIndexesFile(t *testing.T) {
 	}
 	order := func(order string) Object { return Object{"order": order, "queryScope": "COLLECTION"} }
 	const lost = "FILE, or the next firebase deploy of indexes wants to delete them:\n"
+	const undone = "change in fieldOverrides of FILE, or the next firebase deploy of indexes undoes what tally deploy made:\n"
 	const taken = "take out of fieldOverrides of FILE what exempts "
 
 	for _, test := range []struct {
@@ -98,6 +99,15 @@ func TestCheckIndexesFile(t *testing.T) {
 		{"in one order alone, the other", exempts("likes", "on", order("DESCENDING")), []string{taken + "likes.on: queries need the indexes that Firestore makes by itself"}},
 		{"in the one order that a sum needs", exempts("likes", "on", order("ASCENDING")), nil},
 		{"all fields that say nothing of their own", exempts("likes", "*"), []string{taken + "likes.on: queries need the indexes that Firestore makes by itself"}},
+		{"an expiry that is taken away", strings.Replace(change(func(*IndexesFile) {}), `"ttl":true`, `"ttl":false`, 1), []string{undone + `  {"collectionGroup":"increment_tokens","fieldPath":"expire_at","ttl":true,"indexes":[]}`}},
+		{"an expiry of which nothing is said", strings.Replace(change(func(*IndexesFile) {}), `"ttl":true,`, ``, 1), nil},
+		{"times that are indexed", change(func(f *IndexesFile) {
+			for i, o := range f.FieldOverrides {
+				if o.Path == "tally" {
+					f.FieldOverrides[i].Indexes = []Object{order("ASCENDING")}
+				}
+			}
+		}), []string{undone + `  {"collectionGroup":"shops","fieldPath":"tally","indexes":[]},` + "\n" + `  {"collectionGroup":"posts","fieldPath":"tally","indexes":[]},` + "\n" + `  {"collectionGroup":"b","fieldPath":"tally","indexes":[]}`}},
 		{"as firebase init begins it", "{\n  // Example:\n  // \"indexes\": [\n  //   { \"a\": [ \"b\", ] },\n  // ]\n" + strings.TrimPrefix(change(func(*IndexesFile) {}), "{"), nil},
 		{"with a byte order mark", "\ufeff" + change(func(*IndexesFile) {}), nil},
 		{"a field that only an index of several has", exempts("orders", "amount"), nil},
@@ -115,6 +125,16 @@ func TestCheckIndexesFile(t *testing.T) {
 		}
 	}
 
+	for ttl, want := range map[string]string{`"true"`: "found text", "1": "found a number", "[]": "found a list in brackets"} {
+		file := filepath.Join(t.TempDir(), "firestore.indexes.json")
+		text := strings.Replace(change(func(*IndexesFile) {}), `"ttl":true`, `"ttl":`+ttl, 1)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := CheckIndexesFile(file, routes); err == nil || !strings.HasSuffix(err.Error(), "fieldOverrides.ttl: want true or false, and "+want) {
+			t.Errorf("ttl %s: %v", ttl, err)
+		}
+	}
 	if _, err := CheckIndexesFile("nowhere.json", routes); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of no file: %v", err)
 	}
