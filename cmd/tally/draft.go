@@ -75,17 +75,13 @@ func (d draft) ownTarget() string {
 
 // asked returns the indexes of the ids in the target that fields of the documents may say: that of
 // the last id, and before a day or month those of all others. Ids that the source's path has are
-// not asked for. If the documents are below others, a target that shares no id with their path is
-// one document for all.
+// not asked for.
 func (d draft) asked() []int {
 	ids := strings.Split(d.target, "/")
 	last := len(ids) - 1
-	shares := len(d.source) == 2
 	var unknown []int
 	for i := 1; i <= last; i += 2 {
-		if d.indexOf(ids[i]) > 0 {
-			shares = true
-		} else {
+		if d.indexOf(ids[i]) == 0 {
 			unknown = append(unknown, i)
 		}
 	}
@@ -95,10 +91,8 @@ func (d draft) asked() []int {
 		return nil
 	case periodOf(ids[last]) != "":
 		return unknown
-	case shares:
-		return []int{last}
 	default:
-		return nil
+		return []int{last}
 	}
 }
 
