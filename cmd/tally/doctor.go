@@ -84,7 +84,7 @@ func (d *doctorFlags) run(c *cobra.Command) error {
 		return errFixable
 	case counts[doctor.Wrong] > 0:
 		return errUnsound
-	case counts[doctor.Well] == len(findings), d.files && counts[doctor.Unknown] == 0 && counts[doctor.Well] > 0:
+	case doctor.Sound(findings):
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w within %v; --timeout gives it longer", errUnchecked, d.timeout)

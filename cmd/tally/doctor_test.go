@@ -35,7 +35,7 @@ func TestDoctorWithoutProject(t *testing.T) {
 		says                []string
 	}{
 		{"no credentials", "routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n", "my-project", 2, []string{
-			"✓ tally-yaml ", "? project ", "there are no application default credentials; gcloud auth application-default login makes some", unlooked, "3 OK, 0 failed, 17 not checked"}},
+			"✓ tally-yaml ", "? project ", "there are no application default credentials; gcloud auth application-default login makes some", unlooked, "1 OK, 0 failed, 19 not checked"}},
 		{"no project", "", "", 2, []string{"there is no tally.yaml here or above", "name the project by --project or GOOGLE_CLOUD_PROJECT", unlooked}},
 		{"a project that is none", "", "My Project", 2, []string{"? project ", "My Project", unlooked}},
 		{"a tally.yaml that is wrong", "routes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", "want <source pattern>", "- rules-file, indexes-file not checked: tally.yaml cannot be used", unlooked}},

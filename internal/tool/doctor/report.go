@@ -21,6 +21,13 @@ func Count(findings []Finding) map[Verdict]int {
 	return counts
 }
 
+// Sound reports whether all is well. A file of the app's that is not there, and so was not checked,
+// is no reason against it unless nothing was checked.
+func Sound(findings []Finding) bool {
+	isUnsound := func(f Finding) bool { return f.Verdict != Well && (f.Verdict != Idle || f.needs > theFolder) }
+	return Count(findings)[Well] > 0 && !slices.ContainsFunc(findings, isUnsound)
+}
+
 // Fixable reports whether there is a command for anything that is wrong.
 func Fixable(findings []Finding) bool {
 	fixable := func(p Problem) bool { return p.Verdict == Wrong && p.Remedy != "" }
@@ -140,15 +147,14 @@ func wrap(b *strings.Builder, first, text string) {
 // A report is the findings in JSON.
 type report struct {
 	Project string          `json:"project"`
-	Well    bool            `json:"well"` // all findings are
+	Well    bool            `json:"well"` // by Sound
 	Counts  map[Verdict]int `json:"counts"`
 	Checks  []Finding       `json:"checks"`
 }
 
 // PrintJSON writes the findings as one JSON object.
 func PrintJSON(w io.Writer, project string, findings []Finding) error {
-	counts := Count(findings)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	return e.Encode(report{project, counts[Well] == len(findings), counts, append([]Finding{}, findings...)})
+	return e.Encode(report{project, Sound(findings), Count(findings), append([]Finding{}, findings...)})
 }

@@ -136,7 +136,7 @@ func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, ma
 	names, findings := make(map[Verdict]string), make(map[string]Finding)
 	for _, f := range d.Examine(ctx, nil) {
 		findings[f.Name] = f
-		if f.Verdict != Well {
+		if f.Verdict != Well && (f.Verdict != Idle || f.needs > theFolder) { // the folder is empty
 			names[f.Verdict] = strings.TrimPrefix(names[f.Verdict]+" "+f.Name, " ")
 		}
 	}
