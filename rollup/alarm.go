@@ -19,8 +19,7 @@ type Alarm struct {
 	Salt   string    // random for alarms of audits and commands; "" otherwise
 
 	// Missing counts the alarms of a counter whose document is missing, from 1 on; 0 for all others.
-	// Those with the same number are one, whatever their time. So they need not ring later than a
-	// change, and none of them stands for an event.
+	// None of them stands for an event.
 	Missing int
 }
 

@@ -10,24 +10,28 @@ import (
 // document later without a further event, so alarms have the counter looked at again:
 // docs/design/rules.md#missing-covers.
 
-// missingAfter is how long after a look that found the document missing each of these alarms rings.
-// They are few, because anybody may write sources of documents that never exist.
+// missingAfter is how long after a look that found the document missing each of these alarms rings,
+// rounded up by half of that at most. They are few, because anybody may write sources of documents
+// that never exist.
 var missingAfter = []time.Duration{time.Minute, 10 * time.Minute, time.Hour}
 
 // awaitDocument makes the next alarm of a counter whose document is missing, before its events are
-// acknowledged. The first one follows an event, and the others each other. Where there is no queue,
-// or if it fails, a cycle of audits finds the document.
+// acknowledged. The first one follows an event, and the others each other. If one cannot be made,
+// the calls of the schedule look for the document as long. Where there is no queue, a cycle of
+// audits finds it.
 func (c *Coalescer) awaitDocument(ctx context.Context, s *counterState, l *look) {
 	for _, n := range c.missingNext(s, l) {
-		err := c.createAlarm(ctx, Alarm{
+		after := missingAfter[n-1]
+		a := Alarm{
 			RollUp:  s.counter.RollUp,
 			Routes:  s.counter.Template.Hash(),
-			At:      l.readTime.Add(missingAfter[n-1]),
+			At:      onGrid(s.counter.RollUp, after/2, l.readTime.Add(after)),
 			Missing: n,
-		})
-		if err != nil && c.options.Logged.First("missing", s.counter.RollUp) {
-			c.options.Logger.WarnContext(ctx, "no alarm could be made; once the app's document exists, its totals come with the next change or cycle of audits",
-				"counter", s.counter.RollUp, "event_id", l.eventID, "error", err)
+		}
+		err := c.tryTwice(s, func() error { return c.createAlarm(ctx, a) })
+		if err != nil {
+			c.unchained(ctx, l)
+			return
 		}
 	}
 }

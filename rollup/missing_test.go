@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,8 +36,8 @@ func (w *world) queueing(queue *alarmed) *rollup.Coalescer {
 }
 
 // A shop that is created after its orders, and after their events, gets its totals from an alarm: a
-// minute after a look found it missing, ten minutes after that, or an hour after that. Then no
-// alarm is made any more.
+// minute after a look found it missing, ten minutes after that, or an hour after that, or up to half
+// as long again. An alarm that rings early makes no other. After the third, none is made any more.
 func TestDocumentIsCreatedLater(t *testing.T) {
 	waits := []time.Duration{time.Minute, 10 * time.Minute, time.Hour}
 	for created := range 5 {
@@ -49,16 +50,25 @@ func TestDocumentIsCreatedLater(t *testing.T) {
 			w.acknowledged(w.deliverOf(hold, c, shop, rollup.Event{ID: "order"}))
 			for n := range waits {
 				numbers, after := queue.awaited()
-				if len(numbers) != 1 || numbers[0] != n+1 || after[0] > waits[n] || after[0] < waits[n]-time.Second {
+				if len(numbers) != 1 || numbers[0] != n+1 || after[0] > waits[n]*3/2 || after[0] < waits[n]-time.Second {
 					t.Fatalf("alarms %v were made, ringing in %v; want number %d in %v", numbers, after, n+1, waits[n])
 				}
-				time.Sleep(waits[n])
+				at := w.store.Now().Add(after[0]).Truncate(time.Microsecond)
+				time.Sleep(after[0] - time.Second)
+				rings := make(chan error, 1)
+				go func() {
+					_, err := c.Rings(w.t.Context(), rollup.Alarm{RollUp: shop.RollUp, Routes: shop.Template.Hash(), At: at, Missing: n + 1}, byShop)
+					rings <- err
+				}()
+				time.Sleep(time.Second / 2)
+				if numbers, _ := queue.awaited(); len(numbers) != 0 {
+					t.Errorf("alarm %d rang early, and alarms %v were made", n+1, numbers)
+				}
 				if created == n {
 					w.store.Put("shops/a", map[string]any{"name": "A"})
 				}
-				ending, err := c.Rings(w.t.Context(), rollup.Alarm{RollUp: shop.RollUp, Routes: shop.Template.Hash(), At: w.store.Now().Truncate(time.Microsecond), Missing: n + 1}, byShop)
-				if err != nil || ending.Deferred {
-					t.Fatalf("alarm %d: %+v, %v", n+1, ending, err)
+				if err := <-rings; err != nil {
+					t.Fatalf("alarm %d: %v", n+1, err)
 				}
 				if created == n {
 					break
@@ -73,6 +83,98 @@ func TestDocumentIsCreatedLater(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refuses is a queue that refuses for a while from now on.
+func refuses(lasts time.Duration) *alarmed {
+	until := time.Now().Add(lasts)
+	return &alarmed{make: func(context.Context, int) error {
+		if time.Now().Before(until) {
+			return errors.New("refused")
+		}
+		return nil
+	}}
+}
+
+// A document is created later, and its totals come, although the queue refused when it was missed:
+// for a moment, so that the next try makes the alarm, or for longer, so that the calls of the
+// schedule look for the document as long as alarms would.
+func TestQueueRefusesWhileDocumentIsMissing(t *testing.T) {
+	for _, test := range []struct {
+		refuses, created time.Duration
+		alarm            bool
+	}{
+		{50 * time.Millisecond, 30 * time.Second, true},
+		{time.Hour, 30 * time.Second, false},
+		{time.Hour, 45 * time.Minute, false},
+	} {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			audit := func() {
+				o := w.auditOptions()
+				o.Cycle = func(int64) time.Duration { return 24 * time.Hour }
+				if _, err := rollup.Audit(w.t.Context(), w.store, byShop, o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 3 { // then no cycle is due
+				audit()
+				time.Sleep(10 * time.Minute)
+			}
+
+			queue := refuses(test.refuses)
+			c := w.queueing(queue)
+			shop, _ := byShop.Counter("shops/a")
+			w.store.Put("orders/1", map[string]any{"shop": "a"})
+			w.acknowledged(w.deliverOf(hold, c, shop, rollup.Event{ID: "order"}))
+			if numbers, _ := queue.awaited(); len(numbers) != 2 {
+				t.Errorf("refused for %v: %d tries of the alarm, want two", test.refuses, len(numbers))
+			}
+
+			created := time.AfterFunc(test.created, func() { w.store.Put("shops/a", map[string]any{"name": "A"}) })
+			defer created.Stop()
+			for range 12 {
+				notes, err := w.store.Notes(w.t.Context(), "", 10)
+				if err != nil || test.alarm && len(notes) > 0 {
+					t.Fatalf("notes %v, %v", notes, err)
+				}
+				audit()
+				time.Sleep(10 * time.Minute)
+			}
+			if got := w.store.Get("shops/a")["orders"]; !test.alarm && got != int64(1) {
+				t.Errorf("refused for %v, created after %v: the shop has %v orders", test.refuses, test.created, got)
+			}
+			if notes, _ := w.store.Notes(w.t.Context(), "", 10); len(notes) > 0 {
+				t.Errorf("notes stay: %+v", notes)
+			}
+		})
+	}
+}
+
+// A document that goes again gets its first alarm again, although the first one's name may still be
+// taken. Events that come in a row share theirs.
+func TestMissingAgain(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		queue := new(alarmed)
+		c := w.queueing(queue)
+		shop, _ := byShop.Counter("shops/a")
+		made := make(map[rollup.Alarm]bool)
+		for n := range 240 {
+			w.store.Put("orders/1", map[string]any{"shop": "a", "n": n})
+			w.acknowledged(w.deliverOf(hold, c, shop, rollup.Event{ID: fmt.Sprint("order ", n)}))
+			for _, a := range queue.made {
+				made[a] = true
+			}
+			ahead := slices.ContainsFunc(queue.made, func(a rollup.Alarm) bool { return a.At.After(w.store.Now().Add(50 * time.Second)) })
+			if !ahead {
+				t.Fatalf("order %d: no alarm rings within the next minute", n)
+			}
+			queue.made = nil
+			time.Sleep(5 * time.Second)
+		}
+		if n := len(made); n < 20 || n > 42 {
+			t.Errorf("%d alarms in twenty minutes, want one in half a minute at most", n)
+		}
+	})
 }
 
 // However many alarms wait for a look, it makes one for the missing document.

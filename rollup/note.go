@@ -304,7 +304,7 @@ func (a *audit) examineNoted(ctx context.Context) {
 	defer work.Wait()
 
 	for _, n := range a.notes {
-		for path := range n.Counters {
+		for path, at := range n.Counters {
 			c, kept := a.routes.Counter(path)
 			if !kept { // by no route that events serve
 				continue
@@ -316,6 +316,7 @@ func (a *audit) examineNoted(ctx context.Context) {
 			if d.left {
 				continue
 			}
+			d.left = time.Since(at) < missingAfter[len(missingAfter)-1] // if its document is missing
 			a.examined[path] = true
 			a.slots <- struct{}{}
 			work.Go(func() {

@@ -81,7 +81,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	}
 
 	if l.missing() {
-		c.awaitDocument(looking, s, &l)
+		c.awaitDocument(ctx, s, &l)
 	}
 	p, err := c.observe(s, &l)
 	if err != nil {

@@ -244,7 +244,7 @@ var rules = []chapter{
 			},
 			{says: "⚑ A missing document paces this instance like a roll-up, and ticks look at it less and less often, in the end once a minute."},
 			{
-				says: "Where there is a queue, a look that finds the app's own document missing makes an alarm for a minute later before its events are acknowledged. Two more follow, ten minutes and an hour later. A counter has one alarm of each, however many alarms wait for a look, so junk does not multiply them.",
+				says: "Where there is a queue, a look that finds the app's own document missing makes an alarm for a minute later before its events are acknowledged. Two more follow, ten minutes and an hour later. Each rings up to half as long later again, at times that are the same for all of a counter's events, so junk does not multiply them. If making one fails twice, a note names the counter, and the calls of an hour look for the document.",
 				why:  "Without it, a shop that is created after its orders has no totals for a day.",
 			},
 		}},

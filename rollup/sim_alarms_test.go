@@ -109,18 +109,10 @@ func (i *instance) stand(a rollup.Alarm, name string) {
 	}
 }
 
-// exists reports whether an alarm has a name that cannot be used now. The time is not in the name
-// of one whose document is missing.
+// exists reports whether an alarm has a name that cannot be used now.
 func (i *instance) exists(a rollup.Alarm, now time.Time) bool {
-	for same, is := range i.alarms {
-		if a.Missing > 0 {
-			same.At = a.At
-		}
-		if same == a && (is.done.IsZero() || now.Sub(is.done) < tombstone) {
-			return true
-		}
-	}
-	return false
+	is, named := i.alarms[a]
+	return named && (is.done.IsZero() || now.Sub(is.done) < tombstone)
 }
 
 // nameOf tells alarms apart in choices.

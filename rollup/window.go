@@ -138,8 +138,8 @@ func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
 	s.chained = next
 }
 
-// unchained is called before a roll-up is written without the alarm that it needs. It notes that
-// for the next audit.
+// unchained is called before events are acknowledged without the alarm that their counter needs. It
+// notes that for the next audit.
 func (c *Coalescer) unchained(ctx context.Context, l *look) {
 	noting, cancel := context.WithTimeout(ctx, c.options.Timeout/2)
 	defer cancel()
@@ -149,7 +149,7 @@ func (c *Coalescer) unchained(ctx context.Context, l *look) {
 	}
 
 	if c.options.Logged.First("unchained", l.counter.RollUp) {
-		c.options.Logger.WarnContext(ctx, "no alarm could be made; what leaves a window is rolled up by the next event or call of the schedule",
+		c.options.Logger.WarnContext(ctx, "no alarm could be made; the next event or call of the schedule rolls the counter up",
 			"counter", l.counter.RollUp, "event_id", l.eventID)
 	}
 }

@@ -232,7 +232,7 @@ func TestWindowWithoutAnAlarm(t *testing.T) {
 			t.Errorf("it took %v, and %d alarms were tried", took, len(a.made)-asked)
 		}
 		w.wantTrending(3, 2)
-		if !strings.Contains(w.log.String(), "no alarm could be made; what leaves a window") {
+		if !strings.Contains(w.log.String(), "no alarm could be made; the next event") {
 			t.Errorf("logged:\n%s", &w.log)
 		}
 

@@ -299,14 +299,10 @@ func (q *Queue) task(database string, a rollup.Alarm) (task, error) {
 
 // name returns the name of an alarm's task. It is a hash of all that makes two alarms the same: the
 // body of the call, which holds the database, the roll-up, the routes and the time; where the call
-// goes; and the salt. So the instances that want one alarm make one task. The time does not count
-// where a document is missing: see rollup.Alarm. Names that resemble each other would slow the
-// queue down
+// goes; and the salt. So the instances that want one alarm make one task. Names that resemble each
+// other would slow the queue down
 // (https://docs.cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues.tasks/create).
 func (q *Queue) name(database string, a rollup.Alarm) (string, error) {
-	if a.Missing > 0 {
-		a.At = time.Time{}
-	}
 	body, err := Encode(database, a)
 	if err != nil {
 		return "", err

@@ -138,6 +138,7 @@ func TestName(t *testing.T) {
 	other("other routes", name(options(), app, change(func(a *rollup.Alarm) { a.Routes = "2cb6e516cd88dac1" })))
 	other("another time", name(options(), app, change(func(a *rollup.Alarm) { a.At = a.At.Add(time.Microsecond) })))
 	other("the last one", name(options(), app, change(func(a *rollup.Alarm) { a.Last = true })))
+	other("a missing document's", name(options(), app, change(func(a *rollup.Alarm) { a.Missing = 1 })))
 	other("salted", name(options(), app, change(func(a *rollup.Alarm) { a.Salt = "x" })))
 	other("another database", name(options(), "projects/app/databases/other", likes()))
 	o := options()
@@ -314,30 +315,6 @@ func TestOpenRefuses(t *testing.T) {
 	o.Queue = "tally"
 	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), `queue "tally": want its resource name`) {
 		t.Error(err)
-	}
-}
-
-// Alarms of one counter whose document is missing have one name for each number, whatever their
-// time.
-func TestNameOfMissing(t *testing.T) {
-	q := open(t, options())
-	name := func(at time.Time, missing int, rollUp string) string {
-		a := likes()
-		a.At, a.Missing, a.RollUp = at, missing, rollUp
-		task, err := q.task(app, a)
-		if err != nil || task.ScheduleTime != at.Format(micro) {
-			t.Errorf("%+v: %+v, %v", a, task, err)
-		}
-		return task.Name
-	}
-	first := name(noon, 1, "posts/a")
-	if later := name(noon.Add(time.Hour), 1, "posts/a"); later != first {
-		t.Errorf("%s at another time, want %s", later, first)
-	}
-	for _, other := range []string{name(noon, 2, "posts/a"), name(noon, 1, "posts/b"), name(noon, 0, "posts/a")} {
-		if other == first {
-			t.Errorf("another alarm is called %s, too", other)
-		}
 	}
 }
 
