@@ -20,6 +20,7 @@
 //   - rollup/route is the language of routes, which say which documents make which totals.
 //   - rollup is the engine: the roll-up, the coalescer that bounds how often it happens, and the
 //     audit. It imports only the standard library and the packages above.
+//   - internal/reason says why totals do not have a document, in the words of all that tell it.
 //   - internal/cloud/firestorestore is the engine's store on Firestore. It begins with what you
 //     need to know of Firestore.
 //   - internal/cloud/config reads what the functions take from their environment, and computes how

@@ -21,7 +21,7 @@ const module = "github.com/firestore-tally/tally"
 var allowed = map[string][]string{
 	// The functions.
 	".":                             {"internal/cloud/app"},
-	"internal/cloud/app":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/growth", "internal/cloud/trigger", "internal/document", "rollup", "rollup/route"},
+	"internal/cloud/app":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/cloud/growth", "internal/cloud/trigger", "internal/document", "internal/reason", "rollup", "rollup/route"},
 	"internal/cloud/firestorestore": {"internal/cloud/growth", "internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/cloud/growth":         {"internal/document", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},
@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"internal/cloud/config":         {"rollup", "rollup/route"},
 	"rollup":                        {"internal/document", "internal/value", "rollup/route"},
 	"rollup/route":                  {"internal/document", "internal/value"},
+	"internal/reason":               {"internal/document", "internal/value", "rollup/route"},
 	"internal/value":                {},
 	"internal/document":             {},
 
@@ -36,8 +37,8 @@ var allowed = map[string][]string{
 	"shards": {"internal/document", "internal/value"},
 
 	// The command line.
-	"cmd/tally":                 {".", "internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/clientrules", "internal/tool/dashboard", "internal/tool/deploy", "internal/tool/doctor", "internal/tool/load", "internal/tool/local", "internal/tool/local/emulator", "internal/tool/local/freeport", "internal/tool/migration", "internal/tool/rulesfile", "internal/tool/rulestrial", "internal/tool/terminal", "internal/tool/trial", "internal/value", "rollup", "rollup/route", "shards"},
-	"internal/tool/doctor":      {"internal/cloud/config", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rulesfile", "rollup/route"},
+	"cmd/tally":                 {".", "internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/clientrules", "internal/tool/dashboard", "internal/tool/deploy", "internal/tool/doctor", "internal/tool/load", "internal/tool/local", "internal/tool/local/emulator", "internal/tool/local/freeport", "internal/tool/migration", "internal/tool/rulesfile", "internal/tool/rulestrial", "internal/tool/terminal", "internal/tool/trial", "internal/value", "rollup", "rollup/route", "shards"},
+	"internal/tool/doctor":      {"internal/cloud/config", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rulesfile", "rollup/route"},
 	"internal/tool/deploy":      {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
 	"internal/tool/migration":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
 	"internal/tool/dashboard":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route"},

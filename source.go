@@ -51,6 +51,10 @@ import "embed"
 //go:embed internal/document/field.go
 //go:embed internal/document/id.go
 //go:embed internal/document/reference.go
+//go:embed internal/reason/field.go
+//go:embed internal/reason/key.go
+//go:embed internal/reason/path.go
+//go:embed internal/reason/reason.go
 //go:embed internal/value/kind.go
 //go:embed internal/value/sum.go
 //go:embed internal/value/value.go
@@ -91,7 +95,6 @@ import "embed"
 //go:embed rollup/route/levels.go
 //go:embed rollup/route/lex.go
 //go:embed rollup/route/mistake.go
-//go:embed rollup/route/omission.go
 //go:embed rollup/route/parse.go
 //go:embed rollup/route/route.go
 //go:embed rollup/route/syntax.go

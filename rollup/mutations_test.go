@@ -362,9 +362,9 @@ var mutations = []mutation{
 		`s.logged.First(message, d.change.Database+"/"+c.RollUp)`,
 		`s.logged.First(message, c.RollUp)`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "each document that a route leaves out is logged", "../internal/cloud/app/omission.go",
-		`		if s.logged.First(message+": "+o.Reason, change.Database+": "+text) {
+		`			if s.logged.First(message+": "+why.About, change.Database+": "+text) {
 `,
-		`		if text != "" {
+		`			if text != "" {
 `, "../internal/cloud/app/TestNoGroupIsLogged"},
 	{"logged-once", "junk keeps other counters from being logged", "logged.go",
 		`	if len(l.lines) == maxLogged {

@@ -215,6 +215,13 @@ func (c *Coalescer) noteUnkept(ctx context.Context, counter route.Counter, event
 	}
 }
 
+// UnkeptSince returns when the counter was last noted as unkept; zero if it was not, or was kept
+// since and an audit has seen that.
+func UnkeptSince(ctx context.Context, store Store, c route.Counter) (time.Time, error) {
+	note, err := store.LoadNote(ctx, unkeptOf(c))
+	return note.UpdateTime, err
+}
+
 // wasUnkept reports whether a counter was unkept after an instant. An instance acknowledges events
 // for up to a pause after its note. So a note that is older than the instant by less than that
 // counts, too.

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -79,66 +80,43 @@ func (h *hints) deserted(ctx context.Context, db servedDatabase, former route.Ro
 
 // exampleOf returns the path of a document of the route; "" if there seems to be none.
 func exampleOf(ctx context.Context, client *firestore.Client, r *route.Route) string {
-	const most = 100 // of documents that are looked at; others may have a collection of that name
+	for _, doc := range examplesOf(ctx, client, r, 1) {
+		return firestorestore.Path(doc.Ref)
+	}
+	return ""
+}
+
+// examplesOf returns documents of the route, up to a number, as far as they are found at once.
+func examplesOf(ctx context.Context, client *firestore.Client, r *route.Route, most int) (found []*firestore.DocumentSnapshot) {
+	const looked = 100 // documents at least; others may have a collection of that name
 	pattern := r.Pattern()
-	query := client.CollectionGroup(pattern[len(pattern)-2].Name).Limit(most)
+	query := client.CollectionGroup(pattern[len(pattern)-2].Name).Limit(max(looked, most))
 	if len(pattern) == 2 {
-		query = client.Collection(pattern[0].Name).Limit(1)
+		query = client.Collection(pattern[0].Name).Limit(most)
 	}
 
 	docs := query.Documents(ctx)
 	defer docs.Stop()
-	for {
+	for len(found) < most {
 		doc, err := docs.Next()
 		if err != nil { // iterator.Done, or a question that tally dev can do without
-			return ""
+			break
 		}
-		if path := firestorestore.Path(doc.Ref); r.Covers(path) {
-			return path
+		if r.Covers(firestorestore.Path(doc.Ref)) {
+			found = append(found, doc)
 		}
 	}
+	return found
 }
 
 // similar tells that a document is in a collection whose name is nearly that of a route's source,
 // which has no documents.
 func (h *hints) similar(ctx context.Context, db servedDatabase, path string) {
-	kept := func(t *route.Template) bool { _, ok := t.Counter(path); return ok }
-	if h.routes.Covers(path) || slices.ContainsFunc(h.routes.Templates(), kept) {
-		return
-	}
-	for _, r := range h.routes {
-		has, want := differing(path, r.Pattern())
-		if !nearly(has, want) || exampleOf(ctx, db.client, r) != "" || !h.first("similar", r, has) {
-			continue
-		}
-		h.say("no route covers %s, and the source %s has no documents: did you mean %s, not %s? The route is %s", path, r.Pattern(), has, want, r)
-	}
-}
-
-// differing returns the one collection in which a path differs from a pattern, as each has it. They
-// are empty if it differs in none, or in more.
-func differing(path string, pattern route.Path) (has, want string) {
-	ids := strings.Split(path, "/")
-	if len(ids) != len(pattern) {
-		return "", ""
-	}
-	for i, s := range pattern {
-		switch {
-		case s.Capture || s.Name == ids[i]:
-		case i%2 == 1 || has != "":
-			return "", ""
-		default:
-			has, want = ids[i], s.Name
+	for _, r := range reason.Similar(h.routes, path) {
+		if exampleOf(ctx, db.client, r.Route) == "" && h.first(r.Kind, r.Route, r.About) {
+			h.say("%s", r.Empty().Of(path))
 		}
 	}
-	return has, want
-}
-
-// nearly reports whether two names are so much alike that one may be meant by the other.
-func nearly(a, b string) bool {
-	const unlike = 3 // one character in so many may differ
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	return a != "" && b != "" && unlike*route.Distance(a, b) <= max(len(a), len(b))
 }
 
 // amongShards tells that a document among a route's shards holds the sum of all the others: it is a
@@ -146,7 +124,7 @@ func nearly(a, b string) bool {
 func (h *hints) amongShards(ctx context.Context, doc *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(doc.Ref)
 	for _, r := range h.routes {
-		if !r.HasShards() || !r.Covers(path) || wholeNumber.MatchString(doc.Ref.ID) {
+		if !r.HasShards() || !r.Covers(path) || reason.IsShardNumber(doc.Ref.ID) {
 			continue
 		}
 		for _, f := range r.Fields() {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/internal/tool/rulesfile"
@@ -47,7 +50,7 @@ func TestNearly(t *testing.T) {
 		{"likes", "like", true}, {"Likes", "likes", true}, {"likes", "hearts", false}, {"comments", "coments", true}, {"userLikes", "user_likes", true},
 		{"a", "b", false}, {"", "", false}, {"", "a", false}, {"posts", "ports", true}, {"posts", "parts", false},
 	} {
-		if got := nearly(test.a, test.b); got != test.want {
+		if got := reason.Nearly(test.a, test.b); got != test.want {
 			t.Errorf("nearly(%q, %q) = %t", test.a, test.b, got)
 		}
 	}
@@ -106,6 +109,52 @@ func TestHintsOfOtherSources(t *testing.T) {
 		"no route counts posts/{post}/likes/{user} any more, and there are such documents, as posts/1/likes/ann; the totals in posts/{post} are now those of posts/{post}/like/{user}",
 		"no route counts order/{order} any more, and there are such documents, as order/1; the totals in totals/orders are now those of orders/{order}",
 	)
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("said (-want +got):\n%s", d)
+	}
+}
+
+// A field that no document of a route has is told once, with the name that the documents have
+// instead. One document with the field is enough to be silent.
+func TestHintsOfAbsentFields(t *testing.T) {
+	var said []string
+	db := servedDatabase{firestore.DefaultDatabaseID, emulatortest.Client(t)}
+	h := hints{say: heard(&said)}
+	const (
+		revenue  = "orders/{order} by shop -> shops/{shop} : ammount as revenue : existing"
+		approved = "posts/{post}/comments/{c} -> posts/{post} : count() where aproved == true as comments : existing"
+		karma    = "posts/{post} by author -> users/{author} : comments as karma, count() where hidden == false as posts : existing"
+		last     = "notes/{note} -> totals/notes : latest(edited) as last"
+		items    = "carts/{cart} -> totals/carts : items.price as revenue"
+	)
+	h.routes = parsed(t, strings.Join([]string{revenue, approved, karma, last, items}, "\n"))
+	for path, fields := range map[string]map[string]any{
+		"orders/1": {"shop": "s", "amount": 5}, "orders/2": {"shop": "s", "amount": 5}, "shops/s": {"revenue": 0},
+		"posts/1": {"author": "ann"}, "users/ann": {}, "posts/1/comments/1": {"approved": true},
+		"notes/1": {"text": "one"}, "notes/2": {"edited": time.Now()},
+		"carts/1": {"items": []map[string]any{{"price": 5}}},
+	} {
+		_, err := db.client.Doc(path).Set(t.Context(), fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for range 2 {
+		for _, path := range []string{"orders/1", "orders/2", "posts/1", "posts/1/comments/1", "notes/1", "carts/1"} {
+			doc, err := db.client.Doc(path).Get(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.lookAt(t.Context(), db, doc)
+		}
+	}
+	want := []string{
+		"orders hold amount, and the route sums ammount: 2 of 2 documents have no such field: " + revenue,
+		"posts hold no hidden, and the route asks for hidden: the only document has no such field: " + karma,
+		"comments hold approved, and the route asks for aproved: the only document has no such field: " + approved,
+		"carts/1: its items is an array, and no path leads through one, so it has no items.price, which the route sums: " + items,
+	}
 	if d := cmp.Diff(want, said); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
 	}

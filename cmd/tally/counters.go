@@ -21,7 +21,7 @@ import (
 
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
-		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(), setCommand(),
+		createCommand(), incrementCommand(), getCommand(), explainCommand(), watchCommand(), listCommand(), resizeCommand(), setCommand(),
 		importCommand(), carryCommand(), deleteCommand(), auditCommand(), dashboardCommand(), freezeCommand(), unfreezeCommand(),
 	}
 }

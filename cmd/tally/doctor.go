@@ -15,8 +15,8 @@ import (
 // How doctor ends when something is wrong, with commands that fix it and without, and when it found
 // nothing wrong but could not check all.
 var (
-	errFixable   = errors.New("something is wrong; the commands above fix it, and tally doctor --explain says more")
-	errUnsound   = errors.New("something is wrong; tally doctor --explain says more")
+	errFixable   = errors.New("something is wrong; the commands above fix it, and tally doctor --list says more")
+	errUnsound   = errors.New("something is wrong; tally doctor --list says more")
 	errUnchecked = errors.New("not all could be checked")
 )
 
@@ -25,8 +25,8 @@ func doctorCommand() *cobra.Command {
 	c := newCommand("doctor")
 	d.define(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if d.explain {
-			return doctor.Explain(c.OutOrStdout())
+		if d.list {
+			return doctor.List(c.OutOrStdout())
 		}
 		return d.run(c)
 	}
@@ -40,7 +40,7 @@ type doctorFlags struct {
 	skip     []string
 	files    bool
 	json     bool
-	explain  bool
+	list     bool
 	timeout  time.Duration
 }
 
@@ -51,7 +51,7 @@ func (d *doctorFlags) define(c *cobra.Command) {
 	f.StringSliceVar(&d.skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&d.files, "files", false, "check only the files of the app's folder, such as in a CI job; ask no project")
 	f.BoolVar(&d.json, "json", false, "print JSON")
-	f.BoolVar(&d.explain, "explain", false, "say what each check claims, why, and what fixes it, and the permissions that they take; ask no project")
+	f.BoolVar(&d.list, "list", false, "say what each check claims, why, and what fixes it, and the permissions that they take; ask no project")
 	f.DurationVar(&d.timeout, "timeout", time.Minute, "how long to try")
 }
 
@@ -98,7 +98,7 @@ func (d *doctorFlags) examine(ctx context.Context, logs io.Writer) (findings []d
 	skip := d.skip
 	for _, name := range skip {
 		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
-			return nil, "", fmt.Errorf("--skip: unknown check %q; see tally doctor --explain", name)
+			return nil, "", fmt.Errorf("--skip: unknown check %q; see tally doctor --list", name)
 		}
 	}
 

@@ -11,11 +11,11 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/doctor"
 )
 
-// tally doctor --explain needs no project, and leaves no check out.
+// tally doctor --list needs no project, and leaves no check out.
 func TestDoctorExplains(t *testing.T) {
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
 	var out, logs bytes.Buffer
-	if status := run(t.Context(), []string{"doctor", "--explain"}, &out, &logs); status != 0 {
+	if status := run(t.Context(), []string{"doctor", "--list"}, &out, &logs); status != 0 {
 		t.Fatalf("status %d: %s", status, &logs)
 	}
 	for _, c := range doctor.Checks {

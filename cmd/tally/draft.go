@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -187,7 +188,7 @@ func (d draft) mustExist() bool {
 
 // String returns the route.
 func (d draft) String() string {
-	pattern, _ := generalized(strings.Join(d.source, "/"))
+	pattern, _ := reason.Generalized(strings.Join(d.source, "/"))
 	captures := strings.Split(pattern, "/")
 	template := strings.Split(d.target, "/")
 	for i, id := range template {

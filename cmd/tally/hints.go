@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,10 +11,10 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/rulesfile"
 	"github.com/firestore-tally/tally/internal/tool/rulestrial"
-	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -96,6 +94,12 @@ func (h *hints) first(about ...any) bool {
 	return !said
 }
 
+// isSaid reports whether first was called with this.
+func (h *hints) isSaid(about ...any) bool {
+	_, said := h.said.Load(fmt.Sprintln(about...))
+	return said
+}
+
 // firstThisHour reports whether it was not called with this in the last hour, and notes that it was
 // now.
 func (h *hints) firstThisHour(about ...any) bool {
@@ -132,141 +136,44 @@ func (h *hints) levels() {
 	}
 }
 
-// document reports a document that looks like a shard and that no route covers, and a document
-// whose fields do not fit its routes.
+// document tells the reasons for which totals do not have a document, each once, or once an hour if
+// another document may well be left out for it. What documents may be meant to be is not told, nor
+// what the functions log, nor what other documents decide.
 func (h *hints) document(path string, fields map[string]any) {
-	if !h.routes.Covers(path) {
-		h.uncovered(path, fields)
-		return
-	}
-	for _, route := range h.routes {
-		if route.Covers(path) {
-			h.ungrouped(route, path, fields)
-			h.needless(route, path, fields)
-			h.unseen(route, path, fields)
-			h.timeless(route, path, fields)
-			h.unsummed(route, path, fields)
-			h.uncounted(route, path, fields)
-		}
-	}
-}
-
-// uncovered reports a document that no route covers, if it looks like a shard.
-func (h *hints) uncovered(path string, fields map[string]any) {
-	if !isShard(path, fields) {
-		return
-	}
-	pattern, template := generalized(path)
-	first := h.first("uncovered", pattern)
-	if !first {
-		return
-	}
-
-	_, written, _ := numbers(fields)
-	h.suggest(fmt.Sprintf("no route covers %s, which looks like a shard", path),
-		"to sum it, add the route", pattern+" -> "+template+" : "+strings.Join(written, ", "), h.routes)
-}
-
-// ungrouped reports a document that belongs to no counter of a route, because the field that
-// should name its counter does not. It reports each reason once an hour.
-func (h *hints) ungrouped(route *route.Route, path string, fields map[string]any) {
-	u, ok := route.Ungrouped(path, holds(fields))
-	if ok && h.firstThisHour("ungrouped", route, u.Reason) {
-		h.say("%s belongs to no counter of %s: %s", path, route, u.Why)
-	}
-}
-
-// namesDay matches a text that names a day or a month, maybe behind something else, such as
-// north_2026-11-27.
-var namesDay = regexp.MustCompile(`^(?:(.+)[_:.|-])?(\d{4}-\d\d)(-\d\d)?$`)
-
-// needless reports a key that the app writes only to count by it: the document has the time of the
-// day that the key names, and another field with the rest of it.
-func (h *hints) needless(route *route.Route, path string, fields map[string]any) {
-	for _, k := range route.By {
-		held, _ := k.Field.In(fields)
-		text, _ := held.(string)
-		named := namesDay.FindStringSubmatch(text)
-		if named == nil {
+	for _, r := range reason.Of(h.routes, reason.DocumentOf(path, fields)) {
+		switch r.Kind {
+		case reason.Unmet, reason.Malformed, reason.Absent:
 			continue
 		}
-		function, layout := "month", "2006-01"
-		if named[3] != "" {
-			function, layout = "day", time.DateOnly
+		first := h.first
+		if r.Again() {
+			first = h.firstThisHour
 		}
-		at := fieldWith(fields, func(v any) bool {
-			t, isTime := v.(time.Time)
-			return isTime && t.UTC().Format(layout) == named[2]+named[3]
-		})
-		rest := fieldWith(fields, func(v any) bool { return named[1] != "" && v == named[1] })
-		if at == "" || rest == "" && named[1] != "" || !h.first("needless", route, k.Field) {
+		if first(r.Kind, r.Route, r.About) {
+			h.say("%s", r.Of(path))
+		}
+	}
+}
+
+// mostLacking is how many documents are looked through for a field that one of them lacks.
+const mostLacking = 100
+
+// absent tells that no document of a route has a field that the route reads: its name is
+// misspelled, in the route or in the app.
+func (h *hints) absent(ctx context.Context, db servedDatabase, path string, fields map[string]any) {
+	for _, r := range reason.Of(h.routes, reason.DocumentOf(path, fields)) {
+		if r.Kind != reason.Absent || h.isSaid(r.Kind, r.Route, r.About) {
 			continue
 		}
-
-		keys := fmt.Sprintf("%s(%s)", function, at)
-		if rest != "" {
-			keys = rest + ", " + keys
+		lacking, all := 0, examplesOf(ctx, db.client, r.Route, mostLacking)
+		for _, doc := range all {
+			_, has := r.Field.In(doc.Data())
+			if !has {
+				lacking++
+			}
 		}
-		h.say("%s: %s says no more than other fields do; by %s needs no such field (docs/migrate.md#from-a-field-that-names-a-day)", path, k.Field, keys)
-	}
-}
-
-// fieldWith returns the first field, as a route spells it, whose value is as wanted; "" if there is
-// none.
-func fieldWith(fields map[string]any, wanted func(any) bool) string {
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if wanted(fields[name]) {
-			return route.Quote(name)
-		}
-	}
-	return ""
-}
-
-// holds returns the function that returns of what kind a field of a document is, and its value. The
-// kind is "" if the document lacks the field.
-func holds(fields map[string]any) func(document.Field) (kind string, held any) {
-	return func(f document.Field) (kind string, held any) {
-		held, has := f.In(fields)
-		if !has {
-			return "", nil
-		}
-		return value.KindOf(held), held
-	}
-}
-
-// unseen reports a field whose value a minimum, maximum, earliest or latest leaves out, because
-// it is of another kind. For sums and averages the functions warn.
-func (h *hints) unseen(route *route.Route, path string, fields map[string]any) {
-	tell := func(field document.Field, by, want string) {
-		held, _ := field.In(fields)
-		first := h.first("unseen", route, field, by)
-		if first {
-			h.say("%s: %s is %s, and %s sees only %s", path, field, value.KindOf(held), by, want)
-		}
-	}
-
-	for _, q := range route.Queries() {
-		held, _ := q.Field.In(fields)
-		if q.Best == "" || held == nil {
-			continue
-		}
-		_, seen := q.Best.Sees(held)
-		switch {
-		case seen:
-		case q.Best.OfTimes():
-			tell(q.Field, fmt.Sprintf("%s(%s)", q.Best, q.Field), "timestamps")
-		default:
-			tell(q.Field, fmt.Sprintf("%s(%s)", q.Best, q.Field), "numbers")
-		}
-	}
-}
-
-// timeless reports a document that is in no window of a route, because the field that should hold
-// its time does not. It reports each reason once an hour.
-func (h *hints) timeless(route *route.Route, path string, fields map[string]any) {
-	for _, o := range route.Timeless(holds(fields)) {
-		if h.firstThisHour("timeless", route, o.Reason) {
-			h.say("%s is in no window of %s: %s", path, route, o.Why)
+		if lacking > 0 && lacking == len(all) && h.first(r.Kind, r.Route, r.About) {
+			h.say("%s", r.AbsentFrom(lacking))
 		}
 	}
 }
@@ -279,18 +186,13 @@ const maxHomes = 10
 // document that is to hold the totals, or within which Tally creates that. It reports each missing
 // document once, and calls missing once for each document that may be missing.
 func (h *hints) missingTarget(database, path string, fields map[string]any, missing func(path string) bool) {
+	document := reason.DocumentOf(path, fields)
 	for _, r := range h.routes {
-		c, ok := r.Belongs(path, func(f document.Field) any { _, held := holds(fields)(f); return held })
-		if !ok {
+		c, ok := document.Counter(r)
+		if !ok || reason.Home(c) == "" {
 			continue
 		}
-		home, which := c.RollUp, "which"
-		if r.Template.Within {
-			home, which = c.Owner(), "within "+c.Owner()+", which"
-		}
-		if home == "" || !r.Template.Existing && !r.Template.Within {
-			continue
-		}
+		home := reason.Home(c)
 		unasked := h.first("home", database, home)
 		if !unasked || !missing(home) {
 			continue
@@ -300,7 +202,7 @@ func (h *hints) missingTarget(database, path string, fields map[string]any, miss
 		if told > maxHomes {
 			continue
 		}
-		text := fmt.Sprintf("%s belongs to %s, %s does not exist: the totals come with the next change, or an audit, after the app has created that document", path, c.RollUp, which)
+		text := reason.MissingHome(c).Of(path)
 		if database != firestore.DefaultDatabaseID {
 			text = database + ": " + text
 		}
@@ -332,64 +234,11 @@ func (h *hints) left(path string, fields map[string]any) {
 		return
 	}
 
-	pattern, _ := generalized(path)
+	pattern, _ := reason.Generalized(path)
 	first := h.first("left", pattern)
 	if first {
 		h.say("%s has totals that Tally made, and no route keeps them any more: they stay as they are", path)
 	}
-}
-
-// numbers returns the names of the fields that hold numbers, how a route spells them, and the
-// totals that are their sums.
-func numbers(fields map[string]any) (names, written []string, totals []route.Total) {
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if _, ok := value.Number(fields[name]); ok {
-			total := route.Total{Aggregate: route.Sum, Field: document.FieldOf(name), Name: name}
-			names, written, totals = append(names, name), append(written, total.String()), append(totals, total)
-		}
-	}
-	return names, written, totals
-}
-
-// unsummed reports a shard that has numbers, but none that its route sums.
-func (h *hints) unsummed(summing *route.Route, path string, fields map[string]any) {
-	names, _, totals := numbers(fields)
-	if !summing.HasShards() || names == nil || hasAny(fields, summing.Fields()) {
-		return
-	}
-	first := h.first("fields", summing, names)
-	if !first {
-		return
-	}
-
-	fitting := *summing
-	fitting.Totals = totals
-	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *route.Route) bool { return r == summing })
-	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(names, ", "), either(summing.Fields())),
-		"to sum it, the route is", fitting.String(), others)
-}
-
-// uncounted reports a document without a field count, if a total is the sum of that field by
-// another name. How many documents there are is count(), which may be meant.
-func (h *hints) uncounted(r *route.Route, path string, fields map[string]any) {
-	for _, t := range r.Totals {
-		_, has := t.Field.In(fields)
-		if has || t.Aggregate != route.Sum || t.Field != "count" || t.Name == "count" {
-			continue
-		}
-		if h.first("uncounted", r, t.Name) {
-			name := route.Quote(t.Name)
-			h.say("%s has no field count, and %s is the sum of that field; count() as %s is how many documents there are", path, name, name)
-		}
-	}
-}
-
-// suggest says something, and suggests a route if it may join the others.
-func (h *hints) suggest(text, why, r string, others route.Routes) {
-	if _, err := route.Parse(others.String() + "\n" + r); err == nil {
-		text += "; " + why + " " + r
-	}
-	h.say("%s", text)
 }
 
 // A servedDatabase is one that the functions serve.
@@ -402,6 +251,7 @@ type servedDatabase struct {
 func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(doc.Ref)
 	h.document(path, firestorestore.Data(doc))
+	h.absent(ctx, db, path, firestorestore.Data(doc))
 	h.lookForHome(ctx, db, doc)
 	h.left(path, doc.Data())
 	h.tryRules(ctx, db.id, path)
@@ -454,51 +304,6 @@ func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore
 			h.lookAt(ctx, servedDatabase{w.database, client}, doc)
 		}
 	}
-}
-
-var wholeNumber = regexp.MustCompile(`^\d+$`)
-
-// isShard reports whether a document looks like a shard. A shard has numbers and nothing else, and
-// none of its fields is called num_shards. Either the name of its collection holds the word shard,
-// or it is below another document and its id is a number.
-func isShard(path string, fields map[string]any) bool {
-	for name, field := range fields {
-		if _, ok := value.Number(field); !ok || name == "num_shards" || name == "numShards" {
-			return false
-		}
-	}
-	ids := strings.Split(path, "/")
-	id, collection := ids[len(ids)-1], ids[len(ids)-2]
-	return len(fields) > 0 && (len(ids) > 2 && wholeNumber.MatchString(id) || strings.Contains(strings.ToLower(collection), "shard"))
-}
-
-// generalized returns a pattern for the documents like the one at path, and a template for their
-// roll-ups, as a route spells them: for posts/7/shards/0 they are posts/{post}/shards/{shard} and
-// post_totals/{post}.
-func generalized(path string) (pattern, template string) {
-	ids := strings.Split(path, "/")
-	var sources, rollUps []string
-	for i := 0; i < len(ids); i += 2 {
-		collection, one := route.Quote(ids[i]), strings.TrimSuffix(ids[i], "s")
-		capture := "{" + route.Quote(one) + "}"
-		if strings.HasPrefix(ids[i+1], "{") { // in an answer to tally init
-			capture = ids[i+1]
-		}
-		if slices.Contains(sources, capture) {
-			capture = "{" + route.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
-		}
-		sources = append(sources, collection, capture)
-
-		switch {
-		case len(ids) == 2:
-			rollUps = []string{"totals", collection}
-		case i == 0:
-			rollUps = []string{route.Quote(one + "_totals"), capture}
-		case i < len(ids)-2:
-			rollUps = append(rollUps, collection, capture)
-		}
-	}
-	return strings.Join(sources, "/"), strings.Join(rollUps, "/")
 }
 
 // refused tells that the rules refused a client's request, and which statements of the rules did.

@@ -216,7 +216,7 @@ visits/{visit} by site, day(at) -> sites/{site}/days/{day} : count() as visits :
 	want := []string{
 		"orders/1 belongs to no counter of " + byShop + ": it has no field shop",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is a number, not a string: group by number(shop)",
-		"orders/1 belongs to no counter of orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing: it has no field customer.id",
+		"orders/1 belongs to no counter of orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing: it has no field customer.id: its customer is a string, not a map",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is an array, and a document is in one group: let the app write a document for each element, as for posts by tag (docs/recipes.md#posts-by-tag)",
 		"orders/1 belongs to no counter of " + byShop + ": its shop is null, not a string",
 		"orders/1 belongs to no counter of " + byShop + `: its shop is "a/b\n", which holds a slash`,

@@ -102,6 +102,9 @@ type session struct {
 	*dialog
 	writes   bool // it changes something
 	project  string
+	emulated bool                  // the project is on an emulator
+	folder   *appfolder.Folder     // the app's
+	stated   route.Routes          // that a flag, a variable or tally.yaml names
 	decision                       // by which routes, on which database
 	store    *firestorestore.Store // the engine's own view of the database
 	client   *firestore.Client
@@ -127,12 +130,14 @@ func (s *session) open(ctx context.Context, flags databaseFlags, dial []grpc.Dia
 	if err != nil {
 		return err
 	}
+	s.folder, s.stated = folder, said.config.Routes
 	s.decision = decide(said, runs, flags.database)
 	if s.notice != "" {
 		fmt.Fprintln(s.logs, s.notice)
 	}
 
 	at := endpointsOf(ctx)
+	s.emulated = os.Getenv(firestorestore.EmulatorHost) != ""
 	address := cmp.Or(os.Getenv(firestorestore.EmulatorHost), at.firestore)
 	logger := slog.New(slog.NewTextHandler(s.logs, nil))
 	s.store, err = firestorestore.Open(ctx, address, s.project, s.database, logger, slices.Concat(dial, at.dial)...)

@@ -33,6 +33,9 @@ func (rs Routes) Source(path string) (Source, bool) {
 // Path returns the document's path below the database's root.
 func (s Source) Path() string { return s.path }
 
+// Routes returns the routes that cover the document. Callers must not change the list.
+func (s Source) Routes() Routes { return s.routes }
+
 // Keyed returns the templates of the routes with keys that cover the document.
 func (s Source) Keyed() []*Template {
 	var templates []*Template

@@ -41,8 +41,8 @@ var keyFunctions = []Function{Reference, Number, Day, Month}
 // OfTime reports whether the ids are those of days or months.
 func (f Function) OfTime() bool { return f == Day || f == Month }
 
-// wants says of which kind a field's values must be, in value.KindOf's words.
-func (f Function) wants() string {
+// Wants says of which kind a field's values must be, in value.KindOf's words.
+func (f Function) Wants() string {
 	switch f {
 	case Reference:
 		return "a reference"
@@ -145,6 +145,13 @@ func before(field document.Field, end time.Time) Condition {
 		return Condition{field, LessThanOrEqual, end.Add(-time.Microsecond)}
 	}
 	return Condition{field, LessThan, end}
+}
+
+// KeyOf returns the key that a function makes of a field, with the name that it has by itself.
+func KeyOf(f Function, field document.Field) Key {
+	k := Key{Function: f, Field: field}
+	k.Name = k.names()[0]
+	return k
 }
 
 // String returns the key as a route spells it.

@@ -258,7 +258,7 @@ func (r *Route) Covers(path string) bool {
 
 // Belongs returns the counter to which the document at path belongs. held returns the value of one
 // of its fields as [Change] has it. It reports false if the route does not cover the document, or
-// if that belongs to no counter.
+// if that belongs to no counter: then the result has a path only if that is too long.
 func (r *Route) Belongs(path string, held func(document.Field) any) (Counter, bool) {
 	parts := strings.Split(path, "/")
 	if !r.pattern.matches(parts) {
@@ -270,6 +270,22 @@ func (r *Route) Belongs(path string, held func(document.Field) any) (Counter, bo
 		values[i] = held(k.Field)
 	}
 	return r.counter(parts, values[:])
+}
+
+// Misfit returns the first key that gives no id for the document at path, which the route covers,
+// and the template up to the key's capture. held is as for [Route.Belongs]. It reports false if
+// each key gives one.
+func (r *Route) Misfit(path string, held func(document.Field) any) (k Key, to Path, misfit bool) {
+	ids := make([]string, len(r.template))
+	r.template.fill(ids, r.pattern, strings.Split(path, "/"))
+	for _, k := range r.By {
+		id, ok := k.id(held(k.Field), ids[:k.at])
+		if !ok {
+			return k, r.template[:k.at+1], true
+		}
+		ids[k.at] = id
+	}
+	return Key{}, nil, false
 }
 
 // counterOf returns the counter to which the document at path belongs by its path alone. It reports

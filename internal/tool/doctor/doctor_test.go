@@ -404,7 +404,7 @@ func TestBroken(t *testing.T) {
 		if err := Print(&b, []Finding{findings[first]}); err != nil {
 			t.Fatal(err)
 		}
-		// The claim and why it matters are in testdata/explain.txt.
+		// The claim and why it matters are in testdata/list.txt.
 		_, problems, _ := strings.Cut(b.String(), "\n    ")
 		problems, _, _ = strings.Cut(problems, "\n    why: ")
 		said.WriteString("== " + test.name + "\n    " + problems + "\n")

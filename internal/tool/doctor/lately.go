@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -136,20 +137,22 @@ func (e *examination) leftOut(ctx context.Context) {
 		return !slices.ContainsFunc(r.By, func(k route.Key) bool { return k.Function == route.Reference })
 	})
 	for _, left := range []struct {
-		routes       route.Routes
-		filter, says string
+		routes route.Routes
+		kind   reason.Kind
+		filter string
 	}{
-		{keyed, `jsonPayload.message="a document belongs to no counter" AND jsonPayload.reason="an array"`, "belongs to no counter of"},
-		{referring, `jsonPayload.message="a document belongs to no counter" AND jsonPayload.reason="another database"`, "belongs to no counter of"},
-		{routes.Windowed(), `jsonPayload.message="a document is in no window"`, "is in no window of"},
+		{keyed, reason.Ungrouped, ` AND jsonPayload.reason="an array"`},
+		{referring, reason.Ungrouped, ` AND jsonPayload.reason="another database"`},
+		{routes.Windowed(), reason.Timeless, ""},
 	} {
 		for _, r := range left.routes {
-			line, known := e.logged(ctx, fmt.Sprintf("%s AND jsonPayload.route=%q", left.filter, r))
+			line, known := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q%s AND jsonPayload.route=%q", left.kind, left.filter, r))
 			if !known {
 				return
 			}
 			if line != nil {
-				e.wrong("", "%s of %s %s %s: %s", line.Get("jsonPayload.document"), line.Get("jsonPayload.database"), left.says, r, line.Get("jsonPayload.why"))
+				document := line.Get("jsonPayload.document") + " of " + line.Get("jsonPayload.database")
+				e.wrong("", "%s", reason.Logged(left.kind, document, r.String(), line.Get("jsonPayload.why")))
 			}
 		}
 	}

@@ -113,9 +113,9 @@ func (f *Finding) print(b *strings.Builder) {
 	}
 }
 
-// Explain writes each check for a reader: what it claims, why that matters and what fixes it. The
+// List writes each check for a reader: what it claims, why that matters and what fixes it. The
 // permissions that all checks take follow.
-func Explain(w io.Writer) error {
+func List(w io.Writer) error {
 	var b strings.Builder
 	for i := range Checks {
 		c := &Checks[i]

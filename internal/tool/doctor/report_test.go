@@ -79,7 +79,7 @@ func TestSkip(t *testing.T) {
 
 // Each check is explained in full, and examines something. TestBroken, and tests of cmd/tally,
 // check that the explanation has all remedies.
-func TestExplain(t *testing.T) {
+func TestList(t *testing.T) {
 	names := make(map[string]bool)
 	for _, c := range Checks {
 		if c.examine == nil || c.Name == "" || c.Claim == "" || c.RestsOn == "" || c.Fixes == "" {
@@ -92,8 +92,8 @@ func TestExplain(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := Explain(&b); err != nil {
+	if err := List(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/explain.txt", b.String())
+	golden(t, "testdata/list.txt", b.String())
 }

@@ -1,4 +1,4 @@
-package route_test
+package reason_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -30,17 +31,26 @@ func TestUngrouped(t *testing.T) {
 		{"a string", "a/b", "a path", `its shop is "a/b", which holds a slash`},
 		{"a string", strings.Repeat("x", 1500), "too long", "its shop is longer than 1,499 bytes, which no query takes"},
 	} {
-		got := source.Ungrouped(func(document.Field) (string, any) { return test.kind, test.text })
+		got := omissions(source, test.kind, test.text)
 		if test.why == "" {
 			if len(got) > 0 {
 				t.Errorf("%+v: %+v, want a group", test, got)
 			}
 			continue
 		}
-		if len(got) != 1 || got[0].Route != routes[0] || got[0].Reason != test.reason || got[0].Why != test.why {
+		if len(got) != 1 || got[0].Route != routes[0] || got[0].About != test.reason || got[0].Why != test.why {
 			t.Errorf("%+v: got %+v, want %q: %q", test, got, test.reason, test.why)
 		}
 	}
+}
+
+// omissions returns why a source is in no counter or window if each of its fields holds something.
+func omissions(s route.Source, kind string, held any) (all []reason.Reason) {
+	holds := func(document.Field) (string, any) { return kind, held }
+	for _, r := range s.Routes() {
+		all = append(all, reason.Omissions(r, reason.Document{Path: s.Path(), Holds: holds})...)
+	}
+	return all
 }
 
 // A value of another kind names the key that takes it, and a reference to another place says where
@@ -58,6 +68,7 @@ visits/{visit} by day(at) -> days/{day} : count() as visits : within`)
 		want       string
 	}{
 		{"comments/1", "a string", "ann", "its author is a string, not a reference: group by author"},
+		{"comments/1", "a boolean", true, "its author is a boolean, not a reference: no key takes a boolean; count() where author == true is how many documents have it"},
 		{"comments/1", "a number", int64(1), "its author is a number, not a reference: group by number(author)"},
 		{"comments/1", "a reference", document.Reference("people/ann"), "its author refers to people/ann, not to users/{author}"},
 		{"comments/1", "a reference", nil, "its author refers to a document of another database, as a clone or an import leaves it: let the app write the reference again"},
@@ -66,7 +77,7 @@ visits/{visit} by day(at) -> days/{day} : count() as visits : within`)
 		{"visits/1", "a string", "2026-11-27", "its at is a string, not a timestamp: let the app write a timestamp"},
 	} {
 		source, _ := routes.Source(test.path)
-		got := source.Ungrouped(func(document.Field) (string, any) { return test.kind, test.held })
+		got := omissions(source, test.kind, test.held)
 		if len(got) != 1 || got[0].Why != test.want {
 			t.Errorf("%+v: got %+v", test, got)
 		}
@@ -88,14 +99,14 @@ orders/{order} -> totals/orders : count() where paid.at > now - 30d as lately`)
 		{"likes/1", "a timestamp", nil, ""},
 		{"likes/1", "null", nil, ""},
 		{"likes/1", "", nil, ""},
-		{"likes/1", "a number", []string{"at is a number", "at is a number"}, "its at is a number, not a timestamp"},
+		{"likes/1", "a number", []string{"at is a number"}, "its at is a number, not a timestamp"},
 		{"orders/1", "a string", []string{"paid.at is a string"}, "its paid.at is a string, not a timestamp"},
 	} {
 		source, _ := routes.Source(test.path)
-		got := source.Timeless(func(document.Field) (string, any) { return test.kind, "" })
+		got := omissions(source, test.kind, "")
 		var reasons []string
 		for _, o := range got {
-			reasons = append(reasons, o.Reason)
+			reasons = append(reasons, o.About)
 			if o.Why != test.why || !o.Route.Covers(test.path) {
 				t.Errorf("%+v: got %+v", test, o)
 			}
