@@ -97,7 +97,7 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 	}
 	lacks, problems := d.lookAtAll(ctx, true)
 	surplus, err := d.surplus(ctx)
-	err = errors.Join(append(problems, err)...)
+	err = errors.Join(appendProblem(problems, err)...)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -239,16 +239,17 @@ func (d *Deployment) lookAtAll(ctx context.Context, young bool) (lacks []*Step, 
 	return p.Steps, problems
 }
 
-// appendProblem adds a problem, unless another resource has the same.
-func appendProblem(problems []error, unread *Unread) []error {
-	isKnown := slices.ContainsFunc(problems, func(err error) bool {
+// appendProblem adds a problem, unless there is none, or another resource has the same.
+func appendProblem(problems []error, err error) []error {
+	unread := new(Unread)
+	isKnown := errors.As(err, &unread) && slices.ContainsFunc(problems, func(err error) bool {
 		other := new(Unread)
 		return errors.As(err, &other) && other.Why == unread.Why
 	})
-	if isKnown {
+	if err == nil || isKnown {
 		return problems
 	}
-	return append(problems, unread)
+	return append(problems, err)
 }
 
 // Differences returns what the project lacks, and has too much of, as the steps that fix it. What
@@ -256,9 +257,7 @@ func appendProblem(problems []error, unread *Unread) []error {
 func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, problems []error) {
 	lacks, problems = d.lookAtAll(ctx, false)
 	surplus, err := d.surplus(ctx)
-	if err != nil {
-		problems = append(problems, err)
-	}
+	problems = appendProblem(problems, err)
 	for _, silence := range d.silences {
 		problems = append(problems, &Unread{"what Tally has in all regions", silence.Error()})
 	}

@@ -119,13 +119,15 @@ func (p *policy) remove(g Grant) {
 }
 
 // unwanted reports whether a role that is given must be taken away: one that everybody has, and a
-// wanted one that is given on another condition.
+// wanted one that is given on another condition, unless that says in which region Tally was before.
 func (r *Resource) unwanted(g Grant) bool {
 	if slices.Contains(r.Grants, g) {
 		return false
 	}
 	public := r.kind.Noun != "project" && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
-	return public || slices.ContainsFunc(r.Grants, func(w Grant) bool { return w.Role == g.Role && w.Member == g.Member })
+	return public || slices.ContainsFunc(r.Grants, func(w Grant) bool {
+		return w.Role == g.Role && w.Member == g.Member && (g.sourcesIn() == "" || g.sourcesIn() == w.sourcesIn())
+	})
 }
 
 // gone returns what accounts of Tally's had before they were deleted. IAM takes no policy that has

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -27,25 +28,59 @@ func made(o Object) bool {
 	return isLabeled || strings.HasSuffix(o.Get("description"), madeBy)
 }
 
-// mine returns the resources of a kind that tally deploy made, in all regions. Jobs and
-// repositories have no list of all regions, so mine looks for them where the functions are.
-func (p *Project) mine(ctx context.Context, k *Kind) (all []Object, err error) {
+// sources matches a condition that a bucket of functions' sources is in a region.
+var sources = regexp.MustCompile(`/buckets/gcf-v2-sources-\d+-([a-z0-9-]+)"`)
+
+// sourcesIn returns the region whose sources a grant lets an account read; "" if it is no such
+// grant.
+func (g Grant) sourcesIn() string {
+	of := sources.FindStringSubmatch(g.If)
+	if of == nil {
+		return ""
+	}
+	return of[1]
+}
+
+// regions returns the regions in which Tally may have something: those of its functions, and those
+// whose sources the build's account may read. A deployment gives that role before it makes anything
+// in a region, and only --prune and undeploy take it away.
+func (p *Project) regions(ctx context.Context) (all []string, err error) {
+	for _, f := range p.Functions {
+		all = append(all, segment(f.name(), "locations"))
+	}
+	k := known().Kinds["project"]
+	given, err := p.policy(ctx, k, "projects/"+p.ID)
+	if err != nil && !p.absent(err) {
+		return nil, p.Unreadable(k.api(), "the "+k.Many, err)
+	}
+	for _, g := range given.grants() {
+		if g.Member == "serviceAccount:"+email(p.ID, buildAccount) && g.sourcesIn() != "" {
+			all = append(all, g.sourcesIn())
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(all))), nil
+}
+
+// mine returns the resources of a kind that tally deploy made. Of those that have no list of all
+// regions, these are the ones in the regions.
+func (p *Project) mine(ctx context.Context, k *Kind, regions []string) (all []Object, err error) {
 	collection := "/" + path.Base(k.At)
-	var collections []string
+	collections := []string{collection}
 	switch k.Noun {
+	case "queue":
+		return p.queues(ctx, regions)
 	case "function":
-		all = slices.Clone(p.Functions)
+		all, collections = slices.Clone(p.Functions), nil
 	case "trigger":
 		collections = []string{"/locations/-" + collection}
 	case "job", "repository":
-		for _, f := range p.Functions {
-			collections = append(collections, "/locations/"+segment(f.name(), "locations")+collection)
+		collections = nil
+		for _, region := range regions {
+			collections = append(collections, "/locations/"+region+collection)
 		}
-	default:
-		collections = []string{collection}
 	}
 
-	for _, collection := range slices.Compact(slices.Sorted(slices.Values(collections))) {
+	for _, collection := range collections {
 		found, err := p.List(ctx, k.address("projects/"+p.ID+collection))
 		if err != nil && !p.absent(err) {
 			return nil, p.Unreadable(k.api(), "the "+k.Many, err)
@@ -55,6 +90,26 @@ func (p *Project) mine(ctx context.Context, k *Kind) (all []Object, err error) {
 	all = slices.DeleteFunc(all, func(o Object) bool { return !made(o) })
 	for _, o := range all {
 		k.tidy(o, p.ID)
+	}
+	return all, nil
+}
+
+// queues returns Tally's queues in the regions, which carry no mark. One stays out whose tasks call
+// functions that something else made, such as Terraform.
+func (p *Project) queues(ctx context.Context, regions []string) (all []Object, err error) {
+	k := known().Kinds["queue"]
+	for _, region := range regions {
+		isOthers := func(f Object) bool { return segment(f.name(), "locations") == region && !made(f) }
+		if slices.ContainsFunc(p.Functions, isOthers) {
+			continue
+		}
+		queue, err := p.find(ctx, k, "projects/"+p.ID+"/locations/"+region+"/queues/tally")
+		if err != nil {
+			return nil, p.Unreadable(k.api(), "the "+k.Many, err)
+		}
+		if queue != nil {
+			all = append(all, queue)
+		}
 	}
 	return all, nil
 }
@@ -70,45 +125,60 @@ func (p *Project) deletion(k *Kind, o Object, reasons ...string) *Step {
 // monitored are the kinds that watch the functions, in the order in which they are deleted.
 var monitored = []string{"alert", "dashboard", "metric", "notification channel"}
 
-// surplus returns the steps that delete what tally deploy made, and the deployment does not want
+// surplus returns the steps that take away what tally deploy made, and the deployment does not want
 // any more; with Prune also monitoring that no one asks for.
 func (d *Deployment) surplus(ctx context.Context) (all []*Step, err error) {
 	if d.planned {
 		return nil, nil
 	}
-	kinds := []string{"trigger", "job", "function", "repository"}
+	regions, err := d.regions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kinds := []string{"trigger", "job", "queue", "function", "repository"}
 	if d.Prune && !d.KeepAlerts && len(d.Alerts) == 0 {
 		kinds = append(kinds, monitored...)
 	}
 
 	for _, kind := range kinds {
 		k := known().Kinds[kind]
-		found, err := d.mine(ctx, k)
+		found, err := d.mine(ctx, k, regions)
 		if err != nil {
 			return nil, err
 		}
 		for _, o := range found {
 			isWanted := slices.ContainsFunc(d.Resources, func(r *Resource) bool { return r.kind == k && r.Name == o.name() })
-			if !isWanted {
-				all = append(all, d.unneeded(k, o))
+			if isWanted {
+				continue
 			}
+			steps, err := d.unneeded(ctx, k, o)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, steps...)
 		}
 	}
-	return all, nil
+
+	isElsewhere := func(g Grant) bool { return g.sourcesIn() != "" && g.sourcesIn() != d.region() && isTallys(g, d.ID) }
+	roles, err := d.takeRoles(ctx, known().Kinds["project"], "projects/"+d.ID, isElsewhere)
+	return append(all, roles...), err
 }
 
-// unneeded returns the step that deletes a resource of Tally's that the deployment does not want.
-func (d *Deployment) unneeded(k *Kind, o Object) *Step {
-	if k.Noun == "trigger" {
+// unneeded returns the steps that take away a resource of Tally's that the deployment does not
+// want.
+func (d *Deployment) unneeded(ctx context.Context, k *Kind, o Object) ([]*Step, error) {
+	switch {
+	case k.Noun == "trigger":
 		document, database := filter(o, "document"), filter(o, "database")
 		s := d.deletion(k, o, fmt.Sprintf("no route needs events of %s in database %s", document, database))
 		s.lost = d.routeOf(document) == nil || !d.serves(database)
-		return s
+		return []*Step{s}, nil
+	case k.Noun == "queue":
+		return d.emptied(ctx, o, "nothing needs it in "+segment(o.name(), "locations"))
+	case slices.Contains(monitored, k.Noun):
+		return []*Step{d.deletion(k, o, "alerts in tally.yaml names no one")}, nil
 	}
-	if slices.Contains(monitored, k.Noun) {
-		return d.deletion(k, o, "alerts in tally.yaml names no one")
-	}
-	return d.deletion(k, o, "nothing needs it in "+segment(o.name(), "locations"))
+	return []*Step{d.deletion(k, o, "nothing needs it in "+segment(o.name(), "locations"))}, nil
 }
 
 // Undeploy returns the steps that delete the resources that tally deploy made, except indexes and
@@ -118,29 +188,41 @@ func (p *Project) Undeploy(ctx context.Context) (Plan, error) {
 	if err := p.noneUnseen(); err != nil {
 		return Plan{}, err
 	}
-	accounts, err := p.mine(ctx, known().Kinds["service account"])
+	regions, err := p.regions(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
 
 	var plan Plan
-	for _, kind := range slices.Concat([]string{"job", "trigger", "repository", "function"}, monitored, []string{"log exclusion"}) {
+	kinds := slices.Concat([]string{"job", "trigger", "repository", "queue", "function"}, monitored, []string{"log exclusion", "service account"})
+	for _, kind := range kinds {
 		k := known().Kinds[kind]
-		found, err := p.mine(ctx, k)
+		found, err := p.mine(ctx, k, regions)
 		if err != nil {
 			return Plan{}, err
 		}
-		isLast := kind == "function" && len(found) > 0 && len(found) == len(p.Functions)
-		if isLast {
-			if err := p.purge(ctx, &plan, accounts); err != nil {
-				return Plan{}, err
-			}
-		}
-		for _, o := range found {
-			plan.add(p.deletion(k, o))
-		}
 		if kind == "function" && len(found) < len(p.Functions) {
 			plan.note("functions stay that something else made, such as Terraform")
+		}
+		if kind == "service account" { // a policy keeps the roles of an account that is gone
+			roles, err := p.takeRoles(ctx, known().Kinds["project"], "projects/"+p.ID, func(g Grant) bool {
+				return slices.ContainsFunc(found, func(o Object) bool { return g.Member == "serviceAccount:"+path.Base(o.name()) })
+			})
+			if err != nil {
+				return Plan{}, err
+			}
+			plan.Steps = append(plan.Steps, roles...)
+		}
+		for _, o := range found {
+			if kind != "queue" {
+				plan.add(p.deletion(k, o))
+				continue
+			}
+			steps, err := p.emptied(ctx, o)
+			if err != nil {
+				return Plan{}, err
+			}
+			plan.Steps = append(plan.Steps, steps...)
 		}
 	}
 	for _, d := range p.databases {
@@ -148,66 +230,49 @@ func (p *Project) Undeploy(ctx context.Context) (Plan, error) {
 			return Plan{}, p.Unreadable("eventarc", "the triggers", silence)
 		}
 	}
-
-	if err := p.takeRoles(ctx, &plan, known().Kinds["project"], "projects/"+p.ID, accounts); err != nil {
-		return Plan{}, err
-	}
-	for _, o := range accounts {
-		plan.add(p.deletion(known().Kinds["service account"], o))
-	}
 	plan.tellSilences(p)
 	return plan, nil
 }
 
-// purge takes the queue from the functions, which are deleted next, and deletes its tasks. The
-// queue stays, because Cloud Tasks blocks the name of a deleted queue for days:
+// emptied returns the steps that take a queue from the functions, which are deleted next, and
+// delete its tasks: they would call the functions for up to 31 days. The queue stays, because Cloud
+// Tasks blocks the name of a deleted queue for days:
 // https://cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues/delete
-func (p *Project) purge(ctx context.Context, plan *Plan, accounts []Object) error {
-	k, name := known().Kinds["queue"], p.Variables()["TALLY_QUEUE"]
-	isTallys := strings.HasPrefix(name, "projects/"+p.ID+"/") && path.Base(name) == "tally"
-	if !isTallys {
-		return nil
-	}
-	queue, err := p.find(ctx, k, name)
+func (p *Project) emptied(ctx context.Context, queue Object, reasons ...string) ([]*Step, error) {
+	k, name := known().Kinds["queue"], queue.name()
+	steps, err := p.takeRoles(ctx, k, name, func(g Grant) bool { return isTallys(g, p.ID) })
 	if err != nil {
-		return p.Unreadable("cloudtasks", "the queues", err)
+		return nil, err
 	}
-	if queue == nil {
-		return nil
-	}
-
-	if err := p.takeRoles(ctx, plan, k, name, accounts); err != nil {
-		return err
-	}
-	s := &Step{Does: "purge", Of: k.Noun, Name: name, Title: "purge queue tally",
-		Reasons: []string{"it stays, empty: Cloud Tasks blocks the name of a deleted queue for days, and the names of its tasks for up to 24 hours"}}
-	s.do = func(ctx context.Context) error {
+	purge := &Step{Does: "purge", Of: k.Noun, Name: name, Title: "purge queue tally"}
+	purge.Reasons = append(reasons, "it stays, empty: Cloud Tasks blocks the name of a deleted queue for days, and the names of its tasks for up to 24 hours")
+	purge.do = func(ctx context.Context) error {
 		return p.Call(ctx, http.MethodPost, k.address(name)+":purge", Object{}, new(Object))
 	}
-	plan.add(s)
-	return nil
+	return append(steps, purge), nil
 }
 
-// takeRoles takes the roles on a resource that stays from accounts that are deleted, because a
-// policy keeps the roles of an account that is gone. Roles on other resources go with those.
-func (p *Project) takeRoles(ctx context.Context, plan *Plan, k *Kind, on string, accounts []Object) error {
+// isTallys reports whether a grant is one of an account that tally deploy makes.
+func isTallys(g Grant, project string) bool {
+	return strings.HasPrefix(g.Member, "serviceAccount:tally-") && strings.HasSuffix(g.Member, "@"+project+".iam.gserviceaccount.com")
+}
+
+// takeRoles returns the step that takes roles on a resource that stays. There is none if no role is
+// one of those.
+func (p *Project) takeRoles(ctx context.Context, k *Kind, on string, isOne func(Grant) bool) ([]*Step, error) {
 	given, err := p.policy(ctx, k, on)
 	if err != nil && !p.absent(err) {
-		return p.Unreadable(k.api(), "the "+k.Many, err)
+		return nil, p.Unreadable(k.api(), "the "+k.Many, err)
 	}
 
-	var take []Grant
+	take := slices.DeleteFunc(given.grants(), func(g Grant) bool { return !isOne(g) })
+	if len(take) == 0 {
+		return nil, nil
+	}
 	s := &Step{Does: "update", Of: k.Noun, Name: on, Title: "update " + k.Noun + " " + path.Base(on)}
-	for _, g := range given.grants() {
-		isTheirs := func(o Object) bool { return g.Member == "serviceAccount:"+path.Base(o.name()) }
-		if slices.ContainsFunc(accounts, isTheirs) {
-			take = append(take, g)
-			s.Reasons = append(s.Reasons, "take "+g.taken())
-		}
+	for _, g := range take {
+		s.Reasons = append(s.Reasons, "take "+g.taken())
 	}
 	s.do = func(ctx context.Context) error { return p.change(ctx, k, on, nil, take) }
-	if len(take) > 0 {
-		plan.add(s)
-	}
-	return nil
+	return []*Step{s}, nil
 }

@@ -112,7 +112,7 @@ var Checks = []Check{
 	},
 	{
 		Name:  "as-deployed",
-		Claim: "all is as tally deploy makes it, and nothing is left over",
+		Claim: "the project is what tally deploy would create, and nothing more",
 		RestsOn: "Without its roles, its trigger or its index a counter is not updated. Other settings " +
 			"lose events or cost more, and events of a trigger that is left over are billed for nothing.",
 		Fixes:   "tally deploy",
@@ -131,11 +131,11 @@ var Checks = []Check{
 	},
 	{
 		Name:  "alarms",
-		Claim: "the queue of alarms runs, and none rang late in the last hour",
+		Claim: "the queue of alarms runs, and in the last hour each alarm rang in time and found RollUpOnWrite",
 		RestsOn: "An alarm rolls a counter up when it is due: it stands for events that were " +
 			"acknowledged, or for documents that drop out of a window. A queue that is paused makes no " +
 			"calls.",
-		Fixes:   "gcloud tasks queues resume; docs/playbooks.md#alarms-late",
+		Fixes:   "gcloud tasks queues resume; gcloud tasks queues purge; docs/playbooks.md#alarms-late",
 		needs:   theDescription,
 		examine: (*examination).alarms,
 	},
@@ -177,7 +177,7 @@ var Checks = []Check{
 	},
 	{
 		Name:  "late",
-		Claim: "no roll-up of the last day came later than an event that fails once may take, or than its window's alarm",
+		Claim: "in the last day, each roll-up came within the time of one retry",
 		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or " +
 			"Firestore.",
 		Fixes:   "docs/playbooks.md#lag; docs/playbooks.md#left-late",

@@ -22,12 +22,14 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/google/go-cmp/cmp"
 	metricpb "google.golang.org/genproto/googleapis/api/metric"
 	"google.golang.org/genproto/googleapis/api/monitoredres"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -161,6 +163,10 @@ var broken = []struct {
 		measure(g, delays, 59_000)
 		g.Series[len(g.Series)-1].Resource.Labels["queue_id"] = "tally"
 	}},
+	{"alarms of a former region", "alarms", func(g *googletest.Google) { calls(g, "404", 12) }},
+	{"alarms of a deleted service", "alarms", func(g *googletest.Google) { calls(g, "NOT_FOUND", 12) }},
+	{"alarms that found nothing long ago", "", func(g *googletest.Google) { calls(g, "404", 0) }},
+	{"alarms that fail otherwise", "", func(g *googletest.Google) { calls(g, "500", 12) }},
 	{"a paused job", "last-tick", changeJob(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })},
 	{"no call yet", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = nil })},
 	{"a call that failed", "last-tick", changeJob(func(j *schedulerpb.Job) {
@@ -313,6 +319,14 @@ func measure(g *googletest.Google, name string, values ...float64) {
 			Points:   []*monitoringpb.Point{{Value: &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: v}}}},
 		})
 	}
+}
+
+// calls measures calls of the queue of another region, by how they were answered.
+func calls(g *googletest.Google, code string, n float64) {
+	measure(g, attempts, n)
+	last := g.Series[len(g.Series)-1]
+	last.Metric.Labels = map[string]string{"response_code": code}
+	last.Resource.Labels = map[string]string{"queue_id": "tally", "location": "europe-west1"}
 }
 
 // allow has the rules allow what they are shipped with, and more.
@@ -533,16 +547,51 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// That somebody purged the queue is said: the alarms are gone with it.
+// That the queue was purged is said for a day: its alarms are gone.
 func TestPurged(t *testing.T) {
+	for ago, want := range map[time.Duration]int{time.Hour: 1, 23 * time.Hour: 1, 25 * time.Hour: 0} {
+		g := sound(t)
+		googletest.Change(g, queueIs, func(q *cloudtaskspb.Queue) { q.PurgeTime = timestamppb.New(readAt.Add(-ago)) })
+		_, findings, err := examined(t.Context(), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := findings["alarms"].Notes
+		if len(notes) != want || want > 0 && !strings.HasPrefix(notes[0], "the queue was purged at ") || findings["alarms"].Verdict != Well {
+			t.Errorf("%v ago: %v: %q", ago, findings["alarms"].Verdict, notes)
+		}
+	}
+}
+
+// More lines than are read are told as such.
+func TestManyLines(t *testing.T) {
+	for n, want := range map[int]string{mostCounted - 1: "999 roll-ups came late", mostCounted: "at least 1000 roll-ups came late"} {
+		g := sound(t)
+		g.Entries = lines(n, "{}", `message="rolled up late"`)
+		_, findings, err := examined(t.Context(), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if problems := findings["late"].Problems; len(problems) == 0 || !strings.HasPrefix(problems[0].Text, want) {
+			t.Errorf("got %v, want %q", problems, want)
+		}
+	}
+}
+
+// A log that cannot be read is not asked once more for each route.
+func TestUnreadableLog(t *testing.T) {
 	g := sound(t)
-	googletest.Change(g, queueIs, func(q *cloudtaskspb.Queue) { q.PurgeTime = timestamppb.New(readAt.Add(-time.Hour)) })
-	_, findings, err := examined(t.Context(), g)
+	setRoutes(g, "a/{a} by k -> b/{k} : count() : existing; c/{c} by k -> d/{k} : count() : existing")
+	g.Fail("logging.googleapis.com", "ListLogEntries", grpcstatus.Error(codes.PermissionDenied, "no"), -1)
+	d, err := Read(t.Context(), project, &appfolder.Folder{}, g.REST()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes := findings["alarms"].Notes
-	if len(notes) != 1 || !strings.HasPrefix(notes[0], "somebody purged the queue at ") || findings["alarms"].Verdict != Well {
-		t.Errorf("%v: %q", findings["alarms"].Verdict, notes)
+	g.Requests()
+	var f Finding
+	(&examination{d, &f}).leftOut(t.Context())
+	asked := slices.DeleteFunc(g.Requests(), func(r googletest.Request) bool { return !strings.HasSuffix(r.At, "/entries:list") })
+	if len(asked) != 1 || len(f.Problems) != 1 {
+		t.Errorf("asked %d times: %v", len(asked), f.Problems)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,19 +61,30 @@ func (e *examination) alarms(ctx context.Context) {
 	}
 	e.purged(queue)
 
-	for _, series := range e.ask(ctx, question{delays, `resource.labels.queue_id = "tally"`, "ALIGN_PERCENTILE_99", time.Hour}) {
+	const ofTally = `resource.labels.queue_id = "tally"`
+	for _, series := range e.ask(ctx, question{delays, ofTally, "ALIGN_PERCENTILE_99", time.Hour}) {
 		delay := time.Duration(point(series)) * time.Millisecond
 		if delay > longestDelay {
 			e.wrong("", "one in a hundred alarms of the last hour rang more than %v late: docs/playbooks.md#alarms-late", delay.Round(time.Second))
 		}
 	}
+	for _, series := range e.ask(ctx, question{attempts, ofTally, "ALIGN_SUM", time.Hour}) {
+		location, n := series.Get("resource.labels.location"), point(series)
+		if n > 0 && isNotFound.MatchString(series.Get("metric.labels.response_code")) {
+			e.wrong(deploy.Command("gcloud", "tasks", "queues", "purge", "tally", "--location="+location, "--project="+e.Project.ID),
+				"%.0f calls of the queue in %s found no RollUpOnWrite in the last hour: its tasks call functions that are gone, such as those of a former region", n, location)
+		}
+	}
 }
+
+// isNotFound matches how a metric of Cloud Tasks says that a call was answered by 404.
+var isNotFound = regexp.MustCompile(`(?i)^(404|not[_ ]?found)$`)
 
 // purged notes that the queue's tasks were deleted within the last day, and with them the alarms.
 func (e *examination) purged(queue deploy.Object) {
 	at, err := time.Parse(time.RFC3339, queue.Get("purgeTime"))
 	if err == nil && e.AsOf.Sub(at) < day {
-		e.note("somebody purged the queue at %s, and with it the alarms that were due later. The audit finds their counters; an alarm of the same name can be made again only after up to 24 hours", at.UTC().Format(time.RFC3339))
+		e.note("the queue was purged at %s, and its pending alarms are gone. Audits find their counters; task names can be reused after 24 hours", at.UTC().Format(time.RFC3339))
 	}
 }
 

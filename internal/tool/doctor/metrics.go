@@ -13,10 +13,11 @@ import (
 
 // Metrics of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
 const (
-	pushes  = "pubsub.googleapis.com/subscription/push_request_count"
-	waiting = "pubsub.googleapis.com/subscription/num_undelivered_messages"
-	delays  = "cloudtasks.googleapis.com/queue/task_attempt_delays"
-	oldest  = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
+	pushes   = "pubsub.googleapis.com/subscription/push_request_count"
+	waiting  = "pubsub.googleapis.com/subscription/num_undelivered_messages"
+	attempts = "cloudtasks.googleapis.com/queue/task_attempt_count"
+	delays   = "cloudtasks.googleapis.com/queue/task_attempt_delays"
+	oldest   = "pubsub.googleapis.com/subscription/oldest_unacked_message_age"
 )
 
 const day = 24 * time.Hour
