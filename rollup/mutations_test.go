@@ -2059,24 +2059,6 @@ var mutations = []mutation{
 	{"sent-twice", "a commit of Set that was not answered has another token when it is sent again", "../shards/once.go",
 		`errors.Join(tx.Create(token, fields), `,
 		`errors.Join(tx.Create(token.Parent.NewDoc(), fields), `, "TestSetSentLate"},
-	{"votes-hidden", "a counter of votes takes votes while it is deleted", "../shards/delete.go",
-		`err = c.closeVotes(ctx)`,
-		`err = nil`, "TestDeleteVotes"},
-	{"votes-hidden", "the counter document goes before the votes", "../shards/delete.go",
-		`	all, err := c.list(ctx)
-	if err != nil {
-		return 0, false, c.failed("delete", err)
-	}
-	err = c.deleteShards(`,
-		`	all, err := c.list(ctx)
-	if err != nil {
-		return 0, false, c.failed("delete", err)
-	}
-	err = c.transact(ctx, func(tx *firestore.Transaction) error { _, err := c.undeclare(tx); return err })
-	if err != nil {
-		return 0, false, c.failed("delete", err)
-	}
-	err = c.deleteShards(`, "TestDeleteVotes"},
 	{"grows-by-itself", "the number of shards is told before they are there", "../shards/resize.go",
 		`	err = c.createShards(ctx, has, n, nil)
 	if err != nil {

@@ -517,12 +517,6 @@ var rules = []chapter{
 		{name: "sent-twice", clauses: []clause{
 			{says: "If a commit of `shards.Set` was not answered and is sent again, it has the token of the first."},
 		}},
-		{name: "votes-hidden", clauses: []clause{
-			{
-				says: "No vote is left without the counter document that hides it. `Delete` freezes a counter of votes, deletes the votes, and then the document.",
-				why:  "Without it, a vote that comes during the deletion stays, and everybody may list who voted.",
-			},
-		}},
 		{name: "grows-by-itself", clauses: []clause{
 			{says: "Only `auto_shards: true` lets a number of shards grow, and only if most of ten shards were just written in three looks running. An event waits for it 2 s at most, and is answered as without it."},
 			{says: "`resize` creates shards before it tells their number. Growing does both in one commit, if the counter's document is still as it was read."},
@@ -540,7 +534,7 @@ var rules = []chapter{
 		}, guards: []string{"e2e/rules.TestEachCondition", "e2e/rules.TestLaw"}},
 		{name: "one-block", clauses: []clause{
 			{says: "⚑ Each path has one block. Where a path lies within another, as `posts/featured` within `posts/{post}`, the narrower one's block joins what both say, and the wider one leaves its documents out. If each of two paths has documents that the other lacks, both refuse everything."},
-			{says: "Within a block, conditions are joined field by field. A vote is 0 or 1, a window's time is `request.time`, a group's user is the writer, and a total is untouched. `hasOnly` is the union of the fields, and absent if one route leaves its documents open. Where a user's id and a shard's number could be the same id, no client writes. The home of a window must exist. A person decides about an amount that counts at once, and about a write that needs more than ten homes."},
+			{says: "Within a block, conditions are joined field by field. A window's time is `request.time`, a group's user is the writer, and a total is untouched. `hasOnly` is the union of the fields, and absent if one route leaves its documents open. Where a user's id and a shard's number could be the same id, no client writes. The home of a window must exist. A person decides about an amount that counts at once, and about a write that needs more than ten homes."},
 		}, guards: []string{"e2e/rules.TestLaw", "internal/tool/clientrules.TestOneBlockForEachPath", "e2e/rules.TestEachCondition", "internal/tool/clientrules.TestFor"}},
 		{name: "narrowest", clauses: []clause{
 			{
@@ -548,7 +542,7 @@ var rules = []chapter{
 				why:  "Without it, a user publishes under the id of a deleted essay and has its likes.",
 			},
 			{
-				says: "⚑ Unless a person decides, a client reads a home only if all its totals are sums of shards or votes, or count documents that an app shows, or if the path names the client's user. A list of such a home is a question, too.",
+				says: "⚑ Unless a person decides, a client reads a home only if all its totals are sums of shards, or count documents that an app shows, or if the path names the client's user. A list of such a home is a question, too.",
 				why:  "Without it, everybody reads a store's revenue, although no one may list its orders.",
 			},
 		}, guards: []string{"e2e/rules.TestLaw", "internal/tool/clientrules.TestFor"}},

@@ -44,7 +44,7 @@ type Carrying struct {
 //
 // Carry returns an error, and changes nothing, if the document or the field is missing, or if the
 // field is not a number. If the amount to add is not finite or beyond ±2^62, the error matches
-// [ErrOutOfRange]. For a counter of votes it matches [ErrOncePerUser].
+// [ErrOutOfRange].
 //
 // The shard's increment and the note of what was carried are one commit. Firestore refuses it
 // unless the note is still as it was read. So calling again is safe after any error, and concurrent

@@ -44,7 +44,7 @@ type options struct {
 // Field names the top-level field that holds the number, in the shards and in the roll-up document.
 // The default is "count". A dot is part of the name. The name "tally" is refused, because it has
 // another meaning in a roll-up document. If the counter document is the roll-up document, the names
-// "num_shards", "numShards", "auto_shards", "once_per_user" and "frozen" are refused, too.
+// "num_shards", "numShards", "auto_shards" and "frozen" are refused, too.
 func Field(name string) Option {
 	return func(o *options) { o.field = name }
 }

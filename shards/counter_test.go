@@ -36,7 +36,6 @@ func TestNewRefuses(t *testing.T) {
 		{"the number of shards", "counters/a", []Option{Field("num_shards"), RollUpAt("counters/a")}, "another meaning in the counter document"},
 		{"its other spelling", "counters/a", []Option{Field("numShards"), RollUpAt("counters/a")}, "another meaning in the counter document"},
 		{"frozen", "counters/a", []Option{Field("frozen"), RollUpAt("counters/a")}, "another meaning in the counter document"},
-		{"once per user", "counters/a", []Option{Field("once_per_user"), RollUpAt("counters/a")}, "another meaning in the counter document"},
 		{"a negative number of shards", "counters/a", []Option{NumShards(-1)}, "number of shards is -1"},
 	}
 	for _, tt := range tests {
@@ -70,7 +69,6 @@ func wantEverywhere(t *testing.T, c *Counter, want string) {
 	}
 	for method, err := range map[string]error{
 		"Create": c.Create(t.Context(), 1), "CreateAuto": c.CreateAuto(t.Context()), "Resize": c.Resize(t.Context(), 1), "Delete": errDelete,
-		"Freeze": c.Freeze(t.Context()), "Unfreeze": c.Unfreeze(t.Context()),
 		"IncrementOnce": errOnce, "Set": errSet, "Verify": errVerify, "RollUps": errRollUps,
 		"Increment": errIncrement, "IncrementFloat": errFloat, "Get": errGet, "RollUp": errRollUp, "RollUpAfter": errAfter,
 	} {

@@ -8,24 +8,12 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
-var (
-	// ErrNumShards is returned by [Counter.Create] when the counter already has another number of
-	// shards, and by [Counter.Resize] when [NumShards] says another. The text of the error names
-	// both numbers.
-	ErrNumShards = errors.New("shards: the counter has another number of shards")
-
-	// ErrOncePerUser is returned by methods that add to a counter or create shards, when the counter
-	// is once per user. They would mix other amounts with its votes. Nothing was changed.
-	ErrOncePerUser = errors.New("shards: the counter is once per user")
-
-	// ErrNotOncePerUser is returned by [Counter.CreateOncePerUser] for a counter that cannot become
-	// one of votes. Nothing was changed.
-	ErrNotOncePerUser = errors.New("shards: the counter cannot become once per user")
-)
+// ErrNumShards is returned by [Counter.Create] when the counter already has another number of
+// shards, and by [Counter.Resize] when [NumShards] says another. The text of the error names both
+// numbers.
+var ErrNumShards = errors.New("shards: the counter has another number of shards")
 
 // Create makes the counter: it writes num_shards into the counter document and creates the shards
 // "0" to numShards-1, each with the integer 0. It is for apps whose clients update shards that must
@@ -36,8 +24,8 @@ var (
 // its other fields. Calling Create again with the same number is harmless, and finishes what a
 // failed call left unfinished. If the counter document has another number, or one that grows by
 // itself, Create writes nothing and returns an error that matches [ErrNumShards] ([Counter.Resize]
-// changes the number). A counter of votes is refused with [ErrOncePerUser]. With [NumShards] there
-// is no counter document to read or write; numShards must be the number given there.
+// changes the number). With [NumShards] there is no counter document to read or write; numShards
+// must be the number given there.
 //
 // The counter document and the first 499 shards are one transaction, and each 499 further shards
 // are another, in order. If a transaction fails, the ones before it are done, it may be done
@@ -107,13 +95,9 @@ func (c *Counter) declareAuto(tx *firestore.Transaction) error {
 }
 
 // declared returns how many shards the counter document says there are, or 0, and whether they grow
-// by themselves. It returns an error if the counter's shards are votes.
+// by themselves.
 func (c *Counter) declared(tx *firestore.Transaction) (n int64, grows bool, err error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
-	if err != nil {
-		return 0, false, err
-	}
-	err = c.notVotes(docs[0])
 	if err != nil {
 		return 0, false, err
 	}
@@ -172,114 +156,4 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 		return fmt.Errorf("%w: it has %d, not %d", ErrNumShards, has, n)
 	}
 	return tx.Set(c.doc, map[string]any{document.NumShardsField: n}, firestore.MergeAll)
-}
-
-// CreateOncePerUser makes a counter of votes: it writes once_per_user: true into the counter
-// document. Each user's vote is the shard whose id is the user's, and holds 1, or 0 once the vote
-// is taken back:
-//
-//	counters/votes              once_per_user: true
-//	counters/votes/shards/ann   count: 1
-//
-// Tally's firestore.rules let a user write that one document and no other, so the total is the
-// number of users whose vote is 1. A vote that is sent twice counts once. A server votes for a user
-// by a plain Set of the user's shard, and deletes the shard of an account that is gone.
-// [Counter.Set] to 0 deletes all votes.
-//
-// If the counter has any shard, CreateOncePerUser returns an error that matches
-// [ErrNotOncePerUser], because that shard is not a user's vote. It does the same for a counter with
-// [NumShards], which has no counter document. If the counter is once per user already, it changes
-// nothing. Calling again is harmless.
-//
-// The methods that would mix other amounts with the votes return an error that matches
-// [ErrOncePerUser]. A Counter with [NumShards] does not know that. For up to a minute, a Counter
-// that read the counter document before does not know it either.
-//
-// CreateOncePerUser bills two reads and one write.
-func (c *Counter) CreateOncePerUser(ctx context.Context) error {
-	if c.err != nil {
-		return c.err
-	}
-	if c.fixed != 0 {
-		return fmt.Errorf("%w: %s has a fixed number of shards, and so no counter document that could say it", ErrNotOncePerUser, c.doc.Path)
-	}
-	return c.failed("create once per user", c.transact(ctx, c.declareOncePerUser))
-}
-
-// declareOncePerUser has the counter document say that each user has one vote, if the counter has
-// no shard yet.
-func (c *Counter) declareOncePerUser(tx *firestore.Transaction) error {
-	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
-	if err != nil || isOncePerUser(docs[0]) {
-		return err
-	}
-
-	counted, err := tx.Documents(c.shards.Select().Limit(1)).GetAll()
-	if err != nil {
-		return err
-	}
-	if len(counted) > 0 {
-		return fmt.Errorf("%w: it has the shard %s, which is not a user's vote; delete the counter first, or take another name", ErrNotOncePerUser, counted[0].Ref.ID)
-	}
-	return tx.Set(c.doc, map[string]any{document.OncePerUserField: true}, firestore.MergeAll)
-}
-
-// isOncePerUser reports whether a counter document says that each user has one vote.
-func isOncePerUser(doc *firestore.DocumentSnapshot) bool {
-	return doc.Data()[document.OncePerUserField] == true
-}
-
-// notVotes returns ErrOncePerUser if the counter document says that each user has one vote.
-func (c *Counter) notVotes(doc *firestore.DocumentSnapshot) error {
-	if !isOncePerUser(doc) {
-		return nil
-	}
-	return fmt.Errorf("%w: each shard of %s is the vote of the user whose id it has; set the shard to 0 or 1, or the counter to 0, which deletes all votes",
-		ErrOncePerUser, c.doc.Path)
-}
-
-// Freeze closes the counter to clients: it writes frozen: true into the counter document, and
-// creates that if it is missing. Tally's firestore.rules then refuse every client's write to the
-// shards, increments and votes alike; an app's own rules must read the counter document. Totals
-// stay readable. Rules do not bind servers: this package and the Admin SDKs go on writing.
-//
-// A client's write that is committed before Freeze returns may still be accepted, and counts. A
-// write that a device kept while it was offline is refused when it is sent.
-//
-// If Freeze and [Counter.Unfreeze] are called at once, the last call to be committed decides. After
-// an error the counter may be frozen or not. [Counter.Delete] opens the counter. Freeze returns an
-// error for a counter with [NumShards], which has no counter document.
-//
-// Freeze bills one write.
-func (c *Counter) Freeze(ctx context.Context) error {
-	err := c.checkFreezable("freeze")
-	if err != nil {
-		return err
-	}
-
-	_, err = c.doc.Set(ctx, map[string]any{document.FrozenField: true}, firestore.MergeAll)
-	return c.failed("freeze", err)
-}
-
-// Unfreeze opens the counter to clients again. It takes away what [Counter.Freeze] wrote. The
-// counter document stays. A counter that is not frozen stays as it is. Unfreeze bills one write.
-func (c *Counter) Unfreeze(ctx context.Context) error {
-	err := c.checkFreezable("unfreeze")
-	if err != nil {
-		return err
-	}
-
-	_, err = c.doc.Update(ctx, []firestore.Update{{Path: document.FrozenField, Value: firestore.Delete}})
-	if status.Code(err) == codes.NotFound {
-		return nil // without a document it is open
-	}
-	return c.failed("unfreeze", err)
-}
-
-// checkFreezable returns an error if the counter has no document that could say that it is frozen.
-func (c *Counter) checkFreezable(operation string) error {
-	if c.err == nil && c.fixed != 0 {
-		return c.failed(operation, errors.New("the counter has a fixed number of shards, and so no counter document that could say it"))
-	}
-	return c.err
 }

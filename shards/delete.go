@@ -18,31 +18,19 @@ import (
 // notes of [Counter.Carry] stay, and so do documents below the counter that are not Tally's.
 //
 // Each commit deletes up to 499 shards, and one more commit then deletes the counter document.
-// Tally's security rules hide the votes as long as the counter document says that the counter is
-// once per user. So no vote ever shows. Between commits a snapshot shows the sum of the shards that
-// are left. After an error some commits may have been applied. Calling again deletes what is left.
+// Between commits a snapshot shows the sum of the shards that are left. After an error some commits
+// may have been applied. Calling again deletes what is left.
 //
 // An increment that is committed before its shard is deleted is deleted with it. A later increment
 // creates its shard again, and is rolled up. Delete does not find that shard. So stop the clients
-// of a counter first.
-//
-// Delete freezes a counter of votes before anything else, as [Counter.Freeze] does. Otherwise a
-// vote that comes meanwhile would be left without the counter document that hides it. If Delete
-// returns an error, the counter may stay frozen until the next call. Servers, which rules do not
-// bind, must not vote meanwhile.
+// of a counter first: frozen: true in the counter document has Tally's security rules refuse them.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
 // the counter. After an error it returns 0 and false, although some shards may be deleted. It costs
-// one read and one delete per document, one more read of the counter document, and one write if it
-// freezes that.
+// one read and one delete per document.
 func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err error) {
 	if c.err != nil {
 		return 0, false, c.err
-	}
-
-	err = c.closeVotes(ctx)
-	if err != nil {
-		return 0, false, c.failed("delete", err)
 	}
 
 	all, err := c.list(ctx)
@@ -65,23 +53,6 @@ func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err er
 		return 0, false, c.failed("delete", err)
 	}
 	return len(all), declared, nil
-}
-
-// closeVotes freezes the counter if it is once per user.
-func (c *Counter) closeVotes(ctx context.Context) error {
-	if c.fixed != 0 {
-		return nil // such a counter has no votes
-	}
-	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
-	if err != nil {
-		return err
-	}
-
-	frozen := docs[0].Data()[document.FrozenField] == true
-	if !isOncePerUser(docs[0]) || frozen {
-		return nil
-	}
-	return c.Freeze(ctx)
 }
 
 // undeclare deletes the counter document. If that has fields of the app's own, it deletes only what

@@ -52,7 +52,11 @@
 // clients go on incrementing and Tally rolls up. The comment of each says what is atomic, and what
 // a retry does.
 //
-// [Counter.Verify] compares a counter with another number, [Counter.Freeze] closes it to clients,
-// and [Counter.Delete] deletes it. [Counter.CreateOncePerUser] makes a counter in which each user
-// has one vote.
+// [Counter.Verify] compares a counter with another number, and [Counter.Delete] deletes it.
+//
+// To close a counter to clients, write frozen: true into its document. Tally's firestore.rules then
+// refuse every client's write to the shards, and Tally creates no more of them. Totals stay
+// readable. Rules do not bind servers, so this package and the Admin SDKs go on writing:
+//
+//	client.Doc("counters/visitors").Set(ctx, map[string]any{"frozen": true}, firestore.MergeAll)
 package shards

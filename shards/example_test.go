@@ -154,21 +154,6 @@ func ExampleCounter_Set() {
 	fmt.Println(r.Was, "until", r.AsOf)
 }
 
-// A vote that is over: no app changes it any more, and everybody still sees the result.
-func ExampleCounter_Freeze() {
-	ctx := context.Background()
-	var votes *shards.Counter // made once with New
-
-	if err := votes.Freeze(ctx); err != nil {
-		log.Fatal(err)
-	}
-	result, err := votes.Get(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("the result:", result)
-}
-
 // A page that shows a total live.
 func ExampleCounter_RollUps() {
 	ctx := context.Background()

@@ -38,8 +38,7 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 //
 // The option [NumShards] gives the number. Without it Increment reads the counter document, at most
 // once a minute. If that does not say a number, the number is [DefaultNumShards]. If the read
-// fails, Increment returns its error. An outdated number only changes how writes spread. A counter
-// of votes is refused with [ErrOncePerUser].
+// fails, Increment returns its error. An outdated number only changes how writes spread.
 //
 // # Limits
 //

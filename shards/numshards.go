@@ -3,7 +3,6 @@ package shards
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -51,7 +50,7 @@ func (c *Counter) spread(ctx context.Context) (int64, error) {
 		return c.fixed, c.err
 	}
 	n, err := c.numShards.get(ctx)
-	if err != nil && !errors.Is(err, ErrOncePerUser) {
+	if err != nil {
 		err = fmt.Errorf("shards: read the number of shards: %w", err)
 	}
 	return n, err
@@ -63,11 +62,6 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", c.doc.Path, err)
 	}
-	err = c.notVotes(docs[0])
-	if err != nil {
-		return 0, err
-	}
-
 	n, err := numShardsIn(docs[0])
 	if err != nil {
 		return 0, err

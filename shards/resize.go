@@ -28,8 +28,7 @@ import (
 //
 // Resize writes the number to num_shards or numShards, whichever the counter document has, or to
 // both. It returns an error for a counter with [NumShards], whose number is in the app's code:
-// [Counter.Create] makes shards for a higher one. A counter of votes is refused with
-// [ErrOncePerUser].
+// [Counter.Create] makes shards for a higher one.
 //
 // Resize bills one read and one write for the counter document, and one write per new shard.
 func (c *Counter) Resize(ctx context.Context, numShards int) error {
@@ -47,10 +46,6 @@ func (c *Counter) Resize(ctx context.Context, numShards int) error {
 // redeclare creates the new shards, and then has the counter document say that there are n shards.
 func (c *Counter) redeclare(ctx context.Context, n int64) error {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
-	if err != nil {
-		return err
-	}
-	err = c.notVotes(docs[0])
 	if err != nil {
 		return err
 	}

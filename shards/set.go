@@ -50,10 +50,6 @@ type Replacement struct {
 // A shard that holds a double is a double 0 afterward, and so the counter's total is a double.
 // Doubles are rounded: a shard that is incremented meanwhile may be off in the last digits.
 //
-// If the counter is once per user, Set to 0 deletes all shards, 499 in each commit, so that
-// everybody may vote again. Any other total is refused with [ErrOncePerUser]. A vote that is cast
-// meanwhile may be deleted, too.
-//
 // Set costs one read per shard and one more. It costs one write per shard that is not 0, one for
 // total, and one for each commit's token. When a token expires, that costs a delete.
 func (c *Counter) Set(ctx context.Context, total int64) (Replacement, error) {
@@ -67,7 +63,7 @@ func (c *Counter) SetFloat(ctx context.Context, total float64) (Replacement, err
 
 func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
 	constant := Source{func(context.Context, *firestore.Transaction) (Total, error) { return total, nil }}
-	return c.replace(ctx, constant, total.Float64() == 0)
+	return c.replace(ctx, constant)
 }
 
 // Import is [Counter.Set] to the source's number. It is for an app that counted in another way
@@ -80,26 +76,22 @@ func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
 // time. Importing again is harmless, because it replaces and never adds.
 //
 // Import calls each check once, after the snapshot and before it writes anything, with what it is
-// about to do. If a check returns an error, Import changes nothing and returns that error. A
-// counter of votes is refused with [ErrOncePerUser].
+// about to do. If a check returns an error, Import changes nothing and returns that error.
 func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
-	return c.replace(ctx, source, false, checks...)
+	return c.replace(ctx, source, checks...)
 }
 
 // A replacing is a replacement that is about to be made.
 type replacing struct {
 	Replacement
-	additions []addition                    // that bring the shards to the new total
-	votes     []*firestore.DocumentSnapshot // that are deleted instead, in a counter of votes
+	additions []addition // that bring the shards to the new total
 }
 
-// replace gives the counter the total that the source says, if the checks return no error. empties
-// says that this total is certainly 0. Only then may the counter be one of votes, and replace
-// deletes them.
-func (c *Counter) replace(ctx context.Context, source Source, empties bool, checks ...func(Replacement) error) (Replacement, error) {
+// replace gives the counter the total that the source says, if the checks return no error.
+func (c *Counter) replace(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
 	var r replacing
 	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) (err error) {
-		r, err = c.prepare(ctx, tx, doc, source, empties)
+		r, err = c.prepare(ctx, tx, doc, source)
 		return err
 	})
 	if err != nil {
@@ -113,10 +105,6 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 		}
 	}
 
-	err = c.deleteShards(ctx, r.votes)
-	if err != nil {
-		return Replacement{}, c.failed("delete the votes of", err)
-	}
 	err = inCommits(c, 0, r.additions, func(some []addition) error {
 		_, err := c.commitOnce(ctx, c.tokens.Doc("set-"+rand.Text()), map[string]any{}, some...)
 		if status.Code(err) == codes.AlreadyExists {
@@ -132,11 +120,7 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 
 // prepare reads in a snapshot what replace needs, and returns what it is about to do. doc is the
 // counter document.
-func (c *Counter) prepare(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot, source Source, empties bool) (replacing, error) {
-	err := c.notVotes(doc)
-	if err != nil && !empties {
-		return replacing{}, err
-	}
+func (c *Counter) prepare(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot, source Source) (replacing, error) {
 	now, err := source.read(ctx, tx)
 	if err != nil {
 		return replacing{}, err
@@ -147,11 +131,6 @@ func (c *Counter) prepare(ctx context.Context, tx *firestore.Transaction, doc *f
 	}
 
 	r := replacing{Replacement: Replacement{Now: now, AsOf: readTime(doc)}}
-	if isOncePerUser(doc) {
-		r.votes = docs
-		r.Was, err = c.sum(ctx, tx)
-		return r, err
-	}
 	r.Was, r.additions, err = c.additionsTo(now, docs)
 	return r, err
 }

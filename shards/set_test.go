@@ -326,7 +326,7 @@ func TestDeleteDocument(t *testing.T) {
 		has, want map[string]any
 		declared  bool
 	}{
-		{map[string]any{"num_shards": 3, "numShards": 3, "once_per_user": false, "frozen": true}, nil, true},
+		{map[string]any{"num_shards": 3, "numShards": 3, "auto_shards": true, "frozen": true}, nil, true},
 		{map[string]any{}, nil, true},
 		{map[string]any{"title": "x"}, map[string]any{"title": "x"}, false},
 		{map[string]any{"num_shards": 3, "title": "x"}, map[string]any{"title": "x"}, true},

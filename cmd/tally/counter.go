@@ -300,9 +300,6 @@ func (c counter) noShards(r *route.Route) error {
 	if i := slices.IndexFunc(r.Totals, route.Total.All); i >= 0 {
 		return fmt.Errorf("%s counts documents: add or delete %s instead", r.Totals[i].Name, documents)
 	}
-	if i := slices.IndexFunc(r.Totals, route.Total.OfVotes); i >= 0 {
-		return fmt.Errorf("%s is the sum of votes: in %s each user writes one document", r.Totals[i].Name, r.Shards(c.Counter))
-	}
 
 	var totals []string
 	for _, total := range r.Totals {

@@ -40,8 +40,6 @@ func TestCounterMistakes(t *testing.T) {
 		{"resize likes many", []string{`"many" is not a number of shards: want a number of at least 1, or auto`}},
 		{"resize likes 0", []string{`"0" is not a number of shards`}},
 		{"create likes --num-shards 4", []string{"it has 3, not 4", "tally resize"}},
-		{"create likes --num-shards 3 --once-per-user", []string{"if any flags in the group", "num-shards once-per-user"}},
-		{"create visitors --once-per-user", []string{"cannot become once per user", "it has the shard 0"}},
 		{"increment likes --by much", []string{"--by much: want an integer"}},
 		{"increment likes --by 9223372036854775808", []string{"want an integer within 64 bits"}},
 		{"increment likes --by 0.5 --once x", []string{"--once takes integers"}},

@@ -22,7 +22,7 @@ import (
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), explainCommand(), watchCommand(), listCommand(), resizeCommand(), setCommand(),
-		importCommand(), carryCommand(), deleteCommand(), auditCommand(), dashboardCommand(), freezeCommand(), unfreezeCommand(),
+		importCommand(), carryCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
 	}
 }
 
@@ -32,19 +32,13 @@ const manyShards = 1000
 
 func createCommand() *cobra.Command {
 	var n numShards
-	var oncePerUser bool
 	c := newCommand("create COUNTER")
 	c.Flags().Var(&n, "num-shards", fmt.Sprintf("number of shards; each sustains about one increment a second; auto: %d, and more when they are needed", shards.DefaultNumShards))
-	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user has one; not for a counter that has counted anything")
-	c.MarkFlagsMutuallyExclusive("num-shards", "once-per-user")
 	return databaseCommand{
 		writes:  true,
 		endless: true,
 		asks:    fmt.Sprintf("create more than %d shards without a question", manyShards),
 		run: func(ctx context.Context, s *session, args []string) error {
-			if oncePerUser {
-				return createOncePerUser(ctx, s, args[0])
-			}
 			if n == auto {
 				return createAuto(ctx, s, args[0], c.Flags().Changed("num-shards"))
 			}
@@ -172,17 +166,6 @@ func create(ctx context.Context, s *session, arg string, n int) error {
 		}
 	}
 	return s.print(map[string]any{"counter": c.path, "num_shards": n}, "%s\t%s", c.path, plural(n, "shard"))
-}
-
-func createOncePerUser(ctx context.Context, s *session, arg string) error {
-	c, r, err := creatable(ctx, s, arg)
-	if err != nil {
-		return err
-	}
-	if err := s.shards(c, r, r.Totals[0].Field, shards.DefaultNumShards).CreateOncePerUser(ctx); err != nil {
-		return err
-	}
-	return s.print(map[string]any{"counter": c.path, "once_per_user": true}, "%s\tonce per user", c.path)
 }
 
 // creatable returns the counter that an argument names, and its source. The counter need not exist.

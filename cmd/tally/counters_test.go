@@ -63,10 +63,6 @@ func TestCounters(t *testing.T) {
 		{args: "create hot --num-shards 10", status: 1, errors: "it has 12, and its shards grow by themselves"},
 		{args: "resize hot 10 --routes counters/{counter}/shards/{shard}->rollups/{counter}:count:documents", want: "counters/hot  10 shards  was 12\n",
 			errors: "the 2 shards from 10 on stay, and count; the route says documents, so each roll-up goes on reading each of them"},
-		{args: "create votes --once-per-user", want: "counters/votes  once per user\n"},
-		{args: "create votes --once-per-user --json", want: `{"counter":"counters/votes","once_per_user":true}` + "\n"},
-		{args: "set votes 0 --yes", want: "counters/votes  0  was 1  as of T\n", before: func() { c.set("counters/votes/shards/ann", map[string]any{"count": 1}) }},
-		{args: "get votes", want: "counters/votes  0\nroll-up         none; do Tally's functions run?\n"},
 		{args: "get odd", want: "counters/odd  7  without 2 that are not finite numbers\nroll-up       7  3 shards  as of T  T\n", before: func() {
 			for id, count := range map[string]any{"0": 7, "1": math.NaN(), "2": "text"} {
 				c.set("counters/odd/shards/"+id, map[string]any{"count": count})

@@ -121,7 +121,7 @@ func (s *session) sharing(ctx context.Context, collection string) (string, error
 // deleted is the answer of tally delete --matching in JSON.
 type deleted struct {
 	Counters []listed       `json:"counters"` // that match, with what their shards add up to
-	Cost     billing.Counts `json:"cost"`     // of their deletion, without the freezing of votes
+	Cost     billing.Counts `json:"cost"`     // of their deletion
 	Dollars  float64        `json:"dollars"`  // list price of the cost in billing.PriceRegion
 	DryRun   bool           `json:"dry_run"`
 	Deleted  int64          `json:"deleted"` // counters
@@ -151,7 +151,7 @@ func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool
 		numShards += f.RollUp.Tally.NumShards
 	}
 	documents := numShards + int64(len(found))
-	cost := billing.Counts{Reads: documents + int64(len(found)), Deletes: documents} // it reads the counter document twice
+	cost := billing.Counts{Reads: documents, Deletes: documents}
 	result := deleted{Counters: listedOf(s.config, found), Cost: cost, DryRun: dryRun}
 	result.Dollars = result.Cost.Cost()
 

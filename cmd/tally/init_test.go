@@ -116,7 +116,7 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 		"posts/{post}/likes/{like} -> hot_posts/{post} : count() where at > now - 1h as hot", // their writers are known
 		"orders/1", "", "", "me", "servers",
 		"counters/likes/shards/0", "", "", // init does not ask who writes shards
-		"pages/{page}/votes/{user} -> pages/{page} : on as votes : existing", "", "none",
+		"pages/{page}/shards/{shard} -> pages/{page} : count as views : existing", "", "none",
 	}
 	var said strings.Builder
 	q := questions{bufio.NewReader(strings.NewReader(strings.Join(answers, "\n") + "\n")), &said}
@@ -127,8 +127,8 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 
 	const likes, orders = "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing", "orders/{order} -> totals/orders : count() as orders"
 	const hot = "posts/{post}/likes/{like} -> hot_posts/{post} : count() where at > now - 1h as hot"
-	const votes = "pages/{page}/votes/{user} -> pages/{page} : on as votes : existing"
-	if want := strings.Join([]string{likes, hot, orders, route.Default, votes}, "\n"); routes != want {
+	const views = "pages/{page}/shards/{shard} -> pages/{page} : count as views : existing"
+	if want := strings.Join([]string{likes, hot, orders, route.Default, views}, "\n"); routes != want {
 		t.Errorf("routes:\n%s\nwant:\n%s\n%s", routes, want, &said)
 	}
 	want := clientrules.Answers{

@@ -144,7 +144,7 @@ function server(t) {
 setLogLevel('silent'); // refusals are expected
 const denied = { code: 'permission-denied' };
 
-/** What users do in a counter that is once per user, and with likes: two of three are left. */
+/** What users do with likes: two of three are left. */
 const story = [
   ['ann', true],
   ['bob', true],
@@ -153,19 +153,17 @@ const story = [
   ['cid', true],
 ];
 
-test("The README's first snippet, and its vote, after the lines that tally dev prints", async (t) => {
-  const code = ['a random shard', 'takes it back'].map((having) => block('Use it', 'js', having, readme));
+test("The README's first snippet, after the lines that tally dev prints", async (t) => {
+  const code = block('Use it', 'js', 'a random shard', readme);
   const [connect] = stack.output().match(/const db = .*\n.*connectFirestoreEmulator\(.*/);
   const { use } = await imported(`import { initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, doc, getFirestore, increment, onSnapshot, setDoc } from 'firebase/firestore';
-export async function use(user, show) {\n${[connect, ...code].join('\n')}\nreturn db.app;\n}`);
-  await stack.set('counters/votes', { once_per_user: true });
+export async function use(user, show) {\n${[connect, code].join('\n')}\nreturn db.app;\n}`);
   const totals = [];
   const app = await use({ uid: 'ann' }, (total) => totals.push(total));
   t.after(() => deleteApp(app));
   await until(() => totals.at(-1) === 1, () => `it shows ${totals}, want 1 at last`);
   await exact(counter('likes'), 1);
-  await exact(counter('votes'), 1);
 });
 
 // React Native's package cannot run here. The web SDK has the functions that it is named for. The
@@ -188,24 +186,16 @@ for (const [name, id, shards, open, { add, watch }] of [
   });
 }
 
-test('Web, votes and likes', async (t) => {
-  const { vote, like, watch, exact: sumNow } = modular;
+test('Web, likes', async (t) => {
+  const { like, watch, exact: sumNow } = modular;
   const [ann, bob, cid, guest] = ['ann', 'bob', 'cid', null].map((user) => web(t, user));
-  await stack.set('counters/web-votes', { num_shards: 3, once_per_user: true });
   await stack.set('posts/web', {});
   const showsLikes = await watched(watch, guest, 'posts/web', 'likes');
-  for (const [uid, yes] of story) {
-    await vote({ ann, bob, cid }[uid], 'web-votes', uid, yes);
-    await like({ ann, bob, cid }[uid], 'web', uid, yes);
-  }
-  for (const write of [(db, uid) => vote(db, 'web-votes', uid), (db, uid) => like(db, 'web', uid)]) {
-    await assert.rejects(write(bob, 'ann'), denied);
-    await assert.rejects(write(guest, 'guest'), denied);
-  }
+  for (const [uid, yes] of story) await like({ ann, bob, cid }[uid], 'web', uid, yes);
+  await assert.rejects(like(bob, 'web', 'ann'), denied);
+  await assert.rejects(like(guest, 'web', 'guest'), denied);
   await showsLikes(2);
-  await exact(counter('web-votes'), 2);
   await exact(likes('web'), 2);
-  await assert.rejects(sumNow(ann, 'counters/web-votes/shards', 'count'), denied);
   await assert.rejects(sumNow(ann, 'posts/web/likes', 'at'), denied);
 });
 
@@ -239,7 +229,7 @@ test('Web, a counter without a document, and one of the Swift sample', async (t)
 });
 
 test('Node.js, whose shards appear as they are incremented', async (t) => {
-  const { add, vote, like, watch, exact: sumNow } = await imported(block('Node.js', 'js'));
+  const { add, like, watch, exact: sumNow } = await imported(block('Node.js', 'js'));
   const db = server(t);
   const shows = await watched(watch, db, 'rollups/node', 'count');
   await add(db, 'node', -2);
@@ -250,12 +240,8 @@ test('Node.js, whose shards appear as they are incremented', async (t) => {
 
   await stack.set('posts/node', {});
   const showsLikes = await watched(watch, db, 'posts/node', 'likes');
-  for (const [uid, yes] of story) {
-    await vote(db, 'node-votes', uid, yes);
-    await like(db, 'node', uid, yes);
-  }
+  for (const [uid, yes] of story) await like(db, 'node', uid, yes);
   await showsLikes(2);
-  await exact(counter('node-votes'), 2);
   await exact(likes('node'), 2);
 });
 
@@ -309,19 +295,12 @@ test('REST, by curl', async (t) => {
   const [{ result }] = await rest('bob', 'exact rest count');
   assert.deepEqual(result.aggregateFields, { total: { integerValue: '12' } });
 
-  await stack.set('counters/rest-votes', { once_per_user: true });
-  for (const [user, yes] of story) await rest(user, `vote rest-votes ${user} ${Number(yes)}`);
-  await exact(counter('rest-votes'), 2);
-
   await stack.set('posts/rest', {});
   for (const [user, yes] of story) await rest(user, `${yes ? 'like' : 'unlike'} rest ${user}`);
   await exact(likes('rest'), 2);
   for (const [user, call] of [
-    ['bob', 'vote rest-votes ann 1'],
     ['bob', 'like rest ann'],
     ['bob', 'unlike rest cid'],
-    ['bob', 'increment rest-votes'],
-    ['bob', 'exact rest-votes count'],
     ['bob', 'total rollup_audit/cursor at'],
     ['', 'increment rest'],
   ])

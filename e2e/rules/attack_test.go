@@ -27,8 +27,7 @@ var seed = map[string]fields{
 	// Its document does not say how many shards it has.
 	"counters/untold": {"title": "untold"},
 	// Documents that no server of sound mind writes.
-	"counters/text":  {"num_shards": "10"},
-	"counters/maybe": {"num_shards": 10, "once_per_user": "yes"},
+	"counters/text": {"num_shards": "10"},
 	// Shards as only servers can make them.
 	"counters/odd":           {"num_shards": 100},
 	"counters/odd/shards/0":  {"count": math.NaN()},
@@ -43,23 +42,10 @@ var seed = map[string]fields{
 	"counters/odd/shards/9":  {"count": nil},
 	"counters/odd/shards/10": {"count": 1 << 60},
 	"counters/odd/shards/11": {"count": 1},
-	// Once per user. bob voted, and cid took the vote back.
-	"counters/votes":            {"once_per_user": true},
-	"counters/votes/shards/bob": {"count": 1},
-	"counters/votes/shards/cid": {"count": 0},
-	// It was once per user, and bob voted.
-	"counters/former":            {"num_shards": 10, "once_per_user": false},
-	"counters/former/shards/bob": {"count": 1},
-	"counters/former/shards/3":   {"count": 1},
-	// It became once per user although it had counted.
-	"counters/late":          {"num_shards": 10, "once_per_user": true},
-	"counters/late/shards/3": {"count": 40},
-	// Frozen, with and without a number of shards, and once per user; and open again.
+	// Frozen, with and without a number of shards; and open again.
 	"counters/frozen":          {"num_shards": 10, "frozen": true},
 	"counters/frozen/shards/0": {"count": 5},
 	"counters/banned":          {"frozen": true},
-	"counters/over":            {"once_per_user": true, "frozen": true},
-	"counters/over/shards/bob": {"count": 1},
 	"counters/thawed":          {"num_shards": 10, "frozen": false},
 	"counters/icy":             {"num_shards": 10, "frozen": "yes"},
 
@@ -71,13 +57,9 @@ var seed = map[string]fields{
 }
 
 const (
-	free  = "counters/free/shards/"
-	votes = "counters/votes/shards/"
-	odd   = "counters/odd/shards/"
+	free = "counters/free/shards/"
+	odd  = "counters/odd/shards/"
 )
-
-// vote is what SDKs make of setDoc(shard, {count: 1}), or 0 to take it back.
-func vote(path string, count any) *firestorepb.Write { return set(path, fields{"count": count}) }
 
 // writes are the writes of one commit.
 func writes(ws ...*firestorepb.Write) []*firestorepb.Write { return ws }
@@ -108,22 +90,10 @@ func TestHonest(t *testing.T) {
 		{"of a counter whose id has spaces", ann, writes(add("counters/Café au lait/shards/0", 1))},
 		{"of a counter whose id is of other scripts", ann, writes(add("counters/いいね 👨\u200d👩\u200d👧/shards/0", 1))},
 		{"of a counter without a document", ann, writes(add("counters/new/shards/9", 1))},
-		{"of a counter that was once per user", ann, writes(add("counters/former/shards/3", 1))},
 		{"of a counter that was frozen", ann, writes(add("counters/thawed/shards/9", 1))},
 		{"several shards", ann, writes(add(free+"0", 1), add(free+"1", 1), add(free+"4", 1))},
 		{"several counters", ann, writes(add(free+"0", 1), add("counters/camel/shards/0", 1), add("counters/new/shards/0", 1))},
 		{"of a counter of increments, in the shard of one's own number", "3", writes(add(free+"3", 1))},
-		{"vote", ann, writes(vote(votes+"ann", 1))},
-		{"vote by increment", ann, writes(add(votes+"ann", 1))},
-		{"vote twice", bob, writes(vote(votes+"bob", 1))},
-		{"vote once more", cid, writes(vote(votes+"cid", 1))},
-		{"take a vote back", bob, writes(vote(votes+"bob", 0))},
-		{"take a vote back twice", cid, writes(vote(votes+"cid", 0))},
-		{"take a vote back that was never made", ann, writes(vote(votes+"ann", 0))},
-		{"vote, as a user whose id is a number", "3", writes(vote(votes+"3", 1))},
-		{"vote, as a user whose id is a large number", "1000", writes(vote(votes+"1000", 1))},
-		{"vote and take back", ann, writes(vote(votes+"ann", 1), vote(votes+"ann", 0))},
-		{"vote in two counters, and increment", ann, writes(vote(votes+"ann", 1), vote("counters/late/shards/ann", 1), add(free+"0", 1))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if err := d.commit(test.user, test.writes...); err != nil {
@@ -185,7 +155,7 @@ func TestAttacks(t *testing.T) {
 
 // attacks returns all attacks: the tables' attacks, and families that differ in one value.
 func attacks() []attack {
-	return slices.Concat(attacksOnCounters(), attacksOnVotes(), attacksByValue(), attacksByID())
+	return slices.Concat(attacksOnCounters(), attacksByValue(), attacksByID())
 }
 
 func attacksOnCounters() []attack {
@@ -264,6 +234,7 @@ func attacksOnCounters() []attack {
 		{"a shard too many, with numShards", "below num_shards", ann, writes(add("counters/camel/shards/10", 1))},
 		{"the 11th of a counter without a document", "10 shards", ann, writes(add("counters/new/shards/10", 1))},
 		{"the 11th of a counter that does not say its shards", "10 shards", ann, writes(add("counters/untold/shards/10", 1))},
+		{"a shard under one's own id", "shard id", ann, writes(add(free+"ann", 1))},
 		{"a shard of a counter with text for a number", "shard id", ann, writes(add("counters/text/shards/0", 1))},
 		{"the shard -1", "canonical", ann, writes(add(free+"-1", 1))},
 
@@ -272,7 +243,6 @@ func attacksOnCounters() []attack {
 		{"delete a shard that is missing", "no deletes", ann, writes(remove(free + "4"))},
 		{"delete a shard and create it", "only 1", ann, writes(remove(free+"0"), set(free+"0", fields{"count": 1}))},
 		{"increment a shard and delete it", "no deletes", ann, writes(add(free+"0", 1), remove(free+"0"))},
-		{"delete one's vote", "no deletes", bob, writes(remove(votes + "bob"))},
 
 		// Counters, roll-ups, and what is Tally's.
 		{"more shards", "counters are the servers'", ann, writes(merge("counters/free", fields{"num_shards": 1000}, "num_shards"))},
@@ -280,9 +250,6 @@ func attacksOnCounters() []attack {
 		{"let the shards grow", "counters are the servers'", ann, writes(merge("counters/free", fields{"auto_shards": true}, "auto_shards"))},
 		{"create a counter whose shards grow", "counters are the servers'", ann, writes(set("counters/new", fields{"num_shards": 10, "auto_shards": true}))},
 		{"delete a counter", "counters are the servers'", ann, writes(remove("counters/free"))},
-		{"no longer once per user", "counters are the servers'", ann, writes(merge("counters/votes", nil, "once_per_user"))},
-		{"no longer once per user, and increment", "counters are the servers' + a shard of votes is a vote", ann, writes(
-			merge("counters/votes", fields{"once_per_user": false}, "once_per_user"), add(votes+"3", 1))},
 		{"set a roll-up", "roll-ups are Tally's", ann, writes(merge("rollups/free", fields{"count": 1000}, "count"))},
 		{"create a roll-up", "roll-ups are Tally's", ann, writes(set("rollups/new", fields{"count": 1}))},
 		{"increment a roll-up", "roll-ups are Tally's", ann, writes(add("rollups/free", 1))},
@@ -294,7 +261,6 @@ func attacksOnCounters() []attack {
 		{"a token", "nothing else", ann, writes(set("counters/free/increment_tokens/y", fields{"field": "count"}))},
 		{"delete a token", "nothing else", ann, writes(remove("counters/free/increment_tokens/x"))},
 		{"below a shard", "nothing else", ann, writes(add(free+"0/shards/0", 1))},
-		{"a voter", "nothing else", ann, writes(set("counters/votes/voters/ann", fields{"shard": "0"}))},
 		{"a shard at the top", "nothing else", ann, writes(add("shards/0", 1))},
 		{"another collection of a counter", "nothing else", ann, writes(add("counters/free/shard/0", 1))},
 		{"elsewhere", "nothing else", ann, writes(set("private/x", fields{"text": "y"}))},
@@ -304,68 +270,16 @@ func attacksOnCounters() []attack {
 		{"good, and by 2", "only 1", ann, writes(add(free+"0", 1), add(free+"1", 2))},
 		{"good, and a shard too many", "below num_shards", ann, writes(add(free+"0", 1), add(free+"10", 1))},
 		{"good, and a delete", "no deletes", ann, writes(add(free+"0", 1), remove(free+"9"))},
-		{"a vote, and by 2 elsewhere", "only 1", ann, writes(vote(votes+"ann", 1), add(free+"0", 2))},
-		{"a vote, and another's", "one's own shard", ann, writes(vote(votes+"ann", 1), vote(votes+"dan", 1))},
 
 		// In counters that are frozen.
 		{"increment a frozen counter", "frozen", ann, writes(add("counters/frozen/shards/0", 1))},
 		{"create a shard of a frozen counter", "frozen", ann, writes(set("counters/frozen/shards/4", fields{"count": 1}))},
 		{"begin a counter that is frozen", "frozen", ann, writes(add("counters/banned/shards/0", 1))},
-		{"vote in a frozen counter", "frozen", ann, writes(vote("counters/over/shards/ann", 1))},
-		{"take a vote back in a frozen counter", "frozen", bob, writes(vote("counters/over/shards/bob", 0))},
 		{"increment a counter, and a frozen one", "frozen", ann, writes(add(free+"0", 1), add("counters/frozen/shards/0", 1))},
 		{"unfreeze", "counters are the servers'", ann, writes(merge("counters/frozen", nil, "frozen"))},
 		{"unfreeze and increment", "counters are the servers' + frozen", ann, writes(merge("counters/frozen", fields{"frozen": false}, "frozen"), add("counters/frozen/shards/0", 1))},
 		{"freeze", "counters are the servers'", ann, writes(merge("counters/free", fields{"frozen": true}, "frozen"))},
 		{"increment where frozen is not a boolean", "frozen is a boolean", ann, writes(add("counters/icy/shards/0", 1))},
-	}
-}
-
-func attacksOnVotes() []attack {
-	return []attack{
-		// Votes of others, and of no user.
-		{"vote for another", "one's own shard", ann, writes(vote(votes+"dan", 1))},
-		{"take another's vote back", "one's own shard", ann, writes(vote(votes+"bob", 0))},
-		{"votes, signed out", "signed in + one's own shard", signedOut, writes(vote(votes+"ann", 1))},
-		{"vote as no user in particular", "signed in + one's own shard", signedOut, writes(vote(votes+"null", 1))},
-		{"vote in a shard with a number", "one's own shard", ann, writes(vote(votes+"3", 1))},
-		{"increment a shard of votes", "a shard of votes is a vote", ann, writes(add(votes+"3", 1))},
-		{"vote in an id that looks like one's own", "one's own shard", "é", writes(vote(votes+"e\u0301", 1))},
-		{"vote as a user whose id ends in a space", "ids of users", "ann ", writes(vote(votes+"ann ", 1))},
-		{"vote as a user whose id has a control character", "ids of users", "a\tn", writes(vote(votes+"a\tn", 1))},
-		{"vote in capitals", "one's own shard", ann, writes(vote(votes+"ANN", 1))},
-
-		// Votes of another form.
-		{"vote with 2", "0 or 1", ann, writes(vote(votes+"ann", 2))},
-		{"vote with -1", "0 or 1", ann, writes(vote(votes+"ann", -1))},
-		{"vote with the largest integer", "0 or 1", ann, writes(vote(votes+"ann", math.MaxInt64))},
-		{"vote by two increments", "0 or 1", bob, writes(add(votes+"bob", 1))},
-		{"take back by two increments", "0 or 1", cid, writes(add(votes+"cid", -1))},
-		{"vote with 1.0", "a vote is an integer", ann, writes(vote(votes+"ann", 1.0))},
-		{"vote by an increment of 1.0", "a vote is an integer", cid, writes(add(votes+"cid", 1.0))},
-		{"take back with -0.0", "a vote is an integer", bob, writes(vote(votes+"bob", math.Copysign(0, -1)))},
-		{"vote with 0.5", "a vote is an integer + 0 or 1", ann, writes(vote(votes+"ann", 0.5))},
-		{"vote with NaN", "a vote is an integer + 0 or 1", ann, writes(vote(votes+"ann", math.NaN()))},
-		{"vote with true", "a vote is an integer + 0 or 1", ann, writes(vote(votes+"ann", true))},
-		{"vote with text", "a vote is an integer + 0 or 1", ann, writes(vote(votes+"ann", "1"))},
-		{"vote with null", "a vote is an integer + 0 or 1", ann, writes(vote(votes+"ann", nil))},
-		{"vote with the server's time", "a vote is an integer + 0 or 1", ann, writes(transform(merge(votes+"ann", nil), serverTime("count")))},
-		{"vote without a count", "0 or 1 + a vote is a vote", ann, writes(set(votes+"ann", nil))},
-		{"empty one's vote", "a vote is a vote", bob, writes(merge(votes+"bob", nil, "count"))},
-		{"vote with another field", "only count after", ann, writes(set(votes+"ann", fields{"count": 1, "x": 1}))},
-		{"vote with the server's time in addition", "only count after", ann, writes(transform(vote(votes+"ann", 1), serverTime("at")))},
-
-		// In counters that are not once per user, were it, or became it.
-		{"vote in a counter of increments", "shard id", ann, writes(vote(free+"ann", 1))},
-		{"vote in a counter without a document", "shard id", ann, writes(vote("counters/new/shards/ann", 1))},
-		{"set the shard of one's own number to 0", "only 1", "9", writes(vote(free+"9", 0))},
-		{"set the shard of one's own number to 1", "only 1", "0", writes(vote(free+"0", 1))},
-		{"vote where votes are over", "shard id", ann, writes(vote("counters/former/shards/ann", 1))},
-		{"take back where votes are over", "shard id + only 1", bob, writes(vote("counters/former/shards/bob", 0))},
-		{"increment where votes have begun", "a shard of votes is a vote", ann, writes(add("counters/late/shards/3", 1))},
-		{"increment where votes have begun, in the shard of one's own number", "0 or 1", "3", writes(add("counters/late/shards/3", 1))},
-		{"increment where once_per_user is not a boolean", "once_per_user is a boolean", ann, writes(add("counters/maybe/shards/0", 1))},
-		{"vote where once_per_user is not a boolean", "once_per_user is a boolean + shard id", ann, writes(vote("counters/maybe/shards/ann", 1))},
 	}
 }
 

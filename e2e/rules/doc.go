@@ -9,10 +9,8 @@
 //     offset, whichever SDK sends it: TestListRules, TestOffsets, TestOffsetsOfGo. docs/test sends
 //     lists by the other SDKs.
 //   - A change that rules cannot see makes no drift: TestDoubleNumShards.
-//   - Votes that come while their counter is deleted are not left for everybody to list:
-//     TestDeleteOfLiveVotes.
-//   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each
-//     vote is 0 or 1, of its user, also where clients create counters: TestAnyCommits.
+//   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, also where
+//     clients create counters: TestAnyCommits.
 //   - What docs/security-rules.md says holds: its limits, the changes that it offers, and its
 //     blocks and those of docs/recipes.md, with attacks of their own: TestLimits, TestRequests,
 //     TestChanges, TestBlocks, TestRecipes.

@@ -36,7 +36,6 @@ var ofRecipes = map[string]struct {
 			"update with the same total":     "who changes posts/{post}",
 		},
 	},
-	"Likes that show at once":             {},
 	"A site's statistics in one document": {},
 	"Counts by owner": {
 		open: map[string]string{
@@ -126,6 +125,14 @@ var ofRecipes = map[string]struct {
 			"wow":        "who writes kind == ",
 		},
 	},
+	"Votes for what has no document": {
+		open: map[string]string{
+			"in a poll that is not": "who writes value == ",
+			"take back, and again":  "who writes value == ",
+			"vote":                  "who writes value == ",
+			"vote twice":            "who writes value == ",
+		},
+	},
 	"Unread messages": {
 		open: map[string]string{
 			"delete":           "who deletes users/{user}/messages/{message}",
@@ -202,11 +209,12 @@ func TestHonestUnderInit(t *testing.T) {
 var (
 	proposed   = regexp.MustCompile(`false(;?) // decide: [^\n]*, such as ([^;\n]*)[^\n]*`)
 	unproposed = regexp.MustCompile(`false(;?) // decide: who (?:creates|changes)[^\n]*`)
-	states     = regexp.MustCompile(`&& [^\n]*?(;?) // decide: who writes kind [^\n]*`)
+	states     = regexp.MustCompile(`&& [^\n]*?(;?) // decide: who writes (?:kind|value) [^\n]*`)
 )
 
 // answeredAsProposed returns rules in which each question has the answer that it proposes, and any
-// user creates and changes documents where none is proposed. Users write the kind of a reaction.
+// user creates and changes documents where none is proposed. Users write the kind of a reaction and
+// the value of a vote.
 func answeredAsProposed(rules string) string {
 	rules = proposed.ReplaceAllString(rules, "$2$1")
 	rules = unproposed.ReplaceAllString(rules, "mayWrite()$1")

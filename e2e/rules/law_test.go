@@ -48,9 +48,6 @@ func (l law) writer(sources route.Routes) clientrules.Writer {
 		if !answered {
 			w = clientrules.Guess(r)
 		}
-		if isVotes(r) {
-			w = clientrules.Owner
-		}
 		if slices.Index(order, w) < slices.Index(order, narrowest) {
 			narrowest = w
 		}
@@ -62,8 +59,6 @@ func (l law) writer(sources route.Routes) clientrules.Writer {
 func isOwn(k route.Key) bool {
 	return k.Function == route.Text && (k.Field == "author" || k.Field == "buyer")
 }
-
-func isVotes(r *route.Route) bool { return slices.ContainsFunc(r.Totals, route.Total.OfVotes) }
 
 // isShards reports whether the document at a path is a shard: one of a collection that is called
 // so, which some route adds up.
@@ -132,8 +127,8 @@ func (l law) broken(u user, path string, before, after map[string]any, now time.
 	return ""
 }
 
-// isHidden reports whether some total tells more than shards, votes, and the number of documents
-// that an app shows. Then no user reads it, except one whose id is in its path.
+// isHidden reports whether some total tells more than shards, and the number of documents that an
+// app shows. Then no user reads it, except one whose id is in its path.
 func (l law) isHidden(t *route.Template) bool {
 	return slices.ContainsFunc(t.Routes, func(r *route.Route) bool {
 		pattern := r.Pattern()
@@ -143,7 +138,7 @@ func (l law) isHidden(t *route.Template) bool {
 		return slices.ContainsFunc(r.Totals, func(total route.Total) bool {
 			isBelow := r.By == nil && strings.Contains(t.String(), "{")
 			counts := total.Aggregate == route.Count && isWindowed(total) && isShown && isBelow
-			return !(collection == "shards" && r.Plain() || total.OfVotes() && isWindowed(total) || counts)
+			return !(collection == "shards" && r.Plain() || counts)
 		})
 	})
 }
@@ -186,10 +181,7 @@ func (l law) brokenTotals(t *route.Template, before, after map[string]any) strin
 // brokenWriter says how somebody wrote a document that another writes.
 func (l law) brokenWriter(u user, path string, sources route.Routes, before, after map[string]any, holds bool) string {
 	id := path[strings.LastIndex(path, "/")+1:]
-	switch {
-	case slices.ContainsFunc(sources, isVotes) && after == nil:
-		return "a vote deleted"
-	case l.isShards(path):
+	if l.isShards(path) {
 		return brokenShard(id, sources, before, after)
 	}
 	switch l.writer(sources) {
@@ -227,15 +219,6 @@ func brokenShard(id string, sources route.Routes, before, after map[string]any) 
 
 // brokenValues says what a document holds that makes a total what a client likes.
 func (l law) brokenValues(u user, path string, r *route.Route, before, after map[string]any, now time.Time, home *route.Template) string {
-	if isVotes(r) && home == nil && len(after) > len(r.Reads()) && !slices.ContainsFunc(l.sources(path), func(r *route.Route) bool { return !isVotes(r) }) {
-		return "a vote that holds more"
-	}
-	if isVotes(r) {
-		on := after["on"]
-		if on != int64(0) && on != int64(1) {
-			return fmt.Sprintf("a vote of %v", on)
-		}
-	}
 	for _, k := range r.By {
 		was, _ := k.Field.In(before)
 		is, _ := k.Field.In(after)
@@ -254,7 +237,7 @@ func (l law) brokenValues(u user, path string, r *route.Route, before, after map
 		}
 	}
 	held := func(f document.Field) bool {
-		if isVotes(r) && f == "on" || l.isShards(path) {
+		if l.isShards(path) {
 			return true
 		}
 		return home != nil && slices.ContainsFunc(home.Totals(), func(name string) bool { return f.Within(document.FieldOf(name)) })
@@ -789,10 +772,7 @@ func (w *world) honest(r *route.Route, path string, held map[string]any, transfo
 		}
 		put(held, k.Field, keyed(k, id, time.Time{}))
 	}
-	switch {
-	case isVotes(r):
-		put(held, "on", any1(w.rand, int64(0), int64(1)))
-	case w.isShards(path):
+	if w.isShards(path) {
 		for _, f := range r.Fields() {
 			n, _ := w.docs[path][string(f)].(int64)
 			put(held, f, n+1)
@@ -840,7 +820,7 @@ func (w *world) get(u user, path string) (why string, accepted bool) {
 	}
 	sources := w.sources(path)
 	counter, holds := w.counter(path)
-	own := slices.ContainsFunc(sources, isVotes) || w.writer(sources) == clientrules.Owner
+	own := w.writer(sources) == clientrules.Owner
 	switch {
 	case !holds && len(sources) == 0:
 		return "got a document of no route: " + path, true
@@ -1178,7 +1158,6 @@ var lawRoutes = map[string]string{
 	"karma":             "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post} by author -> users/{author} : sum(likes) as karma, count() as posts : existing",
 	"karma of shops":    "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post} by shop -> shops/{shop} : sum(likes) as likes : existing",
 	"trending":          "songs/{song}/likes/{user} -> songs/{song} : count() as likes : existing; songs/{song}/likes/{user} -> charts/{song} : count() where at > now - 24h as trending : existing",
-	"votes and counts":  "posts/{post}/likes/{user} -> posts/{post} : on as likes : existing; posts/{post}/likes/{user} -> like_docs/{post} : count() where at > now - 1h as given",
 	"two groups":        "orders/{order} by shop -> shops/{shop} : count() as orders : existing; orders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing",
 	"a literal":         "posts/{post} by author -> users/{author} : count() as posts : existing; songs/{song} -> posts/featured : count() where at > now - 1h as hot : existing",
 	"crossing":          "shops/{shop}/orders/{order} -> a/{shop}/b/main : count() as orders : existing; a/x/b/{b} -> totals/b : sum(orders) as orders",
@@ -1296,8 +1275,8 @@ func randomRoute(r *rand.Rand) string {
 	}
 	var totals []string
 	for i := range 1 + r.IntN(3) {
-		total := any1(r, "count()", "count()", "sum(n)", "sum(likes)", "average(n)", "maximum(likes)", "latest(at)", "on", "count", "sum(t0)", "sum(t1)")
-		if !strings.HasPrefix(total, "on") && r.IntN(2) == 0 {
+		total := any1(r, "count()", "count()", "sum(n)", "sum(likes)", "average(n)", "maximum(likes)", "latest(at)", "count", "sum(t0)", "sum(t1)")
+		if r.IntN(2) == 0 {
 			total = strings.Replace(total, "count", "count()", 1)
 			total = strings.Replace(total, "()()", "()", 1)
 			total += " where " + any1(r, "at > now - 1h", "m.at > now - 1h", "ok == true", "read == false", `kind == "x"`, `kind in ["x", "y"]`, "likes > 3", "n > 2 and ok == true")

@@ -23,9 +23,8 @@ var (
 )
 
 // Whatever users commit, honest or not, the accepted commits move a counter's total by what they
-// are allowed to and by nothing else: each shard up by 1, or, once per user, the user's own shard
-// to 0 or 1. A model of Firestore says what an accepted commit did, and which at the end must agree
-// with Firestore itself.
+// are allowed to and by nothing else: each shard up by 1. A model of Firestore says what an
+// accepted commit did, and which at the end must agree with Firestore itself.
 func TestAnyCommits(t *testing.T) {
 	t.Parallel()
 	t.Run("firestore.rules", func(t *testing.T) {
@@ -42,8 +41,7 @@ func TestAnyCommits(t *testing.T) {
 func anyCommits(t *testing.T, rules string, create bool) {
 	start := map[string]fields{
 		"counters/a": {"num_shards": 3},
-		"counters/v": {"num_shards": 4, "once_per_user": true},
-		"counters/w": {"once_per_user": true},
+		"counters/w": {"num_shards": 4},
 		"rollups/a":  {"count": 0},
 	}
 	d := newDatabaseUnder(t, rules, start)
@@ -53,7 +51,7 @@ func anyCommits(t *testing.T, rules string, create bool) {
 	for i := range *propertyCommits {
 		if i%50 == 49 { // a server gives a counter another number of shards, and freezes another or opens it again
 			g.docs["counters/a"] = fields{"num_shards": 1 + g.rand.IntN(5)}
-			g.docs["counters/w"] = fields{"once_per_user": true, "frozen": i%100 == 49}
+			g.docs["counters/w"] = fields{"num_shards": 4, "frozen": i%100 == 49}
 			d.seed(map[string]fields{"counters/a": g.docs["counters/a"], "counters/w": g.docs["counters/w"]})
 		}
 		u, ws, good := g.commit()
@@ -72,7 +70,7 @@ func anyCommits(t *testing.T, rules string, create bool) {
 			accepted++
 		}
 		after := apply(g.docs, ws)
-		if err := allowed(g.docs, after, u, amounts, create); err != nil {
+		if err := allowed(g.docs, after, amounts, create); err != nil {
 			t.Fatalf("seed %d, commit %d: accepted, but %v: %s", *propertySeed, i, err, describe(u, ws))
 		}
 		g.docs = after
@@ -85,7 +83,7 @@ func anyCommits(t *testing.T, rules string, create bool) {
 		t.Errorf("a client created a counter: %t, want %t", made, create)
 	}
 
-	for _, counter := range []string{"a", "n", "o", "v", "w"} {
+	for _, counter := range []string{"a", "n", "o", "w"} {
 		path := "counters/" + counter
 		held, err := d.list(server, path, "shards")
 		if err != nil {
@@ -102,7 +100,7 @@ func anyCommits(t *testing.T, rules string, create bool) {
 
 // allowed says what is wrong with a commit that changed docs from before to after, nil if nothing
 // is, and adds up what it added to counters.
-func allowed(before, after map[string]fields, u user, amounts map[string]int, create bool) error {
+func allowed(before, after map[string]fields, amounts map[string]int, create bool) error {
 	for _, path := range slices.Sorted(maps.Keys(changed(before, after))) {
 		parts := strings.Split(path, "/")
 		if create && before[path] == nil && created(after, parts) {
@@ -121,12 +119,6 @@ func allowed(before, after map[string]fields, u user, amounts map[string]int, cr
 		}
 		was, _ := before[path]["count"].(int)
 		amounts[counter] += count - was
-		if before[counter]["once_per_user"] == true {
-			if parts[3] != string(u) || count != 0 && count != 1 {
-				return fmt.Errorf("%s became %d by %s", path, count, u)
-			}
-			continue
-		}
 		n, ok := before[counter]["num_shards"].(int)
 		if !ok {
 			n = 10
@@ -152,7 +144,7 @@ func created(after map[string]fields, path []string) bool {
 	case len(path) == 2:
 		return ok && len(counter) == 1 && n >= 10 && n <= 100
 	case !ok:
-		return false // no shards, or votes
+		return false // no shards
 	}
 	id, err := strconv.Atoi(path[3])
 	return err == nil && strconv.Itoa(id) == path[3] && id >= 0 && id < n &&
@@ -264,15 +256,15 @@ type generator struct {
 // commit returns a commit; good says that the rules must accept it.
 func (g *generator) commit() (u user, ws []*firestorepb.Write, good bool) {
 	u = pick(g, users...)
-	ws = g.honest(u)
+	ws = g.honest()
 	if g.rand.IntN(3) == 0 {
 		return u, ws, !slices.ContainsFunc(ws, func(w *firestorepb.Write) bool {
 			return strings.HasPrefix(target(w), "counters/w/") && g.docs["counters/w"]["frozen"] == true
 		})
 	}
-	ws = g.twist(u, ws)
+	ws = g.twist(ws)
 	for g.rand.IntN(3) == 0 {
-		ws = g.twist(u, ws)
+		ws = g.twist(ws)
 	}
 	if g.rand.IntN(10) == 0 {
 		u = pick(g, append(users, signedOut)...)
@@ -280,16 +272,14 @@ func (g *generator) commit() (u user, ws []*firestorepb.Write, good bool) {
 	return u, ws, false
 }
 
-// honest returns a user's vote, increment or both, in any order.
-func (g *generator) honest(u user) []*firestorepb.Write {
+// honest returns an increment, or two of different counters.
+func (g *generator) honest() []*firestorepb.Write {
+	counters := []string{"counters/a", "counters/n", "counters/w"}
+	g.rand.Shuffle(len(counters), func(i, j int) { counters[i], counters[j] = counters[j], counters[i] })
 	var ws []*firestorepb.Write
-	if g.rand.IntN(2) == 0 {
-		ws = append(ws, g.increment(pick(g, "counters/a", "counters/n")))
+	for _, counter := range counters[:1+g.rand.IntN(2)] {
+		ws = append(ws, g.increment(counter))
 	}
-	if len(ws) == 0 || g.rand.IntN(2) == 0 {
-		ws = append(ws, g.vote(u, pick(g, "counters/v", "counters/w")))
-	}
-	g.rand.Shuffle(len(ws), func(i, j int) { ws[i], ws[j] = ws[j], ws[i] })
 	return ws
 }
 
@@ -306,25 +296,18 @@ func (g *generator) increment(counter string) *firestorepb.Write {
 	return add(shard, 1)
 }
 
-// vote votes, or takes the vote back, whichever was the last.
-func (g *generator) vote(u user, counter string) *firestorepb.Write {
-	return vote(counter+"/shards/"+string(u), g.rand.IntN(2))
-}
-
 // twist changes something, for better or worse.
-func (g *generator) twist(u user, ws []*firestorepb.Write) []*firestorepb.Write {
+func (g *generator) twist(ws []*firestorepb.Write) []*firestorepb.Write {
 	ws = slices.Clone(ws)
 	if len(ws) == 0 {
 		return append(ws, g.any())
 	}
 	i := g.rand.IntN(len(ws))
-	switch g.rand.IntN(8) {
+	switch g.rand.IntN(7) {
 	case 0: // one more
 		return slices.Insert(ws, i, g.any())
-	case 1: // of another user
-		return append(ws, g.vote(pick(g, users...), pick(g, "counters/v", "counters/w")))
-	case 2: // more that is honest
-		return append(g.honest(u), ws...)
+	case 1: // more that is honest
+		return append(g.honest(), ws...)
 	}
 	switch g.rand.IntN(4) {
 	case 0: // one less
@@ -362,10 +345,10 @@ func (g *generator) shard(path string) *firestorepb.Write {
 
 // any returns any write.
 func (g *generator) any() *firestorepb.Write {
-	counter := pick(g, "counters/a", "counters/n", "counters/o", "counters/v", "counters/w")
+	counter := pick(g, "counters/a", "counters/n", "counters/o", "counters/w")
 	switch g.rand.IntN(10) {
 	case 0:
-		return merge(counter, fields{"num_shards": 100, "once_per_user": false}, "num_shards", "once_per_user")
+		return merge(counter, fields{"num_shards": 100, "frozen": false}, "num_shards", "frozen")
 	case 1:
 		return add("rollups/a", 1)
 	case 2: // as a client that creates a counter

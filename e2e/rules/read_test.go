@@ -15,7 +15,7 @@ import (
 
 // readParts are the softenings of which TestReads needs one each.
 var readParts = map[string]bool{
-	"no collection groups": true, "votes are the user's to read": true, "votes are not listed": true,
+	"no collection groups":        true,
 	"lists of counters are short": true, "lists of roll-ups are short": true, "lists skip nothing": true,
 }
 
@@ -34,7 +34,7 @@ func TestReads(t *testing.T) {
 		{"a roll-up that is missing", signedOut, get("rollups/new"), ""},
 		{"100 roll-ups", signedOut, query("", "rollups", 100), ""},
 		{"how many roll-ups, up to 100", signedOut, sum("", "rollups", 100, false), ""},
-		{"a counter", signedOut, get("counters/votes"), ""},
+		{"a counter", signedOut, get("counters/free"), ""},
 		{"a counter that is missing", signedOut, get("counters/new"), ""},
 		{"100 counters", signedOut, query("", "counters", 100), ""},
 		{"100 counters, with an offset of 0", signedOut, list{collection: "counters", limit: 100, offset: 0}.query, ""},
@@ -44,8 +44,6 @@ func TestReads(t *testing.T) {
 		{"the sum of a counter's shards", signedOut, sum("counters/free", "shards", 0, false), ""},
 		{"the sum of the shards of a counter without a document", signedOut, sum("counters/new", "shards", 0, false), ""},
 		{"all shards of a frozen counter", signedOut, query("counters/frozen", "shards", 0), ""},
-		{"one's own vote", bob, get(votes + "bob"), ""},
-		{"that one has no vote", ann, get(votes + "ann"), ""},
 
 		{"101 roll-ups", ann, query("", "rollups", 101), "lists of roll-ups are short"},
 		{"all roll-ups", ann, query("", "rollups", 0), "lists of roll-ups are short"},
@@ -53,13 +51,6 @@ func TestReads(t *testing.T) {
 		{"101 counters", ann, query("", "counters", 101), "lists of counters are short"},
 		{"all counters", ann, query("", "counters", 0), "lists of counters are short"},
 		{"a billion counters skipped", signedOut, list{collection: "counters", limit: 1, offset: 1 << 30}.query, "lists skip nothing"},
-		{"another's vote", ann, get(votes + "bob"), "votes are the user's to read"},
-		{"whether another voted", ann, get(votes + "dan"), "votes are the user's to read"},
-		{"a vote, signed out", signedOut, get(votes + "bob"), "votes are the user's to read"},
-		{"all votes", bob, query("counters/votes", "shards", 0), "votes are not listed"},
-		{"one vote of all", bob, query("counters/votes", "shards", 1), "votes are not listed"},
-		{"the number of votes", bob, sum("counters/votes", "shards", 0, false), "votes are not listed"},
-		{"all votes where once_per_user is not a boolean", ann, query("counters/maybe", "shards", 0), "votes are not listed"},
 		{"roll-ups and all that is named so", ann, sum("", "rollups", 100, true), "nothing else"},
 		{"the shards of all counters", ann, sum("", "shards", 0, true), "no collection groups"},
 		{"the audit's cursor", ann, get("rollup_audit/cursor"), "nothing else"},

@@ -38,40 +38,6 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"one": get(comments + "bob's"), "100": query("posts/p", "comments", 100)},
 		secrets: map[string]func(*database, user) error{"all": query("posts/p", "comments", 0)},
 	},
-	"Likes that show at once": {
-		seed: map[string]fields{"photos/p/likes/bob": {"on": 1}},
-		honest: map[string][]*firestorepb.Write{
-			"like":                     writes(votePhoto("ann", 1)),
-			"like twice":               writes(votePhoto("ann", 1), votePhoto("ann", 1)),
-			"take back, and again":     writes(votePhoto("ann", 1), votePhoto("ann", 0), votePhoto("ann", 1)),
-			"take back what is not":    writes(votePhoto("ann", 0)),
-			"by increment":             writes(transform(set("photos/p/likes/ann", nil), increment("on", 1))),
-			"like a photo that is not": writes(set("photos/none/likes/ann", fields{"on": 1})),
-		},
-		attacks: []blockAttack{
-			{"signed out", "mayWrite() && isId(photo) && isVote(user, 'on')", signedOut, writes(votePhoto("ann", 1))},
-			{"of a photo whose id no header carries", "isId(photo)", ann, writes(set("photos/p\n/likes/ann", fields{"on": 1}))},
-			{"for another", "isVote(user, 'on')", ann, writes(votePhoto("dan", 1))},
-			{"another's back", "isVote(user, 'on')", ann, writes(votePhoto("bob", 0))},
-			{"2", "isVote(user, 'on')", ann, writes(votePhoto("ann", 2))},
-			{"-1", "isVote(user, 'on')", ann, writes(votePhoto("ann", -1))},
-			{"twice by increment", "isVote(user, 'on')", ann, writes(transform(set("photos/p/likes/ann", nil), increment("on", 2)))},
-			{"1.0", "isVote(user, 'on')", ann, writes(votePhoto("ann", 1.0))},
-			{"0.0", "isVote(user, 'on')", ann, writes(votePhoto("ann", 0.0))},
-			{"text", "isVote(user, 'on')", ann, writes(votePhoto("ann", "1"))},
-			{"true", "isVote(user, 'on')", ann, writes(votePhoto("ann", true))},
-			{"nothing", "isVote(user, 'on')", ann, writes(set("photos/p/likes/ann", nil))},
-			{"text in addition", "request.resource.data.keys().hasOnly(['on'])", ann, writes(set("photos/p/likes/ann", fields{"on": 1, "x": "y"}))},
-			{"delete", "", ann, writes(remove("photos/p/likes/ann"))},
-			{"delete another's", "", ann, writes(remove("photos/p/likes/bob"))},
-			{"in another collection", "", ann, writes(set("photos/p/like/ann", fields{"on": 1}))},
-			{"below a like", "", ann, writes(set("photos/p/likes/ann/likes/ann", fields{"on": 1}))},
-			{"the photo's total", "", ann, writes(merge("photos/p", fields{"likes": 1000}, "likes"))},
-		},
-		reads: map[string]func(*database, user) error{"own": get("photos/p/likes/ann")},
-		secrets: map[string]func(*database, user) error{
-			"another's": get("photos/p/likes/bob"), "all": query("photos/p", "likes", 1), "how many": sum("photos/p", "likes", 0, false)},
-	},
 	"A site's statistics in one document": {
 		seed: map[string]fields{"profiles/bob": {"name": "b"}, "stats/site": {"users": 1}},
 		honest: map[string][]*firestorepb.Write{
@@ -545,6 +511,32 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"one's own": get("talks/p/reactions/ann"), "the totals": get("talks/p")},
 		secrets: map[string]func(*database, user) error{"another's": get("talks/p/reactions/bob"), "all": query("talks/p", "reactions", 1), "all totals": query("", "talks", 1)},
 	},
+	"Votes for what has no document": {
+		seed: map[string]fields{"poll_totals/p": {"yes": 1}, "polls/p/votes/bob": {"value": 1}},
+		honest: map[string][]*firestorepb.Write{
+			"vote":                  writes(vote("ann", 1)),
+			"vote twice":            writes(vote("ann", 1), vote("ann", 1)),
+			"take back, and again":  writes(vote("ann", 1), vote("ann", 0), vote("ann", 1)),
+			"in a poll that is not": writes(set("polls/none/votes/ann", fields{"value": 1})),
+		},
+		attacks: []blockAttack{
+			{"signed out", "mayWrite() && isId(poll) && request.auth.uid == user", signedOut, writes(vote("ann", 1))},
+			{"in a poll whose id no header carries", "isId(poll)", ann, writes(set("polls/p\n/votes/ann", fields{"value": 1}))},
+			{"for another", "request.auth.uid == user", ann, writes(vote("dan", 1))},
+			{"another's back", "request.auth.uid == user", ann, writes(vote("bob", 0))},
+			{"2", "request.resource.data.value in [0, 1]", ann, writes(vote("ann", 2))},
+			{"1.0", "request.resource.data.value in [0, 1]", ann, writes(vote("ann", 1.0))},
+			{"text", "request.resource.data.value in [0, 1]", ann, writes(vote("ann", strings.Repeat("a", 1000)))},
+			{"nothing", "request.resource.data.value in [0, 1]", ann, writes(set("polls/p/votes/ann", nil))},
+			{"text in addition", "request.resource.data.keys().hasOnly(['value'])", ann, writes(set("polls/p/votes/ann", fields{"value": 1, "x": "y"}))},
+			{"delete another's", "", ann, writes(remove("polls/p/votes/bob"))},
+			{"below a vote", "", ann, writes(set("polls/p/votes/ann/votes/ann", fields{"value": 1}))},
+			{"the total", "", ann, writes(merge("poll_totals/p", fields{"yes": 1000}, "yes"))},
+		},
+		reads: map[string]func(*database, user) error{"own": get("polls/p/votes/ann"), "the total": get("poll_totals/p")},
+		secrets: map[string]func(*database, user) error{
+			"another's": get("polls/p/votes/bob"), "all": query("polls/p", "votes", 1), "how many": sum("polls/p", "votes", 0, false)},
+	},
 	"Unread messages": {
 		seed: map[string]fields{
 			"users/ann": {"unread": 1}, "users/bob": {"unread": 1},
@@ -655,7 +647,7 @@ var recipes = map[string]blockTest{
 		seed: map[string]fields{
 			"counters/old": {"num_shards": 12}, "counters/old/shards/0": {"count": 5}, "counters/bad ": {"num_shards": 10},
 			"counters/camel": {"numShards": 12}, "counters/untold": {"title": "untold"},
-			"counters/votes": {"once_per_user": true}, "counters/frozen": {"frozen": true},
+			"counters/frozen": {"frozen": true},
 		},
 		honest: map[string][]*firestorepb.Write{
 			"the number": writes(set("counters/new", fields{"num_shards": 10})),
@@ -676,8 +668,6 @@ var recipes = map[string]blockTest{
 			{"10.0 shards", "n is int", ann, writes(set("counters/new", fields{"num_shards": 10.0}))},
 			{"text for a number", "saysShards(request.resource.data)", ann, writes(set("counters/new", fields{"num_shards": "10"}))},
 			{"no number", "saysShards(request.resource.data)", ann, writes(set("counters/new", nil))},
-			{"once per user", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "once_per_user": true}))},
-			{"once per user alone", "saysShards(request.resource.data)", ann, writes(set("counters/new", fields{"once_per_user": true}))},
 			{"whose shards grow", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "auto_shards": true}))},
 			{"frozen", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "frozen": true}))},
 			{"two numbers", "data.size() == 1", ann, writes(set("counters/new", fields{"num_shards": 10, "numShards": 100000}))},
@@ -688,7 +678,6 @@ var recipes = map[string]blockTest{
 			{"with another number", "", ann, writes(set("counters/old", fields{"num_shards": 100}))},
 			{"change the number", "", ann, writes(merge("counters/old", fields{"num_shards": 100}, "num_shards"))},
 			{"give it a number", "", ann, writes(merge("counters/untold", fields{"num_shards": 100}, "num_shards"))},
-			{"end its votes", "", ann, writes(set("counters/votes", fields{"num_shards": 10}))},
 			{"unfreeze it", "", ann, writes(set("counters/frozen", fields{"num_shards": 10}))},
 			{"delete it, and again", "", ann, writes(remove("counters/old"), set("counters/old", fields{"num_shards": 10}))},
 
@@ -708,8 +697,6 @@ var recipes = map[string]blockTest{
 			{"shard 00", "isShard(id, data.get('num_shards', data.get('numShards', 10)))", ann, writes(set("counters/old/shards/00", fields{"count": 0}))},
 			{"a shard of a counter that is not", "isMissingShard(counter, shard)", ann, writes(zero("none", 0))},
 			{"a shard of a frozen counter", "data.get('frozen', false) == false", ann, writes(zero("frozen", 0))},
-			{"a shard among votes", "data.get('once_per_user', false) == false", ann, writes(zero("votes", 0))},
-			{"another's vote", "isMissingShard(counter, shard)", ann, writes(set(votes+"bob", fields{"count": 0}))},
 			{"a shard to 0", "", ann, writes(zero("old", 0))},
 			{"a shard to 0, and 1", "", ann, writes(zero("old", 0), add("counters/old/shards/0", 1))},
 			{"delete a shard, and 0", "", ann, writes(remove("counters/old/shards/0"), zero("old", 0))},
@@ -860,8 +847,8 @@ func likeEssay(essay string, u user) *firestorepb.Write {
 	return transform(set("essays/"+essay+"/likes/"+string(u), nil), serverTime("at"))
 }
 
-func votePhoto(u user, on any) *firestorepb.Write {
-	return set("photos/p/likes/"+string(u), fields{"on": on})
+func vote(u user, value any) *firestorepb.Write {
+	return set("polls/p/votes/"+string(u), fields{"value": value})
 }
 
 func likeSong(u user) *firestorepb.Write {

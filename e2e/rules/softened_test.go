@@ -146,8 +146,7 @@ func TestEachCondition(t *testing.T) {
 // conditionRoutes are routes that make every kind of condition.
 var conditionRoutes = map[string]string{
 	"karma":            "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post} by author -> users/{author} : sum(likes) as karma : existing",
-	"votes":            "posts/{post}/likes/{user} -> posts/{post} : on as likes : existing",
-	"votes that trend": "posts/{post}/likes/{user} -> posts/{post} : on as likes : existing; posts/{post}/likes/{user} -> charts/{post} : count() where m.at > now - 1h as given : existing",
+	"likes that trend": "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post}/likes/{user} -> charts/{post} : count() where m.at > now - 1h as given : existing",
 	"comments":         "articles/{article}/comments/{comment} -> articles/{article} : count() where approved == true as comments, latest(at) where approved == true as last : existing",
 	"orders":           "orders/{order} by shop -> shops/{shop} : count() as orders : existing; orders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing",
 	"a literal":        "posts/{post} by author -> users/{author} : count() as posts : existing; songs/{song} -> posts/featured : count() as hot : existing",

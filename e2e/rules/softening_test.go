@@ -34,17 +34,7 @@ var softenings = []softening{
 	{"roll-ups are Tally's", "match /rollups/{counter} {\n", "match /rollups/{counter} {\n      allow write: if true;\n"},
 	{"nothing else", "match /databases/{database}/documents {\n", "match /databases/{database}/documents {\n    match /{all=**} { allow read, write: if true; }\n"},
 
-	{"once_per_user is a boolean", "return declared('once_per_user', false);", "return declared('once_per_user', false) == true;"},
-	{"a shard of votes is a vote", "oncePerUser() ? isVote(shard, 'count') : ", ""},
-	{"a vote is a vote", "oncePerUser() ? isVote(shard, 'count') : ", "oncePerUser() || "},
-	{"one's own shard", "request.auth.uid == id && ", ""},
-	{"ids of users", "isId(id) && ", ""},
-	{"a vote is an integer", "vote is int && ", ""},
-	{"0 or 1", " && (vote == 0 || vote == 1)", ""},
-
 	// Of reads.
-	{"votes are the user's to read", "request.auth != null && request.auth.uid == shard || !oncePerUser()", "true"},
-	{"votes are not listed", "skipsNothing() && !oncePerUser();", "skipsNothing();"},
 	{"lists skip nothing", "return " + skipsNothing + ";", "return true;"},
 	{"lists of counters are short", "match /counters/{counter} {\n", "match /counters/{counter} {\n      allow list: if true;\n"},
 	{"lists of roll-ups are short", "match /rollups/{counter} {\n", "match /rollups/{counter} {\n      allow list: if true;\n"},

@@ -24,10 +24,9 @@ const LongestPath = 6 << 10
 // about the counter's shards.
 const (
 	NumShardsField      = "num_shards"
-	NumShardsCamelField = "numShards"     // what Firebase's Swift, Objective-C, Kotlin and Java samples write
-	AutoShardsField     = "auto_shards"   // true: Tally raises the number of shards when they are written too often
-	OncePerUserField    = "once_per_user" // true: each user has one vote
-	FrozenField         = "frozen"        // true: clients may not write
+	NumShardsCamelField = "numShards"   // what Firebase's Swift, Objective-C, Kotlin and Java samples write
+	AutoShardsField     = "auto_shards" // true: Tally raises the number of shards when they are written too often
+	FrozenField         = "frozen"      // true: clients may not write
 )
 
 // DefaultNumShards is how many shards a counter has if its document tells no number. The security
@@ -35,7 +34,7 @@ const (
 const DefaultNumShards = 10
 
 // CounterFields are all of these fields.
-var CounterFields = []string{NumShardsField, NumShardsCamelField, AutoShardsField, OncePerUserField, FrozenField}
+var CounterFields = []string{NumShardsField, NumShardsCamelField, AutoShardsField, FrozenField}
 
 // numShardsFields are the names under which a counter's document may say how many shards there are.
 // If it has both, the first counts.

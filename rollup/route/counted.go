@@ -3,17 +3,11 @@ package route
 import "slices"
 
 // HasShards reports whether the documents of the route are shards, which only increments change.
-// Others are the app's own, or roll-ups of other routes. The votes of the web client are not shards
-// either: each user votes by one document, which has 1 or 0 in the field on.
-func (r *Route) HasShards() bool {
-	return r.Plain() && !r.ofRollUps && !slices.ContainsFunc(r.Totals, Total.OfVotes)
-}
+// Others are the app's own, or roll-ups of other routes.
+func (r *Route) HasShards() bool { return r.Plain() && !r.ofRollUps }
 
 // OfRollUps reports whether the documents of the route may be roll-ups of other routes.
 func (r *Route) OfRollUps() bool { return r.ofRollUps }
-
-// OfVotes reports whether the total is the sum of the web client's votes.
-func (t Total) OfVotes() bool { return t.Field == "on" && t.Name != "on" }
 
 // TellsNumber reports whether Tally.NumShards of a counter tells people something: how many shards
 // there are, or how many documents of one route. The sum over documents of several kinds is of no

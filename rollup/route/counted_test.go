@@ -12,7 +12,6 @@ func TestTellsNumber(t *testing.T) {
 	for text, want := range map[string]bool{
 		route.Default: true,
 		"counters/{c}/shards/{shard} -> rollups/{c} : likes, views":                                                                      true,
-		"posts/{p}/likes/{user} -> posts/{p} : on as likes : existing":                                                                   true,
 		"orders/{order} by shop -> shops/{shop} : count() as orders, amount as revenue, latest(at) as last : existing":                   true,
 		"orders/{order} by shop -> shops/{shop} : amount as revenue : existing":                                                          true,
 		"orders/{order} by shop -> shops/{shop} : amount as revenue, tax as taxes : existing":                                            false,
@@ -35,8 +34,6 @@ func TestTellsNumber(t *testing.T) {
 func TestHasShards(t *testing.T) {
 	for text, want := range map[string]bool{
 		route.Default: true,
-		"posts/{p}/likes/{user} -> posts/{p} : on as likes : existing":      false,
-		"switches/{s}/parts/{part} -> totals/{s} : on":                      true,
 		"posts/{p}/likes/{user} -> posts/{p} : count() as likes : existing": false,
 		"orders/{order} by shop -> shops/{shop} : amount : existing":        false,
 		"stores/{store}/days/{day} -> stores/{store} : revenue : existing\nsales/{sale} by store, day(at) -> stores/{store}/days/{day} : amount as revenue : within stores/{store}": false,

@@ -155,7 +155,6 @@ func TestRefusedRoutes(t *testing.T) {
 		{"existing twice", base + " : existing : existing", "the option existing is given twice"},
 		{"num_shards of a counter", "counters/{c}/shards/{s} -> counters/{c} : count() as num_shards : existing", `the total "num_shards" has the name of a field by which the counter's own document counters/{c}`},
 		{"numShards of another's counter", base + "\nx/{x}/y/{y} -> counters/{x} : numShards : existing", `the total "numShards" has the name of a field by which the counter's own document`},
-		{"once_per_user of a counter", "counters/{c}/shards/{s} -> counters/{c} : once_per_user : existing", `the total "once_per_user" has the name`},
 		{"frozen of a counter", "counters/{c}/shards/{s} -> counters/{c} : frozen : existing", `the total "frozen" has the name`},
 		{"an ancestor of its own source", "posts/{p}/likes/{u} -> posts/{p} : count()", "is a document above the source posts/{p}/likes/{u}, and Tally would create and remove it; add the option existing"},
 		{"an ancestor two levels above", "a/{a}/b/x/c/{c} -> r/{a} : n\nb/{b}/s/{s} -> a/{b} : m", "the roll-up a/{b} is a document above the source a/{a}/b/x/c/{c}"},

@@ -24,14 +24,6 @@ func Exact(ctx context.Context, visits *shards.Counter) (shards.Total, error) {
 	return visits.Get(ctx)
 }
 
-func Vote(ctx context.Context, client *firestore.Client, counter, uid string, up bool) (*firestore.WriteResult, error) {
-	vote := 0
-	if up {
-		vote = 1
-	}
-	return client.Doc("counters/"+counter+"/shards/"+uid).Set(ctx, map[string]any{"Count": vote})
-}
-
 func Like(ctx context.Context, client *firestore.Client, post, uid string, likes bool) (*firestore.WriteResult, error) {
 	like := client.Doc("posts/" + post + "/likes/" + uid)
 	if !likes {

@@ -293,7 +293,7 @@ func needed(n int64, ages []time.Duration) int64 {
 // numShards returns how many shards a counter has, by the fields of its document. It reports
 // whether the number is to grow. A document that tells no number means the one that clients assume.
 func numShards(fields map[string]any) (n int64, grows bool) {
-	if fields[document.AutoShardsField] != true || fields[document.FrozenField] == true || fields[document.OncePerUserField] == true {
+	if fields[document.AutoShardsField] != true || fields[document.FrozenField] == true {
 		return 0, false
 	}
 

@@ -207,7 +207,6 @@ func TestWritten(t *testing.T) {
 		{"a number that is none", "counters/c/shards/3", 0, database{counter: map[string]any{"auto_shards": true, "num_shards": "10"}}, 1, 0},
 		{"a number of zero", "counters/c/shards/3", 0, database{counter: grows(0)}, 1, 0},
 		{"frozen", "counters/c/shards/3", 0, database{counter: map[string]any{"auto_shards": true, "num_shards": int64(10), "frozen": true}}, 1, 0},
-		{"votes", "counters/c/shards/3", 0, database{counter: map[string]any{"auto_shards": true, "num_shards": int64(10), "once_per_user": true}}, 1, 0},
 		{"one shard", "counters/c/shards/0", 0, database{counter: grows(1), age: 100 * time.Millisecond}, 13, 640},
 		{"enough", "counters/c/shards/0", 0, database{counter: grows(640), age: 0}, 1, 0},
 		{"nearly enough", "counters/c/shards/0", 0, database{counter: grows(639), age: 0}, 5, 640},

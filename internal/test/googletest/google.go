@@ -69,6 +69,9 @@ type Google struct {
 	// Entries returns the log entries, as JSON, that a filter finds; nil: there are none.
 	Entries func(filter string) []json.RawMessage
 
+	// Found are paths of documents that each query of their collection finds, in each database.
+	Found []string
+
 	// NoBilling says that the project has no billing account that is open.
 	NoBilling bool
 

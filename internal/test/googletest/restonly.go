@@ -43,6 +43,7 @@ func (g *Google) restOnly() []restMethod {
 		{"GetProjectBillingInfo", "GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo", g.billingInfo},
 		{"GetRelease", "GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.release},
 		{"TestRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.testRules},
+		{"RunQuery", "POST firestore.googleapis.com/v1/projects/{project}/databases/{database}/documents:runQuery", g.runQuery},
 		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", g.entries},
 		{"GenerateServiceIdentity", "POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}", g.identity},
 		{"Upload", "PUT storage.googleapis.com/{object}", g.upload},
@@ -74,6 +75,31 @@ func (g *Google) billingInfo(r *http.Request) (any, error) {
 		return &cloudbilling.ProjectBillingInfo{ProjectId: g.project}, nil
 	}
 	return &cloudbilling.ProjectBillingInfo{ProjectId: g.project, BillingAccountName: "billingAccounts/012345-567890-ABCDEF", BillingEnabled: true}, nil
+}
+
+// runQuery finds documents, and answers as Firestore does if there are none.
+func (g *Google) runQuery(r *http.Request) (any, error) {
+	var request struct {
+		StructuredQuery struct {
+			From []struct{ CollectionID string }
+		}
+	}
+	err := json.NewDecoder(r.Body).Decode(&request)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+
+	found := []map[string]any{}
+	for _, path := range g.Found {
+		if strings.HasPrefix(path, request.StructuredQuery.From[0].CollectionID+"/") {
+			name := "projects/" + g.project + "/databases/" + r.PathValue("database") + "/documents/" + path
+			found = append(found, map[string]any{"document": map[string]any{"name": name}})
+		}
+	}
+	if len(found) == 0 {
+		found = append(found, map[string]any{"readTime": "2026-01-02T03:04:05Z"})
+	}
+	return found, nil
 }
 
 // entries returns the log entries that a filter finds.

@@ -203,7 +203,7 @@ func (b *block) ids() []term {
 
 // ownID reports whether the id of each document is that of the user who writes it.
 func (b *block) ownID() bool {
-	return slices.ContainsFunc(b.sources, func(s source) bool { return ofVotes(s.Route) || s.writer == Owner && !ofShards(s.Route) })
+	return slices.ContainsFunc(b.sources, func(s source) bool { return s.writer == Owner && !ofShards(s.Route) })
 }
 
 // shards returns the fields of the shards that the documents are, nil if they are none.
@@ -216,11 +216,6 @@ func (b *block) shards() []document.Field {
 	}
 	slices.Sort(fields)
 	return slices.Compact(fields)
-}
-
-// votes reports whether the documents are votes of the web client.
-func (b *block) votes() bool {
-	return slices.ContainsFunc(b.sources, func(s source) bool { return ofVotes(s.Route) })
 }
 
 // apart says why no document can meet all that is said of the path, "" if one can.
@@ -346,14 +341,10 @@ func (b *block) deletes() []term {
 
 // creator returns who creates the documents of a source.
 func (s source) creator() Writer {
-	switch {
-	case ofVotes(s.Route):
-		return Owner
-	case ofShards(s.Route):
+	if ofShards(s.Route) {
 		return Users
-	default:
-		return s.writer
 	}
+	return s.writer
 }
 
 // changer returns who changes the documents of a source. Of those that any user creates the rules
@@ -365,8 +356,8 @@ func (s source) changer() Writer {
 	return s.creator()
 }
 
-// remover returns who deletes the documents of a source. The client of a shard or of a vote could
-// not tell when the deletion counts.
+// remover returns who deletes the documents of a source. The client of a shard could not tell when
+// the deletion counts.
 func (s source) remover() Writer {
 	if Fixed(s.Route) {
 		return Servers
@@ -390,7 +381,7 @@ func (b *block) writers(who Writer, does string) []term {
 	} else {
 		terms = append(terms, term{text: "mayWrite()"})
 	}
-	if b.ownID() && !(b.votes() && does != "deletes") { // isVote says it
+	if b.ownID() {
 		terms = append(terms, term{text: "request.auth.uid == " + b.id()})
 	}
 	return append(terms, conditions(b.except...)...)

@@ -40,8 +40,8 @@ type Answers struct {
 }
 
 // Fixed reports whether the documents of a route have rules of their own, which no answer changes:
-// shards and the votes of the web client.
-func Fixed(r *route.Route) bool { return ofShards(r) || ofVotes(r) }
+// whether they are shards.
+func Fixed(r *route.Route) bool { return ofShards(r) }
 
 // Guess returns who most likely writes the documents of a route.
 func Guess(r *route.Route) Writer {
@@ -112,8 +112,5 @@ func liesAhead(f document.Field) bool {
 func ofShards(r *route.Route) bool {
 	pattern := r.Pattern()
 	named := strings.Contains(strings.ToLower(pattern[len(pattern)-1].Name+pattern[len(pattern)-2].Name), "shard")
-	return named && r.Plain() && !ofVotes(r) // also if they hold totals
+	return named && r.Plain() // also if they hold totals
 }
-
-// ofVotes reports whether the documents of a route are votes, as the web client writes them.
-func ofVotes(r *route.Route) bool { return slices.ContainsFunc(r.Totals, route.Total.OfVotes) }

@@ -59,7 +59,7 @@ func (b *block) readers() string {
 	who := everybody
 	for _, s := range b.sources {
 		switch {
-		case ofVotes(s.Route), s.writer == Owner && !ofShards(s.Route):
+		case s.writer == Owner && !ofShards(s.Route):
 			who = "request.auth.uid == " + b.id()
 		case ofShards(s.Route):
 		case s.writer == Users && who == everybody:
@@ -112,9 +112,9 @@ func (b *block) owner() string {
 var shownDocuments = []string{"answers", "comments", "downloads", "plays", "replies", "reviews", "shares", "views"}
 
 // isShown reports whether the totals of a source are made to be read by everybody. Those of shards
-// and votes are, and how many documents that an app shows lie below another, unless that belongs to
-// a user. All others tell what documents hold that not everybody lists: their amounts, their
-// states, or to whom they belong.
+// are, and how many documents that an app shows lie below another, unless that belongs to a user.
+// All others tell what documents hold that not everybody lists: their amounts, their states, or to
+// whom they belong.
 func (s source) isShown(isOwned bool) bool {
 	pattern := s.Pattern()
 	collection := strings.ToLower(pattern[len(pattern)-2].Name)
@@ -124,7 +124,7 @@ func (s source) isShown(isOwned bool) bool {
 
 	isHidden := func(t route.Total) bool {
 		isState := func(c route.Condition) bool { return !isTime(c) || liesAhead(c.Field) }
-		isAmount := !t.OfVotes() && !(t.Aggregate == route.Count && counts)
+		isAmount := t.Aggregate != route.Count || !counts
 		return isAmount || slices.ContainsFunc(t.Where, isState)
 	}
 	return ofShards(s.Route) || !slices.ContainsFunc(s.Totals, isHidden)

@@ -68,7 +68,7 @@ func For(tallys string, routes route.Routes, answers Answers) string {
 		text += partCounters + counters
 	}
 	text += blocks + partLists + lists
-	if hasDefault || strings.Contains(blocks, "isShard(") || strings.Contains(blocks, "isVote(") {
+	if hasDefault || strings.Contains(blocks, "isShard(") {
 		text += shards
 	}
 	for _, f := range functions {

@@ -95,9 +95,9 @@ func (b *block) reserved() []string {
 }
 
 // isHeld reports whether other conditions of the block say already what clients may write into a
-// field: it is a total, a vote or a shard's.
+// field: it is a total or a shard's.
 func (b *block) isHeld(f document.Field) bool {
-	if b.votes() && f == "on" || slices.Contains(b.shards(), f) {
+	if slices.Contains(b.shards(), f) {
 		return true
 	}
 	if b.home == nil {
@@ -121,14 +121,15 @@ func (b *block) values(isNew bool) []term {
 	return terms
 }
 
-// fixed returns the conditions on votes and shards. They hold nothing but the fields that some
-// route reads, unless another route leaves the documents open.
+// fixed returns the conditions on shards. They hold nothing but the fields that some route reads.
 func (b *block) fixed() []term {
-	var terms []term
+	shards := b.shards()
+	if shards == nil {
+		return nil
+	}
+
 	var fields []string
-	open := b.home != nil
 	for _, s := range b.sources {
-		open = open || !Fixed(s.Route)
 		for _, f := range s.Reads() {
 			fields = append(fields, f.Names()[0])
 		}
@@ -136,18 +137,7 @@ func (b *block) fixed() []term {
 	slices.Sort(fields)
 	fields = slices.Compact(fields)
 
-	if b.votes() {
-		terms = conditions("isVote(" + b.id() + ", 'on')")
-		if !open {
-			terms = append(terms, term{text: "request.resource.data.keys().hasOnly(" + list(fields) + ")"})
-		}
-	}
-	shards := b.shards()
-	if shards == nil {
-		return terms
-	}
-
-	terms = append(terms, conditions("holdsOnly("+list(fields)+")", "isShard("+b.id()+", 10)")...)
+	terms := conditions("holdsOnly("+list(fields)+")", "isShard("+b.id()+", 10)")
 	if len(shards) == 1 {
 		return append(terms, term{text: "adds(" + quoted(string(shards[0])) + ")"})
 	}

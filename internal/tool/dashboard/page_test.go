@@ -158,7 +158,6 @@ func TestNouns(t *testing.T) {
 	for route, noun := range map[string]string{
 		route.Default: "shard",
 		"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing":    "document",
-		"posts/{post}/likes/{user} -> posts/{post} : on as likes : existing":         "document",
 		"posts/{post}/comments/{id} -> posts/{post} : latest(at) as last : existing": "document",
 		"orders/{order} by shop -> shops/{shop} : amount as revenue : existing":      "document",
 	} {

@@ -60,7 +60,7 @@ func TestIndexKey(t *testing.T) {
 
 // What tally indexes prints lacks nothing. What a file lacks is said as the file has it.
 func TestCheckIndexesFile(t *testing.T) {
-	routes, err := route.Parse(orderRoutes + "; posts/{post}/likes/{user} -> posts/{post} : on as likes : existing; a/{a}/hot/{n} -> b/{a} : n : documents")
+	routes, err := route.Parse(orderRoutes + "; posts/{post}/likes/{user} -> posts/{post} : sum(on) as likes : existing; a/{a}/hot/{n} -> b/{a} : n : documents")
 	if err != nil {
 		t.Fatal(err)
 	}

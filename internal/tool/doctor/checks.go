@@ -159,6 +159,15 @@ var Checks = []Check{
 		examine: (*examination).leftOut,
 	},
 	{
+		Name:  "once-per-user",
+		Claim: "no counter's document says once_per_user: true",
+		RestsOn: "Tally does not know this field any more. Everybody may list who voted in such a counter, and " +
+			"increments would count among its votes.",
+		Fixes:   "count votes by documents (docs/recipes.md#votes-for-what-has-no-document); tally delete",
+		needs:   theDescription,
+		examine: (*examination).oncePerUser,
+	},
+	{
 		Name:    "last-tick",
 		Claim:   "the job is enabled, and its last call was recent and succeeded",
 		RestsOn: "Only a call that succeeded shows that all parts work together.",

@@ -98,6 +98,7 @@ var broken = []struct {
 		queue(g, oldest, 600)
 		queue(g, waiting, 1)
 	}},
+	{"a counter that is once per user", "once-per-user", func(g *googletest.Google) { g.Found = []string{"counters/votes", "other/doc"} }},
 	{"no function", "configuration", func(g *googletest.Google) { g.Delete(onWriteIs); g.Delete(scheduleIs) }},
 	{"no RollUpOnSchedule", "configuration as-deployed", func(g *googletest.Google) { g.Delete(scheduleIs) }},
 	{"a variable of a function", "configuration as-deployed", func(g *googletest.Google) {
@@ -396,7 +397,7 @@ func TestBroken(t *testing.T) {
 	failing := make(map[string]bool)
 	for _, test := range broken {
 		restore()
-		g.Rules, g.Series, g.Entries, g.NoBilling = func(_ string, c googletest.RulesCase) *googletest.RulesResult { return shipped(c) }, nil, nil, false
+		g.Rules, g.Series, g.Entries, g.NoBilling, g.Found = func(_ string, c googletest.RulesCase) *googletest.RulesResult { return shipped(c) }, nil, nil, false, nil
 		test.break_(g)
 		names, findings, err := examined(t.Context(), g)
 		if err != nil {

@@ -52,8 +52,10 @@ var unread = []struct {
 		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
 	{"jobs", "as-deployed", "", "the jobs: the account needs cloudscheduler.jobs.get, cloudscheduler.jobs.list: The caller does not have permission",
 		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "")},
-	{"fields", "as-deployed", "", "the fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission",
+	{"fields", "as-deployed", "", "the fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list, datastore.entities.list: The caller does not have permission",
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
+	{"the counters", "once-per-user", "", "the counters of database (default): the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list, datastore.entities.list: The caller does not have permission",
+		mayDo + "datastore.viewer --condition=None", refuse("firestore", "RunQuery")},
 	{"the log", "drift late", "", "the functions' log: the account needs logging.logMetrics.get, logging.exclusions.get, logging.logEntries.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogEntries")},
 	{"the exclusions of logs", "as-deployed", "", "the log exclusions: the account needs logging.logMetrics.get, logging.exclusions.get, logging.logEntries.list: The caller does not have permission",
@@ -153,7 +155,7 @@ func TestNothingRead(t *testing.T) {
 			func(g *googletest.Google) {
 				g.Fail("serviceusage.googleapis.com", "", status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), -1)
 			}},
-		{"databases", "could not read the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission\n  " +
+		{"databases", "could not read the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list, datastore.entities.list: The caller does not have permission\n  " +
 			mayDo + "datastore.viewer --condition=None", refuse("firestore", "")},
 		{"billing that is off", "could not read the functions: This API method requires billing to be enabled.\nThe project needs a billing account, of those that the first command lists:\n  gcloud billing accounts list\n" +
 			"  gcloud billing projects link my-project --billing-account=ACCOUNT", func(g *googletest.Google) {
