@@ -22,7 +22,7 @@ import (
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), explainCommand(), watchCommand(), listCommand(), resizeCommand(), setCommand(),
-		importCommand(), carryCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
+		migrateCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
 	}
 }
 

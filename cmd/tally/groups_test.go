@@ -108,8 +108,8 @@ func TestNoShards(t *testing.T) {
 		"sale_totals/7":   `sale_totals/7 has no shards: it holds amount of the app's own documents: write documents of sales where shop == "7" instead`,
 	} {
 		for _, command := range []string{
-			"create OF", "increment OF", "set OF 3 --yes", "resize OF 3", "import OF --documents posts", "import OF --documents posts --check",
-			"carry OF --document posts/1 --from x", "delete OF --yes",
+			"create OF", "increment OF", "set OF 3 --yes", "resize OF 3", "migrate OF --from-documents posts", "migrate OF --from-documents posts --check",
+			"migrate OF --document posts/1 --from-field x", "delete OF --yes",
 		} {
 			args := strings.Fields(strings.ReplaceAll(command, "OF", of))
 			if status, out, errors := c.run(args...); status != 1 || out != "" || !strings.Contains(errors, want) {

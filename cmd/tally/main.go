@@ -58,7 +58,7 @@ func rootCommand() *cobra.Command {
 	}
 	add("On this machine", initCommand(), devCommand(), demoCommand(), functionsCommand(), indexesCommand(), versionCommand())
 	add("Counters", counterCommands()...)
-	add("Projects", deployCommand(), undeployCommand(), doctorCommand(), migrateCommand())
+	add("Projects", deployCommand(), undeployCommand(), doctorCommand())
 	return root
 }
 

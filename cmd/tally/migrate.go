@@ -5,272 +5,198 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"strings"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
-	"github.com/firestore-tally/tally/internal/tool/migration"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 )
 
+// An origin is where a counter takes a total over from. Flags name it. It is the number of
+// documents in a collection, or a number in a field of a document.
+type origin struct {
+	documents string // a collection
+	document  string
+	field     string // of document
+}
+
 func migrateCommand() *cobra.Command {
-	c := newCommand("migrate")
-	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	c.AddCommand(migrateExtensionCommand())
-	return c
-}
-
-// A migrationRun is one run of tally migrate firestore-counter.
-type migrationRun struct {
-	*session
-	dryRun         bool
-	leaveUncounted bool
-	concurrency    int
-
-	plan     *migration.Plan
-	migrated migrated
-}
-
-// migrated is the answer of tally migrate in JSON.
-type migrated struct {
-	Documents int                    `json:"documents"`
-	ToDo      int                    `json:"to_do"` // documents with shards to fold or amounts to carry
-	Fold      int                    `json:"fold"`  // shards
-	Carry     totals                 `json:"carry"` // by field
-	Uncounted []uncounted            `json:"uncounted"`
-	Cost      billing.Counts         `json:"cost"` // as the first scan foretells it
-	DryRun    bool                   `json:"dry_run"`
-	Done      int                    `json:"done"` // documents
-	Differing []migration.Difference `json:"differing"`
-	LeftOut   int                    `json:"left_out"` // documents of which amounts are not counted
-	Moved     totals                 `json:"moved"`    // by field: what clients added meanwhile
-	RollUps   *rollup.Report         `json:"roll_ups"` // null: there were none to compare
-	Billed    billing.Counts         `json:"billed"`
-	Dollars   float64                `json:"dollars"` // list price in billing.PriceRegion
-	Seconds   float64                `json:"seconds"`
-}
-
-// An uncounted is a kind of amounts that no route counts, as JSON has it.
-type uncounted struct {
-	migration.Uncounted
-	Amounts totals `json:"amounts"` // by field
-}
-
-func migrateExtensionCommand() *cobra.Command {
 	meter := billing.NewMeter(nil)
+	var extension, dry bool
+	var o origin
 	var m migrationRun
-	c := newCommand("firestore-counter")
+	c := newCommand("migrate [COUNTER]")
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 || (len(args) == 0) != extension {
+			return errors.New("name a COUNTER for --from-documents or --from-field, and none for --from-extension")
+		}
+		return nil
+	}
+
 	f := c.Flags()
-	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
-	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "continue even if no route counts some amounts; they stay where they are")
-	f.IntVar(&m.concurrency, "concurrency", 16, "documents in work at once")
+	f.BoolVar(&extension, "from-extension", false, "take over all counters of Firebase's firestore-counter extension")
+	f.BoolVar(&dry, "dry-run", false, "with --from-extension: say what would be done for each document and in all, and change nothing")
+	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "with --from-extension: continue even if no route counts some amounts; they stay where they are")
+	f.IntVar(&m.concurrency, "concurrency", 16, "with --from-extension: documents in work at once")
+	f.StringVar(&o.documents, "from-documents", "", "give the counter the number of documents in this collection, such as posts/7/likes")
+	f.StringVar(&o.field, "from-field", "", "add the number in this field of --document, once")
+	f.StringVar(&o.document, "document", "", "document of --from-field, such as posts/7")
+	f.BoolVar(&dry, "check", false, "compare the counter with the documents or the field, and change nothing; exit status 1 if they differ")
+	total := totalFlag(c)
+
+	c.MarkFlagsOneRequired("from-extension", "from-documents", "from-field")
+	c.MarkFlagsMutuallyExclusive("from-extension", "from-documents", "from-field")
+	c.MarkFlagsRequiredTogether("from-field", "document")
+	for _, flag := range []string{"check", "total"} {
+		c.MarkFlagsMutuallyExclusive("from-extension", flag)
+	}
+	for _, flag := range []string{"dry-run", "leave-uncounted", "concurrency"} {
+		c.MarkFlagsMutuallyExclusive("from-documents", flag)
+		c.MarkFlagsMutuallyExclusive("from-field", flag)
+	}
+
 	return databaseCommand{
 		writes:  true,
-		dry:     &m.dryRun,
-		asks:    "do not ask whether the extension is uninstalled: it is",
+		dry:     &dry,
+		asks:    "do not ask whether the extension is uninstalled, or whether the total may become 0",
 		endless: true,
 		dial:    meter.DialOptions(),
-		run: func(ctx context.Context, s *session, _ []string) error {
-			m.session = s
-			return m.run(ctx, meter)
+		run: func(ctx context.Context, s *session, args []string) error {
+			if extension {
+				m.session, m.dryRun = s, dry
+				return m.run(ctx, meter)
+			}
+			if dry {
+				return checkOrigin(ctx, s, args[0], *total, o)
+			}
+			if f.Changed("from-field") {
+				return addField(ctx, s, args[0], *total, o)
+			}
+			return countDocuments(ctx, s, args[0], *total, o)
 		},
 	}.define(c)
 }
 
-// run migrates, and prints what came of it. The meter counts what the command bills.
-func (m *migrationRun) run(ctx context.Context, meter *billing.Meter) error {
-	if m.concurrency < 1 {
-		return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
-	}
-	if m.assumed {
-		return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
-	}
-	tellRoutes(m.logs, m.decision)
-
-	began := time.Now()
-	err := m.migrate(ctx)
-	m.migrated.Billed, m.migrated.Seconds = meter.Counts(), time.Since(began).Seconds()
-	m.migrated.Dollars = m.migrated.Billed.Cost()
-	return errors.Join(err, m.print(m.migrated, "billed %s", price(m.migrated.Billed)))
-}
-
-// Why migrate does not begin, and how it ends when something differs.
-var (
-	errUncounted = errors.New("some amounts would not be counted: add routes for them, or leave them where they are by --leave-uncounted; nothing was changed")
-	errMigrated  = errors.New("not everything is as it should be; run the command again, and see docs/migrate.md if that changes nothing")
-)
-
-func (m *migrationRun) migrate(ctx context.Context) error {
-	plan, err := m.scan(ctx, "looking")
-	if err != nil {
-		return err
-	}
-	m.plan = plan
-	m.notePlan()
-	m.tellPlan()
-	if err := m.mayBegin(); err != nil || m.dryRun {
-		return err
-	}
-	if m.migrated.ToDo == 0 {
-		return m.check(ctx, plan)
-	}
-
-	err = m.confirm(ctx, `
-The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
-The documents' fields are not updated from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
-Is the extension uninstalled?`, m.project, migration.Wait)
-	if err != nil {
-		return err
-	}
-	if err := m.work(ctx); err != nil {
-		return err
-	}
-	after, err := m.scan(ctx, "checking")
-	if err != nil {
-		return err
-	}
-	return m.check(ctx, after)
-}
-
-// mayBegin returns an error if amounts would be left out by mistake, or if the extension has run
-// lately and this is no dry run.
-func (m *migrationRun) mayBegin() error {
-	if len(m.plan.Uncounted) > 0 && !m.leaveUncounted {
-		return errUncounted
-	}
-	if !m.dryRun && m.plan.Idle > 0 && m.plan.Idle < migration.Wait {
-		return fmt.Errorf("the extension ran %v ago: uninstall it, and begin %v after its last run; nothing was changed", m.plan.Idle.Round(time.Second), migration.Wait)
-	}
-	return nil
-}
-
-func (m *migrationRun) say(format string, args ...any) {
-	fmt.Fprintf(m.text(), format+"\n", terminal.Escaped(args)...)
-}
-
-func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
-	m.begin(what, "reads", terminal.Unknown, "They change nothing. The same command begins them again.")
-	defer m.stop()
-	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), terminal.Unknown) })
-}
-
-// notePlan notes in the answer what there is to do.
-func (m *migrationRun) notePlan() {
-	a := &m.migrated
-	a.DryRun, a.Cost = m.dryRun, m.plan.Cost()
-	a.Documents, a.ToDo, a.Carry = len(m.plan.Documents), len(m.plan.ToDo()), totalsOf(m.plan.Left())
-	for _, d := range m.plan.Documents {
-		a.Fold += d.Fold
-	}
-
-	a.Uncounted, a.Differing = []uncounted{}, []migration.Difference{} // no null in JSON
-	for _, u := range m.plan.Uncounted {
-		a.Uncounted = append(a.Uncounted, uncounted{u, totalsOf(u.Amounts)})
-	}
-}
-
-// tellPlan says what there is to do; in a dry run, for each document too.
-func (m *migrationRun) tellPlan() {
-	if m.dryRun {
-		for _, d := range m.plan.ToDo() {
-			m.tellDocument(d)
+// source returns the origin for package shards.
+func (o *origin) source(client *firestore.Client) (shards.Source, error) {
+	if o.document != "" {
+		doc, err := o.doc(client)
+		if err != nil {
+			return shards.Source{}, err
 		}
+		return shards.FieldOf(doc, o.field), nil
 	}
 
-	partials := 0
-	for _, d := range m.plan.Documents {
-		partials += d.Partials
+	if err := checkIDs(o.documents); err != nil {
+		return shards.Source{}, fmt.Errorf("--from-documents: %w", err)
 	}
-	m.say("documents  %d, with something left to do for %d", m.migrated.Documents, m.migrated.ToDo)
-	m.say("to fold    %s, %d of them partial sums", plural(m.migrated.Fold, "shard"), partials)
-	m.say("to carry   %s", cmp.Or(m.migrated.Carry.list(), "nothing"))
-	m.say("to bill    about %s, without the roll-ups that follow", price(m.migrated.Cost))
-	if m.plan.Idle > 0 {
-		m.say("extension  ran %v ago", m.plan.Idle.Round(time.Second))
-	} else {
-		m.say("extension  left no sign of when it ran")
+	collection := client.Collection(o.documents)
+	if collection == nil {
+		return shards.Source{}, fmt.Errorf("--from-documents %q is not the path of a collection", o.documents)
 	}
-
-	for _, u := range m.migrated.Uncounted {
-		m.say("NOT COUNTED: %s: %s (shards: %d; such as \"%s\")", u.What, cmp.Or(u.Amounts.list(), "no number"), u.Shards, u.Example)
-	}
+	return shards.CountOf(collection.Query), nil
 }
 
-// tellDocument says what there is to do for a document.
-func (m *migrationRun) tellDocument(d *migration.Document) {
-	carry, then := make(totals), make(totals)
-	for i := range d.Totals {
-		t := &d.Totals[i]
-		carry[t.Field], then[t.Field] = numeral{t.Left}, numeral{t.Expected()}
+// doc returns the document that --document names.
+func (o *origin) doc(client *firestore.Client) (*firestore.DocumentRef, error) {
+	if err := checkIDs(o.document); err != nil {
+		return nil, fmt.Errorf("--document: %w", err)
 	}
-	m.say("%s: fold %d of %s; carry %s; then %s", d.Path, d.Fold, plural(d.Shards, "shard"), carry.list(), then.list())
+	doc := client.Doc(o.document)
+	if doc == nil {
+		return nil, fmt.Errorf("--document %q is not the path of a document", o.document)
+	}
+	return doc, nil
 }
 
-func (m *migrationRun) work(ctx context.Context) error {
-	m.begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
-	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {
-		m.migrated.Done = done
-		m.report(done, m.migrated.ToDo)
-	})
-	m.stop()
-	m.say("done       %s", plural(m.migrated.Done, "document"))
-	return err
+// String returns the collection, or the document and its field.
+func (o *origin) String() string { return strings.TrimSpace(o.documents + o.document + " " + o.field) }
+
+// taker returns the counter that an argument names, which need not exist, and package shards' view
+// of its total.
+func taker(s *session, arg, name string) (c counter, total *shards.Counter, err error) {
+	c, err = s.counter(arg)
+	if err != nil {
+		return c, nil, err
+	}
+	total, err = s.total(c, name)
+	return c, total, err
 }
 
-// check compares what there is now with what was expected, and the roll-ups with the shards, if
-// Tally's functions make any.
-func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
-	c := m.plan.Compare(after)
-	m.migrated.Differing = append(m.migrated.Differing, c.Differing...)
-	m.migrated.Moved, m.migrated.LeftOut = totalsOf(c.By), c.LeftOut
-	m.tellComparison(c)
-
-	err := m.checkRollUps(ctx, after)
-	if len(c.Differing) > 0 {
-		err = errors.Join(err, errMigrated)
-	}
-	return err
-}
-
-func (m *migrationRun) tellComparison(c migration.Comparison) {
-	for _, d := range c.Differing {
-		m.say("DIFFERENT: %s: %s", d.Document, d.Why)
-	}
-	m.say("exact      %d of %s", c.Exact, plural(c.Documents, "document"))
-	if c.LeftOut > 0 {
-		m.say("left out   amounts of %s, by the lines NOT COUNTED", plural(c.LeftOut, "document"))
-	}
-	if c.Moved > 0 {
-		m.say("moved      %s meanwhile, by %s", plural(c.Moved, "document"), m.migrated.Moved.list())
-	}
-	if c.Rewritten > 0 {
-		m.say("written    %s with random ids, by apps that still do; they count, and the next run folds them", plural(c.Rewritten, "shard"))
-	}
-}
-
-// checkRollUps compares the roll-ups with the shards, if there are any.
-func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) error {
-	made, err := after.RolledUp(ctx, m.client)
+// countDocuments gives a counter the number of documents in a collection.
+func countDocuments(ctx context.Context, s *session, arg, name string, o origin) error {
+	c, total, err := taker(s, arg, name)
 	if err != nil {
 		return err
 	}
-	if !made {
-		m.say("roll-ups   none yet: when Tally's functions are deployed, tally audit compares them")
-		return nil
+	source, err := o.source(s.client)
+	if err != nil {
+		return err
 	}
 
-	m.begin("comparing", "roll-ups", terminal.Unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
-	o := auditOptions(m.config, m.logs)
-	o.Concurrency, o.DryRun = m.concurrency, true
-	r, err := audit(ctx, m.session, after.Routes, o)
-	m.migrated.RollUps = &r
-	m.say("roll-ups   %d, of which %d differ from their shards", r.Counters, r.Differing)
-	return err
+	r, err := total.Import(ctx, source, func(r shards.Replacement) error {
+		if r.Now.Float64() == 0 && r.Was.Float64() != 0 {
+			err := s.confirm(ctx, "%s holds no documents. %s is %v, and would be 0. Go on?", o.documents, c.path, r.Was)
+			if err != nil {
+				return err
+			}
+		}
+		s.begin("migrating", "writes", terminal.Unknown, replaceKept)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return printReplacement(s, c, r)
 }
 
-// price says what operations cost. Nothing here knows the database's location, so it names the one
-// of the price.
-func price(c billing.Counts) string {
-	return fmt.Sprintf("%d reads, %d writes, %d deletes: $%.4f at list price in %s", c.Reads, c.Writes, c.Deletes, c.Cost(), billing.PriceRegion)
+// addField adds the number in a document's field to a counter, once.
+func addField(ctx context.Context, s *session, arg, name string, o origin) error {
+	c, total, err := taker(s, arg, name)
+	if err != nil {
+		return err
+	}
+	doc, err := o.doc(s.client)
+	if err != nil {
+		return err
+	}
+
+	carried, err := total.Carry(ctx, doc, o.field)
+	if err != nil {
+		return err
+	}
+	return s.print(map[string]any{"counter": c.path, "added": numeral{carried.Added}, "amount": numeral{carried.Amount}},
+		"%s\tadded %v\tcarried in all %v", c.path, carried.Added, carried.Amount)
+}
+
+// errDiffer is how migrate --check ends when the totals differ.
+var errDiffer = errors.New("the totals differ")
+
+// checkOrigin compares a total with where it is taken over from.
+func checkOrigin(ctx context.Context, s *session, arg, name string, o origin) error {
+	c, total, err := taker(s, arg, name)
+	if err != nil {
+		return err
+	}
+	source, err := o.source(s.client)
+	if err != nil {
+		return err
+	}
+	if _, err := exists(ctx, s.client, c); err != nil {
+		return err
+	}
+	v, err := total.Verify(ctx, source)
+	if err != nil {
+		return err
+	}
+
+	verdict, differ := "equal", error(nil)
+	if !v.Equal() {
+		verdict, differ = "DIFFERENT", errDiffer
+	}
+	printed := s.print(map[string]any{"counter": c.path, "total": numeral{v.Counter}, "source": numeral{v.Source}, "equal": v.Equal(), "as_of": v.AsOf},
+		"%s\t%v\n%s\t%v\n%s\tas of %s", c.path, v.Counter, o.String(), v.Source, verdict, stamp(v.AsOf))
+	return cmp.Or(printed, differ)
 }

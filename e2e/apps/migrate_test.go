@@ -66,7 +66,7 @@ func TestMigratePageRoutes(t *testing.T) {
 	}
 }
 
-// migrateExtension is tally migrate firestore-counter, without its prompt: it returns what it found
+// migrateExtension is tally migrate --from-extension, without its prompt: it returns what it found
 // before and after.
 func migrateExtension(ctx context.Context, client *firestore.Client, progress func(done int)) (before, after *migration.Plan, err error) {
 	return migrateExtensionBy(ctx, client, strings.Join(migratedRoutes, ";"), progress)

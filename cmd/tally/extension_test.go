@@ -106,7 +106,7 @@ left out   amounts of 1 document, by the lines NOT COUNTED
 roll-ups   none yet: when Tally's functions are deployed, tally audit compares them
 `},
 	} {
-		args := []string{"migrate", "firestore-counter"}
+		args := []string{"migrate", "--from-extension"}
 		for arg := range strings.FieldsSeq(step.args) {
 			args = append(args, strings.ReplaceAll(arg, "ROUTE", pagesRoute))
 		}
@@ -138,7 +138,7 @@ roll-ups   none yet: when Tally's functions are deployed, tally audit compares t
 	}
 
 	// Again, it finds nothing to do, asks nothing, and writes nothing.
-	status, out, logs := c.run("migrate", "firestore-counter", "--routes", pagesRoute, "--leave-uncounted", "--json")
+	status, out, logs := c.run("migrate", "--from-extension", "--routes", pagesRoute, "--leave-uncounted", "--json")
 	var m struct {
 		migrated
 		Uncounted []any `json:"uncounted"` // numerals are only written
@@ -158,7 +158,7 @@ roll-ups   none yet: when Tally's functions are deployed, tally audit compares t
 	c.rollUpBy(os.Getenv("TALLY_ROUTES"), "pages/a/_counter_shards_/0")
 	c.rollUpBy(os.Getenv("TALLY_ROUTES"), "pages/b/_counter_shards_/0")
 	c.rollUpBy(os.Getenv("TALLY_ROUTES"), "sites/s/pages/p/_counter_shards_/0")
-	status, out, logs = c.run("migrate", "firestore-counter")
+	status, out, logs = c.run("migrate", "--from-extension")
 	if status != 0 || !strings.Contains(out, "exact      3 of 3 documents\nroll-ups   3, of which 0 differ from their shards\n") {
 		t.Errorf("rolled up: status %d: %s\n%s", status, out, logs)
 	}
@@ -245,7 +245,7 @@ func TestMigrateGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		var output bytes.Buffer
-		cmd := exec.Command(executable, "migrate", "firestore-counter", "--project", c.project, "--routes", pagesRoute, "--yes", "--concurrency", "2")
+		cmd := exec.Command(executable, "migrate", "--from-extension", "--project", c.project, "--routes", pagesRoute, "--yes", "--concurrency", "2")
 		cmd.Env = append(os.Environ(), asTally+"=1", "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr(t))
 		cmd.Stdout, cmd.Stderr = &output, &output
 		if err := cmd.Start(); err != nil {
