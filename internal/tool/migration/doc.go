@@ -20,6 +20,6 @@
 // compares what a second scan finds with the first. No progress is stored. Each commit of the two
 // steps leaves the true total as it is. So whatever ends a run, the next scan finds what is left.
 //
-// This package goes on 1 April 2027, with tally migrate --from-extension: from then on Firebase does
-// not manage its extensions any more.
+// This package goes on 1 April 2027, with tally migrate --from-extension. From then on Firebase
+// does not manage its extensions any more.
 package migration
