@@ -92,13 +92,13 @@ func New(client *firestore.Client, counter string, opts ...Option) *Counter {
 	}
 
 	c.numShards = numShardsCache{read: c.readNumShards, now: time.Now}
-	c.err = c.find(counter)
+	c.err = c.resolve(counter)
 	return c
 }
 
-// find sets the counter's documents and collections. It returns an error if New's arguments are
+// resolve sets the counter's documents and collections. It returns an error if New's arguments are
 // wrong.
-func (c *Counter) find(counter string) error {
+func (c *Counter) resolve(counter string) error {
 	err := c.check()
 	if err != nil {
 		return err

@@ -61,8 +61,8 @@ func auditCommand() *cobra.Command {
 	c := newCommand("audit")
 	f := c.Flags()
 	f.BoolVar(&a.repair, "repair", false, "repair what differs")
-	f.BoolVar(&a.prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
-	f.StringVar(&a.removed, "removed", "", "with --prune: routes that are gone, as they were, the last of their roll-ups' documents; their totals and tally are found there")
+	f.BoolVar(&a.prune, "prune", false, "also list totals of removed routes; --repair deletes them: first make sure that no revision still runs those routes, and that the app does not use the fields")
+	f.StringVar(&a.removed, "removed", "", "with --prune: the removed routes, as they were written, if no route writes those documents any more")
 	f.DurationVar(&a.grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
 	f.IntVar(&a.concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
 	return databaseCommand{endless: true, dial: meter.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {

@@ -138,7 +138,7 @@ func (c cloud) deployedRoutesWin() {
 
 	for _, told := range []struct{ name, printed, want string }{
 		{"repair", repaired, "routes, of the deployed functions: " + deployed},
-		{"a command that writes", refused, "nothing was changed: the routes by --routes are only for reading, because those of the deployed functions differ:\n" + deployed},
+		{"a command that writes", refused, "nothing was changed: the routes by --routes differ from those of the deployed functions, so this command may only read:\n" + deployed},
 		{"audit --repair", audit, "routes, of the deployed functions: " + deployed},
 		{"a command that reads", read, "counters/likes  3\nroll-up         3"},
 		{"--routes", explicit, "no such counter: pages/likes"},

@@ -65,7 +65,7 @@ func decide(said stated, runs running, database string) decision {
 
 	switch {
 	case others:
-		d.refuse("the routes %s are only for reading, because those of %s differ:\n%s", said.from, runs.of, runs.config.Routes)
+		d.refuse("the routes %s differ from those of %s, so this command may only read:\n%s", said.from, runs.of, runs.config.Routes)
 	case !slices.Contains(runs.config.Databases, d.database):
 		d.refuse("the databases of %s are %s, not %s", runs.of, strings.Join(runs.config.Databases, ", "), d.database)
 	default:

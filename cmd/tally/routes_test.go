@@ -72,7 +72,7 @@ func TestDecide(t *testing.T) {
 		{"a flag that says what runs", ofFlag, runs(configured(pages)), "", want{routes: pages, from: "of the deployed functions"}},
 		{"a flag that says another is meant for reading", ofFlag, runs(configured(defaults)), "", want{
 			routes: pages, from: "by --routes",
-			refusal: "nothing was changed: the routes by --routes are only for reading, because those of the deployed functions differ:\n" + defaults,
+			refusal: "nothing was changed: the routes by --routes differ from those of the deployed functions, so this command may only read:\n" + defaults,
 		}},
 
 		{"the first of the databases", assumed, runs(configured(pages, "orders", "(default)")), "", want{
@@ -86,7 +86,7 @@ func TestDecide(t *testing.T) {
 		}},
 		{"a database, and nothing runs", ofFile, none, "sales", want{routes: pages, from: "by tally.yaml", database: "sales"}},
 		{"other routes and another database", ofFlag, runs(configured(defaults, "orders")), "", want{
-			routes: pages, from: "by --routes", refusal: "nothing was changed: the routes by --routes are only for reading",
+			routes: pages, from: "by --routes", refusal: "nothing was changed: the routes by --routes differ from those of ",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
