@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"rollup/route":                  {"internal/document", "internal/value"},
 	"internal/reason":               {"internal/document", "internal/value", "rollup/route"},
 	"internal/value":                {},
-	"internal/document":             {},
+	"internal/document":             {"internal/value"},
 
 	// Go servers.
 	"shards": {"internal/document", "internal/value"},

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,11 @@ type AuditOptions struct {
 	// for wrong.
 	KeepRerouted bool
 
+	// KeepUnwritten leaves alone the documents that hold totals that no roll-up wrote. A caller must
+	// set it unless it works by the routes of functions that run: by others it would replace values
+	// of the app's that no function replaces.
+	KeepUnwritten bool
+
 	// Prune takes away totals that earlier routes kept. It must not be set while a revision that
 	// still keeps them runs, because the totals would come and go.
 	Prune bool
@@ -99,7 +105,7 @@ type Report struct {
 	RolledUp  int `json:"rolled_up"` // written, because they differed
 	Unchanged int `json:"unchanged"` // agreed, or were brought up to date by others
 	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
-	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted, or because of their pace
+	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted or KeepUnwritten, or because of their pace
 	Paced     int `json:"paced"`     // differed and were left so, because their pace allowed no roll-up before Until, or for a while; some of Differing
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
 	Unkept    int `json:"unkept"`    // cannot be rolled up until someone fixes them; see ErrUnkept
@@ -112,6 +118,12 @@ type Report struct {
 	Rerouted  int `json:"rerouted"`  // had a roll-up that other routes made
 	Outdated  int `json:"outdated"`  // were right, but held totals of earlier routes, which Prune takes away
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
+
+	Unwritten   int `json:"unwritten,omitempty"`    // held totals that no roll-up wrote; like drift, some of RolledUp and Differing
+	ForeignKind int `json:"foreign_kind,omitempty"` // documents that hold values of the app's in the fields of totals, which are left out
+
+	UnwrittenExample   string `json:"unwritten_example,omitempty"`    // such as "posts/b: likes is 1234"
+	ForeignKindExample string `json:"foreign_kind_example,omitempty"` // such as "posts/a: likes is an array"
 
 	Complete   bool     `json:"complete"`   // every walk has come to its last counter, in this audit or since the last one that was complete
 	Overlapped bool     `json:"overlapped"` // it stopped because another audit was at work
@@ -405,6 +417,7 @@ func (a *audit) examinePage(ctx context.Context, w walk, n int) bool {
 		return false
 	}
 
+	a.countForeign(page.Foreign, page.ForeignExample)
 	done := a.examineAll(ctx, page.Found, n)
 	if ctx.Err() != nil {
 		return false // what was begun may not be done
@@ -457,11 +470,12 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 // doubt returns the doubt of a counter that a walk has found, or a note.
 func (a *audit) doubt(f FoundCounter, n int) *doubt {
 	return &doubt{FoundCounter: f, walk: n, comparison: comparison{
-		grace:        a.o.Grace > 0 && !f.Template.Scheduled() && a.canWait(f.RollUp),
-		dryRun:       a.o.DryRun,
-		keepRerouted: a.o.KeepRerouted,
-		prune:        a.o.Prune,
-		remake:       a.cursor.RollUps.Remake,
+		grace:         a.o.Grace > 0 && !f.Template.Scheduled() && a.canWait(f.RollUp),
+		dryRun:        a.o.DryRun,
+		keepRerouted:  a.o.KeepRerouted,
+		keepUnwritten: a.o.KeepUnwritten,
+		prune:         a.o.Prune,
+		remake:        a.cursor.RollUps.Remake,
 	}}
 }
 
@@ -491,6 +505,20 @@ func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 			a.waiting = slices.DeleteFunc(a.waiting, func(w *doubt) bool { return w == d })
 		}
 	})
+}
+
+// countForeign counts documents that hold values of the app's in the fields of totals.
+func (a *audit) countForeign(n int, example string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.report.countForeign(n, example)
+}
+
+// countForeign counts documents that hold values of the app's in the fields of totals, and keeps
+// the first example.
+func (r *Report) countForeign(n int, example string) {
+	r.ForeignKind += n
+	r.ForeignKindExample = cmp.Or(r.ForeignKindExample, example)
 }
 
 // progress reports how far the audit has come. The mutex is held.

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -78,6 +79,10 @@ func (a *audit) countAudited(l *look) {
 	a.report.Counters++
 	if l.totals.Malformed > 0 {
 		a.report.Malformed++
+	}
+	counted := l.rollUp.Tally.AsOf.IsZero() && !l.counter.Template.FoundByHomes() // when the walk of the roll-ups left it out
+	if len(l.rollUp.Foreign) > 0 && !counted {
+		a.report.countForeign(1, l.rollUp.ForeignExample(l.counter.RollUp))
 	}
 }
 
@@ -261,7 +266,15 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	log := a.options.Logger.With("counter", l.counter.RollUp, "differs", l.explain(),
 		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
 
+	unwritten := l.rollUp.UnwrittenExample(l.counter.RollUp)
+	if unwritten != "" {
+		a.report.Unwritten++
+		a.report.UnwrittenExample = cmp.Or(a.report.UnwrittenExample, unwritten)
+	}
+
 	switch k.difference(l) {
+	case differenceUnwritten:
+		log.WarnContext(ctx, "unwritten: no roll-up wrote the totals that the document holds")
 	case differenceOrphaned:
 		a.report.Orphaned++
 		log.WarnContext(ctx, "orphaned: the roll-up of a counter without shards is not zeros")

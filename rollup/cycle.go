@@ -157,7 +157,7 @@ func (a *audit) sparesOld(l *Lap) bool { return !a.o.FromFirst && !a.o.DryRun &&
 func (a *audit) spares(f FoundCounter) bool {
 	tally, l := f.RollUp.Tally, &a.cursor.RollUps
 	old := f.Template.Timed() && tally.AsOf.Before(l.Began.Add(-oldAfter))
-	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0
+	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0 && len(f.RollUp.Unwritten()) == 0
 	if !old || !right || !a.sparesOld(l) {
 		return false
 	}

@@ -23,27 +23,29 @@ const (
 type difference int
 
 const (
-	differenceRecent   difference = iota // a change whose event may be on its way
-	differenceMissing                    // there was no roll-up
-	differenceOrphaned                   // it was not zeros, and there were no shards
-	differenceRerouted                   // it was made by other routes
-	differenceOutdated                   // its totals are right, and it also holds totals of earlier routes
-	differenceUntold                     // an event came that did not tell which counter its document had left
-	differenceLapsed                     // changes came while the counter was unkept
-	differenceLate                       // documents had left a window, and no alarm had it rolled up
-	differenceUnmarked                   // its totals are right, and it does not say whether its owner is missing
-	differenceSooner                     // its totals are right, and a document leaves a window before its alarm rings
-	differenceDrift                      // no event of a change came in time
+	differenceRecent    difference = iota // a change whose event may be on its way
+	differenceMissing                     // there was no roll-up
+	differenceOrphaned                    // it was not zeros, and there were no shards
+	differenceRerouted                    // it was made by other routes
+	differenceOutdated                    // its totals are right, and it also holds totals of earlier routes
+	differenceUntold                      // an event came that did not tell which counter its document had left
+	differenceLapsed                      // changes came while the counter was unkept
+	differenceLate                        // documents had left a window, and no alarm had it rolled up
+	differenceUnmarked                    // its totals are right, and it does not say whether its owner is missing
+	differenceSooner                      // its totals are right, and a document leaves a window before its alarm rings
+	differenceUnwritten                   // no roll-up wrote the totals that differ
+	differenceDrift                       // no event of a change came in time
 )
 
 // A comparison holds what an audit knows of a counter in addition to its look, and what it may do
 // with the counter.
 type comparison struct {
-	grace        bool // a difference is left to the event that may be on its way
-	dryRun       bool
-	keepRerouted bool // roll-ups of other routes are left alone
-	prune        bool // former totals are taken away
-	remake       bool // alarms that stood may be gone: see AuditOptions.Purged
+	grace         bool // a difference is left to the event that may be on its way
+	dryRun        bool
+	keepRerouted  bool // roll-ups of other routes are left alone
+	keepUnwritten bool // documents with totals that no roll-up wrote are left alone
+	prune         bool // former totals are taken away
+	remake        bool // alarms that stood may be gone: see AuditOptions.Purged
 
 	// These are the read time and the as_of of the first look. A roll-up whose as_of is from or
 	// later covers all that the audit must see to.
@@ -93,7 +95,7 @@ func (c *comparison) decide(l *look) action {
 		return repair
 	case l.agrees() && c.leaving != leftSooner:
 		return actionLeave
-	case l.rerouted() && c.keepRerouted:
+	case l.rerouted() && c.keepRerouted || l.replaces() && c.keepUnwritten:
 		return actionTell
 	case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():
 		return actionWait
@@ -126,6 +128,8 @@ func (c *comparison) difference(l *look) difference {
 		return differenceUnmarked
 	case l.agrees():
 		return differenceOutdated
+	case l.asOf.IsZero() && len(l.rollUp.Unwritten()) > 0 || !l.asOf.IsZero() && l.onlyUncovered():
+		return differenceUnwritten
 	case l.totals.Empty():
 		return differenceOrphaned
 	case l.asOf.IsZero():
@@ -170,19 +174,22 @@ const removeAfter = time.Hour
 // removable reports whether a roll-up that agrees with its shards has been at zeros without shards
 // for so long that it may be removed.
 func (l *look) removable() bool {
-	return !l.counter.Template.Existing && l.totals.Empty() && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
+	keeps := len(l.rollUp.Tally.Before) > 0 // docs/design/rules.md#nothing-is-lost
+	return !l.counter.Template.Existing && !keeps && l.totals.Empty() && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
 }
 
 // agrees reports whether the roll-up says what the shards add up to, by the same routes. A document
-// that Tally never wrote agrees if there are no shards, because it is the app's.
+// that Tally never wrote agrees if there are no shards, and if it holds no total that somebody else
+// made up. It is the app's then. Totals whose fields hold the app's own values are left out.
 func (l *look) agrees() bool {
 	if l.totals.Empty() && l.rollUp.Tally.AsOf.IsZero() {
-		return true
+		return len(l.rollUp.Unwritten()) == 0
 	}
 	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
 		return false
 	}
-	return len(l.differing()) == 0
+	covers := len(l.rollUp.Tally.Totals) == 0 || len(l.uncovered()) == 0
+	return covers && len(l.differing()) == 0
 }
 
 // differing returns the names of the totals that the roll-up lacks, or that have another value
@@ -190,6 +197,9 @@ func (l *look) agrees() bool {
 func (l *look) differing() []string {
 	var names []string
 	for name, total := range l.totals.Values {
+		if l.rollUp.isForeign(name) {
+			continue
+		}
 		seen, ok := l.rollUp.Values[name]
 		if !ok || !sameTotal(seen, total, l.magnitudes[name]) {
 			names = append(names, name)

@@ -38,12 +38,13 @@ func (l *look) covers() time.Time {
 }
 
 // missing reports whether there may be no roll-up: its document is the app's own and does not
-// exist, or there is none yet and the counter's owner does not exist. Then nothing may be written.
+// exist, or there is none yet and the counter's owner does not exist. Then nothing may be written,
+// except over totals that somebody has made up.
 func (l *look) missing() bool {
 	if l.counter.Template.Existing {
 		return !l.rollUp.Exists()
 	}
-	return l.ownerless && l.rollUp.Tally.AsOf.IsZero()
+	return l.ownerless && l.rollUp.Tally.AsOf.IsZero() && len(l.rollUp.Unwritten()) == 0
 }
 
 // rerouted reports whether the roll-up was made by other routes.
@@ -90,6 +91,9 @@ func (r *roller) sum(ctx context.Context, l *look) (err error) {
 	l.totals, err = l.snapshot.Sum(ctx)
 	l.took = time.Since(began)
 
+	if err == nil && len(l.rollUp.Foreign) > 0 {
+		r.tellForeign(ctx, l)
+	}
 	if err == nil && l.totals.Malformed > 0 {
 		r.nameMalformed(ctx, l)
 	}
@@ -108,7 +112,7 @@ func (r *roller) weigh(ctx context.Context, l *look) (err error) {
 	var names []string
 	for name, sum := range l.totals.Values {
 		seen := l.rollUp.Values[name]
-		if sameTotal(seen, sum, 0) {
+		if l.rollUp.isForeign(name) || sameTotal(seen, sum, 0) {
 			continue
 		}
 		if !seen.IsDouble() || !sum.IsDouble() {

@@ -26,5 +26,6 @@ func (l *look) unmarked() bool { return !l.ownerlessSince().Equal(l.rollUp.Tally
 // removed. By then no write can be on its way from the time before the document existed, as for
 // removable.
 func (l *look) forsaken() bool {
-	return l.ownerless && !l.unmarked() && !l.rerouted() && l.readTime.Sub(l.ownerlessSince()) > removeAfter
+	keeps := len(l.rollUp.Tally.Before) > 0 // docs/design/rules.md#nothing-is-lost
+	return l.ownerless && !keeps && !l.unmarked() && !l.rerouted() && l.readTime.Sub(l.ownerlessSince()) > removeAfter
 }

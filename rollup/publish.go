@@ -48,16 +48,16 @@ func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error
 	ctx, cancel := context.WithTimeout(ctx, min(left, r.options.Timeout))
 	defer cancel()
 
-	names := l.counter.Template.Totals()
+	names, values := l.kept()
 	written := RollUp{
-		Values: l.totals.Values,
+		Values: values,
 		Tally: document.Tally{
 			AsOf:       l.readTime,
 			NumShards:  l.totals.NumShards(),
 			PacedUntil: p.next(l),
 			Routes:     l.counter.Template.Hash(),
 			Totals:     names,
-			Former:     former(l.rollUp.Tally, names),
+			Former:     former(l.rollUp.Tally, l.counter.Template.Totals()),
 			Took:       l.took,
 			Rings:      l.rings,
 			Turns:      r.nextTurns(l),
@@ -67,12 +67,13 @@ func (r *roller) publish(ctx context.Context, l *look, p pace, locks bool) error
 		UpdateTime: l.rollUp.UpdateTime,
 	}
 	if r.prune {
-		written.Gone, written.Tally.Former = written.Tally.Former, nil
+		written.prune(l.rollUp.Tally)
 	}
 
 	if locks {
 		return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
 	}
+	written, _ = written.Over(l.rollUp) // it leaves out what is of another kind
 	return r.store.Write(ctx, l.counter, written)
 }
 

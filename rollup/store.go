@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,13 @@ import (
 type RollUp struct {
 	Values map[string]value.Value // the totals by name, without totals that the document lacks, or that are not a number, a timestamp or null
 	Tally  document.Tally
-	Gone   []string // names of totals that a write takes away; nil after a read
+
+	// Foreign says of which kind a value of the app's is that stands in the field of a total, such
+	// as "an array", by the total's name: see foreign.go. Values lacks these totals. It is nil if
+	// there are none, and in what is written.
+	Foreign map[string]string
+
+	Gone []string // names of totals that a write takes away; nil after a read
 
 	// UpdateTime is when the document was last written, as Firestore says; zero when it does not
 	// exist. It is the precondition of the write that replaces what was read.
@@ -32,8 +39,15 @@ func RollUpOf(t *route.Template, fields map[string]any, updateTime time.Time) Ro
 	}
 	for _, name := range t.Totals() {
 		field, there := fields[name]
+		if !there {
+			continue
+		}
+		if isForeign(field, t.OfTimes(name)) && !r.Tally.Wrote(name) {
+			r.noteForeign(name, value.KindOf(field))
+			continue
+		}
 		v, ok := value.Of(field)
-		if there && ok {
+		if ok {
 			r.Values[name] = v
 		}
 	}
@@ -100,10 +114,11 @@ type Store interface {
 	// ErrConflict if Firestore refuses, and ErrUnkept if no such document can be written.
 	Write(ctx context.Context, c route.Counter, r RollUp) error
 
-	// WriteLocked writes as Write does, on another precondition: c's roll-up document exists, and
-	// its tally is still seen. So r.UpdateTime has no meaning, and a concurrent write to other
-	// fields of the document does not make Firestore refuse this write. The document is locked from
-	// when its tally is read to the write, and others who write it wait meanwhile.
+	// WriteLocked writes as Write does, on another precondition: c's roll-up document exists, its
+	// tally is still seen, and r can be written Over what it holds. So r.UpdateTime has no meaning,
+	// and a concurrent write to other fields of the document does not make Firestore refuse this
+	// write. The document is locked from when its tally and totals are read to the write, and others
+	// who write it wait meanwhile.
 	WriteLocked(ctx context.Context, c route.Counter, r RollUp, seen document.Tally) error
 
 	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
@@ -169,7 +184,8 @@ type AuditStore interface {
 
 	// RollUps returns up to limit documents at paths that the template gives, from a place on. The
 	// place "" is the beginning. The documents need not be roll-ups. But if the counters are
-	// FoundByHomes, those without a tally are left out unless they have shards. Their order is the
+	// FoundByHomes, those without a tally are left out unless they have shards or Unwritten totals;
+	// the page counts those of them that hold a foreign kind. Their order is the
 	// store's own, and does not change. Documents that come or go meanwhile may be missed. A page
 	// may hold fewer than limit, or none, although more follow. It takes one query, and for each
 	// home without a tally a further one for each route, until one finds a shard.
@@ -177,7 +193,7 @@ type AuditStore interface {
 
 	// Missing returns counters without a roll-up in the same way. They must not be FoundByHomes.
 	// Those are the counters that have shards by the route, whether or not the shards' parent
-	// documents exist, and whose roll-up has no tally. If the route has a day or a month as a key,
+	// documents exist, and whose roll-up has neither a tally nor Unwritten totals. If the route has a day or a month as a key,
 	// those that ended before since are left out. Counters that also have shards by an earlier
 	// route of the template are left out, because a walk of that route finds them. So the walks of
 	// all routes of a template find each counter once. Missing looks at up to limit counters, with
@@ -190,8 +206,9 @@ type AuditStore interface {
 	// known only after that.
 	Sources(ctx context.Context, c route.Counter) Snapshot
 
-	// Remove takes away the totals of c's roll-up document, including former ones, and tally. If
-	// nothing else is left, it deletes the document, unless that is the app's own. r is what the
+	// Remove takes away the totals of c's roll-up document, including former ones, and tally. It puts
+	// back what r.Tally.Before holds of them. If nothing is left, it deletes the document, unless that
+	// is the app's own. r is what the
 	// document held. The precondition is the same as for Write. Remove returns ErrConflict if
 	// Firestore refuses.
 	Remove(ctx context.Context, c route.Counter, r RollUp) error
@@ -228,9 +245,33 @@ type Page struct {
 	// ReadTime is when the roll-ups were read, as Firestore says. It is zero if none was read.
 	ReadTime time.Time
 
+	// Foreign counts the documents that were left out and hold a value of the app's in the field of a
+	// total. ForeignExample says what one of them holds.
+	Foreign        int
+	ForeignExample string
+
 	// Reads is how many reads finding the page was billed, including reads of documents that belong
 	// to no counter.
 	Reads int64
+}
+
+// isLeftOut reports whether a document is left to the walks of the shards, because it has neither a
+// tally nor Unwritten totals.
+func (p *Page) isLeftOut(f FoundCounter) bool {
+	if !f.RollUp.Tally.AsOf.IsZero() || len(f.RollUp.Unwritten()) > 0 {
+		return false
+	}
+	p.LeaveOut(f)
+	return true
+}
+
+// LeaveOut notes that a document is left out of the page.
+func (p *Page) LeaveOut(f FoundCounter) {
+	example := f.RollUp.ForeignExample(f.Counter.RollUp)
+	if example != "" {
+		p.Foreign++
+		p.ForeignExample = cmp.Or(p.ForeignExample, example)
+	}
 }
 
 // A FoundCounter is a counter that a walk found.

@@ -6,9 +6,12 @@
 package document
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // TallyField is the field of a roll-up document that holds its Tally. Deployments exempt it from
@@ -99,6 +102,11 @@ type Tally struct {
 	// earlier routes kept.
 	Totals, Former []string
 
+	// Before are the values that a roll-up found in the fields of its totals and replaced, although
+	// no roll-up had written them. They are finite numbers and timestamps, by names of Totals and
+	// Former. They stay as long as the name does: docs/design/rules.md#nothing-is-lost.
+	Before map[string]value.Value
+
 	// Took is how long the sum took, by the clock of the instance that summed. It is stored in
 	// microseconds.
 	Took time.Duration
@@ -143,6 +151,9 @@ func (t Tally) Encode() map[string]any {
 	if !t.OwnerlessSince.IsZero() {
 		fields["ownerless_since"] = t.OwnerlessSince
 	}
+	if len(t.Before) > 0 {
+		fields["before"] = encodeBefore(t.Before)
+	}
 	return fields
 }
 
@@ -164,21 +175,33 @@ func DecodeTally(value any) Tally {
 	t.Rings, _ = fields["rings"].(time.Time)
 	t.Turns = decodeTurns(fields["turns"])
 	t.OwnerlessSince, _ = fields["ownerless_since"].(time.Time)
+	t.Before = t.decodeBefore(fields["before"])
 	return t
 }
 
-// Equal reports whether t and other say the same.
+// Equal reports whether t and other say the same. Numbers are compared as security rules compare
+// them, so a client that turns 2 into 2.0 changes nothing.
 func (t Tally) Equal(other Tally) bool {
 	sameTimes := t.AsOf.Equal(other.AsOf) && t.PacedUntil.Equal(other.PacedUntil) && t.Rings.Equal(other.Rings) && t.OwnerlessSince.Equal(other.OwnerlessSince)
 	sameNumbers := t.NumShards == other.NumShards && t.Took == other.Took
 	sameNames := t.Routes == other.Routes && slices.Equal(t.Totals, other.Totals) && slices.Equal(t.Former, other.Former)
-	return sameTimes && sameNumbers && sameNames && slices.EqualFunc(t.Turns, other.Turns, Turn.equal)
+	sameBefore := maps.EqualFunc(t.Before, other.Before, value.Equal)
+	return sameTimes && sameNumbers && sameNames && sameBefore && slices.EqualFunc(t.Turns, other.Turns, Turn.equal)
 }
 
 func (t Turn) equal(other Turn) bool { return t.Routes == other.Routes && t.AsOf.Equal(other.AsOf) }
 
 // Covers reports whether AsOf holds for the total of that name.
 func (t Tally) Covers(name string) bool { return slices.Contains(t.Totals, name) }
+
+// Wrote reports whether a roll-up has written the field of that name, by these routes or by earlier
+// ones. Without an AsOf there was no roll-up, whatever names a client has made up.
+func (t Tally) Wrote(name string) bool { return !t.AsOf.IsZero() && t.names(name) }
+
+// names reports whether Totals or Former have the name.
+func (t Tally) names(name string) bool {
+	return slices.Contains(t.Totals, name) || slices.Contains(t.Former, name)
+}
 
 // exactDoubles is the bound below which a double can hold every integer.
 const exactDoubles = 1 << 53
@@ -216,6 +239,32 @@ func decodeTurns(value any) []Turn {
 		}
 	}
 	return turns
+}
+
+func encodeBefore(before map[string]value.Value) map[string]any {
+	fields := make(map[string]any, len(before))
+	for name, v := range before {
+		fields[name] = v.Firestore()
+	}
+	return fields
+}
+
+// decodeBefore returns what the value of before says. It leaves out whatever no roll-up writes
+// there: other names, other kinds, and numbers that are not finite.
+func (t Tally) decodeBefore(v any) map[string]value.Value {
+	fields, _ := v.(map[string]any)
+	var before map[string]value.Value
+	for name, field := range fields {
+		held, ok := value.Of(field)
+		if !ok || !held.Keepable() || !t.names(name) {
+			continue
+		}
+		if before == nil {
+			before = make(map[string]value.Value)
+		}
+		before[name] = held
+	}
+	return before
 }
 
 func anys(texts []string) []any {

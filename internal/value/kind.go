@@ -27,13 +27,32 @@ func KindOf(v any) string {
 		return "bytes"
 	}
 
-	// The types are the SDK's and package document's, which this package does not import.
+	// The types are the SDK's, the protocol's and package document's, which this package does not
+	// import.
 	switch fmt.Sprintf("%T", v) {
-	case "*firestore.DocumentRef", "document.Reference":
+	case "*firestore.DocumentRef", "document.Reference", "*firestorepb.Value_ReferenceValue":
 		return "a reference"
-	case "*latlng.LatLng":
+	case "*latlng.LatLng", "*firestorepb.Value_GeoPointValue":
 		return "a place"
+	case "*firestorepb.Value_BytesValue":
+		return "bytes"
 	default:
 		return "of another kind"
 	}
+}
+
+// IsNothing reports whether a value says nothing: null, or an empty text, list or map. v is the
+// value as the Firestore SDK decodes it.
+func IsNothing(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
 }

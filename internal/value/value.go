@@ -125,6 +125,21 @@ func (v Value) Finite() bool {
 	return v.IsNumber() && !math.IsNaN(v.double) && !math.IsInf(v.double, 0)
 }
 
+// Keepable reports whether v is a finite number or a timestamp, so that it says something.
+func (v Value) Keepable() bool { return v.Finite() || v.kind == timestamp }
+
+// IsZero reports whether v is the number 0, of whatever type and sign.
+func (v Value) IsZero() bool { return v.IsNumber() && v.Float64() == 0 }
+
+// Equal reports whether a and b are equal to security rules: the integer 2 equals the double 2.0.
+// NaN equals nothing.
+func Equal(a, b Value) bool {
+	if a.Finite() && b.Finite() || a.kind == timestamp && b.kind == timestamp {
+		return Compare(a, b) == 0
+	}
+	return a == b
+}
+
 // String returns a number in decimal, a timestamp as in RFC 3339, in UTC, or "null". A double has
 // the shortest form that reads back as the same double.
 func (v Value) String() string {

@@ -3,8 +3,10 @@ package route
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // A Source is a document that was written, and the routes that cover it.
@@ -147,6 +149,39 @@ func (s Source) Concerned(w Change) []Concern {
 		}
 	}
 	return concerns
+}
+
+// Own adds the counter of which the document itself is the roll-up, if the document holds totals and
+// no tally: somebody made them up, or wrote the document over a roll-up. holds is as for
+// [Source.Ungrouped]. A roll-up that Tally writes has a tally, so none causes another.
+func (s Source) Own(concerns []Concern, holds func(document.Field) (kind string, held any)) []Concern {
+	for _, t := range s.routes[0].homes { // nearly always there is none
+		kind, _ := holds(asOfField)
+		if kind == "a timestamp" || !t.isHeld(holds) {
+			continue
+		}
+		c, ok := t.Counter(s.path)
+		if ok {
+			concerns = addConcern(concerns, Concern{Counter: c})
+		}
+	}
+	return concerns
+}
+
+// asOfField is in each document that a roll-up wrote.
+var asOfField = document.FieldOf(document.TallyField, "as_of")
+
+// isHeld reports whether a document holds one of the totals: a number except 0, or a timestamp.
+func (t *Template) isHeld(holds func(document.Field) (kind string, held any)) bool {
+	return slices.ContainsFunc(t.names, func(name string) bool {
+		_, held := holds(document.FieldOf(name))
+		if t.OfTimes(name) {
+			_, isTime := held.(time.Time)
+			return isTime
+		}
+		n, isNumber := value.Number(held)
+		return isNumber && !n.IsZero()
+	})
 }
 
 // addConcern adds a concern. If several routes lead to a counter, it is unchanged only if it is so

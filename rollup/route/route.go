@@ -124,6 +124,7 @@ type Route struct {
 	reads    []document.Field // all fields that the conditions and the totals name; needed for each event
 	queries  []Query
 	windows  []Window
+	homes    []*Template // of any route, whose roll-ups may be source documents
 
 	ofRollUps bool // other routes make its documents, or totals in these
 }

@@ -34,6 +34,7 @@ type Template struct {
 	segments  Path     // as the first route spells it
 	canonical string   // the segments without the names of their captures
 	names     []string // of the totals, sorted
+	times     []string // of the totals that are timestamps
 	hash      string
 }
 
@@ -76,6 +77,9 @@ func (t *Template) Segments() Path { return slices.Clone(t.segments) }
 
 // Totals returns the names of the totals, sorted.
 func (t *Template) Totals() []string { return slices.Clone(t.names) }
+
+// OfTimes reports whether the total of that name is a timestamp, and not a number.
+func (t *Template) OfTimes(name string) bool { return slices.Contains(t.times, name) }
 
 // String returns the path of the roll-ups, with captures in braces.
 func (t *Template) String() string { return t.segments.String() }
@@ -149,6 +153,9 @@ func (t *Template) seal() {
 		for _, total := range r.Totals {
 			sources = append(sources, fmt.Sprintf("%s %s %s\n", spell(r.pattern, r.template), r.identity(), total.identity()))
 			t.names = append(t.names, total.Name)
+			if total.Aggregate.OfTimes() {
+				t.times = append(t.times, total.Name)
+			}
 		}
 	}
 

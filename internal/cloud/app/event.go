@@ -168,14 +168,14 @@ func (s *service) concerned(ctx context.Context, change trigger.Change, source r
 	told = change.Known() && !hidesTime(change, source)
 	if told || len(source.Keys()) == 0 {
 		s.tellOmissions(ctx, change, source)
-		return source.Concerned(change), told, nil
+		return source.Own(source.Concerned(change), change.Holds), told, nil
 	}
 
 	now, err := s.readKeys(ctx, change, source)
 	if err != nil {
 		return nil, false, err
 	}
-	return source.Concerned(now), false, nil
+	return source.Own(source.Concerned(now), change.Holds), false, nil
 }
 
 // hidesTime reports whether the event may hide the time by which the document belongs to a day or a

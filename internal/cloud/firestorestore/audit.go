@@ -93,7 +93,9 @@ func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", route.Template, err)
 	}
-	page.Found = slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool { return !f.RollUp.Tally.AsOf.IsZero() })
+	page.Found = slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool {
+		return !f.RollUp.Tally.AsOf.IsZero() || len(f.RollUp.Unwritten()) > 0
+	})
 
 	routes := route.Template.Routes
 	for _, earlier := range routes[:slices.Index(routes, route)] {
@@ -110,11 +112,8 @@ func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time
 // readRollUps reads the roll-up documents of a page's counters, in one call.
 func (s *Store) readRollUps(ctx context.Context, t *route.Template, page *rollup.Page) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
-		Mask:                new(firestorepb.DocumentMask),
+		Mask:                maskOf(t),
 		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
-	}
-	for _, field := range rollUpFields(t) {
-		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
 	}
 	found := make(map[string]*rollup.FoundCounter)
 	for i, f := range page.Found {
@@ -232,8 +231,9 @@ func (s *Store) readOwners(ctx context.Context, page *rollup.Page) error {
 	return nil
 }
 
-// leaveOut leaves out of a page of homes those that have neither a tally nor shards. Each takes a
-// query for each route of the template, until one finds a shard.
+// leaveOut leaves out of a page of homes those that have neither a tally nor shards, nor totals
+// that no roll-up wrote. Each takes a query for each route of the template, until one finds a
+// shard.
 func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Page) error {
 	if !t.FoundByHomes() {
 		return nil
@@ -241,7 +241,7 @@ func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Pa
 
 	var bare []rollup.FoundCounter // documents without a tally in which no shard was found yet
 	for _, f := range page.Found {
-		if f.RollUp.Tally.AsOf.IsZero() {
+		if f.RollUp.Tally.AsOf.IsZero() && len(f.RollUp.Unwritten()) == 0 {
 			bare = append(bare, f)
 		}
 	}
@@ -257,6 +257,7 @@ func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Pa
 	isBare := make(map[string]bool)
 	for _, f := range bare {
 		isBare[f.Counter.RollUp] = true
+		page.LeaveOut(f)
 	}
 	page.Found = slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool { return isBare[f.Counter.RollUp] })
 	return nil
@@ -302,17 +303,27 @@ func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) er
 	var updates []firestore.Update
 	for _, field := range append(rollUpFields(c.Template), r.Tally.Former...) {
 		delete(others, field)
-		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
+		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: putBack(r, field)})
 	}
 
 	// If the document has changed since r was read, Firestore refuses this, and nothing is removed.
 	unchanged := firestore.LastUpdateTime(r.UpdateTime)
-	if len(others) > 0 || c.Template.Existing {
+	if len(others)+len(r.Tally.Before) > 0 || c.Template.Existing {
 		_, err = ref.Update(ctx, updates, unchanged)
 	} else {
 		_, err = ref.Delete(ctx, unchanged)
 	}
 	return outcome(err, "removing", c.RollUp)
+}
+
+// putBack returns what becomes of a field whose total is removed: what stood there before the first
+// roll-up, or nothing.
+func putBack(r rollup.RollUp, field string) any {
+	before, there := r.Tally.Before[field]
+	if there {
+		return before.Firestore()
+	}
+	return firestore.Delete
 }
 
 // firstID sorts before every id.

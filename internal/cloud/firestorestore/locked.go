@@ -15,14 +15,9 @@ import (
 // WriteLocked implements rollup.Store by one attempt of a read-write transaction. The SDK would
 // repeat the transaction by itself, and its clean-up does not end with the context.
 //
-// The transaction locks the document when it reads the tally. It begins before that, by a call of
-// its own, so that its lock can be given up even if the read is not answered.
+// The transaction locks the document when it reads it. It begins before that, by a call of its own,
+// so that its lock can be given up even if the read is not answered.
 func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
-	write, err := s.writeOf(c, r)
-	if err != nil {
-		return err
-	}
-
 	begun, err := s.api.BeginTransaction(s.routed(ctx), &firestorepb.BeginTransactionRequest{
 		Database: s.database,
 		Options: &firestorepb.TransactionOptions{
@@ -33,21 +28,27 @@ func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollU
 		return outcome(err, "locking", c.RollUp)
 	}
 
-	err = s.commitIf(ctx, begun.Transaction, c, write, seen)
+	err = s.commitIf(ctx, begun.Transaction, c, r, seen)
 	if err != nil {
 		go s.rollBack(ctx, begun.Transaction)
 	}
 	return err
 }
 
-// commitIf commits a write in a transaction, if the tally of the roll-up is the one that was seen.
-func (s *Store) commitIf(ctx context.Context, transaction []byte, c route.Counter, write *firestorepb.Write, seen document.Tally) error {
-	tally, err := s.tallyIn(ctx, transaction, c)
+// commitIf commits a roll-up in a transaction, if the tally of its document is the one that was
+// seen, and if the roll-up can be written over what the document holds.
+func (s *Store) commitIf(ctx context.Context, transaction []byte, c route.Counter, r rollup.RollUp, seen document.Tally) error {
+	held, err := s.rollUpIn(ctx, transaction, c)
 	if err != nil {
 		return outcome(err, "locking", c.RollUp)
 	}
-	if !tally.Equal(seen) {
+	r, ok := r.Over(held)
+	if !ok || !held.Tally.Equal(seen) {
 		return rollup.ErrConflict
+	}
+	write, err := s.writeOf(c, r)
+	if err != nil {
+		return err
 	}
 
 	_, err = s.api.Commit(s.routed(ctx), &firestorepb.CommitRequest{
@@ -58,29 +59,29 @@ func (s *Store) commitIf(ctx context.Context, transaction []byte, c route.Counte
 	return unkept(outcome(err, "writing", c.RollUp))
 }
 
-// tallyIn reads the tally of a roll-up in a transaction. It returns the zero Tally if there is
-// none, or no document.
-func (s *Store) tallyIn(ctx context.Context, transaction []byte, c route.Counter) (document.Tally, error) {
+// rollUpIn reads a roll-up in a transaction. If there is no document, it does not exist.
+func (s *Store) rollUpIn(ctx context.Context, transaction []byte, c route.Counter) (r rollup.RollUp, err error) {
 	req := &firestorepb.BatchGetDocumentsRequest{
 		Documents:           []string{s.database + "/documents/" + c.RollUp},
-		Mask:                &firestorepb.DocumentMask{FieldPaths: []string{document.TallyField}},
+		Mask:                maskOf(c.Template),
 		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: transaction},
 	}
 
-	var tally document.Tally
 	read := false
-	err := s.batchGet(ctx, req, func(answer *firestorepb.BatchGetDocumentsResponse) {
+	err = s.batchGet(ctx, req, func(answer *firestorepb.BatchGetDocumentsResponse) {
 		if answer.Result == nil {
 			return
 		}
 		read = true
-		fields := decodeFields(answer.GetFound().GetFields())
-		tally = document.DecodeTally(fields[document.TallyField])
+		d := answer.GetFound()
+		if d != nil {
+			r = rollup.RollUpOf(c.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())
+		}
 	})
 	if err == nil && !read {
 		err = errors.New("answered without the document")
 	}
-	return tally, err
+	return r, err
 }
 
 // writeOf returns the write of a roll-up to a document that exists. The mask has the fields that it

@@ -113,11 +113,8 @@ func (s *Store) Sources(_ context.Context, c route.Counter) rollup.Snapshot {
 func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
 		Documents:           []string{s.database + "/documents/" + v.counter.RollUp},
-		Mask:                new(firestorepb.DocumentMask),
+		Mask:                maskOf(v.counter.Template),
 		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
-	}
-	for _, field := range rollUpFields(v.counter.Template) {
-		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
 	}
 	owner := s.database + "/documents/" + v.counter.Owner()
 	if v.counter.Owner() != "" {
@@ -189,6 +186,15 @@ func (s *Store) routed(ctx context.Context) context.Context {
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.
 func rollUpFields(t *route.Template) []string { return append(t.Totals(), document.TallyField) }
+
+// maskOf has a read answered with these fields only.
+func maskOf(t *route.Template) *firestorepb.DocumentMask {
+	m := new(firestorepb.DocumentMask)
+	for _, field := range rollUpFields(t) {
+		m.FieldPaths = append(m.FieldPaths, string(document.FieldOf(field)))
+	}
+	return m
+}
 
 // Write implements rollup.Store.
 func (s *Store) Write(ctx context.Context, c route.Counter, r rollup.RollUp) error {

@@ -258,7 +258,9 @@ func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollU
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.get(c.RollUp)
-	if d.updateTime.IsZero() || !document.DecodeTally(d.fields[document.TallyField]).Equal(seen) {
+	held := s.rollUp(c)
+	r, ok := r.Over(held)
+	if !held.Exists() || !held.Tally.Equal(seen) || !ok {
 		return rollup.ErrConflict
 	}
 	s.write(c, d, r)
@@ -326,7 +328,7 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 		p.Next = ""
 	}
 	if template.FoundByHomes() {
-		p.Found = slices.DeleteFunc(p.Found, func(f rollup.FoundCounter) bool { return s.bare(f, &p.Reads) })
+		p.Found = slices.DeleteFunc(p.Found, func(f rollup.FoundCounter) bool { return s.bare(f, &p) })
 	}
 
 	s.look()
@@ -334,15 +336,20 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 	return p, ctx.Err()
 }
 
-// bare reports whether a document has neither a tally nor shards. It counts the reads for that.
-func (s *Store) bare(f rollup.FoundCounter, reads *int64) bool {
-	if !f.RollUp.Tally.AsOf.IsZero() {
+// bare reports whether a document of a page has neither a tally nor shards, nor totals that no
+// roll-up wrote. It counts the reads for that, and the documents that hold a foreign kind.
+func (s *Store) bare(f rollup.FoundCounter, p *rollup.Page) bool {
+	if !f.RollUp.Tally.AsOf.IsZero() || len(f.RollUp.Unwritten()) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(f.Template.Routes, func(r *route.Route) bool {
-		*reads++
+	has := slices.ContainsFunc(f.Template.Routes, func(r *route.Route) bool {
+		p.Reads++
 		return s.has(r, f.Counter)
 	})
+	if !has {
+		p.LeaveOut(f)
+	}
+	return !has
 }
 
 // Missing implements rollup.AuditStore. A place is the path of the roll-up of the last counter that
@@ -366,7 +373,7 @@ func (s *Store) Missing(ctx context.Context, r *route.Route, since time.Time, fr
 		p.Reads += 2
 		r := s.rollUp(c)
 		others := slices.ContainsFunc(earlier, func(r *route.Route) bool { return s.has(r, c) })
-		if r.Tally.AsOf.IsZero() && !others {
+		if r.Tally.AsOf.IsZero() && len(r.Unwritten()) == 0 && !others {
 			p.Found = append(p.Found, rollup.FoundCounter{Counter: c, RollUp: r, Next: path})
 		}
 	}
@@ -468,6 +475,9 @@ func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) er
 	fields := d.clone()
 	for _, field := range slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField}) {
 		delete(fields, field)
+	}
+	for name, v := range r.Tally.Before {
+		fields[name] = v.Firestore()
 	}
 	if len(fields) > 0 || c.Template.Existing {
 		s.put(c.RollUp, fields)

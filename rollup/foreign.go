@@ -1,0 +1,185 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
+)
+
+// A document of the app's may hold something in the field of a total that no roll-up wrote. If no
+// such total can be of its kind, it is the app's, and the total is left out:
+// docs/design/rules.md#foreign-kind. A number is replaced by what the documents add up to
+// (docs/design/rules.md#nobodys-number), and kept in Tally.Before
+// (docs/design/rules.md#nothing-is-lost).
+
+// isForeign reports whether a total, which may be one of times, cannot be of the value's kind. What
+// says nothing is of no kind.
+func isForeign(field any, ofTimes bool) bool {
+	if value.IsNothing(field) {
+		return false
+	}
+	if ofTimes {
+		_, isTime := field.(time.Time)
+		return !isTime
+	}
+	_, isNumber := value.Number(field)
+	return !isNumber
+}
+
+// noteForeign notes that the field of a total holds a value of the app's.
+func (r *RollUp) noteForeign(name, kind string) {
+	if r.Foreign == nil {
+		r.Foreign = make(map[string]string)
+	}
+	r.Foreign[name] = kind
+}
+
+// isForeign reports whether the field of the total holds a value of the app's.
+func (r RollUp) isForeign(name string) bool {
+	_, is := r.Foreign[name]
+	return is
+}
+
+// ForeignExample says where a value of the app's stands, such as "posts/a: likes is an array"; ""
+// if there is none. path is that of the document.
+func (r RollUp) ForeignExample(path string) string {
+	for _, name := range slices.Sorted(maps.Keys(r.Foreign)) {
+		return fmt.Sprintf("%s: %s is %s", path, name, r.Foreign[name])
+	}
+	return ""
+}
+
+// Unwritten returns the names of the totals whose numbers or timestamps no roll-up wrote, sorted.
+// Zeros are not among them: apps write them into new documents, and they agree with a counter that
+// has no documents.
+func (r RollUp) Unwritten() []string {
+	var names []string
+	for name, v := range r.Values {
+		if !v.IsNull() && !v.IsZero() && !r.Tally.Wrote(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// UnwrittenExample says what stands where no roll-up wrote, such as "posts/b: likes is 1234"; "" if
+// nothing does. path is that of the document.
+func (r RollUp) UnwrittenExample(path string) string {
+	for _, name := range r.Unwritten() {
+		return fmt.Sprintf("%s: %s is %v", path, name, r.Values[name])
+	}
+	return ""
+}
+
+// Over returns r as it is written over what its document holds: with Tally.Before, which keeps what
+// the document's own has, and what r is the first to replace. It reports false if r would replace a
+// value of the app's that is of another kind.
+func (r RollUp) Over(held RollUp) (over RollUp, ok bool) {
+	before := make(map[string]value.Value)
+	for name, v := range held.Tally.Before {
+		if r.carries(name) {
+			before[name] = v
+		}
+	}
+
+	for name := range r.Values {
+		if held.isForeign(name) {
+			return r, false
+		}
+		v, there := held.Values[name]
+		_, kept := before[name]
+		if there && v.Keepable() && !kept && !held.Tally.Wrote(name) {
+			before[name] = v
+		}
+	}
+
+	r.Tally.Before = nil
+	if len(before) > 0 {
+		r.Tally.Before = before
+	}
+	return r, true
+}
+
+// carries reports whether the name stays in the tally that r writes.
+func (r RollUp) carries(name string) bool {
+	return slices.Contains(r.Tally.Totals, name) || slices.Contains(r.Tally.Former, name)
+}
+
+// kept returns the totals that the look's roll-up is written with: those whose fields hold nothing
+// of the app's.
+func (l *look) kept() (names []string, values map[string]value.Value) {
+	names, values = l.counter.Template.Totals(), l.totals.Values
+	if len(l.rollUp.Foreign) == 0 {
+		return names, values
+	}
+
+	values = maps.Clone(values)
+	for name := range l.rollUp.Foreign {
+		delete(values, name)
+	}
+	return slices.DeleteFunc(names, l.rollUp.isForeign), values
+}
+
+// uncovered returns the names of the totals that the roll-up does not speak for, and whose fields
+// hold nothing of the app's: a value there was cleared, or a client made up the tally.
+func (l *look) uncovered() []string {
+	return slices.DeleteFunc(l.counter.Template.Totals(), func(name string) bool {
+		return l.rollUp.Tally.Covers(name) || l.rollUp.isForeign(name)
+	})
+}
+
+// onlyUncovered reports whether all that differs are totals that the roll-up does not speak for. No
+// event was lost then.
+func (l *look) onlyUncovered() bool {
+	uncovered := l.uncovered()
+	covered := func(name string) bool { return !slices.Contains(uncovered, name) }
+	return len(uncovered) > 0 && l.rollUp.Tally.NumShards == l.totals.NumShards() && !slices.ContainsFunc(l.differing(), covered)
+}
+
+// replaces reports whether the look's roll-up would replace a value that no roll-up wrote.
+func (l *look) replaces() bool {
+	for name, v := range l.rollUp.Values {
+		if !v.IsNull() && !l.rollUp.Tally.Wrote(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// prune has r take the former totals away. What stood in their fields before the first roll-up is
+// put back.
+func (r *RollUp) prune(held document.Tally) {
+	gone, values := r.Tally.Former, maps.Clone(r.Values)
+	r.Gone, r.Tally.Former = nil, nil
+	for _, name := range gone {
+		before, there := held.Before[name]
+		if there {
+			values[name] = before
+		} else {
+			r.Gone = append(r.Gone, name)
+		}
+	}
+	r.Values = values
+}
+
+// tellForeign logs which totals of a counter are left out, unless that was logged lately.
+func (r *roller) tellForeign(ctx context.Context, l *look) {
+	first := r.options.Logged.First("foreign kind", l.counter.RollUp)
+	if !first {
+		return
+	}
+
+	var fields []string
+	for _, name := range slices.Sorted(maps.Keys(l.rollUp.Foreign)) {
+		fields = append(fields, fmt.Sprintf("%s is %s", name, l.rollUp.Foreign[name]))
+	}
+	r.options.Logger.WarnContext(ctx, "totals left out: their fields hold the app's own values; name the totals otherwise by \"as\" in the route, or clear the fields",
+		"counter", l.counter.RollUp, "event_id", l.eventID, "fields", strings.Join(fields, ", "))
+}
