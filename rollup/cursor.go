@@ -40,7 +40,9 @@ func walksOf(routes route.Routes, store AuditStore, since func(*route.Route) tim
 
 	for _, r := range byShardsOf(routes) {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
-			return store.Missing(ctx, r, since(r), from, limit)
+			page, err := store.Missing(ctx, r, since(r), from, limit)
+			page.Found = slices.DeleteFunc(page.Found, func(f FoundCounter) bool { return len(f.RollUp.Unwritten()) > 0 })
+			return page, err
 		}
 		byShards = append(byShards, walk{r.Template, "shards of " + r.Pattern().String(), find})
 	}

@@ -193,7 +193,7 @@ type AuditStore interface {
 
 	// Missing returns counters without a roll-up in the same way. They must not be FoundByHomes.
 	// Those are the counters that have shards by the route, whether or not the shards' parent
-	// documents exist, and whose roll-up has neither a tally nor Unwritten totals. If the route has a day or a month as a key,
+	// documents exist, and whose roll-up has no tally. If the route has a day or a month as a key,
 	// those that ended before since are left out. Counters that also have shards by an earlier
 	// route of the template are left out, because a walk of that route finds them. So the walks of
 	// all routes of a template find each counter once. Missing looks at up to limit counters, with

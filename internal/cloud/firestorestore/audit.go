@@ -93,9 +93,7 @@ func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", route.Template, err)
 	}
-	page.Found = slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool {
-		return !f.RollUp.Tally.AsOf.IsZero() || len(f.RollUp.Unwritten()) > 0
-	})
+	page.Found = slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool { return !f.RollUp.Tally.AsOf.IsZero() })
 
 	routes := route.Template.Routes
 	for _, earlier := range routes[:slices.Index(routes, route)] {

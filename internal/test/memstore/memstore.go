@@ -373,7 +373,7 @@ func (s *Store) Missing(ctx context.Context, r *route.Route, since time.Time, fr
 		p.Reads += 2
 		r := s.rollUp(c)
 		others := slices.ContainsFunc(earlier, func(r *route.Route) bool { return s.has(r, c) })
-		if r.Tally.AsOf.IsZero() && len(r.Unwritten()) == 0 && !others {
+		if r.Tally.AsOf.IsZero() && !others {
 			p.Found = append(p.Found, rollup.FoundCounter{Counter: c, RollUp: r, Next: path})
 		}
 	}

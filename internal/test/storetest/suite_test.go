@@ -60,6 +60,9 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"WriteLocked", testWriteLocked},
 		{"WriteLocked is refused", testLockedRefused},
 		{"WriteLocked by many at once", testLockedByMany},
+		{"foreign kinds", testForeignKinds},
+		{"before", testBefore},
+		{"homes with totals that no roll-up wrote", testUnwrittenHomes},
 		{"Claim", testClaim},
 		{"RollUps and Missing", testWalks},
 		{"RollUps and Missing of many", testLongWalks},
@@ -222,8 +225,10 @@ func testViewReadsRollUp(t *testing.T, b backend) {
 		{"whole", map[string]any{"likes": int64(1) << 60, "views": 0.5, "tally": tally.Encode(), "title": "x"},
 			rollup.RollUp{Values: map[string]value.Value{"likes": value.Int(1 << 60), "views": value.Double(0.5)}, Tally: tally}},
 		{"empty", map[string]any{}, rollup.RollUp{Values: map[string]value.Value{}}},
-		{"a time and null", map[string]any{"likes": someTime, "views": nil}, rollup.RollUp{Values: map[string]value.Value{"likes": value.Timestamp(someTime), "views": value.Null}}},
-		{"other types", map[string]any{"likes": "1", "views": true, "tally": "7"}, rollup.RollUp{Values: map[string]value.Value{}}},
+		{"a time and null", map[string]any{"likes": someTime, "views": nil, "tally": tally.Encode()},
+			rollup.RollUp{Values: map[string]value.Value{"likes": value.Timestamp(someTime), "views": value.Null}, Tally: tally}},
+		{"other types", map[string]any{"likes": "1", "views": true, "tally": "7"},
+			rollup.RollUp{Values: map[string]value.Value{}, Foreign: map[string]string{"likes": "a string", "views": "a boolean"}}},
 		{"a tally of other types", map[string]any{"tally": map[string]any{"as_of": someTime.String(), "num_shards": 2.5, "totals": []any{true}}}, rollup.RollUp{Values: map[string]value.Value{}}},
 	} {
 		test.want.UpdateTime = b.Put(t, two.RollUp, test.fields)
