@@ -24,8 +24,8 @@ type walk struct {
 // walksOf returns the walks of the roll-ups, one for each template, and the walks of the shards,
 // one for each route whose counters are not FoundByHomes. The walks of the roll-ups find the
 // counters whose roll-up has a tally or Unwritten totals, and those found by their homes. The walks
-// of the shards find the others. So all walks together find each counter once. since says for a route how old a day or
-// month may be that the walk of its shards finds; zero: any.
+// of the shards find the others. So all walks together find each counter once. since says for a
+// route how old a day or month may be that the walk of its shards finds; zero: any.
 func walksOf(routes route.Routes, store AuditStore, since func(*route.Route) time.Time) (byRollUps, byShards []walk) {
 	for _, t := range routes.Templates() {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {

@@ -156,8 +156,9 @@ func (a *audit) sparesOld(l *Lap) bool { return !a.o.FromFirst && !a.o.DryRun &&
 // another lap, because its roll-up is old.
 func (a *audit) spares(f FoundCounter) bool {
 	tally, l := f.RollUp.Tally, &a.cursor.RollUps
-	old := f.Template.Timed() && tally.AsOf.Before(l.Began.Add(-oldAfter))
-	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0 && len(f.RollUp.Unwritten()) == 0
+	before := l.Began.Add(-oldAfter)
+	old := f.Template.Timed() && tally.AsOf.Before(before) && f.RollUp.UpdateTime.Before(before) // somebody may have written an old as_of since
+	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0
 	if !old || !right || !a.sparesOld(l) {
 		return false
 	}

@@ -114,9 +114,9 @@ type noAlarms struct{}
 
 func (noAlarms) Create(context.Context, rollup.Alarm) error { return nil }
 
-// The app's own value of a kind that no total can be stays, whatever comes. The total is left out of
-// the roll-up, its neighbor is exact, and the log says so once in ten minutes. As soon as the field
-// is cleared, the next event or audit keeps the total.
+// The app's own value of a kind that no total can be stays, whatever comes. The total is left out
+// of the roll-up, its neighbor is exact, and the log says so once in ten minutes. As soon as the
+// field is cleared, the next event or audit keeps the total.
 func TestForeignKind(t *testing.T) {
 	for _, kept := range keptKinds {
 		kinds := maps.Clone(foreignKinds)
@@ -199,8 +199,8 @@ func TestNothingIsWrittenOver(t *testing.T) {
 	}
 }
 
-// A value of another kind that a roll-up's total is replaced by is written over: to Tally, its field
-// is a total.
+// A value of another kind that a roll-up's total is replaced by is written over: to Tally, its
+// field is a total.
 func TestTotalOfAnotherKindIsWrittenOver(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		p := w.product("count()", "")
@@ -218,8 +218,8 @@ func TestTotalOfAnotherKindIsWrittenOver(t *testing.T) {
 	})
 }
 
-// A write in a lock leaves the app's own value alone, also if that came after the look. It keeps the
-// number that it replaces as it is then.
+// A write in a lock leaves the app's own value alone, also if that came after the look. It keeps
+// the number that it replaces as it is then.
 func TestForeignKindInALock(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		p := w.product("count()", ", sum(stars) as stars")
@@ -418,8 +418,8 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// A roll-up of Tally's own that keeps what stood before is not removed: neither by an audit nor by a
-// tick, nor because its owner is gone.
+// A roll-up of Tally's own that keeps what stood before is not removed: neither by an audit nor by
+// a tick, nor because its owner is gone.
 func TestBeforeIsNotRemoved(t *testing.T) {
 	for _, every := range []string{"", " : every 10s"} {
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -472,4 +472,56 @@ func mustKeyed(r, rollUp string) route.Counter {
 		panic(rollUp + " is not a roll-up of " + r)
 	}
 	return c
+}
+
+// A made-up total of a home that is found by nothing else is gone after one audit, and so is what
+// it added to the level above, once the event of the repair has come.
+func TestForgedHome(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		routes, err := route.Parse("likes/{like} by post -> posts/{post} : count() as likes : existing\nposts/{post} by author -> users/{author} : sum(likes) as karma : existing")
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := map[string]any{"author": "ann", "likes": int64(1e6)}
+		w.store.Put("users/ann", map[string]any{})
+		w.store.Put("posts/honest", map[string]any{"author": "ann"})
+		w.store.Put("likes/1", map[string]any{"post": "honest"})
+		w.store.Put("posts/forged", forged)
+		w.store.Put("posts/list", map[string]any{"author": "ann", "likes": []any{"ann"}})
+
+		for range 2 {
+			before := w.store.Get("posts/forged")
+			report, err := rollup.Audit(w.t.Context(), w.store, routes, w.auditOptions())
+			if err != nil || report.ForeignKind != 1 {
+				t.Errorf("%+v, %v", report, err)
+			}
+			source, _ := routes.Source("posts/forged")
+			now := written{"posts/forged", before, w.store.Get("posts/forged")}
+			concerns := source.Own(source.Concerned(now), now.Holds)
+			w.acknowledged(w.deliverConcerning(hold, c, rollup.Event{ID: "repaired"}, concerns...))
+			time.Sleep(time.Hour)
+		}
+		if got := w.store.Get("posts/forged")["likes"]; got != int64(0) {
+			t.Errorf("the forged post has %v likes", got)
+		}
+		if got := w.store.Get("users/ann")["karma"]; got != int64(1) {
+			t.Errorf("karma is %v, want 1", got)
+		}
+	})
+}
+
+// A client that says that its day is old has it compared in the next cycle all the same.
+func TestForgedOldDay(t *testing.T) {
+	store := &oldDays{compared: make(map[string]int)}
+	inSchedule(t, store, byDay.String(), func(s *schedule) {
+		s.settle()
+		store.add(30, 100*24*time.Hour)
+		for i := range store.days {
+			store.days[i].RollUp.UpdateTime = store.Now()
+		}
+		s.calls(2 * time.Hour)
+		if len(store.compared) != 30 {
+			t.Errorf("%d days were compared, want 30", len(store.compared))
+		}
+	})
 }

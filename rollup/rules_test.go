@@ -71,7 +71,7 @@ var rules = []chapter{
 		}},
 		{name: "within", clauses: []clause{
 			{
-				says: "⚑ A route with `within shops/{shop}` has Tally create roll-ups of days and months only while the *owner*, the shop, exists in the same snapshot. No roll-up that Tally creates is an owner. While the owner is missing, an existing roll-up stays right, and an audit removes it after an hour, whatever it holds.",
+				says: "⚑ A route with `within shops/{shop}` has Tally create roll-ups of days and months only while the *owner*, the shop, exists in the same snapshot. No roll-up that Tally creates is an owner. While the owner is missing, an existing roll-up, or a document that holds [totals that somebody made up](#nobodys-number), stays right, and an audit removes it after an hour, unless it keeps something [from before](#nothing-is-lost).",
 				why:  "Without it, anyone who may write a source makes roll-ups without end. Without the hour, a shop that is written again loses its days.",
 			},
 		}},
@@ -79,7 +79,7 @@ var rules = []chapter{
 			{says: "The words of the grammar, such as `by` and `where`, stand in backticks when they are names. An indented line continues the one above."},
 		}},
 		{name: "bounded", clauses: []clause{
-			{says: "Everything that users or clients can make more of has a bound, such as routes, remembered counters, log lines and the bytes of a text."},
+			{says: "Everything that users or clients can make more of has a bound, such as routes, remembered counters, log lines and the bytes of a text. What roll-ups add to `tally.before` is a value for each total that they keep."},
 		}},
 	}},
 	{"One roll-up", "", []rule{
@@ -146,13 +146,13 @@ var rules = []chapter{
 		}},
 		{name: "precondition", clauses: []clause{
 			{
-				says: "⚑ A roll-up is written only if the document is still the one seen in the snapshot. In a [lock](#contended), the document must exist with the same `tally` or still none: every roll-up changes `tally`, and an app does not. Numbers are compared as security rules compare them: 2 equals 2.0.",
+				says: "⚑ A roll-up is written only if the document is still the one seen in the snapshot. In a [lock](#contended), the document must exist with the same `tally` or still none, and nothing of a [foreign kind](#foreign-kind) where the roll-up writes: every roll-up changes `tally`, and an app does not. Numbers are compared as security rules compare them: 2 equals 2.0.",
 				why:  "Instances meet only here. Without it, the older of two sums may be written last.",
 			},
 		}},
 		{name: "contended", clauses: []clause{
 			{
-				says: "⚑ After three writes were refused while `as_of` stood still, the roll-up is written in a lock: a transaction of one attempt that reads the document's `tally`, compares it, and writes. It locks only that document, at most once a cadence, and the sum stays in its own snapshot.",
+				says: "⚑ After three writes were refused while `as_of` stood still, the roll-up is written in a lock: a transaction of one attempt that reads the document's `tally` and totals, compares them, and writes. It locks only that document, at most once a cadence, and the sum stays in its own snapshot.",
 				why:  "Without it, anyone who may edit a post freezes its totals. With it, those writers [wait](../limits.md#sharing-a-document).",
 			},
 			{
@@ -162,9 +162,34 @@ var rules = []chapter{
 		}},
 		{name: "former", clauses: []clause{
 			{
-				says: "⚑ No write of an event deletes a total. A name that the routes lack goes from `totals` to `former`, and only an audit that prunes takes its field away.",
+				says: "⚑ No write of an event deletes a total. A name that the routes lack goes from `totals` to `former`, and only an audit that prunes takes its field away, or [puts back](#nothing-is-lost) what stood there.",
 				why:  "Without it, two revisions that run side by side delete each other's totals.",
 			},
+		}},
+		{name: "foreign-kind", clauses: []clause{
+			{
+				says: "⚑ If the field of a total holds what no such total can be, and neither `totals` nor `former` names it, the value is the app's. That total alone is left out of the write and of the comparison, in a [lock](#contended), too. For a number that is a text, a list or a map that is not empty, a boolean, a reference, bytes, a place or a timestamp; for a time it is anything except a timestamp. Null and an empty text, list or map are nothing.",
+				why:  "Without it, an app's list of users who like a post becomes 1 with the first like. Without \"alone\", the list freezes the totals next to it.",
+			},
+			{says: "The log names the document, the field, its kind and the remedy, [once in ten minutes](#logged-once). The first roll-up after the field is cleared has the total, and the audit makes one; that is not drift."},
+		}},
+		{name: "nobodys-number", clauses: []clause{
+			{
+				says: "⚑ A number or timestamp in the field of a total that no roll-up wrote is not believed. The audit compares it like any total, also where there are no sources, and repairs it. Without a `tally.as_of`, no roll-up wrote anything. Only where there are no sources, zeros, nulls and missing fields agree.",
+				why:  "Without it, a user creates a post with a million likes, and it leads every board.",
+			},
+			{
+				says: "⚑ An event of a document that is itself a home, and holds a total other than 0 but no `tally`, concerns its own counter, too.",
+				why:  "Without it, the made-up number counts in the totals above it until the audit.",
+			},
+			{says: "A command repairs such totals only by the routes of functions that run. By others, it would replace what no function replaces."},
+		}},
+		{name: "nothing-is-lost", clauses: []clause{
+			{
+				says: "⚑ The first roll-up that replaces a finite number or a timestamp that no roll-up wrote keeps it, once for each name, in `tally.before`. Later ones carry it, as long as `totals` or `former` has the name. In a lock, it is the value that is replaced there.",
+				why:  "Without it, an app that moves to Tally loses the numbers from before, if no documents stand for them.",
+			},
+			{says: "⚑ A roll-up that keeps something in `tally.before` is never removed. Pruning writes it back into its field."},
 		}},
 		{name: "unindexed-tally", clauses: []clause{
 			{
@@ -253,7 +278,7 @@ var rules = []chapter{
 				says: "⚑ If waiting cannot fix what keeps a counter from being rolled up, all its events are acknowledged, those of the open generation too.",
 				why:  "Without it, they fail for a day, and Pub/Sub slows every other counter down.",
 			},
-			{says: "Only these make a counter unkept: an invalid query or write of its own, and a missing index of its group's field or of a counter with more than 1,000 documents. The cause is recognized by the beginning of Firestore's own text, never by a document's path, such as a post called `transactions`."},
+			{says: "Only these make a counter unkept: an invalid query or write of its own, and a missing index of its group's field or of a counter with more than 1,000 documents. The cause is recognized by the beginning of Firestore's own text, never by a document's path, such as a post called `transactions`. A field of a [foreign kind](#foreign-kind) makes only its total wait."},
 		}},
 		{name: "unkept-paced", clauses: []clause{
 			{says: "An unkept counter pauses for a cadence, then twice as long each time, up to a minute. The pauses start again when it was kept elsewhere, and a pause is over when an event's own times say so."},
@@ -413,7 +438,7 @@ var rules = []chapter{
 	}},
 	{"The schedule", "", []rule{
 		{name: "removal", clauses: []clause{
-			{says: "⚑ Only an audit or a tick removes a roll-up. The roll-up must be Tally's own, must have been at zeros without sources, or [without its owner](#within), for an hour, and must still be the one that was seen. The app's fields stay."},
+			{says: "⚑ Only an audit or a tick removes a roll-up. The roll-up must be Tally's own, must have been at zeros without sources, or [without its owner](#within), for an hour, must keep nothing [from before](#nothing-is-lost), and must still be the one that was seen. The app's fields stay."},
 			{
 				says: "⚑ Events never delete a roll-up: without shards it gets zeros, and is removed an hour later.",
 				why:  "Without it, an older sum would bring the old totals back, on the precondition that no document exists.",
@@ -434,7 +459,7 @@ var rules = []chapter{
 			{says: "A walk goes on after any id, in Firestore's own order of ids, whatever collections of the same name there are elsewhere. A page makes a bounded number of queries, and ends before its caller's time does."},
 		}},
 		{name: "homes", clauses: []clause{
-			{says: "⚑ The counters of groups are found by their *homes*, the documents that hold their totals. Where a home has no `tally`, a query for one document says whether there is something to sum."},
+			{says: "⚑ The counters of groups are found by their *homes*, the documents that hold their totals. Where a home has neither a `tally` nor [a total that somebody made up](#nobodys-number), a query for one document says whether there is something to sum."},
 		}},
 		{name: "tick-place", clauses: []clause{
 			{says: "⚑ A tick leaves a cursor to the next: the counters that had changed, and how far the visits to the others came. The others follow in the order of the walk, not of their age. A page of counters without a roll-up makes no further query to find some once half of its time is over. So a tick that is shorter than a whole page goes on, too."},

@@ -65,7 +65,7 @@ func (s *simulation) commit(c route.Counter, r rollup.RollUp, name string, write
 		s.tell("%s: %s is unkept", name, c.RollUp)
 		return rollup.ErrUnkept
 	}
-	creates := s.store.Get(c.RollUp) == nil
+	creates, lists := s.store.Get(c.RollUp) == nil, s.lists(counter)
 	var err error
 	s.around(counter, func() { err = write() })
 	if err != nil {
@@ -85,7 +85,10 @@ func (s *simulation) commit(c route.Counter, r rollup.RollUp, name string, write
 	}
 	counter.asOf, counter.removed = asOf, false
 	counter.cover(c.Template.Hash(), asOf)
-	if is := counter.at(asOf); !maps.Equal(r.Values, is.totals(c.Template, asOf)) || shards != is.counted(c.Template) {
+	if err := outlived(lists, s.lists(counter)); err != nil {
+		s.breach("%s: %s: %v", name, c.RollUp, err)
+	}
+	if is := counter.at(asOf); !maps.Equal(r.Values, is.written(counter, c.Template, asOf, r)) || shards != is.counted(c.Template) {
 		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Values, shards, s.clock(asOf), is.totals(c.Template, asOf), is.counted(c.Template))
 	}
 	s.checkChain(counter, c, r.Tally, name)
@@ -175,7 +178,7 @@ func (s *simulation) check() {
 		for _, d := range s.deliveries {
 			explained = explained || d.isAbout(c) && d.dropped
 		}
-		explained = explained || c.lost || c.purged || s.cameLate(c) || s.byOthers(c) || s.chainEnded(c)
+		explained = explained || c.lost || c.forged || c.purged || s.cameLate(c) || s.byOthers(c) || s.chainEnded(c)
 		if explained && !s.exact(c) {
 			s.outcome.repaired++
 			s.tell("an audit repairs %s", c.RollUp)
@@ -229,7 +232,7 @@ func (s *simulation) prune() {
 	for _, c := range s.counters {
 		kept := append(i.counterOf(c).Template.Totals(), document.TallyField, "edits", "author", "team", "parent", "root", "points", "shown", "text")
 		for field := range s.store.Get(c.RollUp) {
-			if !slices.Contains(kept, field) {
+			if !slices.Contains(kept, field) && !c.forged { // it may have been put back
 				s.breach("%s holds %s after a pruning", c.RollUp, field)
 			}
 		}
@@ -313,10 +316,11 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 		return fields == nil && is.empty()
 	}
 	if tally := document.DecodeTally(fields["tally"]); s.existing && is.empty() && tally.AsOf.IsZero() {
-		return true // a document that Tally never wrote
+		return !s.isForged(c) // a document that Tally never wrote
 	}
+	lists := s.lists(c)
 	for name, total := range s.totals(c) {
-		if fields[name] != total.Firestore() {
+		if !lists[name] && fields[name] != total.Firestore() {
 			return false
 		}
 	}
@@ -341,7 +345,7 @@ func (s *simulation) totals(c *simulatedCounter) map[string]value.Value {
 // another copy had been acknowledged before or because its retries were exhausted; or what stood
 // for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery, c *simulatedCounter) bool {
-	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) || s.rangMeanwhile(d, c) || c.purged {
+	if slices.Contains(d.unkept, c) || s.rangUnkept(d, c) || s.rangMeanwhile(d, c) || c.purged || c.forgedTally {
 		return true
 	}
 	for _, stood := range s.deliveries {

@@ -127,7 +127,7 @@ func (s *simulation) startApp() {
 				case deletes:
 					s.appDeletes(c)
 				case sets: // the totals and tally are gone
-					s.appCreates(c)
+					s.appForges(c, name)
 					c.asOf, c.paced = time.Time{}, nil
 				default:
 					s.around(c, func() { s.store.Increment(c.RollUp, "edits", 1) })

@@ -236,6 +236,9 @@ func (g groupTruth) counted(r *route.Route) int64 {
 // totals returns what a roll-up is to hold by a route.
 func (g groupTruth) totals(r *route.Route) map[string]value.Value {
 	var all []value.Value
+	if g.documents == 0 { // as of a counter that never had any
+		g.largest = value.Null
+	}
 	switch byOf(r) {
 	case "shop":
 		all = []value.Value{value.Int(g.documents), value.Int(g.revenue), g.largest}

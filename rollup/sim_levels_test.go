@@ -2,7 +2,7 @@ package rollup_test
 
 import (
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -136,9 +136,14 @@ func (s *simulation) around(c *simulatedCounter, write func()) {
 	for _, above := range s.counters {
 		was, is := shareIn(above, c, before), shareIn(above, c, after)
 		if was != nil || is != nil {
-			m.about = append(m.about, affected{simulatedCounter: above, same: before != nil && after != nil && maps.Equal(was, is)})
+			m.about = append(m.about, affected{simulatedCounter: above, same: before != nil && after != nil && reflect.DeepEqual(was, is)})
 			s.committed(above, m.commit)
 		}
+	}
+	source, _ := s.routes.Source(c.RollUp)
+	if m.about != nil && len(source.Own(nil, m.written.Holds)) > 0 {
+		m.about = append(m.about, affected{simulatedCounter: c})
+		s.committed(c, m.commit)
 	}
 	if m.about == nil {
 		return

@@ -134,23 +134,25 @@ func newWeather(seed uint64) weather {
 // A simulatedCounter is a counter and the truth about it.
 type simulatedCounter struct {
 	route.Counter
-	shards    map[int64]int64
-	likes     map[int64]bool // and whether they meet the condition, if there is one
-	visits    map[int64]visit
-	truth     []truth              // by commit
-	asOf      time.Time            // of its last roll-up
-	removed   bool                 // and that was removed
-	covered   map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
-	came      time.Time            // commit of the app's own document, the last one; zero: there is none
-	cameAgain bool                 // it was created after others, or overwritten
-	writes    int                  // to its document by anybody, in a run with levels
-	commits   []time.Time          // of its roll-up's writes
-	paced     []time.Time          // as_of of those since it was created
-	lags      []time.Duration
-	unkept    unkeptTime
-	lost      bool        // an event of a change was lost
-	purged    bool        // somebody deleted an alarm of it; what that stood for waits for an audit
-	behind    []time.Time // commits that no roll-up covers yet
+	shards      map[int64]int64
+	likes       map[int64]bool // and whether they meet the condition, if there is one
+	visits      map[int64]visit
+	truth       []truth              // by commit
+	asOf        time.Time            // of its last roll-up
+	removed     bool                 // and that was removed
+	covered     map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
+	came        time.Time            // commit of the app's own document, the last one; zero: there is none
+	cameAgain   bool                 // it was created after others, or overwritten
+	writes      int                  // to its document by anybody, in a run with levels
+	commits     []time.Time          // of its roll-up's writes
+	paced       []time.Time          // as_of of those since it was created
+	lags        []time.Duration
+	unkept      unkeptTime
+	lost        bool        // an event of a change was lost
+	forged      bool        // a client made up its totals, which wait for an audit
+	forgedTally bool        // and parts of its tally, so that events may count as covered
+	purged      bool        // somebody deleted an alarm of it; what that stood for waits for an audit
+	behind      []time.Time // commits that no roll-up covers yet
 }
 
 func (s *simulation) newCounter(id string) *simulatedCounter {
@@ -272,7 +274,7 @@ func (m *message) concerns(to *instance) []route.Concern {
 		if m.untold {
 			return source.Concerned(untold{*m.written, to.store.Get(m.written.path)})
 		}
-		return source.Concerned(m.written)
+		return source.Own(source.Concerned(m.written), m.written.Holds)
 	}
 	var concerns []route.Concern
 	for _, a := range m.about {
@@ -688,6 +690,9 @@ func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool
 	}
 	if s.rangMeanwhile(d, a.simulatedCounter) {
 		return "an alarm stood for it, by clocks that stood still", true
+	}
+	if a.forgedTally {
+		return "a client says that it is covered", true
 	}
 	young := d.since.Sub(d.commit) < oldest
 	if a.same && (young || s.circle || s.suspended > 0) {

@@ -87,15 +87,16 @@ type Concern struct {
 
 	// Unchanged says that the event is about an update that leaves every total of the counter as it
 	// was. The old and new values in the event show that. The event's UpdateTime must then be the
-	// update's commit time. No change relies on such an event: docs/design/rules.md#unchanged-young.
+	// update's commit time. No change relies on such an event:
+	// docs/design/rules.md#unchanged-young.
 	Unchanged bool
 
-	// Circular says that the counter's roll-ups may be documents of the collection that was written.
-	// So each of them is an event, too, which is Unchanged: see Route.Circular.
+	// Circular says that the counter's roll-ups may be documents of the collection that was
+	// written. So each of them is an event, too, which is Unchanged: see Route.Circular.
 	Circular bool
 
-	// Untold says of a Circular counter that the event came without its documents. It may be about a
-	// roll-up, or about a change.
+	// Untold says of a Circular counter that the event came without its documents. It may be about
+	// a roll-up, or about a change.
 	Untold bool
 }
 
@@ -151,8 +152,8 @@ func (s Source) Concerned(w Change) []Concern {
 	return concerns
 }
 
-// Own adds the counter of which the document itself is the roll-up, if the document holds totals and
-// no tally: somebody made them up, or wrote the document over a roll-up. holds is as for
+// Own adds the counter of which the document itself is the roll-up, if the document holds totals
+// and no tally: somebody made them up, or wrote the document over a roll-up. holds is as for
 // [Source.Ungrouped]. A roll-up that Tally writes has a tally, so none causes another.
 func (s Source) Own(concerns []Concern, holds func(document.Field) (kind string, held any)) []Concern {
 	for _, t := range s.routes[0].homes { // nearly always there is none

@@ -373,3 +373,24 @@ func TestGroupThatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// The event of a document that holds totals and no tally concerns its own counter, too: a user may
+// have made them up.
+func TestForgedHomeConcernsItself(t *testing.T) {
+	w := newWorld(t, "TALLY_ROUTES=posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\nposts/{post} by author -> users/{author} : sum(likes) as karma : existing")
+	s := w.stores["(default)"]
+	w.run(func() {
+		s.Put("users/ann", map[string]any{})
+		forged := fields{"author": "ann", "likes": int64(1e6)}
+		for i, after := range []fields{forged, rolledUp(forged)} {
+			s.Put("posts/7", after)
+			e := w.changed(fmt.Sprint("e", i), "posts/7", nil, after)
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK {
+				w.t.Errorf("status %d", status)
+			}
+			if got := s.Get("posts/7")["likes"]; got != int64(0) {
+				w.t.Errorf("the post has %v likes", got)
+			}
+		}
+	})
+}

@@ -113,8 +113,8 @@ func testBefore(t *testing.T, b backend) {
 	}
 }
 
-// testUnwrittenHomes finds a document that holds totals and no tally once, by its roll-up, whether or
-// not it has sources, and counts those that hold a foreign kind and are left out.
+// testUnwrittenHomes finds a document that holds totals and no tally once, by its roll-up, whether
+// or not it has sources, and counts those that hold a foreign kind and are left out.
 func testUnwrittenHomes(t *testing.T, b backend) {
 	for name, text := range map[string]string{
 		"by path": "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing",
