@@ -37,6 +37,7 @@ import "embed"
 //go:embed internal/cloud/firestorestore/fields.go
 //go:embed internal/cloud/firestorestore/foreign.go
 //go:embed internal/cloud/firestorestore/growth.go
+//go:embed internal/cloud/firestorestore/homes.go
 //go:embed internal/cloud/firestorestore/lane.go
 //go:embed internal/cloud/firestorestore/locked.go
 //go:embed internal/cloud/firestorestore/note.go
@@ -70,6 +71,7 @@ import "embed"
 //go:embed rollup/doc.go
 //go:embed rollup/fair.go
 //go:embed rollup/find.go
+//go:embed rollup/foreign.go
 //go:embed rollup/generation.go
 //go:embed rollup/keep.go
 //go:embed rollup/logged.go
