@@ -6,12 +6,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
-	"github.com/firestore-tally/tally/internal/tool/rulesfile"
-	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -157,20 +153,5 @@ func TestHintsOfAbsentFields(t *testing.T) {
 	}
 	if d := cmp.Diff(want, said); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
-	}
-}
-
-// The rules that tally init writes go together with the totals.
-func TestRulesOfInitHaveNoFindings(t *testing.T) {
-	for _, text := range []string{
-		route.Default,
-		"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post} by author -> users/{author} : sum(likes) as karma : existing",
-		"orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing",
-	} {
-		routes := parsed(t, text)
-		rules := clientrules.For(root.Rules, routes, clientrules.Answers{})
-		if found := rulesfile.Check("firestore.rules", rules, routes); found != nil {
-			t.Errorf("%s: %q in\n%s", text, found, rules)
-		}
 	}
 }

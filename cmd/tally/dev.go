@@ -111,6 +111,8 @@ func (d *dev) run(ctx context.Context) error {
 	d.stack.Downloads, d.stack.Say = downloads(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
 	d.hints.say, d.hints.written = d.stack.lines.tell, make(chan written, maxWritten)
+	d.hints.court = &court{downloads: d.stack.Downloads}
+	defer d.hints.court.close()
 	d.hints.follow(d.stack.rules)
 	d.stack.Written = d.hints.noteWritten
 	s, err := local.Start(ctx, d.stack.Options)

@@ -106,10 +106,21 @@ func (d *doctorFlags) examine(ctx context.Context, logs io.Writer) (findings []d
 		skip = append(slices.Clone(skip), doctor.OfProjects()...)
 	}
 
+	read, project, err := d.read(ctx, logs)
+	if err != nil {
+		return nil, "", err
+	}
+	c := &court{downloads: downloads(logs)}
+	defer c.close()
+	read.Court = c.open
+	return read.Examine(ctx, skip), project, nil
+}
+
+// read reads the app's folder, and its project, as far as that can be read.
+func (d *doctorFlags) read(ctx context.Context, logs io.Writer) (read *doctor.Deployment, project string, err error) {
 	folder, err := d.settings.here(logs)
 	if err != nil {
-		local := doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is fixed"))
-		return local.Examine(ctx, skip), "", nil
+		return doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is fixed")), "", nil
 	}
 
 	chosen, err := chooseProject(d.project, folder)
@@ -117,23 +128,23 @@ func (d *doctorFlags) examine(ctx context.Context, logs io.Writer) (findings []d
 		err = errNoProject
 	}
 	if err != nil || d.files {
-		return doctor.Local(folder, nil, err).Examine(ctx, skip), "", nil
+		return doctor.Local(folder, nil, err), "", nil
 	}
 	chosen.say(logs)
 	project = chosen.ID
 
 	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
-		return doctor.Local(folder, nil, err).Examine(ctx, skip), project, nil
+		return doctor.Local(folder, nil, err), project, nil
 	}
 	own, err := programOf(ctx).upload()
 	if err != nil {
 		return nil, "", err
 	}
-	read, err := doctor.Read(ctx, project, folder, o...)
+	read, err = doctor.Read(ctx, project, folder, o...)
 	if err != nil {
 		read = doctor.Local(folder, nil, err)
 	}
 	read.Own = own
-	return read.Examine(ctx, skip), project, nil
+	return read, project, nil
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
-	"github.com/firestore-tally/tally/internal/tool/rulesfile"
-	"github.com/firestore-tally/tally/internal/tool/rulestrial"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -35,58 +34,39 @@ type hints struct {
 	homes    map[*route.Template]int // how many missing documents of each were told
 	rules    appRules                // security rules that are in force
 	refusals map[string]struct{}     // that they made and that were told
-	findings []rulesfile.Finding     // in the rules, about the routes
-	tried    map[string]tried        // by template
+	answers  []rules.Answer          // about the rules
+	tried    map[string]tried        // by template; "": on what only Tally's routes have
+
+	court *court // where rules are tried
 }
 
 // follow notes the security rules that are in force from now on. What they refuse is told, even if
 // former rules refused the same.
-func (h *hints) follow(rules appRules) {
+func (h *hints) follow(in appRules) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.rules, h.refusals = rules, make(map[string]struct{})
+	h.rules, h.refusals = in, make(map[string]struct{})
 }
 
-// checkRules tells what in the rules that are in force does not go together with the routes, and
-// has them tried again on the documents on which others were.
+// checkRules tells where the rules that are in force allow one write in two places, and has them
+// tried again on the documents on which others were.
 func (h *hints) checkRules() {
 	h.mu.Lock()
-	rules, again := h.rules, h.tried
-	h.findings = rulesfile.Parse(rules.text).Findings(h.routes)
-	h.tried = nil
+	in := h.rules
 	h.mu.Unlock()
-	for _, document := range again {
-		h.noteWritten(document.database, document.path)
+	h.again()
+	if in.file == "" {
+		return
 	}
-
-	for _, text := range rulesfile.Check(rules.name(), rules.text, h.routes) {
+	for _, text := range rules.Parse(in.text).Doubles(h.routes) {
 		if h.first("rules", text) {
-			h.say("%s", text)
+			h.say("%s:%s", in.name(), text)
 		}
 	}
 }
 
-// causeOf returns why rules refused a request, in parentheses, if that is Tally's doing or easily
-// overlooked. It returns "" if neither is known.
-func (h *hints) causeOf(r emulator.Refusal) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if r.Unlimited {
-		return " (the query has no limit)"
-	}
-	if !strings.Contains(r.Method, "update") || !slices.Contains(r.Document, document.TallyField) {
-		return ""
-	}
-	for _, f := range h.findings {
-		if !f.Locks || !slices.Contains(r.Lines, f.Line) {
-			continue
-		}
-		if _, holds := f.Template.Counter(r.Path); holds {
-			return fmt.Sprintf(" (this line lists or counts the document's fields, and Tally added tally, %s: compare request.resource.data.diff(resource.data).affectedKeys() instead)", strings.Join(f.Template.Totals(), ", "))
-		}
-	}
-	return ""
-}
+// hasTallys reports whether a document has what Tally adds.
+func hasTallys(fields []string) bool { return slices.Contains(fields, document.TallyField) }
 
 // first reports whether it is called with this for the first time, and notes that it was.
 func (h *hints) first(about ...any) bool {
@@ -308,12 +288,9 @@ func (h *hints) lookAtWritten(ctx context.Context, clients map[string]*firestore
 
 // refused tells that the rules refused a client's request, and which statements of the rules did.
 func (h *hints) refused(r emulator.Refusal) {
-	if r.Database == rulestrial.Database {
-		return
-	}
 	cause := h.causeOf(r)
 	h.mu.Lock()
-	rules := h.rules
+	in := h.rules
 	about := fmt.Sprintln(r.Method, r.Database, r.Path, r.Lines, r.User != "", cause)
 	_, said := h.refusals[about]
 	h.refusals[about] = struct{}{}
@@ -331,11 +308,11 @@ func (h *hints) refused(r emulator.Refusal) {
 		path = r.Database + ": " + path
 	}
 
-	by := rules.quote(r.Lines)
+	by := in.quote(r.Lines)
 	if r.Lines == nil {
-		by = "nothing in " + rules.name() + " allows it"
+		by = "nothing in " + in.name() + " allows it"
 	}
-	if r.Lines == nil && rules.file == "" {
+	if r.Lines == nil && in.file == "" {
 		by += "; firebase.json names a file of your own"
 	}
 	h.say("refused: %s of %s by %s; %s%s", r.Method, path, who, by, cause)

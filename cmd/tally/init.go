@@ -21,7 +21,7 @@ import (
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/clientrules"
-	"github.com/firestore-tally/tally/internal/tool/rulesfile"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
@@ -258,7 +258,7 @@ func (a *answers) readDatabases(folder *appfolder.Folder, routes route.Routes) (
 		}
 		text, err := appfolder.ReadRules(d.Rules)
 		if err == nil { // otherwise tally dev says why
-			a.warnings = append(a.warnings, rulesfile.Check(d.Rules, text, routes)...)
+			a.warnings = append(a.warnings, rules.Overview(shownPath(d.Rules), text, routes)...)
 		}
 	}
 	if circles := routes.Circles(); circles != "" {

@@ -60,10 +60,10 @@ var Checks = []Check{
 	},
 	{
 		Name:  "rules-file",
-		Claim: "the rules that firebase.json names have a block for each collection of the routes",
+		Claim: "clients may do what they need by the rules that firebase.json names, and write no total",
 		RestsOn: "Firestore refuses any request that no rule allows: clients could neither count nor " +
-			"read totals. If two blocks match one path, either may allow a request. Rules that list the fields of a " +
-			"document lock its author out once it has totals. Where users may change a total, they make it up.",
+			"read totals. Rules that list the fields of a document lock its author out once it has totals. Where " +
+			"users may write a total, they make it up.",
 		Fixes:   "take the rules of firestore.rules into the file; edit the line that is named",
 		needs:   theFolder,
 		examine: (*examination).rulesFile,

@@ -49,6 +49,10 @@ type Deployment struct {
 	// Own is the source of the program that asks, which it would deploy; nil: it carries none.
 	Own *deploy.Upload
 
+	// Court returns the address of an emulator on which nothing else runs; nil: there is none.
+	Court   func(context.Context) (addr string, err error)
+	judging sync.Mutex // one text of rules at a time is judged there
+
 	folder *appfolder.Folder
 	unfit  error // why the folder cannot be used
 	unread error // why the project was not read

@@ -3,12 +3,16 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
-	"github.com/firestore-tally/tally/internal/tool/rulesfile"
+	"github.com/firestore-tally/tally/internal/tool/rules"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // project says why the project was not read.
@@ -77,23 +81,66 @@ func (e *examination) local() (config.Config, error) {
 	return config, e.folder.Explain(err, env)
 }
 
-// rulesFile checks that the rules that firebase.json names hold Tally's part.
-func (e *examination) rulesFile(context.Context) {
+// rulesFile judges the rules that firebase.json names.
+func (e *examination) rulesFile(ctx context.Context) {
 	e.eachDatabase("rules", func(config config.Config, d appfolder.Database) (string, error) {
 		if d.Rules == "" {
 			return "", nil
 		}
-		err := deploy.CheckRules(d, config.Routes)
-		text, unread := appfolder.ReadRules(d.Rules)
-		if unread != nil {
-			return d.Rules, err
-		}
-		findings := rulesfile.Check(d.Rules, text, config.Routes)
-		if len(findings) > 0 {
-			err = errors.Join(err, errors.New(strings.Join(findings, "\n")))
+		text, err := appfolder.ReadRules(d.Rules)
+		if err == nil {
+			e.judge(ctx, d.Rules, rules.Judge{Database: d.ID, Text: text}, config.Routes, nil)
 		}
 		return d.Rules, err
 	})
+}
+
+// judge has rules judged, on documents of the app's by the templates whose totals they hold, and
+// notes what is wrong. file is what messages call the rules.
+func (e *examination) judge(ctx context.Context, file string, j rules.Judge, routes route.Routes, documents map[string][]rules.Document) {
+	e.judging.Lock()
+	defer e.judging.Unlock()
+	for _, text := range rules.Parse(j.Text).Doubles(routes) {
+		e.note("%s:%s", file, text)
+	}
+
+	what := "what the rules in " + file + " allow"
+	if e.Court == nil {
+		e.unknown(&deploy.Unread{What: what, Why: "there is no emulator to try them on"})
+		return
+	}
+	var answers []rules.Answer
+	var err error
+	j.Addr, err = e.Court(ctx)
+	if err == nil {
+		answers, err = j.All(ctx, routes, documents)
+	}
+	if mistakes := rules.Mistakes(err, file); mistakes != nil {
+		e.wrong("", "%v", mistakes)
+		return
+	}
+	if err != nil {
+		e.unknown(&deploy.Unread{What: what, Why: "they were not tried: " + err.Error()})
+		return
+	}
+
+	untried := make(map[string][]string) // requests by why
+	for _, a := range answers {
+		switch {
+		case a.Verdict == rules.NotTried:
+			untried[a.Why] = append(untried[a.Why], a.String())
+		case a.Wrong && a.Harmless():
+			e.note("%s", a.Text(file))
+		case a.Wrong:
+			e.wrong("", "%s", a.Text(file))
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(untried)) {
+		e.unknown(fmt.Errorf("%s: not tried: %s: %s", file, strings.Join(untried[why], ", "), why))
+	}
+	if len(untried) > 0 {
+		e.note("%d of %d requests were tried", len(answers)-len(slices.Concat(slices.Collect(maps.Values(untried))...)), len(answers))
+	}
 }
 
 // indexesFile checks that the file of indexes that firebase.json names holds those of Tally.

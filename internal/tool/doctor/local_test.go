@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -9,16 +10,40 @@ import (
 	"strings"
 	"testing"
 
+	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // Files of an app in which all is well.
 const (
 	someYAML     = "routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n"
 	someFirebase = `{"firestore": {"rules": "firestore.rules", "indexes": "firestore.indexes.json"}}`
-	someRules    = "match /counters/{counter} { match /shards/{shard} {} } match /rollups/{counter} {}"
 )
+
+// someRules go together with the default route.
+var someRules = inRules("match /counters/{c}/shards/{s} { allow create, update; }\nmatch /rollups/{r} { allow get; }")
+
+// inRules returns rules with these blocks, from line 4 on.
+func inRules(blocks string) string {
+	return "rules_version = '2';\nservice cloud.firestore {\nmatch /databases/{d}/documents {\n" + blocks + "\n} }\n"
+}
+
+// fixedPath are routes of which one makes a total at a fixed path.
+var fixedPath = []string{"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "posts/{post} -> stats/site : sum(likes) as likes"}
+
+// rulesOfInit returns the rules that tally init writes.
+func rulesOfInit(text string) string {
+	routes, err := route.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return clientrules.For(root.Rules, routes, clientrules.Answers{})
+}
 
 // local are apps of which the project cannot be read, and what is said of them. What stands below
 // no check is in a note.
@@ -32,7 +57,6 @@ var local = []struct {
 	{"no files", map[string]string{"tally.yaml": "", "firebase.json": ""}, "", "- tally-yaml tally.yaml can be read, and tally deploy takes its settings not checked: there is no tally.yaml here or above: the settings are those that are deployed, or the defaults"},
 	{"a name of another kind", map[string]string{"tally.yaml": "", "tally.yml": someYAML}, "tally-yaml", "no command reads tally.yml: rename it to tally.yaml mv tally.yml tally.yaml"},
 	{"a database of the Enterprise edition", map[string]string{"firebase.json": strings.Replace(someFirebase, `{"rules"`, `{"edition": "enterprise", "rules"`, 1)}, "tally-yaml", "database (default) is of the Enterprise edition, which is not served yet"},
-	{"a database with a name", map[string]string{"firebase.json": strings.Replace(someFirebase, `{"rules"`, `{"database": "orders", "rules"`, 1), "firestore.rules": "match /posts/{post} {}"}, "rules-file", "firestore.rules has no match for /counters/, of the route"},
 	{"another database than that of firebase.json", map[string]string{"tally.yaml": someYAML + "databases: [(default)]\n", "firebase.json": strings.Replace(someFirebase, `{"rules"`, `{"database": "orders", "rules"`, 1)}, "", "firebase.json names no rules for database (default)"},
 	{"no firebase.json", map[string]string{"firebase.json": ""}, "", "not checked: there is no firebase.json here or above"},
 	{"no files of firebase.json", map[string]string{"firebase.json": "{}"}, "", "firebase.json names no rules for database (default)"},
@@ -41,23 +65,35 @@ var local = []struct {
 	{"a billing that is none", map[string]string{"tally.yaml": someYAML + "billing: never\n"}, "tally-yaml", `billing: "never": want request or instance`},
 	{"a hold limit that no function has", map[string]string{"tally.yaml": someYAML + "env:\n  TALLY_HOLD_LIMIT: 60s\n"}, "tally-yaml", "TALLY_HOLD_LIMIT"},
 	{"a key that is none", map[string]string{"tally.yaml": "route: counters\n"}, "tally-yaml", `tally.yaml:1:1: unknown key "route"`},
-	{"rules without Tally's", map[string]string{"firestore.rules": "match /posts/{post} {}"}, "rules-file", "firestore.rules has no match for /counters/, of the route"},
-	{"a function and a block that are missing", map[string]string{"firestore.rules": "service cloud.firestore { match /databases/{d}/documents { match /counters/{c}/shards/{s} { allow create: if isShard(s, 10); } } }"},
-		"rules-file", "firestore.rules:1: this calls isShard(), which these rules do not define"},
-	{"two blocks of one path", map[string]string{"firestore.rules": "rules_version = '2';\nservice cloud.firestore { match /databases/{d}/documents {\nmatch /counters/{c}/shards/{s} { allow write: if true; }\nmatch /{x=**}/shards/{s} { allow create: if request.auth != null; }\nmatch /rollups/{r} { allow get; }\n} }"},
-		"rules-file", "firestore.rules:4: this block and that of line 3 both allow create of counters/{counter}/shards/{shard}, and what either allows is allowed"},
+	{"rules without Tally's", map[string]string{"firestore.rules": inRules("// later: /counters/ and /shards/ and /rollups/\nmatch /posts/{post} { allow get; }")}, "rules-file",
+		"firestore.rules: tried: update of counters/{counter}/shards/{shard} by an increment is refused, so it counts nothing"},
+	{"two blocks of one path", map[string]string{"firestore.rules": strings.Replace(someRules, "match /rollups/{r}", "match /counters/{c}/shards/{shard} { allow create: if request.auth != null; }\nmatch /rollups/{r}", 1)},
+		"", "firestore.rules:5: this block and that of line 4 both allow create of counters/{counter}/shards/{shard}, and what either allows is allowed"},
+	{"a database with a name", map[string]string{"firebase.json": strings.Replace(someFirebase, `{"rules"`, `{"database": "orders", "rules"`, 1), "firestore.rules": inRules("match /posts/{post} { allow get; }")}, "rules-file", "update of counters/{counter}/shards/{shard} by an increment is refused"},
 	{"an author who is locked out", map[string]string{
 		"tally.yaml":      "routes: 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'",
-		"firestore.rules": "service cloud.firestore { match /databases/{d}/documents { match /posts/{p} {\nallow update: if request.resource.data.keys().hasOnly(['title']);\nmatch /likes/{u} { allow create; } } match /posts/{p}/likes/{u} { allow get; } } }",
+		"firestore.rules": inRules("match /posts/{p} {\nallow update: if request.resource.data.keys().hasOnly(['title']);\nmatch /likes/{u} { allow create; } }"),
 		"firebase.json":   `{"firestore": {"rules": "firestore.rules"}}`,
-	}, "rules-file", "firestore.rules:2: this lists or counts the fields of posts/{post} on update, and Tally adds tally, likes"},
+	}, "rules-file", "firestore.rules:5: tried: a client that is not signed in may edit posts/ann until it has totals, and then no more, as if this lists or counts the fields of posts/{post}: Tally adds 'likes', 'tally'."},
+	{"rules that ask for a claim", map[string]string{
+		"tally.yaml":      "routes: 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'",
+		"firestore.rules": inRules("match /posts/{p} { allow update: if request.auth.token.editor; }"),
+		"firebase.json":   `{"firestore": {"rules": "firestore.rules"}}`,
+	}, "", "? rules-file clients may do what they need by the rules that firebase.json names, and write no total FILE: not tried: edits of posts/{post} once it has totals, writes of totals into posts/{post}: the rules ask for the claim editor of a user, which the trial does not have"},
+	{"rules that do not compile", map[string]string{"firestore.rules": inRules("function role() { if (request.auth == null) return null; }\nmatch /posts/{p} { allow get: if role() == 1; }")}, "rules-file", "firestore.rules:4:"},
+	{"rules of init, with a total at a fixed path", map[string]string{
+		"tally.yaml":             "routes: |\n  " + fixedPath[0] + "\n  " + fixedPath[1] + "\n",
+		"firestore.rules":        rulesOfInit(fixedPath[0] + ";" + fixedPath[1]),
+		"firebase.json":          `{"firestore": {"rules": "firestore.rules"}}`,
+		"firestore.indexes.json": "",
+	}, "", "✓ rules-file"},
 	{"rules that are not there", map[string]string{"firestore.rules": ""}, "rules-file", "firestore.rules: no such file"},
 	{"a firebase.json that is none", map[string]string{"firebase.json": "{"}, "rules-file indexes-file", "firebase.json: "},
 	{"indexes without Tally's", map[string]string{"firestore.indexes.json": "{}"}, "indexes-file", `{"collectionGroup":"rollups","fieldPath":"tally"`},
 }
 
 func TestLocal(t *testing.T) {
-	indexes := file(t, "../../../firestore.indexes.json")
+	indexes, addr := file(t, "../../../firestore.indexes.json"), emulatortest.Own(t, emulator.Options{}).Addr()
 	for _, test := range local {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -74,6 +110,7 @@ func TestLocal(t *testing.T) {
 
 			folder, unfit := appfolder.Find(dir, "")
 			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "no one is signed in"})
+			d.Court = func(context.Context) (string, error) { return addr, nil }
 			findings := d.Examine(t.Context(), nil)
 			var wrong []string
 			for _, f := range findings {
@@ -87,7 +124,7 @@ func TestLocal(t *testing.T) {
 			if got := strings.Join(wrong, " "); got != test.wrong {
 				t.Errorf("wrong are %q, want %q", got, test.wrong)
 			}
-			if said := printed(t, findings); !strings.Contains(said, strings.Join(strings.Fields(test.says), " ")) {
+			if said := printed(t, findings); !strings.Contains(said, strings.ReplaceAll(strings.Join(strings.Fields(test.says), " "), "FILE", filepath.Join(dir, "firestore.rules"))) {
 				t.Errorf("it does not say %s:\n%s", test.says, said)
 			}
 		})

@@ -1,4 +1,4 @@
-package rulestrial
+package rules
 
 import (
 	"maps"
@@ -10,27 +10,20 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// A User is the id of a signed-in user, or one of the constants.
-type User string
-
-const (
-	SignedOut User = ""                            // no user is signed in
-	Anybody   User = "somebody-of-the-rules-trial" // signed in, and named by no document
-	server    User = "owner"                       // not bound by rules
-)
-
 // Bounds of the guesses for one document. An attempt takes the emulator a few milliseconds.
 const (
 	maxNamed  = 8 // users
 	maxFields = 4 // that an edit may change
+	maxRead   = 5 // other documents that the rules read
 )
 
-// users returns who may be allowed to edit a document: anybody, and each user whom it may name by
-// an id in its path, or by a text in its fields.
-func users(at string, own fields) []User {
+// users returns who may be allowed to write a document: anybody, and each user whom it may name by
+// an id in its path, or by a text in its fields. If rules ask for email addresses, each comes
+// without a verified one and with one.
+func users(rules, at string, own fields) []User {
 	all := []User{SignedOut, Anybody}
 	add := func(text string) {
-		u := User(text)
+		u := User{ID: text}
 		if len(all) < 2+maxNamed && len(text) <= 128 && u != server && !slices.Contains(all, u) {
 			all = append(all, u)
 		}
@@ -42,6 +35,13 @@ func users(at string, own fields) []User {
 	}
 	for _, text := range texts(own) {
 		add(text)
+	}
+
+	if strings.Contains(rules, "email") {
+		for _, u := range all[1:] {
+			u.Verified = true
+			all = append(all, u)
+		}
 	}
 	return all
 }
@@ -131,15 +131,22 @@ func changed(v *firestorepb.Value) *firestorepb.Value {
 	return nil
 }
 
-// write returns the edit of the document of this name, which must exist.
-func (e edit) write(name string) *firestorepb.Write {
+// update returns the edit of the document of this name, which must exist.
+func (e edit) update(name string) *firestorepb.Write { return e.write(name, true) }
+
+// create returns the write that creates the document of this name with what the edit says.
+func (e edit) create(name string) *firestorepb.Write { return e.write(name, false) }
+
+func (e edit) write(name string, exists bool) *firestorepb.Write {
 	w := &firestorepb.Write{
 		Operation:       &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: e.changes}},
-		UpdateMask:      &firestorepb.DocumentMask{},
-		CurrentDocument: &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: true}},
+		CurrentDocument: &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: exists}},
 	}
-	for field := range e.changes {
-		w.UpdateMask.FieldPaths = append(w.UpdateMask.FieldPaths, string(document.FieldOf(field)))
+	if exists {
+		w.UpdateMask = &firestorepb.DocumentMask{}
+		for field := range e.changes {
+			w.UpdateMask.FieldPaths = append(w.UpdateMask.FieldPaths, string(document.FieldOf(field)))
+		}
 	}
 	for _, field := range e.stamps {
 		w.UpdateTransforms = append(w.UpdateTransforms, &firestorepb.DocumentTransform_FieldTransform{
@@ -150,6 +157,17 @@ func (e edit) write(name string) *firestorepb.Write {
 	return w
 }
 
+// with returns the edit that changes another field, too.
+func (e edit) with(field string, v *firestorepb.Value) edit {
+	changes := fields{field: v}
+	for name, v := range e.changes {
+		if name != field {
+			changes[name] = v
+		}
+	}
+	return edit{changes, e.stamps}
+}
+
 // integer returns a value.
 func integer(n int64) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_IntegerValue{IntegerValue: n}}
@@ -158,4 +176,17 @@ func integer(n int64) *firestorepb.Value {
 // mapOf returns a map of one field.
 func mapOf(name string, v *firestorepb.Value) *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: fields{name: v}}}}
+}
+
+// creations returns what an app's own code may create a document with: these fields, with the times
+// among them as they are or as the time of the request.
+func creations(own fields) (all []edit) {
+	for _, stamps := range stampings(own) {
+		changes := maps.Clone(own)
+		for _, name := range stamps {
+			delete(changes, name)
+		}
+		all = append(all, edit{changes, stamps})
+	}
+	return all
 }

@@ -1,20 +1,10 @@
-// Package rulesfile reads an app's security rules, as far as is needed to say which of them do not
-// go together with Tally's totals:
-//
-//   - Rules add up: a document may be written if any block that matches it allows that.
-//   - Tally adds fields to documents that hold totals, so rules that list or count their fields
-//     refuse every later update.
-//
-// [Parse] reads the blocks, with the conditions under which each allows a method. A condition stays
-// text: [Rules.Findings] looks for a few forms in it (totals.go), and in the functions that it
-// calls (condition.go). [Check] also says where a file holds something that Parse does not know, or
-// calls a function that it does not define.
-package rulesfile
+package rules
 
 import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -34,13 +24,7 @@ type block struct {
 	allows []allow
 
 	above     *block
-	functions map[string]function
-}
-
-// A function is one that conditions call.
-type function struct {
-	parameters []string
-	body       string
+	functions map[string]string // their bodies
 }
 
 // A segment is a part of a path.
@@ -89,7 +73,7 @@ type reader struct {
 func Parse(text string) *Rules {
 	r := &reader{}
 	if len(text) > maxText {
-		r.unread = fmt.Sprintf("1: the rules are longer than %d KB, which Firestore does not take, and were not checked", maxText>>10)
+		r.unread = fmt.Sprintf("1: the rules are longer than %d KB, which Firestore does not take", maxText>>10)
 		return &r.Rules
 	}
 
@@ -101,17 +85,10 @@ func Parse(text string) *Rules {
 
 // blanked returns a text without comments, and without strings, too. All else stays at its place.
 func blanked(text string) (code, shape string) {
-	ascii := strings.Map(func(c rune) rune {
-		if c > '~' {
-			return '_' // so that each character is a byte
-		}
-		return c
-	}, text)
-
-	withStrings, without := []byte(ascii), []byte(ascii)
-	for at := 0; at < len(ascii); {
-		length := quiet(ascii[at:])
-		if length > 0 && ascii[at] == '/' {
+	withStrings, without := []byte(text), []byte(text)
+	for at := 0; at < len(text); {
+		length := quiet(text[at:])
+		if length > 0 && text[at] == '/' {
 			blank(withStrings[at : at+length])
 		}
 		blank(without[at : at+length])
@@ -187,9 +164,10 @@ func (r *reader) statement(b *block) {
 		r.match(b, line)
 	case r.accept(defined):
 		if b.functions == nil {
-			b.functions = make(map[string]function)
+			b.functions = make(map[string]string)
 		}
-		b.functions[r.parts[1]] = function{listed(r.parts[2]), r.body()}
+		name := r.parts[1]
+		b.functions[name] = r.body()
 	case r.accept(allowed):
 		a := allow{methods: listed(r.parts[1]), line: line}
 		if strings.HasPrefix(r.parts[2], ":") {
@@ -198,7 +176,7 @@ func (r *reader) statement(b *block) {
 		b.allows = append(b.allows, a)
 	default:
 		text, _, _ := strings.Cut(r.code[begin:], "\n")
-		r.unread = fmt.Sprintf("%d: from %q on the rules could not be read, and were not checked", line, strings.TrimSpace(text[:min(len(text), 60)]))
+		r.unread = fmt.Sprintf("%d: from %.60q on the rules could not be read", line, strings.TrimSpace(text))
 	}
 }
 
@@ -235,7 +213,7 @@ func (r *reader) service(b *block) {
 func (r *reader) match(b *block, line int) {
 	inner := &block{above: b, line: line, depth: b.depth + 1, path: append(slices.Clone(b.path), segmentsOf(r.parts[1])...)}
 	if inner.depth > maxDepth || len(inner.path) > maxSegments {
-		r.unread = fmt.Sprintf("%d: from here on the rules were not checked: more than %d matches within each other, or %d segments, are more than Firestore takes", line, maxDepth, maxSegments)
+		r.unread = fmt.Sprintf("%d: from here on the rules could not be read: more than %d matches within each other, or %d segments, are more than Firestore takes", line, maxDepth, maxSegments)
 		return
 	}
 	r.blocks = append(r.blocks, inner)
@@ -337,80 +315,55 @@ func segmentsIn(path route.Path) (segments []segment) {
 	return segments
 }
 
-// writeMethods are the methods that write a document.
-var writeMethods = []string{"create", "update", "delete"}
-
-// writes returns the methods that write and that the block allows for some.
-func (b *block) writes() (methods []string) {
-	for _, m := range writeMethods {
-		if slices.ContainsFunc(b.allows, func(a allow) bool { return a.allows(m) && b.lets(a) }) {
-			methods = append(methods, m)
-		}
-	}
-	return methods
-}
-
-// allows reports whether the statement is about a method.
+// allows reports whether the statement may allow a method.
 func (a allow) allows(method string) bool {
-	return slices.Contains(a.methods, method) || slices.Contains(a.methods, "write")
+	isRead := method == "get" || method == "list"
+	general := "write"
+	if isRead {
+		general = "read"
+	}
+	return (slices.Contains(a.methods, method) || slices.Contains(a.methods, general)) && !a.never()
 }
 
-// claim matches a condition on a claim of the user's token.
-var claim = regexp.MustCompile(`\bauth\s*\.\s*token\b`)
+// refused matches the end of a condition that is false whatever stands before it, as tally init
+// writes one that waits for a decision.
+var refused = regexp.MustCompile(`(?:^|&&)\s*false$`)
 
-// lets reports whether a statement allows something that matters: a block of all documents mostly
-// lets administrators in, whom a claim tells apart.
-func (b *block) lets(a allow) bool {
-	if a.condition == "false" {
-		return false
+// never reports whether the statement allows nothing.
+func (a allow) never() bool {
+	_, shape := blanked(a.condition)
+	open, choice := 0, false
+	for i, c := range []byte(shape) {
+		switch c {
+		case '(', '[', '{':
+			open++
+		case ')', ']', '}':
+			open--
+		}
+		choice = choice || open == 0 && strings.HasPrefix(shape[i:], "||")
 	}
-	all := slices.ContainsFunc(b.path, func(s segment) bool { return s.rest })
-	return !all || !claim.MatchString(b.whole(a.condition))
+	return !choice && refused.MatchString(shape)
 }
 
-// A Finding is something in rules that does not go together with the totals of the routes.
-type Finding struct {
-	Template *route.Template // whose documents it is about; nil: those of several
-	Locks    bool            // the documents refuse every update once they have totals
-	Line     int
-	Text     string // a sentence
-}
-
-// Findings returns what in the rules does not go together with the routes.
-func (r *Rules) Findings(routes route.Routes) (all []Finding) {
-	for _, t := range routes.Templates() {
-		all = append(all, r.written(t)...)
-	}
-	all = append(all, r.doubles(routes)...)
-	return all
-}
-
-// Check returns a sentence about everything in a file of rules that does not go together with the
-// routes, or that could not be read, and about functions that are missing. Each begins with its
-// place in the file.
-func Check(file, text string, routes route.Routes) (all []string) {
-	r := Parse(text)
-	for _, f := range r.Findings(routes) {
-		all = append(all, file+":"+f.Text)
-	}
-	if r.unread != "" {
-		return append(all, file+":"+r.unread)
-	}
-	for _, text := range r.undefined() {
-		all = append(all, file+":"+text)
-	}
-	return all
-}
-
-// Lines returns where the statements begin that may allow a method for a document.
-func (r *Rules) Lines(path, method string) (lines []int) {
+// matching returns the blocks that match a document.
+func (r *Rules) matching(path string) (blocks []*block) {
 	var ids []segment
 	for id := range strings.SplitSeq(path, "/") {
 		ids = append(ids, segment{name: id})
 	}
 	for _, b := range r.blocks {
+		if meet(b.path, ids) {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}
+
+// Lines returns where the statements begin that may allow a method for a document.
+func (r *Rules) Lines(path, method string) (lines []int) {
+	for _, b := range r.matching(path) {
 		for _, a := range b.allows {
-			if a.allows(method) && a.condition != "false" && meet(b.path, ids) {
+			if a.allows(method) {
 				lines = append(lines, a.line)
 			}
 		}
@@ -418,44 +371,153 @@ func (r *Rules) Lines(path, method string) (lines []int) {
 	return lines
 }
 
-// doubles returns the blocks that allow writes of documents of the routes that an earlier one
-// allows, each with the first of these.
-func (r *Rules) doubles(routes route.Routes) (all []Finding) {
-	var paths []route.Path
-	for _, route := range routes {
-		paths = append(paths, route.Pattern(), route.Template.Segments())
-	}
+// Unread returns a sentence about where the text could not be read, which begins with the line; "":
+// all of it was.
+func (r *Rules) Unread() string { return r.unread }
 
-	// A near block allows writes of documents of some of the routes' paths.
-	type nearBlock struct {
-		*block
-		writes []string
-		paths  []int
-	}
-	var near []nearBlock
+// writeMethods are the methods that write a document.
+var writeMethods = []string{"create", "update", "delete"}
+
+// Doubles returns a sentence about each block that may allow writes of documents of the routes, and
+// whose path is that of an earlier one, with the first of these. It begins with the line.
+func (r *Rules) Doubles(routes route.Routes) (all []string) {
+	earlier := make(map[string]*block) // the first that allows a method of documents of a path
 	for _, b := range r.blocks {
-		n := nearBlock{block: b, writes: b.writes()}
-		for i, path := range paths {
-			if meet(b.path, segmentsIn(path)) {
-				n.paths = append(n.paths, i)
+		var both []string
+		var first *block
+		for _, method := range b.writes() {
+			key := method + b.spelled()
+			other := earlier[key]
+			switch {
+			case other == nil:
+				earlier[key] = b
+			case first == nil || other == first:
+				first, both = other, append(both, method)
 			}
 		}
-		if len(n.writes) > 0 && len(n.paths) > 0 {
-			near = append(near, n)
+		if first == nil {
+			continue
 		}
-	}
-
-	for i, b := range near {
-		for _, other := range near[:i] {
-			at := slices.IndexFunc(b.paths, func(p int) bool { return slices.Contains(other.paths, p) })
-			both := slices.DeleteFunc(slices.Clone(b.writes), func(m string) bool { return !slices.Contains(other.writes, m) })
-			if at < 0 || len(both) == 0 || !meet(b.path, other.path) {
-				continue
-			}
-			all = append(all, Finding{nil, false, b.line, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
-				b.line, other.line, strings.Join(both, ", "), paths[b.paths[at]])})
-			break
+		of := ofRoutes(routes, b.path)
+		if of != "" {
+			all = append(all, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
+				b.line, first.line, strings.Join(both, ", "), of))
 		}
 	}
 	return all
+}
+
+// writes returns the methods that write and that the block may allow.
+func (b *block) writes() (methods []string) {
+	for _, method := range writeMethods {
+		if slices.ContainsFunc(b.allows, func(a allow) bool { return a.allows(method) }) {
+			methods = append(methods, method)
+		}
+	}
+	return methods
+}
+
+// spelled returns the block's path, however its captures are called.
+func (b *block) spelled() (path string) {
+	for _, s := range b.path {
+		switch {
+		case s.rest:
+			path += "/{=**}"
+		case s.capture:
+			path += "/{}"
+		default:
+			path += "/" + s.name
+		}
+	}
+	return path
+}
+
+// ofRoutes returns the first of the routes' paths that a block's meets; "" if it meets none.
+func ofRoutes(routes route.Routes, path []segment) string {
+	for _, r := range routes {
+		for _, of := range []route.Path{r.Pattern(), r.Template.Segments()} {
+			if meet(path, segmentsIn(of)) {
+				return of.String()
+			}
+		}
+	}
+	return ""
+}
+
+// called matches the name of a function that a text calls. Strings are blank.
+var called = regexp.MustCompile(`\b(\w+)\s*\(`)
+
+// maxSaid bounds, in bytes, what said returns. Firestore evaluates no more than 1,000 expressions
+// for a request, so few conditions that it takes are longer.
+const maxSaid = 16 << 10
+
+// said returns what the conditions say under which documents may be written, with the bodies of all
+// functions that they call, and that these call.
+func (r *Rules) said(path string) string {
+	var all strings.Builder
+	seen := make(map[string]bool)
+	var add func(b *block, text string)
+	add = func(b *block, text string) {
+		if all.Len()+len(text) > maxSaid {
+			return
+		}
+		all.WriteString(text + "\n")
+		_, shape := blanked(text)
+		for _, call := range called.FindAllStringSubmatch(shape, -1) {
+			body, known := b.function(call[1])
+			if known && !seen[body] {
+				seen[body] = true
+				add(b, body)
+			}
+		}
+	}
+	for _, b := range r.matching(path) {
+		for _, a := range b.allows {
+			if slices.ContainsFunc(writeMethods, a.allows) {
+				add(b, a.condition)
+			}
+		}
+	}
+	return all.String()
+}
+
+// function returns the body of the function that a condition of the block calls by a name.
+func (b *block) function(name string) (body string, known bool) {
+	for scope := b; scope != nil && !known; scope = scope.above {
+		body, known = scope.functions[name]
+	}
+	return body, known
+}
+
+// Overview says what the text of rules in a file shows about the routes, and that it was not tried.
+func Overview(file, text string, routes route.Routes) (all []string) {
+	r := Parse(text)
+	for _, text := range r.Doubles(routes) {
+		all = append(all, file+":"+text)
+	}
+	if r.unread != "" {
+		all = append(all, file+":"+r.unread)
+	}
+
+	var lines []string
+	for _, t := range routes.Templates() {
+		path := Request{at: t.Segments()}.path()
+		var may []int
+		for _, method := range writeMethods {
+			may = append(may, r.Lines(path, method)...)
+		}
+		slices.Sort(may)
+		var of []string
+		for _, line := range slices.Compact(may) {
+			of = append(of, strconv.Itoa(line))
+		}
+		if of != nil {
+			lines = append(lines, t.String()+" by "+strings.Join(of, ", "))
+		}
+	}
+	said := file + " was only read: tally dev and tally doctor --files try what its rules allow"
+	if lines != nil {
+		said += ". Clients may write documents that hold totals where these lines allow it: " + strings.Join(lines, "; ")
+	}
+	return append(all, said)
 }

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/rules"
+)
+
+// A court is where security rules are judged: an emulator of their own, which starts when the first
+// are. In another one the trials would be among the app's own requests.
+type court struct {
+	downloads *emulator.Downloads
+
+	mu       sync.Mutex
+	emulator *emulator.Emulator // nil: it was not needed yet
+}
+
+// open returns the emulator's address.
+func (c *court) open(ctx context.Context) (addr string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.emulator == nil {
+		c.emulator, err = emulator.Start(ctx, emulator.Options{Downloads: c.downloads})
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.emulator.Addr(), nil
+}
+
+// close stops the emulator.
+func (c *court) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.emulator != nil {
+		_ = c.emulator.Stop() // it may have ended by itself
+	}
+}
+
+// maxTried is on how many documents of a template the same rules are tried. A document may name no
+// user who may edit it.
+const maxTried = 3
+
+// tried is the last document of a template on which rules were tried.
+type tried struct {
+	written
+	times int
+	known bool // the rules allowed some edit, so there is an answer
+}
+
+// tryRules tries the security rules on one of the app's own documents, which holds totals or will,
+// and once on those that only Tally's routes have. It tells whether the totals lock an owner out,
+// and what of Tally's a client may write.
+func (h *hints) tryRules(ctx context.Context, database, path string) {
+	judge := func(text string) (*rules.Judge, error) {
+		addr, err := h.court.open(ctx)
+		return &rules.Judge{Addr: addr, Database: database, Text: text, Read: rules.FromEmulator(h.addr, h.project, database)}, err
+	}
+
+	for _, t := range h.routes.Templates() {
+		_, holds := t.Counter(path)
+		if !holds || !t.Existing {
+			continue
+		}
+		in, may := h.mayTry(t.String(), written{database, path})
+		if !may {
+			continue
+		}
+		h.judged(in, t.String(), func() ([]rules.Answer, error) {
+			j, err := judge(in.text)
+			if err != nil {
+				return nil, err
+			}
+			fields, err := j.Read(ctx, path)
+			if err != nil {
+				return nil, err
+			}
+			return j.Home(ctx, t, rules.Document{Path: path, Fields: fields})
+		})
+	}
+
+	in, may := h.mayTry("", written{database, path})
+	if may {
+		h.judged(in, "", func() ([]rules.Answer, error) {
+			j, err := judge(in.text)
+			if err != nil {
+				return nil, err
+			}
+			return j.Others(ctx, h.routes)
+		})
+	}
+}
+
+// mayTry returns the rules that are in force, and reports whether to try them on another document
+// of a template; "": on what only Tally's routes have. If so, it notes the document.
+func (h *hints) mayTry(template string, document written) (appRules, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.tried[template]
+	if h.rules.file == "" || last.known || last.times == maxTried {
+		return appRules{}, false
+	}
+	if h.tried == nil {
+		h.tried = make(map[string]tried)
+	}
+	h.tried[template] = tried{written: document, times: last.times + 1}
+	return h.rules, true
+}
+
+// judged has rules judged, and tells what does harm, unless other rules are in force by then.
+func (h *hints) judged(in appRules, template string, judge func() ([]rules.Answer, error)) {
+	answers, err := judge()
+	if err != nil {
+		if h.first("judged", err.Error()) {
+			h.say("the security rules were not tried: %v", err)
+		}
+		return
+	}
+
+	h.mu.Lock()
+	changed := h.rules != in
+	if !changed {
+		last := h.tried[template]
+		last.known = template == "" || answers[0].Verdict != rules.NotTried
+		h.tried[template] = last
+		h.answers = append(h.answers, answers...)
+	}
+	h.mu.Unlock()
+
+	for _, a := range answers {
+		refusesOthers := a.Allow && a.Kind != rules.Edit // which the app's own requests show
+		if a.Wrong && !changed && !refusesOthers && h.first("tried", a.Text(in.name())) {
+			h.say("%s (%s)", a.Text(in.name()), in.quote(a.Lines))
+		}
+	}
+}
+
+// again has rules that are in force now tried on the documents on which others were.
+func (h *hints) again() {
+	h.mu.Lock()
+	former := maps.Clone(h.tried)
+	h.tried, h.answers = nil, nil
+	h.mu.Unlock()
+	for _, document := range former {
+		h.noteWritten(document.database, document.path)
+	}
+}
+
+// causeOf returns why rules refused a request, in parentheses, if that is Tally's doing or easily
+// overlooked. It returns "" if neither is known.
+func (h *hints) causeOf(r emulator.Refusal) string {
+	if r.Unlimited {
+		return " (the query has no limit)"
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.answers {
+		if a.Kind != rules.Edit || !a.Wrong || !strings.Contains(r.Method, "update") || !hasTallys(r.Document) {
+			continue
+		}
+		if _, holds := a.Template.Counter(r.Path); holds {
+			return fmt.Sprintf(" (Tally added tally, %s, and these rules may list or count the document's fields: compare request.resource.data.diff(resource.data).affectedKeys() instead)", strings.Join(a.Template.Totals(), ", "))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,558 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/rollup/route"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+// Project is where rules are judged, unless a Judge has another. Nothing else is in it.
+const Project = "demo-tally-rules"
+
+// A Judge tries a text of rules on an emulator, in a project of its own. Its database has the id of
+// the app's, which rules may name. Calls must not overlap, because all have the same database.
+type Judge struct {
+	Addr     string // of an emulator that has no other rules for the project
+	Project  string // "": Project
+	Database string // id of the app's
+	Text     string // of the rules
+
+	// Read returns the fields of one of the app's documents, nil if there is none. It may be nil.
+	Read func(ctx context.Context, path string) (map[string]*firestorepb.Value, error)
+}
+
+type fields = map[string]*firestorepb.Value
+
+// FromEmulator returns a Read of a database on an emulator.
+func FromEmulator(addr, project, database string) func(context.Context, string) (map[string]*firestorepb.Value, error) {
+	return func(ctx context.Context, path string) (map[string]*firestorepb.Value, error) {
+		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		name := "projects/" + project + "/databases/" + database + "/documents/" + path
+		doc, err := firestorepb.NewFirestoreClient(conn).GetDocument(server.context(ctx), &firestorepb.GetDocumentRequest{Name: name})
+		if status.Code(err) == codes.NotFound {
+			return nil, nil
+		}
+		if doc.GetFields() == nil && err == nil {
+			return make(fields), nil
+		}
+		return doc.GetFields(), err
+	}
+}
+
+// A Verdict is what a trial of a request found.
+type Verdict string
+
+const (
+	Allowed  Verdict = "allowed"
+	Refused  Verdict = "refused"
+	NotTried Verdict = "not tried"
+)
+
+// An Answer says what rules do with a request.
+type Answer struct {
+	Request
+	Verdict Verdict
+	Why     string   // it was not tried
+	Wrong   bool     // the verdict does harm
+	Path    string   // of the document
+	User    User     // who was allowed, or of an edit, who no longer is
+	Fields  []string // of Tally's, that User could write
+	Lines   []int    // where the statements begin that may allow the method
+}
+
+// A stage is where rules are tried: a database with copies of documents.
+type stage struct {
+	api      firestorepb.FirestoreClient
+	database string
+	text     string // of the rules
+	rules    *Rules
+	name     string          // of the document whose requests are tried
+	has      *fields         // which fields it has now; nil: they are not known
+	copies   map[string]bool // paths of other documents
+	close    func() error
+}
+
+// none are the fields of a document that is not there.
+var none = new(fields)
+
+// open puts the rules in force. It returns an emulator.RulesError if they do not compile.
+func (j *Judge) open(ctx context.Context) (*stage, error) {
+	project := Project
+	if j.Project != "" {
+		project = j.Project
+	}
+	err := emulator.SetRules(ctx, j.Addr, project, j.Database, j.Text)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+j.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	return &stage{
+		api: firestorepb.NewFirestoreClient(conn), database: "projects/" + project + "/databases/" + j.Database,
+		text: j.Text, rules: Parse(j.Text), copies: make(map[string]bool), close: conn.Close,
+	}, nil
+}
+
+// clear deletes the copies, and ends the connection.
+func (s *stage) clear(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	for path := range s.copies {
+		_ = s.put(ctx, path, none) // else it stays until the emulator ends
+	}
+	_ = s.close()
+}
+
+// at turns to the document at a path.
+func (s *stage) at(path string) {
+	s.name, s.has = s.nameOf(path), nil
+	s.copies[path] = true
+}
+
+// nameOf returns the full name of the document at a path.
+func (s *stage) nameOf(path string) string { return s.database + "/documents/" + path }
+
+// put gives the document at a path these fields, or deletes it.
+func (s *stage) put(ctx context.Context, path string, has *fields) error {
+	s.copies[path] = true
+	w := &firestorepb.Write{Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: s.nameOf(path), Fields: *has}}}
+	if has == none {
+		w.Operation = &firestorepb.Write_Delete{Delete: s.nameOf(path)}
+	}
+	return s.commit(ctx, server, w)
+}
+
+// moved returns the fields of a document of another database, with its references to documents of
+// that database turned to those of this one.
+func (s *stage) moved(of fields) fields {
+	var in func(v *firestorepb.Value) *firestorepb.Value
+	in = func(v *firestorepb.Value) *firestorepb.Value {
+		switch kind := v.ValueType.(type) {
+		case *firestorepb.Value_ReferenceValue:
+			_, path, _ := strings.Cut(kind.ReferenceValue, "/documents/")
+			return &firestorepb.Value{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: s.nameOf(path)}}
+		case *firestorepb.Value_ArrayValue:
+			list := new(firestorepb.ArrayValue)
+			for _, each := range kind.ArrayValue.Values {
+				list.Values = append(list.Values, in(each))
+			}
+			return &firestorepb.Value{ValueType: &firestorepb.Value_ArrayValue{ArrayValue: list}}
+		case *firestorepb.Value_MapValue:
+			return &firestorepb.Value{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: s.moved(kind.MapValue.Fields)}}}
+		}
+		return v
+	}
+	all := make(fields)
+	for name, v := range of {
+		all[name] = in(v)
+	}
+	return all
+}
+
+// commit makes a write as a user.
+func (s *stage) commit(ctx context.Context, u User, w *firestorepb.Write) error {
+	_, err := s.api.Commit(u.context(ctx), &firestorepb.CommitRequest{Database: s.database, Writes: []*firestorepb.Write{w}})
+	return err
+}
+
+// allows reports whether the rules allow a user's write of the document when it has these fields.
+// Without a write the user gets the document.
+func (s *stage) allows(ctx context.Context, u User, has *fields, w *firestorepb.Write) (bool, error) {
+	path := strings.TrimPrefix(s.name, s.nameOf(""))
+	if s.has != has {
+		err := s.put(ctx, path, has)
+		if err != nil {
+			return false, err
+		}
+		s.has = has
+	}
+
+	var err error
+	if w == nil {
+		_, err = s.api.GetDocument(u.context(ctx), &firestorepb.GetDocumentRequest{Name: s.name})
+	} else {
+		err = s.commit(ctx, u, w)
+	}
+	if status.Code(err) == codes.PermissionDenied {
+		return false, nil
+	}
+	if w != nil {
+		s.has = nil
+	}
+	if status.Code(err) == codes.InvalidArgument { // a guess that is no request, such as a transform in a list
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// A Document is one of the app's that holds totals, or will.
+type Document struct {
+	Path   string
+	Fields fields
+}
+
+// A trial tries the requests of one document that holds the totals of a template.
+type trial struct {
+	*stage
+	template *route.Template
+	path     string
+	users    []User
+	own      fields  // of the document, without what Tally wrote
+	counted  *fields // the same with it
+	known    *edit   // one that the rules allow while there are no totals; nil: none was found
+}
+
+// Home tries the requests of a document of the app's that holds the totals of a template, or will.
+// An answer needs no totals to be there yet.
+func (j *Judge) Home(ctx context.Context, t *route.Template, d Document) (answers []Answer, err error) {
+	s, err := j.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.clear(ctx)
+
+	trial := &trial{stage: s, template: t, path: d.Path, own: s.moved(d.Fields)}
+	for _, name := range written(t) {
+		delete(trial.own, name)
+	}
+	counted := maps.Clone(trial.own)
+	for _, name := range written(t) {
+		counted[name] = valueOf(t, name, 1)
+	}
+	trial.counted = &counted
+	trial.users = users(j.Text, d.Path, trial.own)
+	err = j.copyRead(ctx, s, d.Path, trial.users)
+	if err != nil {
+		return nil, err
+	}
+
+	s.at(d.Path)
+	for _, request := range Requests(route.Routes(t.Routes)) {
+		if request.Template != t {
+			continue
+		}
+		a := Answer{Request: request, Verdict: Refused, Path: d.Path, Lines: s.rules.Lines(d.Path, request.Method)}
+		if a.Lines != nil || s.rules.unread != "" { // otherwise no statement may allow it
+			err = trial.try(ctx, &a)
+		}
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
+}
+
+// written returns the fields that Tally writes into documents of a template.
+func written(t *route.Template) []string { return append(t.Totals(), document.TallyField) }
+
+// first returns who may make which of the edits, when the document has these fields.
+func (t *trial) first(ctx context.Context, has *fields, edits []edit, write func(edit) *firestorepb.Write) (u User, e edit, ok bool, err error) {
+	for _, e := range edits {
+		for _, u := range t.users {
+			ok, err := t.allows(ctx, u, has, write(e))
+			if err != nil || ok {
+				return u, e, ok, err
+			}
+		}
+	}
+	return u, e, false, nil
+}
+
+func (t *trial) update(e edit) *firestorepb.Write { return e.update(t.name) }
+func (t *trial) new(e edit) *firestorepb.Write    { return e.create(t.name) }
+
+// try tries the request of an answer.
+func (t *trial) try(ctx context.Context, a *Answer) error {
+	switch a.Kind {
+	case Edit:
+		return t.edit(ctx, a)
+	case Write:
+		return t.write(ctx, a)
+	default:
+		return t.create(ctx, a)
+	}
+}
+
+// edit finds an edit that the rules allow without totals, and tries it with them.
+func (t *trial) edit(ctx context.Context, a *Answer) error {
+	u, e, ok, err := t.first(ctx, &t.own, edits(t.own), t.update)
+	if err != nil || !ok {
+		a.Verdict, a.Why = NotTried, t.unknown()
+		return err
+	}
+	t.known = &e
+	still, err := t.allows(ctx, u, t.counted, t.update(e))
+	a.User, a.Verdict, a.Wrong = u, Allowed, !still
+	if !still {
+		a.Verdict = Refused
+	}
+	return err
+}
+
+// write finds the first user who can write totals into the document, and which.
+func (t *trial) write(ctx context.Context, a *Answer) error {
+	var with []edit
+	for _, stamps := range stampings(t.own) {
+		with = append(with, edit{nil, stamps})
+	}
+	if t.known != nil {
+		with = append(with, *t.known)
+	}
+	return t.open(ctx, a, t.known != nil, t.counted, with, t.update)
+}
+
+// create finds the first user who can create the document with totals, and which.
+func (t *trial) create(ctx context.Context, a *Answer) error {
+	creations := creations(t.own)
+	_, _, known, err := t.first(ctx, none, creations, t.new)
+	if err != nil {
+		return err
+	}
+	return t.open(ctx, a, known, none, creations, t.new)
+}
+
+// open tries to write totals along with each of the edits. known says that the rules allow one of
+// them without any.
+func (t *trial) open(ctx context.Context, a *Answer, known bool, has *fields, with []edit, write func(edit) *firestorepb.Write) error {
+	for _, u := range t.users {
+		for _, name := range written(t.template) {
+			_, _, ok, err := (&trial{stage: t.stage, users: []User{u}}).first(ctx, has, all(with, name, valueOf(t.template, name, 2)), write)
+			if err != nil {
+				return err
+			}
+			if ok {
+				a.Fields = append(a.Fields, name)
+			}
+		}
+		if len(a.Fields) > 1 { // the totals say enough
+			a.Fields = slices.DeleteFunc(a.Fields, func(name string) bool { return name == document.TallyField })
+		}
+		if a.Fields != nil {
+			a.Verdict, a.Wrong, a.User = Allowed, true, u
+			return nil
+		}
+	}
+
+	a.Verdict = Refused
+	if !known {
+		a.Verdict, a.Why = NotTried, t.unknown()
+	}
+	return nil
+}
+
+// all returns the edits, each with another field.
+func all(edits []edit, name string, v *firestorepb.Value) (with []edit) {
+	for _, e := range edits {
+		with = append(with, e.with(name, v))
+	}
+	return with
+}
+
+// unknown says why no guess was allowed.
+func (t *trial) unknown() string {
+	said := t.rules.said(t.path)
+	var asked []string
+	for _, claim := range claims.FindAllStringSubmatch(said, -1) {
+		name := claim[1] + claim[2]
+		if !slices.Contains([]string{"email", "email_verified", "sub", "firebase"}, name) {
+			asked = append(asked, "the claim "+name+" of a user")
+		}
+	}
+	for _, path := range readIn(said) {
+		asked = append(asked, "the document "+path)
+	}
+	slices.Sort(asked)
+	asked = slices.Compact(asked)
+	if asked == nil {
+		return "no user and no change that was guessed is allowed"
+	}
+	return "the rules ask for " + strings.Join(asked, ", ") + ", which the trial does not have"
+}
+
+// copyRead copies the documents that rules read of a request, for the users who make it.
+func (j *Judge) copyRead(ctx context.Context, s *stage, path string, users []User) error {
+	if j.Read == nil {
+		return nil
+	}
+	named := slices.SortedStableFunc(slices.Values(users), func(a, b User) int { return rank(a) - rank(b) })
+	for _, pattern := range readIn(s.rules.said(path)) {
+		for _, u := range named {
+			at := s.rules.fill(pattern, path, u)
+			if len(s.copies) == maxRead || at == path || s.copies[at] || !isDocument(at) {
+				continue
+			}
+			fields, err := j.Read(ctx, at)
+			if err != nil {
+				return err
+			}
+			if fields == nil {
+				continue
+			}
+			fields = s.moved(fields)
+			err = s.put(ctx, at, &fields)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rank orders users: those whom a document names come first.
+func rank(u User) int {
+	switch u.ID {
+	case SignedOut.ID:
+		return 2
+	case Anybody.ID:
+		return 1
+	}
+	return 0
+}
+
+// isDocument reports whether a path may be that of a document.
+func isDocument(path string) bool {
+	ids := strings.Split(path, "/")
+	return len(ids)%2 == 0 && !slices.Contains(ids, "")
+}
+
+// Others tries the requests of documents that only Tally's routes have: shards, roll-ups of their
+// own, and what Tally keeps for itself.
+func (j *Judge) Others(ctx context.Context, routes route.Routes) (answers []Answer, err error) {
+	s, err := j.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.clear(ctx)
+
+	for _, request := range Requests(routes) {
+		if request.Home() {
+			continue
+		}
+		a, err := s.try(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
+}
+
+// try makes a request as each user who may be allowed to.
+func (s *stage) try(ctx context.Context, r Request) (Answer, error) {
+	path := r.path()
+	a := Answer{Request: r, Verdict: Refused, Path: path, Lines: s.rules.Lines(path, r.Method)}
+	if r.Kind == Increment {
+		err := s.put(ctx, above(path), &fields{"num_shards": integer(10)}) // rules may read how many there are
+		if err != nil {
+			return a, err
+		}
+	}
+
+	s.at(path)
+	before, w := none, (*firestorepb.Write)(nil)
+	if r.Method != "create" {
+		before = &r.before
+	}
+	switch r.Method {
+	case "create":
+		w = edit{r.after, nil}.create(s.name)
+	case "update":
+		w = edit{r.after, nil}.update(s.name)
+	case "delete":
+		w = &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: s.name}}
+	}
+	for _, u := range users(s.text, path, nil) {
+		if r.SignedOut && u != SignedOut || r.Allow && !r.SignedOut && u == SignedOut {
+			continue
+		}
+		ok, err := s.allows(ctx, u, before, w)
+		if err != nil {
+			return a, err
+		}
+		if ok {
+			a.Verdict, a.User = Allowed, u
+			break
+		}
+	}
+	if r.Allow && a.Verdict == Refused && a.Lines != nil {
+		why := (&trial{stage: s, path: path}).unknown()
+		if strings.HasPrefix(why, "the rules ask for ") && r.Kind != Increment {
+			a.Verdict, a.Why = NotTried, why
+		}
+	}
+	a.Wrong = a.Verdict != NotTried && (a.Verdict == Allowed) != r.Allow
+	return a, nil
+}
+
+// All tries all requests that matter to the routes. documents are the app's own, by the templates
+// whose totals they hold. For a template without one they are made up; a request is tried on the
+// next if one says nothing.
+func (j *Judge) All(ctx context.Context, routes route.Routes, documents map[string][]Document) ([]Answer, error) {
+	var all []Answer
+	for _, t := range routes.Templates() {
+		if !t.Existing {
+			continue
+		}
+		own := documents[t.String()]
+		if own == nil {
+			own = Invent(j.Text, t)
+		}
+		var known []Answer
+		for _, d := range own {
+			answers, err := j.Home(ctx, t, d)
+			if err != nil {
+				return nil, err
+			}
+			known = better(known, answers)
+		}
+		all = append(all, known...)
+	}
+	others, err := j.Others(ctx, routes)
+	return append(all, others...), err
+}
+
+// better returns of each two answers the one that says more.
+func better(known, answers []Answer) []Answer {
+	if known == nil {
+		return answers
+	}
+	for i, a := range answers {
+		if known[i].Verdict == NotTried || a.Wrong && !known[i].Wrong {
+			known[i] = a
+		}
+	}
+	return known
+}
+
+// above returns the path of the document above another.
+func above(path string) string {
+	ids := strings.Split(path, "/")
+	return strings.Join(ids[:len(ids)-2], "/")
+}
+
+// Mistakes returns why rules do not compile, with the places in a file; nil if err is about
+// something else.
+func Mistakes(err error, file string) error {
+	wrong, ok := errors.AsType[*emulator.RulesError](err)
+	if !ok {
+		return nil
+	}
+	return wrong.In(file)
+}
