@@ -26,7 +26,6 @@ routes: |
 databases: [(default), orders]
 region: us-central1
 billing: request
-request_logs: failed
 alerts: me@example.com
 `
 

@@ -362,7 +362,7 @@ func TestDeploySource(t *testing.T) {
 	if got := c.uploaded("functions.go"); got != string(want) {
 		t.Errorf("tally deploy uploads\n%s\nwant that of %s", got, repository)
 	}
-	version("the functions are of an unknown version, this tally is of an unknown version: their source is the same")
+	version("the functions have the source of this tally, of an unknown version")
 }
 
 // uploaded returns a file of the source that was uploaded last.

@@ -66,14 +66,14 @@ func TestSchemaJudges(t *testing.T) {
 		want bool
 	}{
 		{string(example), true},
-		{"routes:\n- 'a/{a}/b/{b} -> c/{a} : n'\ncadence: 1s\nregion: us-east1\nbilling: instance\nrequest_logs: all\nmax_instances: 3\nalerts: me@example.com", true},
+		{"routes:\n- 'a/{a}/b/{b} -> c/{a} : n'\ncadence: 1s\nregion: us-east1\nbilling: instance\nmin_instances: 1\nmax_instances: 3\nalerts: me@example.com", true},
 		{"env:\n  TALLY_BURST: 3", true},
 		{"routes: [[a]]", false},
 		{"route: x", false},
 		{"databases: orders", false},
 		{"region: us-central1-a", false},
 		{"billing: never", false},
-		{"request_logs: some", false},
+		{"min_instances: some", false},
 		{"max_instances: 0", false},
 		{"max_instances: many", false},
 		{"alerts: 5", false},

@@ -59,6 +59,11 @@ const (
 	Request    = 0.40 / 1e6
 	RoundedUp  = 0.1
 
+	// VCPUSecondIdle and GiBSecondIdle are prices of an instance that waits for work because
+	// somebody wants so many at least.
+	VCPUSecondIdle = 0.0000025
+	GiBSecondIdle  = 0.0000025
+
 	// VCPUSecondOfInstance and GiBSecondOfInstance are prices of Cloud Run that is billed by
 	// instance.
 	VCPUSecondOfInstance = 0.000018
@@ -69,13 +74,6 @@ const (
 	// https://cloud.google.com/pubsub/pricing.
 	Event    = 2 * 1000 * tebibyte / (1 << 40)
 	tebibyte = 40.0
-
-	// LogEntry is the price of Cloud Logging for Cloud Run's entry about a request, at $0.50 per
-	// GiB (https://cloud.google.com/stackdriver/pricing). The size of such an entry was not
-	// measured. The size here is of an entry that was composed from the documented fields.
-	LogEntry      = logEntryBytes * gibibyte / (1 << 30)
-	logEntryBytes = 1350
-	gibibyte      = 0.50
 
 	// Task is the price of an operation of Cloud Tasks: of a call that makes a task, or a call that
 	// the task makes: https://cloud.google.com/tasks/pricing.
@@ -91,5 +89,6 @@ const (
 const (
 	OnWriteSecond           = VCPUSecond + GiBSecond/2
 	OnWriteSecondByInstance = VCPUSecondOfInstance + GiBSecondOfInstance/2
+	OnWriteSecondIdle       = VCPUSecondIdle + GiBSecondIdle/2
 	OnScheduleSecond        = 0.333*VCPUSecond + GiBSecond/2
 )

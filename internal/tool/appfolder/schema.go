@@ -46,6 +46,7 @@ func Schema(variables map[string]string) ([]byte, error) {
 	routes := root.Properties["routes"]
 	routes.Type, routes.Items = []string{"string", "array"}, &schema{Type: "string"}
 	root.Properties["max_instances"].Minimum = 1
+	root.Properties["min_instances"].Minimum = 0
 	root.Properties["region"].Pattern = region.String()
 	alerts := root.Properties["alerts"]
 	alerts.Type, alerts.Items = []string{"string", "array"}, &schema{Type: "string", Pattern: channel.String()}

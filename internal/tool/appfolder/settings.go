@@ -25,8 +25,8 @@ type Settings struct {
 	Databases      []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
 	Region         string            `yaml:"region" means:"Where tally deploy puts the functions; by default near the first database."`
 	Billing        string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite."`
-	RequestLogs    string            `yaml:"request_logs" means:"Which log entries about RollUpOnWrite's requests are kept."`
-	MaxInstances   *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."` // nil: the default
+	MinInstances   *int              `yaml:"min_instances" means:"How many instances of RollUpOnWrite wait for work; by default none."` // nil: the default
+	MaxInstances   *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."`                          // nil: the default
 	Alerts         Alerts            `yaml:"alerts" means:"Who hears about problems: an address, notification channels or console."`
 	Env            map[string]string `yaml:"env" means:"Other variables of the functions."`
 	Dev            map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag; 0: any that is free."`
@@ -160,7 +160,7 @@ var (
 )
 
 // choices are the values of the keys that take no others.
-var choices = map[string][]string{"billing": {"request", "instance"}, "request_logs": {"failed", "all"}}
+var choices = map[string][]string{"billing": {"request", "instance"}}
 
 // mistakes returns what is wrong with the values. Values that only the functions understand, such
 // as routes, are checked by config.Load.
@@ -177,10 +177,12 @@ func (s *Settings) mistakes() []mistake {
 	note("audit", checkText(s.Audit))
 	note("databases", checkText(strings.Join(s.Databases, ",")))
 	note("billing", checkChoice("billing", s.Billing))
-	note("request_logs", checkChoice("request_logs", s.RequestLogs))
 
 	if s.Region != "" && !region.MatchString(s.Region) {
 		note("region", fmt.Sprintf("%q is no region: want one such as us-central1; https://cloud.google.com/functions/docs/locations lists them", s.Region))
+	}
+	if s.MinInstances != nil && *s.MinInstances < 0 {
+		note("min_instances", fmt.Sprintf("%d: want at least 0", *s.MinInstances))
 	}
 	if s.MaxInstances != nil && *s.MaxInstances < 1 {
 		note("max_instances", fmt.Sprintf("%d: want at least 1", *s.MaxInstances))

@@ -106,7 +106,7 @@ func (p *places) note(n ast.Node, above string, lines []string) {
 		key := above + i.Key().GetToken().Value
 		p.keys[key] = placeOf(i.Key().GetToken())
 		_, isFraction := i.Value().(*ast.FloatNode)
-		if isFraction && (key == "max_instances" || above == "dev.") {
+		if isFraction && (key == "max_instances" || key == "min_instances" || above == "dev.") {
 			p.halves = append(p.halves, key)
 		}
 

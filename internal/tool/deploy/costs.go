@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -23,42 +24,23 @@ const (
 
 	// auditTick is about how long a call of RollUpOnSchedule works if it finds nothing to do.
 	auditTick = time.Second
-
-	// crowd is an example of a busy counter: so many changes a second, which share roll-ups.
-	crowd = 100
 )
 
 // Costs are list prices in US dollars, without free quotas. Firestore's are those of Location,
-// which is a multi-region if one of the databases is in one, because these are dearer. Only Audits
-// and WorstDay go by the location of each database. All other prices are those of us-central1.
+// which is a multi-region if one of the databases is in one, because these are dearer. Only
+// WorstDay goes by the location of each database. All other prices are those of us-central1.
 type Costs struct {
 	Location string   // of Firestore's prices
 	Unknown  []string // locations of databases whose prices are not known; those of us-central1 or nam5 stand for them
 
-	Rest    float64 // a month in which nothing changes, except for audits' reads
-	Audit   float64 // a month of the audits of 1,000 counters
-	Audits  float64 // a month of all audits, at most
-	Alone   float64 // a million changes of the dearest live route, each long after the one before; 0: there is no live route
-	Crowded float64 // a million changes of one counter of that route that come at 100 a second
-	Every   []Kept  // of the routes that the schedule keeps, one for each period
-	Days    []Dated // of the routes that have roll-ups of days or months, one for each template
+	Rest     float64 // a month in which nothing changes, without reads and writes
+	Thousand float64 // a month of 1,000 counters of the dearest route, at rest: audits, and what the schedule keeps, at most
+	Change   float64 // a million changes of the dearest live route, each long after the one before; 0: there is no live route
 
 	// WorstDay is a day on which all instances are busy all the time, and each call of
 	// RollUpOnSchedule reads and writes as much as it may. Events, requests and their roll-ups are
 	// extra: only the clients bound them.
 	WorstDay float64
-}
-
-// A Kept is the price, at most, of a month of 1,000 counters that the schedule keeps.
-type Kept struct {
-	Every    time.Duration
-	Thousand float64
-}
-
-// A Dated is the price of a month of the audits of a year of roll-ups of days or months.
-type Dated struct {
-	What  string // such as "shops/{shop}/days/{day}, 1,000 a day"; one a day if nothing else tells them apart
-	Price float64
 }
 
 // Costs returns what the deployment costs.
@@ -75,36 +57,37 @@ func (d *Deployment) Costs() Costs {
 	}
 
 	ticks := int64(month / config.SchedulePeriod)
-	cycle := d.Config.Takes(1000 * auditReads)
-	c.Audit = billing.Counts{Reads: 1000 * auditReads * int64(month/cycle)}.CostIn(c.Location)
-	for _, database := range d.Databases {
-		c.Audits += billing.Counts{Reads: ticks * d.Config.AuditReads}.CostIn(database.Location)
-	}
-
 	busy := time.Duration(ticks) * auditTick
+	var kept float64
 	for _, t := range d.Config.Routes.Templates() {
-		if t.Timed() {
-			c.Days = append(c.Days, d.dated(c.Location, t))
-		}
 		queries := int64(0)
 		for _, r := range t.Routes {
 			queries += int64(len(r.Queries()))
 		}
 		if !t.Scheduled() {
-			circular := slices.ContainsFunc(t.Routes, (*route.Route).Circular)
-			c.Alone = max(c.Alone, d.changes(c.Location, queries, 1, billing.RoundedUp, circular))
-			c.Crowded = max(c.Crowded, d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd, circular))
+			c.Change = max(c.Change, d.changes(c.Location, queries, slices.ContainsFunc(t.Routes, (*route.Route).Circular)))
 			continue
 		}
 
 		if t.Every < config.SchedulePeriod {
 			busy = month
 		}
-		c.keep(t.Every, queries, ticks*d.Config.KeepReads)
+		visits := min(1000*int64(month/t.Every), ticks*d.Config.KeepReads/(1+queries))
+		kept = max(kept, billing.Counts{Reads: visits * (1 + queries), Writes: visits}.CostIn(c.Location))
 	}
-	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond
+	cycle := d.Config.Takes(1000 * auditReads)
+	c.Thousand = kept + billing.Counts{Reads: 1000 * auditReads * int64(month/cycle)}.CostIn(c.Location)
+	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond + float64(d.MinInstances)*month.Seconds()*d.idleSecond()
 	c.WorstDay = d.worstDay()
 	return c
+}
+
+// idleSecond returns the price of a second in which an instance of RollUpOnWrite waits for work.
+func (d *Deployment) idleSecond() float64 {
+	if d.Billing == ByInstance {
+		return billing.OnWriteSecondByInstance
+	}
+	return billing.OnWriteSecondIdle
 }
 
 // worstDay returns Costs.WorstDay. A visit of a counter that the schedule keeps reads twice at
@@ -127,62 +110,58 @@ func (d *Deployment) worstDay() float64 {
 	return price
 }
 
-// changes returns the price of a million changes. Each change makes so many roll-ups, on average,
-// and each event keeps an instance busy for so many seconds; each roll-up makes so many queries. A
-// query is taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes
+// changes returns the price of a million changes, each of which makes a roll-up of so many queries.
+// A query is taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes
 // that say documents cost more. A circular route's roll-ups are events, too.
-func (d *Deployment) changes(location string, queries int64, rollUps, busy float64, circular bool) float64 {
-	n := int64(million * rollUps)
-	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
-
+func (d *Deployment) changes(location string, queries int64, circular bool) float64 {
 	event := billing.Event
 	if d.Billing != ByInstance {
-		event += billing.Request + busy*billing.OnWriteSecond
+		event += billing.Request + billing.RoundedUp*billing.OnWriteSecond
 	}
-	if d.RequestLogs == AllRequests {
-		event += billing.LogEntry
-	}
-
 	events := float64(million)
 	if circular {
-		events += float64(n)
+		events *= 2
 	}
-	return operations + events*event
+	return billing.Counts{Reads: million * (1 + queries), Writes: million}.CostIn(location) + events*event
 }
 
-// dated returns the price of a template's roll-ups of days or months. A cycle of audits compares
-// those of the last 30 days, and one of 30 cycles the others, which all cycles read.
-func (d *Deployment) dated(location string, t *route.Template) Dated {
-	const oldCycles = 30
-	each, number := int64(1), "one"
-	captures := slices.DeleteFunc(t.Segments(), func(s route.Segment) bool { return !s.Capture })
-	if len(captures) > 1 {
-		each, number = 1000, "1,000"
+// Cheaper returns what to say if the other way to bill RollUpOnWrite's instances would have cost a
+// fifth less on the day before now, and ten cents at least; "" if not, or if no metric says so.
+func (d *Deployment) Cheaper(ctx context.Context, now time.Time) string {
+	if len(d.Functions) == 0 {
+		return ""
 	}
-	period, year, young := route.Day, int64(365), int64(30)
-	if slices.ContainsFunc(t.Routes[0].By, func(k route.Key) bool { return k.Function == route.Month }) {
-		period, year, young = route.Month, 12, 2
+	const ofOnWrite = `resource.labels.service_name = "` + OnWriteName + `"`
+	instances, err := d.Series(ctx, Question{"run.googleapis.com/container/instance_count", ofOnWrite, "ALIGN_MEAN", day}, now)
+	if err != nil {
+		return ""
+	}
+	requests, err := d.Series(ctx, Question{"run.googleapis.com/request_count", ofOnWrite, "ALIGN_SUM", day}, now)
+	if err != nil {
+		return ""
 	}
 
-	old := year - young
-	reads := each * (young*auditReads + old + old*auditReads/oldCycles) // in a cycle
-	cycles := float64(month) / float64(d.Config.Takes(reads))
-	what := fmt.Sprintf("%s, %s a %s", t, number, period)
-	return Dated{what, billing.Counts{Reads: int64(float64(reads) * cycles)}.CostIn(location)}
-}
-
-// keep adds the price of the counters of a template that the schedule keeps. most is how many reads
-// a month it may spend on them. Of several templates with one period, Every has the dearest.
-func (c *Costs) keep(every time.Duration, queries, most int64) {
-	reads := 1 + queries // of a visit
-	visits := min(1000*int64(month/every), most/reads)
-	price := billing.Counts{Reads: visits * reads, Writes: visits}.CostIn(c.Location)
-
-	for i := range c.Every {
-		if c.Every[i].Every == every {
-			c.Every[i].Thousand = max(c.Every[i].Thousand, price)
-			return
+	var active, idle, served float64
+	for _, s := range instances {
+		if s.Get("metric.labels.state") == "active" {
+			active += Point(s)
+		} else {
+			idle += Point(s)
 		}
 	}
-	c.Every = append(c.Every, Kept{every, price})
+	for _, s := range requests {
+		served += Point(s)
+	}
+	waiting := min(idle, float64(d.MinInstances)) // others that wait are free
+	byRequest := day.Seconds()*(active*billing.OnWriteSecond+waiting*billing.OnWriteSecondIdle) + served*billing.Request
+	byInstance := day.Seconds() * (active + idle) * billing.OnWriteSecondByInstance
+
+	way, has, other := ByInstance, byRequest, byInstance
+	if d.Billing == ByInstance {
+		way, has, other = ByRequest, byInstance, byRequest
+	}
+	if other > has*0.8 || has-other < 0.10 {
+		return ""
+	}
+	return fmt.Sprintf("in the last day the instances of RollUpOnWrite cost about $%.2f. With billing: %s in tally.yaml they would have cost about $%.2f", has, way, other)
 }

@@ -38,7 +38,7 @@ var gcloudSets = []struct {
 	{of: "queue's policy", at: "cloudtasks.googleapis.com/v2/projects/my-project/locations/us-central1/queues/tally:setIamPolicy",
 		fields: "policy.bindings.members policy.bindings.role", more: "policy.version", why: "version 3 of a policy has conditions"},
 	{of: "exclusion", at: "logging.googleapis.com/v2/projects/my-project/exclusions",
-		fields: "description filter name", more: "disabled", why: "gcloud updates the sink _Default, and sends back the exclusions of others; here each is a resource of its own: https://cloud.google.com/logging/docs/reference/v2/rest/v2/projects.exclusions"},
+		fields: "description filter name"},
 	{of: "service's policy", at: "run.googleapis.com/v2/projects/my-project/locations/us-central1/services/tally-on-write:setIamPolicy",
 		fields: "policy.bindings.members policy.bindings.role policy.version"},
 	{of: "trigger", at: "eventarc.googleapis.com/v1/projects/my-project/locations/nam5/triggers?triggerId=tally-counters-shards-78fea5",

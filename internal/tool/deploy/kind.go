@@ -33,10 +33,11 @@ type API struct {
 	Role  string // one that has them
 }
 
-// known are the kinds by their nouns, and the APIs by their names.
+// known are the kinds by their nouns, the APIs by their names, and when runtimes are deprecated.
 var known = sync.OnceValue(func() (of struct {
-	Kinds map[string]*Kind
-	APIs  map[string]*API
+	Kinds    map[string]*Kind
+	APIs     map[string]*API
+	Runtimes map[string]string
 }) {
 	if err := yaml.UnmarshalWithOptions(kindsText, &of, yaml.Strict()); err != nil {
 		panic(err) // the program carries the file, and a test reads it

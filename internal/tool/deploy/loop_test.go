@@ -121,6 +121,7 @@ func TestForeignFieldsSurvive(t *testing.T) {
 		{subscription, "ackDeadlineSeconds", 10, "labels.mine", "1"},
 		{here + "jobs/tally", "retryConfig.retryCount", 9, "httpTarget.headers.X-Mine", "1"},
 		{here + "jobs/tally", "schedule", "* * * * *", "state", "PAUSED"},
+		{p + "exclusions/tally-on-write-requests", "filter", "x", "disabled", true},
 		{p + "metrics/tally_drift", "filter", "x", "labelExtractors.mine", "EXTRACT(x)"},
 		{alert, "severity", "CRITICAL", "userLabels.mine", "1"},
 		{alert, "conditions.0.conditionPrometheusQueryLanguage.query", "x", "conditions.0.conditionPrometheusQueryLanguage.labels.mine", "1"},

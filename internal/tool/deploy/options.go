@@ -24,10 +24,7 @@ type Options struct {
 	KeepAlerts bool // what watches stays, even with Prune: no tally.yaml says that no one is
 	Prune      bool // surplus is deleted, and routes and databases may go that are served
 
-	// RequestLogs is which of Cloud Run's entries about RollUpOnWrite's requests are kept:
-	// FailedRequests or AllRequests; empty: they stay as they are.
-	RequestLogs string
-
+	MinInstances int // of RollUpOnWrite, which wait for work; 0: none does
 	MaxInstances int // of RollUpOnWrite; at least 1
 }
 
@@ -35,13 +32,6 @@ type Options struct {
 // a region's quota may be as small as 10 processors for all services of a project:
 // https://cloud.google.com/run/docs/configuring/max-instances-limits
 const DefaultMaxInstances = 10
-
-// Which entries Cloud Logging keeps of those that Cloud Run writes about RollUpOnWrite's requests,
-// one for each request. The functions' own lines and RollUpOnSchedule's requests are always kept.
-const (
-	FailedRequests = "failed" // those of requests that did not end with a status from 200 to 299
-	AllRequests    = "all"
-)
 
 // Console is what Options.Alerts has for alerts that only Google Cloud's console shows.
 const Console = "console"
@@ -76,8 +66,8 @@ func (o *Options) check() error {
 	if !slices.Contains([]string{"", ByRequest, ByInstance}, o.Billing) {
 		return fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
-	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {
-		return fmt.Errorf("request_logs: %q: want %s or %s", o.RequestLogs, FailedRequests, AllRequests)
+	if o.MinInstances > o.MaxInstances {
+		return fmt.Errorf("min_instances: %d: want at most max_instances, which is %d", o.MinInstances, o.MaxInstances)
 	}
 	for _, r := range o.Config.Routes.Live() {
 		for _, s := range r.Pattern() {

@@ -132,6 +132,11 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 	if err := d.Config.CheckGrace(); err != nil {
 		p.note("%v", err)
 	}
+	for _, text := range []string{d.Cheaper(ctx, time.Now()), d.Deprecated(time.Now())} {
+		if text != "" {
+			p.note("%s", text)
+		}
+	}
 	p.tellSilences(d.Project)
 	return p, nil
 }

@@ -58,7 +58,7 @@ func options(t *testing.T, routes string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Region: "us-central1", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, RequestLogs: FailedRequests, MaxInstances: DefaultMaxInstances}
+	return Options{Region: "us-central1", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, MaxInstances: DefaultMaxInstances}
 }
 
 // described returns the deployment for the options in a project in which there is nothing.

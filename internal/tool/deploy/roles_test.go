@@ -32,7 +32,7 @@ var permissions = map[string]string{
 var verbs = map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPatch: "update", http.MethodPut: "update", http.MethodDelete: "delete"}
 
 // lists are the collections that are listed.
-var lists = regexp.MustCompile(`/(services|databases|functions|triggers|jobs|repositories|serviceAccounts|indexes|notificationChannels|alertPolicies|dashboards)$`)
+var lists = regexp.MustCompile(`/(services|databases|functions|triggers|jobs|repositories|serviceAccounts|indexes|notificationChannels|alertPolicies|dashboards|timeSeries)$`)
 
 // permissionOf returns the permission that a request takes.
 func permissionOf(r googletest.Request) string {
@@ -104,6 +104,28 @@ func TestRolesOfCI(t *testing.T) {
 	for _, permission := range role {
 		if !slices.Contains(taken, permission) {
 			t.Errorf("nothing takes %s", permission)
+		}
+	}
+}
+
+// The page about deploying, and its picture of the identities, name each role that is given.
+func TestPagesNameRoles(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := os.ReadFile("../../../docs/pictures/identities.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range newProject(t).read().Resources {
+		for _, g := range r.Grants {
+			if !strings.Contains(string(page), "`"+g.Role+"`") {
+				t.Errorf("docs/deploy.md does not name %v, on %v", g, r)
+			}
+			if !strings.Contains(string(picture), strings.TrimPrefix(g.Role, "roles/")) {
+				t.Errorf("the picture does not name %v, on %v", g, r)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -204,5 +205,26 @@ func TestQuote(t *testing.T) {
 	}
 	if d := cmp.Diff(strings.Join(args, "|")+"|", string(out)); d != "" {
 		t.Errorf("%s (-want +got):\n%s", script, d)
+	}
+}
+
+// As many instances of RollUpOnWrite wait for work as min_instances says. RollUpOnSchedule has none
+// that waits.
+func TestMinInstances(t *testing.T) {
+	for n, fits := range map[int]bool{0: true, 2: true, DefaultMaxInstances: true, DefaultMaxInstances + 1: false} {
+		o := options(t, likes)
+		o.MinInstances = n
+		d, err := Describe(NewProject("p", nil, ""), o, nil)
+		if (err == nil) != fits {
+			t.Errorf("%d: %v", n, err)
+		}
+		if err != nil {
+			continue
+		}
+		for i, want := range []string{strconv.Itoa(n), "0"} {
+			if got := d.Of("function")[i].Want.Get("serviceConfig.minInstanceCount"); got != want {
+				t.Errorf("%d: %s has %s", n, d.Of("function")[i].Label(), got)
+			}
+		}
 	}
 }

@@ -2,60 +2,41 @@ package deploy
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
+	"time"
 )
 
-// versionLabel of functions names the version of the source that they were built from.
-const versionLabel = "tally-version"
-
-// noVersion is the label's value where none is known.
-const noVersion = "unknown"
-
-// labelValue is what the value of a label may be:
-// https://cloud.google.com/resource-manager/docs/labels-overview#requirements
-var labelValue = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
-
-// inLabel spells a version as a label's value, which can hold neither a dot nor a plus. fromLabel
-// turns that back: no version has an underscore of its own, or two dots in a row.
-var (
-	inLabel   = strings.NewReplacer(".", "_", "+", "__")
-	fromLabel = strings.NewReplacer("__", "+", "_", ".")
-)
-
-// VersionLabel returns the version as the label's value.
-func (u *Upload) VersionLabel() string {
-	value := inLabel.Replace(u.Version)
-	if fromLabel.Replace(value) != u.Version || !labelValue.MatchString(value) {
-		return noVersion
-	}
-	return value
+// isCurrent reports whether the deployed functions were built from the source.
+func (u *Upload) isCurrent(p *Project) bool {
+	return p.Functions[0].Get("labels."+sourceLabel) == u.Hash
 }
 
-// Built returns the version and the hash of the source that the deployed functions were built from,
-// "" where that is not known.
-func (p *Project) Built() (version, hash string) {
-	if len(p.Functions) == 0 {
-		return "", ""
-	}
-	version = fromLabel.Replace(p.Functions[0].Get("labels." + versionLabel))
-	if version == noVersion {
-		version = ""
-	}
-	return version, p.Functions[0].Get("labels." + sourceLabel)
-}
-
-// Versions says which version is deployed, which one this tally is, and whether tally deploy would
-// replace the functions.
+// Versions says whether the deployed functions are of this tally's source.
 func (u *Upload) Versions(p *Project) string {
-	if len(p.Functions) == 0 {
-		return fmt.Sprintf("nothing is deployed; this tally is %s", orUnknown(u.Version))
+	switch {
+	case len(p.Functions) == 0:
+		return "nothing is deployed; this tally is " + orUnknown(u.Version)
+	case u.isCurrent(p):
+		return "the functions have the source of this tally, " + orUnknown(u.Version)
 	}
+	return "the functions have another source than this tally, " + orUnknown(u.Version) + ": tally deploy replaces them"
+}
 
-	version, hash := p.Built()
-	text := fmt.Sprintf("the functions are %s, this tally is %s: ", orUnknown(version), orUnknown(u.Version))
-	if hash == u.Hash {
-		return text + "their source is the same"
+// notice is how long before a runtime is deprecated Deprecated says so. Google tells as early.
+const notice = 90 * 24 * time.Hour
+
+// Deprecated returns what to say of the deployed functions' version of Go at a time; "" if it is
+// not deprecated, and is not about to be.
+func (p *Project) Deprecated(now time.Time) string {
+	if len(p.Functions) == 0 {
+		return ""
 	}
-	return text + "tally deploy replaces them"
+	runtime := p.Functions[0].Get("buildConfig.runtime")
+	at, err := time.Parse(time.DateOnly, known().Runtimes[runtime])
+	switch {
+	case err != nil || at.Sub(now) > notice:
+		return ""
+	case now.Before(at):
+		return fmt.Sprintf("Google deprecates the functions' runtime %s on %s: a newer tally deploys a newer one", runtime, at.Format(time.DateOnly))
+	}
+	return fmt.Sprintf("Google deprecated the functions' runtime %s on %s, and will refuse to build it some months later: a newer tally deploys a newer one", runtime, at.Format(time.DateOnly))
 }

@@ -1,34 +1,58 @@
 package deploy
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
-// A version survives the label of a function; what a label cannot hold is no known version.
-func TestVersionLabel(t *testing.T) {
-	for _, test := range []struct{ version, label string }{
-		{"v1.2.3", "v1_2_3"},
-		{"v1.2.3-rc.1", "v1_2_3-rc_1"},
-		{"v0.0.0-20261123062119-0c8d977aaaaa+dirty", "v0_0_0-20261123062119-0c8d977aaaaa__dirty"},
-		{"v1.2.3-4-g5f3a2c1-dirty", "v1_2_3-4-g5f3a2c1-dirty"},
-		{"", noVersion},
-		{"V1", noVersion},
-		{"release_1", noVersion}, // another's tag
-		{"v1.2.3-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", noVersion},
+// deployed returns what is deployed with a function of that runtime and source.
+func deployed(runtime, hash string) *Project {
+	return &Project{Functions: []Object{{"name": "projects/p/locations/us-central1/functions/" + OnWriteName,
+		"buildConfig": map[string]any{"runtime": runtime}, "labels": map[string]any{"tally": "on-write", sourceLabel: hash}}}}
+}
+
+// The source tells whether the functions would be replaced, not the version.
+func TestVersions(t *testing.T) {
+	own := &Upload{Version: "v1.2.3", Hash: "1"}
+	for want, p := range map[string]*Project{
+		"nothing is deployed; this tally is version v1.2.3":                                             {},
+		"the functions have the source of this tally, version v1.2.3":                                   deployed("go126", "1"),
+		"the functions have another source than this tally, version v1.2.3: tally deploy replaces them": deployed("go126", "2"),
 	} {
-		if got := (&Upload{Version: test.version}).VersionLabel(); got != test.label {
-			t.Errorf("%q: label %q, want %q", test.version, got, test.label)
-		}
-		want := test.version
-		if test.label == noVersion {
-			want = ""
-		}
-		if got, _ := deployed(test.label, "").Built(); got != want {
-			t.Errorf("label %q: version %q, want %q", test.label, got, want)
+		if got := own.Versions(p); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
-// deployed returns what is deployed with a function of that version and source.
-func deployed(label, hash string) *Project {
-	return &Project{Functions: []Object{{"name": "projects/p/locations/us-central1/functions/" + OnWriteName,
-		"labels": map[string]any{"tally": "on-write", versionLabel: label, sourceLabel: hash}}}}
+// Some months before a runtime is deprecated, and from then on, that is said.
+func TestDeprecated(t *testing.T) {
+	at, err := time.Parse(time.DateOnly, known().Runtimes["go126"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const day = 24 * time.Hour
+	for _, test := range []struct {
+		runtime string
+		after   time.Duration
+		want    string
+	}{
+		{"go126", -91 * day, ""},
+		{"go126", -90 * day, "Google deprecates the functions' runtime go126 on "},
+		{"go126", -time.Second, "Google deprecates the functions' runtime go126 on "},
+		{"go126", 0, "Google deprecated the functions' runtime go126 on "},
+		{"go199", 0, ""},
+	} {
+		got := deployed(test.runtime, "").Deprecated(at.Add(test.after))
+		if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s, %v after: %q, want %q", test.runtime, test.after, got, test.want)
+		}
+	}
+	if got := new(Project).Deprecated(at); got != "" {
+		t.Errorf("nothing is deployed: %q", got)
+	}
+	if known().Runtimes[manifest{}.Runtime()] == "" {
+		t.Error("the runtime that is deployed has no date")
+	}
 }

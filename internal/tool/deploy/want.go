@@ -106,36 +106,36 @@ func Want(p *Project, f *appfolder.Folder, c config.Config, upload *Upload) (*De
 		Databases:    databases,
 		Config:       c,
 		Env:          p.Wanted(f),
-		Billing:      said(f, f.Settings.Billing, ByRequest),
-		MaxInstances: p.maxInstances(f),
+		Billing:      billed(f),
+		MinInstances: p.instances(f, f.Settings.MinInstances, "minInstanceCount", 0),
+		MaxInstances: p.instances(f, f.Settings.MaxInstances, "maxInstanceCount", DefaultMaxInstances),
 		Alerts:       f.Settings.Alerts,
 		KeepAlerts:   f.File == "",
-		RequestLogs:  said(f, f.Settings.RequestLogs, FailedRequests),
 	}
 	return Describe(p, o, upload)
 }
 
-// said returns a setting of tally.yaml, and its default if the file does not say it. Without the
-// file it returns "".
-func said(f *appfolder.Folder, setting, byDefault string) string {
+// billed returns how RollUpOnWrite's instances are billed; "": as they are.
+func billed(f *appfolder.Folder) string {
 	if f.File == "" {
 		return ""
 	}
-	return cmp.Or(setting, byDefault)
+	return cmp.Or(f.Settings.Billing, ByRequest)
 }
 
-// maxInstances returns how many instances RollUpOnWrite may have.
-func (p *Project) maxInstances(f *appfolder.Folder) int {
-	if f.Settings.MaxInstances != nil {
-		return *f.Settings.MaxInstances
+// instances returns how many instances RollUpOnWrite has at least, or at most: as tally.yaml says,
+// or without the file as is deployed, or by default.
+func (p *Project) instances(f *appfolder.Folder, setting *int, field string, byDefault int) int {
+	if setting != nil {
+		return *setting
 	}
 	for _, deployed := range p.Functions {
-		n, _ := strconv.Atoi(deployed.Get("serviceConfig.maxInstanceCount"))
-		if f.File == "" && path.Base(deployed.name()) == OnWriteName && n > 0 {
+		n, err := strconv.Atoi(deployed.Get("serviceConfig." + field))
+		if f.File == "" && path.Base(deployed.name()) == OnWriteName && err == nil {
 			return n
 		}
 	}
-	return DefaultMaxInstances
+	return byDefault
 }
 
 // Describe returns the deployment for the options.

@@ -3,7 +3,6 @@ package deploy
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 )
@@ -14,10 +13,8 @@ func (d *Deployment) Opening(p Plan) string {
 	var o opening
 	if p.Uploads() {
 		o.line("source", d.Upload.String())
-		o.line("replaces", d.replaced())
 	}
 	o.line("routes", d.routeList())
-	o.line("levels", d.Config.Routes.Depth())
 	o.line("where", "functions and job in "+d.region()+"; "+d.places())
 	o.line("far", d.far())
 	for _, l := range d.prices() {
@@ -49,15 +46,6 @@ func some(all []string, separator string) string {
 		return strings.Join(all, separator)
 	}
 	return fmt.Sprintf("%s%sand %d more", strings.Join(all[:few], separator), separator, len(all)-few)
-}
-
-// replaced says which version of the functions is deployed; "" if there are none.
-func (d *Deployment) replaced() string {
-	if len(d.Functions) == 0 {
-		return ""
-	}
-	version, _ := d.Built()
-	return "functions " + orUnknown(version)
 }
 
 func (d *Deployment) routeList() string {
@@ -92,28 +80,14 @@ func (d *Deployment) far() string {
 // prices returns the lines about what it costs.
 func (d *Deployment) prices() [][2]string {
 	c := d.Costs()
-	lines := [][2]string{{"at rest", fmt.Sprintf("$%.2f a month, and $%.2f for 1,000 counters, audited every %s; audits cost $%.2f at most",
-		c.Rest, c.Audit, period(d.Config.Takes(1000*auditReads)), c.Audits)}}
-
-	if c.Alone > 0 {
-		text := fmt.Sprintf("$%.2f a million if each comes alone, $%.2f if %d a second come to one counter, of the dearest route", c.Alone, c.Crowded, crowd)
+	lines := [][2]string{{"at rest", fmt.Sprintf("$%.2f a month, and up to $%.2f for 1,000 counters", c.Rest, c.Thousand)}}
+	if c.Change > 0 {
+		text := fmt.Sprintf("$%.2f a million if each comes alone, of the dearest route", c.Change)
 		if d.Billing == ByInstance {
 			text += fmt.Sprintf("; $%.2f a day for an instance", day.Seconds()*billing.OnWriteSecondByInstance)
 		}
 		lines = append(lines, [2]string{"changes", text})
 	}
-	circles := d.Config.Routes.Circles()
-	if circles != "" {
-		lines = append(lines, [2]string{"circles", circles + ", which the price of changes includes"})
-	}
-
-	for _, t := range c.Days {
-		lines = append(lines, [2]string{"days", fmt.Sprintf("$%.2f a month for the audits of a year of %s", t.Price, t.What)})
-	}
-	for _, k := range c.Every {
-		lines = append(lines, [2]string{"every " + period(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", k.Thousand)})
-	}
-
 	lines = append(lines, [2]string{"worst day", fmt.Sprintf("$%.2f, with %d instances busy all day, and ticks and audits at their bounds; events, requests and their roll-ups are extra",
 		c.WorstDay, d.MaxInstances)})
 
@@ -121,22 +95,7 @@ func (d *Deployment) prices() [][2]string {
 	if len(c.Unknown) > 0 {
 		prices += "; " + some(c.Unknown, ", ") + " may cost up to twice as much"
 	}
-	if d.RequestLogs == AllRequests {
-		prices += "; each request leaves a log entry"
-	}
 	return append(lines, [2]string{"prices", prices})
-}
-
-// period returns a duration without the zeros at its end.
-func period(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // Shown returns the steps in words; with reasons also why each thing is created.

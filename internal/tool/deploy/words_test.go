@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/cloud/config"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"github.com/google/go-cmp/cmp"
+	metricpb "google.golang.org/genproto/googleapis/api/metric"
+	monitoredrespb "google.golang.org/genproto/googleapis/api/monitoredres"
 )
 
 // priced returns a description of the routes in a database of the location.
@@ -27,29 +29,29 @@ func priced(t *testing.T, routes, location string, change func(*Options)) *Deplo
 // itself.
 func TestCosts(t *testing.T) {
 	byInstance := func(o *Options) { o.Billing = ByInstance }
-	logged := func(o *Options) { o.RequestLogs = AllRequests }
+	oneWaits := func(o *Options) { o.MinInstances = 1 }
 	for _, test := range []struct {
 		name, routes, location string
 		change                 func(*Options)
-		want                   string // at rest, 1,000 counters, all audits; alone; crowded
+		want                   string // at rest, 1,000 counters, a million changes
 	}{
-		{"a region", likes, "us-central1", nil, "0.14 0.86 64.80 4.50 0.74 []"},
-		{"a multi-region", likes, "nam5", nil, "0.14 1.73 129.60 6.00 0.76 []"},
-		{"with log entries", likes, "us-central1", logged, "0.14 0.86 64.80 5.13 1.37 []"},
-		{"by instance", likes, "us-central1", byInstance, "0.14 0.86 64.80 1.57 0.09 []"},
-		{"by instance with log entries", likes, "eur3", func(o *Options) { byInstance(o); logged(o) }, "0.14 1.73 129.60 3.70 0.73 []"},
-		{"routes of one and two totals", likes + "; a/{a}/b/{b} -> c/{a} : x, y", "us-central1", nil, "0.14 0.86 64.80 4.80 0.74 []"},
-		{"a circle", replies, "us-central1", nil, "0.14 0.86 64.80 7.50 0.75 []"},
-		{"a circle by instance", replies, "us-central1", byInstance, "0.14 0.86 64.80 1.65 0.09 []"},
+		{"a region", likes, "us-central1", nil, "0.14 0.86 4.50"},
+		{"a multi-region", likes, "nam5", nil, "0.14 1.73 6.00"},
+		{"by instance", likes, "us-central1", byInstance, "0.14 0.86 1.57"},
+		{"an instance that waits", likes, "us-central1", oneWaits, "9.86 0.86 4.50"},
+		{"an instance that waits, by instance", likes, "us-central1", func(o *Options) { byInstance(o); oneWaits(o) }, "49.39 0.86 1.57"},
+		{"routes of one and two totals", likes + "; a/{a}/b/{b} -> c/{a} : x, y", "us-central1", nil, "0.14 0.86 4.80"},
+		{"a circle", replies, "us-central1", nil, "0.14 0.86 7.50"},
+		{"a circle by instance", replies, "us-central1", byInstance, "0.14 0.86 1.65"},
 		{"two databases, one in a multi-region", likes, "us-central1",
-			func(o *Options) { o.Databases = append(o.Databases, Database{"orders", "eur3"}) }, "0.14 1.73 194.40 6.00 0.76 []"},
-		{"the schedule alone", likes + " : every 1m", "us-central1", nil, "24.06 0.86 64.80 0.00 0.00 [{1m0s 64.8}]"},
-		{"the schedule, as often as it can", likes + " : every 1s", "us-central1", nil, "24.06 0.86 64.80 0.00 0.00 [{1s 972}]"},
-		{"the schedule, seldom", likes + " : every 10m", "us-central1", nil, "0.14 0.86 64.80 0.00 0.00 [{10m0s 6.48}]"},
+			func(o *Options) { o.Databases = append(o.Databases, Database{"orders", "eur3"}) }, "0.14 1.73 6.00"},
+		{"the schedule alone", likes + " : every 1m", "us-central1", nil, "24.06 65.66 0.00"},
+		{"the schedule, as often as it can", likes + " : every 1s", "us-central1", nil, "24.06 972.86 0.00"},
+		{"the schedule, seldom", likes + " : every 10m", "us-central1", nil, "0.14 7.34 0.00"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := priced(t, test.routes, test.location, test.change).Costs()
-			got := fmt.Sprintf("%.2f %.2f %.2f %.2f %.2f %v", c.Rest, c.Audit, c.Audits, c.Alone, c.Crowded, c.Every)
+			got := fmt.Sprintf("%.2f %.2f %.2f", c.Rest, c.Thousand, c.Change)
 			if got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
@@ -63,61 +65,6 @@ func TestCosts(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/deploy.md")
 	if err != nil || !strings.Contains(string(page), fmt.Sprintf("%d metric references", references)) {
 		t.Errorf("docs/deploy.md does not say that alerts have %d metric references: %v", references, err)
-	}
-
-	page, err = os.ReadFile("../../../docs/recipes.md")
-	if err != nil || !strings.Contains(string(page), "Tally costs $0.74 a million") {
-		t.Errorf("docs/recipes.md does not say what a region's crowded changes cost: %v", err)
-	}
-}
-
-// A roll-up of replies is one more event. The plan says so, and its price is the one of the recipe.
-func TestCostsOfCircles(t *testing.T) {
-	lines := fmt.Sprint(priced(t, replies, "us-central1", nil).prices())
-	for _, want := range []string{
-		"[changes $7.50 a million if each comes alone, ",
-		"[circles each roll-up of comments/{parent} is one more event of comments/{comment}, which the price of changes includes]",
-	} {
-		if !strings.Contains(lines, want) {
-			t.Errorf("got %s, want %s", lines, want)
-		}
-	}
-
-	page, err := os.ReadFile("../../../docs/recipes.md")
-	if err != nil || !strings.Contains(string(page), "| [a reply](#replies) | $1.20 | $7.50 |") {
-		t.Errorf("docs/recipes.md does not say the same: %v", err)
-	}
-	if lines := fmt.Sprint(priced(t, likes, "us-central1", nil).prices()); strings.Contains(lines, "circles") {
-		t.Errorf("got %s", lines)
-	}
-}
-
-// Days and months become more and more, so a plan says what a year of them costs. Audits compare
-// old ones in one of 30 cycles.
-func TestCostsOfDays(t *testing.T) {
-	const days = "o/{o} by shop, day(at) -> shops/{shop}/days/{day} : count() : within shops/{shop}"
-	const months = "u/{u} by user, month(at) -> users/{user}/months/{month} : count() : within users/{user}"
-	const visits = "v/{v} by day(at) -> days/{day} : count() : within"
-	for _, test := range []struct{ routes, location, want string }{
-		{likes, "us-central1", "[]"},
-		{days, "us-central1", "[{shops/{shop}/days/{day}, 1,000 a day 4.49}]"}, // 120,000 + 379,000 reads a day
-		{days, "nam5", "[{shops/{shop}/days/{day}, 1,000 a day 8.98}]"},
-		{months, "us-central1", "[{users/{user}/months/{month}, 1,000 a month 0.99}]"}, // what audits of a month may cost by auto
-		{visits + ";" + months, "us-central1", "[{days/{day}, one a day 0.11} {users/{user}/months/{month}, 1,000 a month 0.99}]"},
-	} {
-		d := priced(t, test.routes, test.location, nil)
-		got := []string{}
-		for _, dated := range d.Costs().Days {
-			got = append(got, fmt.Sprintf("{%s %.2f}", dated.What, dated.Price))
-		}
-		if fmt.Sprint(got) != test.want {
-			t.Errorf("%s in %s: got %v, want %s", test.routes, test.location, got, test.want)
-		}
-	}
-
-	lines := fmt.Sprint(priced(t, days, "us-central1", nil).prices())
-	if !strings.Contains(lines, "[days $4.49 a month for the audits of a year of shops/{shop}/days/{day}, 1,000 a day]") {
-		t.Errorf("got %s", lines)
 	}
 }
 
@@ -190,7 +137,7 @@ func TestOpeningIsShort(t *testing.T) {
 	if n := strings.Count(text, "\n"); n > 15 {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
-	for _, part := range []string{"and 14 more", "database database-2 in us-central1, and 13 more", "  every 2s "} {
+	for _, part := range []string{"and 14 more", "database database-2 in us-central1, and 13 more"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
@@ -208,17 +155,41 @@ func planned(t *testing.T, d *Deployment) Plan {
 	return p
 }
 
-// How deep totals of totals go is said, if there are any.
-func TestOpeningTellsLevels(t *testing.T) {
-	const posts = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
-	const karma = "posts/{post} by author -> users/{author} : sum(likes) as karma : existing"
-	for routes, want := range map[string]int{posts: 0, posts + "; " + karma: 1} {
-		d := priced(t, routes, "us-central1", nil)
-		text := d.Opening(planned(t, d))
-		if n := strings.Count(text, "\n  levels    2 levels, posts/{post}/likes/{user} -> posts/{post} -> users/{author}"); n != want {
-			t.Errorf("%s: told %d times in\n%s", routes, n, text)
+// The plan says if the other way to bill instances would have cost less on the last day, by the
+// instances that were there and the requests that came.
+func TestCheaper(t *testing.T) {
+	for _, test := range []struct {
+		billing                string
+		active, idle, requests float64
+		want                   string
+	}{
+		{ByRequest, 1, 0, 1e6, "With billing: instance in tally.yaml they would have cost about $1.64"}, // $2.18 and $0.40
+		{ByRequest, 0.5, 0.5, 0, ""},
+		{ByRequest, 0.01, 0, 0, ""}, // cents
+		{ByInstance, 0.1, 0.9, 1000, "With billing: request in tally.yaml they would have cost about $0.22"},
+		{ByInstance, 1, 0, 1e6, ""},
+		{ByInstance, 0, 0, 0, ""},
+	} {
+		d := oneCounter(t)
+		d.options.Billing = test.billing
+		d.deploy()
+		d.measure("run.googleapis.com/container/instance_count", "active", test.active)
+		d.measure("run.googleapis.com/container/instance_count", "idle", test.idle)
+		d.measure("run.googleapis.com/request_count", "", test.requests)
+		got := d.read().Cheaper(t.Context(), time.Now())
+		if !strings.HasSuffix(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%+v: %q", test, got)
 		}
 	}
+}
+
+// measure has the project measure something of RollUpOnWrite.
+func (d *testProject) measure(metric, state string, value float64) {
+	d.google.Series = append(d.google.Series, &monitoringpb.TimeSeries{
+		Metric:   &metricpb.Metric{Type: metric, Labels: map[string]string{"state": state}},
+		Resource: &monitoredrespb.MonitoredResource{Labels: map[string]string{"service_name": OnWriteName}},
+		Points:   []*monitoringpb.Point{{Value: &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: value}}}},
+	})
 }
 
 // Each step has what differs, and if somebody asks, why what is created is needed.
@@ -232,15 +203,6 @@ func TestShown(t *testing.T) {
 	} {
 		if d := cmp.Diff(want, p.Shown(reasons)); d != "" {
 			t.Errorf("reasons %v (-want +got):\n%s", reasons, d)
-		}
-	}
-}
-
-func TestPeriod(t *testing.T) {
-	for d, want := range map[time.Duration]string{config.SchedulePeriod: "10m", 10 * time.Second: "10s", time.Hour: "1h",
-		90 * time.Second: "1m30s", 100 * time.Millisecond: "100ms", 70 * time.Minute: "1h10m"} {
-		if got := period(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
 }

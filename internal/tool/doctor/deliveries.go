@@ -37,9 +37,9 @@ func (e *examination) deliveries(ctx context.Context) {
 	}
 
 	const ofEventarc = `resource.labels.subscription_id = starts_with("eventarc-")`
-	pushed := e.ask(ctx, question{pushes, ofEventarc, "ALIGN_SUM", time.Hour})
-	ages := e.ask(ctx, question{oldest, ofEventarc, "ALIGN_MEAN", 10 * time.Minute})
-	backlogs := e.ask(ctx, question{waiting, ofEventarc, "ALIGN_MEAN", 10 * time.Minute})
+	pushed := e.ask(ctx, pushes, ofEventarc, "ALIGN_SUM", time.Hour)
+	ages := e.ask(ctx, oldest, ofEventarc, "ALIGN_MEAN", 10*time.Minute)
+	backlogs := e.ask(ctx, waiting, ofEventarc, "ALIGN_MEAN", 10*time.Minute)
 	if slices.ContainsFunc(e.finding.Problems, func(p Problem) bool { return p.Verdict == Unknown }) {
 		return
 	}
@@ -85,7 +85,7 @@ func (e *examination) failing(trigger string, pushed []deploy.Object) {
 	var total, failed float64
 	ways := make(map[string]float64)
 	for _, series := range pushed {
-		n := point(series)
+		n := deploy.Point(series)
 		total += n
 		class, code := series.Get("metric.labels.response_class"), series.Get("metric.labels.response_code")
 		if class != "ack" && n > 0 {
@@ -134,7 +134,7 @@ func meaning(way string) string {
 func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 	var age time.Duration
 	for _, series := range ages {
-		age = max(age, time.Duration(point(series))*time.Second)
+		age = max(age, time.Duration(deploy.Point(series))*time.Second)
 	}
 	if age <= longestWait {
 		return
@@ -142,7 +142,7 @@ func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 
 	var events float64
 	for _, series := range backlogs {
-		events += point(series)
+		events += deploy.Point(series)
 	}
 	e.wrong(e.logs(deploy.OnWriteName, "warning"), "%.0f events of %s wait, the oldest for %v. docs/playbooks.md#deliveries-failing", events, trigger, age)
 }

@@ -62,14 +62,14 @@ func (e *examination) alarms(ctx context.Context) {
 	e.purged(queue)
 
 	const ofTally = `resource.labels.queue_id = "tally"`
-	for _, series := range e.ask(ctx, question{delays, ofTally, "ALIGN_PERCENTILE_99", time.Hour}) {
-		delay := time.Duration(point(series)) * time.Millisecond
+	for _, series := range e.ask(ctx, delays, ofTally, "ALIGN_PERCENTILE_99", time.Hour) {
+		delay := time.Duration(deploy.Point(series)) * time.Millisecond
 		if delay > longestDelay {
 			e.wrong("", "one in a hundred alarms of the last hour rang more than %v late: docs/playbooks.md#alarms-late", delay.Round(time.Second))
 		}
 	}
-	for _, series := range e.ask(ctx, question{attempts, ofTally, "ALIGN_SUM", time.Hour}) {
-		location, n := series.Get("resource.labels.location"), point(series)
+	for _, series := range e.ask(ctx, attempts, ofTally, "ALIGN_SUM", time.Hour) {
+		location, n := series.Get("resource.labels.location"), deploy.Point(series)
 		if n > 0 && isNotFound.MatchString(series.Get("metric.labels.response_code")) {
 			e.wrong(deploy.Command("gcloud", "tasks", "queues", "purge", "tally", "--location="+location, "--project="+e.Project.ID),
 				"%.0f calls of the queue in %s found no RollUpOnWrite in the last hour: its tasks call functions that are gone, such as those of a former region", n, location)

@@ -1,11 +1,7 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/tool/deploy"
@@ -22,39 +18,12 @@ const (
 
 const day = 24 * time.Hour
 
-// A question asks for the time series of a metric.
-type question struct {
-	metric  string
-	where   string        // a further filter of Cloud Monitoring's; empty: none
-	aligner string        // how the values become one
-	within  time.Duration // how long ago they begin
-}
-
-// ask returns the series. If they cannot be read, it notes that and returns none.
-func (e *examination) ask(ctx context.Context, q question) []deploy.Object {
-	filter := fmt.Sprintf("metric.type = %q", q.metric)
-	if q.where != "" {
-		filter += " AND " + q.where
-	}
-	query := url.Values{
-		"filter":                       {filter},
-		"interval.startTime":           {e.AsOf.Add(-q.within).Format(time.RFC3339Nano)},
-		"interval.endTime":             {e.AsOf.Format(time.RFC3339Nano)},
-		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", q.within.Seconds())},
-		"aggregation.perSeriesAligner": {q.aligner},
-	}
-
-	all, err := e.Project.List(ctx, "monitoring.googleapis.com/v3/projects/"+e.Project.ID+"/timeSeries?"+query.Encode())
-	if err != nil && !deploy.NotFound(err) { // NotFound: there is no such metric yet
-		e.unknown(e.Project.Unreadable("monitoring", "the metric "+q.metric, err))
-		return nil
+// ask returns the series of a metric, as deploy.Question has them. If they cannot be read, it notes
+// that and returns none.
+func (e *examination) ask(ctx context.Context, metric, where, aligner string, within time.Duration) []deploy.Object {
+	all, err := e.Project.Series(ctx, deploy.Question{Metric: metric, Where: where, Aligner: aligner, Within: within}, e.AsOf)
+	if err != nil {
+		e.unknown(e.Project.Unreadable("monitoring", "the metric "+metric, err))
 	}
 	return all
-}
-
-// point returns the newest point of a series, 0 if there is none.
-func point(series deploy.Object) float64 {
-	const value = "points.0.value."
-	number, _ := strconv.ParseFloat(cmp.Or(series.Get(value+"doubleValue"), series.Get(value+"int64Value")), 64)
-	return number
 }

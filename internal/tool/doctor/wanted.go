@@ -15,7 +15,7 @@ import (
 
 // asDeployed finds what tally deploy would change, a problem for each difference. Each says what
 // rests on the resource, in the manifest's words.
-func (e *examination) asDeployed(context.Context) {
+func (e *examination) asDeployed(ctx context.Context) {
 	for _, err := range e.problems {
 		isForeign := new(deploy.Foreign)
 		if errors.As(err, &isForeign) {
@@ -28,6 +28,11 @@ func (e *examination) asDeployed(context.Context) {
 	e.differing(e.surplus, e.deploy("--prune"))
 	if e.Own != nil {
 		e.note("%s", e.Own.Versions(e.Project))
+	}
+	for _, text := range []string{e.Project.Deprecated(e.AsOf), e.wanted.Cheaper(ctx, e.AsOf)} {
+		if text != "" {
+			e.note("%s", text)
+		}
 	}
 }
 
