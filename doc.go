@@ -59,6 +59,7 @@
 //
 // # What only tests use
 //
+//   - internal/test holds laws about the repository, such as which package may import which.
 //   - internal/test/memstore is the engine's store in memory. internal/test/storetest is the suite
 //     that both stores pass.
 //   - internal/test/emulatortest gives tests an emulator. Most share one, which

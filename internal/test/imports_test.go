@@ -1,4 +1,4 @@
-package tally
+package test
 
 import (
 	"bytes"
@@ -64,6 +64,7 @@ var allowed = map[string][]string{
 	"e2e/bench":                         {},
 	"e2e/rules":                         {},
 	"internal/cloud/alarm":              {"internal/document", "rollup"},
+	"internal/test":                     {},
 	"internal/test/changed":             {},
 	"internal/test/emulatortest":        {"internal/document", "internal/test/emulatortest/shared", "internal/test/needs", "internal/tool/local/emulator", "internal/tool/local/freeport", "rollup/route"},
 	"internal/test/emulatortest/shared": {"internal/tool/local/emulator", "internal/tool/local/freeport"},
@@ -132,7 +133,7 @@ func TestTour(t *testing.T) {
 		}
 
 		for name := range allowed {
-			onlyTests := strings.HasPrefix(name, "internal/test/") || strings.HasPrefix(name, "e2e") || strings.HasPrefix(name, "docs")
+			onlyTests := strings.HasPrefix(name+"/", "internal/test/") || strings.HasPrefix(name, "e2e") || strings.HasPrefix(name, "docs")
 			if name == "." || onlyTests && !page.tests {
 				continue
 			}
