@@ -24,6 +24,7 @@ var (
 	errDiffering = errors.New("roll-ups differ from their shards; tally audit --repair repairs them")
 	errUnkept    = errors.New("counters cannot be rolled up until someone fixes them; the lines above say why")
 	errPaced     = errors.New("some counters were rolled up too lately to be repaired now, because their cadence is long; the same command repairs them when a cadence has passed")
+	errUnwritten = errors.New("totals that no roll-up wrote are left alone, because no functions run by these routes; RollUpOnSchedule repairs them once its routes have them")
 	errRerouted  = errors.New("roll-ups that other routes made are left alone; RollUpOnSchedule brings those of its routes up to date")
 )
 
@@ -147,7 +148,7 @@ func (a auditing) check(s *session) ([]*route.Template, error) {
 
 func (a auditing) options(s *session) (rollup.AuditOptions, error) {
 	o := auditOptions(s.config, s.logs)
-	o.Concurrency, o.DryRun, o.Prune = a.concurrency, !a.repair, a.prune
+	o.Concurrency, o.DryRun, o.Prune, o.KeepUnwritten = a.concurrency, !a.repair, a.prune, !s.served
 	if a.graceGiven {
 		o.Grace = a.grace
 	}
@@ -205,6 +206,8 @@ func (a auditing) outcome(r rollup.Report, err error) error {
 	switch {
 	case err != nil:
 		return err
+	case a.repair && r.Differing > r.Paced && r.Rerouted == 0 && r.Unwritten > 0:
+		return errUnwritten
 	case a.repair && r.Differing > r.Paced:
 		return errRerouted
 	case a.repair && r.Paced > 0:
@@ -225,14 +228,21 @@ func printAudited(s *session, a audited) error {
 	if a.Paced > 0 {
 		left = cells(fmt.Sprintf("\t%d of them were rolled up less than a cadence ago", a.Paced))
 	}
+	unwritten := cells("")
+	if a.Unwritten > 0 {
+		unwritten += cells(fmt.Sprintf("unwritten\t%d\tsuch as %s, which no roll-up wrote\n", a.Unwritten, terminal.Shown(a.UnwrittenExample)))
+	}
+	if a.ForeignKind > 0 {
+		unwritten += cells(fmt.Sprintf("foreign kind\t%d\tsuch as %s; name the total otherwise by \"as\", or clear the field\n", a.ForeignKind, terminal.Shown(a.ForeignKindExample)))
+	}
 	var elsewhere int64
 	for _, f := range a.Foreign {
 		elsewhere += f.Documents
 	}
 	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d%s\nfailed\t%d\n\n"+
-		"drift\t%d\nlapsed\t%d\nlate\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\nforeign\t%d\n\nbilled\t%s",
+		"drift\t%d\nlapsed\t%d\nlate\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\nforeign\t%d\n%s\nbilled\t%s",
 		a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, left, a.Failed,
-		a.Drift, a.Lapsed, a.Late, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, elsewhere, price(a.Billed))
+		a.Drift, a.Lapsed, a.Late, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, elsewhere, unwritten, price(a.Billed))
 }
 
 // auditOptions returns the options of an audit by a command. It works as RollUpOnSchedule's does,

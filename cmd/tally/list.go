@@ -66,6 +66,11 @@ type rollUp struct {
 	AsOf      time.Time `json:"as_of"`
 	AgeMS     float64   `json:"age_ms,omitempty"` // of as_of when the document was read; 0: not known
 
+	// Before is what stood in the fields of totals before the first roll-up. Foreign says which fields
+	// hold values of the app's, of a kind that no such total can be, so that these totals are left out.
+	Before  totals            `json:"before,omitempty"`
+	Foreign map[string]string `json:"foreign_kind,omitempty"`
+
 	// Due is when the counter may be rolled up next, if its events are deferred until then.
 	Due time.Time `json:"due,omitzero"`
 
@@ -88,7 +93,10 @@ func rollUpOf(c config.Config, of *route.Template, r rollup.RollUp, read time.Ti
 		return nil
 	}
 	shown := &rollUp{Totals: totalsOf(r.Values), NumShards: r.Tally.NumShards, AsOf: r.Tally.AsOf}
-	shown.Due = pacing(c).Due(of, r.Tally)
+	shown.Due, shown.Foreign = pacing(c).Due(of, r.Tally), r.Foreign
+	if len(r.Tally.Before) > 0 {
+		shown.Before = totalsOf(r.Tally.Before)
+	}
 	if r.Tally.Rings.After(r.Tally.AsOf) { // else there is no alarm
 		shown.Rings = r.Tally.Rings
 	}
@@ -105,6 +113,12 @@ func (r *rollUp) cells(of *route.Template) cells {
 	line := fmt.Sprintf("%s%s\tas of %s\t%v old", terminal.Shown(r.Totals.String()), counted(of, r.NumShards), stamp(r.AsOf), age)
 	if r.Due.After(r.AsOf.Add(age)) {
 		line += "\tdue at " + stamp(r.Due)
+	}
+	if len(r.Before) > 0 {
+		line += "\tbefore: " + terminal.Shown(r.Before.String())
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Foreign)) {
+		line += terminal.Shown(fmt.Sprintf("  %s is left out: the field holds %s of the app's", name, r.Foreign[name]))
 	}
 	if r.Left {
 		line += "\tdocuments have left a window since; " + r.alarm(r.AsOf.Add(age))

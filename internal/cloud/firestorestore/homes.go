@@ -2,8 +2,8 @@ package firestorestore
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"cloud.google.com/go/firestore"
@@ -30,31 +30,40 @@ func (s *Store) Homes(ctx context.Context, t *route.Template, most int) (count i
 	}
 	count = counted["n"].(*firestorepb.Value).GetIntegerValue()
 
-	first := most
-	if count > int64(most) {
-		first = most / 2
+	first, err := s.homes(ctx, t, "", most/2)
+	if err != nil || len(first) == 0 {
+		return count, homesOf(t, first), err
 	}
-	for _, part := range []struct {
-		from string
-		most int
-	}{{"", first}, {anywhere(segments), most - first}} {
-		if part.most == 0 {
-			continue
-		}
-		docs, err := s.group(segments, part.from).Select(rollUpFields(t)...).Limit(part.most).Documents(ctx).GetAll()
-		if err != nil {
-			return 0, nil, fmt.Errorf("firestore: reading documents of %s: %w", t, err)
-		}
-		sample = append(sample, homesOf(t, docs, sample)...)
+	somewhere, err := s.homes(ctx, t, anywhere(segments), most-most/2)
+	if err != nil {
+		return 0, nil, err
 	}
-	return count, sample, nil
+
+	// If the random id is near the end, the others follow the first ones.
+	rest, err := s.homes(ctx, t, Path(first[len(first)-1].Ref), most-len(first)-len(somewhere))
+	if err != nil {
+		return 0, nil, err
+	}
+	return count, homesOf(t, slices.Concat(first, somewhere, rest)), nil
 }
 
-// homesOf returns the documents that are at paths of the template, without those that are known.
-func homesOf(t *route.Template, docs []*firestore.DocumentSnapshot, known []rollup.FoundCounter) (homes []rollup.FoundCounter) {
+// homes reads some documents behind a place, with the fields of totals only.
+func (s *Store) homes(ctx context.Context, t *route.Template, from string, most int) ([]*firestore.DocumentSnapshot, error) {
+	if most <= 0 {
+		return nil, nil
+	}
+	docs, err := s.group(t.Segments(), from).Select(rollUpFields(t)...).Limit(most).Documents(ctx).GetAll()
+	if err != nil {
+		return nil, fmt.Errorf("firestore: reading documents of %s: %w", t, err)
+	}
+	return docs, nil
+}
+
+// homesOf returns the documents that are at paths of the template, each once.
+func homesOf(t *route.Template, docs []*firestore.DocumentSnapshot) (homes []rollup.FoundCounter) {
 	for _, doc := range docs {
 		c, ok := t.Counter(Path(doc.Ref))
-		isKnown := slices.ContainsFunc(known, func(f rollup.FoundCounter) bool { return f.Counter == c })
+		isKnown := slices.ContainsFunc(homes, func(f rollup.FoundCounter) bool { return f.Counter == c })
 		if ok && !isKnown {
 			homes = append(homes, rollup.FoundCounter{Counter: c, RollUp: rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)})
 		}
@@ -62,10 +71,12 @@ func homesOf(t *route.Template, docs []*firestore.DocumentSnapshot, known []roll
 	return homes
 }
 
-// anywhere returns a place in a walk of the segments, at a random id of the first capture.
+// anywhere returns a place in a walk of the segments, at a random id of the first capture. The id
+// may begin with any character of those that Firestore makes.
 func anywhere(segments route.Path) string {
+	const firsts = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	place := slices.Clone(segments)
-	id := rand.Text()
+	id := string(firsts[rand.IntN(len(firsts))]) + string(firsts[rand.IntN(len(firsts))])
 	for i, segment := range place {
 		if segment.Capture {
 			place[i], id = route.Segment{Name: id}, firstID

@@ -20,6 +20,9 @@ type Plan struct {
 	Steps []*Step  `json:"steps"`
 	Notes []string `json:"notes,omitempty"` // what the user should know or do
 
+	// Homes say what documents of the app's hold that get new totals.
+	Homes []Home `json:"homes,omitempty"`
+
 	// Awaited are the labels of the indexes that keep the plan short: until they are ready, it does no
 	// more than begin their builds.
 	Awaited []string `json:"awaited,omitempty"`
