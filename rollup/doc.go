@@ -57,6 +57,7 @@
 //	publish.go     publishes: writes the roll-up, or removes it
 //	contention.go  when a write locks its document
 //	pace.go        when a counter may be rolled up
+//	foreign.go     totals that somebody else wrote: left out, or repaired and kept
 //	owner.go       whether the document exists within which Tally makes a roll-up
 //	logged.go      what the log has said lately
 //

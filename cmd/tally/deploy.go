@@ -232,7 +232,7 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 }
 
 // homes counts and reads documents of the app's that get new totals. If they cannot be read, a note
-// says so: whoever deploys may not be allowed to read documents.
+// says so: the account that deploys may not be allowed to read documents.
 func (d *deployment) homes(ctx context.Context, wanted *deploy.Deployment, plan *deploy.Plan) ([]deploy.Home, error) {
 	at := endpointsOf(ctx)
 	joined := wanted.Joined()

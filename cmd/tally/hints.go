@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"github.com/firestore-tally/tally/internal/reason"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/rules"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -221,6 +224,28 @@ func (h *hints) left(path string, fields map[string]any) {
 	}
 }
 
+// joined tells, once for each template, that a document of the app's holds or held something where
+// a total belongs, although no roll-up wrote it.
+func (h *hints) joined(path string, doc *firestore.DocumentSnapshot) {
+	c, ok := h.routes.Counter(path)
+	if !ok {
+		return
+	}
+	r := rollup.RollUpOf(c.Template, doc.Data(), doc.UpdateTime)
+	foreign, unwritten := r.ForeignExample(path), r.UnwrittenExample(path)
+	for _, name := range slices.Sorted(maps.Keys(r.Tally.Before)) {
+		before := fmt.Sprintf("%s: %s was %v", path, name, r.Tally.Before[name])
+		unwritten = cmp.Or(unwritten, before)
+	}
+
+	if foreign != "" && h.first("foreign kind", c.Template) {
+		h.say("%s of the app's, and no total can be: it stays, and the total is left out; name the total otherwise by \"as\" in the route, or clear the field", foreign)
+	}
+	if unwritten != "" && h.first("unwritten", c.Template) {
+		h.say("%s, which no roll-up wrote: it becomes what the documents add up to, and tally.before keeps the number", unwritten)
+	}
+}
+
 // A servedDatabase is one that the functions serve.
 type servedDatabase struct {
 	id     string
@@ -243,8 +268,9 @@ func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.Do
 func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firestore.DocumentSnapshot) {
 	path := firestorestore.Path(doc.Ref)
 	h.missingTarget(db.id, path, firestorestore.Data(doc), func(path string) bool {
-		_, err := db.client.Doc(path).Get(ctx)
+		home, err := db.client.Doc(path).Get(ctx)
 		if err == nil {
+			h.joined(path, home)
 			h.tryRules(ctx, db.id, path)
 		}
 		return status.Code(err) == codes.NotFound // without an answer there is no hint

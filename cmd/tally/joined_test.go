@@ -16,8 +16,8 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 )
 
-// The plan of a first deployment onto documents of the app's says how many there are, what they hold
-// where totals belong, and what that costs. It asks, and lists of most documents stop it.
+// The plan of a first deployment onto documents of the app's says how many there are, what they
+// hold where totals belong, and what that costs. It asks, and lists in most documents stop it.
 func TestDeployOntoDocuments(t *testing.T) {
 	c := newCloud(t)
 	c.firestore = emulatortest.Own(t, emulator.Options{}).Addr()

@@ -66,8 +66,9 @@ type rollUp struct {
 	AsOf      time.Time `json:"as_of"`
 	AgeMS     float64   `json:"age_ms,omitempty"` // of as_of when the document was read; 0: not known
 
-	// Before is what stood in the fields of totals before the first roll-up. Foreign says which fields
-	// hold values of the app's, of a kind that no such total can be, so that these totals are left out.
+	// Before is what stood in the fields of totals before the first roll-up. Foreign says which
+	// fields hold values of the app's, of a kind that no such total can be, so that these totals
+	// are left out.
 	Before  totals            `json:"before,omitempty"`
 	Foreign map[string]string `json:"foreign_kind,omitempty"`
 

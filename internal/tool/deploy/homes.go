@@ -110,7 +110,7 @@ func (t *HomeTotal) add(f rollup.FoundCounter) {
 }
 
 // Problem says why the template should not be deployed as it is: most documents that hold a total's
-// field hold another kind of value there. A few junk documents are no reason, whoever wrote them.
+// field hold another kind of value there. A few junk documents are no reason.
 func (h Home) Problem() error {
 	for _, t := range h.Totals {
 		others := t.Unwritten + t.zeros
