@@ -170,8 +170,6 @@ func projectTable(r trial.Report) string {
 	for _, s := range r.Skipped {
 		fmt.Fprintf(w, "%s: skipped, because no deployed route is like %s\n", s.Kind, s.Would)
 	}
-
-	fmt.Fprintf(w, "\nlag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms, each ± %.0f ms\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, r.Clock)
 	return w.String()
 }
 

@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -204,6 +205,7 @@ func (h *hour) ask() (all []answer) {
 		{"does a sum see the instant of its transaction's first read?", q.instant},
 		{"do the rules see a query's offset?", q.offset},
 		{"how does an event come?", q.echo},
+		{"how late do roll-ups come?", q.lag},
 	} {
 		found, seen := ask.find()
 		all = append(all, answer{ask.asks, found, seen})
@@ -286,6 +288,26 @@ func (q *questioner) instant() (string, string) {
 		}
 	}
 	return "yes", "that, 3 times"
+}
+
+// lag asks how late roll-ups are of changes that come alone: from the answer to a write until a
+// read finds the roll-up that covers it.
+func (q *questioner) lag() (string, string) {
+	const writes = 20
+	var lags []time.Duration
+	for n := range writes {
+		at, err := q.put(fmt.Sprintf("counters/%s/shards/%d", q.id, n))
+		if err != nil {
+			return "not looked", err.Error()
+		}
+		written := time.Now()
+		if !q.covers(q.id, at) {
+			return "no", fmt.Sprintf("no roll-up came within %v", q.patient)
+		}
+		lags = append(lags, time.Since(written).Round(time.Millisecond))
+	}
+	slices.Sort(lags)
+	return "yes", fmt.Sprintf("median %v, at most %v, of %d", lags[writes/2], lags[writes-1], writes)
 }
 
 // offset asks whether rules that ask for a query's offset refuse a list that has one. It lists as a
@@ -422,7 +444,7 @@ func firstHourHere(t *testing.T) {
 	for _, want := range []string{
 		`{"exit_status":0,"step":"deploy"}`, `{"exit_status":0,"step":"demo"}`, `"step":"doctor"}`, `{"exit_status":0,"step":"undeploy"}`,
 		`{"asks":"does an id that ends in a space arrive as it is?","answer":"yes"`, `{"asks":"does a sum see the instant of its transaction's first read?","answer":"yes"`,
-		`{"asks":"do the rules see a query's offset?","answer":"yes"`, `{"asks":"how does an event come?","answer":"yes"`,
+		`{"asks":"do the rules see a query's offset?","answer":"yes"`, `{"asks":"how does an event come?","answer":"yes"`, `{"asks":"how late do roll-ups come?","answer":"yes"`,
 		`"call":"POST cloudfunctions.googleapis.com/v2/projects/my-project/locations/us-central1/functions`,
 		`"call":"DELETE cloudfunctions.googleapis.com/v2/projects/my-project/locations/us-central1/functions`,
 	} {

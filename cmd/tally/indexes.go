@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/doctor"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
@@ -33,10 +33,10 @@ func indexesCommand() *cobra.Command {
 		if check == "" {
 			e := json.NewEncoder(c.OutOrStdout())
 			e.SetIndent("", "  ")
-			return e.Encode(deploy.NewIndexesFile(parsed))
+			return e.Encode(doctor.NewIndexesFile(parsed))
 		}
 
-		problems, err := deploy.CheckIndexesFile(check, parsed)
+		problems, err := doctor.CheckIndexesFile(check, parsed)
 		if err != nil {
 			return err
 		}

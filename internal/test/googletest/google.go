@@ -81,6 +81,9 @@ type Google struct {
 	// Closed are the locations that the project may not use: each call about one is refused.
 	Closed []string
 
+	// Lacks are the locations that an API, such as cloudtasks.googleapis.com, is not in.
+	Lacks map[string][]string
+
 	// Builds is how many Lists of indexes it takes until a new composite index is ready. Below 0 it
 	// is never ready.
 	Builds int

@@ -3,10 +3,13 @@ package googletest
 import (
 	"encoding/json"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 
 	"google.golang.org/api/cloudbilling/v1"
 	"google.golang.org/api/firebaserules/v1"
+	"google.golang.org/genproto/googleapis/cloud/location"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -46,6 +49,9 @@ func (g *Google) restOnly() []restMethod {
 		{"RunQuery", "POST firestore.googleapis.com/v1/projects/{project}/databases/{database}/documents:runQuery", g.runQuery},
 		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", g.entries},
 		{"GenerateServiceIdentity", "POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}", g.identity},
+		{"ListLocations", "GET cloudfunctions.googleapis.com/v2/projects/{project}/locations", g.locations},
+		{"ListLocations", "GET cloudscheduler.googleapis.com/v1/projects/{project}/locations", g.locations},
+		{"ListLocations", "GET cloudtasks.googleapis.com/v2/projects/{project}/locations", g.locations},
 		{"Upload", "PUT storage.googleapis.com/{object}", g.upload},
 	}
 }
@@ -113,6 +119,20 @@ func (g *Google) entries(r *http.Request) (any, error) {
 		return struct{}{}, nil
 	}
 	return map[string]any{"entries": g.Entries(request.Filter)}, nil
+}
+
+// locations lists where an API is: https://docs.cloud.google.com/tasks/docs/reference/rest/v2/projects.locations/list
+func (g *Google) locations(r *http.Request) (any, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := []map[string]any{}
+	for name, m := range g.resources {
+		_, isLocation := m.(*location.Location)
+		if isLocation && !slices.Contains(g.Lacks[apiOf(r.Host)], path.Base(name)) {
+			all = append(all, map[string]any{"name": name, "locationId": path.Base(name)})
+		}
+	}
+	return map[string]any{"locations": all}, nil
 }
 
 // identity makes a service agent: serviceusage v1beta1.

@@ -220,7 +220,7 @@ func (p *Project) match(ctx context.Context, k *Kind, name string) (Object, erro
 // keyOf returns what tells a resource from others of its kind; "" if it cannot be Tally's.
 func (k *Kind) keyOf(o Object) string {
 	if k.Key == "fields" {
-		return indexKey(o)
+		return IndexKey(o)
 	}
 	return o.Get(k.Key)
 }

@@ -150,3 +150,54 @@ func TestChangeOfAPolicy(t *testing.T) {
 		}
 	}
 }
+
+// An update of a service does not name its present revision: Cloud Run would refuse it.
+func TestUpdateNamesNoRevision(t *testing.T) {
+	const service = "projects/my-project/locations/us-central1/services/tally-on-write"
+	d := oneCounter(t)
+	d.deploy()
+	d.google.Set(service, []string{"template", "revision"}, "tally-on-write-00001-abc")
+	d.google.Set(service, []string{"template", "containers", "0", "resources", "cpuIdle"}, false)
+	d.google.Requests()
+	d.deploy()
+	updated := false
+	for _, r := range d.google.Requests() {
+		if r.Verb != http.MethodPatch || !strings.HasSuffix(r.At, "/services/tally-on-write") {
+			continue
+		}
+		updated = true
+		body, _ := r.Body.(map[string]any)
+		if name := Object(body).Get("template.revision"); name != "" {
+			t.Errorf("it names %s", name)
+		}
+	}
+	if !updated {
+		t.Error("no update")
+	}
+}
+
+// Everybody may have a role on the project, which is not Tally's to judge, and on nothing else.
+func TestPublicRoles(t *testing.T) {
+	for noun, want := range map[string]bool{"project": false, "service": true} {
+		r := &Resource{kind: known().Kinds[noun]}
+		for _, member := range []string{"allUsers", "allAuthenticatedUsers"} {
+			if got := r.unwanted(Grant{Role: "roles/viewer", Member: member}); got != want {
+				t.Errorf("%s of a %s: unwanted %t, want %t", member, noun, got, want)
+			}
+		}
+	}
+}
+
+// Of deleted accounts a policy loses only those that were Tally's, and this project's.
+func TestGoneAccounts(t *testing.T) {
+	const own = "deleted:serviceAccount:tally-build@my-project.iam.gserviceaccount.com?uid=1"
+	p := policy{Bindings: []binding{{Role: "r", Members: []string{
+		own,
+		"deleted:serviceAccount:tally-build@my-project-2.iam.gserviceaccount.com?uid=2",
+		"deleted:serviceAccount:mine@my-project.iam.gserviceaccount.com?uid=3",
+		"serviceAccount:tally-build@my-project.iam.gserviceaccount.com",
+	}}}}
+	if gone := p.gone("my-project"); len(gone) != 1 || gone[0].Member != own {
+		t.Errorf("%v", gone)
+	}
+}

@@ -72,9 +72,9 @@ func Exempt(routes route.Routes) []FieldConfig {
 func (f FieldConfig) orders() []string {
 	switch {
 	case f.Descending:
-		return []string{ascending, descending}
+		return []string{Ascending, Descending}
 	case f.Indexed:
-		return []string{ascending}
+		return []string{Ascending}
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (r *Resource) lacksOrders() []Difference {
 	for _, x := range indexes {
 		fields, _ := asObject(x)["fields"].([]any)
 		for _, f := range fields {
-			if asObject(x).Get("queryScope") == collectionScope {
+			if asObject(x).Get("queryScope") == CollectionScope {
 				has = append(has, asObject(f).Get("order"))
 			}
 		}

@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
-	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -42,101 +39,19 @@ func TestIndexKey(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"name": "g/indexes/7", "queryScope": "COLLECTION", "fields": [`+test.index+`]}`), &o); err != nil {
 			t.Fatal(err)
 		}
-		if got := indexKey(o) == want; got != test.serves {
-			t.Errorf("%s: %q serves %q: %v, want %v", test.name, indexKey(o), want, got, test.serves)
+		if got := IndexKey(o) == want; got != test.serves {
+			t.Errorf("%s: %q serves %q: %v, want %v", test.name, IndexKey(o), want, got, test.serves)
 		}
 		for path, value := range map[string]string{"queryScope": "COLLECTION_GROUP", "apiScope": "DATASTORE_MODE_API", "density": "DENSE"} {
 			before := o[path]
-			if o[path] = value; indexKey(o) != "" {
-				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, indexKey(o))
+			if o[path] = value; IndexKey(o) != "" {
+				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, IndexKey(o))
 			}
 			o[path] = before
 			if before == nil {
 				delete(o, path)
 			}
 		}
-	}
-}
-
-// What tally indexes prints lacks nothing. What a file lacks is said as the file has it.
-func TestCheckIndexesFile(t *testing.T) {
-	routes, err := route.Parse(orderRoutes + "; posts/{post}/likes/{user} -> posts/{post} : sum(on) as likes : existing; a/{a}/hot/{n} -> b/{a} : n : documents")
-	if err != nil {
-		t.Fatal(err)
-	}
-	needs := NewIndexesFile(routes)
-	change := func(change func(f *IndexesFile)) string {
-		f := IndexesFile{append([]IndexConfig(nil), needs.Indexes...), append([]FieldConfig(nil), needs.FieldOverrides...)}
-		change(&f)
-		text, err := json.Marshal(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	exempts := func(group, path string, indexes ...Object) string {
-		return change(func(f *IndexesFile) {
-			f.FieldOverrides = append(f.FieldOverrides, FieldConfig{CollectionGroup: group, Path: path, Indexes: indexes})
-		})
-	}
-	order := func(order string) Object { return Object{"order": order, "queryScope": "COLLECTION"} }
-	const lost = "FILE, or the next firebase deploy of indexes wants to delete them:\n"
-	const undone = "change in fieldOverrides of FILE, or the next firebase deploy of indexes undoes what tally deploy made:\n"
-	const taken = "take out of fieldOverrides of FILE what exempts "
-
-	for _, test := range []struct {
-		name, text string
-		want       []string
-	}{
-		{"all", change(func(*IndexesFile) {}), nil},
-		{"an index too few", change(func(f *IndexesFile) { f.Indexes = f.Indexes[1:] }), []string{
-			"add to indexes of " + lost + `  {"collectionGroup":"orders","queryScope":"COLLECTION","fields":[{"fieldPath":"shop","order":"ASCENDING"},{"fieldPath":"amount","order":"DESCENDING"}]}`,
-		}},
-		{"a field too few", change(func(f *IndexesFile) { f.FieldOverrides = f.FieldOverrides[1:] }), []string{
-			"add to fieldOverrides of " + lost + `  {"collectionGroup":"increment_tokens","fieldPath":"expire_at","ttl":true,"indexes":[]}`,
-		}},
-		{"a group that is exempt", exempts("orders", "shop"), []string{taken + "orders.shop: queries need the indexes that Firestore makes by itself"}},
-		{"in one order alone, the other", exempts("likes", "on", order("DESCENDING")), []string{taken + "likes.on: queries need the indexes that Firestore makes by itself"}},
-		{"in the one order that a sum needs", exempts("likes", "on", order("ASCENDING")), nil},
-		{"all fields that say nothing of their own", exempts("likes", "*"), []string{taken + "likes.on: queries need the indexes that Firestore makes by itself"}},
-		{"an expiry that is taken away", strings.Replace(change(func(*IndexesFile) {}), `"ttl":true`, `"ttl":false`, 1), []string{undone + `  {"collectionGroup":"increment_tokens","fieldPath":"expire_at","ttl":true,"indexes":[]}`}},
-		{"an expiry of which nothing is said", strings.Replace(change(func(*IndexesFile) {}), `"ttl":true,`, ``, 1), nil},
-		{"times that are indexed", change(func(f *IndexesFile) {
-			for i, o := range f.FieldOverrides {
-				if o.Path == "tally" {
-					f.FieldOverrides[i].Indexes = []Object{order("ASCENDING")}
-				}
-			}
-		}), []string{undone + `  {"collectionGroup":"shops","fieldPath":"tally","indexes":[]},` + "\n" + `  {"collectionGroup":"posts","fieldPath":"tally","indexes":[]},` + "\n" + `  {"collectionGroup":"b","fieldPath":"tally","indexes":[]}`}},
-		{"as firebase init begins it", "{\n  // Example:\n  // \"indexes\": [\n  //   { \"a\": [ \"b\", ] },\n  // ]\n" + strings.TrimPrefix(change(func(*IndexesFile) {}), "{"), nil},
-		{"with a byte order mark", "\ufeff" + change(func(*IndexesFile) {}), nil},
-		{"a field that only an index of several has", exempts("orders", "amount"), nil},
-	} {
-		file := filepath.Join(t.TempDir(), "firestore.indexes.json")
-		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		problems, err := CheckIndexesFile(file, routes)
-		for i := range problems {
-			problems[i] = strings.ReplaceAll(problems[i], file, "FILE")
-		}
-		if d := cmp.Diff(test.want, problems); d != "" || err != nil {
-			t.Errorf("%s: %v (-want +got):\n%s", test.name, err, d)
-		}
-	}
-
-	for ttl, want := range map[string]string{`"true"`: "found text", "1": "found a number", "[]": "found a list in brackets"} {
-		file := filepath.Join(t.TempDir(), "firestore.indexes.json")
-		text := strings.Replace(change(func(*IndexesFile) {}), `"ttl":true`, `"ttl":`+ttl, 1)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := CheckIndexesFile(file, routes); err == nil || !strings.HasSuffix(err.Error(), "fieldOverrides.ttl: want true or false, and "+want) {
-			t.Errorf("ttl %s: %v", ttl, err)
-		}
-	}
-	if _, err := CheckIndexesFile("nowhere.json", routes); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("of no file: %v", err)
 	}
 }
 

@@ -150,7 +150,7 @@ func (m manifest) groups(d Database) string {
 func (m manifest) Indexes() (all []manifestIndex) {
 	for _, database := range m.Databases {
 		for _, x := range m.Config.Routes.Indexes() {
-			all = append(all, manifestIndex{indexName(m.groups(database)+x.Collection, x.Fields), indexFieldsOf(x)})
+			all = append(all, manifestIndex{IndexName(m.groups(database)+x.Collection, x.Fields), IndexFields(x)})
 		}
 	}
 	return all

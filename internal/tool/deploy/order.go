@@ -98,6 +98,9 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 	if err := d.refuse(); err != nil {
 		return Plan{}, err
 	}
+	if err := d.checkRegion(ctx); err != nil {
+		return Plan{}, err
+	}
 	lacks, problems := d.lookAtAll(ctx, true)
 	surplus, err := d.surplus(ctx)
 	err = errors.Join(appendProblem(problems, err)...)
@@ -315,7 +318,12 @@ func (d *Deployment) planAPI(p *Plan, r *Resource) {
 	s := p.does("API", "enable")
 	if s == nil {
 		s = &Step{Does: "enable", Of: "API", Title: "enable APIs"}
-		s.do = func(ctx context.Context) error { return d.enable(ctx, s.Reasons) }
+		s.do = func(ctx context.Context) error {
+			if err := d.enable(ctx, s.Reasons); err != nil {
+				return err
+			}
+			return d.checkRegion(ctx) // before anything is made
+		}
 		p.add(s)
 	}
 	s.Reasons = append(s.Reasons, path.Base(r.Name))

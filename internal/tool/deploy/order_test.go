@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -329,5 +331,17 @@ func TestNoEmptyUpdate(t *testing.T) {
 		if s.Does == "update" && slices.ContainsFunc(described.Resources, isEmpty) {
 			t.Errorf("%s: nothing changes", s.Title)
 		}
+	}
+}
+
+// What is compared with something unread is not looked at: it would only seem to differ.
+func TestUnreadIsNotCompared(t *testing.T) {
+	d := oneCounter(t)
+	d.deploy()
+	wanted := d.read()
+	d.google.Fail("cloudfunctions.googleapis.com", "GetFunction", status.Error(codes.PermissionDenied, "no"), -1)
+	lacks, _, problems := wanted.Differences(t.Context())
+	if len(lacks) > 0 || len(problems) != 1 {
+		t.Errorf("lacks %v, problems %v", lacks, problems)
 	}
 }

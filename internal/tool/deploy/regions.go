@@ -2,9 +2,12 @@ package deploy
 
 import (
 	"cmp"
+	"context"
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -46,7 +49,7 @@ func (d *Deployment) checkContinents() error {
 	if d.Region != "" || len(far) == 0 {
 		return nil
 	}
-	return fmt.Errorf("database %s in %s and database %s in %s are on two continents, and the events of both carry whole documents to the functions' region: write that into tally.yaml, such as\n  region: %s",
+	return fmt.Errorf("databases %s in %s and %s in %s are on two continents. All their documents are sent to one region, so name it in tally.yaml, such as\n  region: %s",
 		d.Databases[0].ID, d.Databases[0].Location, far[0].ID, far[0].Location, d.region())
 }
 
@@ -87,4 +90,42 @@ func distance(from [2]float64, region string) float64 {
 	a, b := from[0]*degree, to[0]*degree
 	cosine := math.Sin(a)*math.Sin(b) + math.Cos(a)*math.Cos(b)*math.Cos((from[1]-to[1])*degree)
 	return math.Acos(min(1, cosine))
+}
+
+// regional are the APIs that must be in the functions' region and are not in all of Firestore's, as
+// addresses have them: https://cloud.google.com/about/locations
+var regional = []string{"cloudfunctions.googleapis.com/v2", "cloudtasks.googleapis.com/v2", "cloudscheduler.googleapis.com/v1"}
+
+// checkRegion returns why the functions cannot be in a region that is new to them: an API's list of
+// its locations lacks the region. An API that does not answer, for it is not enabled yet, is taken
+// to have all.
+func (d *Deployment) checkRegion(ctx context.Context) error {
+	if d.planned || d.DeployedIn() == d.region() {
+		return nil
+	}
+	var lacking, all []string
+	for _, api := range regional {
+		list, err := d.List(ctx, api+"/projects/"+d.ID+"/locations")
+		if err != nil || len(list) == 0 {
+			continue
+		}
+		has := make(map[string]bool)
+		for _, o := range list {
+			has[o.Get("locationId")] = true
+		}
+		if all == nil {
+			all = slices.Sorted(maps.Keys(has))
+		}
+		all = slices.DeleteFunc(all, func(region string) bool { return !has[region] })
+		if !has[d.region()] {
+			lacking = append(lacking, path.Dir(api))
+		}
+	}
+	if len(lacking) == 0 || len(all) == 0 {
+		return nil
+	}
+
+	others := nearest(d.near, all)
+	return fmt.Errorf("%s has no %s. Write another region into tally.yaml, of %s, and run tally deploy again:\n  region: %s",
+		d.region(), strings.Join(lacking, " and no "), some(others, ", "), others[0])
 }

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,6 +44,29 @@ func TestRemedyNamesTheNearest(t *testing.T) {
 		said := p.failed(denied).Error()
 		if !strings.Contains(said, "of "+want+", ") || !strings.HasSuffix(said, "region: "+want) {
 			t.Errorf("in %s, want %s first: %s", here, want, said)
+		}
+	}
+}
+
+// A region that lacks a service is refused before anything is made there: with the plan, or in a
+// new project as soon as its APIs are enabled. The error names the regions that have all services.
+func TestRegionWithoutAService(t *testing.T) {
+	for _, isNew := range []bool{true, false} {
+		d := oneCounter(t)
+		if !isNew {
+			d.google.Enable(slices.Sorted(maps.Keys(apis()))...)
+		}
+		d.google.Lacks = map[string][]string{"cloudtasks.googleapis.com": {"us-central1"}, "cloudscheduler.googleapis.com": {"me-central2"}}
+		said, err := d.tryDeploy(nil)
+		const want = "us-central1 has no cloudtasks.googleapis.com. Write another region into tally.yaml, of europe-west1, and run tally deploy again:\n  region: europe-west1"
+		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(said, "[2/") {
+			t.Errorf("new: %t: %v\n%s", isNew, err, said)
+		}
+		d.options.Region = "europe-west1"
+		d.deploy()
+		d.google.Lacks = map[string][]string{"cloudtasks.googleapis.com": {"europe-west1"}} // where it is already
+		if again := d.deploy(); again != "" {
+			t.Error(again)
 		}
 	}
 }

@@ -74,7 +74,6 @@ func (r *run) try(ctx context.Context, report *Report) error {
 			return err
 		}
 	}
-	started := r.commits()
 
 	r.Stage("writing")
 	err := r.load(ctx)
@@ -89,12 +88,12 @@ func (r *run) try(ctx context.Context, report *Report) error {
 			return err
 		}
 	}
-	r.compare(report, started)
+	r.compare(report)
 	return nil
 }
 
 // first begins the part, and waits until a roll-up covers its first writes. The functions may have
-// to start for them, so their lags do not count.
+// to start for them.
 func (r *run) first(ctx context.Context, p *part) error {
 	if p.field != "" {
 		r.spread(p)
@@ -140,15 +139,6 @@ func (r *run) spread(p *part) {
 	}
 	p.shards = shards.New(r.client, path.Dir(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
 		shards.RollUpAt(p.counter.RollUp), shards.NumShards(r.Shards))
-}
-
-// commits returns how many writes of each part were acknowledged.
-func (r *run) commits() (n []int) {
-	for _, p := range r.parts {
-		writes, _ := p.Writes()
-		n = append(n, len(writes))
-	}
-	return n
 }
 
 // begin makes the document that the part's totals are kept in, if that is the app's to make, and

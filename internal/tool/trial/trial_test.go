@@ -139,30 +139,6 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// Each write narrows what is known of Firestore's clock.
-func TestAhead(t *testing.T) {
-	const ahead = 500
-	p := new(part)
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
-		for _, write := range []struct{ sent, committed, answered int }{{0, 40, 100}, {200, 210, 300}, {400, 490, 500}} {
-			time.Sleep(time.Until(at(write.sent)))
-			err := p.Add(t.Context(), func(context.Context) (time.Time, error) {
-				time.Sleep(time.Until(at(write.answered)))
-				return at(write.committed + ahead), nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-	by, doubt := (&run{begun: []*part{p}}).ahead()
-	if by != 500*time.Millisecond || doubt != 10*time.Millisecond {
-		t.Errorf("ahead by %v ± %v, want 500ms ± 10ms", by, doubt)
-	}
-}
-
 // The traces are each document once, and the roll-ups of all routes that have a part's documents.
 func TestTraces(t *testing.T) {
 	d := of(t, likes, "posts/{p}/likes/{x} -> like_stats/{p} : count() as all", defaults)

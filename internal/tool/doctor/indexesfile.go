@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/tool/appfolder"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// An IndexesFile is what an app's firestore.indexes.json needs for Tally, as the Firebase CLI reads
+// it (https://firebase.google.com/docs/reference/firestore/indexes).
+type IndexesFile struct {
+	Indexes        []IndexConfig        `json:"indexes"`
+	FieldOverrides []deploy.FieldConfig `json:"fieldOverrides"`
+}
+
+// An IndexConfig is a composite index in firestore.indexes.json.
+type IndexConfig struct {
+	CollectionGroup string                    `json:"collectionGroup"`
+	QueryScope      string                    `json:"queryScope"`
+	Fields          []deploy.IndexFieldConfig `json:"fields"`
+}
+
+// NewIndexesFile returns what the file needs for the routes.
+func NewIndexesFile(routes route.Routes) IndexesFile {
+	needs := IndexesFile{Indexes: []IndexConfig{}, FieldOverrides: deploy.Exempt(routes)}
+	for _, x := range routes.Indexes() {
+		config := IndexConfig{CollectionGroup: x.Collection, QueryScope: deploy.CollectionScope}
+		config.Fields = deploy.IndexFields(x)
+		needs.Indexes = append(needs.Indexes, config)
+	}
+	return needs
+}
+
+// CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and which of its
+// exemptions keep queries from working. Each problem says what to do. It matters because "firebase
+// deploy --only firestore:indexes" offers to delete indexes that the file lacks, and with --force
+// it deletes them.
+func CheckIndexesFile(file string, routes route.Routes) (problems []string, err error) {
+	has, err := readIndexesFile(file)
+	if err != nil {
+		return nil, err
+	}
+
+	needs := NewIndexesFile(routes)
+	var indexes, fields, exempt, undone []string
+	for i, x := range routes.Indexes() {
+		name := deploy.IndexName(x.Collection, x.Fields)
+		if !slices.ContainsFunc(has.Indexes, func(o deploy.Object) bool { return deploy.IndexKey(o) == name }) {
+			indexes = append(indexes, element(needs.Indexes[i]))
+		}
+	}
+
+	for _, f := range deploy.Fields(routes) {
+		override := has.override(f.CollectionGroup, f.Path)
+		switch {
+		case f.Indexed:
+			if override != nil && !serves(override.Indexes, f) {
+				exempt = append(exempt, f.CollectionGroup+"."+f.Path)
+			}
+		case override == nil || override.Path == everyField:
+			fields = append(fields, element(f))
+		case len(override.Indexes) > 0 || f.TTL && override.undoesTTL():
+			undone = append(undone, element(f))
+		}
+	}
+
+	const deletes = ", or the next firebase deploy of indexes wants to delete them:\n"
+	if len(indexes) > 0 {
+		problems = append(problems, "add to indexes of "+file+deletes+strings.Join(indexes, ",\n"))
+	}
+	if len(fields) > 0 {
+		problems = append(problems, "add to fieldOverrides of "+file+deletes+strings.Join(fields, ",\n"))
+	}
+	if len(undone) > 0 {
+		problems = append(problems, "change in fieldOverrides of "+file+", or the next firebase deploy of indexes undoes what tally deploy made:\n"+strings.Join(undone, ",\n"))
+	}
+	if len(exempt) > 0 {
+		problems = append(problems, fmt.Sprintf("take out of fieldOverrides of %s what exempts %s: queries need the indexes that Firestore makes by itself", file, strings.Join(exempt, ", ")))
+	}
+	return problems, nil
+}
+
+// element returns an element of the file on a line.
+func element(of any) string {
+	text, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // not reached: strings and bools
+	}
+	return "  " + string(text)
+}
+
+// An appIndexes is a firestore.indexes.json of an app's.
+type appIndexes struct {
+	Indexes        []deploy.Object `json:"indexes"`
+	FieldOverrides []fieldOverride `json:"fieldOverrides"`
+}
+
+// A fieldOverride says how a field is indexed, and by TTL whether Firestore deletes a document at
+// the field's time. If it does not say that, the Firebase CLI leaves that as it is.
+type fieldOverride struct {
+	deploy.FieldConfig
+	TTL *bool `json:"ttl"`
+}
+
+// undoesTTL reports whether the override takes the expiry away.
+func (o *fieldOverride) undoesTTL() bool { return o.TTL != nil && !*o.TTL }
+
+// everyField is the path of an override of all fields that have none of their own.
+const everyField = "*"
+
+func readIndexesFile(file string) (has appIndexes, err error) {
+	err = appfolder.ReadJSON(file, &has)
+	if err != nil {
+		return has, err
+	}
+
+	for _, x := range has.Indexes { // as Firestore has it; an older form says collectionId
+		x["name"] = cmp.Or(x.Get("collectionGroup"), x.Get("collectionId")) + "/indexes/"
+		x["queryScope"] = cmp.Or(x.Get("queryScope"), deploy.CollectionScope)
+	}
+	return has, nil
+}
+
+// override returns the override of the file that says how a field is indexed; nil if there is none.
+func (has appIndexes) override(group, path string) *fieldOverride {
+	for _, path := range []string{path, everyField} {
+		for i, f := range has.FieldOverrides {
+			if f.CollectionGroup == group && f.Path == path {
+				return &has.FieldOverrides[i]
+			}
+		}
+	}
+	return nil
+}
+
+// serves reports whether a field's own indexes are enough for the queries.
+func serves(indexes []deploy.Object, f deploy.FieldConfig) bool {
+	has := func(order string) bool {
+		return slices.ContainsFunc(indexes, func(x deploy.Object) bool {
+			return x.Get("order") == order && cmp.Or(x.Get("queryScope"), deploy.CollectionScope) == deploy.CollectionScope
+		})
+	}
+	return has(deploy.Ascending) && (!f.Descending || has(deploy.Descending))
+}
