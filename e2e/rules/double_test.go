@@ -26,20 +26,7 @@ func TestDoubleNumShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDatabase(t, map[string]fields{"posts/p": {"title": "p"}, "posts/p/likes/ann": {}, "posts/p/likes/bob": {}})
-	store, err := firestorestore.Open(t.Context(), os.Getenv(firestorestore.EmulatorHost), d.project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	audit := func() rollup.Report {
-		report, err := rollup.Audit(t.Context(), store, routes, rollup.AuditOptions{
-			Options:     rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},
-			Concurrency: 1, Grace: time.Millisecond, FromFirst: true,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return report
-	}
+	audit := func() rollup.Report { return audited(t, d, routes) }
 	if report := audit(); report.RolledUp != 1 {
 		t.Fatalf("the first audit: %+v, want a roll-up", report)
 	}
@@ -64,4 +51,21 @@ func TestDoubleNumShards(t *testing.T) {
 	if report := audit(); report.Drift != 0 || report.Unchanged != 1 {
 		t.Errorf("the audit after the edit: %+v, want no drift", report)
 	}
+}
+
+// audited audits all counters of the routes, and so rolls up those that need it.
+func audited(t *testing.T, d *database, routes route.Routes) rollup.Report {
+	t.Helper()
+	store, err := firestorestore.Open(t.Context(), os.Getenv(firestorestore.EmulatorHost), d.project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := rollup.Audit(t.Context(), store, routes, rollup.AuditOptions{
+		Options:     rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},
+		Concurrency: 4, Grace: time.Millisecond, FromFirst: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
 }

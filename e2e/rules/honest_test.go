@@ -99,7 +99,13 @@ var ofRecipes = map[string]struct {
 			"another title": "who changes songs/{song}",
 		},
 	},
-	"Online now": {},
+	"Online now": {
+		open: map[string]string{
+			"enter, and stay": "who creates rooms/{room}/members/{user}",
+			"leave":           "who creates rooms/{room}/members/{user}",
+		},
+		other: []string{"enter, and stay", "leave"},
+	},
 	"Leaderboard": {
 		open: map[string]string{
 			"another name":    "who changes players/{player}",
@@ -119,10 +125,9 @@ var ofRecipes = map[string]struct {
 	},
 	"Reactions, and polls": {
 		open: map[string]string{
-			"first":      "who writes kind == ",
-			"love":       "who writes kind == ",
-			"send twice": "who writes kind == ",
-			"wow":        "who writes kind == ",
+			"first": "who writes kind == ",
+			"love":  "who writes kind == ",
+			"wow":   "who writes kind == ",
 		},
 	},
 	"Votes for what has no document": {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -119,6 +120,15 @@ func TestOffsets(t *testing.T) {
 	soft := newDatabaseUnder(t, soften(t, allRules(t), "lists skip nothing"), documents)
 	for _, path := range slices.Sorted(maps.Keys(lists)) {
 		honest := lists[path]
+		for limit, want := range map[int32]codes.Code{20: codes.OK, 21: codes.PermissionDenied} {
+			open := honest
+			open.limit = limit
+			err := open.query(strict, signedOut)
+			if honest.limit > 0 && honest.user == signedOut && status.Code(err) != want {
+				t.Errorf("%s, %d for somebody who is not signed in: %v, want %v", path, limit, err, want)
+			}
+		}
+		honest.user = cmp.Or(honest.user, ann)
 		attack := honest
 		attack.limit, attack.offset = 1, 1<<30
 		for name, read := range map[string]func(list) func(*database, user) error{
@@ -151,7 +161,7 @@ func TestOffsetIsAbsent(t *testing.T) {
 			if allowed {
 				want = codes.OK
 			}
-			if err := lists[path].query(d, signedOut); status.Code(err) != want {
+			if err := lists[path].query(d, ann); status.Code(err) != want {
 				t.Errorf("%s, where request.query is %s: %v, want %v", path, query, err, want)
 			}
 		}
@@ -163,7 +173,7 @@ func TestListings(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, seed)
 	for size, want := range map[int32]codes.Code{0: codes.OK, 100: codes.OK, 101: codes.PermissionDenied} {
-		_, err := d.api.ListDocuments(signedOut.context(t.Context()), &firestorepb.ListDocumentsRequest{
+		_, err := d.api.ListDocuments(ann.context(t.Context()), &firestorepb.ListDocumentsRequest{
 			Parent: d.parent(""), CollectionId: "rollups", PageSize: size,
 		})
 		if status.Code(err) != want {

@@ -42,6 +42,7 @@ var inQuotes = regexp.MustCompile(`'([^']+)'`)
 // need returns the requests that may need the condition: they are of the same path and operation,
 // and not honest in a field that the condition names. First come those that name most of it.
 func (w weakened) need(all []probe) []probe {
+	condition := w.lacks[strings.LastIndex(w.lacks, ": ")+2:]
 	isID := !strings.Contains(w.lacks, "request.") && strings.Contains(w.lacks, " != ")
 	names := inQuotes.FindAllStringSubmatch(w.lacks, -1)
 
@@ -62,6 +63,8 @@ func (w weakened) need(all []probe) []probe {
 		}
 		switch {
 		case named(p) > 0:
+			naming = append(naming, p)
+		case p.field == "by" && strings.HasPrefix(condition, "namesWriter"):
 			naming = append(naming, p)
 		case p.field == "" || isID || p.field == "x" && len(names) > 0:
 			others = append(others, p)
@@ -149,7 +152,6 @@ var conditionRoutes = map[string]string{
 	"likes that trend": "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post}/likes/{user} -> charts/{post} : count() where m.at > now - 1h as given : existing",
 	"comments":         "articles/{article}/comments/{comment} -> articles/{article} : count() where approved == true as comments, latest(at) where approved == true as last : existing",
 	"orders":           "orders/{order} by shop -> shops/{shop} : count() as orders : existing; orders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing",
-	"a literal":        "posts/{post} by author -> users/{author} : count() as posts : existing; songs/{song} -> posts/featured : count() as hot : existing",
 	"shards":           "posts/{post}/shards/{shard} -> post_totals/{post} : likes, views",
 	"states":           "items/{item} -> totals/items : count() where kind in [\"x\", \"y\"] as x, count() where n > 2 as y, count() where a == true and b == 1 as z",
 }

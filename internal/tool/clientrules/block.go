@@ -1,6 +1,7 @@
 package clientrules
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -21,18 +22,18 @@ type block struct {
 	summed  []source        // the routes of these totals
 	creator Writer          // of the documents that hold totals
 
-	except   []string // conditions that leave out the documents of narrower paths
-	crossing string   // a path that shares some documents with this one, while each has others, too
+	meets     string     // another path that matches some of the documents, "" if none does
+	questions []function // that the statements call, as unlessLeft made them
 }
 
 // A source is a route that counts the documents of a block.
 type source struct {
 	*route.Route
-	writer Writer
+	writer   Writer
+	answered bool // the writer is no guess
 }
 
-// blocksOf returns a block for each path of the routes. A block whose path lies within that of
-// another joins what both say, and the wider one leaves its documents out.
+// blocksOf returns a block for each path of the routes.
 func blocksOf(routes route.Routes, answers Answers) []*block {
 	var blocks []*block
 	at := func(path route.Path) *block {
@@ -44,22 +45,31 @@ func blocksOf(routes route.Routes, answers Answers) []*block {
 	}
 	for _, r := range routes {
 		b := at(r.Pattern())
-		b.sources = append(b.sources, source{r, answers.writer(r)})
+		_, answered := answers.Sources[r.String()]
+		b.sources = append(b.sources, source{r, answers.writer(r), answered})
 	}
 	for _, t := range routes.Templates() {
 		b := at(t.Segments())
 		b.home, b.creator = t, answers.creator(t)
 		for _, r := range t.Routes {
-			b.summed = append(b.summed, source{r, answers.narrowest(routes, r.Pattern())})
+			b.summed = append(b.summed, source{Route: r, writer: answers.narrowest(routes, r.Pattern())})
 		}
 	}
 
 	for i, b := range blocks {
 		for _, other := range blocks[:i] {
-			b.meet(other)
+			if overlap(b.path, other.path) {
+				b.meets, other.meets = other.path.String(), b.path.String()
+			}
 		}
 	}
 	return blocks
+}
+
+// overlap reports whether two paths match the same document, such as posts/{post} and
+// posts/featured.
+func overlap(path, other route.Path) bool {
+	return slices.EqualFunc(path, other, func(s, o route.Segment) bool { return s.Capture || o.Capture || s.Name == o.Name })
 }
 
 // writer returns who writes the documents of a route.
@@ -90,87 +100,53 @@ func (a Answers) creator(t *route.Template) Writer {
 	return Undecided
 }
 
-// meet has each of two blocks keep out of the documents of the other.
-func (b *block) meet(other *block) {
-	var here, there []string // conditions under which a document of one is a document of the other, too
-	if len(b.path) != len(other.path) {
-		return
-	}
-	for i, s := range b.path {
-		o := other.path[i]
-		switch {
-		case s.Capture && o.Capture:
-		case s.Capture:
-			here = append(here, b.name(i)+" == "+quoted(o.Name))
-		case o.Capture:
-			there = append(there, other.name(i)+" == "+quoted(s.Name))
-		case s.Name != o.Name:
-			return
-		}
-	}
-
-	switch {
-	case len(here) > 0 && len(there) > 0:
-		b.crossing, other.crossing = other.path.String(), b.path.String()
-	case len(here) > 0:
-		b.except = append(b.except, negated(here))
-		other.join(b)
-	case len(there) > 0:
-		other.except = append(other.except, negated(there))
-		b.join(other)
-	}
-}
-
-// negated returns the condition that not all of the conditions hold, each of which is an equality.
-func negated(equalities []string) string {
-	if len(equalities) == 1 {
-		return strings.Replace(equalities[0], " == ", " != ", 1)
-	}
-	return "!(" + strings.Join(equalities, " && ") + ")"
-}
-
-// join adds what a block of a wider path says. No wider path lies within another: patterns that
-// meet are one, and so are templates.
-func (b *block) join(wider *block) {
-	b.sources = append(b.sources, wider.sources...)
-	if b.home == nil && wider.home != nil {
-		b.home, b.summed, b.creator = wider.home, wider.summed, wider.creator
-	}
-}
-
 // plainName matches the names of collections and captures that rules take as they are.
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // taken are names that mean something else in rules.
 var taken = []string{
-	"allow", "database", "debug", "duration", "exists", "existsAfter", "false", "float", "function", "get", "getAfter", "hashing",
-	"if", "in", "int", "is", "isAfter", "latlng", "let", "math", "match", "null", "path", "request", "resource", "return", "rules_version",
-	"service", "string", "timestamp", "true",
+	"allow", "break", "case", "continue", "database", "debug", "default", "do", "duration", "else", "exists", "existsAfter", "false",
+	"float", "for", "function", "get", "getAfter", "hashing", "if", "import", "in", "int", "is", "isAfter", "latlng", "let", "match",
+	"math", "not", "null", "package", "path", "request", "resource", "return", "rules_version", "service", "string", "switch",
+	"timestamp", "true", "var", "while",
 }
 
 // name returns the id of a document at a place of the path as rules spell it: the name of a
-// capture, or a text. No two captures have one name.
+// capture, or a text.
 func (b *block) name(i int) string {
-	s := b.path[i]
-	if !s.Capture {
+	if s := b.path[i]; !s.Capture {
 		return quoted(s.Name)
 	}
-	name := strings.ReplaceAll(s.Name, ".", "_")
-	again := func(before route.Segment) bool {
-		return before.Capture && strings.ReplaceAll(before.Name, ".", "_") == name
+	return b.captures()[i]
+}
+
+// captures returns the names that the captures of the path have in rules, by their places. No two
+// captures have one name, and none has one that means something else.
+func (b *block) captures() map[int]string {
+	names := make(map[int]string)
+	used := slices.Clone(taken)
+	for i, s := range b.path {
+		if !s.Capture {
+			continue
+		}
+		name := strings.ReplaceAll(s.Name, ".", "_")
+		for slices.Contains(used, name) {
+			name += fmt.Sprint("_", i)
+		}
+		names[i], used = name, append(used, name)
 	}
-	if slices.Contains(taken, name) || slices.ContainsFunc(b.path[:i], again) {
-		name += fmt.Sprint("_", i)
-	}
-	return name
+	return names
 }
 
 // id returns the id of the document itself as rules spell it.
 func (b *block) id() string { return b.name(len(b.path) - 1) }
 
 // match returns the path as rules match it. It reports false if rules do not take the names as they
-// are.
+// are: those of the path, or of a field.
 func (b *block) match() (string, bool) {
+	if slices.ContainsFunc(b.fields(), func(f document.Field) bool { return !canQuote(string(f)) }) {
+		return "", false
+	}
 	var segments []string
 	for i, s := range b.path {
 		name := s.Name
@@ -186,6 +162,20 @@ func (b *block) match() (string, bool) {
 		segments = append(segments, name)
 	}
 	return strings.Join(segments, "/"), true
+}
+
+// fields returns the fields that the block may name: those that routes read, and the totals.
+func (b *block) fields() []document.Field {
+	var fields []document.Field
+	for _, s := range b.sources {
+		fields = append(fields, s.Reads()...)
+	}
+	if b.home != nil {
+		for _, name := range b.home.Totals() {
+			fields = append(fields, document.FieldOf(name))
+		}
+	}
+	return fields
 }
 
 // ids returns the conditions on the ids that a user chooses. A literal is none, and neither is the
@@ -223,16 +213,12 @@ func (b *block) apart() string {
 	shards := b.shards()
 	nested := func(f document.Field) bool { return !f.Simple() }
 	switch {
-	case b.crossing != "":
-		return "what clients read and write where " + b.crossing + " matches the same documents"
 	case shards != nil && b.ownID():
 		return "whether the id is a user's or a shard's number: routes of " + b.path.String() + " say both"
 	case shards != nil && b.home != nil:
 		return "what clients write into shards that hold totals"
 	case slices.ContainsFunc(shards, nested):
 		return "what clients write into shards whose field is in a map, or has a name that is no word"
-	case !b.path[len(b.path)-1].Capture && (b.ownID() || shards != nil):
-		return "who writes " + b.path.String() + ", whose id is no user's and no shard's"
 	}
 	return ""
 }
@@ -246,11 +232,12 @@ func (b *block) String() string {
 	}
 	text += "    match /" + match + " {\n"
 
-	apart := b.apart()
-	if b.crossing != "" {
-		return text + allow("read, write", []term{undecided(apart)}) + "    }\n"
+	if b.meets != "" {
+		what := "what clients read and write where " + b.meets + " matches the same documents"
+		return text + allow("read, write", []term{undecided(what)}) + "    }\n"
 	}
 	text += b.reads()
+	apart := b.apart()
 	if apart != "" {
 		return text + allow("create, update, delete", []term{undecided(apart)}) + "    }\n"
 	}
@@ -262,6 +249,9 @@ func (b *block) String() string {
 		text += b.lookups() + statement("create", create) + statement("update", update)
 	}
 	text += statement("delete", remove)
+	for _, q := range b.questions {
+		text += inBlock + "function " + q.name + "() {\n" + inAllow + q.text + inBlock + "}\n"
+	}
 	if create == nil && update == nil && remove == nil {
 		text += inBlock + "// Only servers write it.\n"
 	}
@@ -384,27 +374,103 @@ func (b *block) writers(who Writer, does string) []term {
 	if b.ownID() {
 		terms = append(terms, term{text: "request.auth.uid == " + b.id()})
 	}
-	return append(terms, conditions(b.except...)...)
+	return terms
 }
 
-// question asks who does something to the documents.
+// question asks who does something to the documents, with a proposal.
 func (b *block) question(does string) string {
 	text := "who " + does + " " + b.path.String()
-	last := b.path[len(b.path)-1]
-	author, above := b.author(), b.userAbove()
-	switch {
-	case does == "deletes" && b.home != nil:
+	if does == "deletes" && b.home != nil {
 		return text + b.stays()
-	case does != "creates" && above != "":
-		text += ", such as mayWrite() && request.auth.uid == " + above
-	case does != "creates" && author != "":
-		text += ", such as mayWrite() && resource.data." + author + " == request.auth.uid"
-	case last.Capture && (isUser(last.Name) || b.home != nil && ofUsers(b.home)):
-		text += ", such as mayWrite() && request.auth.uid == " + b.id()
+	}
+
+	own := b.own()
+	who := cmp.Or(b.belongs(), own)
+	switch {
+	case b.joins():
+		who = b.joined(does, own)
 	case does == "creates":
-		text += ", such as mayWrite()"
+		who = own
+	}
+	switch {
+	case who != "":
+		return text + ", such as mayWrite() && " + who
+	case does == "creates" && !b.joins():
+		return text + ", such as mayWrite()"
 	}
 	return text
+}
+
+// own returns the condition that the id of a document is the user's, "" if its name does not say
+// so. A number is no user's id.
+func (b *block) own() string {
+	last := b.path[len(b.path)-1]
+	isNumber := func(k route.Key) bool { return k.Name == last.Name && k.Function == route.Number }
+	byNumber := func(s source) bool { return slices.ContainsFunc(s.By, isNumber) }
+	isUsers := isUser(last.Name) || b.home != nil && ofUsers(b.home)
+	if !last.Capture || !isUsers || slices.ContainsFunc(b.summed, byNumber) {
+		return ""
+	}
+	return "request.auth.uid == " + b.id()
+}
+
+// joined proposes who writes that somebody is a member: the user whom the document above names as
+// its owner. Members may go, and change what totals read.
+func (b *block) joined(does, own string) string {
+	var read []string
+	for _, s := range b.sources {
+		for _, f := range s.Reads() {
+			read = append(read, f.Names()[0])
+		}
+	}
+	slices.Sort(read)
+	above, ok := b.inRules(len(b.path) - 2)
+	switch {
+	case own != "" && does == "deletes":
+		return own
+	case own != "" && does == "changes" && read != nil:
+		return own + " && request.resource.data.diff(resource.data).affectedKeys().hasOnly(" + list(slices.Compact(read)) + ")"
+	case ok:
+		return "get(" + above + ").data.owner == request.auth.uid"
+	}
+	return ""
+}
+
+// belongs proposes to whom a document belongs: to the user above it, or to whom it names. It
+// returns "" if it names nobody.
+func (b *block) belongs() string {
+	author := b.author()
+	switch above := b.userAbove(); {
+	case above != "":
+		return "request.auth.uid == " + above
+	case author != "":
+		return "resource.data" + author + " == request.auth.uid"
+	}
+	return ""
+}
+
+// joins reports whether the documents make users members of something. Nobody is made one by a
+// guess.
+func (b *block) joins() bool { return joins(b.path) }
+
+// documents is where all documents are, as rules spell it.
+const documents = "/databases/$(database)/documents"
+
+// inRules returns the path up to a segment as rules spell it. It reports false if they do not take
+// the names as they are.
+func (b *block) inRules(n int) (string, bool) {
+	text := documents
+	for i, s := range b.path[:n] {
+		switch {
+		case s.Capture:
+			text += "/$(" + b.name(i) + ")"
+		case plainName.MatchString(s.Name):
+			text += "/" + s.Name
+		default:
+			return "", false
+		}
+	}
+	return text, n > 0
 }
 
 // userAbove returns the name of the capture that stands for the user above a document, as in
@@ -418,20 +484,30 @@ func (b *block) userAbove() string {
 	return ""
 }
 
-// author returns the field that names the user to whom a document belongs, "" if no route does. A
-// document that holds no totals is taken to have the field by.
+// author returns the field that names the user to whom a document belongs, as rules spell it behind
+// the document, "" if no route does. A document that holds no totals is taken to have the field by.
 func (b *block) author() string {
 	for _, s := range b.sources {
 		for _, k := range s.By {
 			if k.Function == route.Text && isOwn(k.Field) {
-				return strings.Join(k.Field.Names(), ".")
+				return behind(k.Field)
 			}
 		}
 	}
 	if b.home == nil {
-		return "by"
+		return ".by"
 	}
 	return ""
+}
+
+// behind returns a field as rules spell it behind a document, by dots if its names are words.
+func behind(f document.Field) string {
+	names := f.Names()
+	isOdd := func(name string) bool { return !plainName.MatchString(name) }
+	if slices.ContainsFunc(names, isOdd) {
+		return strings.TrimPrefix(after(f), "request.resource.data")
+	}
+	return "." + strings.Join(names, ".")
 }
 
 // stays says what becomes of the sources of a document that is deleted.

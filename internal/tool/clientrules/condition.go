@@ -3,6 +3,7 @@ package clientrules
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // A term is one condition of an allow statement. All of a statement's terms must hold.
@@ -116,6 +117,14 @@ func Decisions(rules string) []Decision {
 // quoted returns a text as rules spell it.
 func quoted(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) + "'"
+}
+
+// canQuote reports whether rules take a text in quotes. They have no escape for some characters, and
+// take others for quotes.
+func canQuote(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) || r == '‘' || r == '’'
+	})
 }
 
 // list returns a list of texts as rules spell it.

@@ -43,9 +43,13 @@ type Answers struct {
 // whether they are shards.
 func Fixed(r *route.Route) bool { return ofShards(r) }
 
-// Guess returns who most likely writes the documents of a route.
+// Guess returns who most likely writes the documents of a route. Who makes somebody a member is no
+// guess.
 func Guess(r *route.Route) Writer {
 	pattern := r.Pattern()
+	if joins(pattern) && !ofShards(r) {
+		return Undecided
+	}
 	id, collection := pattern[len(pattern)-1].Name, pattern[len(pattern)-2].Name
 	if isUser(id) || slices.Contains(onePerUser, strings.ToLower(collection)) && len(pattern) > 2 {
 		return Owner
@@ -55,8 +59,17 @@ func Guess(r *route.Route) Writer {
 
 // onePerUser are names of collections that hold one document for each user.
 var onePerUser = []string{
-	"attendees", "bookmarks", "claps", "favorites", "favourites", "followers", "hearts", "likes", "members", "participants",
+	"bookmarks", "claps", "favorites", "favourites", "followers", "hearts", "likes",
 	"players", "ratings", "reactions", "rsvps", "stars", "subscribers", "upvotes", "viewers", "visitors", "voters", "votes",
+}
+
+// joins reports whether the documents of a path make users members of the document above.
+func joins(path route.Path) bool {
+	all := words(path[len(path)-2].Name)
+	isJoining := func(word string) bool {
+		return slices.Contains([]string{"attendee", "member", "membership", "participant"}, strings.TrimSuffix(word, "s"))
+	}
+	return len(path) > 2 && len(all) > 0 && isJoining(all[len(all)-1])
 }
 
 // users are words for a user of an app, as the names of fields and captures have them.

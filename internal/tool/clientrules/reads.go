@@ -1,6 +1,7 @@
 package clientrules
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,44 +13,91 @@ const (
 	everybody = "true"
 	signedIn  = "request.auth != null"
 	noClient  = "false"
+
+	undecidedYet = "" // a person decides
 )
 
-// isPublic are the last words of a question about who reads totals.
-const isPublic = ": its totals are as public as it is"
-
 // reads returns the statements that allow reads. Those of the sources and those of the totals must
-// both hold, so the narrowest stands.
+// both hold, so the narrowest stands. What nobody settled is a question.
 func (b *block) reads() string {
 	who, ofTotals := b.readers(), b.readsTotals()
 	if who == noClient && b.home == nil {
 		return ""
 	}
-	if who == noClient {
-		ofTotals = []term{b.closed()}
-	}
 
 	var terms []term
-	if who != noClient && (who != everybody || ofTotals == nil) {
-		terms = conditions(who)
+	isOwners := len(ofTotals) > 0 && ofTotals[0].text != noClient
+	switch {
+	case who == noClient, who == undecidedYet && !isOwners:
+		terms = []term{b.asks("gets")}
+	case who == undecidedYet, who == everybody && ofTotals != nil:
+		terms = ofTotals
+	default:
+		terms = append(conditions(who), ofTotals...)
 	}
-	terms = append(terms, conditions(b.except...)...) // narrower paths may be read by fewer
-	return allow("get", append(terms, ofTotals...)) + b.lists(who, ofTotals == nil)
+	return allow("get", terms) + b.lists(who, ofTotals == nil)
 }
 
 // lists returns the statement that allows lists, "" if there is none.
 func (b *block) lists(who string, isShown bool) string {
 	isOpen := who == everybody && isShown
 	switch {
-	case !b.path[len(b.path)-1].Capture, isOpen && len(b.except) > 0:
+	case !b.path[len(b.path)-1].Capture:
 		return ""
 	case isOpen && b.home == nil && b.shards() != nil:
 		return allow("list", conditions("skipsNothing()"))
 	case isOpen:
 		return allow("list", conditions("listsAtMost(100)"))
-	case b.home != nil:
-		return allow("list", []term{undecided("who lists " + b.path.String() + isPublic)})
-	case who == signedIn:
-		return allow("list", []term{undecided("who lists " + b.path.String() + ", such as listsAtMost(100)")})
+	case b.home != nil, who == signedIn, who == undecidedYet:
+		return allow("list", []term{b.asks("lists")})
+	}
+	return ""
+}
+
+// asks returns the question who gets or lists the documents, with a proposal.
+func (b *block) asks(does string) term {
+	who := b.proposed(does)
+	if does == "lists" {
+		who += " && listsAtMost(100)"
+	}
+	return undecided("who " + does + " " + b.all() + ", such as " + who)
+}
+
+// all returns the path of the documents, and says that a read shows more than their totals.
+func (b *block) all() string {
+	if b.home != nil && b.home.Existing {
+		return b.path.String() + ", all of its fields"
+	}
+	return b.path.String()
+}
+
+// proposed returns the condition on who reads that a question proposes: those who joined, the user
+// to whom the document belongs, or any user, if an app shows such documents.
+func (b *block) proposed(does string) string {
+	collection := b.path[len(b.path)-2].Name
+	members, ok := b.inRules(len(b.path) - 1)
+	isShown := b.sources == nil || slices.Contains(shownDocuments, strings.ToLower(collection))
+	who := cmp.Or(b.named(), b.belongs())
+	switch {
+	case b.joins() && ok:
+		return "exists(" + members + "/$(request.auth.uid))"
+	case does == "gets" && b.own() != "":
+		return b.own()
+	case who == "" || isShown && b.userAbove() == "":
+		return signedIn
+	}
+	return who
+}
+
+// named returns the condition that a document belongs to the user whom a key names, "" if none
+// does.
+func (b *block) named() string {
+	for _, s := range b.sources {
+		for _, k := range s.By {
+			if k.Function == route.Text && isUser(k.Name) && b.userAbove() == "" {
+				return "resource.data" + behind(k.Field) + " == request.auth.uid"
+			}
+		}
 	}
 	return ""
 }
@@ -60,19 +108,24 @@ func (b *block) readers() string {
 	for _, s := range b.sources {
 		switch {
 		case s.writer == Owner && !ofShards(s.Route):
-			who = "request.auth.uid == " + b.id()
+			if who != undecidedYet {
+				who = "request.auth.uid == " + b.id()
+			}
 		case ofShards(s.Route):
-		case s.writer == Users && who == everybody:
-			who = signedIn
-		case s.writer == Servers || s.writer == Undecided:
+		case s.writer == Servers:
 			return noClient
+		case s.writer == Undecided || !s.answered || b.home != nil:
+			who = undecidedYet
+		case who == everybody:
+			who = signedIn
 		}
 	}
 	return who
 }
 
-// readsTotals returns the condition on who reads the totals, none if everybody does. Where a user
-// owns them, that user does, and a person decides who else.
+// readsTotals returns the condition on who reads the totals, none if everybody does. The app's own
+// documents hold more than totals. Where a user owns them, that user reads them, and a person
+// decides who else.
 func (b *block) readsTotals() []term {
 	if b.home == nil {
 		return nil
@@ -80,17 +133,14 @@ func (b *block) readsTotals() []term {
 	owner := b.owner()
 	isHidden := func(s source) bool { return !s.isShown(owner != "") }
 	switch {
-	case !slices.ContainsFunc(b.summed, isHidden):
+	case !b.home.Existing && !slices.ContainsFunc(b.summed, isHidden):
 		return nil
 	case owner != "":
-		return []term{{"request.auth.uid == " + owner, "who else gets " + b.path.String() + isPublic}}
+		return []term{{"request.auth.uid == " + owner, "who else gets " + b.all()}}
 	default:
-		return []term{b.closed()}
+		return []term{b.asks("gets")}
 	}
 }
-
-// closed returns the term that no one reads the document until a person decides.
-func (b *block) closed() term { return undecided("who gets " + b.path.String() + isPublic) }
 
 // owner returns the name of the capture that stands for the user whom the totals belong to, as in
 // customers/{user}/months/{month}. It returns "" if there is none. A number is no user's id.
@@ -100,7 +150,7 @@ func (b *block) owner() string {
 		isNumber := func(k route.Key) bool { return k.Name == s.Name && k.Function == route.Number }
 		byNumber := func(r *route.Route) bool { return slices.ContainsFunc(r.By, isNumber) }
 		isOwner := isUser(s.Name) || i == len(segments)-1 && ofUsers(b.home)
-		if s.Capture && b.path[i].Capture && isOwner && !slices.ContainsFunc(b.home.Routes, byNumber) {
+		if s.Capture && isOwner && !slices.ContainsFunc(b.home.Routes, byNumber) {
 			return b.name(i)
 		}
 	}

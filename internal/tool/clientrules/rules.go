@@ -114,15 +114,67 @@ func (b *block) rollUpsOfAll() string {
 	if b.readsTotals() == nil {
 		return openRollUps
 	}
-	return "    match /rollups/{counter} {\n" + allow("get", []term{b.closed()}) + b.lists(noClient, false)
+	return "    match /rollups/{counter} {\n" + allow("get", []term{b.asks("gets")}) + b.lists(noClient, false)
 }
 
 // A function is one of the rules that blocks call.
 type function struct{ name, text string }
 
+// writerFields are names of fields that say who wrote a document.
+var writerFields = []string{
+	"author", "authorId", "author_id", "buyer", "by", "createdBy", "created_by", "creator", "owner", "ownerId", "owner_id",
+	"sender", "senderId", "sender_id", "uid", "user", "userId", "user_id", "writer",
+}
+
+// namesWriter returns the function of that name.
+func namesWriter() string {
+	var own []string
+	for _, name := range writerFields {
+		own = append(own, quoted(name)+": uid")
+	}
+	var lines []string
+	for five := range slices.Chunk(own, 5) {
+		lines = append(lines, strings.Join(five, ", "))
+	}
+	return `
+    // A document that says in such a field who wrote it names the user who writes it, and nobody else.
+    // An edit may leave the field as it was.
+    function namesWriter(except) {
+      let uid = request.auth == null ? null : request.auth.uid;
+      let own = {
+        ` + strings.Join(lines, ",\n"+inAllow) + `
+      };
+      let others = request.resource.data.diff(own).changedKeys();
+      return others.hasOnly(except)
+        || resource != null && !others.hasAny(request.resource.data.diff(resource.data).affectedKeys());
+    }
+`
+}
+
 // functions are those that Tally's own rules do not have, in an order in which each comes after
 // those that call it.
 var functions = []function{
+	{"namesWriter", namesWriter()},
+	{"isNow", `
+    // A time is the server's, or an edit leaves it as it was.
+    function isNow(field) {
+      return request.resource.data.get(field, null) == request.time || isLeft(field);
+    }
+`},
+	{"isDated", `
+    // A time that says to which day or month a document belongs is the server's, and stays.
+    function isDated(field) {
+      return resource == null ? request.resource.data.get(field, null) == request.time : isLeft(field);
+    }
+`},
+	{"isLeft", `
+    // An edit leaves the field as it was. To rules, 2 and 2.0 are equal, and so are null and no field.
+    function isLeft(field) {
+      let before = resource == null ? null : resource.data.get(field, null);
+      let after = request.resource.data.get(field, null);
+      return resource != null && after == before && (after is int) == (before is int);
+    }
+`},
 	{"isUncounted", `
     // A new document has no total yet, or 0, by which it can be sorted at once.
     function isUncounted(total) {

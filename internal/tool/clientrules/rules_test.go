@@ -40,6 +40,9 @@ const (
 	orders    = "orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == \"paid\" as revenue : existing"
 )
 
+// ordersByShop is the spelling of orders.
+const ordersByShop = "orders/{order} by shop -> shops/{shop} : count() as orders, amount where status == \"paid\" as revenue : existing"
+
 // cases are routes, and what the rules for them are in testdata.
 var cases = []struct {
 	name, routes string
@@ -60,7 +63,11 @@ var cases = []struct {
 	{name: "orders", routes: orders + "\norders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing"},
 	{name: "follows", routes: "follows/{follow} by followed -> users/{followed} : count() as followers : existing"},
 	{name: "references-and-numbers", routes: "comments/{comment} by ref(author) -> users/{author} : count() as comments : existing\n" +
-		"orders/{order} by number(shop) -> shops/{shop} : count() as orders : existing"},
+		"orders/{order} by number(shop) -> shops/{shop} : count() as orders : existing\n" +
+		"follows/{follow} by number(member_id) -> members/{member_id} : count() as followers : existing"},
+	{name: "counts-that-tally-keeps", routes: "rooms/{room}/comments/{comment} -> room_counts/{room} : count() as comments, count() where at > now - 1h as recent\n" +
+		"rooms/{room}/replies/{reply} -> reply_counts/{room} : count() where startsAt > now - 1h as planned\n" +
+		"users/{user}/comments/{comment} -> comment_counts/{user} : count() as comments"},
 	{name: "ratings", routes: "shops/{shop}/ratings/{user} -> shops/{shop} : count() as ratings, average(stars) as rating : existing"},
 	{name: "online", routes: "rooms/{room}/members/{user} -> rooms/{room} : count() where meta.seen > now - 2m as online : existing : cadence 10s"},
 	{name: "bookings", routes: "rooms/{room}/bookings/{booking} -> rooms/{room} : count() where startsAt > now - 1h as booked : existing"},
@@ -79,13 +86,26 @@ var cases = []struct {
 		"pages/{page}/shards/{shard}/likes/{user} -> pages/{page}/shards/{shard} : count() as likes : existing"},
 	{name: "latest-of-latest", routes: "rooms/{room}/messages/{message} -> rooms/{room} : latest(at) as last : existing\n" +
 		"rooms/{room} by owner -> users/{owner} : latest(last) as last : existing"},
+	{name: "shards-of-a-user", routes: "posts/{post}/shards/{user} -> post_totals/{post} : likes"},
+	{name: "shards-of-no-word", routes: "posts/{post}/shards/{shard} -> post_totals/{post} : `it's`"},
+	{name: "sources-of-servers", routes: "users/{user}/bills/{bill} -> users/{user} : amount as due : existing\nsales/{sale} -> totals/sales : amount",
+		answers: Answers{Sources: map[string]Writer{"users/{user}/bills/{bill} -> users/{user} : amount as due : existing": Servers, "sales/{sale} -> totals/sales : amount": Servers}}},
+	{name: "orders-of-users", routes: orders, answers: Answers{Sources: map[string]Writer{ordersByShop: Users}}},
+	{name: "numbers", routes: "orders/{order} by shop -> shops/{shop} : count() where status in [2, 3] as sent, sum(amount) where n in [\"a\", -2.5, true] as some, count() where n in [7] as sevens : existing"},
+	{name: "days", routes: "orders/{order} by buyer, day(at, \"Europe/Berlin\") -> buyers/{buyer}/days/{day} : count() as orders : within buyers/{buyer}\n" +
+		"stays/{user} by month(startsAt) -> months/{month} : count() as stays : within"},
+	{name: "unsaid", routes: "items/{item} -> totals/items : count() where n in [timestamp(\"2026-01-31T12:00:00Z\"), \"x\"] as a, count() where n == 1e20 as b, count() where n >= 9007199254740993 as c, count() where n == \"\\b\" as d, count() where t > \"\\uffee\" as e, count() where q == \"it’s\" as f"},
+	{name: "names-no-rules-have", routes: "a/{x} -> totals/a : count() where `it’s` == 1 as n\nb/{x} -> totals/b : count() where é == \"é\" as n\nc/{x} -> totals/c : count() as `’`"},
+	{name: "moving-between-keys", routes: "seats/{user} by table -> tables/{table} : count() where paid == true and `a == b` == 1 as paid, count() where `a == b` == 2 as b : existing"},
+	{name: "inbox", routes: "chats/{chat}/inbox/{message} by to as user -> chats/{chat}/members/{user} : count() where read == false as unread : existing"},
 	{name: "crossing", routes: "shops/{shop}/orders/{order} -> a/{shop}/b/main : count() as orders : existing\n" +
 		"a/x/b/{b} -> totals/b : sum(orders) as orders"},
 	{name: "the-default-and-others", routes: route.Default + "\n" + postLikes +
 		"\ncounters/{counter}/shards/{shard} -> totals/{counter} : count() as shards\nrollups/{counter} -> totals_of/all : sum(count) as all"},
 	{name: "the-default-and-sums", routes: route.Default + "\nstores/{store}/sales/{sale} -> rollups/{store} : sum(amount) as revenue"},
 	{name: "names", routes: "`my orders`/{order} -> totals/orders : count() as orders\n" +
-		"a/{request}/b/{x}/c/{x.y} -> a_totals/{request}/b/{x} : count() where `it's` == true as n"},
+		"a/{request}/b/{x}/c/{x.y} -> a_totals/{request}/b/{x} : count() where `it's` == true as n\n" +
+		"a/{x.y}/d/{x_y}/e/{else}/f/{x_y_2} -> a_totals/{x.y}/d/{x_y}/e/{else} : count() as n"},
 }
 
 // rulesOf returns the part of the rules that the routes make: without Tally's own.
@@ -148,7 +168,7 @@ func TestOneBlockForEachPath(t *testing.T) {
 func TestLookups(t *testing.T) {
 	var routes []string
 	for i := range 11 {
-		routes = append(routes, fmt.Sprintf("rooms/{room}/members/{user} -> h%d/{room} : count() where at > now - 1h as n : existing", i))
+		routes = append(routes, fmt.Sprintf("rooms/{room}/visitors/{user} -> h%d/{room} : count() where at > now - 1h as n : existing", i))
 	}
 	for n, want := range map[int]int{10: 10, 11: 0} {
 		rules := For(tallys(t), parsed(t, strings.Join(routes[:n], "\n")), Answers{})
@@ -210,6 +230,8 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 	want := []string{
+		"who gets posts/{post}, all of its fields, such as request.auth != null",
+		"who lists posts/{post}, all of its fields, such as request.auth != null && listsAtMost(100)",
 		"who creates posts/{post}, such as mayWrite()",
 		"who changes posts/{post}",
 		"who deletes posts/{post}; its likes stay, and come back with its id",

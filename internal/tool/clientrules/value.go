@@ -2,6 +2,8 @@ package clientrules
 
 import (
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,14 +113,35 @@ func (b *block) isHeld(f document.Field) bool {
 // that count it.
 func (b *block) values(isNew bool) []term {
 	terms := append(b.fixed(), b.existing()...)
+	if b.shards() == nil {
+		terms = append(terms, term{text: "namesWriter(" + list(b.noNames()) + ")"})
+	}
+	var states []state
 	for _, s := range b.sources {
 		terms = append(terms, b.group(s, isNew)...)
 		for _, t := range s.Totals {
 			terms = append(terms, b.times(t)...)
-			terms = append(terms, b.grants(t)...)
+			terms = append(terms, b.amounts(t)...)
+			states = b.join(states, s, t)
 		}
 	}
+	for _, one := range states {
+		terms = append(terms, one.term(isNew && !b.ownID()))
+	}
 	return terms
+}
+
+// noNames returns the fields that hold references or numbers, of which a person decides.
+func (b *block) noNames() []string {
+	var fields []string
+	for _, s := range b.sources {
+		for _, k := range s.By {
+			if k.Function != route.Text && slices.Contains(writerFields, string(k.Field)) {
+				fields = append(fields, string(k.Field))
+			}
+		}
+	}
+	return fields
 }
 
 // fixed returns the conditions on shards. They hold nothing but the fields that some route reads.
@@ -153,17 +176,26 @@ func (b *block) fixed() []term {
 }
 
 // group returns the conditions on the fields that say to which counter a document belongs. A user's
-// id there is the writer's own, and a day or month is the present one.
+// id there is the writer's own, and a day or month is the present one. An edit moves no document,
+// except one whose id is the user's.
 func (b *block) group(s source, isNew bool) []term {
 	var terms []term
 	for _, k := range s.By {
+		isMoved := k.Function.OfTime() || !b.ownID()
 		switch {
+		case b.isHeld(k.Field) && k.Function.OfTime():
+		case k.Function.OfTime() && !liesAhead(k.Field):
+			terms = append(terms, term{text: "isDated(" + fieldPath(k.Field) + ")"})
+		case !isNew && isMoved:
+			terms = append(terms, term{text: "isLeft(" + fieldPath(k.Field) + ")"})
 		case k.Function.OfTime():
-			terms = append(terms, b.serverTime(k.Field)...)
+			terms = append(terms, undecided(howFar(k.Field)))
 		case k.Function == route.Text:
 			terms = append(terms, b.key(s, k.Field, isNew)...)
+		case b.ownID():
+			terms = append(terms, b.unlessLeft(k.Field, b.whose(s.Template, k)))
 		default:
-			terms = append(terms, undecided(b.whose(s.Template, k, isNew)))
+			terms = append(terms, undecided(b.whose(s.Template, k)))
 		}
 	}
 	return terms
@@ -172,12 +204,10 @@ func (b *block) group(s source, isNew bool) []term {
 // whose asks which counters a reference or a number may name, and proposes an answer. A reference
 // leads to the writer's own document, or to one that exists. Only servers know users' numbers, and
 // can put them into the users' tokens.
-func (b *block) whose(t *route.Template, k route.Key, isNew bool) string {
+func (b *block) whose(t *route.Template, k route.Key) string {
 	held, last := after(k.Field), k.Field.Names()[len(k.Field.Names())-1]
 	home, plain := homeOf(t, k)
 	switch {
-	case !isNew && !b.ownID():
-		return fmt.Sprintf("whether %s may change, such as %s == resource.data%s", k.Field, held, strings.TrimPrefix(held, "request.resource.data"))
 	case k.Function == route.Reference && ofUsers(t) && plain:
 		return fmt.Sprintf("to whose document %s may refer, such as %s == %s$(request.auth.uid)", k.Field, held, home)
 	case k.Function == route.Reference:
@@ -194,7 +224,7 @@ func (b *block) whose(t *route.Template, k route.Key, isNew bool) string {
 // homeOf returns the collection of the documents that a key names, as rules spell it. It reports
 // false if the collection lies below others of its kind, or if rules do not take its name as it is.
 func homeOf(t *route.Template, k route.Key) (string, bool) {
-	path := "/databases/$(database)/documents/"
+	path := documents + "/"
 	for _, s := range t.Segments() {
 		if s.Capture {
 			return path, s.Name == k.Name
@@ -212,15 +242,9 @@ func (b *block) key(s source, by document.Field, isNew bool) []term {
 	const own = " == request.auth.uid"
 	isTotals := b.home != nil // totals of totals
 	switch {
-	case isOwn(by) && isNew && isTotals && !b.path[len(b.path)-1].Capture:
-		return []term{undecided(fmt.Sprintf("whose id %s may be: the totals of a deleted document come back with its id", by))}
 	case isOwn(by) && isNew && isTotals && !b.ownID():
 		// Likes outlive their post. A user who creates a post of the same id would have them.
-		return conditions(after(by)+own, b.id()+".split('_')[0] == request.auth.uid")
-	case isOwn(by) && isNew:
-		return conditions(after(by) + own)
-	case !isNew && !b.ownID():
-		return conditions(after(by) + " == resource.data" + strings.TrimPrefix(after(by), "request.resource.data"))
+		return conditions(after(by)+own, b.id()+".replace('_[^_]*$', '')"+own)
 	case isOwn(by):
 		return conditions(after(by) + own)
 	case ofUsers(s.Template) && !b.ownID():
@@ -232,7 +256,8 @@ func (b *block) key(s source, by document.Field, isNew bool) []term {
 }
 
 // times returns the conditions that the times by which a total takes documents are the server's. A
-// client that names a later time would be in a window for longer, and the latest for good.
+// client that names a later time would be in a window for longer, and the latest for good. An edit
+// may leave the time as it was.
 func (b *block) times(t route.Total) []term {
 	var fields []document.Field
 	if t.Aggregate.OfTimes() {
@@ -246,23 +271,41 @@ func (b *block) times(t route.Total) []term {
 
 	var terms []term
 	for _, f := range fields {
-		terms = append(terms, b.serverTime(f)...)
+		switch {
+		case b.isHeld(f):
+		case liesAhead(f):
+			terms = append(terms, b.unlessLeft(f, howFar(f)))
+		default:
+			terms = append(terms, term{text: "isNow(" + fieldPath(f) + ")"})
+		}
 	}
 	return terms
 }
 
-// serverTime returns the condition that the time in a field is the server's, unless it is one that
-// lies ahead by its nature.
-func (b *block) serverTime(f document.Field) []term {
-	switch {
-	case b.isHeld(f):
-		return nil
-	case liesAhead(f):
-		return []term{undecided(fmt.Sprintf("how far ahead %s may lie, such as %s < request.time + duration.value(30, 'd')", f, after(f)))}
-	default:
-		return []term{{text: after(f) + " == request.time"}}
-	}
+// howFar asks about a time that lies ahead by its nature.
+func howFar(f document.Field) string {
+	return fmt.Sprintf("how far ahead %s may lie, such as %s < request.time + duration.value(30, 'd')", f, after(f))
 }
+
+// unlessLeft returns the term that nothing meets until a person decides, except an edit that leaves
+// the field as it was.
+func (b *block) unlessLeft(f document.Field, what string) term {
+	body := "return isLeft(" + fieldPath(f) + ")\n" + inAllow + "  || false;" + decideAs + what + "\n"
+	name := "mayHold_" + notInWords.ReplaceAllString(string(f), "_")
+	for i, other := range b.questions {
+		if other.text == body {
+			return term{text: other.name + "()"}
+		}
+		if other.name == name {
+			name += fmt.Sprint("_", i)
+		}
+	}
+	b.questions = append(b.questions, function{name, body})
+	return term{text: name + "()"}
+}
+
+// notInWords matches what the names of functions in rules do not have.
+var notInWords = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 // isTime reports whether a condition compares a time.
 func isTime(c route.Condition) bool {
@@ -271,27 +314,79 @@ func isTime(c route.Condition) bool {
 	return isWindow || isInstant
 }
 
-// grants returns the condition that a total does not take the document yet. Where a total asks for
-// a state, such as approved == true, only servers put documents into it. A total that takes every
-// document makes an amount of what a client writes, so a person must say which amounts these may
-// be.
-func (b *block) grants(t route.Total) []term {
-	var states, texts []string
-	for _, c := range t.Where {
-		if isTime(c) || isBeginning(c) || b.isHeld(c.Field) {
-			continue
-		}
-		states, texts = append(states, stateOf(c)), append(texts, c.String())
-	}
-	if len(states) > 0 {
-		return []term{{negatedState(states), "who writes " + strings.Join(texts, " and ") + "; here only servers do"}}
-	}
-
-	amount := t.Field != "" && !t.Aggregate.OfTimes() && !b.isHeld(t.Field)
-	if !amount {
+// amounts returns the condition on what a client writes that a total adds up or compares, if the
+// total asks for no state. A person must say which amounts these may be.
+func (b *block) amounts(t route.Total) []term {
+	if t.Field == "" || t.Aggregate.OfTimes() || b.isHeld(t.Field) || len(b.asked(t)) > 0 {
 		return nil
 	}
-	return []term{undecided(fmt.Sprintf("what users may write into %s, such as %s in [1, 2, 3, 4, 5]", t.Field, after(t.Field)))}
+	return []term{b.unlessLeft(t.Field, fmt.Sprintf("what users may write into %s, such as %s in [1, 2, 3, 4, 5]", t.Field, after(t.Field)))}
+}
+
+// asked returns the conditions by which a total asks for a state, such as approved == true.
+func (b *block) asked(t route.Total) []route.Condition {
+	isNone := func(c route.Condition) bool { return isTime(c) || isBeginning(c) || b.isHeld(c.Field) }
+	return slices.DeleteFunc(slices.Clone(t.Where), isNone)
+}
+
+// A state is what totals ask for. Only servers put documents into it, and an edit of a document
+// that is in it leaves all fields that these totals read.
+type state struct {
+	asked []route.Condition
+	left  []string // conditions that an edit leaves the fields
+}
+
+// join adds the state for which a total asks, if any.
+func (b *block) join(states []state, s source, t route.Total) []state {
+	asked := b.asked(t)
+	if len(asked) == 0 {
+		return states
+	}
+
+	var fields []document.Field
+	for _, c := range t.Where {
+		fields = append(fields, c.Field)
+	}
+	for _, k := range s.By {
+		if b.ownID() { // an edit of another leaves it anyway
+			fields = append(fields, k.Field)
+		}
+	}
+	if t.Field != "" {
+		fields = append(fields, t.Field)
+	}
+	var left []string
+	for _, f := range fields {
+		if !b.isHeld(f) {
+			left = append(left, "isLeft("+fieldPath(f)+")")
+		}
+	}
+
+	i := slices.IndexFunc(states, func(one state) bool { return slices.EqualFunc(one.asked, asked, route.Condition.Equal) })
+	if i < 0 {
+		i, states = len(states), append(states, state{asked: asked})
+	}
+	states[i].left = append(states[i].left, left...)
+	slices.Sort(states[i].left)
+	states[i].left = slices.Compact(states[i].left)
+	return states
+}
+
+// term returns the condition that a document does not come into the state.
+func (s state) term(isNew bool) term {
+	var texts []string
+	for _, c := range s.asked {
+		texts = append(texts, c.String())
+	}
+	who := "who writes " + strings.Join(texts, " and ")
+	outside, ok := negated(s.asked)
+	switch {
+	case !ok:
+		return undecided(who + "; security rules cannot say it")
+	case !isNew:
+		outside = "(" + strings.Join(s.left, " && ") + " || " + outside + ")"
+	}
+	return term{outside, who + "; here only servers do"}
 }
 
 // isBeginning reports whether a document is in a state by itself, until somebody takes it out of
@@ -305,45 +400,101 @@ func isBeginning(c route.Condition) bool {
 	return c.Operator == route.Equal && begins(c.Value)
 }
 
-// stateOf returns a condition as rules spell it.
-func stateOf(c route.Condition) string {
+// stateOf returns a condition as rules spell it. It reports false if they cannot: what they say must
+// hold wherever the condition does, as Firestore's queries compare.
+// docs/design/rules.md has what they compare otherwise, under compared-alike.
+func stateOf(c route.Condition) (string, bool) {
 	field := afterOr(c.Field)
+	if c.Operator == route.In {
+		return oneOf(field, c.Value)
+	}
+	value, ok := literal(c.Value)
 	if !c.Operator.Range() {
-		return field + " " + string(c.Operator) + " " + literal(c.Value)
+		return field + " == " + value, ok
 	}
+
 	kind := "number"
-	if _, isText := c.Value.(string); isText {
-		kind = "string"
+	if text, isText := c.Value.(string); isText {
+		kind, ok = "string", ok && inOneOrder(text)
 	}
-	return fmt.Sprintf("%s is %s && %[1]s %[3]s %[4]s", field, kind, string(c.Operator), literal(c.Value))
+	return fmt.Sprintf("%s is %s && %[1]s %[3]s %[4]s", field, kind, string(c.Operator), value), ok
 }
 
-// negatedState returns the condition that not all of the states hold.
-func negatedState(states []string) string {
-	if len(states) == 1 && strings.Contains(states[0], " == ") && !strings.Contains(states[0], " && ") {
-		return strings.Replace(states[0], " == ", " != ", 1)
+// oneOf returns the condition that a field equals one of several values. Rules find no 2.0 in [2].
+func oneOf(field string, list any) (string, bool) {
+	all, _ := list.([]any)
+	var equal, others []string
+	for _, one := range all {
+		value, ok := literal(one)
+		if !ok {
+			return "", false
+		}
+		switch one.(type) {
+		case int64, float64:
+			equal = append(equal, field+" == "+value)
+		default:
+			others = append(others, value)
+		}
 	}
-	return "!(" + strings.Join(states, " && ") + ")"
+
+	if others != nil {
+		equal = append(equal, field+" in ["+strings.Join(others, ", ")+"]")
+	}
+	if len(equal) == 1 {
+		return equal[0], true
+	}
+	return "(" + strings.Join(equal, " || ") + ")", true
 }
 
-// literal returns the value of a condition as rules spell it.
-func literal(v any) string {
+// negated returns the condition that not all of the states hold. It reports false if rules cannot
+// say one.
+func negated(states []route.Condition) (string, bool) {
+	if len(states) == 1 && states[0].Operator == route.Equal {
+		value, ok := literal(states[0].Value)
+		return afterOr(states[0].Field) + " != " + value, ok
+	}
+	var all []string
+	for _, c := range states {
+		text, ok := stateOf(c)
+		if !ok {
+			return "", false
+		}
+		all = append(all, text)
+	}
+
+	text := strings.Join(all, " && ")
+	if len(all) == 1 && strings.HasPrefix(text, "(") {
+		return "!" + text, true
+	}
+	return "!(" + text + ")", true
+}
+
+// literal returns the value of a condition as rules spell it. It reports false if they do not have
+// it: a time, a text that they cannot quote, or a number that they would round.
+func literal(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
-		return quoted(v)
-	case []any:
-		var all []string
-		for _, one := range v {
-			all = append(all, literal(one))
-		}
-		return "[" + strings.Join(all, ", ") + "]"
-	case nil:
-		return "null"
+		return quoted(v), canQuote(v)
+	case bool:
+		return strconv.FormatBool(v), true
+	case int64:
+		return strconv.FormatInt(v, 10), -exact <= v && v <= exact
 	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
+		return strconv.FormatFloat(v, 'f', -1, 64), math.Abs(v) <= exact
 	default:
-		return fmt.Sprint(v)
+		return "", false
 	}
+}
+
+// exact is the largest integer up to which doubles have every integer. Rules compare an integer and
+// a double as doubles.
+const exact = 1 << 53
+
+// inOneOrder reports whether rules, which compare texts by the units of UTF-16, order every text
+// before or after this one as Firestore does, which compares bytes of UTF-8. The two differ where
+// one text has a surrogate and the other a character behind the surrogates.
+func inOneOrder(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r >= 0xD800 })
 }
 
 // These are how many documents the rules may read for a write of one document, and for a batch
@@ -390,21 +541,14 @@ func (b *block) exists(s source) []term {
 	if len(s.Windows()) == 0 || !s.Template.Existing || s.By != nil {
 		return nil
 	}
-	var ids []string
-	for i, segment := range b.path[:len(b.path)-1] {
-		switch {
-		case segment.Capture:
-			ids = append(ids, "$("+b.name(i)+")")
-		case plainName.MatchString(segment.Name):
-			ids = append(ids, segment.Name)
-		default:
-			return nil
-		}
+	above, ok := b.inRules(len(b.path) - 1)
+	if !ok {
+		return nil
 	}
-	home, ok := s.Counter(strings.Join(ids, "/"))
+	home, ok := s.Counter(strings.TrimPrefix(above, documents+"/"))
 	plain := func(segment route.Segment) bool { return segment.Capture || plainName.MatchString(segment.Name) }
 	if !ok || slices.ContainsFunc(s.Template.Segments(), func(segment route.Segment) bool { return !plain(segment) }) {
 		return nil
 	}
-	return conditions("exists(/databases/$(database)/documents/" + home.RollUp + ")")
+	return conditions("exists(" + documents + "/" + home.RollUp + ")")
 }
