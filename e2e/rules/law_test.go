@@ -116,7 +116,7 @@ func (l law) broken(u user, path string, before, after map[string]any, now time.
 		return ""
 	}
 	id := path[strings.LastIndex(path, "/")+1:]
-	of, _, _ := cutLast(id, "_")
+	of, _, _ := strings.Cut(id, "_")
 	isOthers := func(r *route.Route) bool { return slices.ContainsFunc(r.By, isOwn) && of != string(u) }
 	if after != nil && holds && before == nil && l.writer(sources) == clientrules.Users && slices.ContainsFunc(sources, isOthers) {
 		return "a document under an id that was another's"
@@ -134,15 +134,6 @@ func (l law) broken(u user, path string, before, after map[string]any, now time.
 		}
 	}
 	return ""
-}
-
-// cutLast cuts a text at the last separator. Without one the text is all before it.
-func cutLast(text, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(text, separator)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(separator):], true
 }
 
 // isHidden reports whether the documents of a template are the app's, or some total tells more than
@@ -1103,7 +1094,7 @@ func (w *world) twists(path string) (all []probe) {
 		}})
 	}
 	for _, f := range w.fieldsOf(path) {
-		values := []any{int64(-1000), int64(5), 1.0, "bob", "p2", nil, time.Now().Add(24 * time.Hour)}
+		values := []any{int64(-1000), int64(5), 1.0, "bob", "eve", "p2", nil, time.Now().Add(24 * time.Hour)}
 		for _, r := range w.sources(path) {
 			for _, t := range r.Totals {
 				for _, c := range t.Where {

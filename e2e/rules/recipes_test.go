@@ -152,7 +152,9 @@ var recipes = map[string]blockTest{
 		secrets: map[string]func(*database, user) error{"another's": get("customers/bob/months/2026-11"), "all": query("customers/ann", "months", 1)},
 	},
 	"Followers": {
-		seed: map[string]fields{"follows/bob_ann": {"follower": "bob", "followee": "ann"}, "people/ann": {"followers": 1}},
+		seed: map[string]fields{
+			"follows/bob_ann": {"follower": "bob", "followee": "ann"}, "people/ann": {"followers": 1}, "follows/ann_x_y": {"follower": "ann_x", "followee": "y"},
+		},
 		honest: map[string][]*firestorepb.Write{
 			"follow":           writes(follow("ann_bob", "ann", "bob")),
 			"follow twice":     writes(follow("ann_bob", "ann", "bob"), follow("ann_bob", "ann", "bob")),
@@ -168,6 +170,7 @@ var recipes = map[string]blockTest{
 			{"without the server's time", "data.at == request.time", ann, writes(set("follows/ann_bob", fields{"follower": "ann", "followee": "bob", "at": time.Unix(1, 0)}))},
 			{"another field", "data.keys().hasOnly(['follower', 'followee', 'at'])", ann,
 				writes(transform(set("follows/ann_bob", fields{"follower": "ann", "followee": "bob", "x": 1}), serverTime("at")))},
+			{"over the follow of a user whose id goes on", "resource.data.follower == request.auth.uid", ann, writes(follow("ann_x_y", "ann", "x_y"))},
 			{"unfollow for another", "resource.data.follower == request.auth.uid", ann, writes(remove("follows/bob_ann"))},
 			{"the total", "", ann, writes(merge("people/ann", fields{"followers": 1000}, "followers"))},
 		},

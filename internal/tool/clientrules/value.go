@@ -114,7 +114,7 @@ func (b *block) isHeld(f document.Field) bool {
 func (b *block) values(isNew bool) []term {
 	terms := append(b.fixed(), b.existing()...)
 	if b.shards() == nil {
-		terms = append(terms, term{text: "namesWriter(" + list(b.noNames()) + ")"})
+		terms = append(terms, term{text: "namesWriter(" + list(b.keyed()) + ")"})
 	}
 	var states []state
 	for _, s := range b.sources {
@@ -131,12 +131,13 @@ func (b *block) values(isNew bool) []term {
 	return terms
 }
 
-// noNames returns the fields that hold references or numbers, of which a person decides.
-func (b *block) noNames() []string {
+// keyed returns the fields that say who wrote a document and are keys, of which there are other
+// conditions.
+func (b *block) keyed() []string {
 	var fields []string
 	for _, s := range b.sources {
 		for _, k := range s.By {
-			if k.Function != route.Text && slices.Contains(writerFields, string(k.Field)) {
+			if slices.Contains(writerFields, string(k.Field)) {
 				fields = append(fields, string(k.Field))
 			}
 		}
@@ -244,7 +245,7 @@ func (b *block) key(s source, by document.Field, isNew bool) []term {
 	switch {
 	case isOwn(by) && isNew && isTotals && !b.ownID():
 		// Likes outlive their post. A user who creates a post of the same id would have them.
-		return conditions(after(by)+own, b.id()+".replace('_[^_]*$', '')"+own)
+		return conditions(after(by)+own, b.id()+".split('_')[0]"+own)
 	case isOwn(by):
 		return conditions(after(by) + own)
 	case ofUsers(s.Template) && !b.ownID():
