@@ -409,10 +409,11 @@ func (q questions) writer(ctx context.Context, routes route.Routes, r *route.Rou
 	}
 
 	fmt.Fprintf(q.out, `Who writes %s?
-owner: a user writes the one whose id is the user's. users: any user creates them. servers: no user does.
+owner: a user writes the one whose id is the user's. users: any user creates them, and gets one by its id.
+servers: no user does. later: no user does until you decide, in the rules.
 `, r.Pattern())
-	answer, err := q.valid(ctx, "Owner, users or servers", string(clientrules.Guess(r)),
-		oneOf(clientrules.Owner, clientrules.Users, clientrules.Servers))
+	answer, err := q.valid(ctx, "Owner, users, servers or later", string(clientrules.Guess(r)),
+		oneOf(clientrules.Owner, clientrules.Users, clientrules.Servers, clientrules.Undecided))
 	writers[r.String()] = clientrules.Writer(answer)
 	return err
 }

@@ -138,7 +138,7 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 	if d := cmp.Diff(want, writers); d != "" {
 		t.Errorf("writers (-want +got):\n%s", d)
 	}
-	for _, text := range []string{"Another document, for another total [none]: ", "Who writes posts/{post}/likes/{like}?", "Who creates posts/{post}, which holds the totals?", `"me": want users, servers or later`, `"me": want owner, users or servers`} {
+	for _, text := range []string{"Another document, for another total [none]: ", "Who writes posts/{post}/likes/{like}?", "Who creates posts/{post}, which holds the totals?", `"me": want users, servers or later`, `"me": want owner, users, servers or later`} {
 		if !strings.Contains(said.String(), text) {
 			t.Errorf("%q is not said:\n%s", text, &said)
 		}

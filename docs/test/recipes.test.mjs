@@ -77,6 +77,7 @@ const answers = {
   'who changes follows/': 'mayWrite() && resource.data.follower == request.auth.uid',
   'who deletes follows/': 'mayWrite() && resource.data.follower == request.auth.uid',
   'who writes kind == ': 'true',
+  'who creates rooms/{room}/members/': 'mayWrite() && request.auth.uid == user',
   'who writes value == ': 'true',
   'whose id to may be': 'true',
   'who changes chats/{chat}/inbox/': 'mayWrite() && resource.data.to == request.auth.uid',
@@ -96,7 +97,7 @@ async function rulesOfInit() {
     const begins = Object.keys(answers).filter((text) => question.startsWith(text)).at(-1);
     unused.delete(begins);
     const answer = answers[begins] ?? question.match(/, such as (.*)$/)?.[1];
-    return answer ? open.replace(/(false|request\.auth\.uid == \w+|request\.resource\.data\.get\('.*', null\) != .*?)(;?)$/, (_, was, end) => answer + end) : line;
+    return answer ? open.replace(/(false|request\.auth\.uid == \w+|\(isLeft\(.*\)|request\.resource\.data\.get\('.*', null\) != .*?)(;?)$/, (_, was, end) => answer + end) : line;
   });
   assert.deepEqual([...unused], [], 'questions that tally init does not ask');
   return lines.join('\n').replace(/(match \/players\/\{player\} \{\n.*\n.*listsAtMost\()100/, (_, before) => `${before}1000`); // as the recipe says
@@ -798,11 +799,15 @@ testOfPage('from nothing to a total', async (t) => {
   const bin = dirname(process.env.TALLY);
   const said = await run('sh', ['-c', init], { cwd: folder, env: { ...process.env, PATH: `${bin}:${process.env.PATH}` } });
   assert.match(said.stdout, /^wrote tally\.yaml, firebase\.json, firestore\.rules; /);
-  const [, open, decided] = section.match(/replace `([^`]+)` with `([^`]+)`/);
-  assert.ok(said.stdout.includes(open.split('decide: ')[1]), said.stdout);
-  const rules = await readFile(join(folder, 'firestore.rules'), 'utf8');
-  assert.equal(rules.split(open).length, 2, rules);
-  await writeFile(join(folder, 'firestore.rules'), rules.replace(open, decided));
+  let rules = await readFile(join(folder, 'firestore.rules'), 'utf8');
+  const decisions = [...section.matchAll(/replace `([^`]+)` with `([^`]+)`/g)];
+  assert.equal(decisions.length, 2);
+  for (const [, open, decided] of decisions) {
+    assert.ok(said.stdout.includes(open.split('decide: ')[1]), said.stdout);
+    assert.equal(rules.split(open).length, 2, rules);
+    rules = rules.replace(open, decided);
+  }
+  await writeFile(join(folder, 'firestore.rules'), rules);
 
   const dev = await startStack({ cwd: folder });
   t.after(() => dev.stop());

@@ -79,14 +79,14 @@ var abuses = []abuse{
 		}
 		return a.increment(2, counters...)
 	}},
-	{name: "list", reads: 100, send: func(a *attacker, _ int) error {
-		return a.query("", "counters", 100)
+	{name: "list", reads: 20, send: func(a *attacker, _ int) error {
+		return a.query("", "counters", 20)
 	}},
 	{name: "list-of-shards", reads: 10, send: func(a *attacker, _ int) error {
 		return a.query("/counters/open", "shards", 0)
 	}},
-	{name: "listener", reads: 100, send: func(a *attacker, _ int) error {
-		return a.listen("counters", 100)
+	{name: "listener", reads: 20, send: func(a *attacker, _ int) error {
+		return a.listen("counters", 20)
 	}},
 }
 
