@@ -203,7 +203,7 @@ func (l law) brokenWriter(u user, path string, sources route.Routes, before, aft
 		}
 	case clientrules.Users, clientrules.Undecided:
 		if l.writer(sources) == clientrules.Undecided && !l.answered {
-			return "a document that nobody may write yet"
+			return "a document that no one may write yet"
 		}
 		if before != nil && !l.answered || after == nil {
 			return "a document of somebody changed"
@@ -911,7 +911,7 @@ func (w *world) get(u user, path string) (why string, accepted bool) {
 	case own && path[strings.LastIndex(path, "/")+1:] != string(u):
 		return fmt.Sprintf("%s got another's %s", u, path), true
 	case !own && !holds && !w.isAnswered(sources):
-		return fmt.Sprintf("%s got %s, as nobody decided", u, path), true
+		return fmt.Sprintf("%s got %s, as no one decided", u, path), true
 	case u == signedOut:
 		return "got signed out: " + path, true
 	}

@@ -437,7 +437,7 @@ func (b *block) joined(does, own string) string {
 }
 
 // belongs proposes to whom a document belongs: to the user above it, or to whom it names. It
-// returns "" if it names nobody.
+// returns "" if it names no user.
 func (b *block) belongs() string {
 	author := b.author()
 	switch above := b.userAbove(); {
@@ -449,7 +449,7 @@ func (b *block) belongs() string {
 	return ""
 }
 
-// joins reports whether the documents make users members of something. Nobody is made one by a
+// joins reports whether the documents make users members of something. No one is made one by a
 // guess.
 func (b *block) joins() bool { return joins(b.path) }
 

@@ -119,8 +119,8 @@ func quoted(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) + "'"
 }
 
-// canQuote reports whether rules take a text in quotes. They have no escape for some characters, and
-// take others for quotes.
+// canQuote reports whether rules take a text in quotes. They have no escape for some characters,
+// and take others for quotes.
 func canQuote(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) || r == '‘' || r == '’'

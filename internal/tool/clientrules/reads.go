@@ -18,7 +18,7 @@ const (
 )
 
 // reads returns the statements that allow reads. Those of the sources and those of the totals must
-// both hold, so the narrowest stands. What nobody settled is a question.
+// both hold, so the narrowest stands. What is not settled is a question.
 func (b *block) reads() string {
 	who, ofTotals := b.readers(), b.readsTotals()
 	if who == noClient && b.home == nil {

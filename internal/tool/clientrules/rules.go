@@ -137,7 +137,7 @@ func namesWriter() string {
 		lines = append(lines, strings.Join(five, ", "))
 	}
 	return `
-    // A document that says in such a field who wrote it names the user who writes it, and nobody else.
+    // A document that says in such a field who wrote it names the user who writes it, and no other.
     // An edit may leave the field as it was.
     function namesWriter(except) {
       let uid = request.auth == null ? null : request.auth.uid;

@@ -401,8 +401,8 @@ func isBeginning(c route.Condition) bool {
 	return c.Operator == route.Equal && begins(c.Value)
 }
 
-// stateOf returns a condition as rules spell it. It reports false if they cannot: what they say must
-// hold wherever the condition does, as Firestore's queries compare.
+// stateOf returns a condition as rules spell it. It reports false if they cannot: what they say
+// must hold wherever the condition does, as Firestore's queries compare.
 // docs/design/rules.md has what they compare otherwise, under compared-alike.
 func stateOf(c route.Condition) (string, bool) {
 	field := afterOr(c.Field)
