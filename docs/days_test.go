@@ -23,6 +23,7 @@ func TestDays(t *testing.T) {
 	var made []struct {
 		At               time.Time
 		Zone, Day, Month string
+		Again            bool
 	}
 	if err := json.Unmarshal(data, &made); err != nil {
 		t.Fatal(err)
@@ -37,8 +38,14 @@ func TestDays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compared++
 		local := want.At.In(zone)
+		if want.Again { // clients.md says so
+			if local.Format(row[1]) == want.Day {
+				t.Errorf("%s in %s is on the date that clocks show", want.At, want.Zone)
+			}
+			continue
+		}
+		compared++
 		if day, month := local.Format(row[1]), local.Format(row[2]); day != want.Day || month != want.Month {
 			t.Errorf("%s in %s is on %s in %s, want %s in %s", want.At, want.Zone, day, month, want.Day, want.Month)
 		}

@@ -19,6 +19,10 @@ for made in json.load(open(file)):
     names = {"datetime": datetime, "ZoneInfo": lambda _: zoneinfo.ZoneInfo(made["zone"])}
     names["day"] = day = eval(day_code, names)
     month = eval(month_code, names)
+    if made.get("again"):  # clients.md says so
+        if day == made["day"]:
+            sys.exit(f"{made}: it is the date that clocks show")
+        continue
     compared += 1
     if (day, month) != (made["day"], made["month"]):
         sys.exit(f"{made}: got {day} in {month}")

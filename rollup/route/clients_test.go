@@ -17,17 +17,22 @@ type idCase struct {
 	Zone  string    `json:"zone"`
 	Day   string    `json:"day"`
 	Month string    `json:"month"`
+
+	// Whether the zone's clocks show the time again, behind a midnight that they had shown. So its
+	// day is not the date that they show.
+	Again bool `json:"again,omitempty"`
 }
 
 // The web client makes the same ids. Its tests compare its own with those in the file.
 func TestIDsOfWebClient(t *testing.T) {
 	const file = "../../clients/web/test/days.json"
 	var want []idCase
+	again := 0
 	for _, name := range []string{
 		"UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Asia/Kathmandu", // clocks of most places
 		"America/Havana", "America/Sao_Paulo", "America/St_Johns", "America/Asuncion", "Asia/Beirut", "Asia/Amman", // they are moved at midnight, or over it
 		"Atlantic/Azores", "America/Scoresbysund", "Africa/Cairo", "Australia/Lord_Howe", "Antarctica/Troll",
-		"Pacific/Apia", "Pacific/Kiritimati", "Pacific/Kwajalein", // they were moved by a day
+		"Pacific/Apia", "Pacific/Kiritimati", "Pacific/Kwajalein", "Antarctica/Casey", // they were moved by hours, or a day
 	} {
 		zone, err := zoneOf(name)
 		if err != nil {
@@ -41,8 +46,16 @@ func TestIDsOfWebClient(t *testing.T) {
 			if p := periodOf(Month, zone, at); fits(p) {
 				c.Month = p.id()
 			}
+			c.Again = c.Day != "" && c.Day != at.In(zone.Location).Format(time.DateOnly)
+			if c.Again {
+				again++
+			}
 			want = append(want, c)
 		}
+	}
+
+	if again < 10 {
+		t.Errorf("%d times are shown again, want some", again)
 	}
 
 	if *update {
@@ -79,7 +92,8 @@ func fits(p period) bool {
 }
 
 // instants returns times at which a zone's ids change, or might: around both ends of the years that
-// Firestore knows, of a plain day, and of the latest changes of the clocks that were near midnight.
+// Firestore knows, of a plain day, and of the latest changes of the clocks that were near midnight,
+// or went back over it.
 func instants(z *zone) []time.Time {
 	var around []time.Time
 	for _, day := range []time.Time{firstInstant, firstInstant.AddDate(0, 1, 0), pastInstants.AddDate(0, -1, 0), pastInstants, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)} {
@@ -88,18 +102,22 @@ func instants(z *zone) []time.Time {
 
 	const most = 4
 	moved := 0
-	for t := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); moved < most && t.Year() > 1975; {
+	for t := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); t.Year() > 1975; {
 		begin, _ := t.In(z.Location).ZoneBounds()
 		if begin.IsZero() {
 			break
 		}
 		t = begin.Add(-time.Second)
-		hour := t.In(z.Location).Hour()
-		if hour >= 2 && hour < 22 {
-			continue
+		before, after := t.In(z.Location), begin.In(z.Location)
+
+		if hour := before.Hour(); moved < most && (hour < 2 || hour >= 22) {
+			moved++
+			around = append(around, begin, begin.Add(-time.Hour), begin.Add(time.Hour))
 		}
-		moved++
-		around = append(around, begin, begin.Add(-time.Hour), begin.Add(time.Hour))
+		if after.Format(time.DateOnly) < before.Format(time.DateOnly) {
+			shown := time.Duration(after.Hour())*time.Hour + time.Duration(after.Minute())*time.Minute
+			around = append(around, begin, begin.Add(time.Hour), begin.Add(day-shown)) // until midnight, again
+		}
 	}
 
 	var all []time.Time

@@ -16,8 +16,13 @@ test('ids are those that Tally makes: around moved clocks, and in the years 1 an
       return '';
     }
   };
-  const ids = made.map(({ at, zone }) => ({ at, zone, day: idOf(dayId, at, zone), month: idOf(monthId, at, zone) }));
+  const ids = made.map((row) => ({
+    ...row,
+    day: idOf(dayId, row.at, row.zone),
+    month: idOf(monthId, row.at, row.zone),
+  }));
   assert.deepEqual(ids, made);
+  assert.ok(made.filter(({ again }) => again).length >= 10, 'of these the day is not the date that clocks show');
 });
 
 test('the zone is UTC by default, and a Timestamp of the SDK will do', () => {
