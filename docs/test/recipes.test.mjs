@@ -186,6 +186,36 @@ test('likes and comments in a post', async (t) => {
   await shows([['q', 'q', 2, 0], ['p', 'edited', 1, 0], ['r', 'r', 0, 0]]);
 });
 
+test('likes that show at once', async (t) => {
+  const { showLikes } = await recipe('Likes that show at once');
+  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
+  for (const post of ['shown', 'other']) await setDoc(doc(alice, 'posts', post), { title: post, likes: 0 });
+
+  /** The likes of a post as a page shows them to a user. */
+  async function likesOf(post, db, uid) {
+    const [number, button] = [{}, {}];
+    t.after(showLikes(db, post, uid, number, button));
+    const likes = {
+      click: () => button.onclick(),
+      shows: (total, own) =>
+        until(
+          () => number.textContent === total && button.ariaPressed === String(own),
+          () => `${uid} sees ${JSON.stringify({ number, button })} of ${post}, want ${total} and ${own}`,
+        ),
+    };
+    await likes.shows(0, false);
+    return likes;
+  }
+  const [own, others, other] = [await likesOf('shown', alice, 'alice'), await likesOf('shown', bob, 'bob'), await likesOf('other', bob, 'bob')];
+  const clicks = [own.click(), other.click()];
+  await Promise.all([own.shows(1, true), others.shows(1, false), other.shows(1, true)]);
+  await Promise.all(clicks);
+  await like(bob, 'posts/shown', 'bob'); // by another app of theirs
+  await Promise.all([own.shows(2, true), others.shows(2, true)]);
+  await Promise.all([own.click(), others.click()]);
+  await Promise.all([own.shows(0, false), others.shows(0, false)]);
+});
+
 test("a site's statistics in one document", async (t) => {
   const { join } = await recipe("A site's statistics in one document");
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];

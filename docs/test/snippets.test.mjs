@@ -5,12 +5,12 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { basename, delimiter, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Firestore } from '@google-cloud/firestore';
-import { counter as webCounter } from '@firestore-tally/web';
+import { counter as webCounter, like as webLike, total as webTotal } from '@firestore-tally/web';
 import { deleteApp, initializeApp } from 'firebase/app';
 import firebase from 'firebase/compat/app';
 import 'firebase/compat/firestore';
@@ -49,15 +49,15 @@ async function run(t, code, commands) {
   const env = { ...process.env, FIRESTORE_EMULATOR_HOST: `${stack.host}:${stack.port}`, GOOGLE_CLOUD_PROJECT: stack.project, PYTHONPATH: dir };
   for (const [program, ...args] of commands(dir)) await promisify(execFile)(program, args, { env, signal: t.signal });
 }
-const python = (t, story, code = {}) => run(t, code, () => [[at('.venv/bin/python'), at(`${story}.py`)]]);
-const java = (t, story, code = {}) =>
-  run(t, code, (dir) => {
-    const path = [dir, at('target/dependency/*')].join(delimiter);
-    return [
-      ['javac', '-cp', path, '-d', dir, at(`${story}.java`), ...Object.keys(code).map((name) => join(dir, name))],
-      ['java', '-cp', path, story],
-    ];
-  });
+const python = (t, story) => run(t, {}, () => [[at('.venv/bin/python'), at(`${story}.py`)]]);
+const java = (t, story) => run(t, {}, (dir) => compiled(dir, at(`${story}.java`)));
+
+/** The commands that compile a class into a folder, and run it once for each argument. */
+function compiled(dir, file, ...each) {
+  const path = [dir, at('target/dependency/*')].join(delimiter);
+  const start = ['java', '-cp', path, basename(file, '.java')];
+  return [['javac', '-cp', path, '-d', dir, file], ...(each.length > 0 ? each.map((argument) => [...start, argument]) : [start])];
+}
 
 /**
  * Watches a total by the snippet. Once it is shown at all, resolves to a function that waits until
@@ -201,20 +201,26 @@ test('Web, likes', async (t) => {
 
 test('The web client, with the namespaced API', async (t) => {
   const db = namespaced(t, 'ann');
-  await stack.set('counters/wrapped-votes', { once_per_user: true });
+  await stack.set('posts/wrapped', { likes: 0 });
   const visits = webCounter(db, 'counters/wrapped');
-  const votes = webCounter(db, 'counters/wrapped-votes', { uid: 'ann' });
+  const own = webLike(db, 'posts/wrapped/likes', { uid: 'ann' });
+  const likes = webTotal(db, 'posts/wrapped', 'likes');
   const totals = [];
   t.after(visits.onTotal(({ total }) => totals.push(total)));
   await until(() => totals.at(-1) === 0, () => `it shows ${totals}, want 0`);
 
-  const written = [visits.increment(), visits.increment(), votes.vote()];
-  assert.equal((await visits.total()).total, 2); // at once
+  const liked = [];
+  t.after(own.onLiked((now) => liked.push(now)));
+  await until(() => liked.at(-1) === false, () => `it tells ${liked}, want false`);
+  assert.equal((await likes.total()).total, 0);
+
+  const written = [visits.increment(), visits.increment(), own.set()];
+  assert.deepEqual([(await visits.total()).total, (await likes.total()).total], [2, 1]); // at once
   await Promise.all(written);
   await exact(counter('wrapped'), 2);
-  await exact(counter('wrapped-votes'), 1);
+  await until(async () => (await stack.rest('GET', '/posts/wrapped')).fields.likes.integerValue === '1', stack.output);
   assert.equal(await visits.exact(), 2);
-  assert.equal(await votes.hasVoted(), true);
+  assert.deepEqual(liked, [false, true]);
   assert.deepEqual([...new Set(totals)], [0, 1, 2]);
 });
 
@@ -245,23 +251,27 @@ test('Node.js, whose shards appear as they are incremented', async (t) => {
   await exact(likes('node'), 2);
 });
 
-// The short snippets of other languages increment counters/visits and like posts/7 as a user. Files
-// of theirs have each run three times, and wait for what it shows.
-const short = (language, id) => block(language, id).replaceAll('visits', id).replaceAll('posts/7', `posts/${id}`);
-const inClass = (code) => `import com.google.cloud.firestore.*;
-import java.util.Map;
-import java.util.concurrent.ThreadLocalRandom;
-import java.util.function.LongConsumer;
-
-class Totals {
-    static void run(Firestore db, String uid, LongConsumer show) {
-${code}
-    }
-}
-`;
+// The programs of other languages increment counters/visits, like posts/7 as a user, and wait for the
+// total. A file of theirs has the sum.
+const program = (language, id) => block(language, id).replaceAll('visits"', `${id}"`).replaceAll('visits/', `${id}/`).replaceAll('posts/7', `posts/${id}`);
+const users = ['ann', 'bob', 'cid'];
 for (const [name, id, tell] of [
-  ['Python', 'python', (t) => python(t, 'story', { 'snippet.py': short('Python', 'python') })],
-  ['Java, on a server', 'java', (t) => java(t, 'Story', { 'Totals.java': inClass(short('Java', 'java')) })],
+  [
+    'Python',
+    'python',
+    async (t) => {
+      await run(t, { 'visits.py': program('Python', 'python') }, (dir) => users.map((user) => [at('.venv/bin/python'), join(dir, 'visits.py'), user]));
+      await python(t, 'story');
+    },
+  ],
+  [
+    'Java, on a server',
+    'java',
+    async (t) => {
+      await run(t, { 'Visits.java': program('Java', 'java') }, (dir) => compiled(dir, join(dir, 'Visits.java'), ...users));
+      await java(t, 'Story');
+    },
+  ],
 ]) {
   test(name, { timeout: 300_000 }, async (t) => {
     await stack.set(`posts/${id}`, {});

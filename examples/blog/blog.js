@@ -1,13 +1,12 @@
 // A blog: posts, likes, comments that the post's author approves, what trends, and karma. The app
-// writes documents and listens to documents. Tally keeps the totals in them, by tally.yaml.
+// writes documents and listens to documents. Tally keeps the totals in them, by tally.yaml. Tally's
+// web client shows a user's own like in the total at once.
 import { initializeApp } from 'firebase/app';
 import {
   addDoc,
   collection,
   connectFirestoreEmulator,
-  deleteDoc,
   doc,
-  getDoc,
   getFirestore,
   limit,
   onSnapshot,
@@ -18,6 +17,7 @@ import {
   updateDoc,
   where,
 } from 'firebase/firestore';
+import { like, total } from '@firestore-tally/web';
 
 const $ = (selector, parent = document) => parent.querySelector(selector);
 
@@ -28,22 +28,26 @@ connectFirestoreEmulator(db, '127.0.0.1', 8080, { mockUserToken: { sub: user } }
 
 // ---- What users do ----
 
-/** Makes the document that holds the user's karma: Tally writes totals into documents that exist. */
+// The document that holds the user's karma. A listener knows whether it is there, also offline.
+const author = doc(db, 'authors', user);
+let joined = false;
+onSnapshot(author, (author) => (joined = author.exists()), complain);
+
+/** Makes that document: Tally writes totals into documents that exist. */
 async function join() {
-  const author = doc(db, 'authors', user);
-  if (!(await getDoc(author)).exists()) await setDoc(author, { karma: 0 });
+  if (!joined) await setDoc(author, { karma: 0 });
 }
 
-/** Writes a post. It has totals at once, so that lists sorted by them include it. */
+/**
+ * Writes a post. It has totals at once, so that lists sorted by them include it. Offline, both writes
+ * wait until the server can be reached.
+ */
 async function publish(title) {
-  await join();
+  // If the document was there all the same, the rules refuse another.
+  join().catch((error) => error.code === 'permission-denied' || complain(error));
   const post = doc(db, 'posts', `${user}_${crypto.randomUUID()}`); // an id belongs to its author
   await setDoc(post, { author: user, title, at: serverTimestamp(), likes: 0, trending: 0, comments: 0 });
 }
-
-const likeOf = (post) => doc(db, 'posts', post, 'likes', user);
-const like = (post) => setDoc(likeOf(post), { at: serverTimestamp() });
-const unlike = (post) => deleteDoc(likeOf(post));
 
 const commentsOf = (post) => collection(db, 'posts', post, 'comments');
 const comment = (post, text) => addDoc(commentsOf(post), { by: user, text, approved: false });
@@ -75,22 +79,25 @@ const articles = new Map(); // by a post's id
 function showPost(post) {
   if (!articles.has(post.id)) articles.set(post.id, newArticle(post.id, post.get('author')));
   const article = articles.get(post.id);
-  for (const field of ['title', 'author', 'likes', 'trending', 'comments']) {
+  for (const field of ['title', 'author', 'trending', 'comments']) {
     $(`.${field}`, article).textContent = post.get(field);
   }
   return article;
 }
 
-/** Makes the article of a post, which shows whether the user likes it, and its comments. */
+/** Makes the article of a post, which shows its likes, whether the user likes it, and its comments. */
 function newArticle(post, author) {
   const article = $('#post').content.cloneNode(true).firstElementChild;
   const button = $('.like', article);
-  button.onclick = () => attempt(button.ariaPressed === 'true' ? unlike(post) : like(post));
-  const showLike = (like) => {
-    button.ariaPressed = String(like.exists());
+  const own = like(db, `posts/${post}/likes`, { uid: user });
+  button.onclick = () => attempt(button.ariaPressed === 'true' ? own.unset() : own.set());
+  const showLike = (liked) => {
+    button.ariaPressed = String(liked);
     button.disabled = false;
   };
-  const stopLike = onSnapshot(likeOf(post), showLike, complain);
+  const stopLike = own.onLiked(showLike, complain);
+  const showLikes = ({ total }) => ($('.likes', article).textContent = total);
+  const stopLikes = total(db, `posts/${post}`, 'likes').onTotal(showLikes, complain);
 
   $('form', article).onsubmit = (event) => submit(event, ({ text }) => comment(post, text));
   const all = author === user ? [] : [where('approved', '==', true)]; // only the author sees those that wait
@@ -99,6 +106,7 @@ function newArticle(post, author) {
   const stopComments = onSnapshot(hundred, showComments, complain);
   article.stop = () => {
     stopLike();
+    stopLikes();
     stopComments();
   };
   return article;
@@ -129,11 +137,14 @@ function showAuthors() {
 
 // ---- The page ----
 
-/** Does what a form asks for, and empties the form. */
+/** Does what a form asks for, and empties the form; if that fails, it has its text again. */
 async function submit(event, act) {
   event.preventDefault();
   const form = event.target;
-  if (await attempt(act(Object.fromEntries(new FormData(form))))) form.reset();
+  const fields = Object.fromEntries(new FormData(form));
+  form.reset();
+  if (await attempt(act(fields))) return;
+  for (const [name, text] of Object.entries(fields)) form[name].value ||= text;
 }
 
 /** Waits until a write is done. Returns whether it was. */

@@ -11,8 +11,14 @@ const files = {
   '/blog.css': ['blog.css', 'text/css'],
 };
 
+/** Where a path's file is, and its type. An app has the web client from npm. */
+function fileAt(path) {
+  const [, module] = /^\/tally\/(\w+\.js)$/.exec(path) ?? [];
+  return module ? [`../../clients/web/src/${module}`, 'text/javascript'] : files[path];
+}
+
 const site = createServer(async (request, response) => {
-  const [file, type] = files[new URL(request.url, 'http://localhost').pathname] ?? [];
+  const [file, type] = fileAt(new URL(request.url, 'http://localhost').pathname) ?? [];
   if (!file) return response.writeHead(404).end();
 
   const content = await readFile(new URL(file, import.meta.url));

@@ -1,6 +1,8 @@
 // examples/blog as a newcomer meets it: `npm start` and nothing else, and browsers of three people.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { launch } from './browser.mjs';
@@ -40,8 +42,8 @@ after(async () => {
 });
 
 /** Opens the blog as a user. */
-async function open(user) {
-  const context = await browser.newContext();
+async function open(user, options = {}) {
+  const context = await browser.newContext(options);
   // The SDK of Google's CDN, from the npm package, which has the same files.
   await context.route(`${cdn}/**`, (route) => {
     const file = new URL(route.request().url()).pathname.split('/').at(-1);
@@ -116,13 +118,56 @@ test('likes, approved comments, trending and karma', { timeout }, async () => {
   assert.equal(await bob.locator('#problem').innerText(), '');
 });
 
+test('offline, the first post and a like are shown at once, and are sent later', { timeout }, async () => {
+  const bob = await open('bob');
+  await shows(bob, '.title', 'Tea');
+  await bob.context().setOffline(true);
+  await bob.fill('[name=title]', 'Milk');
+  await bob.click('#publish button');
+  await shows(bob, '.title', 'Milk|Tea');
+  assert.equal(await bob.inputValue('[name=title]'), '');
+  const like = bob.locator('article:has-text("Tea") .like');
+  await like.click();
+  await shows(bob, 'article:has-text("Tea") .likes', '1');
+  const look = () =>
+    like.evaluate((e) => [getComputedStyle(e).backgroundColor, getComputedStyle(e, '::before').content]);
+  assert.deepEqual(await look(), ['rgb(207, 31, 86)', '"♥ "'], 'under the pointer');
+
+  await bob.context().setOffline(false);
+  const ann = await open('ann');
+  await shows(ann, '#authors li:has-text("bob")', 'bob: 0');
+  await shows(ann, 'article:has-text("Tea") .likes', '1');
+  await like.click();
+  await shows(bob, 'article:has-text("Tea") .likes', '0');
+  assert.deepEqual((await look())[1], '"♡ "');
+  await shows(ann, '#authors li:has-text("ann")', 'ann: 0');
+  assert.equal(await bob.locator('#problem').innerText(), '');
+});
+
+test('everybody can use it, in the light and in the dark', { timeout }, async () => {
+  const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+  for (const colorScheme of ['light', 'dark']) {
+    const page = await open('bob', { colorScheme, viewport: { width: 320, height: 800 } });
+    await page.click('.like[aria-pressed]');
+    const found = await page.evaluate(`${axe}; axe.run().then(({ violations }) => violations)`);
+    assert.deepEqual(
+      found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`),
+      [],
+      colorScheme,
+    );
+    const sideways = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(sideways <= 0, `${colorScheme}: ${sideways} pixels too wide`);
+    await page.context().close();
+  }
+});
+
 test('no one raises a total but by what it counts', { timeout }, async () => {
   const eve = await open('eve');
   await eve.fill('[name=title]', 'Coffee');
   await eve.click('#publish button');
   await shows(eve, '#authors li:has-text("eve")', 'eve: 0');
   await eve.selectOption('#order', 'at');
-  await shows(eve, '.title', 'Coffee|Tea');
+  await shows(eve, '.title', 'Coffee|Milk|Tea');
   await eve.click('article:has-text("Coffee") .like');
   await shows(eve, '#problem', 'Sorry, that isn’t allowed.'); // her own post
 

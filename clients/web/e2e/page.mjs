@@ -2,7 +2,7 @@
 import { initializeApp } from 'firebase/app';
 import { CustomProvider, initializeAppCheck } from 'firebase/app-check';
 import * as firestore from 'firebase/firestore';
-import { counter } from '../src/index.js';
+import { counter, like, total } from '../src/index.js';
 
 const {
   initializeFirestore,
@@ -36,17 +36,22 @@ window.tally = {
   },
 
   counter: (path, options) => counter(db, path, options),
+  like: (path, options) => like(db, path, options),
+  total: (path, name) => total(db, path, name),
 
   db: () => db,
 
   /**
-   * Shows a counter's total. `calls` are the totals that it called back with, `frames` those that
+   * Shows a counter's total, or that of likes, with the user's own. `calls` are the totals that it called back with, `frames` those that
    * an animation frame painted, each without repetitions.
    */
   show(path, options) {
     const shown = { calls: [], frames: [], last: null, error: null };
     const text = document.body.appendChild(document.createElement('p'));
-    shown.counter = counter(db, path, options);
+    const [, above, name] = /^(.*)\/(.*)$/.exec(path);
+    const ofLikes = path.split('/').length % 2 === 1;
+    shown.counter = ofLikes ? total(db, above, options?.total ?? name) : counter(db, path, options);
+    if (ofLikes && options?.uid !== undefined) shown.like = like(db, path, options);
     const painted = () => {
       const number = Number(text.textContent);
       if (shown.frames.at(-1) !== number) shown.frames.push(number);
@@ -63,19 +68,20 @@ window.tally = {
     window.shown = shown;
   },
 
-  /** Listens to the user's own vote. `voted` has what it was told, and the code of an error. */
-  watchVote() {
-    shown.voted = [];
-    shown.stopVoted = shown.counter.onVoted(
-      (voted) => shown.voted.push(voted),
-      (error) => shown.voted.push(error.code),
+  /** Listens to the user's own like. `liked` has what it was told, and the code of an error. */
+  watchLike() {
+    shown.liked = [];
+    shown.stopLiked = shown.like.onLiked(
+      (liked) => shown.liked.push(liked),
+      (error) => shown.liked.push(error.code),
     );
   },
 
-  /** Calls a method of a counter, and returns its outcome. */
+  /** Calls a method of a counter, or of a like, and returns its outcome. */
   async call(path, options, method, ...args) {
     try {
-      const value = await counter(db, path, options)[method](...args);
+      const on = ['set', 'unset'].includes(method) ? like : counter;
+      const value = await on(db, path, options)[method](...args);
       return { value: value?.total ?? value };
     } catch (error) {
       return { code: error.code, message: error.message, name: error.name };

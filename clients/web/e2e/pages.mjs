@@ -11,7 +11,7 @@ import { patience, root, startStack, until } from './stack.mjs';
 
 const routes = [
   'counters/{counter}/shards/{shard} -> rollups/{counter} : count',
-  'posts/{post}/likes/{user} -> posts/{post} : on as likes : existing',
+  'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing',
 ];
 
 /** The newest and the oldest firebase that the package is for, as package.json names them. */
@@ -52,19 +52,22 @@ async function start() {
   const [rules, recipes] = await Promise.all(
     ['firestore.rules', 'docs/recipes.md'].map((name) => readFile(join(root, name), 'utf8')),
   );
-  const blocks = ['Likes that show at once', "Totals in the app's own documents"].map((heading) => {
+  const blocks = ['Likes', "Totals in the app's own documents"].map((heading) => {
     const section = recipes.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`));
-    return /^```js\n(match .*?)^```/ms.exec(section)[1].replaceAll('photo', 'post');
+    return /^```js\n(match .*?)^```/ms.exec(section)[1];
   });
   const place = 'match /rollups/{counter}';
   assert.equal(rules.split(place).length, 2);
+  const get = /(match \/shards\/\{shard\} \{\s+allow get: if )[^;]+/;
+  assert.match(rules, get);
 
   const dir = await mkdtemp(join(tmpdir(), 'tally-pages-'));
   const file = join(dir, 'firestore.rules');
   try {
     await writeFile(
       file,
-      rules.replace(place, () => `${blocks.join('\n')}\n${place}`),
+      // A counter whose document says closed: true shows no shard.
+      rules.replace(place, () => `${blocks.join('\n')}\n${place}`).replace(get, "$1!declared('closed', false)"),
     );
     return await startStack({ flags: ['--rules', file], env: { TALLY_ROUTES: routes.join('; ') } });
   } finally {
@@ -88,13 +91,13 @@ export async function newLikes() {
 export const newLikesOfNoPost = () => `posts/p${++counters}/likes`;
 
 /**
- * Where the documents of the counter at a path are, and their field; and the roll-up, and the total
- * in it.
+ * Where the documents of the counter at a path are, and their field; null: they are counted. And the
+ * roll-up, and the total in it.
  */
 export function placesOf(path) {
   const [, id, likes] = path.split('/');
   return likes
-    ? { documents: path, field: 'on', rollUp: `posts/${id}`, total: 'likes' }
+    ? { documents: path, field: null, rollUp: `posts/${id}`, total: 'likes' }
     : { documents: `${path}/shards`, field: 'count', rollUp: `rollups/${id}`, total: 'count' };
 }
 
@@ -121,7 +124,7 @@ export async function open(path, options = {}) {
 
 /**
  * Restores the line, and tells pages so, as browsers do: the SDK begins new sessions at once and sends
- * again what was not answered. Only for votes: a plain increment that is on its way then counts
+ * again what was not answered. Only for likes: a plain increment that is on its way then counts
  * twice, as without this package.
  */
 export async function online(...pages) {
@@ -166,13 +169,13 @@ export function tap(page, n = 1, wait = true) {
 }
 
 /**
- * Calls a method of the counter that a page shows: its value, "done", or the code of its error, of
+ * Calls a method of the like or the counter that a page shows: its value, "done", or the code of its error, of
  * which an unexpected one says what it was.
  */
 export function call(page, method) {
   return page.evaluate(async (method) => {
     try {
-      return (await shown.counter[method]()) ?? 'done';
+      return (await (shown.like ?? shown.counter)[method]()) ?? 'done';
     } catch (error) {
       const { code, message, cause } = error;
       return code === 'failed' ? `${code}: ${cause?.code}: ${message}` : code;
@@ -230,7 +233,7 @@ async function neverFell(page) {
   }
 }
 
-/** The sum of a counter's documents at the server. */
+/** The sum of a counter's documents at the server, or how many likes there are. */
 export function sum(path) {
   const { documents, field } = placesOf(path);
   return stack.sum(path, documents, field);

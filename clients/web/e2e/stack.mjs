@@ -75,11 +75,11 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
       const entries = Object.entries(fields).map(([name, v]) => [name, value(v)]);
       return stack.rest('PATCH', `/${path}`, { fields: Object.fromEntries(entries) });
     },
-    /** The sum of a field of a counter's documents. */
+    /** The sum of a field of a counter's documents; null: how many there are. */
     async sum(counter, documents = `${counter}/shards`, field = 'count') {
       const list = (await stack.rest('GET', `/${documents}?pageSize=1000`)).documents ?? [];
       return list.reduce(
-        (total, { fields }) => total + Number(fields[field].integerValue ?? fields[field].doubleValue),
+        (total, { fields }) => total + (field ? Number(fields[field].integerValue ?? fields[field].doubleValue) : 1),
         0,
       );
     },

@@ -49,7 +49,7 @@ function put(path, field, ago = 0) {
 }
 
 /** A browser of its own that shows a total. */
-async function watch(path, total, rollUp) {
+async function watch(path, total) {
   const page = await (await browser.newContext()).newPage();
   page.setDefaultTimeout(patience);
   await page.goto(`http://127.0.0.1:${site.port}/`);
@@ -58,7 +58,7 @@ async function watch(path, total, rollUp) {
       tally.open({ project, port, uid: 'ann' });
       tally.show(path, options);
     },
-    { project: stack.project, port: stack.port, path, options: { total, rollUp } },
+    { project: stack.project, port: stack.port, path, options: { total } },
   );
   return page;
 }
@@ -78,8 +78,8 @@ describe('totals with windows', { concurrency: true }, () => {
   test('trending falls by itself', async () => {
     await put('songs/p');
     await put('songs/p/likes/old', 'at', 3600);
-    const pages = await Promise.all([1, 2, 3].map(() => watch('songs/p/likes', 'trending', 'songs/p')));
-    const all = await watch('songs/p/likes', 'likes', 'songs/p');
+    const pages = await Promise.all([1, 2, 3].map(() => watch('songs/p/likes', 'trending')));
+    const all = await watch('songs/p/likes', 'likes');
     await show(pages, 0);
     await put('songs/p/likes/ann', 'at', 25);
     await put('songs/p/likes/bob', 'at');
@@ -93,7 +93,7 @@ describe('totals with windows', { concurrency: true }, () => {
 
   test('online falls by itself, and rises with a heartbeat', async () => {
     await put('rooms/r');
-    const pages = await Promise.all([1, 2, 3].map(() => watch('rooms/r/members', 'online', 'rooms/r')));
+    const pages = await Promise.all([1, 2, 3].map(() => watch('rooms/r/members', 'online')));
     await show(pages, 0);
     await put('rooms/r/members/ann', 'seen', 30);
     await put('rooms/r/members/bob', 'seen', 5);

@@ -19,23 +19,21 @@
  * and a new roll-up never lowers truth. Truth lies between lo and hi. So the number shown is never
  * above truth, and clamping only ever raises it, to lo.
  *
- * A vote is a document that says 1 or 0. Its entry adds the new value less the old one. The user's
- * other devices write the same document, so such an amount may be wrong. Also, a write that changes
- * nothing leaves the document its version. But the total counts the document as it was at asOf: as
- * 1 or 0. So all entries of one voter together add between v-1 and v, where v is the value now.
+ * A user's own like is a document that is there or not. Its changes are kept in their order, and the
+ * total counts the document as it was at asOf. So the total shown lacks what the like is now less
+ * what it was then: see Own.
  */
 
 /** A server time in microseconds since 1970, exact until the year 2255. @typedef {number} Micros */
 
 /**
- * An own increment, or a vote given or taken back.
+ * An own increment, or a change of a user's own like.
  *
  * @typedef {object} Entry
  * @property {string} id
- * @property {number} n The amount.
+ * @property {number} n The amount; of a like 1, and of one that is taken back -1.
  * @property {Micros | null} after It was committed later than this; null: nothing is known.
  * @property {Micros | null} by It was committed at or before this; null: not known.
- * @property {string | null} voter Whose vote it is; null: an increment.
  */
 
 /**
@@ -45,8 +43,8 @@
  */
 
 export class Coverage {
-  /** @type {Map<string, number>} The votes that are known, 1 or 0, by voter. */
-  votes = new Map();
+  /** @type {Set<Own>} The likes that the total counts. */
+  likes = new Set();
 
   /** @type {number | null} The number to show; null before the first roll-up. */
   shown = null;
@@ -69,24 +67,38 @@ export class Coverage {
   }
 
   /**
-   * A tap: an increment made now, on this page, or a move of a voter's vote.
+   * A tap: an increment made now, on this page.
    *
    * @param {string} id
    * @param {number} n
-   * @param {string | null} [voter]
    */
-  tap(id, n, voter = null) {
+  tap(id, n) {
     /** @type {Entry} */
-    const entry = { id, n, after: this.newest, by: null, voter };
+    const entry = { id, n, after: this.newest, by: null };
     if (this.shown !== null) this.shown += n;
     this.restore(entry);
     return entry;
   }
 
+  /**
+   * A change of an own like. If it is news, the number shown follows at once. If a roll-up may have it
+   * already, the number moves no further than it must.
+   *
+   * @param {Own} own
+   * @param {boolean} news
+   * @param {() => void} change
+   */
+  move(own, news, change) {
+    const before = Number(own.now);
+    change();
+    if (this.shown !== null && news) this.shown += Number(own.now) - before;
+    this.settle();
+  }
+
   /** An entry of an earlier page that may not be covered yet. @param {Entry} entry */
   restore(entry) {
     this.#entries.set(entry.id, entry);
-    this.#settle();
+    this.settle();
   }
 
   /**
@@ -102,26 +114,17 @@ export class Coverage {
     if (!entry) return false;
     entry.by = by;
     if (exact) entry.after = by - 1;
-    this.#settle();
+    this.settle();
     return this.#entries.has(id);
   }
 
-  /**
-   * The entry was refused, or never sent: its amount is taken out of the number shown. But a later
-   * move of the same vote then starts where the refused one did, so it takes the amount over.
-   *
-   * @param {string} id
-   */
+  /** The entry was refused, or never sent: its amount is taken out of the number shown. @param {string} id */
   refuse(id) {
     const entry = this.#entries.get(id);
     if (!entry) return;
-    const later = this.entries.slice(this.entries.indexOf(entry) + 1);
-    const next = later.find(({ voter }) => voter !== null && voter === entry.voter);
     this.#entries.delete(id);
-
-    if (next) next.n += entry.n;
-    else if (this.shown !== null) this.shown -= entry.n;
-    this.#settle();
+    if (this.shown !== null) this.shown -= entry.n;
+    this.settle();
   }
 
   /** Forgets an entry without a change of the number shown now. @param {string} id */
@@ -133,42 +136,94 @@ export class Coverage {
   rollUp(rollUp) {
     this.#rollUp = rollUp;
     if (isLater(rollUp.asOf, this.newest)) this.newest = rollUp.asOf;
-    this.#settle();
+    this.settle();
   }
 
   /** Drops what is covered, and moves the number shown into the range of what it can be. */
-  #settle() {
+  settle() {
     if (!this.#rollUp) return;
     const { total, asOf } = this.#rollUp;
     let lo = total;
     let hi = total;
-    /** @type {Map<string, [lo: number, hi: number]>} */
-    const votes = new Map();
     for (const entry of this.entries) {
-      const { id, n, after, by, voter } = entry;
-      if (asOf !== null && by !== null && asOf >= by) {
-        this.#entries.delete(id);
+      const covered = covers(asOf, entry);
+      if (covered) {
+        this.#entries.delete(entry.id);
         this.#onCovered?.(entry);
         continue;
       }
-      const uncovered = asOf === null || (after !== null && asOf <= after);
-      const least = uncovered ? n : Math.min(n, 0);
-      const most = uncovered ? n : Math.max(n, 0);
-      if (voter === null) {
-        lo += least;
-        hi += most;
-      } else {
-        const [l, h] = votes.get(voter) ?? [0, 0];
-        votes.set(voter, [l + least, h + most]);
-      }
+      lo += covered === false ? entry.n : Math.min(entry.n, 0);
+      hi += covered === false ? entry.n : Math.max(entry.n, 0);
     }
-    for (const [voter, [l, h]] of votes) {
-      const vote = this.votes.get(voter) ?? 0;
-      lo += clamp(l, vote - 1, vote);
-      hi += clamp(h, vote - 1, vote);
+    for (const own of this.likes) {
+      const [least, most] = own.lacking(asOf);
+      lo += least;
+      hi += most;
     }
-    this.shown = this.shown === null ? lo : clamp(this.shown, lo, hi);
+    this.shown = this.shown === null ? lo : Math.min(Math.max(this.shown, lo), hi);
   }
+}
+
+/** A change of a like. @typedef {Omit<Entry, 'id'>} Change */
+
+/** At most so many changes of a like are remembered while no roll-up covers them. */
+const REMEMBERED = 20;
+
+/** A user's own like. It comes and goes by turns, so what it is now says what it was before each change. */
+export class Own {
+  /** Whether it is there now. */
+  now = false;
+
+  /** @type {Change[]} Its changes that no roll-up is known to cover, oldest first. */
+  entries = [];
+
+  /** It came or went. @param {Change} change */
+  push(change) {
+    this.now = change.n > 0;
+    this.entries = [...this.entries, change].slice(-REMEMBERED);
+  }
+
+  /** The changes that nobody has acknowledged did not happen. */
+  undo() {
+    while (this.entries.at(-1)?.by === null) {
+      this.entries.pop();
+      this.now = !this.now;
+    }
+  }
+
+  /**
+   * What a total of asOf lacks of the like as it is now: the least and the most that it can be. It
+   * forgets the changes that are covered.
+   *
+   * @param {Micros | null} asOf
+   * @returns {[least: number, most: number]}
+   */
+  lacking(asOf) {
+    const now = Number(this.now);
+    const states = new Set();
+    let then = now;
+    for (let i = this.entries.length; i >= 0; i--) {
+      const change = this.entries[i - 1];
+      const covered = change ? covers(asOf, change) : true;
+      if (covered !== false) states.add(then);
+      if (covered) {
+        this.entries.splice(0, i);
+        break;
+      }
+      then = 1 - then;
+    }
+    return [now - Math.max(...states), now - Math.min(...states)];
+  }
+}
+
+/**
+ * Whether a roll-up of asOf covers an entry; undefined: it cannot be known.
+ *
+ * @type {(asOf: Micros | null, entry: Change) => boolean | undefined}
+ */
+function covers(asOf, { after, by }) {
+  if (asOf === null || (after !== null && asOf <= after)) return false;
+  return by !== null && asOf >= by ? true : undefined;
 }
 
 /**
@@ -180,6 +235,3 @@ export class Coverage {
 export function isLater(time, after) {
   return time !== null && (after === null || time > after);
 }
-
-/** @type {(x: number, lo: number, hi: number) => number} */
-const clamp = (x, lo, hi) => Math.min(Math.max(x, lo), hi);

@@ -15,7 +15,7 @@ export class CounterDocument {
   /** @type {Promise<void> | null} */ #reading = null;
   #readAt = -Infinity;
 
-  /** @param {DocumentReference | null} ref null: there is none, and each user has one vote. */
+  /** @param {DocumentReference} ref */
   constructor(ref) {
     this.#ref = ref;
   }
@@ -26,7 +26,7 @@ export class CounterDocument {
    */
   async shards() {
     const reading = performance.now() - this.#readAt > AGE ? this.read() : this.#reading;
-    if (this.#data === null && this.#ref) {
+    if (this.#data === null) {
       const snapshot = await orNull(getDocFromCache, this.#ref);
       this.#data ??= snapshot?.data() ?? null;
     }
@@ -46,11 +46,6 @@ export class CounterDocument {
     return typeof n === 'number' && Number.isInteger(n) && n > 0 ? n : 0;
   }
 
-  /** Whether the counter is known to take votes only. */
-  get oncePerUser() {
-    return this.#ref === null || this.#data?.['once_per_user'] === true;
-  }
-
   /** Whether the document is known to say that the counter is frozen: no client may write then. */
   get frozen() {
     return this.#data?.['frozen'] === true;
@@ -58,7 +53,6 @@ export class CounterDocument {
 
   /** Reads the document from the server. If there is no answer, it keeps the data that it had. */
   async read() {
-    if (this.#ref === null) return;
     this.#readAt = performance.now();
     await (this.#reading ??= orNull(getDoc, this.#ref)
       .then((snapshot) => {

@@ -3,14 +3,14 @@
  * write calls restored() first.
  */
 import { isLater } from './coverage.js';
-import { doc, getDocFromCache, orNull, versionOf, voteOf } from './sdk.js';
+import { doc, getDocFromCache, orNull, versionOf } from './sdk.js';
 import { settle } from './settle.js';
 
 /** @import { Saved } from './saved.js' */
 /** @import { State } from './state.js' */
 
 /**
- * Takes over the own increments and votes of earlier pages, from localStorage. Resolves when they
+ * Takes over the own increments of earlier pages, from localStorage. Resolves when they
  * are in the total. The first call does it. That call must come before this page sends a write,
  * because it takes every saved write for one of an earlier page.
  *
@@ -29,7 +29,7 @@ export function restored(state) {
  * @param {Saved} entry
  */
 async function restore(state, entry) {
-  const { n, after, by, voter, shard } = entry;
+  const { after, by, shard } = entry;
   const snapshot = await orNull(getDocFromCache, doc(state.shards, shard));
 
   // A write outlives its page only in a persistent cache. Then its shard is in the cache: with a
@@ -40,10 +40,6 @@ async function restore(state, entry) {
     if (!snapshot.metadata.hasPendingWrites && !isLater(versionOf(snapshot) ?? null, after)) return;
   }
 
-  const { votes, writes } = state;
-  if (voter !== null && !votes.has(voter)) {
-    votes.set(voter, snapshot?.exists() ? voteOf(snapshot, state.field) : Number(n > 0));
-  }
-  writes.restore(entry);
+  state.writes.restore(entry);
   if (by === null) await settle(state, shard);
 }

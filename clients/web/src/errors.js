@@ -1,5 +1,8 @@
 /** @import { TallyErrorCode } from './index.js' */
 
+/** What to do where no rule allows it. */
+export const UNRULED = 'Compare firestore.rules with the path, and check App Check.';
+
 export class TallyError extends Error {
   /** @override */
   name = 'TallyError';
@@ -25,10 +28,8 @@ export function failure(error) {
   if (error instanceof TallyError) return error;
   const text = error instanceof Error ? error.message : String(error);
   switch (codeOf(error)) {
-    case 'permission-denied': {
-      const what = 'Compare firestore.rules with the paths given to counter(), and check App Check.';
-      return new TallyError('permission-denied', `Firestore refused: ${text} ${what}`, error);
-    }
+    case 'permission-denied':
+      return new TallyError('permission-denied', `Firestore refused: ${text} ${UNRULED}`, error);
     case 'unavailable': {
       const what = 'Firestore cannot be reached, and the SDK has no copy. Try again when online.';
       return new TallyError('unavailable', `${what} ${text}`, error);

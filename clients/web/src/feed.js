@@ -1,14 +1,20 @@
-import { getDoc, isTimestamp, micros, onSnapshot } from './sdk.js';
+import { Observers } from './observers.js';
+import { getDoc, isTimestamp, micros, onSnapshot, versionOf } from './sdk.js';
 
-/** @import { DocumentData, DocumentReference, DocumentSnapshot, Timestamp, Unsubscribe } from 'firebase/firestore' */
-/** @import { Coverage } from './coverage.js' */
+/** @import { DocumentReference, DocumentSnapshot, Timestamp, Unsubscribe } from 'firebase/firestore' */
+/** @import { Coverage, Micros } from './coverage.js' */
 /** @import { Total } from './index.js' */
-/** @import { Writes } from './writes.js' */
+/** @import { Observer } from './observers.js' */
 
 /**
- * Somebody to whom the total is shown.
+ * The own writes that a total shows before its roll-up does.
  *
- * @typedef {{ next: (total: Total<any>) => void, error: (error: unknown) => void }} Observer
+ * @typedef {object} Source
+ * @property {number} pending How many the server has not acknowledged.
+ * @property {() => Promise<unknown>} ready Resolves when earlier pages' writes are in the total.
+ * @property {(asOf: Micros | null, version: Micros | undefined) => void} rollUp A roll-up was read:
+ *   the time up to which it is complete, and when it was written, if the SDK tells.
+ * @property {() => void} watch The total is shown to the first, or to nobody any more.
  */
 
 /**
@@ -23,53 +29,44 @@ export class Feed {
   #ref;
   #name;
   #coverage;
-  #writes;
-  #ready;
-  /** @type {Set<Observer>} */ #observers = new Set();
+  #source;
+  /** @type {Observers<Total<any>>} */ #observers = new Observers();
   /** @type {Unsubscribe | null} Ends the listener. */ #stop = null;
   /** Whether the server has said last that there is no such document. */ #missing = false;
   /** @type {Timestamp | null} */ #asOf = null;
   /** @type {Timestamp | null | undefined} The total, if the roll-up says that it is not a number. */ #other;
-  /** @type {string | null} What the observers were told last. */ #told = null;
 
   /**
    * @param {DocumentReference} ref the roll-up document
    * @param {string} name the total's name there
    * @param {Coverage} coverage
-   * @param {Writes} writes
-   * @param {() => Promise<unknown>} ready resolves when earlier pages' writes are in the total
+   * @param {Source} source
    */
-  constructor(ref, name, coverage, writes, ready) {
+  constructor(ref, name, coverage, source) {
     this.#ref = ref;
     this.#name = name;
     this.#coverage = coverage;
-    this.#writes = writes;
-    this.#ready = ready;
+    this.#source = source;
   }
 
   /** Whether the total is shown to anybody. */
   get watched() {
-    return this.#observers.size > 0;
+    return this.#observers.some;
   }
 
   /**
    * Adds an observer, and returns a function that removes it. The observer is told the total as
    * soon as that is known, and then whenever it changes.
    *
-   * @param {Observer} observer
+   * @param {Observer<Total<any>>} observer
    */
   observe(observer) {
     this.#observers.add(observer);
-    if (this.#stop) {
-      queueMicrotask(() => this.#observers.has(observer) && this.#tell(observer));
-    } else {
-      this.#told = null; // a read may have had the same total
-      // The SDK throws at once if the app has terminated it.
-      const fail = (/** @type {unknown} */ error) => this.fail(error);
-      this.#ready()
-        .then(() => this.#listen())
-        .catch(fail);
-    }
+    // The SDK throws at once if the app has terminated it.
+    this.#source
+      .ready()
+      .then(() => this.#listen())
+      .catch((/** @type {unknown} */ error) => this.fail(error));
 
     return () => {
       this.#observers.delete(observer);
@@ -79,8 +76,13 @@ export class Feed {
 
   /** Listens to the roll-up, if there are observers. */
   #listen() {
-    if (!this.watched || this.#stop) return;
+    if (!this.watched) return;
+    if (this.#stop) {
+      this.show();
+      return;
+    }
 
+    this.#source.watch();
     this.#stop = onSnapshot(
       this.#ref,
       (snapshot) => this.take(snapshot),
@@ -91,19 +93,18 @@ export class Feed {
   #quit() {
     this.#stop?.();
     this.#stop = null;
+    this.#source.watch();
   }
 
   /** Ends all subscriptions with an error. @param {unknown} error */
   fail(error) {
+    this.#observers.fail(error);
     this.#quit();
-    const observers = [...this.#observers];
-    this.#observers.clear();
-    for (const observer of observers) outside(() => observer.error(error));
   }
 
   /** Reads the roll-up once, and returns the total. */
   async read() {
-    await this.#ready();
+    await this.#source.ready();
     return this.take(await getDoc(this.#ref));
   }
 
@@ -113,14 +114,15 @@ export class Feed {
     const missing = !snapshot.exists();
     const dropped = missing && snapshot.metadata.fromCache;
     if (!dropped) this.#missing = missing;
-    if (!dropped || this.#coverage.shown === null) this.#rollUp(snapshot.data() ?? {});
+    if (!dropped || this.#coverage.shown === null) this.#rollUp(snapshot);
 
     this.show();
     return this.#total(this.#coverage.shown ?? 0);
   }
 
-  /** @param {DocumentData} data */
-  #rollUp(data) {
+  /** @param {DocumentSnapshot} snapshot */
+  #rollUp(snapshot) {
+    const data = snapshot.data() ?? {};
     /** @type {unknown} */
     const total = data[this.#name];
     /** @type {{ as_of?: unknown, totals?: unknown }} */
@@ -131,42 +133,22 @@ export class Feed {
     this.#other = total === null || isTimestamp(total) ? total : undefined;
 
     const time = this.#asOf && micros(this.#asOf);
-    this.#writes.rollUp(time);
+    this.#source.rollUp(time, versionOf(snapshot));
     this.#coverage.rollUp({ total: typeof total === 'number' ? total : 0, asOf: time });
   }
 
-  /** Tells all observers the total, if it is news. */
+  /** Tells all observers the total, if it is known, and news. */
   show() {
     const { shown } = this.#coverage;
     if (shown === null) return;
 
-    const news = Object.values(this.#total(shown)).join();
-    if (news === this.#told) return;
-
-    this.#told = news;
-    for (const observer of [...this.#observers]) this.#tell(observer);
-  }
-
-  /** @param {Observer} observer */
-  #tell(observer) {
-    const { shown } = this.#coverage;
-    if (shown !== null) outside(() => observer.next(this.#total(shown)));
+    const total = this.#total(shown);
+    this.#observers.tell(total, Object.values(total).join());
   }
 
   /** @param {number} shown */
   #total(shown) {
     const total = this.#other === undefined ? shown : this.#other;
-    return { total, asOf: this.#asOf, pending: this.#writes.pending, missing: this.#missing };
-  }
-}
-
-/** Calls the app's code. An error there is not the client's. @param {() => void} call */
-function outside(call) {
-  try {
-    call();
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
+    return { total, asOf: this.#asOf, pending: this.#source.pending, missing: this.#missing };
   }
 }

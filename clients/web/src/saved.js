@@ -1,17 +1,17 @@
-/** @import { Entry } from './coverage.js' */
+/** @import { Change, Entry } from './coverage.js' */
 
 /**
- * An own increment as it is kept over a reload. `at` is when it was saved, by this device's clock.
- * It only serves to clear away entries that no page asks for any more.
+ * An own increment as it is kept over a reload, or the changes of a user's like. `at` is when it was
+ * saved, by this device's clock. It only serves to clear away entries that no page asks for any more.
  *
- * @typedef {Entry & { shard: string, at: number }} Saved
+ * @typedef {Entry & { shard: string, at: number, changes?: Change[] }} Saved
  */
 
 /** An entry is cleared away after so many ms, whatever became of its write. */
 const KEPT = 7 * 24 * 60 * 60 * 1000;
 
 /**
- * Keeps own increments of one counter in localStorage, which all tabs of an origin share. Each
+ * Keeps own writes of one counter, or of one collection of likes, in localStorage, which all tabs of an origin share. Each
  * entry has a key of its own, so that no tab overwrites another's. Where there is no storage (in a
  * worker, on a server, in a browser that forbids it), it keeps nothing.
  */
@@ -42,7 +42,7 @@ export class SavedEntries {
     return found;
   }
 
-  /** @type {(entry: Entry, shard: string) => void} */
+  /** @type {(entry: Entry & { changes?: Change[] }, shard: string) => void} */
   save(entry, shard) {
     try {
       this.#storage?.setItem(this.#prefix + entry.id, JSON.stringify({ ...entry, shard, at: Date.now() }));
@@ -72,7 +72,7 @@ function parse(text) {
     /** @type {Saved} */
     const s = JSON.parse(text ?? '');
     const times = [s.after, s.by].every((time) => time === null || Number.isSafeInteger(time));
-    const ok = Number.isSafeInteger(s.n) && typeof s.shard === 'string' && (s.voter === null || s.voter === s.shard);
+    const ok = Number.isSafeInteger(s.n) && typeof s.shard === 'string';
     return ok && times && Number.isFinite(s.at) ? s : null;
   } catch {
     return null;

@@ -7,11 +7,11 @@ import { doc, onSnapshot } from './sdk.js';
 /** @import { Saved, SavedEntries } from './saved.js' */
 
 /**
- * An own increment, or a move of a vote, whose time of commit is not known yet.
+ * An own increment whose time of commit is not known yet.
  *
  * @typedef {object} Write
  * @property {Entry} entry
- * @property {string | null} shard The id of the document that it writes; null: it is not sent yet.
+ * @property {string | null} shard The id of the shard that it is sent to; null: it is not sent yet.
  * @property {boolean} acknowledged
  * @property {boolean} inexact Only a bound of its time of commit can be known: an earlier page sent
  *   it, and no promise reports on it, or the cache has dropped its shard.
@@ -66,15 +66,10 @@ export class Writes {
     return [...this.#waiting].filter((write) => write.shard === shard);
   }
 
-  /**
-   * A tap, or a move of a voter's vote: it is in the number to show when this returns.
-   *
-   * @param {number} n
-   * @param {string | null} [voter]
-   */
-  tap(n, voter = null) {
+  /** A tap: it is in the number to show when this returns. @param {number} n */
+  tap(n) {
     /** @type {Write} */
-    const write = { entry: this.#coverage.tap(newId(), n, voter), shard: null, acknowledged: false, inexact: false };
+    const write = { entry: this.#coverage.tap(newId(), n), shard: null, acknowledged: false, inexact: false };
     this.#waiting.add(write);
     return write;
   }
@@ -176,7 +171,7 @@ export class Writes {
 
   /**
    * The SDK has ended a listener. It also ends one on the cache if the rules refuse another listener
-   * on the same document, such as that of a vote. A new one would not keep the shard: it keeps only
+   * on the same document, such as one of the app's. A new one would not keep the shard: it keeps only
    * what comes into the cache after it.
    *
    * @param {string} shard

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Coverage } from '../src/coverage.js';
+import { Coverage, Own } from '../src/coverage.js';
 
 /** A coverage that has seen a roll-up. */
 function seen(total, asOf) {
@@ -23,7 +23,7 @@ test('a tap shows at once and is dropped in the snapshot that covers it', () => 
   const covered = [];
   const coverage = new Coverage((entry) => covered.push(entry.id));
   coverage.rollUp({ total: 7, asOf: 10 });
-  assert.deepEqual(coverage.tap('a', 1), { id: 'a', n: 1, after: 10, by: null, voter: null });
+  assert.deepEqual(coverage.tap('a', 1), { id: 'a', n: 1, after: 10, by: null });
   assert.equal(coverage.shown, 8);
   coverage.commit('a', 20, true);
   assert.equal(coverage.shown, 8);
@@ -55,26 +55,6 @@ test('a refused tap is taken back, also when another one is covered already', ()
   assert.equal(coverage.shown, 1);
   coverage.commit('covered', 20, true);
   assert.equal(coverage.shown, 1);
-});
-
-test('refused moves of a vote, one after the other: the number goes back to what it was, and no further', () => {
-  for (const before of [0, 1]) {
-    const after = 1 - before;
-    const coverage = seen(5 + before, 10);
-    const shown = [];
-    const moves = { a: after, b: before, c: after };
-    for (const [id, vote] of Object.entries(moves)) {
-      coverage.votes.set('ann', vote);
-      coverage.tap(id, vote - (1 - vote), 'ann');
-      shown.push(coverage.shown);
-    }
-    for (const id of ['a', 'b', 'c']) {
-      if (id === 'c') coverage.votes.set('ann', before);
-      coverage.refuse(id);
-      shown.push(coverage.shown);
-    }
-    assert.deepEqual(shown, [5 + after, 5 + before, 5 + after, 5 + after, 5 + after, 5 + before]);
-  }
 });
 
 test('a bound is no exact time', () => {
@@ -123,11 +103,11 @@ test('without a roll-up nothing is covered, and a counter that is created again 
 
 test('increments of an earlier page', () => {
   const coverage = new Coverage();
-  coverage.restore({ id: 'unsent', n: 1, after: 10, by: null, voter: null });
-  coverage.restore({ id: 'committed', n: 1, after: 11, by: 12, voter: null });
+  coverage.restore({ id: 'unsent', n: 1, after: 10, by: null });
+  coverage.restore({ id: 'committed', n: 1, after: 11, by: 12 });
   coverage.rollUp({ total: 5, asOf: 10 });
   assert.equal(coverage.shown, 7);
-  coverage.restore({ id: 'late', n: 1, after: 10, by: null, voter: null });
+  coverage.restore({ id: 'late', n: 1, after: 10, by: null });
   assert.equal(coverage.shown, 8);
   coverage.rollUp({ total: 6, asOf: 12 });
   assert.equal(coverage.shown, 8);
@@ -143,51 +123,107 @@ test('what is told about an entry that is gone, changes nothing', () => {
   assert.equal(coverage.shown, 5);
 });
 
-test('a vote that changed nothing has the version of the one that did', () => {
+/** A user's own like, of which a coverage knows. */
+function ownOf(coverage) {
+  const own = new Own();
+  coverage.likes.add(own);
+  return own;
+}
+
+/** What a like, or one taken back, does. Returns its change. */
+function move(coverage, own, liked, { news = true, by = null } = {}) {
+  const after = news ? coverage.newest : (own.entries.at(-1)?.by ?? null);
+  const change = { n: liked ? 1 : -1, after, by };
+  coverage.move(own, news, () => own.push(change));
+  return change;
+}
+
+test('a like and one that is taken back show at once, and the roll-up that covers them changes nothing', () => {
+  const coverage = seen(5, 10);
+  const own = ownOf(coverage);
+  const change = move(coverage, own, true);
+  assert.deepEqual([coverage.shown, own.now], [6, true]);
+  coverage.rollUp({ total: 6, asOf: 30 });
+  assert.equal(coverage.shown, 6, 'it may be in the roll-up, or somebody else');
+  Object.assign(change, { after: 19, by: 20 });
+  coverage.settle();
+  assert.deepEqual([coverage.shown, own.entries], [6, []]);
+
+  const back = move(coverage, own, false);
+  assert.deepEqual([coverage.shown, own.now], [5, false]);
+  back.by = 40;
+  coverage.rollUp({ total: 7, asOf: 39 });
+  assert.equal(coverage.shown, 6, 'the least that it can be');
+  coverage.rollUp({ total: 7, asOf: 40 });
+  assert.deepEqual([coverage.shown, own.entries], [7, []]);
+});
+
+test('likes that are refused: the number goes back to what it was, and no further', () => {
+  for (const before of [false, true]) {
+    const coverage = seen(5 + Number(before), 10);
+    const own = ownOf(coverage);
+    own.now = before;
+    for (const liked of [!before, before, !before]) move(coverage, own, liked);
+    assert.equal(coverage.shown, 5 + Number(!before));
+    coverage.move(own, true, () => own.undo());
+    assert.deepEqual([coverage.shown, own.now, own.entries], [5 + Number(before), before, []]);
+  }
+});
+
+test('another device: a like that it took back is in the total no more', () => {
   const coverage = seen(0, 10);
-  vote(coverage, 'a', 1);
-  coverage.rollUp({ total: 1, asOf: 30 }); // another device of this user voted, at 20
-  assert.equal(coverage.shown, 1);
-  coverage.commit('a', 20, true);
-  assert.equal(coverage.shown, 1);
-  assert.deepEqual(coverage.entries, []);
+  const own = ownOf(coverage);
+  Object.assign(move(coverage, own, true), { after: 19, by: 20 });
+  move(coverage, own, false, { by: 30 });
+  assert.equal(coverage.shown, 0);
+  coverage.rollUp({ total: 1, asOf: 25 });
+  assert.equal(coverage.shown, 0, 'the roll-up has the like, and not yet that it is gone');
+  coverage.rollUp({ total: 0, asOf: 30 });
+  assert.equal(coverage.shown, 0);
 });
 
-test('a vote of an earlier page that is not covered yet, and the same one again', () => {
+test('what may be in a roll-up already moves the number no further than it must', () => {
   const coverage = seen(5, 10);
-  coverage.votes.set('ann', 1);
-  coverage.restore({ id: 'earlier', n: 1, after: 19, by: 20, voter: 'ann' });
-  coverage.votes.set('ann', 0); // not known any more
-  vote(coverage, 'again', 1);
-  assert.equal(coverage.shown, 6);
-  coverage.commit('again', 20, true);
-  assert.equal(coverage.shown, 6);
+  const own = ownOf(coverage);
+  own.now = true;
+  coverage.rollUp({ total: 4, asOf: 30 }); // which came before the news
+  move(coverage, own, false, { news: false });
+  assert.equal(coverage.shown, 4);
+  coverage.rollUp({ total: 4, asOf: 40 });
+  assert.equal(coverage.shown, 4);
 });
 
-test('votes of two users add up', () => {
+test('a like that is found when a page opens: in the total once', () => {
+  for (const [asOf, total] of [
+    [null, 0],
+    [19, 0],
+    [20, 1],
+    [50, 1],
+  ]) {
+    const coverage = seen(total, asOf);
+    const own = ownOf(coverage);
+    const change = move(coverage, own, true, { news: false });
+    Object.assign(change, { after: 19, by: 20 });
+    coverage.settle();
+    assert.equal(coverage.shown, 1, `as of ${asOf}`);
+  }
+});
+
+test('likes of two users add up', () => {
   const coverage = seen(5, 10);
-  vote(coverage, 'a', 1, 'ann');
-  vote(coverage, 'b', 1, 'bob');
+  for (const own of [ownOf(coverage), ownOf(coverage)]) move(coverage, own, true);
   assert.equal(coverage.shown, 7);
   coverage.rollUp({ total: 6, asOf: 30 });
   assert.equal(coverage.shown, 7);
 });
 
-test('a vote that another device took back', () => {
-  const coverage = seen(0, 10);
-  vote(coverage, 'a', 1);
-  coverage.commit('a', 20, true);
-  coverage.votes.set('ann', 0); // the server said so
-  coverage.rollUp({ total: 0, asOf: 15 });
-  assert.equal(coverage.shown, 0);
+test('of many changes that no roll-up covers the last are remembered', () => {
+  const coverage = seen(5, 10);
+  const own = ownOf(coverage);
+  for (let n = 1; n <= 51; n++) move(coverage, own, n % 2 === 1);
+  assert.equal(own.entries.length, 20);
+  assert.equal(own.now, true);
 });
-
-/** What a vote, or one taken back, does. */
-function vote(coverage, id, v, voter = 'ann') {
-  const n = v - (coverage.votes.get(voter) ?? 0);
-  coverage.votes.set(voter, v);
-  return n === 0 ? null : coverage.tap(id, n, voter);
-}
 
 /**
  * A server with commits and roll-ups, and one client. What it does is checked after each step: with
@@ -378,26 +414,27 @@ for (const onlyIncrements of [true, false]) {
 }
 
 /**
- * A server, and a device of a user who votes, as votes.js and settle.js have it: the sets of one
- * page arrive in order, one that changes nothing keeps the version, and the version is known once
- * none of them is on the way. Another device of the user and other users may vote, too.
+ * A server, and a device of a user who likes and takes back, as own.js has it: the writes of one page
+ * arrive in order; when none is on the way, the listener tells when a like was created, and the cache
+ * when it was deleted, or a little later. Another device of the user and other users may like, too.
  */
-class Votes {
+class Likes {
   time = 100;
-  history = [{ time: 0, v: 0 }]; // of the user's shard
+  history = [{ time: 0, v: 0 }]; // of the user's document
   others = [];
-  moves = []; // { entry, v, state: 'sent' | 'committed' | 'acknowledged' }
+  moves = []; // { v, state: 'sent' | 'committed' | 'acknowledged' }
   read = [];
   rollUp = { total: 0, asOf: 100 };
   coverage = new Coverage();
+  own = ownOf(this.coverage);
 
-  constructor() {
-    this.coverage.votes.set('ann', 0);
+  constructor(late) {
+    this.late = late;
     this.coverage.rollUp(this.rollUp);
   }
 
   get v() {
-    return this.coverage.votes.get('ann');
+    return Number(this.own.now);
   }
 
   at(asOf) {
@@ -406,12 +443,12 @@ class Votes {
   }
 
   check(name, fell) {
-    const { shown, entries } = this.coverage;
+    const { shown } = this.coverage;
     const { total, asOf } = this.rollUp;
-    const told = () => `${name}: shown ${shown}, roll-up ${total}, vote ${this.v}, ${entries.length} entries`;
+    const { entries } = this.own;
+    const told = () => `${name}: shown ${shown}, roll-up ${total}, like ${this.v}, ${entries.length} changes`;
     if (entries.length === 0) assert.equal(shown, total, told());
     else assert.ok(shown - total === this.v || shown - total === this.v - 1, told());
-    if (this.twoDevices) return;
     const truth = this.at(asOf).others + this.v;
     assert.ok(shown <= truth, `${told()}, truth ${truth}`);
     if (this.others.length === 0) assert.equal(shown, this.v, told());
@@ -426,8 +463,8 @@ class Votes {
   move(v) {
     this.step(`move to ${v}`, () => {
       const before = this.v;
-      const entry = vote(this.coverage, `${this.moves.length}`, v);
-      this.moves.push({ entry, v, state: 'sent' });
+      if (v !== before) move(this.coverage, this.own, v === 1);
+      this.moves.push({ v, state: 'sent' });
       return Math.max(before - v, 0);
     });
   }
@@ -451,19 +488,34 @@ class Votes {
       const move = this.moves.find(({ state }) => state === 'committed');
       if (!move) return;
       move.state = 'acknowledged';
-      if (this.moves.some(({ state }) => state !== 'acknowledged')) return;
-      const settling = this.moves.filter(({ entry }) => entry && entry.by === null);
-      for (const { entry } of settling) this.coverage.commit(entry.id, this.history.at(-1).time, settling.length === 1);
+      if (this.moves.every(({ state }) => state === 'acknowledged')) this.hear(true);
     });
+  }
+
+  /** What own.js does when the listener or the cache tells the document. */
+  hear(news) {
+    const { time, v } = this.history.at(-1);
+    const fell = Math.max(this.v - v, 0);
+    if (v !== this.v) move(this.coverage, this.own, v === 1, { news });
+    const { entries } = this.own;
+    const last = entries.at(-1);
+    for (const entry of entries) entry.by ??= time + (v === 1 ? 0 : this.late);
+    if (last && v === 1) Object.assign(last, { after: time - 1, by: time });
+    this.coverage.settle();
+    return fell;
   }
 
   other() {
     this.step('other', () => void this.others.push({ time: (this.time += 2), n: 1 }));
   }
 
+  /** Another device of the user, of which this one is told before a roll-up has it. */
   otherDevice(v) {
-    this.twoDevices = true;
-    this.step(`another device: ${v}`, () => this.write(v));
+    if (this.moves.some(({ state }) => state !== 'acknowledged')) return;
+    this.step(`another device: ${v}`, () => {
+      this.write(v);
+      return this.hear(true);
+    });
   }
 
   snapshot() {
@@ -479,24 +531,26 @@ class Votes {
   finish() {
     this.moves.forEach(() => this.commit());
     this.moves.forEach(() => this.acknowledge());
+    this.time += this.late;
     this.snapshot();
     while (this.read.length > 0) this.deliver();
     const { others, v } = this.at(this.time);
     assert.equal(this.coverage.shown, others + v);
-    assert.deepEqual(this.coverage.entries, []);
+    assert.deepEqual(this.own.entries, []);
   }
 }
 
-for (const [who, most] of [
-  ['one device, no other user', 6],
-  ['one device, and other users', 7],
-  ['two devices, and other users', 8],
+for (const [who, most, late] of [
+  ['one device, no other user', 6, 0],
+  ['one device, and other users', 7, 0],
+  ['one device, and other users, and a cache that learns late what is deleted', 7, 3],
+  ['two devices, and other users', 8, 0],
 ]) {
-  test(`random histories of votes: ${who}`, () => {
+  test(`random histories of likes: ${who}`, () => {
     for (let seed = 1; seed <= 20_000; seed++) {
       const next = random(seed);
       const below = (n) => Math.floor(next() * n);
-      const world = new Votes();
+      const world = new Likes(late);
       try {
         for (let i = 0; i < 40; i++) {
           const move = below(most);

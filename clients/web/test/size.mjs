@@ -6,10 +6,9 @@ import { fileURLToPath } from 'node:url';
 const directory = fileURLToPath(new URL('..', import.meta.url));
 
 /**
- * The bytes of an app, by default one that uses all of the package, bundled and minified, and
- * gzipped.
+ * The bytes of an app, bundled and minified, and gzipped.
  */
-export async function size(app = `export * from './src/index.js';`) {
+export async function size(app) {
   const { outputFiles } = await build({
     stdin: { contents: app, resolveDir: directory },
     bundle: true,
@@ -22,7 +21,16 @@ export async function size(app = `export * from './src/index.js';`) {
   return { minified: code.length, gzipped: gzipSync(code, { level: 9 }).length };
 }
 
+/** What apps take of the package. */
+export const parts = {
+  'like and total': `export { like, total } from './src/index.js';`,
+  counter: `export { counter } from './src/index.js';`,
+  all: `export * from './src/index.js';`,
+};
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { minified, gzipped } = await size();
-  console.log(`${minified} bytes minified, ${gzipped} bytes gzipped`);
+  for (const [part, app] of Object.entries(parts)) {
+    const { minified, gzipped } = await size(app);
+    console.log(`${part}: ${minified} bytes minified, ${gzipped} bytes gzipped`);
+  }
 }

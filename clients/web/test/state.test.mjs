@@ -16,9 +16,9 @@ import {
 } from 'firebase/firestore';
 import { counter } from '../src/counter.js';
 import { restored } from '../src/earlier.js';
-import { refused } from '../src/settle.js';
+import { like } from '../src/like.js';
 import { State, stateOf } from '../src/state.js';
-import { heard } from '../src/votes.js';
+import { total } from '../src/total.js';
 
 setLogLevel('silent');
 
@@ -104,7 +104,7 @@ test('a roll-up that does not say it has the total in it covers nothing', async 
 
 test("a total in the app's own document", async () => {
   const post = doc(db, 'posts/7');
-  const likes = counter(db, 'posts/7', { rollUp: 'posts/7', field: 'likes' });
+  const likes = total(db, 'posts/7', 'likes');
   const totalOf = async (fields) => {
     void setDoc(post, fields);
     const { total, asOf } = await likes.total();
@@ -119,21 +119,21 @@ test("a total in the app's own document", async () => {
 
 test('who subscribes after a read of the same total is told it', { timeout: 10_000 }, async () => {
   void setDoc(doc(db, 'posts/7'), { title: 'Hello' });
-  const likes = counter(db, 'posts/7/likes');
-  const total = { total: 0, asOf: null, pending: 0, missing: false };
-  assert.deepEqual(await likes.total(), total);
+  const likes = total(db, 'posts/7', 'likes');
+  const nothing = { total: 0, asOf: null, pending: 0, missing: false };
+  assert.deepEqual(await likes.total(), nothing);
   const told = [];
   const stops = await new Promise((resolve) => {
     const next = (total) => told.push(total) === 2 && resolve(stops);
     const stops = [likes.onTotal(next), likes.onTotal(next)];
   });
   for (const stop of stops) stop();
-  assert.deepEqual(told, [total, total]);
+  assert.deepEqual(told, [nothing, nothing]);
 });
 
 test('a total that is a time or null is as the SDK gives it', async () => {
   const post = doc(db, 'posts/7');
-  const last = counter(db, 'posts/7', { rollUp: 'posts/7', field: 'last' });
+  const last = total(db, 'posts/7', 'last');
   const tally = { as_of: new Timestamp(50, 0), totals: ['last'] };
   const at = new Timestamp(40, 123456000);
   const told = [];
@@ -169,7 +169,7 @@ test('counters share what they know if all of their places are the same, and not
     { ...places, field: 'a', total: 'b|c' },
     { ...places, field: 'a","b', total: 'c' },
     { ...places, field: 'a', total: 'b","c' },
-    { ...places, counter: null, shards: 'a/b/c', rollUp: 'a/b' },
+    { ...places, counter: 'a/b', shards: 'a/b/c', rollUp: 'a/b' },
     { ...places, counter: 'a/b', shards: 'c/d/e', rollUp: 'a/b' },
   ];
   globalThis.localStorage = Object.create({
@@ -182,7 +182,7 @@ test('counters share what they know if all of their places are the same, and not
   assert.equal(new Set(states).size, kinds.length);
   kinds.forEach((kind, i) => assert.equal(stateOf(getFirestore(other), { ...kind }), states[i]));
 
-  const entry = { id: '1-2-3-4', n: 1, after: null, by: null, voter: null };
+  const entry = { id: '1-2-3-4', n: 1, after: null, by: null };
   states.forEach(({ saved }, i) => saved.save(entry, String(i)));
   states.forEach(({ saved }, i) =>
     assert.deepEqual(
@@ -194,7 +194,7 @@ test('counters share what they know if all of their places are the same, and not
 });
 
 test('a stored entry that is broken does not stop the number', async () => {
-  const saved = { n: 1, after: 59e6, by: 60e6, voter: null, at: Date.now() };
+  const saved = { n: 1, after: 59e6, by: 60e6, at: Date.now() };
   const entries = {
     'tally:c:json': '{',
     'tally:c:empty': JSON.stringify({ ...saved, id: 'empty', shard: '' }),
@@ -221,7 +221,7 @@ test('a stored entry that is broken does not stop the number', async () => {
 });
 
 test('an increment of an earlier page outlives a Firestore instance that the app has terminated', async () => {
-  const saved = JSON.stringify({ id: 'good', n: 1, after: null, by: null, voter: null, shard: '3', at: Date.now() });
+  const saved = JSON.stringify({ id: 'good', n: 1, after: null, by: null, shard: '3', at: Date.now() });
   const localStorage = { 'tally:c:good': saved };
   globalThis.localStorage = Object.create({
     getItem: (key) => localStorage[key] ?? null,
@@ -235,41 +235,12 @@ test('an increment of an earlier page outlives a Firestore instance that the app
 
 test('listeners on a Firestore that the app has terminated: the error is told', { timeout: 10_000 }, async () => {
   await terminate(db);
-  const likes = counter(db, 'posts/7/likes', { uid: 'ann' });
-  for (const method of ['onTotal', 'onVoted']) {
-    const { name, code, cause } = await new Promise((error) => likes[method](assert.fail, error));
-    assert.deepEqual([name, code, cause.code], ['TallyError', 'failed', 'failed-precondition'], method);
+  const { onTotal } = total(db, 'posts/7', 'likes');
+  const { onLiked } = like(db, 'posts/7/likes', { uid: 'ann' });
+  for (const listen of [onTotal, onLiked]) {
+    const { name, code, cause } = await new Promise((error) => listen(assert.fail, error));
+    assert.deepEqual([name, code, cause.code], ['TallyError', 'failed', 'failed-precondition']);
   }
-});
-
-test('offline, votes: what changes nothing is not pending', async () => {
-  const votes = counter(db, 'counters/c', { uid: 'ann' });
-  state.feed.take(await rollUp(7, 50));
-  /** The totals after each call, and what is on the way then. */
-  const seen = [];
-  const stop = state.feed.observe({ next: ({ total, pending }) => seen.push([total, pending]), error: assert.fail });
-  for (const vote of [false, true, true, false, true]) void (vote ? votes.vote() : votes.unvote());
-  const shard = doc(db, 'counters/c/shards/ann');
-  await new Promise((resolve) => onSnapshot(shard, (d) => state.votes.has('ann') && d.get('count') === 1 && resolve()));
-  stop();
-  assert.deepEqual(seen.at(-1), [8, 3]);
-  assert.ok(seen.every(([total], i) => total >= 7 && total <= 8 && total - (seen[i - 1]?.[0] ?? 7) <= 1));
-  assert.equal(await votes.hasVoted(), true);
-  assert.deepEqual((await getDocFromCache(shard)).data(), { count: 1 });
-});
-
-test('what is heard of a vote does not replace one that is on its way', async () => {
-  const vote = doc(db, 'counters/c/shards/ann');
-  void setDoc(vote, { count: 0 });
-  const before = await getDocFromCache(vote);
-  state.votes.set('ann', 1);
-  const write = state.writes.tap(1, 'ann');
-  state.writes.send(write, 'ann');
-  heard(state, 'ann', before);
-  assert.equal(state.votes.get('ann'), 1);
-  refused(state, write);
-  heard(state, 'ann', before);
-  assert.equal(state.votes.get('ann'), 0);
 });
 
 test('offline, without the number of shards: ten, however many the roll-up counted', async () => {
@@ -286,91 +257,84 @@ test('offline, without the number of shards: ten, however many the roll-up count
   assert.deepEqual(ids, [...'0123456789']);
 });
 
+/** Waits until a document in the cache is as wanted, and returns what it says; undefined: it is missing. */
+function until(path, want) {
+  return new Promise((resolve) => onSnapshot(doc(db, path), (d) => d.exists() === want && resolve(d.data())));
+}
+
 test("likes in a post: a document for each user, and a total in the app's own", async () => {
-  const likes = counter(db, 'posts/7/likes', { uid: 'ann' });
+  const [likes, own] = [total(db, 'posts/7', 'likes'), like(db, 'posts/7/likes', { uid: 'ann' })];
   const seen = [];
   const stop = likes.onTotal(({ total, asOf, pending }) => seen.push([total, asOf?.seconds ?? null, pending]));
   const as_of = new Timestamp(50, 0);
-  void setDoc(doc(db, 'posts/7'), {
-    title: 'Hello',
-    on: 99,
-    likes: 12,
-    tally: { as_of, totals: ['comments', 'likes'] },
-  });
+  void setDoc(doc(db, 'posts/7'), { title: 'Hello', likes: 12, tally: { as_of, totals: ['comments', 'likes'] } });
   assert.equal((await likes.total()).total, 12);
-  const voted = [];
-  const stopVoted = likes.onVoted((vote) => voted.push(vote), assert.fail);
-  void likes.vote();
-  const document = doc(db, 'posts/7/likes/ann');
-  await new Promise((resolve) => onSnapshot(document, (d) => d.get('on') === 1 && resolve()));
-  assert.deepEqual((await getDocFromCache(document)).data(), { on: 1 });
-  assert.deepEqual(seen.at(-1), [13, 50, 1]);
-  assert.equal(await likes.hasVoted(), true);
-  assert.deepEqual(voted.at(-1), true);
+  const liked = [];
+  const stopLiked = own.onLiked((now) => liked.push(now), assert.fail);
 
-  void likes.unvote();
-  await new Promise((resolve) => onSnapshot(document, (d) => d.get('on') === 0 && resolve()));
-  assert.deepEqual(seen.at(-1), [12, 50, 2]);
-  assert.deepEqual(voted.at(-1), false);
+  void own.set();
+  assert.deepEqual(Object.keys(await until('posts/7/likes/ann', true)), ['at']);
+  assert.deepEqual([seen.at(-1), liked.at(-1)], [[13, 50, 1], true]);
+  void own.set(); // again
+  void own.unset();
+  assert.deepEqual([seen.at(-1), liked.at(-1)], [[12, 50, 3], false], 'at once');
+  await until('posts/7/likes/ann', false);
   stop();
-  stopVoted();
+  stopLiked();
 });
 
-test('the names of a total and of the fields that it adds up', async () => {
-  const as_of = new Timestamp(50, 0);
-  void setDoc(doc(db, 'shops/s'), { likes: 1, fans: 2, on: 3, tally: { as_of, totals: ['likes', 'fans', 'on'] } });
-  for (const [path, options, want] of [
-    ['shops/s/likes', {}, 1],
-    ['shops/s/likes', { total: 'fans' }, 2],
-    ['shops/s/likes', { field: 'up' }, 1],
-    ['shops/s', { rollUp: 'shops/s', field: 'on' }, 3],
-    ['shops/s', { rollUp: 'shops/s', field: 'on', total: 'fans' }, 2],
-    ['shops/t/likes', { rollUp: 'shops/s' }, 1],
-  ]) {
-    const { total, asOf } = await counter(db, path, options).total();
-    assert.deepEqual([total, asOf.seconds], [want, 50], `${path} ${JSON.stringify(options)}`);
-  }
-  const up = counter(db, 'shops/s/likes', { field: 'up', uid: 'ann' });
-  void up.vote();
-  const document = doc(db, 'shops/s/likes/ann');
-  await new Promise((resolve) => onSnapshot(document, (d) => d.exists() && resolve()));
-  assert.deepEqual((await getDocFromCache(document)).data(), { up: 1 });
+test('a like before anything is known: it is in the total when the cache has told', async () => {
+  void setDoc(doc(db, 'posts/7'), { likes: 12 });
+  void setDoc(doc(db, 'posts/7/likes/bob'), {});
+  void like(db, 'posts/7/likes', { uid: 'ann' }).set();
+  await until('posts/7/likes/ann', true);
+  assert.equal((await total(db, 'posts/7', 'likes').total()).total, 13);
+  void like(db, 'posts/7/likes', { uid: 'bob' }).unset();
+  await until('posts/7/likes/bob', false);
 });
 
-test('totals of one document and counters of one total are told apart', async () => {
-  void setDoc(doc(db, 'posts/7'), { likes: 12, saves: 3 });
-  const of = (path, options) => counter(db, path, { uid: 'ann', ...options });
-  await of('posts/7/likes').total();
-  void of('posts/7/likes').vote();
-  await new Promise((resolve) => onSnapshot(doc(db, 'posts/7/likes/ann'), (d) => d.exists() && resolve()));
-  for (const [path, options, want] of [
-    ['posts/7/likes', {}, 13],
-    ['posts/7/saves', {}, 3],
-    ['posts/7/likes', { total: 'saves' }, 3],
+test('where a like is, what it says, and which total counts it', async () => {
+  const tally = { as_of: new Timestamp(50, 0), totals: ['likes', 'fans', 'saves'] };
+  void setDoc(doc(db, 'shops/s'), { likes: 1, fans: 2, saves: 3, tally });
+  await like(db, 'shops/s/likes', { uid: () => null })
+    .set()
+    .then(assert.fail, ({ code }) => assert.equal(code, 'not-signed-in'));
+  for (const [path, options, totals] of [
+    ['shops/s/likes', {}, [2, 2, 3]],
+    ['shops/s/followers', { total: 'fans' }, [2, 3, 3]],
+    ['shops/s/saves', { data: { up: 1 } }, [2, 3, 4]],
+    ['shops/t/likes', { rollUp: 'shops/s' }, [3, 3, 4]],
   ]) {
-    assert.equal((await of(path, options).total()).total, want, `${path} ${JSON.stringify(options)}`);
+    await Promise.all(['likes', 'fans', 'saves'].map((name) => total(db, 'shops/s', name).total()));
+    void like(db, path, { uid: () => 'ann', ...options }).set();
+    const said = await until(`${path}/ann`, true);
+    assert.deepEqual(Object.keys(said), Object.keys(options.data ?? { at: 0 }));
+    const shown = ['likes', 'fans', 'saves'].map(async (name) => (await total(db, 'shops/s', name).total()).total);
+    assert.deepEqual(await Promise.all(shown), totals, `${path} ${JSON.stringify(options)}`);
   }
 });
 
-test('increments are for shards', async () => {
-  const refused = { name: 'TallyError', code: 'invalid-argument', message: /posts\/7\/likes.*vote\(\)/ };
-  await assert.rejects(counter(db, 'posts/7/likes', { uid: 'ann' }).increment(), refused);
-  assert.throws(() => counter(db, 'likes'), { code: 'invalid-argument', message: /"likes".*"counters\/likes"/ });
-  assert.throws(() => counter(db, 'posts//likes'), { code: 'invalid-argument', message: /"posts\/\/likes"/ });
+test('paths are checked', () => {
+  const refused = (message) => ({ name: 'TallyError', code: 'invalid-argument', message });
+  assert.throws(() => counter(db, 'likes'), refused(/"likes".*"counters\/likes"/));
+  assert.throws(() => counter(db, 'posts/7/likes'), refused(/"posts\/7\/likes".*"counters\/likes"/));
+  assert.throws(() => counter(db, 'posts//likes/7'), refused(/"posts\/\/likes\/7"/));
+  assert.throws(() => total(db, 'posts/7/likes', 'likes'), refused(/"posts\/7\/likes"/));
+  assert.throws(() => like(db, 'posts/7', { uid: 'ann' }), refused(/"posts\/7".*"posts\/7\/likes"/));
+  assert.throws(() => like(db, 'likes', { uid: 'ann' }), refused(/option rollUp is ""/));
+  assert.throws(() => like(db, 'posts/7/likes', { uid: 'ann', rollUp: 'posts' }), refused(/option rollUp is "posts"/));
 });
 
 test('a signed-out listener: the error comes at once', () => {
   const errors = [];
-  const stop = counter(db, 'posts/7/likes', { uid: () => null }).onVoted(assert.fail, (error) =>
-    errors.push(error.code),
-  );
+  const stop = like(db, 'posts/7/likes', { uid: () => null }).onLiked(assert.fail, (error) => errors.push(error.code));
   assert.deepEqual(errors, ['not-signed-in']);
   stop();
 });
 
 test('a uid that is no document id: the error is a TallyError', async () => {
-  const likes = counter(db, 'posts/7/likes', { uid: 'a/b' });
+  const own = like(db, 'posts/7/likes', { uid: 'a/b' });
   const failed = { name: 'TallyError', code: 'failed', message: /a\/b/ };
-  await assert.rejects(likes.vote(), failed);
-  await assert.rejects(likes.hasVoted(), failed);
+  await assert.rejects(own.set(), failed);
+  assert.throws(() => own.onLiked(assert.fail), failed);
 });
