@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
+	"github.com/googleapis/gax-go/v2/callctx"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -114,6 +115,15 @@ func (p *Project) uncounted(err error) bool {
 	}
 	p.paused, p.quota = p.quota, ""
 	return true
+}
+
+// counted has the calls of a client of Google's counted as those of Call.
+func (p *Project) counted(ctx context.Context) context.Context {
+	quota := p.quotaProject()
+	if quota == "" {
+		return ctx
+	}
+	return callctx.SetHeaders(ctx, quotaHeader, quota)
 }
 
 // A Silence is the error that an API did not answer for a region when a list asked for all.

@@ -3,12 +3,17 @@ package deploy
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
 	"slices"
 
+	functions "cloud.google.com/go/functions/apiv2"
+	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/googleapi"
+	"google.golang.org/api/option"
+	"google.golang.org/protobuf/encoding/protojson"
 )
 
 // Cloud Functions builds a function from source, which is uploaded to an address that it gives. Any
@@ -49,13 +54,12 @@ func (d *Deployment) upload(ctx context.Context, location string) (source Object
 	if err != nil {
 		return nil, err
 	}
-	var to Object
-	err = d.Call(ctx, http.MethodPost, "cloudfunctions.googleapis.com/v2/"+location+"/functions:generateUploadUrl", Object{}, &to)
+	to, err := d.uploadURL(ctx, location)
 	if err != nil {
 		return nil, err
 	}
 
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, to.Get("uploadUrl"), bytes.NewReader(archive))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, to.UploadUrl, bytes.NewReader(archive))
 	if err != nil {
 		return nil, err
 	}
@@ -72,5 +76,21 @@ func (d *Deployment) upload(ctx context.Context, location string) (source Object
 	if err := googleapi.CheckResponse(response); err != nil {
 		return nil, fmt.Errorf("could not upload the source: %w", err)
 	}
-	return Object{"storageSource": to["storageSource"]}, nil
+
+	stored, err := protojson.Marshal(to.StorageSource)
+	if err != nil {
+		return nil, err
+	}
+	return Object{"storageSource": json.RawMessage(stored)}, nil
+}
+
+// uploadURL asks Cloud Functions for an address to upload a source to.
+func (d *Deployment) uploadURL(ctx context.Context, location string) (*functionspb.GenerateUploadUrlResponse, error) {
+	client, err := functions.NewFunctionRESTClient(ctx, option.WithHTTPClient(d.client))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+
+	return client.GenerateUploadUrl(d.counted(ctx), &functionspb.GenerateUploadUrlRequest{Parent: location})
 }
