@@ -106,7 +106,7 @@ func (f fields) check() error {
 	collections := strings.Split(f.RollUp, "/")
 	isPath := len(collections)%2 == 0 && utf8.ValidString(f.RollUp) && len(f.RollUp) <= document.LongestPath
 	for _, name := range collections {
-		isPath = isPath && name != ""
+		isPath = isPath && document.CheckID(name) == nil
 	}
 	at, err := time.Parse(micro, f.At)
 

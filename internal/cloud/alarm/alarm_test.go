@@ -99,6 +99,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"no such day":      strings.Replace(good, "-01-01T", "-02-30T", 1),
 		"false written":    strings.Replace(good, `Z"`, `Z","last":false`, 1),
 		"a long path":      strings.Replace(good, "likes", strings.Repeat("x", 6137), 1),
+		"a reserved id":    strings.Replace(good, "likes", "__likes__", 1), // Firestore refuses each read of it
+		"the id above":     strings.Replace(good, "likes", "..", 1),
 		"a collection":     strings.Replace(good, "rollups/likes", "rollups", 1),
 		"no resource name": strings.Replace(good, app, "(default)", 1),
 		"a push":           `{"message":{"data":""}}`,

@@ -266,5 +266,11 @@ func parseName(name string) (Change, error) {
 	if len(path) > document.LongestPath {
 		return Change{}, fmt.Errorf("%w: its document's path has %d bytes; Firestore's limit is %d", ErrMalformed, len(path), document.LongestPath)
 	}
+	for id := range strings.SplitSeq(path, "/") {
+		err := document.CheckID(id)
+		if err != nil {
+			return Change{}, fmt.Errorf("%w: an id in %q %w", ErrMalformed, path, err)
+		}
+	}
 	return Change{Project: project, Database: database, path: path}, nil
 }

@@ -473,6 +473,20 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// No document has such an id, so no retry helps: Firestore refuses each read of it.
+func TestIDsOfNoDocument(t *testing.T) {
+	for _, path := range []string{"posts/..", "posts/.", "posts/__x__", "posts//likes/x", "posts/p/likes/.."} {
+		data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: documentOf("projects/p/databases/(default)/documents/" + path)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = trigger.Decode(received(t, forms[0], written, protobuf, data))
+		if !errors.Is(err, trigger.ErrMalformed) {
+			t.Errorf("%s: got %v, want ErrMalformed", path, err)
+		}
+	}
+}
+
 // FuzzDocumentName: a name that is accepted is exactly the parts that are told, and an event
 // without the document tells the same.
 func FuzzDocumentName(f *testing.F) {
