@@ -66,6 +66,15 @@ type Event struct {
 // told returns the latest time that the event carries.
 func (e *Event) told() time.Time { return later(e.UpdateTime, e.Time) }
 
+// commit returns when the write was committed; zero: unknown. The documents of a deletion tell when
+// the document was written before, so the event's own time counts, too.
+func (e *Event) commit() time.Time {
+	if e.UpdateTime.IsZero() {
+		return time.Time{}
+	}
+	return e.told()
+}
+
 // freshFor is how old an event that changes no total may be, by its commit, to be acknowledged at
 // once: less than any redelivery (docs/design/rules.md#unchanged-young).
 const freshFor = 5 * time.Second
@@ -168,34 +177,34 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...route.Conc
 // returns the generation, and the event must be held for it. If the counter is done with the event,
 // enter returns nil. The mutex is held.
 func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, ending *Ending) (*counterState, *generation) {
-	if concern.Untold || concern.Unchanged && (concern.Circular || c.fresh(e.UpdateTime)) {
+	told, commit := e.told(), e.commit()
+	if concern.Untold || concern.Unchanged && (concern.Circular || c.fresh(commit)) {
 		return nil, nil
 	}
 
 	s := c.state(concern.Counter)
-	if !s.unkept.over(e.told()) {
+	if !s.unkept.over(told) {
 		ending.Unkept = true
 		return nil, nil
 	}
 
 	if g := s.open; g != nil {
 		if c.options.Alarms != nil {
-			g.told = later(g.told, e.told())
+			g.told = later(g.told, told)
 		}
 		if e.UpdateTime.After(g.latest) {
 			g.latest = e.UpdateTime
 		}
 
-		if !g.weak || concern.Unchanged && !e.UpdateTime.Before(g.commit) {
+		if !g.weak || concern.Unchanged && !commit.Before(g.commit) {
 			return nil, nil // absorbed
 		}
 		// A change does not rely on an event that changed nothing: it becomes the anchor.
-		g.anchor, g.weak, g.commit = e.ID, concern.Unchanged, e.UpdateTime
+		g.anchor, g.weak, g.commit = e.ID, concern.Unchanged, commit
 		g.values = context.WithoutCancel(ctx)
 		return s, g
 	}
 
-	told := e.told()
 	if c.knowsAlarm(s, told) {
 		ending.Deferred = true
 		return nil, nil
@@ -204,7 +213,7 @@ func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, 
 	g := &generation{
 		anchor: e.ID,
 		weak:   concern.Unchanged,
-		commit: e.UpdateTime,
+		commit: commit,
 		values: context.WithoutCancel(ctx),
 		latest: e.UpdateTime,
 		told:   told,

@@ -244,7 +244,7 @@ var rules = []chapter{
 			{says: "An instance forgets a counter once its events are over, and also the time for which it goes first or pauses."},
 		}},
 		{name: "unchanged-everywhere", clauses: []clause{
-			{says: "⚑ An event changes no total only if it changes none by any route: the document was and is in the same counter, and conditions and aggregated fields are as before. A field that is null in the event may have changed, because a time that the server sets may come as null."},
+			{says: "⚑ An event changes no total only if it changes none by any route: the document was and is in the same counter, and conditions and aggregated fields are as before; or no total *sees* the document, neither before nor after. A total sees a document that meets its conditions and has its field, with a value of any kind; a window takes any time. A field that is null in the event may have changed, because a time that the server sets may come as null, so it counts as seen. An event without its documents changes all."},
 		}},
 		{name: "unchanged-young", clauses: []clause{
 			{

@@ -210,7 +210,7 @@ func (s *simulation) stoodStill() time.Duration {
 
 // sleepUntil waits until a time of the database.
 func (s *simulation) sleepUntil(at time.Time, name string) {
-	timer := time.NewTimer(at.Sub(s.store.Now()) + jitter(name))
+	timer := time.NewTimer(max(0, at.Sub(s.store.Now())) + jitter(name)) // copies of one that is late do not come together
 	defer timer.Stop()
 	select {
 	case <-timer.C:

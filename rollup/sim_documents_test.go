@@ -76,10 +76,10 @@ func (s *simulation) commitLike(c *simulatedCounter, n int, user int64, deletes,
 	counted, was := c.likes[user]
 	switch {
 	case deletes:
-		at = s.store.Delete(path)
+		at, same = s.store.Delete(path), s.conditional && !counted
 		delete(c.likes, user)
 	case s.conditional:
-		at, same = s.store.Put(path, map[string]any{"on": on, "edit": int64(n)}), was && counted == on
+		at, same = s.store.Put(path, map[string]any{"on": on, "edit": int64(n)}), counted == on
 		c.likes[user] = on
 	default:
 		at, same = s.store.Increment(path, "text", 1), was

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
@@ -138,7 +139,7 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 		if was == nil && is == nil {
 			continue
 		}
-		m.about = append(m.about, affected{simulatedCounter: c, same: before != nil && after != nil && maps.Equal(was, is)})
+		m.about = append(m.about, affected{simulatedCounter: c, same: adds(c.Counter, path, before) == adds(c.Counter, path, after)})
 		s.committed(c, m.commit)
 	}
 }
@@ -163,6 +164,22 @@ func byOf(r *route.Route) document.Field {
 		return ""
 	}
 	return r.By[0].Field
+}
+
+// adds says what a document adds to the totals of a counter: nothing if it does not belong to it,
+// or if its totals do not see the document.
+func adds(c route.Counter, path string, fields map[string]any) (all string) {
+	for _, r := range c.Template.Routes {
+		of, ok := r.Belongs(path, func(f document.Field) any { held, _ := f.In(fields); return held })
+		if fields == nil || !ok || of.RollUp != c.RollUp {
+			continue
+		}
+		t := r.Total([]route.Shard{{Path: path, Fields: fields}}, time.Time{})
+		if t.NumShards() > 0 {
+			all += fmt.Sprintln(r, t.Values, t.Shards, t.Malformed)
+		}
+	}
+	return all
 }
 
 // contributions returns what a document adds to a counter, by field By; nil if it does not belong
@@ -270,6 +287,13 @@ func (w written) Changed(f document.Field) bool {
 	before, was := f.In(w.before)
 	after, is := f.In(w.after)
 	return was != is || !reflect.DeepEqual(before, after)
+}
+
+func (w written) Value(f document.Field, after bool) (any, bool) {
+	if after {
+		return f.In(w.after)
+	}
+	return f.In(w.before)
 }
 
 func (w written) Held(f document.Field) (before, after any) {

@@ -44,6 +44,23 @@ func TestUnchangedCostsNothing(t *testing.T) {
 	}
 }
 
+// The documents of a deletion tell when the document was written before. How old the deletion is,
+// the event's own time says.
+func TestUnchangedByADeletion(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{})
+		w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
+		w.called(1, 1, 1)
+		time.Sleep(time.Minute)
+
+		written := w.store.Now().Add(-30 * time.Second)
+		w.acknowledged(w.unchanged(c, rollup.Event{ID: "young", UpdateTime: written, Time: w.store.Now()}, true))
+		w.called(0, 0, 0)
+		w.acknowledged(w.unchanged(c, rollup.Event{ID: "old", UpdateTime: written, Time: w.store.Now().Add(-5 * time.Second)}, true))
+		w.called(1, 1, 1)
+	})
+}
+
 // It opens no generation of a counter that is active, and its age counts from before the look that
 // tells what time it is.
 func TestUnchangedDuringLooks(t *testing.T) {

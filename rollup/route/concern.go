@@ -85,10 +85,9 @@ func (rs Routes) Keys(path string) []document.Field {
 type Concern struct {
 	Counter
 
-	// Unchanged says that the event is about an update that leaves every total of the counter as it
-	// was. The old and new values in the event show that. The event's UpdateTime must then be the
-	// update's commit time. No change relies on such an event:
-	// docs/design/rules.md#unchanged-young.
+	// Unchanged says that the event is about a write that leaves every total of the counter as it
+	// was. The old and new values in the event show that. The event must then tell the write's
+	// commit time. No change relies on such an event: docs/design/rules.md#unchanged-young.
 	Unchanged bool
 
 	// Circular says that the counter's roll-ups may be documents of the collection that was
@@ -117,6 +116,35 @@ type Change interface {
 	// same database. It returns nil for any other value, and for a field that is missing. So values
 	// can be compared with ==.
 	Held(f document.Field) (before, after any)
+
+	// Value returns the value that the field held before the write, or holds after it, as the
+	// Firestore SDK decodes it if a condition can compare it. It is a document.Hidden if the event
+	// may not show it. Value reports false for a field, or a document, that is missing.
+	Value(f document.Field, after bool) (v any, ok bool)
+}
+
+// sees reports whether one of the route's totals may see a document, as it was before a write or as
+// it is after it. A document that none sees changes no total when it comes or goes.
+func (r *Route) sees(w Change, after bool) bool {
+	return !w.Known() || slices.ContainsFunc(r.Totals, func(t Total) bool { return t.maySee(w, after) })
+}
+
+// maySee reports whether the total may see a document, as it was or is: the document meets the
+// conditions, and has the field with a value of any kind. A window has any time, whatever the local
+// clock says.
+func (t Total) maySee(w Change, after bool) bool {
+	for _, c := range t.Where {
+		v, ok := w.Value(c.Field, after)
+		_, isTime := v.(time.Time)
+		_, hidden := v.(document.Hidden)
+		met := hidden || c.IsWindow() && isTime || c.meets(v)
+		if !ok || !met {
+			return false
+		}
+	}
+
+	_, has := w.Value(t.Field, after)
+	return has || t.Field == ""
 }
 
 // Concerned returns the counters that an event is about. These are the counters to which its old or
@@ -124,7 +152,7 @@ type Change interface {
 func (s Source) Concerned(w Change) []Concern {
 	concerns := make([]Concern, 0, len(s.routes))
 	for _, r := range s.routes {
-		unchanged := w.Updated() && !slices.ContainsFunc(r.reads, w.Changed)
+		same := w.Updated() && !slices.ContainsFunc(r.reads, w.Changed)
 		circular := r.Circular()
 		concern := func(of Counter, unchanged bool) {
 			concerns = addConcern(concerns, Concern{of, unchanged, circular, circular && !w.Known()})
@@ -141,12 +169,15 @@ func (s Source) Concerned(w Change) []Concern {
 			after, is = r.counter(s.ids, holds[:])
 		}
 
-		stays := was && is && before == after
-		if was {
-			concern(before, unchanged && stays)
+		if was && is && before == after {
+			concern(before, same || !r.sees(w, true) && !r.sees(w, false))
+			continue
 		}
-		if is && !stays {
-			concern(after, false)
+		if was {
+			concern(before, !r.sees(w, false))
+		}
+		if is {
+			concern(after, !r.sees(w, true))
 		}
 	}
 	return concerns

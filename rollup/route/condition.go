@@ -76,9 +76,11 @@ func (c Condition) Equal(other Condition) bool {
 // condition.
 func (c Condition) Holds(fields map[string]any) bool {
 	v, ok := c.Field.In(fields)
-	if !ok {
-		return false
-	}
+	return ok && c.meets(v)
+}
+
+// meets reports whether a value of the field meets the condition.
+func (c Condition) meets(v any) bool {
 	if c.Operator == In {
 		list, _ := c.Value.([]any)
 		return slices.ContainsFunc(list, func(one any) bool { return Equal.holds(v, one) })

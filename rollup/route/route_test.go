@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -477,10 +478,101 @@ func (w write) Changed(f document.Field) bool {
 	return was != is || !reflect.DeepEqual(before, after)
 }
 
+func (w write) Value(f document.Field, after bool) (any, bool) {
+	if after {
+		return f.In(w.after)
+	}
+	return f.In(w.before)
+}
+
 func (w write) Held(f document.Field) (before, after any) {
 	before, _ = f.In(w.before)
 	after, _ = f.In(w.after)
 	return before, after
+}
+
+// A document that no total of a counter sees, neither before a write nor after it, changes none. A
+// total sees a document that meets its conditions and has its field, with a value of any kind. What
+// an event may hide counts as seen, and so does everything of an event without documents.
+func TestUnseen(t *testing.T) {
+	type fields = map[string]any
+	at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
+	const shown, revenue, at30, seen = "count() where shown == true as shown", "sum(amount) where paid == true as revenue", "count() where at > now - 30d as lately", ""
+	for _, test := range []struct {
+		totals        string
+		before, after fields
+		want          string
+	}{
+		{shown, nil, fields{"shown": false}, "unseen"},
+		{shown, fields{"shown": false}, nil, "unseen"},
+		{shown, fields{"shown": false}, fields{"shown": "true"}, "unseen"},
+		{shown, fields{}, fields{"shown": int64(1)}, "unseen"},
+		{shown, nil, fields{"shown": true}, seen},
+		{shown, fields{"shown": true}, nil, seen},
+		{shown, fields{"shown": false}, fields{"shown": true}, seen},
+		{shown, fields{"shown": true}, fields{"shown": false}, seen},
+		{shown, nil, fields{"shown": document.Hidden{}}, seen},
+		{shown, fields{"shown": document.Hidden{}}, nil, seen},
+		{shown + ", count() as all", nil, fields{"shown": false}, seen},
+		{shown + ", " + revenue, nil, fields{"shown": false, "paid": true, "amount": int64(1)}, seen},
+		{revenue, nil, fields{"paid": true}, "unseen"},
+		{revenue, nil, fields{"paid": false, "amount": int64(1)}, "unseen"},
+		{revenue, nil, fields{"paid": true, "amount": "one"}, seen},
+		{revenue, nil, fields{"paid": true, "amount": nil}, seen},
+		{"amount", nil, fields{"x": int64(1)}, "unseen"},
+		{"amount", nil, fields{"amount": "one"}, seen},
+		{"maximum(amount) as most", nil, fields{}, "unseen"},
+		{"latest(at) as last", nil, fields{"at": "noon"}, seen},
+		{"average(stars) where stars > 0 as stars", nil, fields{"stars": math.NaN()}, "unseen"},
+		{"average(stars) where stars > 0 as stars", nil, fields{"stars": 0.5}, seen},
+		{"count() where gone == null as there", nil, fields{}, "unseen"},
+		{"count() where gone == null as there", nil, fields{"gone": nil}, seen},
+		{at30, nil, fields{}, "unseen"},
+		{at30, nil, fields{"at": "noon"}, "unseen"},
+		{at30, nil, fields{"at": at}, seen},
+		{at30, nil, fields{"at": at.AddDate(200, 0, 0)}, seen},
+		{at30, nil, fields{"at": document.Hidden{}}, seen},
+	} {
+		for _, keyed := range []bool{false, true} {
+			text, path := "posts/{post}/comments/{comment} -> posts/{post} : "+test.totals+" : existing", "posts/a/comments/1"
+			before, after := maps.Clone(test.before), maps.Clone(test.after)
+			if keyed {
+				text, path = "comments/{comment} by post -> posts/{post} : "+test.totals+" : existing", "comments/1"
+				for _, f := range []fields{before, after} {
+					if f != nil {
+						f["post"] = "a"
+					}
+				}
+			}
+			routes, err := route.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			source, _ := routes.Source(path)
+			concerns := source.Concerned(write{path, before, after})
+			if len(concerns) != 1 || concerns[0].RollUp != "posts/a" || concerns[0].Unchanged != (test.want == "unseen") {
+				t.Errorf("%s, from %v to %v: %+v, want %s", text, before, after, concerns, test.want)
+			}
+			if c := source.Concerned(write{path, nil, nil}); slices.ContainsFunc(c, func(c route.Concern) bool { return c.Unchanged }) {
+				t.Errorf("%s, without documents: %+v", text, c)
+			}
+		}
+	}
+
+	routes, err := route.Parse("comments/{comment} by post -> posts/{post} : " + shown + " : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, _ := routes.Source("comments/1")
+	moved := source.Concerned(write{"comments/1", fields{"post": "a", "shown": false}, fields{"post": "b", "shown": true}})
+	if len(moved) != 2 || !moved[0].Unchanged || moved[1].Unchanged {
+		t.Errorf("moved and shown: %+v", moved)
+	}
+	moved = source.Concerned(write{"comments/1", fields{"post": "a", "shown": true}, fields{"post": "b", "shown": false}})
+	if len(moved) != 2 || moved[0].Unchanged || !moved[1].Unchanged {
+		t.Errorf("moved and no longer shown: %+v", moved)
+	}
 }
 
 // The routes of a document are found without a change of the routes themselves.
@@ -532,6 +624,14 @@ type order struct {
 func (*order) Known() bool { return true }
 
 func (*order) Updated() bool { return true }
+
+func (o *order) Value(f document.Field, after bool) (any, bool) {
+	before, now := o.Held(f)
+	if after {
+		return now, true
+	}
+	return before, true
+}
 
 func (*order) Changed(f document.Field) bool { return f == "amount" }
 

@@ -59,6 +59,8 @@ func (w *world) changed(id, path string, before, after fields) eventrelay.Event 
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_TimestampValue{TimestampValue: timestamppb.New(value)}}
 			case nil:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_NullValue{}}
+			case int:
+				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: int64(value)}}
 			case int64:
 				d.Fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: value}}
 			}

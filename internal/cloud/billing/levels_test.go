@@ -170,6 +170,13 @@ func (c change) Changed(f document.Field) bool {
 	return !reflect.DeepEqual(before, after)
 }
 
+func (c change) Value(f document.Field, after bool) (any, bool) {
+	if after {
+		return f.In(c.after)
+	}
+	return f.In(c.before)
+}
+
 func (c change) Held(f document.Field) (before, after any) {
 	before, _ = f.In(c.before)
 	after, _ = f.In(c.after)

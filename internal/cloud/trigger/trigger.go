@@ -196,6 +196,29 @@ func (c Change) isNull(f document.Field) bool {
 	return null
 }
 
+// Value implements route.Change.
+func (c Change) Value(f document.Field, after bool) (v any, ok bool) {
+	d := c.data.GetOldValue()
+	if after {
+		d = c.data.GetValue()
+	}
+
+	held := valueOf(d, f)
+	switch kind := held.GetValueType().(type) {
+	case *firestoredata.Value_BooleanValue:
+		return kind.BooleanValue, true
+	case *firestoredata.Value_NullValue:
+		if !c.isRollUp() {
+			return document.Hidden{}, true
+		}
+		return nil, true
+	}
+	return cmp.Or(c.held(held), any(unknown{})), held != nil
+}
+
+// unknown is a value of a kind that no condition compares.
+type unknown struct{}
+
 // Deleted reports whether the event tells that there is no document any more.
 func (c Change) Deleted() bool { return c.Known() && c.data.GetValue() == nil }
 

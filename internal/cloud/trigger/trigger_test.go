@@ -212,6 +212,53 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// A field's values are as the SDK decodes them, as far as conditions compare them. A null may hide
+// a time, unless Tally wrote it.
+func TestValue(t *testing.T) {
+	null := &firestoredata.Value{ValueType: &firestoredata.Value_NullValue{}}
+	yes := &firestoredata.Value{ValueType: &firestoredata.Value_BooleanValue{BooleanValue: true}}
+	for _, test := range []struct {
+		value *firestoredata.Value
+		want  any
+		ok    bool
+	}{
+		{nil, nil, false},
+		{yes, true, true},
+		{&firestoredata.Value{ValueType: &firestoredata.Value_BooleanValue{}}, false, true},
+		{null, document.Hidden{}, true},
+		{text("x"), "x", true},
+		{text(""), "", true},
+		{integer(0), int64(0), true},
+		{mapOf("x", yes), nil, true},
+	} {
+		with, without := doc(), doc()
+		if test.value != nil {
+			with = doc("x", test.value)
+		}
+		for _, after := range []bool{false, true} {
+			data := &update{OldValue: with, Value: without}
+			if after {
+				data = &update{OldValue: without, Value: with}
+			}
+			got, ok := decode(t, forms[0], data).Value("x", after)
+			if _, unknown := got.(struct{}); ok != test.ok || test.want != nil && got != test.want || unknown {
+				t.Errorf("%v, after %v: got %#v, %v", test.value, after, got, ok)
+			}
+			if got, ok := decode(t, forms[0], data).Value("x", !after); ok {
+				t.Errorf("%v, after %v: got %#v of the other document", test.value, !after, got)
+			}
+		}
+	}
+
+	rolledUp := &update{OldValue: doc("x", null), Value: doc("x", null, "tally", mapOf("num_shards", integer(1)))}
+	if got, ok := decode(t, forms[0], rolledUp).Value("x", true); got != nil || !ok {
+		t.Errorf("a roll-up's null is %#v, %v", got, ok)
+	}
+	if got, ok := decode(t, forms[0], &update{OldValue: doc("x", yes)}).Value("x", true); ok {
+		t.Errorf("a deleted document has %v", got)
+	}
+}
+
 // A null may hide a time that the server set, but not if the write was Tally's own: then it changed
 // the field tally.
 func TestMayHide(t *testing.T) {
