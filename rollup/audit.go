@@ -37,6 +37,10 @@ type AuditOptions struct {
 	Revision string
 	Database string
 
+	// Queue names the queue of the alarms. Another name than that of the last audit counts as a purge:
+	// alarms that stood in the other queue may ring nowhere.
+	Queue string
+
 	// Purged is when somebody last deleted all alarms, by a server's clock; zero: never. Stopped
 	// reports whether none rings now. Both make a cycle due, like a note about all counters. After a
 	// purge the audit makes each alarm again that a roll-up relies on.

@@ -90,6 +90,8 @@ type Cursor struct {
 	// Only audits use these.
 	Revision string        // AuditOptions.Revision
 	Database string        // AuditOptions.Database
+	Queue    string        // AuditOptions.Queue
+	Moved    time.Time     // when an audit last met another queue than the one before, by Firestore's clock
 	New      time.Time     // when an audit first met the routes, the revision or the database, by Firestore's clock
 	RollUps  Lap           // of the walks of the roll-ups
 	Shards   Lap           // of the walks of the shards

@@ -1006,6 +1006,41 @@ func TestPurged(t *testing.T) {
 	})
 }
 
+// Alarms of another queue than the one before may be gone, as after a purge: each is made again, in
+// one cycle, also if the routes change at the same time or another cycle is under way.
+func TestQueueMoved(t *testing.T) {
+	text := "posts/{post}/visits/{v} -> lately/{post} : count() where at > now - 20d as lately"
+	inSchedule(t, new(memstore.Store), text, func(s *schedule) {
+		store, queue := s.AuditStore().(*memstore.Store), new(alarmed)
+		s.o.Alarms, s.o.Burst, s.o.Queue = queue, 1, "projects/p/locations/us-central1/queues/tally"
+		store.Put("posts/a/visits/1", map[string]any{"at": store.Now().Truncate(time.Microsecond)})
+		s.settle()
+		s.calls(2 * time.Hour)
+		queue.made = nil
+		s.calls(24 * time.Hour)
+		if len(queue.made) > 0 {
+			t.Errorf("alarms %v were made without a reason", queue.made)
+		}
+
+		for _, move := range []func(){
+			func() {},
+			func() { s.o.Revision = "of another region" },
+		} {
+			queue.made, s.o.Queue = nil, s.o.Queue+"-2"
+			move()
+			s.calls(3 * time.Hour)
+			if len(queue.made) == 0 {
+				t.Errorf("no alarm was made in the queue %s", s.o.Queue)
+			}
+			queue.made = nil
+			s.calls(24 * time.Hour)
+			if len(queue.made) > 0 {
+				t.Errorf("then alarms %v were made", queue.made)
+			}
+		}
+	})
+}
+
 // The time of the last purge stays with the queue. So one cycle makes the alarms again, and those
 // that follow do not.
 func TestPurgedOnce(t *testing.T) {

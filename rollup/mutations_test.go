@@ -1786,6 +1786,14 @@ var mutations = []mutation{
 	{"new", "the cycle that begins after ten minutes is spread", "cycle.go",
 		`a.takes == 0 || l.Hurried || a.cursor.isNew(l)`,
 		`a.takes == 0 || a.cursor.isNew(l)`, "TestNewTriggerStartsLate"},
+	{"new", "another queue is no purge", "cycle.go",
+		`o.Purged = later(o.Purged, c.Moved)`,
+		``, "TestQueueMoved"},
+	{"new", "another queue is a purge for good", "cycle.go",
+		`		c.Moved = c.ReadTime
+`,
+		`		c.Moved = c.ReadTime.Add(24 * time.Hour)
+`, "TestQueueMoved"},
 	{"new", "each revision starts over", "cycle.go",
 		`		c.New = c.ReadTime
 `,

@@ -519,7 +519,7 @@ var rules = []chapter{
 				says: "⚑ While the routes, the revision of the functions or the database are new to the cursor, cycles follow each other and are not spread, until one has begun ten minutes after. A new revision starts no walk over: a long one would never end.",
 				why:  "Without it, changes that came while a trigger started wait for a day.",
 			},
-			{says: "⚑ Each call asks the queue whether it runs, and when it was purged. A queue that does not run, or was purged since the last cycle began, counts as a note about all counters, and that cycle makes again each alarm that a roll-up relies on."},
+			{says: "⚑ Each call asks the queue whether it runs, and when it was purged. A queue that does not run, or was purged since the last cycle began, counts as a note about all counters, and that cycle makes again each alarm that a roll-up relies on. Another queue than the one before counts as purged."},
 		}},
 		{name: "note-all", clauses: []clause{
 			{

@@ -182,6 +182,7 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 	o.Until = until
 	o.Cycle, o.Every = t.config.Takes, t.config.SchedulePeriod
 	o.Revision, o.Database = t.config.Revision, d.name
+	o.Queue = t.config.Queue
 	o.Purged, o.Stopped = t.queue.Purged, !t.queue.Running
 	o.MaxReads, o.Reads = t.config.AuditReads, func() int64 { return meter.Counts().Reads }
 	o.DryRun = t.report.DryRun

@@ -36,6 +36,8 @@ type storedCursor struct {
 	Places   []storedPlace `firestore:"places,omitempty"`
 	Revision string        `firestore:"revision,omitempty"`
 	Database string        `firestore:"database,omitempty"`
+	Queue    string        `firestore:"queue,omitempty"`
+	Moved    time.Time     `firestore:"moved,omitempty"`
 	New      time.Time     `firestore:"new,omitempty"`
 	RollUps  storedLap     `firestore:"roll_ups,omitempty"`
 	Shards   storedLap     `firestore:"shards,omitempty"`
@@ -77,6 +79,8 @@ func storedOf(c rollup.Cursor) storedCursor {
 		Routes:   c.Routes,
 		Revision: c.Revision,
 		Database: c.Database,
+		Queue:    c.Queue,
+		Moved:    c.Moved,
 		New:      c.New,
 		RollUps:  storedLap(c.RollUps),
 		Shards:   storedLap(c.Shards),
@@ -99,6 +103,8 @@ func (s storedCursor) cursor() rollup.Cursor {
 		Routes:   s.Routes,
 		Revision: s.Revision,
 		Database: s.Database,
+		Queue:    s.Queue,
+		Moved:    s.Moved,
 		New:      s.New,
 		RollUps:  rollup.Lap(s.RollUps),
 		Shards:   rollup.Lap(s.Shards),

@@ -324,7 +324,7 @@ func testCursor(t *testing.T, b backend) {
 		Places:  []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true, Began: someTime.Add(time.Minute)}, {Failed: true, Reads: 1, Last: 2}},
 		Tick:    someTime,
 		RollUps: rollup.Lap{Began: someTime, Ended: true}, Shards: rollup.Lap{Hurried: true, Remake: true},
-		Revision: "tally-on-schedule-00007-abc", Database: "projects/p/databases/d", New: someTime, Noted: "note-x",
+		Revision: "tally-on-schedule-00007-abc", Database: "projects/p/databases/d", Queue: "projects/p/locations/l/queues/q", Moved: someTime, New: someTime, Noted: "note-x",
 		Complete: someTime.Add(time.Hour), Cycle: 90 * time.Second,
 		Changed: []string{"rollups/a", "rollups/größe 三\n\x00"},
 		Quiet:   []string{"rollups/b"}, UpdateTime: first.UpdateTime,
