@@ -24,6 +24,12 @@ const (
 	insteadOfSingle    = `; a text stands in double quotes, as in "up"`
 	insteadOfMap       = "a roll-up is a document, and its totals are its top-level fields; end the template with %s, and name the total with \"as\""
 	insteadOfFullPath  = "the path begins behind documents/, as in posts/{post}/likes/{user}"
+	insteadOfCapture   = "a capture stands in braces: {%s}"
+	insteadOfStar      = "a capture stands in braces, and has a name, as in {post}"
+	insteadOfArrow     = "the arrow is written " + arrow
+	insteadOfGroupBy   = `"by" stands alone, as in orders/{order} by shop`
+	insteadOfUnnamed   = `a total's name follows "as": as %s`
+	insteadOfIf        = `a condition begins with "where", and stands before "as", as in count() where approved == true as comments`
 	insteadOfFirstList = "a total is one value, not a list of documents: let the app query those, with orderBy and limit (docs/recipes.md#leaderboard)"
 )
 

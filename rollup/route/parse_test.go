@@ -337,7 +337,7 @@ want a field, as in sum(amount)
 			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 1d12h as m\n" +
 			"                                                  ^"},
 		{"a window and a name", "a/{a}/s/{s} -> r/{a} : count() where at > now - 24 trending", "\n" +
-			"want a comma, a colon or the route's end\n" +
+			"a total's name follows \"as\": as trending\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() where at > now - 24 trending\n" +
 			"                                                     ^"},
 		{"what a window leaves out", "a/{a}/s/{s} -> r/{a} : count() where at < now - 24h as m", "\n" +

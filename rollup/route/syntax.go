@@ -134,11 +134,25 @@ func (p *parser) route() (n routeNode, err error) {
 	if n.options != nil {
 		return n, p.unended("want a colon or the route's end")
 	}
+	if err := p.unnamed(n.totals[len(n.totals)-1]); err != nil {
+		return n, err
+	}
 	return n, p.unended("want a comma, a colon or the route's end", n.totals[len(n.totals)-1].next()...)
 }
 
+// otherArrows are what people write in place of the arrow, and what no message about a missing
+// word would turn into it.
+var otherArrows = []string{"→", "⇒", "⟶", "➔", "➜"}
+
 // noArrow says what the parser expects where the arrow is missing.
 func (p *parser) noArrow(n routeNode) error {
+	if slices.Contains(otherArrows, p.tokens[0].text) {
+		return p.wrong(insteadOfArrow)
+	}
+	grouped := strings.EqualFold(p.tokens[0].text, "group") && strings.EqualFold(p.ahead(1).text, "by")
+	if grouped && n.by == nil {
+		return p.wrong(insteadOfGroupBy)
+	}
 	if n.by == nil {
 		return p.unexpected(wantRoute, arrow, "by")
 	}
@@ -242,6 +256,40 @@ func (p *parser) unended(want string, words ...string) error {
 	return p.unexpected(want, words...)
 }
 
+// unnamed returns an error if what follows a total is its name without "as", or a condition that
+// stands behind its name, or begins with another word than "where".
+func (p *parser) unnamed(n totalNode) error {
+	t := p.tokens[0]
+	switch {
+	case p.sees("where") && n.name.kind != end:
+		total := strings.TrimSpace(string(p.source[n.at:n.name.from]))
+		condition := string(p.source[t.from:p.totalEnd()])
+		return p.wrong(`the condition stands before "as": %s %s as %s`, strings.TrimSpace(strings.TrimSuffix(total, "as")), condition, Quote(n.name.text))
+	case t.kind == word && slices.Contains([]string{"if", "when", "filter", "having"}, strings.ToLower(t.text)):
+		return p.wrong(insteadOfIf)
+	}
+
+	complete := n.name.kind == end && (n.function.kind != end || n.where != nil)
+	next := p.ahead(1)
+	last := next.kind == end || next.is(",") || next.is(":")
+	if complete && last && t.named() && !slices.Contains(options, t.text) && meant(t.text, n.next()...) == "" {
+		return p.wrong(insteadOfUnnamed, Quote(t.text))
+	}
+	return nil
+}
+
+// totalEnd returns where the total ends in which the next token stands.
+func (p *parser) totalEnd() int {
+	at := 0
+	for _, t := range p.tokens {
+		if t.kind == end || t.is(",") || t.is(":") {
+			break
+		}
+		at = t.to
+	}
+	return at
+}
+
 // next returns the words that may come next in a total, after what was read of it.
 func (n totalNode) next() []string {
 	switch {
@@ -262,6 +310,9 @@ func (p *parser) path() (pathNode, error) {
 	for {
 		if p.sees("/") && path == nil {
 			return nil, p.wrong("a path begins with a collection's name; remove the slash before it")
+		}
+		if err := p.otherCapture(); err != nil {
+			return nil, err
 		}
 		if p.sees("/") || p.sees(arrow) || p.sees(":") || p.tokens[0].kind == end {
 			return nil, p.wrong("segment %d is empty", len(path)+1)
@@ -284,6 +335,19 @@ func (p *parser) path() (pathNode, error) {
 		return nil, p.wrong(wantCapture)
 	}
 	return path, nil
+}
+
+// otherCapture returns an error if the next segment is a capture as other languages spell it.
+func (p *parser) otherCapture() error {
+	mark, name := p.tokens[0], p.ahead(1)
+	if mark.kind == odd && mark.text == "*" {
+		return p.wrong(insteadOfStar)
+	}
+	spelled := mark.is(":") || mark.kind == odd && (mark.text == "$" || mark.text == "@") || mark.text == "<"
+	if !spelled || name.kind != word || name.from != mark.to || p.ahead(2).is("(") {
+		return nil
+	}
+	return p.wrong(insteadOfCapture, name.text)
 }
 
 // segment reads
@@ -637,6 +701,9 @@ func (p *parser) name(want string) (token, error) {
 	}
 	return t, nil
 }
+
+// ahead returns the token that comes so many after the next one; behind the route's end, that end.
+func (p *parser) ahead(n int) token { return p.tokens[min(n, len(p.tokens)-1)] }
 
 // sees reports whether the next token is the symbol or the bare word text.
 func (p *parser) sees(text string) bool { return p.tokens[0].is(text) }
