@@ -52,6 +52,10 @@ func commandLinePage(root *cobra.Command) string {
 			fmt.Fprintf(&b, "| `--%s` | %s |\n", f.Name, f.Usage)
 		}
 	})
+	b.WriteString("\n## Completion\n\nA shell completes commands and flags by Tab, once its file of start-up runs this line; `tally completion SHELL --help` says where that file is.\n\n| shell | line |\n| --- | --- |\n")
+	for _, line := range [][2]string{{"bash", "source <(tally completion bash)"}, {"zsh", "source <(tally completion zsh)"}, {"fish", "tally completion fish \\| source"}, {"powershell", "tally completion powershell \\| Out-String \\| Invoke-Expression"}} {
+		fmt.Fprintf(&b, "| %s | `%s` |\n", line[0], line[1])
+	}
 	return b.String()
 }
 

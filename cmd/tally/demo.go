@@ -111,14 +111,16 @@ func (d *demo) run(ctx context.Context) error {
 
 	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	variables := map[string]string{"TALLY_ROUTES": route.Default, "TALLY_DATABASES": firestore.DefaultDatabaseID}
+	d.stack.logs, d.stack.lines.out = d.logs, d.logs
 	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
 		return err
 	}
 
-	d.stack.lines.out = d.logs
 	defer d.stack.lines.close()
 	d.stack.Downloads = downloads(d.logs)
 	d.stack.Say = func(format string, args ...any) { fmt.Fprintf(d.logs, "tally: "+format+"\n", args...) }
+	seconds := float64(d.load.Increments) / d.load.Rate
+	fmt.Fprintf(d.logs, "%s; then %d increments, at %v a second, take %.0f s\n", d.stack.starting(), d.load.Increments, d.load.Rate, seconds)
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err) // an interrupted start fails in many ways

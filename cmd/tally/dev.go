@@ -94,7 +94,7 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
 	defer func() { d.leave() }()
-	d.stack.chosen = d.takePlace
+	d.stack.chosen, d.stack.logs, d.stack.lines.out = d.takePlace, d.logs, d.logs // until the greeting
 	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables); err != nil { // roll-ups are DEBUG
 		return err
 	}
@@ -106,7 +106,6 @@ func (d *dev) run(ctx context.Context) error {
 		return err
 	}
 
-	d.stack.lines.out = d.logs // until the greeting
 	defer d.stack.lines.close()
 	d.stack.Downloads, d.stack.Say = downloads(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
@@ -115,6 +114,7 @@ func (d *dev) run(ctx context.Context) error {
 	defer d.hints.court.close()
 	d.hints.follow(d.stack.rules)
 	d.stack.Written = d.hints.noteWritten
+	fmt.Fprintln(d.logs, d.stack.starting())
 	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return err

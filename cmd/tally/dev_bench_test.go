@@ -86,7 +86,7 @@ func benchStack(b *testing.B) (addr, project string) {
 		b.Fatal(err)
 	}
 	project = "demo-bench"
-	f := stackFlags{Options: local.Options{Processes: 2, Say: b.Logf}, lines: lines{out: io.Discard}}
+	f := stackFlags{logs: io.Discard, Options: local.Options{Processes: 2, Say: b.Logf}, lines: lines{out: io.Discard}}
 	if err := f.configure(b.Context(), folder, project, "WARN", nil); err != nil {
 		b.Fatal(err)
 	}

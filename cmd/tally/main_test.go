@@ -255,6 +255,40 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// heardOnce is closed by the first write.
+type heardOnce struct {
+	text string
+	done chan struct{}
+}
+
+func (h *heardOnce) Write(text []byte) (int, error) {
+	h.text = string(text)
+	close(h.done)
+	return len(text), nil
+}
+
+// A program that takes connections and never answers is named within seconds, long before an
+// emulator would be given up.
+func TestSilentProgram(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	heard := heardOnce{done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-heard.done
+		cancel()
+	}()
+
+	err = checkEmulator(ctx, silent.Addr().String(), &heard)
+	want := "tally: a program listens at " + silent.Addr().String() + ", and has not answered for 3s: "
+	if err == nil || !strings.HasPrefix(heard.text, want) {
+		t.Errorf("got %v and %q, want %q", err, heard.text, want)
+	}
+}
+
 // An emulator that is busy is not called absent.
 func TestBusyEmulator(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and never answers
@@ -265,7 +299,7 @@ func TestBusyEmulator(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	const want = "the program that listens there is too busy to answer; try again when it has less to do"
-	if err := checkEmulator(ctx, busy.Addr().String()); err == nil || err.Error() != want {
+	if err := checkEmulator(ctx, busy.Addr().String(), io.Discard); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

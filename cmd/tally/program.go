@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"runtime/debug"
+	"strings"
 
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
@@ -52,20 +54,44 @@ func programVersion() string {
 
 func versionCommand() *cobra.Command {
 	var project string
+	var asJSON bool
 	c := newCommand("version")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&project, "project", "", "project id: say which version is deployed there, too")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		fmt.Fprintf(c.OutOrStdout(), "tally %s\n", programVersion())
-		if project == "" {
-			return nil
+		if !asJSON {
+			fmt.Fprintf(c.OutOrStdout(), "tally %s\n", programVersion())
 		}
-		return sayDeployed(c, project)
+		var said versions
+		said.Version, said.Go, _ = strings.Cut(programVersion(), " ")
+		if project != "" {
+			err := said.readDeployed(c, project)
+			if err != nil {
+				return err
+			}
+		}
+
+		switch {
+		case asJSON:
+			return json.NewEncoder(c.OutOrStdout()).Encode(said)
+		case project != "":
+			fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", said.Project, said.Deployed)
+		}
+		return nil
 	}
 	return c
 }
 
-// sayDeployed says which version is deployed in a project.
-func sayDeployed(c *cobra.Command, flag string) error {
+// versions are what tally version says, in JSON.
+type versions struct {
+	Version  string `json:"version"` // of this program, or (devel)
+	Go       string `json:"go"`
+	Project  string `json:"project,omitempty"`
+	Deployed string `json:"deployed,omitempty"` // which version is deployed there, in a sentence
+}
+
+// readDeployed reads which version is deployed in a project.
+func (v *versions) readDeployed(c *cobra.Command, flag string) error {
 	ctx := c.Context()
 	_, chosen, err := realProject("", flag, c.ErrOrStderr())
 	if err != nil {
@@ -84,6 +110,6 @@ func sayDeployed(c *cobra.Command, flag string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", chosen.ID, own.Versions(on))
+	v.Project, v.Deployed = chosen.ID, own.Versions(on)
 	return nil
 }

@@ -159,7 +159,7 @@ func (s *session) chooseProject(ctx context.Context, flag string, folder *appfol
 
 	host := os.Getenv(firestorestore.EmulatorHost)
 	if host != "" {
-		err := checkEmulator(ctx, host) // the SDK would try forever
+		err := checkEmulator(ctx, host, s.logs) // the SDK would try forever
 		if err != nil {
 			return chosen.ID, cmp.Or(context.Cause(ctx), fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err))
 		}

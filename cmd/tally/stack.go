@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 	root "github.com/firestore-tally/tally"
@@ -29,6 +30,8 @@ import (
 
 // stackFlags are the flags of dev and demo about the stack that they start.
 type stackFlags struct {
+	logs io.Writer // for what the user reads before the stack runs
+
 	local.Options
 	settings settingsFile
 	lines    lines
@@ -124,7 +127,7 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folder) error {
 	host := f.Config.EmulatorHost
 	if host != "" {
-		err := checkEmulator(ctx, host)
+		err := checkEmulator(ctx, host, f.logs)
 		port := portHere(host)
 		switch {
 		case err == nil:
@@ -162,7 +165,7 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	}
 
 	addr := net.JoinHostPort(at.Host, strconv.Itoa(at.Port))
-	err = emulator.Check(ctx, addr)
+	err = awaitAnswer(ctx, addr, f.logs)
 	switch {
 	case err == nil:
 		f.Config.EmulatorHost, f.joined = addr, from
@@ -290,16 +293,39 @@ func downloads(out io.Writer) *emulator.Downloads {
 	})
 }
 
+// starting says what takes some seconds now.
+func (f *stackFlags) starting() string {
+	what := "the Firestore emulator and "
+	if f.Config.EmulatorHost != "" {
+		what = ""
+	}
+	return "tally: starting " + what + "the functions, which takes some seconds"
+}
+
+// silence is how long a program may be silent before the user is told. An idle emulator answers in
+// a millisecond.
+const silence = 3 * time.Second
+
+// awaitAnswer does what emulator.Check does, and tells a program that takes connections and does
+// not answer: it may be a busy emulator, or another program that never will.
+func awaitAnswer(ctx context.Context, addr string, logs io.Writer) error {
+	told := time.AfterFunc(silence, func() {
+		fmt.Fprintf(logs, "tally: a program listens at %s, and has not answered for %v: waiting for half a minute in all, in case it is a busy emulator\n", addr, silence)
+	})
+	defer told.Stop()
+	return emulator.Check(ctx, addr)
+}
+
 // checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the
 // value of FIRESTORE_EMULATOR_HOST. The remedy is never to unset that: the next command would go to
 // a real project.
-func checkEmulator(ctx context.Context, addr string) error {
+func checkEmulator(ctx context.Context, addr string, logs io.Writer) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || port == "" {
 		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
 	}
 
-	err = emulator.Check(ctx, addr)
+	err = awaitAnswer(ctx, addr, logs)
 	switch {
 	case err == nil:
 		return nil

@@ -28,9 +28,13 @@ const adoptium = "https://api.adoptium.net"
 // leaves them alone, because none of its own files begins so.
 const runtimePrefix = "temurin-"
 
-// java fetches the newest Temurin of a version of Java, as a runtime without a compiler.
-func (d *Downloads) java(ctx context.Context, version int) (javaRuntime, error) {
-	java, err := d.temurin(ctx, version)
+// java fetches the newest Temurin of a version of Java, as a runtime without a compiler. old names
+// the Java of this machine that is too old, if there is one.
+func (d *Downloads) java(ctx context.Context, version int, old string) (javaRuntime, error) {
+	java, err := d.temurin(ctx, version, old)
+	if err != nil && old != "" {
+		err = fmt.Errorf("%w, and %s", err, old)
+	}
 	if err != nil {
 		return javaRuntime{}, withRemedy(ctx, fmt.Sprintf("Java %d from %s", version, d.adoptium), err, installJava(version))
 	}
@@ -38,7 +42,7 @@ func (d *Downloads) java(ctx context.Context, version int) (javaRuntime, error) 
 }
 
 // temurin does the work of java.
-func (d *Downloads) temurin(ctx context.Context, version int) (javaRuntime, error) {
+func (d *Downloads) temurin(ctx context.Context, version int, old string) (javaRuntime, error) {
 	dir, err := cacheDir()
 	if err != nil {
 		return javaRuntime{}, err
@@ -50,7 +54,11 @@ func (d *Downloads) temurin(ctx context.Context, version int) (javaRuntime, erro
 
 	home := filepath.Join(dir, runtimePrefix+offered.version)
 	place := func(file, path string) error { return unpack(file, path, strings.HasSuffix(offered.url, ".zip")) }
-	err = d.fetch(ctx, fmt.Sprintf("Java %d (Eclipse Temurin)", version), offered, home, place)
+	what := fmt.Sprintf("Java %d (Eclipse Temurin)", version)
+	if old != "" {
+		what += ", because " + old
+	}
+	err = d.fetch(ctx, what, offered, home, place)
 	if err != nil {
 		return javaRuntime{}, err
 	}

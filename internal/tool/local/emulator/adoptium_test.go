@@ -151,7 +151,7 @@ func TestUnpack(t *testing.T) {
 			home := emptyMachine(t)
 			d := api(t, "jdk-21.0.9+10", file, archive)
 			for range 2 { // two processes may download it at once
-				java, err := d.java(t.Context(), 21)
+				java, err := d.java(t.Context(), 21, "")
 				want := javaRuntime{filepath.Join(home, ".cache/firebase/emulators/temurin-jdk-21.0.9+10/bin/java"), 21}
 				if err != nil || java != want {
 					t.Fatalf("got %v, %v, want %v", java, err, want)
@@ -235,6 +235,24 @@ func TestNoDownloadedJava(t *testing.T) {
 				t.Error("a file was written outside of the folder")
 			}
 		})
+	}
+}
+
+// A Java that is too old is named, by the download that takes its place and if that fails.
+func TestDownloadsNameAnOldJava(t *testing.T) {
+	home := emptyMachine(t)
+	fakeTool(t, home, "java", `echo 'openjdk version "11.0.2" 2024-01-16' >&2`)
+	d := api(t, "jdk", "jre.tar.gz", []byte("text"))
+	var what string
+	d.report = func(download string, _ int64) (func(int64), func()) {
+		what = download
+		return func(int64) {}, func() {}
+	}
+	_, err := Start(t.Context(), Options{Downloads: d})
+	old := filepath.Join(home, "bin", "java") + " is Java 11"
+	wantError(t, err, "emulator: could not download Java 21 from ", "could not unpack it", old)
+	if want := "Java 21 (Eclipse Temurin), because " + old; what != want {
+		t.Errorf("the download is called %q, want %q", what, want)
 	}
 }
 

@@ -82,7 +82,7 @@ func programs(ctx context.Context, downloads *Downloads) (jar string, java javaR
 	case downloads == nil:
 		return "", javaRuntime{}, fmt.Errorf("emulator: no Java that runs it: %s\n%w", installJava(javaFor(jar)), err)
 	default:
-		java, err = downloads.java(ctx, javaFor(jar))
+		java, err = downloads.java(ctx, javaFor(jar), tooOld(err))
 		if err != nil {
 			return "", javaRuntime{}, err
 		}
@@ -109,11 +109,26 @@ func findJava(ctx context.Context, jar string) (javaRuntime, error) {
 			return java, nil
 		}
 		if err == nil {
-			err = fmt.Errorf("%s needs Java %d, but %s is Java %d", nameOf(jar), neededJava(jar), java.path, java.version)
+			err = oldJavaError{fmt.Errorf("%s needs Java %d, but %s is Java %d", nameOf(jar), neededJava(jar), java.path, java.version), java}
 		}
 		tried = append(tried, err)
 	}
 	return javaRuntime{}, errors.Join(tried...)
+}
+
+// An oldJavaError says that a Java is too old for a jar.
+type oldJavaError struct {
+	error
+	java javaRuntime
+}
+
+// tooOld names the Java that findJava found and that was too old; "" if there is none.
+func tooOld(err error) string {
+	old, is := errors.AsType[oldJavaError](err)
+	if !is {
+		return ""
+	}
+	return fmt.Sprintf("%s is Java %d", old.java.path, old.java.version)
 }
 
 // javaNames returns the names of the Javas to try, in their order. They may be paths.
