@@ -54,6 +54,7 @@ type auditing struct {
 	grace         time.Duration
 	graceGiven    bool
 	concurrency   int
+	verbose       bool
 }
 
 func auditCommand() *cobra.Command {
@@ -65,6 +66,7 @@ func auditCommand() *cobra.Command {
 	f.BoolVar(&a.prune, "prune", false, "also list totals of removed routes; --repair deletes them: first make sure that no revision still runs those routes, and that the app does not use the fields")
 	f.StringVar(&a.removed, "removed", "", "with --prune: the removed routes, as they were written, if no route writes those documents any more")
 	f.DurationVar(&a.grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
+	f.BoolVar(&a.verbose, "verbose", false, "print each number of the audit, too")
 	f.IntVar(&a.concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
 	return databaseCommand{endless: true, dial: meter.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
 		a.graceGiven = f.Changed("grace")
@@ -100,7 +102,7 @@ func (a auditing) run(ctx context.Context, s *session, meter *billing.Meter) err
 	}
 	answer.Billed, answer.Seconds = meter.Counts(), time.Since(began).Seconds()
 	answer.Dollars = answer.Billed.Cost()
-	return errors.Join(ended, printAudited(s, answer))
+	return errors.Join(ended, printAudited(s, answer, a.verbose))
 }
 
 // countForeign counts the references to other databases, by route, and says where some are. No
@@ -219,7 +221,69 @@ func (a auditing) outcome(r rollup.Report, err error) error {
 	}
 }
 
-func printAudited(s *session, a audited) error {
+// says returns in a sentence whether the roll-ups are right, and what is wrong with those that are
+// not.
+func (a audited) says() string {
+	var wrong []string
+	add := func(n int, what string) {
+		if n > 0 {
+			wrong = append(wrong, plural(n, "counter")+" "+what)
+		}
+	}
+	differing := fmt.Sprintf("of %d left alone", a.Counters)
+	done := ""
+	if repaired := a.RolledUp + a.Removed; repaired > 0 {
+		done = fmt.Sprintf("; %d were brought up to date or removed%s", repaired, a.kinds())
+	}
+	if a.DryRun {
+		differing = fmt.Sprintf("of %d not right%s", a.Counters, a.kinds())
+	}
+	add(a.Differing, differing)
+	add(a.Unkept, "unkept: no roll-up until someone fixes what is in the way")
+	add(a.Failed, "failed: they could not be looked at")
+	add(a.Malformed, "with values that are no finite numbers, and that no sum takes")
+
+	switch {
+	case wrong != nil:
+		return strings.Join(wrong, "; ") + done + "."
+	case a.Counters == 0:
+		return "There are no counters."
+	case a.Counters == 1:
+		return "The only counter is right" + done + "."
+	default:
+		return fmt.Sprintf("All %d counters are right%s.", a.Counters, done)
+	}
+}
+
+// kinds says in parentheses what differences there are, or were before the repair.
+func (a audited) kinds() string {
+	var kinds []string
+	for _, kind := range []struct {
+		n    int
+		name string
+	}{{a.Drift, "drift"}, {a.Lapsed, "lapsed"}, {a.Late, "late"}, {a.Missing, "missing"}, {a.Orphaned, "orphaned"}, {a.Rerouted, "rerouted"}, {a.Outdated, "outdated"}, {a.Unwritten, "unwritten"}} {
+		if kind.n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%s %d", kind.name, kind.n))
+		}
+	}
+	if kinds == nil {
+		return ""
+	}
+	return " (" + strings.Join(kinds, ", ") + ")"
+}
+
+// printAudited prints a sentence, and if it is to be verbose each number.
+func printAudited(s *session, a audited, verbose bool) error {
+	unwritten := cells("")
+	if a.Unwritten > 0 {
+		unwritten += cells(fmt.Sprintf("unwritten\t%d\tsuch as %s, which no roll-up wrote\n", a.Unwritten, terminal.Shown(a.UnwrittenExample)))
+	}
+	if a.ForeignKind > 0 {
+		unwritten += cells(fmt.Sprintf("foreign kind\t%d\tsuch as %s; name the total otherwise by \"as\", or clear the field\n", a.ForeignKind, terminal.Shown(a.ForeignKindExample)))
+	}
+	if !verbose {
+		return s.print(a, "%s\n%sbilled %s", a.says(), unwritten, price(a.Billed))
+	}
 	note := cells("")
 	if a.DryRun && a.Missing > 0 { // only writing it tells which of the two it is
 		note = "\tnew, or a document without room for totals: --repair tells"
@@ -228,20 +292,13 @@ func printAudited(s *session, a audited) error {
 	if a.Paced > 0 {
 		left = cells(fmt.Sprintf("\t%d of them were rolled up less than a cadence ago", a.Paced))
 	}
-	unwritten := cells("")
-	if a.Unwritten > 0 {
-		unwritten += cells(fmt.Sprintf("unwritten\t%d\tsuch as %s, which no roll-up wrote\n", a.Unwritten, terminal.Shown(a.UnwrittenExample)))
-	}
-	if a.ForeignKind > 0 {
-		unwritten += cells(fmt.Sprintf("foreign kind\t%d\tsuch as %s; name the total otherwise by \"as\", or clear the field\n", a.ForeignKind, terminal.Shown(a.ForeignKindExample)))
-	}
 	var elsewhere int64
 	for _, f := range a.Foreign {
 		elsewhere += f.Documents
 	}
-	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d%s\nfailed\t%d\n\n"+
+	return s.print(a, "%s\n\ncounters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d%s\nfailed\t%d\n\n"+
 		"drift\t%d\nlapsed\t%d\nlate\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\nforeign\t%d\n%s\nbilled\t%s",
-		a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, left, a.Failed,
+		a.says(), a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, left, a.Failed,
 		a.Drift, a.Lapsed, a.Late, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, elsewhere, unwritten, price(a.Billed))
 }
 

@@ -94,7 +94,7 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
 	defer func() { d.leave() }()
-	d.stack.chosen, d.stack.logs, d.stack.lines.out = d.takePlace, d.logs, d.logs // until the greeting
+	d.stack.chosen, d.stack.logs, d.stack.lines.out = d.takePlace, d.logs, d.logs         // until the greeting
 	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables); err != nil { // roll-ups are DEBUG
 		return err
 	}

@@ -41,7 +41,7 @@ var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-
 // be copied as they are.
 const width = 100
 
-// Print writes the findings for a reader: a line for each check, and the commands that fix it
+// Print writes the findings for a reader: a sentence about all, a line for each check, and the commands that fix it
 // below. Checks that were not made for one reason share a line.
 func Print(w io.Writer, findings []Finding) error {
 	name := 0
@@ -50,6 +50,8 @@ func Print(w io.Writer, findings []Finding) error {
 	}
 
 	var b strings.Builder
+	wrap(&b, "", says(findings))
+	b.WriteString("\n")
 	told := make(map[string]bool) // why checks were not made
 	for i, f := range findings {
 		if f.Verdict == Idle && told[f.Why] {
@@ -64,10 +66,29 @@ func Print(w io.Writer, findings []Finding) error {
 		f.print(&b)
 	}
 
-	c := Count(findings)
-	fmt.Fprintf(&b, "\n%d OK, %d failed, %d not checked", c[Well], c[Wrong], c[Unknown]+c[Idle])
-	_, err := fmt.Fprintln(w, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// says returns in a sentence whether all is well, and which checks failed.
+func says(findings []Finding) string {
+	var failed []string
+	for _, f := range findings {
+		if f.Verdict == Wrong {
+			failed = append(failed, f.Name)
+		}
+	}
+
+	c := Count(findings)
+	counts := fmt.Sprintf("%d OK, %d failed, %d not checked", c[Well], c[Wrong], c[Unknown]+c[Idle])
+	switch {
+	case failed != nil:
+		return "Something is wrong, by " + strings.Join(failed, ", ") + ": " + counts
+	case c[Well] == len(findings):
+		return fmt.Sprintf("All %d checks are OK.", len(findings))
+	default:
+		return "Nothing is wrong, as far as was checked: " + counts
+	}
 }
 
 // alike returns the names of the checks that were not made for the same reason as the first one.

@@ -24,6 +24,8 @@ var findings = []Finding{
 
 func TestPrint(t *testing.T) {
 	const want = `
+Something is wrong, by second: 1 OK, 1 failed, 2 not checked
+
 ✓ a       the first matches what was wanted, which takes so many words to say that they do not fit
           on one line
 ✗ second  the second is
@@ -39,8 +41,6 @@ func TestPrint(t *testing.T) {
       gcloud seek
 - fourth  the fourth is
     not checked: there is no fourth
-
-1 OK, 1 failed, 2 not checked
 `
 	var b bytes.Buffer
 	if err := Print(&b, findings); err != nil {
