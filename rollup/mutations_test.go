@@ -150,7 +150,7 @@ var mutations = []mutation{
 	{"unchanged-everywhere", "events know no booleans", "../internal/cloud/trigger/trigger.go",
 		`		return kind.BooleanValue, true
 `,
-		`		return unknown{}, true
+		`		return kind.BooleanValue && false, true
 `, "../internal/cloud/trigger/TestValue"},
 	{"unchanged-everywhere", "a null hides nothing", "../internal/cloud/trigger/trigger.go",
 		`			return document.Hidden{}, true
@@ -3061,7 +3061,7 @@ var mutations = []mutation{
 		`:`, "TestForeignKind"},
 	{"foreign-kind", "an audit does not count it", "compare.go",
 		`if len(l.rollUp.Foreign) > 0 && !counted {`,
-		`if false {`, "TestForeignKind"},
+		`if counted && false {`, "TestForeignKind"},
 	{"nobodys-number", "a total without sources is the app's", "decide.go",
 		`		return len(l.rollUp.Unwritten()) == 0
 	}
@@ -3158,10 +3158,10 @@ var mutations = []mutation{
 		`	_, ok := r.Over(held)`, "../internal/test/storetest/TestFirestore"},
 	{"nothing-is-lost", "zeros take it along", "decide.go",
 		`return !l.counter.Template.Existing && !keeps && l.totals.Empty()`,
-		`return !l.counter.Template.Existing && l.totals.Empty()`, "TestBeforeIsNotRemoved"},
+		`return !l.counter.Template.Existing && (keeps || !keeps) && l.totals.Empty()`, "TestBeforeIsNotRemoved"},
 	{"nothing-is-lost", "a missing shop takes it along", "owner.go",
 		`return l.ownerless && !keeps && !l.unmarked()`,
-		`return l.ownerless && !l.unmarked()`, "TestForgedDayOfMissingShop"},
+		`return l.ownerless && (keeps || !keeps) && !l.unmarked()`, "TestForgedDayOfMissingShop"},
 	{"nothing-is-lost", "pruning takes it away", "foreign.go",
 		`		if there {
 			values[name] = before
