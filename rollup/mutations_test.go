@@ -3135,7 +3135,10 @@ var mutations = []mutation{
 			before[name] = v
 		}
 `,
-		``, "TestBefore"},
+		`		if r.carries(name) && false {
+			before[name] = v
+		}
+`, "TestBefore"},
 	{"nothing-is-lost", "the routes' names alone are kept", "foreign.go",
 		` || slices.Contains(r.Tally.Former, name)
 `,
