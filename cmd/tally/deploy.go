@@ -29,6 +29,7 @@ type endpoints struct {
 	apis      []option.ClientOption
 	firestore string
 	dial      []grpc.DialOption
+	judge     judge // of security rules; nil: an emulator that is started for it
 }
 
 // endpointsKey is the key of a command's endpoints in its context, which only tests set.

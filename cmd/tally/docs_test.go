@@ -455,6 +455,6 @@ func mainOfTests() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: g.REST(), firestore: os.Getenv(firestoreOfTests)})
+	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: g.REST(), firestore: os.Getenv(firestoreOfTests), judge: content})
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

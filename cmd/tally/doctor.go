@@ -112,7 +112,10 @@ func (d *doctorFlags) examine(ctx context.Context, logs io.Writer) (findings []d
 	}
 	c := &court{downloads: downloads(logs)}
 	defer c.close()
-	read.Court = c.open
+	read.Judge = c.judge
+	if at := endpointsOf(ctx); at.judge != nil {
+		read.Judge = at.judge
+	}
 	return read.Examine(ctx, skip), project, nil
 }
 

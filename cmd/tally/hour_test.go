@@ -83,7 +83,7 @@ func newHour(t *testing.T, project string, at endpoints, out io.Writer) *hour {
 	}
 	h := &hour{project: project, kept: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf}
 	h.client = &http.Client{Transport: &keeper{base: client.Transport, kept: h.kept}}
-	h.at = endpoints{[]option.ClientOption{option.WithHTTPClient(h.client)}, at.firestore, at.dial}
+	h.at = endpoints{[]option.ClientOption{option.WithHTTPClient(h.client)}, at.firestore, at.dial, at.judge}
 	h.ctx = h.in(t.Context())
 	h.call = func(_ string, f func(context.Context)) { f(h.ctx) }
 	return h
@@ -429,7 +429,7 @@ func firstHourHere(t *testing.T) {
 	d.want(0, "undeploy", "--yes")
 	d.log([]byte(`{"message":"request of the first hour","query":"","headers":{"Content-Type":"application/protobuf"},"bytes":7}`))
 	var kept bytes.Buffer
-	h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr}, &kept)
+	h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr, judge: content}, &kept)
 	h.demo = []string{"--rate=100", "--increments=20"}
 	h.call = func(command string, f func(context.Context)) {
 		if command == "demo" { // the emulator knows no virtual time
@@ -460,7 +460,7 @@ func firstHourHere(t *testing.T) {
 
 // The questions are answered yes, and what they wrote is deleted.
 func (d *deployedDemo) answers(t *testing.T) {
-	h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr}, io.Discard)
+	h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr, judge: content}, io.Discard)
 	for i, a := range h.ask() {
 		want := "yes"
 		if i == 3 { // the functions here do not echo
@@ -493,7 +493,7 @@ func (d *deployedDemo) answersNo(t *testing.T) {
 		"for another id": {func(w http.ResponseWriter, again func() int) { w.WriteHeader(again()) }, "only \"rollups/"},
 	} {
 		end := d.relayed(t, test.push)
-		h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr, dial: faults{send: latest}.dial()}, io.Discard)
+		h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr, dial: faults{send: latest}.dial(), judge: content}, io.Discard)
 		got := h.ask()
 		end()
 		for i, want := range []string{test.want, "a sum of 1, where 0 were written before the read", "200 without an offset, 200 with one"} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/rules"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A court is where security rules are judged: an emulator of their own, which starts when the first
@@ -31,6 +32,18 @@ func (c *court) open(ctx context.Context) (addr string, err error) {
 		return "", err
 	}
 	return c.emulator.Addr(), nil
+}
+
+// A judge judges security rules, by rules.Judge.All.
+type judge func(context.Context, rules.Judge, route.Routes, map[string][]rules.Document) ([]rules.Answer, error)
+
+// judge judges rules there.
+func (c *court) judge(ctx context.Context, j rules.Judge, routes route.Routes, documents map[string][]rules.Document) (answers []rules.Answer, err error) {
+	j.Addr, err = c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return j.All(ctx, routes, documents)
 }
 
 // close stops the emulator.

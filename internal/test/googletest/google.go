@@ -59,6 +59,9 @@ type Google struct {
 	// release. Rules may wait, which delays no other call.
 	Rules func(release string, c RulesCase) *RulesResult
 
+	// RulesText is the source of all rules.
+	RulesText string
+
 	// Build, unless nil, says why a function cannot be built, by the error of a gRPC status. It
 	// must not call methods of the Google.
 	Build func(*functionspb.Function) error

@@ -45,6 +45,9 @@ func (g *Google) restOnly() []restMethod {
 	return []restMethod{
 		{"GetProjectBillingInfo", "GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo", g.billingInfo},
 		{"GetRelease", "GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.release},
+		{"GetRuleset", "GET firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", func(*http.Request) (any, error) {
+			return &firebaserules.Ruleset{Source: &firebaserules.Source{Files: []*firebaserules.File{{Name: "firestore.rules", Content: g.RulesText}}}}, nil
+		}},
 		{"TestRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.testRules},
 		{"RunQuery", "POST firestore.googleapis.com/v1/projects/{project}/databases/{database}/documents:runQuery", g.runQuery},
 		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", g.entries},

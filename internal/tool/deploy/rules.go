@@ -18,3 +18,20 @@ func (p *Project) Ruleset(ctx context.Context, database string) (name string, er
 	err = p.Call(ctx, http.MethodGet, "firebaserules.googleapis.com/v1/"+release, nil, &answer)
 	return answer.RulesetName, err
 }
+
+// Rules returns the text of the security rules that are in force for a database. NotFound
+// recognizes the error if there are none.
+func (p *Project) Rules(ctx context.Context, database string) (text string, err error) {
+	ruleset, err := p.Ruleset(ctx, database)
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Source struct{ Files []struct{ Content string } }
+	}
+	err = p.Call(ctx, http.MethodGet, "firebaserules.googleapis.com/v1/"+ruleset, nil, &answer)
+	for _, file := range answer.Source.Files {
+		text += file.Content
+	}
+	return text, err
+}

@@ -28,11 +28,8 @@ const (
 
 // Names of checks that several places use.
 const (
-	rulesRollUps    = "rules-rollups"
-	rulesReadable   = "rules-readable"
 	rulesIncrements = "rules-increments"
-	rulesShards     = "rules-shards"
-	rulesOwn        = "rules-own"
+	rulesJudged     = "rules"
 )
 
 // OfProjects returns the names of the checks that need the project.
@@ -203,37 +200,13 @@ var Checks = []Check{
 		examine: (*examination).tryRules,
 	},
 	{
-		Name:  rulesRollUps,
-		Claim: "clients cannot write roll-ups",
-		RestsOn: "A roll-up that a client wrote is wrong until the next write of a shard or the next " +
-			"audit.",
-		Fixes:   fixRules,
-		needs:   theDescription,
-		examine: (*examination).tryRules,
-	},
-	{
-		Name:    rulesReadable,
-		Claim:   "clients can read roll-ups",
-		RestsOn: "Apps read totals there, and listen to them.",
-		Fixes:   fixRules,
-		needs:   theDescription,
-		examine: (*examination).tryRules,
-	},
-	{
-		Name:    rulesShards,
-		Claim:   "clients cannot delete shards",
-		RestsOn: "A deleted shard takes its part of the total with it.",
-		Fixes:   fixRules,
-		needs:   theDescription,
-		examine: (*examination).tryRules,
-	},
-	{
-		Name:  rulesOwn,
-		Claim: "clients can neither read nor write what Tally keeps for itself",
-		RestsOn: "A client that changes the audit's cursor delays repairs. One that deletes an " +
+		Name:  rulesJudged,
+		Claim: "by the rules that are in force, clients read totals and edit documents that hold them, and write none, nor what Tally keeps for itself",
+		RestsOn: "A total that a client wrote is wrong until the next write or audit. A deleted shard takes its part " +
+			"of the total with it. A client that changes the audit's cursor delays repairs, and one that deletes an " +
 			"increment token lets an increment count twice.",
 		Fixes:   fixRules,
 		needs:   theDescription,
-		examine: (*examination).tryRules,
+		examine: (*examination).judgeRules,
 	},
 }

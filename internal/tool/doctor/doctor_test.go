@@ -199,22 +199,14 @@ var broken = []struct {
 			return &googletest.RulesResult{Allow: c.Request.Method == "get" && shipped(c).Allow}
 		}
 	}},
-	{"no rules", rulesIncrements + " " + rulesReadable, func(g *googletest.Google) { g.Rules = nil }},
-	{"rules that let users write roll-ups", rulesRollUps, allow(func(c googletest.RulesCase) bool {
+	{"no rules", rulesIncrements + " " + rulesJudged, func(g *googletest.Google) { g.Rules = nil }},
+	{"rules that let users write roll-ups", rulesJudged, allow(func(c googletest.RulesCase) bool {
 		return strings.Contains(c.Request.Path, "/rollups/")
 	})},
-	{"rules that hide the roll-ups of a database", rulesReadable, func(g *googletest.Google) {
-		g.Rules = func(release string, c googletest.RulesCase) *googletest.RulesResult {
-			if release == "cloud.firestore/orders" && c.Request.Method == "get" {
-				return new(googletest.RulesResult)
-			}
-			return shipped(c)
-		}
-	}},
-	{"rules that let clients delete shards", rulesShards, allow(func(c googletest.RulesCase) bool {
+	{"rules that let clients delete shards", rulesJudged, allow(func(c googletest.RulesCase) bool {
 		return c.Request.Method == "delete" && strings.HasSuffix(c.Request.Path, "/shards/0")
 	})},
-	{"rules that show the audit's cursor", rulesOwn, allow(func(c googletest.RulesCase) bool {
+	{"rules that show the audit's cursor", rulesJudged, allow(func(c googletest.RulesCase) bool {
 		return c.Request.Method == "get" && strings.Contains(c.Request.Path, "/rollup_audit/")
 	})},
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/rules"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A Verdict is the outcome of a check.
@@ -49,9 +51,9 @@ type Deployment struct {
 	// Own is the source of the program that asks, which it would deploy; nil: it carries none.
 	Own *deploy.Upload
 
-	// Court returns the address of an emulator on which nothing else runs; nil: there is none.
-	Court   func(context.Context) (addr string, err error)
-	judging sync.Mutex // one text of rules at a time is judged there
+	// Judge judges rules on an emulator, by rules.Judge.All. It is called once at a time.
+	Judge   func(context.Context, rules.Judge, route.Routes, map[string][]rules.Document) ([]rules.Answer, error)
+	judging sync.Mutex
 
 	folder *appfolder.Folder
 	unfit  error // why the folder cannot be used

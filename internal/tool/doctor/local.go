@@ -104,29 +104,20 @@ func (e *examination) judge(ctx context.Context, file string, j rules.Judge, rou
 		e.note("%s:%s", file, text)
 	}
 
-	what := "what the rules in " + file + " allow"
-	if e.Court == nil {
-		e.unknown(&deploy.Unread{What: what, Why: "there is no emulator to try them on"})
-		return
-	}
-	var answers []rules.Answer
-	var err error
-	j.Addr, err = e.Court(ctx)
-	if err == nil {
-		answers, err = j.All(ctx, routes, documents)
-	}
+	answers, err := e.Judge(ctx, j, routes, documents)
 	if mistakes := rules.Mistakes(err, file); mistakes != nil {
 		e.wrong("", "%v", mistakes)
 		return
 	}
 	if err != nil {
-		e.unknown(&deploy.Unread{What: what, Why: "they were not tried: " + err.Error()})
+		e.unknown(&deploy.Unread{What: "what the rules allow in " + file, Why: "they were not tried: " + err.Error()})
 		return
 	}
 
 	untried := make(map[string][]string) // requests by why
 	for _, a := range answers {
 		switch {
+		case a.Kind == rules.Increment && e.finding.Name == rulesJudged: // rulesIncrements tries it
 		case a.Verdict == rules.NotTried:
 			untried[a.Why] = append(untried[a.Why], a.String())
 		case a.Wrong && a.Harmless():

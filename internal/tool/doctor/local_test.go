@@ -16,8 +16,20 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/rollup/route"
 )
+
+func TestMain(m *testing.M) { emulatortest.Main(m) }
+
+func file(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
 
 // Files of an app in which all is well.
 const (
@@ -110,7 +122,10 @@ func TestLocal(t *testing.T) {
 
 			folder, unfit := appfolder.Find(dir, "")
 			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "no one is signed in"})
-			d.Court = func(context.Context) (string, error) { return addr, nil }
+			d.Judge = func(ctx context.Context, j rules.Judge, routes route.Routes, own map[string][]rules.Document) ([]rules.Answer, error) {
+				j.Addr = addr
+				return j.All(ctx, routes, own)
+			}
 			findings := d.Examine(t.Context(), nil)
 			var wrong []string
 			for _, f := range findings {
@@ -147,7 +162,7 @@ func TestNotLookedAt(t *testing.T) {
 	said := printed(t, d.Examine(t.Context(), nil))
 	for _, want := range []string{
 		"? project the project can be read name the project - payment, configuration, databases,",
-		"rules-own not checked: the project was not read",
+		"rules not checked: the project was not read",
 		"Nothing is wrong, as far as was checked: 0 OK, 0 failed, ",
 	} {
 		if !strings.Contains(said, want) {

@@ -15,6 +15,8 @@ import (
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/rules"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -133,6 +135,13 @@ func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, ma
 		return nil, nil, err
 	}
 	d.AsOf = readAt
+	d.Judge = func(_ context.Context, j rules.Judge, routes route.Routes, _ map[string][]rules.Document) ([]rules.Answer, error) {
+		var answers []rules.Answer
+		for _, r := range rules.Requests(routes) {
+			answers = append(answers, rules.Answer{Request: r, Verdict: rules.Refused, Wrong: j.Text == "open" && r.Kind == rules.Edit})
+		}
+		return answers, nil
+	}
 	names, findings := make(map[Verdict]string), make(map[string]Finding)
 	for _, f := range d.Examine(ctx, nil) {
 		findings[f.Name] = f

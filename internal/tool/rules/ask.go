@@ -456,7 +456,7 @@ func (j *Judge) Others(ctx context.Context, routes route.Routes) (answers []Answ
 
 // try makes a request as each user who may be allowed to.
 func (s *stage) try(ctx context.Context, r Request) (Answer, error) {
-	path := r.path()
+	path := r.Path()
 	a := Answer{Request: r, Verdict: Refused, Path: path, Lines: s.rules.Lines(path, r.Method)}
 	if r.Kind == Increment {
 		err := s.put(ctx, above(path), &fields{"num_shards": integer(10)}) // rules may read how many there are

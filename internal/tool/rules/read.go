@@ -501,7 +501,7 @@ func Overview(file, text string, routes route.Routes) (all []string) {
 
 	var lines []string
 	for _, t := range routes.Templates() {
-		path := Request{at: t.Segments()}.path()
+		path := Request{at: t.Segments()}.Path()
 		var may []int
 		for _, method := range writeMethods {
 			may = append(may, r.Lines(path, method)...)

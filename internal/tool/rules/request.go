@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -62,8 +64,39 @@ func (r Request) String() string {
 // someID replaces captures in the path of a request.
 const someID = "tally-trial"
 
-// path returns the path of a document that the request is about.
-func (r Request) path() string {
+// Where returns the path as a route spells it.
+func (r Request) Where() string { return r.at.String() }
+
+// Data returns the fields of the document, as numbers and maps of them: before the request, nil if
+// it is not there, and what the request writes, nil if it writes nothing.
+func (r Request) Data() (before, after map[string]any) {
+	if r.Method != "create" {
+		before = plain(r.before)
+	}
+	if r.Method == "create" || r.Method == "update" {
+		after = plain(r.after)
+	}
+	return before, after
+}
+
+// plain returns fields that a request has as numbers, texts of times, and maps.
+func plain(of fields) map[string]any {
+	all := make(map[string]any)
+	for name, v := range of {
+		switch kind := v.ValueType.(type) {
+		case *firestorepb.Value_MapValue:
+			all[name] = plain(kind.MapValue.Fields)
+		case *firestorepb.Value_TimestampValue:
+			all[name] = kind.TimestampValue.AsTime().Format(time.RFC3339)
+		default:
+			all[name] = v.GetIntegerValue()
+		}
+	}
+	return all
+}
+
+// Path returns the path of a document that the request is about.
+func (r Request) Path() string {
 	var ids []string
 	for i, s := range r.at {
 		switch {
@@ -87,7 +120,7 @@ func Requests(routes route.Routes) (all []Request) {
 	for _, r := range routes {
 		pattern := r.Pattern()
 		last := len(pattern) - 1
-		named := strings.Contains(strings.ToLower(pattern[last-1].Name+pattern[last].Name), "shard")
+		named := r.Documents || strings.Contains(strings.ToLower(pattern[last-1].Name+pattern[last].Name), "shard")
 		if r.HasShards() && named && last > 1 { // other documents are the app's, and clients may delete them
 			all = append(all, ofShards(r)...)
 		}
