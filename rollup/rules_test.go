@@ -558,8 +558,8 @@ var rules = []chapter{
 			},
 		}, guards: []string{"e2e/rules.TestEachCondition", "e2e/rules.TestLaw"}},
 		{name: "one-block", clauses: []clause{
-			{says: "⚑ Each path has one block. Where a path lies within another, as `posts/featured` within `posts/{post}`, the narrower one's block joins what both say, and the wider one leaves its documents out. If each of two paths has documents that the other lacks, both refuse everything."},
-			{says: "Within a block, conditions are joined field by field. A window's time is `request.time`, a group's user is the writer, and a total is untouched. `hasOnly` is the union of the fields, and absent if one route leaves its documents open. Where a user's id and a shard's number could be the same id, no client writes. The home of a window must exist. A person decides about an amount that counts at once, and about a write that needs more than ten homes."},
+			{says: "⚑ Each path has one block. Where two paths match the same document, as `posts/featured` and `posts/{post}`, both refuse everything until a person decides."},
+			{says: "Within a block, conditions are joined field by field. A window's time is `request.time`, a group's user is the writer, a field such as `by` names no one else, and a total is untouched. An edit may leave a time or an amount, or everything that a total reads whose state the document has; the time of a day or month stays. `hasOnly` is the union of the fields, and absent if one route leaves its documents open. Where a user's id and a shard's number could be the same id, no client writes. The home of a window must exist. A person decides about an amount that counts at once, and about a write that needs more than ten homes."},
 		}, guards: []string{"e2e/rules.TestLaw", "internal/tool/clientrules.TestOneBlockForEachPath", "e2e/rules.TestEachCondition", "internal/tool/clientrules.TestFor"}},
 		{name: "narrowest", clauses: []clause{
 			{
@@ -567,10 +567,26 @@ var rules = []chapter{
 				why:  "Without it, a user publishes under the id of a deleted essay and has its likes.",
 			},
 			{
-				says: "⚑ Unless a person decides, a client reads a home only if all its totals are sums of shards, or count documents that an app shows, or if the path names the client's user. A list of such a home is a question, too.",
+				says: "⚑ Unless a person decides, a client reads an app's own home only if the path names the client's user, and one of Tally's only if all its totals are sums of shards, or count documents that an app shows. Counted documents are read only by the user whose id they have, or by any user after somebody said that users write them. No one becomes a member, participant or attendee by a guess.",
 				why:  "Without it, everybody reads a store's revenue, although no one may list its orders.",
 			},
 		}, guards: []string{"e2e/rules.TestLaw", "internal/tool/clientrules.TestFor"}},
+		{name: "compared-alike", clauses: []clause{
+			{says: "⚑ Where a total asks for a state, the rules refuse every value that a query takes. The two compare differently, as the emulator shows:\n" +
+				"\n" +
+				"| | rules | queries | so |\n" +
+				"| --- | --- | --- | --- |\n" +
+				"| 2 and 2.0 | `==` takes them for equal, `in` and `hasAny` do not | equal | a number in a list is spelled by `==` |\n" +
+				"| an integer and a double beyond 2^53 | compared as doubles | exactly | a person decides |\n" +
+				"| 0 and -0.0 | equal | equal | |\n" +
+				"| NaN | equals nothing, is in no range, and is a number | meets no condition | |\n" +
+				"| null and no field | `get(field, null)` takes them for equal | `== null` takes null only | documents begin so, and may hold either |\n" +
+				"| a field in what is no map | `get` has null | meets no condition | |\n" +
+				"| order of texts | UTF-16 | UTF-8 | a person decides about a range that ends at or beyond U+E000 |\n" +
+				"| times | to the microsecond and finer | to the microsecond | a time is `request.time`; a person decides about a list |\n" +
+				"| references | paths | of the same database | a person decides which |\n" +
+				"| texts in quotes | no control characters, `‘` or `’` | all | a person decides |"},
+		}, guards: []string{"e2e/rules.TestComparedAlike"}},
 		{name: "decide", clauses: []clause{
 			{says: "The rules refuse whatever the routes do not settle, in a term of its own: `false`, and `// decide:` with the question and an answer. An answer leaves all other terms of the statement as they are."},
 		}, guards: []string{"e2e/rules.TestEachCondition", "e2e/rules.TestHonestUnderInit", "internal/tool/clientrules.TestDecisions"}},
