@@ -3045,7 +3045,7 @@ var mutations = []mutation{
 		``, "TestForeignKindInALock"},
 	{"foreign-kind", "a lock of Firestore writes over what is the app's", "../internal/cloud/firestorestore/locked.go",
 		`if !ok || !held.Tally.Equal(seen) {`,
-		`if !held.Tally.Equal(seen) {`, "../internal/test/storetest/TestFirestore"},
+		`if (ok || !ok) && !held.Tally.Equal(seen) {`, "../internal/test/storetest/TestFirestore"},
 	{"foreign-kind", "no word of it", "look.go",
 		`if err == nil && len(l.rollUp.Foreign) > 0 {`,
 		`if false {`, "TestForeignKind"},
