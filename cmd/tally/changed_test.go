@@ -117,7 +117,7 @@ func TestHintsOfAbsentFields(t *testing.T) {
 	db := servedDatabase{firestore.DefaultDatabaseID, emulatortest.Client(t)}
 	h := hints{say: heard(&said)}
 	const (
-		revenue  = "orders/{order} by shop -> shops/{shop} : ammount as revenue : existing"
+		revenue  = "orders/{order} by shop -> shops/{shop} : amounts as revenue : existing"
 		approved = "posts/{post}/comments/{c} -> posts/{post} : count() where aproved == true as comments : existing"
 		karma    = "posts/{post} by author -> users/{author} : comments as karma, count() where hidden == false as posts : existing"
 		last     = "notes/{note} -> totals/notes : latest(edited) as last"
@@ -146,7 +146,7 @@ func TestHintsOfAbsentFields(t *testing.T) {
 		}
 	}
 	want := []string{
-		"orders hold amount, and the route sums ammount: 2 of 2 documents have no such field: " + revenue,
+		"orders hold amount, and the route sums amounts: 2 of 2 documents have no such field: " + revenue,
 		"posts hold no hidden, and the route asks for hidden: the only document has no such field: " + karma,
 		"comments hold approved, and the route asks for aproved: the only document has no such field: " + approved,
 		"carts/1: its items is an array, and no path leads through one, so it has no items.price, which the route sums: " + items,

@@ -41,7 +41,7 @@ func ruleCases(check string, routes route.Routes) (cases []RuleCase) {
 	for _, r := range rules.Requests(routes) {
 		c := RuleCase{Path: r.Path(), Method: r.Method, Says: r.Method + " " + r.Where(), SignedOut: true}
 		c.Before, c.After = r.Data()
-		isSample := r.Kind == rules.RollUp || r.Kind == rules.Shard || r.Kind == rules.Own && r.Method == "get"
+		isSample := r.Kind == rules.RollUp || r.Kind == rules.Shard || r.Kind == rules.Own && r.Method == rules.Get
 		if check == rulesJudged && isSample {
 			cases = append(cases, c)
 		}

@@ -475,7 +475,7 @@ func (s *stage) try(ctx context.Context, r Request) (Answer, error) {
 		w = edit{r.after, nil}.create(s.name)
 	case "update":
 		w = edit{r.after, nil}.update(s.name)
-	case "delete":
+	case Delete:
 		w = &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: s.name}}
 	}
 	for _, u := range users(s.text, path, nil) {

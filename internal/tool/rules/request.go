@@ -14,9 +14,10 @@ import (
 // A Kind says which part of what Tally needs a request is about.
 type Kind string
 
+// These are all kinds. The first three are about the app's own documents that hold totals. Each is
+// the half of a pair: rules that refuse the same request without totals, too, say nothing by refusing
+// it.
 const (
-	// Requests of the app's own documents that hold totals, each the half of a pair: rules that refuse
-	// the same request without totals, too, say nothing by refusing it.
 	Edit   Kind = "edit"   // the document once it has totals
 	Write  Kind = "write"  // a total into it
 	Create Kind = "create" // it, with a total
@@ -27,6 +28,12 @@ const (
 	Increment Kind = "increment" // a client counts
 	Shard     Kind = "shard"     // a client deletes a shard
 	Own       Kind = "own"       // a client touches what Tally keeps for itself
+)
+
+// Methods, as rules call them.
+const (
+	Get    = "get"
+	Delete = "delete"
 )
 
 // A Request is one that a client may make, and that matters to Tally.
@@ -158,7 +165,7 @@ func ofTemplate(t *route.Template) (all []Request) {
 	}
 	isOther := func(r *route.Route) bool { return !r.HasShards() }
 	if !slices.ContainsFunc(t.Routes, isOther) {
-		all = append(all, Request{Kind: Read, Template: t, Method: "get", Allow: true, at: t.Segments(), before: before})
+		all = append(all, Request{Kind: Read, Template: t, Method: Get, Allow: true, at: t.Segments(), before: before})
 	}
 	return all
 }
@@ -179,12 +186,12 @@ func ofShards(r *route.Route) (all []Request) {
 			all = append(all, create, update)
 		}
 	}
-	return append(all, Request{Kind: Shard, Method: "delete", at: r.Pattern(), before: before})
+	return append(all, Request{Kind: Shard, Method: Delete, at: r.Pattern(), before: before})
 }
 
 // ofOwn returns the requests about a document that Tally keeps for itself.
 func ofOwn(at route.Path, field string) (all []Request) {
-	for _, method := range append([]string{"get"}, writeMethods...) {
+	for _, method := range append([]string{Get}, writeMethods...) {
 		all = append(all, Request{Kind: Own, Method: method, at: at, before: fields{field: integer(1)}, after: fields{field: integer(2)}})
 	}
 	return all
