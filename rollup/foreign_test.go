@@ -166,6 +166,7 @@ func (w *world) testForeignKind(p *product, kind string, own any, neighbor, byAu
 	delete(fields, "kept")
 	w.store.Put("products/7", fields)
 	if byAudit {
+		time.Sleep(time.Hour) // no event or alarm is on its way
 		report = p.audited(nil)
 		if report.RolledUp != 1 || report.Drift+report.ForeignKind > 0 {
 			t.Fatalf("after the field was cleared the audit says %+v", report)
@@ -353,7 +354,8 @@ func TestUnwrittenIsCounted(t *testing.T) {
 		if fields, _ := p.fields(); left.Differing != 1 || left.Unwritten != 1 || fields["kept"] != int64(1234) {
 			t.Errorf("a command that does not know the routes says %+v, and leaves %v", left, fields)
 		}
-		if report := p.audited(nil); report.RolledUp != 1 || report.Unwritten != 1 {
+		w.store.Put("products/7/reviews/1", map[string]any{"stars": int64(5)})
+		if report := p.audited(nil); report.Counters != 1 || report.RolledUp != 1 || report.Unwritten != 1 {
 			t.Errorf("an audit says %+v", report)
 		}
 	})
@@ -427,6 +429,9 @@ func TestBeforeIsNotRemoved(t *testing.T) {
 			w.store.Put(c.RollUp, map[string]any{"count": int64(1234)})
 			for range 5 {
 				w.audit(w.auditOptions())
+				if got := w.store.Get(c.RollUp)["count"]; got != int64(0) {
+					w.t.Errorf("%s: the count is %v", every, got)
+				}
 				if every != "" {
 					_, err := rollup.Keep(w.t.Context(), w.store, c.Template.Routes, rollup.KeepOptions{Options: w.options(0), Concurrency: 1})
 					if err != nil {

@@ -3096,7 +3096,7 @@ var mutations = []mutation{
 		`	if !f.RollUp.Tally.AsOf.IsZero() {
 		return false
 	}
-	has :=`, "TestForgedHome"},
+	has :=`, "../internal/test/storetest/TestMemory"},
 	{"nobodys-number", "Firestore's walk of homes passes over it", "../internal/cloud/firestorestore/audit.go",
 		`if f.RollUp.Tally.AsOf.IsZero() && len(f.RollUp.Unwritten()) == 0 {
 			bare`,
