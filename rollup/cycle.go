@@ -36,9 +36,9 @@ func (c *Cursor) isNew(l *Lap) bool { return l.Began.Before(c.New.Add(newFor)) }
 // hurries reports whether a lap is not spread.
 func (a *audit) hurries(l *Lap) bool { return a.takes == 0 || l.Hurried || a.cursor.isNew(l) }
 
-// meet notes whether the routes, the revision, the database or the queue are new. Other routes have other
-// walks, so these start over. Otherwise the walks go on, or deployments that follow each other
-// would keep a long walk from its end.
+// meet notes whether the routes, the revision, the database or the queue are new. Other routes have
+// other walks, so these start over. Otherwise the walks go on, or deployments that follow each
+// other would keep a long walk from its end.
 func (a *audit) meet() {
 	c, o := &a.cursor, &a.o
 	known := c.Routes == a.routes.String() && c.Revision == o.Revision && c.Database == o.Database && len(c.Places) == places(a.routes)

@@ -132,7 +132,7 @@ var mutations = []mutation{
 	{"unchanged-everywhere", "a document that a total sees now changes nothing", "route/concern.go",
 		`!r.sees(w, true) && !r.sees(w, false)`,
 		`!r.sees(w, false)`, "route/TestUnseen"},
-	{"unchanged-everywhere", "a document that nobody sees is a change", "route/concern.go",
+	{"unchanged-everywhere", "a document that no total sees is a change", "route/concern.go",
 		`same || !r.sees(w, true) && !r.sees(w, false)`,
 		`same`, "route/TestUnseen"},
 	{"unchanged-everywhere", "what an event does not tell is unseen", "route/concern.go",

@@ -241,7 +241,7 @@ func (a audited) says() string {
 	add(a.Differing, differing)
 	add(a.Unkept, "unkept: no roll-up until someone fixes what is in the way")
 	add(a.Failed, "failed: they could not be looked at")
-	add(a.Malformed, "with values that are no finite numbers, and that no sum takes")
+	add(a.Malformed, "with values that do not count as finite numbers, so no sum has them")
 
 	switch {
 	case wrong != nil:
@@ -272,7 +272,7 @@ func (a audited) kinds() string {
 	return " (" + strings.Join(kinds, ", ") + ")"
 }
 
-// printAudited prints a sentence, and if it is to be verbose each number.
+// printAudited prints a sentence, and if verbose each number.
 func printAudited(s *session, a audited, verbose bool) error {
 	unwritten := cells("")
 	if a.Unwritten > 0 {

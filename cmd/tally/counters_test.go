@@ -120,7 +120,7 @@ func TestCountersByRoute(t *testing.T) {
 		}},
 		{args: "increment posts/7 --total unique --by 2", want: "posts/7  2  added 2  committed T\n"},
 		{args: "get posts/7", want: "posts/7  likes 1, unique 2, views 3\nroll-up  none; do Tally's functions run?\n"},
-		{args: "get posts/7/likes/ann", want: "posts/7  likes 1, unique 2, views 3\nroll-up  likes 1, unique 2, views 3  as of T  T\n",
+		{args: "get posts/7/likes/ann", want: "posts/7  likes 1, unique 2, views 3\nroll-up  likes 1, unique 2, views 3  as of T  T  before: 40\n",
 			before: func() { c.rollUp("posts/7/likes/ann") }},
 		{args: "get posts/7 --json | .rollup.totals", want: `{"likes":1,"unique":2,"views":3}`},
 		{args: "resize posts/7/views/0 1", want: "posts/7  1 shard  was 2\n"},

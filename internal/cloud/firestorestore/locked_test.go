@@ -79,7 +79,7 @@ func TestLockedCalls(t *testing.T) {
 				}
 			case *firestorepb.BatchGetDocumentsRequest:
 				transactions = append(transactions, string(req.GetTransaction()))
-				if d := cmp.Diff([]string{"tally"}, req.Mask.FieldPaths); d != "" {
+				if d := cmp.Diff([]string{"likes", "tally"}, req.Mask.FieldPaths); d != "" {
 					t.Errorf("%s: fields read (-want +got):\n%s", test.name, d)
 				}
 			case *firestorepb.CommitRequest:

@@ -41,8 +41,8 @@ var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-
 // be copied as they are.
 const width = 100
 
-// Print writes the findings for a reader: a sentence about all, a line for each check, and the commands that fix it
-// below. Checks that were not made for one reason share a line.
+// Print writes the findings for a reader: a sentence about all, a line for each check, and the
+// commands that fix it below. Checks that were not made for one reason share a line.
 func Print(w io.Writer, findings []Finding) error {
 	name := 0
 	for _, f := range findings {

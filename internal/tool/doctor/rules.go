@@ -35,8 +35,8 @@ type RuleCase struct {
 // someID replaces the captures of a path. Nothing of that name needs to exist.
 const someID = "tally-doctor"
 
-// ruleCases returns the cases of a check. Those of rulesJudged need no other document and no user, so
-// that there is an answer also where no emulator judges the rules.
+// ruleCases returns the cases of a check. Those of rulesJudged need no other document and no user,
+// so that there is an answer also where no emulator judges the rules.
 func ruleCases(check string, routes route.Routes) (cases []RuleCase) {
 	for _, r := range rules.Requests(routes) {
 		c := RuleCase{Path: r.Path(), Method: r.Method, Says: r.Method + " " + r.Where(), SignedOut: true}

@@ -15,8 +15,8 @@ import (
 type Kind string
 
 // These are all kinds. The first three are about the app's own documents that hold totals. Each is
-// the half of a pair: rules that refuse the same request without totals, too, say nothing by refusing
-// it.
+// the half of a pair: rules that refuse the same request without totals, too, say nothing by
+// refusing it.
 const (
 	Edit   Kind = "edit"   // the document once it has totals
 	Write  Kind = "write"  // a total into it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,9 +21,8 @@ import (
 //
 // It calls deliver (such as [Relay.Deliver]) with one event after another: a create for each
 // document that is there when it starts, or is added or modified later, and a delete for each that
-// is removed. The events hold few of the document's fields: those that keys returns for its path,
-// if they are of a kind that a key uses. If a modification changes one of these, a delete of the
-// document as it was comes first.
+// is removed. If a modification changes one of the fields that keys returns for its path, a delete
+// of the document as it was comes first. Arrays, bytes and points are empty arrays in the events.
 //
 // A listener sees states, not writes. Writes that follow each other closely may make one event, and
 // a write that is undone at once may make none. A group to which a document belonged for so short a
@@ -69,23 +69,16 @@ func Listen(
 }
 
 // deliverChange delivers the events of a change that was read at a time: at most a delete and a
-// create. It delivers no updates: in an update, functions take each field that is missing for one
-// that has not changed, and these events hold few fields.
+// create. It delivers no updates: a listener does not see what was written between two states.
 func deliverChange(change firestore.DocumentChange, at time.Time, keys func(path string) []document.Field, deliver func(Event) error) error {
 	_, path, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
-	fields := keys(path)
-	var before, after *firestoredata.Document
-	if change.OldDoc != nil {
-		before = documentOf(change.OldDoc, fields)
-	}
-	if change.Kind != firestore.DocumentRemoved {
-		after = documentOf(change.Doc, fields)
+	removed := change.Kind == firestore.DocumentRemoved
+	if !removed {
 		at = change.Doc.UpdateTime
 	}
 
-	removed := after == nil
-	if before != nil && (removed || !sameFields(before, after)) {
-		err := deliverEvent(at, before, nil, deliver)
+	if change.OldDoc != nil && (removed || !sameFields(change.OldDoc, change.Doc, keys(path))) {
+		err := deliverEvent(at, documentOf(change.OldDoc), nil, deliver)
 		if err != nil {
 			return err
 		}
@@ -93,12 +86,16 @@ func deliverChange(change firestore.DocumentChange, at time.Time, keys func(path
 	if removed {
 		return nil
 	}
-	return deliverEvent(at, nil, after, deliver)
+	return deliverEvent(at, nil, documentOf(change.Doc), deliver)
 }
 
-// sameFields reports whether two documents hold the same fields.
-func sameFields(a, b *firestoredata.Document) bool {
-	return proto.Equal(&firestoredata.Document{Fields: a.GetFields()}, &firestoredata.Document{Fields: b.GetFields()})
+// sameFields reports whether two documents hold the same in the fields.
+func sameFields(a, b *firestore.DocumentSnapshot, fields []document.Field) bool {
+	return !slices.ContainsFunc(fields, func(f document.Field) bool {
+		inA, _ := f.In(a.Data())
+		inB, _ := f.In(b.Data())
+		return !proto.Equal(valueOf(inA), valueOf(inB))
+	})
 }
 
 // deliverEvent delivers the event of a write.
@@ -110,28 +107,33 @@ func deliverEvent(at time.Time, before, after *firestoredata.Document, deliver f
 	return deliver(e)
 }
 
-// documentOf returns a document with those of the fields that a key of a route may use.
-func documentOf(d *firestore.DocumentSnapshot, fields []document.Field) *firestoredata.Document {
-	held := make(map[string]*firestoredata.Value)
-	for _, f := range fields {
-		v, _ := f.In(d.Data())
-		value := valueOf(v)
-		if value != nil {
-			put(held, f.Names(), value)
-		}
-	}
-
+// documentOf returns a document as events hold it.
+func documentOf(d *firestore.DocumentSnapshot) *firestoredata.Document {
 	return &firestoredata.Document{
 		Name:       d.Ref.Path,
-		Fields:     held,
+		Fields:     fieldsOf(d.Data()),
 		CreateTime: timestamppb.New(d.CreateTime),
 		UpdateTime: timestamppb.New(d.UpdateTime),
 	}
 }
 
-// valueOf returns a value that the SDK has decoded. It returns nil for kinds that no key uses.
+// fieldsOf returns the fields of a document or map that the SDK has decoded.
+func fieldsOf(decoded map[string]any) map[string]*firestoredata.Value {
+	fields := make(map[string]*firestoredata.Value, len(decoded))
+	for name, v := range decoded {
+		fields[name] = valueOf(v)
+	}
+	return fields
+}
+
+// valueOf returns a value that the SDK has decoded. Routes read nothing of the kinds that are empty
+// arrays here.
 func valueOf(v any) *firestoredata.Value {
 	switch v := v.(type) {
+	case nil:
+		return &firestoredata.Value{ValueType: &firestoredata.Value_NullValue{}}
+	case bool:
+		return &firestoredata.Value{ValueType: &firestoredata.Value_BooleanValue{BooleanValue: v}}
 	case string:
 		return &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: v}}
 	case int64:
@@ -142,20 +144,9 @@ func valueOf(v any) *firestoredata.Value {
 		return &firestoredata.Value{ValueType: &firestoredata.Value_TimestampValue{TimestampValue: timestamppb.New(v)}}
 	case *firestore.DocumentRef:
 		return &firestoredata.Value{ValueType: &firestoredata.Value_ReferenceValue{ReferenceValue: v.Path}}
+	case map[string]any:
+		return &firestoredata.Value{ValueType: &firestoredata.Value_MapValue{MapValue: &firestoredata.MapValue{Fields: fieldsOf(v)}}}
 	default:
-		return nil
+		return &firestoredata.Value{ValueType: &firestoredata.Value_ArrayValue{ArrayValue: new(firestoredata.ArrayValue)}}
 	}
-}
-
-// put sets the field that the last of the names names, in maps that the others name.
-func put(fields map[string]*firestoredata.Value, names []string, value *firestoredata.Value) {
-	last := len(names) - 1
-	for _, name := range names[:last] {
-		if fields[name] == nil {
-			m := &firestoredata.MapValue{Fields: make(map[string]*firestoredata.Value)}
-			fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_MapValue{MapValue: m}}
-		}
-		fields = fields[name].GetMapValue().GetFields()
-	}
-	fields[names[last]] = value
 }
