@@ -37,9 +37,9 @@ type Event struct {
 func (e Event) ID() string { return e.Header.Get("Ce-Id") }
 
 // NewEvent returns the event for one write to a document: a create if before is nil, a delete if
-// after is nil, else an update. The document's name is taken from them. A caller whose functions do
-// not read the fields may leave them out. The id must belong to this event alone. The time is that
-// of the commit.
+// after is nil, else an update. The document's name is taken from them. They need the fields that
+// routes read: a document without them changes no total. The id must belong to this event alone.
+// The time is that of the commit.
 //
 // It returns an error if the name is not of the form "projects/P/databases/D/documents/PATH", or if
 // a document cannot be encoded.
