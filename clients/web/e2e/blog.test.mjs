@@ -121,6 +121,7 @@ test('likes, approved comments, trending and karma', { timeout }, async () => {
 test('offline, the first post and a like are shown at once, and are sent later', { timeout }, async () => {
   const bob = await open('bob');
   await shows(bob, '.title', 'Tea');
+  await bob.waitForSelector('.like[aria-pressed]'); // Offline, nobody knows whether he likes it.
   await bob.context().setOffline(true);
   await bob.fill('[name=title]', 'Milk');
   await bob.click('#publish button');
