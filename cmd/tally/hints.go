@@ -225,17 +225,19 @@ func (h *hints) left(path string, fields map[string]any) {
 }
 
 // joined tells, once for each template, that a document of the app's holds or held something where
-// a total belongs, although no roll-up wrote it.
-func (h *hints) joined(path string, doc *firestore.DocumentSnapshot) {
+// a total belongs, although no roll-up wrote it. Of zeros it does not: apps write them into new
+// documents.
+func (h *hints) joined(path string, fields map[string]any, updated time.Time) {
 	c, ok := h.routes.Counter(path)
 	if !ok {
 		return
 	}
-	r := rollup.RollUpOf(c.Template, doc.Data(), doc.UpdateTime)
+	r := rollup.RollUpOf(c.Template, fields, updated)
 	foreign, unwritten := r.ForeignExample(path), r.UnwrittenExample(path)
 	for _, name := range slices.Sorted(maps.Keys(r.Tally.Before)) {
-		before := fmt.Sprintf("%s: %s was %v", path, name, r.Tally.Before[name])
-		unwritten = cmp.Or(unwritten, before)
+		if was := r.Tally.Before[name]; !was.IsZero() {
+			unwritten = cmp.Or(unwritten, fmt.Sprintf("%s: %s was %v", path, name, was))
+		}
 	}
 
 	if foreign != "" && h.first("foreign kind", c.Template) {
@@ -270,7 +272,7 @@ func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firesto
 	h.missingTarget(db.id, path, firestorestore.Data(doc), func(path string) bool {
 		home, err := db.client.Doc(path).Get(ctx)
 		if err == nil {
-			h.joined(path, home)
+			h.joined(path, home.Data(), home.UpdateTime)
 			h.tryRules(ctx, db.id, path)
 		}
 		return status.Code(err) == codes.NotFound // without an answer there is no hint

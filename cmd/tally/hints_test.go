@@ -281,6 +281,37 @@ func TestHintsOfTotalsThatAreLeft(t *testing.T) {
 	}
 }
 
+// What the app holds where a total belongs is told once for each template, and zeros are not.
+func TestHintsOfJoinedApps(t *testing.T) {
+	const routes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	before := func(likes any) map[string]any {
+		tally := map[string]any{"as_of": time.Now(), "totals": []any{"likes"}, "before": map[string]any{"likes": likes}}
+		return map[string]any{"likes": int64(3), "tally": tally}
+	}
+	const becomes = ", which no roll-up wrote: it becomes what the documents add up to, and tally.before keeps the number"
+	const stays = " of the app's, and no total can be: it stays, and the total is left out; name the total otherwise by \"as\" in the route, or clear the field"
+
+	for name, test := range map[string]struct {
+		fields map[string]any
+		want   []string
+	}{
+		"a list":            {map[string]any{"likes": []any{"ann"}}, []string{"posts/7: likes is an array" + stays}},
+		"a number":          {map[string]any{"likes": int64(1234)}, []string{"posts/7: likes is 1234" + becomes}},
+		"a number that was": {before(int64(1234)), []string{"posts/7: likes was 1234" + becomes}},
+		"a zero":            {map[string]any{"likes": int64(0)}, nil},
+		"a zero that was":   {before(int64(0)), nil},
+		"nothing":           {nil, nil},
+	} {
+		var said []string
+		h := hints{routes: parsed(t, routes), say: heard(&said)}
+		h.joined("posts/7", test.fields, time.Now())
+		h.joined("posts/8", test.fields, time.Now())
+		if d := cmp.Diff(test.want, said); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
 // The routes that need indexes are told once, when tally dev starts; the others are not.
 func TestHintsOfIndexes(t *testing.T) {
 	const plain = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
