@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/tool/doctor":      {"internal/cloud/config", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rules", "rollup/route"},
 	"internal/tool/deploy":      {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
 	"internal/tool/migration":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
-	"internal/tool/dashboard":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route"},
+	"internal/tool/dashboard":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/tool/local/freeport", "internal/value", "rollup/route"},
 	"internal/tool/appfolder":   {},
 	"internal/tool/clientrules": {"internal/document", "rollup/route"},
 	"internal/tool/rules":       {"internal/document", "internal/tool/local/emulator", "rollup/route"},
@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	// What runs on one machine.
 	"internal/tool/local":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/tool/load", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "internal/tool/local/taskqueue", "rollup/route", "shards"},
 	"internal/tool/local/emulator":   {"internal/tool/local/freeport"},
-	"internal/tool/local/eventrelay": {"internal/document"},
+	"internal/tool/local/eventrelay": {"internal/document", "internal/tool/local/freeport"},
 	"internal/tool/local/framework":  {"internal/tool/local/freeport"},
 	"internal/tool/local/freeport":   {},
 
@@ -73,7 +73,7 @@ var allowed = map[string][]string{
 	"internal/test/needs":               {},
 	"internal/test/storetest":           {},
 	"internal/tool/load":                {"shards"},
-	"internal/tool/local/taskqueue":     {"internal/tool/local/eventrelay"},
+	"internal/tool/local/taskqueue":     {"internal/tool/local/eventrelay", "internal/tool/local/freeport"},
 }
 
 func TestImports(t *testing.T) {

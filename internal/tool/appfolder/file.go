@@ -105,13 +105,13 @@ func read(open func(string) (*os.File, error), file string, most int64, check fu
 	return bytes.TrimPrefix(text, []byte(byteOrderMark)), nil
 }
 
-// above returns the path of the nearest regular file of a name, in a folder or above it; "" if
-// there is none.
+// above returns the path of the nearest file of a name, in a folder or above it, whatever its kind,
+// so that read refuses a pipe or a device by name; "" if there is none.
 func above(dir, name string) string {
 	for {
 		file := filepath.Join(dir, name)
 		info, err := os.Stat(file)
-		if err == nil && info.Mode().IsRegular() {
+		if err == nil && !info.IsDir() {
 			return file
 		}
 

@@ -171,13 +171,20 @@ func TestFilesThatAreNotRead(t *testing.T) {
 	if err := syscall.Mkfifo(at("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	pipes, jsonPipe := t.TempDir(), t.TempDir()
+	below := filepath.Join(pipes, "below")
+	err := errors.Join(os.Mkdir(below, 0o700), syscall.Mkfifo(filepath.Join(pipes, FileName), 0o600), syscall.Mkfifo(filepath.Join(jsonPipe, "firebase.json"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := ReadRules(at("most.rules"))
 	if err != nil || len(text) != MaxRules {
 		t.Errorf("the largest file of rules: %d bytes, %v", len(text), err)
 	}
 	rules := func(file string) error { _, err := ReadRules(file); return err }
 	settings := func(file string) error { _, err := Find(dir, file); return err }
-	firebase := func(string) error {
+	nearest := func(dir string) error { _, err := Find(dir, ""); return err }
+	firebase := func(dir string) error {
 		f, err := Find(dir, "")
 		if err == nil {
 			_, err = f.Database("(default)")
@@ -193,8 +200,12 @@ func TestFilesThatAreNotRead(t *testing.T) {
 		{rules, "/dev/zero", "/dev/zero: is not a regular file: name one"},
 		{rules, dir, dir + ": is not a regular file: name one"},
 		{settings, at("pipe"), "pipe: is not a regular file: name one"},
+		{settings, "/dev/zero", "/dev/zero: is not a regular file: name one"},
 		{settings, at("more.yaml"), "more.yaml: has more than 32 KB"},
-		{firebase, "", "firebase.json: has more than 1024 KB"},
+		{nearest, pipes, "tally.yaml: is not a regular file: name one"},
+		{nearest, below, "tally.yaml: is not a regular file: name one"},
+		{firebase, dir, "firebase.json: has more than 1024 KB"},
+		{firebase, jsonPipe, "firebase.json: is not a regular file: name one"},
 	} {
 		if err := test.read(test.file); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v; want %q in it", test.file, err, test.want)

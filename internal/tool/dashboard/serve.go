@@ -4,10 +4,10 @@ import (
 	"embed"
 	"encoding/json"
 	"html/template"
-	"net"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 )
 
 //go:embed page
@@ -46,23 +46,12 @@ func guarded(handler http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store") // the next run may be of another version
 
-		if !local(r.Host) {
+		if !freeport.IsHere(r.Host) {
 			http.Error(w, "tally: this page answers only at localhost and 127.0.0.1", http.StatusForbidden)
 			return
 		}
 		handler.ServeHTTP(w, r)
 	})
-}
-
-// local reports whether a Host header names this machine. If another site has its own name lead
-// here (DNS rebinding), the header has that name.
-func local(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	ip := net.ParseIP(name)
-	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // serveState answers with the page in the view that a page asks for.

@@ -24,6 +24,12 @@ import (
 // https://api.adoptium.net/q/swagger-ui.
 const adoptium = "https://api.adoptium.net"
 
+// archives is where that API's archives are: the releases of Temurin's own repositories.
+const archives = "https://github.com/adoptium/"
+
+// largestJava is the most bytes that an archive may have; those of today have 50 MB.
+const largestJava = 500 << 20
+
 // runtimePrefix begins the names of the folders in the cache that hold a Java. The Firebase CLI
 // leaves them alone, because none of its own files begins so.
 const runtimePrefix = "temurin-"
@@ -107,7 +113,19 @@ func (d *Downloads) offer(ctx context.Context, version int) (release, error) {
 		return release{}, fmt.Errorf("the answer names the release %q, which is no file name", first.Name)
 	}
 	file := first.Binary.Package
+	switch {
+	case !below(file.Link, d.archives):
+		return release{}, fmt.Errorf("the answer names the archive %q, which is not below %s", file.Link, d.archives)
+	case file.Size > largestJava:
+		return release{}, fmt.Errorf("the answer names an archive of %d bytes; want at most %d", file.Size, largestJava)
+	}
 	return release{version: first.Name, url: file.Link, size: file.Size, sha256: file.Checksum}, nil
+}
+
+// below reports whether an address is one of a folder, whose address ends in a slash.
+func below(address, folder string) bool {
+	u, err := url.Parse(address)
+	return err == nil && strings.HasPrefix(address, folder) && path.Clean(u.Path) == u.Path
 }
 
 // architecture returns Adoptium's name of a processor.

@@ -78,7 +78,7 @@ func api(t *testing.T, name, file string, archive []byte) *Downloads {
 			"release_name": %[5]q, "vendor": "eclipse"}]`, server.URL, file, len(archive), sum, name)
 	})
 	mux.HandleFunc("GET /"+file, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(archive) })
-	return &Downloads{report: wantProgress(t), adoptium: server.URL}
+	return &Downloads{report: wantProgress(t), adoptium: server.URL, archives: server.URL + "/"}
 }
 
 // On a machine without a Java, the emulator starts by one that is downloaded, and from then on
@@ -203,10 +203,13 @@ func TestNoDownloadedJava(t *testing.T) {
 	answers := func(status int, body string) *Downloads {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(status)
-			_, _ = io.WriteString(w, body)
+			_, _ = io.WriteString(w, strings.ReplaceAll(body, "$HERE", "http://"+r.Host))
 		}))
 		t.Cleanup(server.Close)
-		return &Downloads{report: wantProgress(t), adoptium: server.URL}
+		return &Downloads{report: wantProgress(t), adoptium: server.URL, archives: server.URL + "/"}
+	}
+	offer := func(link string, size int64) string {
+		return fmt.Sprintf(`[{"binary": {"package": {"link": %q, "size": %d, "checksum": "00"}}, "release_name": "jdk"}]`, link, size)
 	}
 	java := packed{"jdk/bin/java", "#!/bin/sh\nexit 1\n", 0o755}
 	for name, test := range map[string]struct {
@@ -218,6 +221,10 @@ func TestNoDownloadedJava(t *testing.T) {
 		"no list":              {answers(200, `<html>`), "could not read the answer: invalid character"},
 		"no name":              {answers(200, `[{}]`), `the answer names the release "", which is no file name`},
 		"a path as a name":     {api(t, "../jdk", "jre.tar.gz", pack(t, java)), `the release "../jdk", which is no file name`},
+		"another host":         {answers(200, offer("https://evil.example/adoptium/jre.tar.gz", 1)), "names the archive \"https://evil.example/adoptium/jre.tar.gz\", which is not below http://127.0.0.1:"},
+		"the next folder":      {answers(200, offer("$HERE/../evil/jre.tar.gz", 1)), "which is not below"},
+		"a folder in escapes":  {answers(200, offer("$HERE/%2e%2e/evil/jre.tar.gz", 1)), "which is not below"},
+		"no end":               {answers(200, offer("$HERE/jre.tar.gz", 1<<60)), "the answer names an archive of 1152921504606846976 bytes; want at most 524288000"},
 		"no archive":           {api(t, "jdk", "jre.tar.gz", []byte("text")), "could not unpack it: unexpected EOF"},
 		"an archive that ends": {api(t, "jdk", "jre.tar.gz", pack(t, java)[:60]), "could not unpack it: unexpected EOF"},
 		"no Java in it":        {api(t, "jdk", "jre.tar.gz", pack(t, packed{"jdk/readme", "text", 0o644})), "jre.tar.gz holds no Java"},

@@ -20,6 +20,7 @@ type Downloads struct {
 	report   Report
 	official release
 	adoptium string // the address of Adoptium's API
+	archives string // of the folder of its archives
 }
 
 // A Report is called as a download begins, with its name and its size in bytes. Then at is called
@@ -29,7 +30,7 @@ type Report func(what string, size int64) (at func(done int64), end func())
 
 // NewDownloads returns downloads that tell report how they go on.
 func NewDownloads(report Report) *Downloads {
-	return &Downloads{report: report, official: official, adoptium: adoptium}
+	return &Downloads{report: report, official: official, adoptium: adoptium, archives: archives}
 }
 
 // official is the release that the Firebase CLI 15.34.2 downloads, as in its
@@ -105,13 +106,25 @@ func (d *Downloads) fetch(ctx context.Context, what string, r release, path stri
 	return place(part.Name(), path)
 }
 
+// downloader follows no redirect that leads from https to an address that anybody on the way may
+// answer.
+var downloader = &http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
+	switch {
+	case via[0].URL.Scheme == "https" && next.URL.Scheme != "https":
+		return fmt.Errorf("it leads to %s, without https", next.URL.Redacted())
+	case len(via) == 10:
+		return errors.New("it leads on and on")
+	}
+	return nil
+}}
+
 // get asks for an address. The caller closes the body of the response.
 func get(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := downloader.Do(req)
 	if err != nil {
 		return nil, err
 	}

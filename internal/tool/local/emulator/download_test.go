@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -164,4 +165,27 @@ func TestDownloadUnwritable(t *testing.T) {
 	cache(t, filepath.Join(file, "cache"))
 	_, err := offer(t, "x").jar(t.Context())
 	wantError(t, err, file)
+}
+
+// A download that begins with https ends with it. What is offered in truth lies there.
+func TestDownloadsByHTTPS(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "text") }))
+	defer plain.Close()
+	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
+	defer secure.Close()
+
+	trusting := *downloader
+	trusting.Transport = secure.Client().Transport
+	resp, err := trusting.Get(secure.URL)
+	if err == nil {
+		resp.Body.Close()
+	}
+	wantError(t, err, "it leads to "+plain.URL+", without https")
+
+	d := NewDownloads(nil)
+	for _, address := range []string{d.official.url, d.adoptium, d.archives} {
+		if !strings.HasPrefix(address, "https://") {
+			t.Errorf("%s: want https", address)
+		}
+	}
 }

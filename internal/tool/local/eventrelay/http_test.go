@@ -5,16 +5,24 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"go.uber.org/goleak"
 )
 
 func TestServeHTTPRefuses(t *testing.T) {
 	req, body := captured(t, "update.http")
+	document := shard(shard3, 1, time.Now(), time.Now())
+	document.Fields["text"] = &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: strings.Repeat("x", maxPosted)}}
+	endless, err := NewEvent("id", time.Now(), nil, document)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name, method string
 		header       http.Header
@@ -22,6 +30,8 @@ func TestServeHTTPRefuses(t *testing.T) {
 		want         int
 	}{
 		{"GET", http.MethodGet, req.Header, nil, http.StatusBadRequest},
+		{"what a page sends", http.MethodPost, http.Header{"Content-Type": {"text/plain"}}, body, http.StatusForbidden},
+		{"no end", http.MethodPost, req.Header, endless.Body, http.StatusBadRequest},
 		{"no body", http.MethodPost, req.Header, nil, http.StatusBadRequest},
 		{"no protobuf", http.MethodPost, req.Header, []byte("{}"), http.StatusBadRequest},
 		{"base64 of no protobuf", http.MethodPost, req.Header, []byte("////"), http.StatusBadRequest},
@@ -31,7 +41,7 @@ func TestServeHTTPRefuses(t *testing.T) {
 	r := newRelay(t, newNetwork(always(200)), Options{})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			req := httptest.NewRequest(test.method, "/functions/projects/demo-tally/triggers/t", bytes.NewReader(test.body))
+			req := httptest.NewRequest(test.method, "http://127.0.0.1/functions/projects/demo-tally/triggers/t", bytes.NewReader(test.body))
 			req.Header = test.header
 			w := httptest.NewRecorder()
 			r.ServeHTTP(w, req)
@@ -44,9 +54,17 @@ func TestServeHTTPRefuses(t *testing.T) {
 		t.Errorf("%+v, want nothing accepted", got)
 	}
 
-	r.Close()
+	rebound := httptest.NewRequest(http.MethodPost, "http://evil.example/", bytes.NewReader(body))
+	rebound.Header = req.Header
 	w := httptest.NewRecorder()
-	closed := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+	r.ServeHTTP(w, rebound)
+	if w.Code != http.StatusForbidden {
+		t.Errorf("%d to another host, want 403", w.Code)
+	}
+
+	r.Close()
+	w = httptest.NewRecorder()
+	closed := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/", bytes.NewReader(body))
 	closed.Header = req.Header
 	r.ServeHTTP(w, closed)
 	if w.Code != http.StatusServiceUnavailable {
@@ -80,7 +98,7 @@ func TestServeHTTP(t *testing.T) {
 	defer r.Close()
 
 	w := httptest.NewRecorder()
-	posted := httptest.NewRequest(http.MethodPost, "/functions/projects/demo-tally/triggers/t", bytes.NewReader(body))
+	posted := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/functions/projects/demo-tally/triggers/t", bytes.NewReader(body))
 	posted.Header = req.Header
 	r.ServeHTTP(w, posted)
 	if w.Code != http.StatusAccepted {

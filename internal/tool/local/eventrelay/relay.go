@@ -30,6 +30,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 )
 
 // ErrClosed says that the Relay was closed before it could deliver.
@@ -38,6 +40,10 @@ var ErrClosed = errors.New("eventrelay: closed")
 // maxInFlight is the most deliveries under way to one target at once. It is the highest request
 // concurrency of a Cloud Run instance. Other deliveries wait, within their timeout.
 const maxInFlight = 1000
+
+// maxPosted is the most bytes of an event that the emulator posts: in base64, a document before and
+// after the write. One has at most 1 MiB as Firestore counts, and four times as much as it is sent.
+const maxPosted = 12 << 20
 
 // A Message is what a [Relay] delivers. An [Event] is one.
 type Message interface {
@@ -83,6 +89,7 @@ type Options struct {
 type Relay struct {
 	options Options
 	client  *http.Client
+	posts   http.Handler
 
 	// start runs f in a goroutine that running counts, with a context that cancel ends.
 	start   func(f func(context.Context))
@@ -130,14 +137,18 @@ func New(o Options) *Relay {
 	r.start = func(f func(context.Context)) {
 		r.running.Go(func() { f(ctx) })
 	}
+	r.posts = freeport.Guard(http.HandlerFunc(r.serve), contentType, maxPosted)
 	close(r.idle) // there is no copy yet
 	return r
 }
 
 // ServeHTTP accepts one event from the emulator, repairs it and answers 202 without waiting for its
-// delivery. It answers 400 to a request that is no document event, and 503 once the Relay is
-// closed.
-func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+// delivery. It answers 400 to a request that is no document event, 503 once the Relay is closed,
+// and 403 to what a web page can send ([freeport.Guard]).
+func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.posts.ServeHTTP(w, req) }
+
+// serve does the work of ServeHTTP.
+func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 	err := r.accept(req)
 	switch {
 	case errors.Is(err, ErrClosed):

@@ -1,4 +1,5 @@
-// Package freeport gives servers ports of the loopback address, which only this machine reaches.
+// Package freeport gives servers ports of the loopback address, which only this machine reaches,
+// and keeps web pages away from them ([Guard]).
 //
 // [Hold] is for servers that must be told a port before they start: the Firestore emulator and
 // Google's functions framework. A server that can listen on port 0, and say which port it got,

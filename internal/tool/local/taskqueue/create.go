@@ -22,7 +22,7 @@ import (
 // serveCreate serves the method that makes a task:
 // https://docs.cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues.tasks/create
 func (q *Queue) serveCreate(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTask))
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		refuse(w, status.Errorf(codes.InvalidArgument, "reading the request: %v", err))
 		return

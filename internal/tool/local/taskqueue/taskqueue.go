@@ -18,14 +18,12 @@ package taskqueue
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -43,7 +41,7 @@ const (
 type Queue struct {
 	faults eventrelay.Faults
 	relay  *eventrelay.Relay
-	api    *http.ServeMux
+	api    http.Handler
 
 	mu      sync.Mutex
 	closed  bool
@@ -82,32 +80,14 @@ func New(o eventrelay.Options) *Queue {
 	}
 	close(q.idle)
 
-	q.api = http.NewServeMux()
-	q.api.HandleFunc("POST /v2/projects/{project}/locations/{location}/queues/{queue}/tasks", q.serveCreate)
+	api := http.NewServeMux()
+	api.HandleFunc("POST /v2/projects/{project}/locations/{location}/queues/{queue}/tasks", q.serveCreate)
+	q.api = freeport.Guard(api, "application/json", maxTask)
 	return q
 }
 
-// ServeHTTP serves the API to programs of this machine. A web page of any site can have a browser
-// send requests here, but not in JSON without asking first, and not under a name of this machine if
-// its own name leads here.
-func (q *Queue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	inJSON := r.Method == http.MethodGet || strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
-	if !inJSON || !loopback(r.Host) {
-		http.Error(w, "want a request in JSON to an address of this machine", http.StatusForbidden)
-		return
-	}
-	q.api.ServeHTTP(w, r)
-}
-
-// loopback reports whether a request's host is an address that only this machine has.
-func loopback(hostPort string) bool {
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		host = hostPort
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return host == "localhost" || err == nil && addr.IsLoopback()
-}
+// ServeHTTP serves the API to programs of this machine, in JSON.
+func (q *Queue) ServeHTTP(w http.ResponseWriter, r *http.Request) { q.api.ServeHTTP(w, r) }
 
 // SetTargets replaces the addresses that are called, in turn, for calls that begin from now on.
 func (q *Queue) SetTargets(targets []string) { q.relay.SetTargets(targets) }

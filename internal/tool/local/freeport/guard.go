@@ -1,0 +1,34 @@
+package freeport
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Guard has a handler answer programs of this machine alone: requests to an address of this machine
+// ([IsHere]), of the media type contentType, with bodies of at most most bytes. A web page of any
+// site can have a browser send requests to this machine, but of no such type without asking first,
+// and not under a name of this machine if the site's own name leads here.
+func Guard(handler http.Handler, contentType string, most int64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+		if !IsHere(r.Host) || strings.TrimSpace(sent) != contentType {
+			http.Error(w, "want a request of "+contentType+" to an address of this machine", http.StatusForbidden)
+			return
+		}
+		http.MaxBytesHandler(handler, most).ServeHTTP(w, r)
+	})
+}
+
+// IsHere reports whether the host of a request, with or without a port, names this machine and no
+// other. If another site has its own name lead here (DNS rebinding), the host is that name.
+func IsHere(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	addr, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && addr.IsLoopback()
+}
