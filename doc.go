@@ -42,9 +42,8 @@
 //     questions.
 //   - internal/tool/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and
 //     indexes.
-//   - internal/tool/rules reads the security rules of an app, and judges on an emulator whether
-//     they go together with totals.
-//   - internal/tool/clientrules writes security rules for routes: what an app's clients may write.
+//   - internal/tool/rules writes security rules for routes, reads those of an app, and judges on an
+//     emulator whether they go together with totals.
 //   - internal/tool/deploy is what a deployment consists of, and makes it so. internal/tool/doctor
 //     reads what is deployed and judges it.
 //   - internal/tool/dashboard shows all counters live on a page. tally dev and tally dashboard

@@ -550,7 +550,7 @@ var rules = []chapter{
 			{says: "`migrate` folds a shard in one commit: it deletes the shard, if that is still as it was read, and adds what it held to another. A document that holds anything but numbers stays."},
 		}},
 	}},
-	{"What clients may write", "`tally init` writes security rules. A *block* holds the rules for one path, and a *home* is a document that holds totals. Package `clientrules` writes the blocks, and `e2e/rules` attacks them.", []rule{
+	{"What clients may write", "`tally init` writes security rules. A *block* holds the rules for one path, and a *home* is a document that holds totals. Package `internal/tool/rules` writes the blocks, and `e2e/rules` attacks them.", []rule{
 		{name: "the-law", clauses: []clause{
 			{
 				says: "⚑ Under these rules, no sequence of client writes changes a total of a counter whose key is not the writer's, except by documents that the routes say anybody may add. No total of totals changes by more than the totals below it changed in that sequence. No client writes a time that is later than now, or a state such as `approved == true` for which a total asks. The attacker knows the routes, and a server deletes, recreates and approves documents in between.",
@@ -560,7 +560,7 @@ var rules = []chapter{
 		{name: "one-block", clauses: []clause{
 			{says: "⚑ Each path has one block. Where two paths match the same document, as `posts/featured` and `posts/{post}`, both refuse everything until a person decides."},
 			{says: "Within a block, conditions are joined field by field. A window's time is `request.time`, a group's user is the writer, a field such as `by` names no one else, and a total is untouched. An edit may leave a time or an amount, or everything that a total reads whose state the document has; the time of a day or month stays. `hasOnly` is the union of the fields, and absent if one route leaves its documents open. Where a user's id and a shard's number could be the same id, no client writes. The home of a window must exist. A person decides about an amount that counts at once, and about a write that needs more than ten homes."},
-		}, guards: []string{"e2e/rules.TestLaw", "internal/tool/clientrules.TestOneBlockForEachPath", "e2e/rules.TestEachCondition", "internal/tool/clientrules.TestFor"}},
+		}, guards: []string{"e2e/rules.TestLaw", "internal/tool/rules.TestOneBlockForEachPath", "e2e/rules.TestEachCondition", "internal/tool/rules.TestFor"}},
 		{name: "narrowest", clauses: []clause{
 			{
 				says: "Who creates, changes, deletes and reads are each decided alone, and the narrowest of all routes stands: servers, no client until a person decides, the user whose id it is, any user. No client creates a home until a person says who may. No client deletes one: its sources stay, and would count for a new home of the same id.",
@@ -570,7 +570,7 @@ var rules = []chapter{
 				says: "⚑ Unless a person decides, a client reads an app's own home only if the path names the client's user, and one of Tally's only if all its totals are sums of shards, or count documents that an app shows. Counted documents are read only by the user whose id they have, or by any user after somebody said that users write them. No one becomes a member, participant or attendee by a guess.",
 				why:  "Without it, everybody reads a store's revenue, although no one may list its orders.",
 			},
-		}, guards: []string{"e2e/rules.TestLaw", "internal/tool/clientrules.TestFor"}},
+		}, guards: []string{"e2e/rules.TestLaw", "internal/tool/rules.TestFor"}},
 		{name: "compared-alike", clauses: []clause{
 			{says: "⚑ Where a total asks for a state, the rules refuse every value that a query takes. The two compare differently, as the emulator shows:\n" +
 				"\n" +
@@ -589,7 +589,7 @@ var rules = []chapter{
 		}, guards: []string{"e2e/rules.TestComparedAlike"}},
 		{name: "decide", clauses: []clause{
 			{says: "The rules refuse whatever the routes do not settle, in a term of its own: `false`, and `// decide:` with the question and an answer. An answer leaves all other terms of the statement as they are."},
-		}, guards: []string{"e2e/rules.TestEachCondition", "e2e/rules.TestHonestUnderInit", "internal/tool/clientrules.TestDecisions"}},
+		}, guards: []string{"e2e/rules.TestEachCondition", "e2e/rules.TestHonestUnderInit", "internal/tool/rules.TestDecisions"}},
 	}},
 }
 

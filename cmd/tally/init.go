@@ -20,7 +20,6 @@ import (
 	"cloud.google.com/go/firestore"
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -79,7 +78,7 @@ func initCommand() *cobra.Command {
 // answers are what tally init writes.
 type answers struct {
 	routes     string
-	writers    clientrules.Answers
+	writers    rules.Answers
 	alertEmail string // empty: no one gets alerts
 
 	databases []appfolder.Database // that firebase.json names
@@ -206,9 +205,9 @@ func (a *answers) write(folder *appfolder.Folder) (wrote []string, err error) {
 		files = append(files, file{"firebase.json", firebaseJSON})
 	}
 	if a.rulesName == mergeFile {
-		a.rules = clientrules.ToMerge(root.Rules, routes, a.writers)
+		a.rules = rules.ToMerge(root.Rules, routes, a.writers)
 	} else {
-		a.rules = clientrules.For(root.Rules, routes, a.writers)
+		a.rules = rules.For(root.Rules, routes, a.writers)
 	}
 	return writeNew(append(files, file{a.rulesName, a.rules}))
 }
@@ -286,8 +285,8 @@ const (
 
 // decisions says what security rules leave to the user, each by its line in the file. Apps see only
 // that such a request is refused.
-func decisions(file, rules string) string {
-	left := clientrules.Decisions(rules)
+func decisions(file, text string) string {
+	left := rules.Decisions(text)
 	if len(left) == 0 {
 		return ""
 	}
@@ -368,8 +367,8 @@ func (q questions) address(ctx context.Context) (string, error) {
 }
 
 // routes asks for routes until there are no more, and who writes their documents.
-func (q questions) routes(ctx context.Context) (routes string, writers clientrules.Answers, err error) {
-	writers.Sources, writers.Homes = make(map[string]clientrules.Writer), make(map[string]clientrules.Writer)
+func (q questions) routes(ctx context.Context) (routes string, writers rules.Answers, err error) {
+	writers.Sources, writers.Homes = make(map[string]rules.Writer), make(map[string]rules.Writer)
 	for {
 		another, err := q.route(ctx, routes)
 		if err != nil || another == "" {
@@ -396,8 +395,8 @@ func (q questions) routes(ctx context.Context) (routes string, writers clientrul
 
 // writer asks who writes the documents of a route, for their security rules. Another route of the
 // same documents has the answer already.
-func (q questions) writer(ctx context.Context, routes route.Routes, r *route.Route, writers map[string]clientrules.Writer) error {
-	if clientrules.Fixed(r) {
+func (q questions) writer(ctx context.Context, routes route.Routes, r *route.Route, writers map[string]rules.Writer) error {
+	if rules.Fixed(r) {
 		return nil
 	}
 	for _, other := range routes {
@@ -412,14 +411,14 @@ func (q questions) writer(ctx context.Context, routes route.Routes, r *route.Rou
 owner: a user writes the one whose id is the user's. users: any user creates them, and gets one by its id.
 servers: no user does. later: no user does until you decide, in the rules.
 `, r.Pattern())
-	answer, err := q.valid(ctx, "Owner, users, servers or later", string(clientrules.Guess(r)),
-		oneOf(clientrules.Owner, clientrules.Users, clientrules.Servers, clientrules.Undecided))
-	writers[r.String()] = clientrules.Writer(answer)
+	answer, err := q.valid(ctx, "Owner, users, servers or later", string(rules.Guess(r)),
+		oneOf(rules.Owner, rules.Users, rules.Servers, rules.Undecided))
+	writers[r.String()] = rules.Writer(answer)
 	return err
 }
 
 // creator asks who creates the app's documents that hold the totals of a template.
-func (q questions) creator(ctx context.Context, t *route.Template, creators map[string]clientrules.Writer) error {
+func (q questions) creator(ctx context.Context, t *route.Template, creators map[string]rules.Writer) error {
 	_, asked := creators[t.String()]
 	if !t.Existing || asked {
 		return nil
@@ -427,16 +426,16 @@ func (q questions) creator(ctx context.Context, t *route.Template, creators map[
 	fmt.Fprintf(q.out, `Who creates %s, which holds the totals?
 users: any user does. servers: no user does. later: no user does until you decide, in the rules.
 `, t)
-	answer, err := q.valid(ctx, "Users, servers or later", string(clientrules.Undecided),
-		oneOf(clientrules.Users, clientrules.Servers, clientrules.Undecided))
-	creators[t.String()] = clientrules.Writer(answer)
+	answer, err := q.valid(ctx, "Users, servers or later", string(rules.Undecided),
+		oneOf(rules.Users, rules.Servers, rules.Undecided))
+	creators[t.String()] = rules.Writer(answer)
 	return err
 }
 
 // oneOf returns the check that an answer is one of the writers.
-func oneOf(writers ...clientrules.Writer) func(answer string) error {
+func oneOf(writers ...rules.Writer) func(answer string) error {
 	return func(answer string) error {
-		if slices.Contains(writers, clientrules.Writer(answer)) {
+		if slices.Contains(writers, rules.Writer(answer)) {
 			return nil
 		}
 		last := len(writers) - 1

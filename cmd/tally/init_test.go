@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
@@ -131,9 +131,9 @@ func TestQuestionsForSeveralTotals(t *testing.T) {
 	if want := strings.Join([]string{likes, hot, orders, route.Default, views}, "\n"); routes != want {
 		t.Errorf("routes:\n%s\nwant:\n%s\n%s", routes, want, &said)
 	}
-	want := clientrules.Answers{
-		Sources: map[string]clientrules.Writer{likes: clientrules.Owner, hot: clientrules.Owner, orders: clientrules.Servers},
-		Homes:   map[string]clientrules.Writer{"posts/{post}": clientrules.Users, "pages/{page}": clientrules.Undecided},
+	want := rules.Answers{
+		Sources: map[string]rules.Writer{likes: rules.Owner, hot: rules.Owner, orders: rules.Servers},
+		Homes:   map[string]rules.Writer{"posts/{post}": rules.Users, "pages/{page}": rules.Undecided},
 	}
 	if d := cmp.Diff(want, writers); d != "" {
 		t.Errorf("writers (-want +got):\n%s", d)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -101,7 +101,7 @@ func TestComparedAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.setRules(clientrules.For(firestoreRules(t), routes, clientrules.Answers{}))
+	d.setRules(rules.For(firestoreRules(t), routes, rules.Answers{}))
 
 	accepted := make(map[string][]any) // values, by condition
 	for i, condition := range conditions {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -171,8 +171,8 @@ func TestHonestUnderInit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
-			left := clientrules.Decisions(rules)
+			text := rules.For(firestoreRules(t), routes, rules.Answers{})
+			left := rules.Decisions(text)
 
 			refused := make(map[string]string)
 			for _, of := range append(test.honest, heading) {
@@ -180,8 +180,8 @@ func TestHonestUnderInit(t *testing.T) {
 				if !known {
 					honest = blocks[of]
 				}
-				d := newDatabaseUnder(t, rules, honest.seed)
-				answered := newDatabaseUnder(t, answeredAsProposed(rules), honest.seed)
+				d := newDatabaseUnder(t, text, honest.seed)
+				answered := newDatabaseUnder(t, answeredAsProposed(text), honest.seed)
 				for name, ws := range honest.honest {
 					for _, w := range ws {
 						err := d.commit(ann, w)
@@ -202,7 +202,7 @@ func TestHonestUnderInit(t *testing.T) {
 				t.Errorf("refused (-want +got):\n%s", diff)
 			}
 			for name, begins := range refused {
-				isLeft := func(d clientrules.Decision) bool { return begins != "" && strings.HasPrefix(d.Text, begins) }
+				isLeft := func(d rules.Decision) bool { return begins != "" && strings.HasPrefix(d.Text, begins) }
 				if !slices.ContainsFunc(left, isLeft) {
 					t.Errorf("%s is refused, and no decision begins with %q: %v", name, begins, left)
 				}
@@ -254,14 +254,14 @@ func TestProposalsForKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
-			asked := func(d clientrules.Decision) bool { return strings.HasPrefix(d.Text, test.asks) }
-			if !slices.ContainsFunc(clientrules.Decisions(rules), asked) {
-				t.Errorf("no decision begins with %q: %v", test.asks, clientrules.Decisions(rules))
+			text := rules.For(firestoreRules(t), routes, rules.Answers{})
+			asked := func(d rules.Decision) bool { return strings.HasPrefix(d.Text, test.asks) }
+			if !slices.ContainsFunc(rules.Decisions(text), asked) {
+				t.Errorf("no decision begins with %q: %v", test.asks, rules.Decisions(text))
 			}
 
 			seed := map[string]fields{"users/ann": {}, "users/bob": {}, "shops/7": {}}
-			d := newDatabaseUnder(t, answeredAsProposed(rules), seed)
+			d := newDatabaseUnder(t, answeredAsProposed(text), seed)
 			document := func(path string, value any) *firestorepb.Write {
 				return set(path, fields{test.field: value})
 			}
@@ -286,8 +286,8 @@ func TestTotalsOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := clientrules.Answers{Homes: map[string]clientrules.Writer{"shops/{shop}": clientrules.Users}}
-	d := newDatabaseUnder(t, clientrules.For(firestoreRules(t), routes, answers), nil)
+	answers := rules.Answers{Homes: map[string]rules.Writer{"shops/{shop}": rules.Users}}
+	d := newDatabaseUnder(t, rules.For(firestoreRules(t), routes, answers), nil)
 	d.judges(ann, map[string][]*firestorepb.Write{
 		"none":    writes(set("shops/new", fields{"name": "n"})),
 		"nothing": writes(set("shops/new", fields{"ratings": 0, "rating": nil, "last": nil})),

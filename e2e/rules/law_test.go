@@ -15,7 +15,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	values "github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
@@ -32,7 +32,7 @@ var (
 // of a client break it. It knows the routes, and nothing of how the rules are written.
 type law struct {
 	routes  route.Routes
-	answers clientrules.Answers
+	answers rules.Answers
 
 	// Whatever the rules left to a person was answered so that anybody may do it. The law then says
 	// nothing of who changes a document, and still everything of what the document holds.
@@ -40,13 +40,13 @@ type law struct {
 }
 
 // writer returns who creates the documents at a path: the narrowest of what its routes say.
-func (l law) writer(sources route.Routes) clientrules.Writer {
-	order := []clientrules.Writer{clientrules.Servers, clientrules.Undecided, clientrules.Owner, clientrules.Users}
-	narrowest := clientrules.Users
+func (l law) writer(sources route.Routes) rules.Writer {
+	order := []rules.Writer{rules.Servers, rules.Undecided, rules.Owner, rules.Users}
+	narrowest := rules.Users
 	for _, r := range sources {
 		w, answered := l.answers.Sources[r.String()]
 		if !answered {
-			w = clientrules.Guess(r)
+			w = rules.Guess(r)
 		}
 		if slices.Index(order, w) < slices.Index(order, narrowest) {
 			narrowest = w
@@ -118,7 +118,7 @@ func (l law) broken(u user, path string, before, after map[string]any, now time.
 	id := path[strings.LastIndex(path, "/")+1:]
 	of, _, _ := strings.Cut(id, "_")
 	isOthers := func(r *route.Route) bool { return slices.ContainsFunc(r.By, isOwn) && of != string(u) }
-	if after != nil && holds && before == nil && l.writer(sources) == clientrules.Users && slices.ContainsFunc(sources, isOthers) {
+	if after != nil && holds && before == nil && l.writer(sources) == rules.Users && slices.ContainsFunc(sources, isOthers) {
 		return "a document under an id that was another's"
 	}
 	if why := l.brokenWriter(u, path, sources, before, after, holds); why != "" || after == nil {
@@ -144,7 +144,7 @@ func (l law) isHidden(t *route.Template) bool {
 		pattern := r.Pattern()
 		collection := pattern[len(pattern)-2].Name
 		writer := l.writer(slices.DeleteFunc(slices.Clone(l.routes), func(o *route.Route) bool { return !o.Pattern().Same(pattern) }))
-		isShown := writer == clientrules.Owner || writer == clientrules.Users && collection == "comments"
+		isShown := writer == rules.Owner || writer == rules.Users && collection == "comments"
 		return slices.ContainsFunc(r.Totals, func(total route.Total) bool {
 			isBelow := r.By == nil && strings.Contains(t.String(), "{")
 			counts := total.Aggregate == route.Count && isWindowed(total) && isShown && isBelow
@@ -173,7 +173,7 @@ func (l law) brokenTotals(t *route.Template, before, after map[string]any) strin
 		return "a document of Tally's"
 	case after == nil:
 		return "a document with totals deleted"
-	case before == nil && creator != clientrules.Users && !l.answered:
+	case before == nil && creator != rules.Users && !l.answered:
 		return "a document with totals made"
 	case before != nil && !l.answered:
 		return "a document with totals changed"
@@ -195,14 +195,14 @@ func (l law) brokenWriter(u user, path string, sources route.Routes, before, aft
 		return brokenShard(id, sources, before, after)
 	}
 	switch l.writer(sources) {
-	case clientrules.Servers:
+	case rules.Servers:
 		return "a document of servers"
-	case clientrules.Owner:
+	case rules.Owner:
 		if id != string(u) {
 			return "another's document"
 		}
-	case clientrules.Users, clientrules.Undecided:
-		if l.writer(sources) == clientrules.Undecided && !l.answered {
+	case rules.Users, rules.Undecided:
+		if l.writer(sources) == rules.Undecided && !l.answered {
 			return "a document that no one may write yet"
 		}
 		if before != nil && !l.answered || after == nil {
@@ -232,7 +232,7 @@ func brokenShard(id string, sources route.Routes, before, after map[string]any) 
 
 // brokenValues says what a document holds that makes a total what a client likes.
 func (l law) brokenValues(u user, path string, r *route.Route, before, after map[string]any, now time.Time, home *route.Template) string {
-	isUsers := l.writer(l.sources(path)) == clientrules.Users || l.writer(l.sources(path)) == clientrules.Undecided
+	isUsers := l.writer(l.sources(path)) == rules.Users || l.writer(l.sources(path)) == rules.Undecided
 	for _, k := range r.By {
 		was, _ := k.Field.In(before)
 		is, _ := k.Field.In(after)
@@ -900,7 +900,7 @@ func (w *world) get(u user, path string) (why string, accepted bool) {
 	}
 	sources := w.sources(path)
 	counter, holds := w.counter(path)
-	own := w.writer(sources) == clientrules.Owner
+	own := w.writer(sources) == rules.Owner
 	switch {
 	case !holds && len(sources) == 0:
 		return "got a document of no route: " + path, true
@@ -1292,12 +1292,12 @@ func TestLaw(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := law{routes: routes, answers: randomAnswers(rand.New(rand.NewPCG(*lawSeed, 7)), routes)}
-			rules := clientrules.For(firestoreRules(t), routes, l.answers)
+			text := rules.For(firestoreRules(t), routes, l.answers)
 			if i, isRandom := strings.CutPrefix(name, random); isRandom && strings.ContainsAny(i[len(i)-1:], "13579") {
 				l.answered = true
-				rules = decided.ReplaceAllString(rules, "mayWrite()$1")
+				text = decided.ReplaceAllString(text, "mayWrite()$1")
 			}
-			w := newWorld(t, rules, l, *lawSeed)
+			w := newWorld(t, text, l, *lawSeed)
 			if lawRoutes[name] != "" {
 				if why, _ := w.probes(w.plan()); why != "" {
 					t.Errorf("%s\n%s\n%v", why, text, l.answers)
@@ -1320,16 +1320,16 @@ func TestLaw(t *testing.T) {
 }
 
 // randomAnswers answers some of what tally init asks.
-func randomAnswers(r *rand.Rand, routes route.Routes) clientrules.Answers {
-	a := clientrules.Answers{Sources: make(map[string]clientrules.Writer), Homes: make(map[string]clientrules.Writer)}
+func randomAnswers(r *rand.Rand, routes route.Routes) rules.Answers {
+	a := rules.Answers{Sources: make(map[string]rules.Writer), Homes: make(map[string]rules.Writer)}
 	for _, one := range routes {
 		if r.IntN(4) == 0 {
-			a.Sources[one.String()] = any1(r, clientrules.Owner, clientrules.Users, clientrules.Servers)
+			a.Sources[one.String()] = any1(r, rules.Owner, rules.Users, rules.Servers)
 		}
 	}
 	for _, t := range routes.Templates() {
 		if r.IntN(2) == 0 {
-			a.Homes[t.String()] = any1(r, clientrules.Users, clientrules.Servers, clientrules.Undecided)
+			a.Homes[t.String()] = any1(r, rules.Users, rules.Servers, rules.Undecided)
 		}
 	}
 	return a

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -95,15 +95,14 @@ func TestExpressionsUnderInit(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
-	rules = decided.ReplaceAllString(rules, "mayWrite()$1")
-	d := newDatabaseUnder(t, rules, documents)
+	answered := decided.ReplaceAllString(rules.For(firestoreRules(t), routes, rules.Answers{}), "mayWrite()$1")
+	d := newDatabaseUnder(t, answered, documents)
 	for name, w := range map[string]*firestorepb.Write{
 		"a source":                   transform(set("rooms/r/members/ann", honest), serverTime("at")),
 		"a document with ten totals": set("posts/p", fields{"title": "One"}),
 	} {
 		if err := d.commit(ann, w); err != nil {
-			t.Errorf("%s: %v\n%s", name, err, rules)
+			t.Errorf("%s: %v\n%s", name, err, answered)
 		}
 	}
 }

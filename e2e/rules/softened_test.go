@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
@@ -122,18 +122,18 @@ func TestEachCondition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules := clientrules.For(firestoreRules(t), routes, clientrules.Answers{})
-			rules = decided.ReplaceAllString(rules, "mayWrite()$1")
-			rules = comment.ReplaceAllString(rules, "")
-			rules = replaced(t, rules, "return request.auth != null;\n", rulesCode(t)["To change"][0]) // no anonymous users
+			text := rules.For(firestoreRules(t), routes, rules.Answers{})
+			text = decided.ReplaceAllString(text, "mayWrite()$1")
+			text = comment.ReplaceAllString(text, "")
+			text = replaced(t, text, "return request.auth != null;\n", rulesCode(t)["To change"][0]) // no anonymous users
 			l := law{routes: routes, answered: true}
 
-			w := newWorld(t, rules, l, *lawSeed)
+			w := newWorld(t, text, l, *lawSeed)
 			why, refused := w.probes(w.plan())
 			if why != "" {
-				t.Fatalf("with every condition: %s\n%s", why, rules)
+				t.Fatalf("with every condition: %s\n%s", why, text)
 			}
-			weak := weaken(rules)
+			weak := weaken(text)
 			for _, weak := range weak {
 				w.setRules(weak.rules)
 				why, _ := w.probes(weak.need(refused))

@@ -37,16 +37,15 @@ var allowed = map[string][]string{
 	"shards": {"internal/document", "internal/value"},
 
 	// The command line.
-	"cmd/tally":                 {".", "internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/clientrules", "internal/tool/dashboard", "internal/tool/deploy", "internal/tool/doctor", "internal/tool/load", "internal/tool/local", "internal/tool/local/emulator", "internal/tool/local/freeport", "internal/tool/migration", "internal/tool/rules", "internal/tool/terminal", "internal/tool/trial", "internal/value", "rollup", "rollup/route", "shards"},
-	"internal/tool/doctor":      {"internal/cloud/config", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rules", "rollup/route"},
-	"internal/tool/deploy":      {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
-	"internal/tool/migration":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
-	"internal/tool/dashboard":   {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/tool/local/freeport", "internal/value", "rollup/route"},
-	"internal/tool/appfolder":   {},
-	"internal/tool/clientrules": {"internal/document", "rollup/route"},
-	"internal/tool/rules":       {"internal/document", "internal/tool/local/emulator", "rollup/route"},
-	"internal/tool/terminal":    {},
-	"internal/tool/trial":       {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/load", "rollup/route", "shards"},
+	"cmd/tally":               {".", "internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/dashboard", "internal/tool/deploy", "internal/tool/doctor", "internal/tool/load", "internal/tool/local", "internal/tool/local/emulator", "internal/tool/local/freeport", "internal/tool/migration", "internal/tool/rules", "internal/tool/terminal", "internal/tool/trial", "internal/value", "rollup", "rollup/route", "shards"},
+	"internal/tool/doctor":    {"internal/cloud/config", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rules", "rollup/route"},
+	"internal/tool/deploy":    {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
+	"internal/tool/migration": {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
+	"internal/tool/dashboard": {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/tool/local/freeport", "internal/value", "rollup/route"},
+	"internal/tool/appfolder": {},
+	"internal/tool/rules":     {"internal/document", "internal/tool/local/emulator", "rollup/route"},
+	"internal/tool/terminal":  {},
+	"internal/tool/trial":     {"internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/load", "rollup/route", "shards"},
 
 	// What runs on one machine.
 	"internal/tool/local":            {"internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/tool/load", "internal/tool/local/emulator", "internal/tool/local/eventrelay", "internal/tool/local/framework", "internal/tool/local/freeport", "internal/tool/local/taskqueue", "rollup/route", "shards"},

@@ -13,7 +13,6 @@ import (
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
-	"github.com/firestore-tally/tally/internal/tool/clientrules"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/rules"
@@ -54,7 +53,7 @@ func rulesOfInit(text string) string {
 	if err != nil {
 		panic(err)
 	}
-	return clientrules.For(root.Rules, routes, clientrules.Answers{})
+	return rules.For(root.Rules, routes, rules.Answers{})
 }
 
 // local are apps of which the project cannot be read, and what is said of them. What stands below

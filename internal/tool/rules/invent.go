@@ -74,9 +74,9 @@ func (r *Rules) fill(pattern, path string, u User) string {
 
 // Names of fields in the text of rules.
 var (
-	fieldOf = regexp.MustCompile(`\bdata\s*(?:\.\s*([A-Za-z_]\w*)\b(\s*\()?|\[\s*['"](\w+)['"]\s*\]|\.\s*get\s*\(\s*['"](\w+)['"])`)
-	lists   = regexp.MustCompile(`\[\s*((?:['"][^'"\[\]]*['"]\s*,?\s*)+)\]`)
-	quoted  = regexp.MustCompile(`['"]([^'"]+)['"]`)
+	fieldOf  = regexp.MustCompile(`\bdata\s*(?:\.\s*([A-Za-z_]\w*)\b(\s*\()?|\[\s*['"](\w+)['"]\s*\]|\.\s*get\s*\(\s*['"](\w+)['"])`)
+	lists    = regexp.MustCompile(`\[\s*((?:['"][^'"\[\]]*['"]\s*,?\s*)+)\]`)
+	inQuotes = regexp.MustCompile(`['"]([^'"]+)['"]`)
 )
 
 const (
@@ -109,7 +109,7 @@ func Invent(text string, t *route.Template) []Document {
 	}
 	maps.Copy(many, few)
 	for _, list := range lists.FindAllStringSubmatch(said, -1) {
-		for _, name := range quoted.FindAllStringSubmatch(list[1], -1) {
+		for _, name := range inQuotes.FindAllStringSubmatch(list[1], -1) {
 			if len(many) < 2*maxInvented {
 				many[name[1]] = guessed(said, name[1])
 			}

@@ -12,18 +12,18 @@ import (
 
 // Rules are the blocks of a text of security rules.
 type Rules struct {
-	blocks []*block
+	blocks []*readBlock
 	unread string // a sentence about what could not be read; "": everything was
 }
 
-// A block is what stands in a match.
-type block struct {
+// A readBlock is what stands in a match of a text that was read.
+type readBlock struct {
 	path   []segment // of its documents, below the database's root
 	depth  int       // of matches
 	line   int
-	allows []allow
+	grants []grant
 
-	above     *block
+	above     *readBlock
 	functions map[string]string // their bodies
 }
 
@@ -33,8 +33,8 @@ type segment struct {
 	capture, rest bool // {name}, {name=**}
 }
 
-// An allow is a statement that allows methods.
-type allow struct {
+// A grant is a statement that allows methods.
+type grant struct {
 	methods   []string // such as create; write stands for three
 	condition string   // "": always
 	line      int
@@ -78,7 +78,7 @@ func Parse(text string) *Rules {
 	}
 
 	r.code, r.shape = blanked(text)
-	root := &block{}
+	root := &readBlock{}
 	r.read(root)
 	return &r.Rules
 }
@@ -138,7 +138,7 @@ func quiet(text string) (length int) {
 }
 
 // read reads the statements of a block until it is closed, or the text ends.
-func (r *reader) read(b *block) {
+func (r *reader) read(b *readBlock) {
 	for r.unread == "" {
 		rest := strings.TrimLeft(r.shape[r.at:], " \t\r\n")
 		r.at = len(r.shape) - len(rest)
@@ -154,7 +154,7 @@ func (r *reader) read(b *block) {
 }
 
 // statement reads a statement of a block.
-func (r *reader) statement(b *block) {
+func (r *reader) statement(b *readBlock) {
 	begin, line := r.at, strings.Count(r.code[:r.at], "\n")+1
 	switch {
 	case r.accept(version):
@@ -169,11 +169,11 @@ func (r *reader) statement(b *block) {
 		name := r.parts[1]
 		b.functions[name] = r.body()
 	case r.accept(allowed):
-		a := allow{methods: listed(r.parts[1]), line: line}
+		g := grant{methods: listed(r.parts[1]), line: line}
 		if strings.HasPrefix(r.parts[2], ":") {
-			a.condition = r.condition()
+			g.condition = r.condition()
 		}
-		b.allows = append(b.allows, a)
+		b.grants = append(b.grants, g)
 	default:
 		text, _, _ := strings.Cut(r.code[begin:], "\n")
 		r.unread = fmt.Sprintf("%d: from %.60q on the rules could not be read", line, strings.TrimSpace(text))
@@ -201,17 +201,17 @@ func (r *reader) accept(e *regexp.Regexp) bool {
 }
 
 // service reads what stands in a service. Only Firestore's is of interest.
-func (r *reader) service(b *block) {
+func (r *reader) service(b *readBlock) {
 	if r.parts[1] != "cloud.firestore" {
 		r.body()
 		return
 	}
-	r.read(&block{above: b})
+	r.read(&readBlock{above: b})
 }
 
 // match reads what stands in a match, which begins on a line.
-func (r *reader) match(b *block, line int) {
-	inner := &block{above: b, line: line, depth: b.depth + 1, path: append(slices.Clone(b.path), segmentsOf(r.parts[1])...)}
+func (r *reader) match(b *readBlock, line int) {
+	inner := &readBlock{above: b, line: line, depth: b.depth + 1, path: append(slices.Clone(b.path), segmentsOf(r.parts[1])...)}
 	if inner.depth > maxDepth || len(inner.path) > maxSegments {
 		r.unread = fmt.Sprintf("%d: from here on the rules could not be read: more than %d matches within each other, or %d segments, are more than Firestore takes", line, maxDepth, maxSegments)
 		return
@@ -316,13 +316,13 @@ func segmentsIn(path route.Path) (segments []segment) {
 }
 
 // allows reports whether the statement may allow a method.
-func (a allow) allows(method string) bool {
+func (g grant) allows(method string) bool {
 	isRead := method == "get" || method == "list"
 	general := "write"
 	if isRead {
 		general = "read"
 	}
-	return (slices.Contains(a.methods, method) || slices.Contains(a.methods, general)) && !a.never()
+	return (slices.Contains(g.methods, method) || slices.Contains(g.methods, general)) && !g.never()
 }
 
 // refused matches the end of a condition that is false whatever stands before it, as tally init
@@ -330,8 +330,8 @@ func (a allow) allows(method string) bool {
 var refused = regexp.MustCompile(`(?:^|&&)\s*false$`)
 
 // never reports whether the statement allows nothing.
-func (a allow) never() bool {
-	_, shape := blanked(a.condition)
+func (g grant) never() bool {
+	_, shape := blanked(g.condition)
 	open, choice := 0, false
 	for i, c := range []byte(shape) {
 		switch c {
@@ -346,7 +346,7 @@ func (a allow) never() bool {
 }
 
 // matching returns the blocks that match a document.
-func (r *Rules) matching(path string) (blocks []*block) {
+func (r *Rules) matching(path string) (blocks []*readBlock) {
 	var ids []segment
 	for id := range strings.SplitSeq(path, "/") {
 		ids = append(ids, segment{name: id})
@@ -362,9 +362,9 @@ func (r *Rules) matching(path string) (blocks []*block) {
 // Lines returns where the statements begin that may allow a method for a document.
 func (r *Rules) Lines(path, method string) (lines []int) {
 	for _, b := range r.matching(path) {
-		for _, a := range b.allows {
-			if a.allows(method) {
-				lines = append(lines, a.line)
+		for _, g := range b.grants {
+			if g.allows(method) {
+				lines = append(lines, g.line)
 			}
 		}
 	}
@@ -381,10 +381,10 @@ var writeMethods = []string{"create", "update", "delete"}
 // Doubles returns a sentence about each block that may allow writes of documents of the routes, and
 // whose path is that of an earlier one, with the first of these. It begins with the line.
 func (r *Rules) Doubles(routes route.Routes) (all []string) {
-	earlier := make(map[string]*block) // the first that allows a method of documents of a path
+	earlier := make(map[string]*readBlock) // the first that allows a method of documents of a path
 	for _, b := range r.blocks {
 		var both []string
-		var first *block
+		var first *readBlock
 		for _, method := range b.writes() {
 			key := method + b.spelled()
 			other := earlier[key]
@@ -408,9 +408,9 @@ func (r *Rules) Doubles(routes route.Routes) (all []string) {
 }
 
 // writes returns the methods that write and that the block may allow.
-func (b *block) writes() (methods []string) {
+func (b *readBlock) writes() (methods []string) {
 	for _, method := range writeMethods {
-		if slices.ContainsFunc(b.allows, func(a allow) bool { return a.allows(method) }) {
+		if slices.ContainsFunc(b.grants, func(g grant) bool { return g.allows(method) }) {
 			methods = append(methods, method)
 		}
 	}
@@ -418,7 +418,7 @@ func (b *block) writes() (methods []string) {
 }
 
 // spelled returns the block's path, however its captures are called.
-func (b *block) spelled() (path string) {
+func (b *readBlock) spelled() (path string) {
 	for _, s := range b.path {
 		switch {
 		case s.rest:
@@ -456,8 +456,8 @@ const maxSaid = 16 << 10
 func (r *Rules) said(path string) string {
 	var all strings.Builder
 	seen := make(map[string]bool)
-	var add func(b *block, text string)
-	add = func(b *block, text string) {
+	var add func(b *readBlock, text string)
+	add = func(b *readBlock, text string) {
 		if all.Len()+len(text) > maxSaid {
 			return
 		}
@@ -472,9 +472,9 @@ func (r *Rules) said(path string) string {
 		}
 	}
 	for _, b := range r.matching(path) {
-		for _, a := range b.allows {
-			if slices.ContainsFunc(writeMethods, a.allows) {
-				add(b, a.condition)
+		for _, g := range b.grants {
+			if slices.ContainsFunc(writeMethods, g.allows) {
+				add(b, g.condition)
 			}
 		}
 	}
@@ -482,7 +482,7 @@ func (r *Rules) said(path string) string {
 }
 
 // function returns the body of the function that a condition of the block calls by a name.
-func (b *block) function(name string) (body string, known bool) {
+func (b *readBlock) function(name string) (body string, known bool) {
 	for scope := b; scope != nil && !known; scope = scope.above {
 		body, known = scope.functions[name]
 	}

@@ -1,4 +1,4 @@
-package clientrules
+package rules
 
 import (
 	"cmp"
@@ -193,14 +193,14 @@ func (b *block) ids() []term {
 
 // ownID reports whether the id of each document is that of the user who writes it.
 func (b *block) ownID() bool {
-	return slices.ContainsFunc(b.sources, func(s source) bool { return s.writer == Owner && !ofShards(s.Route) })
+	return slices.ContainsFunc(b.sources, func(s source) bool { return s.writer == Owner && !areShards(s.Route) })
 }
 
 // shards returns the fields of the shards that the documents are, nil if they are none.
 func (b *block) shards() []document.Field {
 	var fields []document.Field
 	for _, s := range b.sources {
-		if ofShards(s.Route) {
+		if areShards(s.Route) {
 			fields = append(fields, s.Fields()...)
 		}
 	}
@@ -331,7 +331,7 @@ func (b *block) deletes() []term {
 
 // creator returns who creates the documents of a source.
 func (s source) creator() Writer {
-	if ofShards(s.Route) {
+	if areShards(s.Route) {
 		return Users
 	}
 	return s.writer
@@ -340,7 +340,7 @@ func (s source) creator() Writer {
 // changer returns who changes the documents of a source. Of those that any user creates the rules
 // do not know whose they are.
 func (s source) changer() Writer {
-	if s.creator() == Users && !ofShards(s.Route) {
+	if s.creator() == Users && !areShards(s.Route) {
 		return Undecided
 	}
 	return s.creator()

@@ -1,4 +1,4 @@
-package clientrules
+package rules
 
 import (
 	"cmp"
@@ -107,11 +107,11 @@ func (b *block) readers() string {
 	who := everybody
 	for _, s := range b.sources {
 		switch {
-		case s.writer == Owner && !ofShards(s.Route):
+		case s.writer == Owner && !areShards(s.Route):
 			if who != undecidedYet {
 				who = "request.auth.uid == " + b.id()
 			}
-		case ofShards(s.Route):
+		case areShards(s.Route):
 		case s.writer == Servers:
 			return noClient
 		case s.writer == Undecided || !s.answered || b.home != nil:
@@ -177,5 +177,5 @@ func (s source) isShown(isOwned bool) bool {
 		isAmount := t.Aggregate != route.Count || !counts
 		return isAmount || slices.ContainsFunc(t.Where, isState)
 	}
-	return ofShards(s.Route) || !slices.ContainsFunc(s.Totals, isHidden)
+	return areShards(s.Route) || !slices.ContainsFunc(s.Totals, isHidden)
 }

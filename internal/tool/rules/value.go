@@ -1,4 +1,4 @@
-package clientrules
+package rules
 
 import (
 	"fmt"
@@ -89,7 +89,7 @@ func (b *block) reserved() []string {
 	fields := []string{document.TallyField}
 	for _, r := range b.home.Routes {
 		pattern := r.Pattern()
-		if ofShards(r) && pattern[:len(pattern)-2].Same(b.path) {
+		if areShards(r) && pattern[:len(pattern)-2].Same(b.path) {
 			return append(fields, document.CounterFields...)
 		}
 	}

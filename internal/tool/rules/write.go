@@ -1,4 +1,4 @@
-package clientrules
+package rules
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package clientrules
+package rules
 
 import (
 	"regexp"
@@ -41,13 +41,13 @@ type Answers struct {
 
 // Fixed reports whether the documents of a route have rules of their own, which no answer changes:
 // whether they are shards.
-func Fixed(r *route.Route) bool { return ofShards(r) }
+func Fixed(r *route.Route) bool { return areShards(r) }
 
 // Guess returns who most likely writes the documents of a route. Who makes somebody a member is no
 // guess.
 func Guess(r *route.Route) Writer {
 	pattern := r.Pattern()
-	if joins(pattern) && !ofShards(r) {
+	if joins(pattern) && !areShards(r) {
 		return Undecided
 	}
 	id, collection := pattern[len(pattern)-1].Name, pattern[len(pattern)-2].Name
@@ -72,8 +72,8 @@ func joins(path route.Path) bool {
 	return len(path) > 2 && len(all) > 0 && isJoining(all[len(all)-1])
 }
 
-// users are words for a user of an app, as the names of fields and captures have them.
-var users = []string{
+// userWords are words for a user of an app, as the names of fields and captures have them.
+var userWords = []string{
 	"account", "author", "buyer", "by", "creator", "customer", "member", "owner", "player", "poster", "reviewer", "sender",
 	"uid", "user", "voter", "writer",
 }
@@ -94,7 +94,7 @@ func isUser(name string) bool {
 	if n := len(all); n > 1 && (all[n-1] == "id" || all[n-1] == "uid") {
 		all = all[:n-1]
 	}
-	return len(all) > 0 && slices.Contains(users, all[len(all)-1])
+	return len(all) > 0 && slices.Contains(userWords, all[len(all)-1])
 }
 
 // isOwn reports whether a field holds the id of the user who writes the document. The name of the
@@ -120,9 +120,9 @@ func liesAhead(f document.Field) bool {
 	return slices.ContainsFunc(words(string(f)), ahead)
 }
 
-// ofShards reports whether the documents of a route are shards, whose ids are numbers and which
+// areShards reports whether the documents of a route are shards, whose ids are numbers and which
 // only increments change. A sum of other documents adds up what an app writes there.
-func ofShards(r *route.Route) bool {
+func areShards(r *route.Route) bool {
 	pattern := r.Pattern()
 	named := strings.Contains(strings.ToLower(pattern[len(pattern)-1].Name+pattern[len(pattern)-2].Name), "shard")
 	return named && r.Plain() // also if they hold totals

@@ -1,4 +1,4 @@
-package clientrules
+package rules
 
 import (
 	"flag"
@@ -23,15 +23,6 @@ func tallys(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func parsed(t *testing.T, text string) route.Routes {
-	t.Helper()
-	routes, err := route.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return routes
 }
 
 const (
