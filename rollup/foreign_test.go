@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -19,35 +20,6 @@ import (
 
 // someDay is a time in virtual time's past.
 var someDay = time.Date(1999, 12, 31, 8, 0, 0, 0, time.UTC)
-
-// foreignKinds are values that no total of numbers can be, in the words of the log.
-var foreignKinds = map[string]any{
-	"an array":        []any{"ann", "bob"},
-	"a map":           map[string]any{"ann": true},
-	"a string":        "1.2K",
-	"a boolean":       false,
-	"a reference":     document.Reference("users/ann"),
-	"bytes":           []byte{0},
-	"of another kind": [2]float64{48, 11},
-	"a timestamp":     someDay,
-}
-
-// keptKinds are totals of each kind, with what the two reviews of a product make of each.
-var keptKinds = []struct {
-	total string
-	times bool
-	empty any // without reviews
-}{
-	{"count()", false, int64(0)},
-	{"count() where stars > 3", false, int64(0)},
-	{"sum(stars)", false, int64(0)},
-	{"average(stars)", false, nil},
-	{"maximum(stars)", false, nil},
-	{"minimum(stars)", false, nil},
-	{"latest(at)", true, nil},
-	{"earliest(at)", true, nil},
-	{"count() where at > now - 400d", false, int64(0)},
-}
 
 // A product is a document of the app's with totals of its reviews.
 type product struct {
@@ -118,19 +90,14 @@ func (noAlarms) Create(context.Context, rollup.Alarm) error { return nil }
 // of the roll-up, its neighbor is exact, and the log says so once in ten minutes. As soon as the
 // field is cleared, the next event or audit keeps the total.
 func TestForeignKind(t *testing.T) {
-	for _, kept := range keptKinds {
-		kinds := maps.Clone(foreignKinds)
-		if kept.times {
-			delete(kinds, "a timestamp")
-			kinds["a number"] = int64(0)
-		}
-		for kind, own := range kinds {
+	for _, kept := range memstore.TotalKinds {
+		for _, own := range memstore.OwnValues(kept.OfTimes) {
 			for _, neighbor := range []string{"", ", count() as others"} {
 				for _, byAudit := range []bool{false, true} {
 					inWorld(t, func(w *world, _ *rollup.Coalescer) {
-						w.testForeignKind(w.product(kept.total, neighbor), kind, own, neighbor != "", byAudit)
+						w.testForeignKind(w.product(kept.Total, neighbor), own.Kind, own.Value, neighbor != "", byAudit)
 						if t.Failed() {
-							t.Logf("%s holds %s, with a neighbor %v, by an audit %v", kept.total, kind, neighbor != "", byAudit)
+							t.Logf("%s holds %s, with a neighbor %v, by an audit %v", kept.Total, own.Kind, neighbor != "", byAudit)
 						}
 					})
 				}
@@ -183,17 +150,17 @@ func (w *world) testForeignKind(p *product, kind string, own any, neighbor, byAu
 // Null and an empty list, map or text are nothing, for each kind of total: they are written over,
 // and nothing is kept of them.
 func TestNothingIsWrittenOver(t *testing.T) {
-	for _, kept := range keptKinds {
-		for _, nothing := range []any{nil, "", []any{}, map[string]any{}} {
+	for _, kept := range memstore.TotalKinds {
+		for _, nothing := range memstore.Nothings {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
-				p := w.product(kept.total, "")
+				p := w.product(kept.Total, "")
 				w.store.Put("products/7", map[string]any{"kept": nothing})
 				if report := p.audited(nil); report.RolledUp+report.Differing+report.ForeignKind+report.Unwritten > 0 {
-					t.Errorf("%s, %#v: without reviews the audit says %+v", kept.total, nothing, report)
+					t.Errorf("%s, %#v: without reviews the audit says %+v", kept.Total, nothing, report)
 				}
 				p.review()
 				if fields, tally := p.fields(); fields["kept"] != p.right().Firestore() || tally.Before != nil {
-					t.Errorf("%s, %#v: it holds %v, want %v", kept.total, nothing, fields, p.right())
+					t.Errorf("%s, %#v: it holds %v, want %v", kept.Total, nothing, fields, p.right())
 				}
 			})
 		}
@@ -248,46 +215,21 @@ func TestForeignKindInALock(t *testing.T) {
 	})
 }
 
-// forgedTallies are what a client may write into tally, each field alone and all together.
-func forgedTallies(c route.Counter, now time.Time) map[string]map[string]any {
-	fields := map[string]any{
-		"as_of": now.Add(-time.Hour), "num_shards": int64(7), "paced_until": now.Add(30 * time.Second), "routes": c.Template.Hash(),
-		"totals": []any{"kept"}, "former": []any{"kept", "title"}, "took": int64(40_000_000), "rings": now.Add(1000 * time.Hour),
-		"turns":           []any{map[string]any{"routes": "0f5c", "as_of": now.Add(-2 * time.Hour)}},
-		"ownerless_since": now.Add(-3 * time.Hour), "before": map[string]any{"kept": int64(5), "title": int64(6), "nan": math.NaN()},
-	}
-	forged := map[string]map[string]any{"nothing": nil, "an empty map": {}, "everything": fields}
-	future := maps.Clone(fields)
-	future["as_of"] = now.Add(time.Hour)
-	forged["everything, in the future"] = future
-	none := maps.Clone(fields)
-	none["num_shards"] = int64(0)
-	forged["as a roll-up of nothing"] = none
-	for name, field := range fields {
-		forged[name] = map[string]any{name: field}
-		forged[name+" and as_of"] = map[string]any{name: field, "as_of": fields["as_of"]}
-		without := maps.Clone(fields)
-		delete(without, name)
-		forged["all but "+name] = without
-	}
-	return forged
-}
-
 // A total that a client has made up is right after one audit, whatever else the client has written,
 // with reviews and without.
 func TestForgedTotals(t *testing.T) {
-	for _, kept := range keptKinds {
+	for _, kept := range memstore.TotalKinds {
 		forged := []any{int64(1e6), -0.5, int64(math.MaxInt64), math.NaN(), math.Inf(1)}
-		if kept.times {
+		if kept.OfTimes {
 			forged = []any{someDay.AddDate(100, 0, 0)}
 		}
 		for reviews := range 2 {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
-				for name, tally := range forgedTallies(w.product(kept.total, "").Counter, w.store.Now()) {
+				for name, tally := range memstore.ForgedTallies(w.product(kept.Total, "").Template, w.store.Now()) {
 					for _, forged := range forged {
-						w.testForged(w.product(kept.total, ""), reviews, forged, tally)
+						w.testForged(w.product(kept.Total, ""), reviews, forged, tally)
 						if t.Failed() {
-							t.Fatalf("%s, %d reviews, %v, the tally has %s", kept.total, reviews, forged, name)
+							t.Fatalf("%s, %d reviews, %v, the tally has %s", kept.Total, reviews, forged, name)
 						}
 					}
 				}
@@ -321,20 +263,20 @@ func (w *world) testForged(p *product, reviews int, forged any, tally map[string
 // Apps create documents whose totals are zeros. Without reviews they agree with each total of
 // numbers, and cost nothing.
 func TestZerosAgree(t *testing.T) {
-	for _, kept := range keptKinds {
+	for _, kept := range memstore.TotalKinds {
 		for _, zero := range []any{int64(0), 0.0, math.Copysign(0, -1)} {
-			if kept.times {
+			if kept.OfTimes {
 				continue
 			}
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
-				p := w.product(kept.total, "")
+				p := w.product(kept.Total, "")
 				w.store.Put("products/7", map[string]any{"kept": zero})
 				if report := p.audited(nil); report.RolledUp+report.Differing+report.Unwritten > 0 {
-					t.Errorf("%s: the audit says %+v", kept.total, report)
+					t.Errorf("%s: the audit says %+v", kept.Total, report)
 				}
 				p.review()
 				if fields, _ := p.fields(); fields["kept"] != p.right().Firestore() {
-					t.Errorf("%s: it holds %v", kept.total, fields)
+					t.Errorf("%s: it holds %v", kept.Total, fields)
 				}
 			})
 		}
@@ -367,19 +309,19 @@ func TestUnwrittenIsCounted(t *testing.T) {
 // What a roll-up replaces that no roll-up wrote stays in the tally: after a hundred roll-ups, an
 // hour at zero, two revisions with a crash between them, and a total that is renamed.
 func TestBefore(t *testing.T) {
-	for _, kept := range keptKinds {
+	for _, kept := range memstore.TotalKinds {
 		var before any = int64(1234)
-		if kept.times {
+		if kept.OfTimes {
 			before = someDay
 		}
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {
-			p := w.product(kept.total, "")
+			p := w.product(kept.Total, "")
 			want := map[string]value.Value{}
 			want["kept"], _ = value.Of(before)
 			wantBefore := func(when string) {
 				t.Helper()
 				if _, tally := p.fields(); !maps.Equal(tally.Before, want) {
-					t.Errorf("%s, %s: before is %v, want %v", kept.total, when, tally.Before, want)
+					t.Errorf("%s, %s: before is %v, want %v", kept.Total, when, tally.Before, want)
 				}
 			}
 
@@ -389,7 +331,7 @@ func TestBefore(t *testing.T) {
 			}
 			wantBefore("after a hundred roll-ups")
 
-			other := w.product(kept.total, ", count() as others")
+			other := w.product(kept.Total, ", count() as others")
 			for n := range 4 {
 				revision := []*product{p, other}[n%2]
 				w.aroundWrite = func(_ int32, write func() error) error {
@@ -411,13 +353,13 @@ func TestBefore(t *testing.T) {
 			p.audited(nil)
 			wantBefore("after an hour at zero")
 
-			renamed := w.product("count() as others, "+kept.total, "")
+			renamed := w.product("count() as others, "+kept.Total, "")
 			renamed.Counter = mustCounter("products/{product}/reviews/{review} -> products/{product} : count() as others : existing", "products/7/reviews")
 			renamed.audited(nil)
 			wantBefore("after its route was taken away")
 			renamed.audited(func(o *rollup.AuditOptions) { o.Prune = true })
 			if fields, tally := p.fields(); fields["kept"] != before || tally.Before != nil || len(tally.Former) > 0 {
-				t.Errorf("%s: a prune leaves %v", kept.total, fields)
+				t.Errorf("%s: a prune leaves %v", kept.Total, fields)
 			}
 		})
 	}

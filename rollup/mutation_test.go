@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -99,7 +100,7 @@ func TestMutations(t *testing.T) {
 			switch {
 			case err == nil:
 				t.Errorf("survived %s", m.test)
-			case !strings.Contains(string(out), "--- FAIL: "+path.Base(m.test)):
+			case !strings.Contains(string(out), "--- FAIL: "+m.testName()):
 				t.Errorf("%s did not fail, but:\n%s", m.test, out)
 			default:
 				mu.Lock()
@@ -200,7 +201,7 @@ func hashRules(t *testing.T) map[string]string {
 // filesOfTest returns the files of a mutation's test: in this folder the one that holds it, or all
 // of the simulation's; otherwise all tests of its folder.
 func filesOfTest(t *testing.T, m *mutation, read func(string) []byte) []string {
-	name := path.Base(m.test)
+	name, _, _ := strings.Cut(m.testName(), "/")
 	pattern := "*_test.go"
 	if name == "TestSimulation" {
 		pattern = "sim_*.go"
@@ -272,7 +273,7 @@ func TestSoftened(t *testing.T) {
 
 // dir is the folder of the mutation's test.
 func (m *mutation) dir() string {
-	folder, _ := path.Split(m.test)
+	folder := strings.TrimSuffix(m.test, m.testName())
 	switch dir := filepath.Dir(m.file); {
 	case folder != "":
 		return path.Clean(folder)
@@ -454,7 +455,7 @@ func (b *mutants) build(ctx context.Context, dir, into string) error {
 
 // run runs a mutation's test on its mutant, with a variable of the environment.
 func (b *mutants) run(t *testing.T, n int, m mutation) ([]byte, error) {
-	args := []string{"-test.failfast", "-test.timeout=2m", "-test.run=^" + path.Base(m.test) + "$"}
+	args := []string{"-test.failfast", "-test.timeout=2m", "-test.run=^" + strings.ReplaceAll(regexp.QuoteMeta(m.testName()), "/", "$/^") + "$"}
 	if m.dir() == "." {
 		args = append(args, "-sim.shrink=0")
 	}

@@ -1,5 +1,7 @@
 package rollup_test
 
+import "strings"
+
 // A mutation is a change of the engine that breaks one of its rules. The test named must fail on
 // it: TestMutations.
 type mutation struct {
@@ -7,8 +9,11 @@ type mutation struct {
 	name     string
 	file     string // in this folder
 	old, new string // old is there once
-	test     string // of this package, or of the file's if that has tests; with a folder, of that
+	test     string // of this package, or of the file's if that has tests; with a folder, of that; may name a subtest
 }
+
+// testName returns the name of the mutation's test, with that of its subtest.
+func (m *mutation) testName() string { return m.test[strings.Index(m.test, "Test"):] }
 
 // Each mutation begins with the rule that it breaks, by its name in rules_test.go, which says what
 // goes wrong then.
@@ -145,8 +150,8 @@ var mutations = []mutation{
 		`c.IsWindow() && isTime || `,
 		`isTime && false || `, "route/TestUnseen"},
 	{"unchanged-everywhere", "a document without the field is seen", "route/concern.go",
-		`return has || t.Field == ""`,
-		`return has || true`, "route/TestUnseen"},
+		`return t.Field == "" || w.Has(t.Field, after)`,
+		`return true`, "route/TestUnseen"},
 	{"unchanged-everywhere", "events know no booleans", "../internal/cloud/trigger/trigger.go",
 		`		return kind.BooleanValue, true
 `,
@@ -208,7 +213,7 @@ var mutations = []mutation{
 		return false && s.has(r, f.Counter)`, "../internal/test/storetest/TestMemory"},
 	{"homes", "each document without totals is found, also without sources", "../internal/cloud/firestorestore/audit.go",
 		`		bare = keep(bare, func(i int) bool { return !has[i] })`,
-		`		bare = keep(bare, func(i int) bool { return !has[i] && i < 0 })`, "../internal/test/storetest/TestFirestore"},
+		`		bare = keep(bare, func(i int) bool { return !has[i] && i < 0 })`, "../internal/test/storetest/TestFirestore/homes_with_totals_that_no_roll-up_wrote"},
 	{"homes", "an audit leaves documents without totals alone", "cursor.go",
 		`if !t.FoundByHomes() {`,
 		`if true {`, "TestAuditOfHomes"},
@@ -246,10 +251,10 @@ var mutations = []mutation{
 `, ``, "TestOwnerIsGone"},
 	{"within", "a look of Firestore hides that a shop is missing", "../internal/cloud/firestorestore/store.go",
 		`		if answer.GetMissing() == owner {`,
-		`		if false {`, "../internal/test/storetest/TestFirestore"},
+		`		if false {`, "../internal/test/storetest/TestFirestore/owners"},
 	{"within", "a walk of Firestore hides that a shop is missing", "../internal/cloud/firestorestore/audit.go",
 		`			f.Ownerless = !doc.Exists()`,
-		`			f.Ownerless = false`, "../internal/test/storetest/TestFirestore"},
+		`			f.Ownerless = false`, "../internal/test/storetest/TestFirestore/owners"},
 	{"within", "a source makes up shops", "route/parse.go",
 		`		if s.Capture && !r.timeAt(len(owner)+i) {`,
 		`		if false && s.Capture && !r.timeAt(len(owner)+i) {`, "route/TestRefusedRoutes"},
@@ -273,7 +278,7 @@ var mutations = []mutation{
 		`	if true || r.Time() == "" || l.Number%oldLaps == 0 {`, "TestOldDays"},
 	{"cycle", "a walk since a day leaves out a day that is not over", "../internal/cloud/firestorestore/bytime.go",
 		`		l.start, _, _ = r.Period(since)`,
-		`		_, l.start, _ = r.Period(since)`, "../internal/test/storetest/TestFirestore"},
+		`		_, l.start, _ = r.Period(since)`, "../internal/test/storetest/TestFirestore/RollUps_and_Missing_of_days"},
 	{"unchanged-everywhere", "what is unchanged by one route is unchanged by all", "route/concern.go",
 		`c.Unchanged && add.Unchanged`,
 		`c.Unchanged || add.Unchanged`, "route/TestRoutesOfOnePattern"},
@@ -335,10 +340,10 @@ var mutations = []mutation{
 	}`, "TestMalformedAtConstantCost"},
 	{"only-finite", "NaN is published", "../internal/cloud/firestorestore/sum.go",
 		`if err != nil || a.count == 0 || a.allFinite() {`,
-		`if err != nil || a.count == 0 || a.allFinite() || !a.sum.Finite() {`, "../internal/test/storetest/TestFirestore"},
+		`if err != nil || a.count == 0 || a.allFinite() || !a.sum.Finite() {`, "../internal/test/storetest/TestFirestore/Sum/NaN/aggregate"},
 	{"only-finite", "text is not counted", "../internal/cloud/firestorestore/sum.go",
 		`if err != nil || a.count == 0 || a.allFinite() {`,
-		`if err != nil || a.count == 0 || a.sum.Finite() {`, "../internal/test/storetest/TestFirestore"},
+		`if err != nil || a.count == 0 || a.sum.Finite() {`, "../internal/test/storetest/TestFirestore/Sum/text/aggregate"},
 	{"only-finite", "one malformed shard has every shard read", "../internal/cloud/firestorestore/sum.go",
 		`	if r.Documents {`,
 		`	if p, err := v.aggregate(ctx, r); r.Documents || err == nil && p.Malformed > 0 {`, "TestMalformedAtConstantCost"},
@@ -623,7 +628,7 @@ var mutations = []mutation{
 		`return slices.ContainsFunc(list[:1], func(`, "../internal/test/storetest/TestMemory"},
 	{"same-answer", "a query asks for what equals the bound", "../internal/cloud/firestorestore/sum.go",
 		`string(c.Operator), operand)`,
-		`"==", operand)`, "../internal/test/storetest/TestFirestore"},
+		`"==", operand)`, "../internal/test/storetest/TestFirestore/comparisons"},
 	{"same-answer", "the field of a range is left out", "route/indexes.go",
 		`if ranged != "" && ranged != q.Field {`,
 		`if ranged == "none" && ranged != q.Field {`, "../internal/test/storetest/TestStoresAgree"},
@@ -688,12 +693,12 @@ var mutations = []mutation{
 		`for i, r := range v.counter.Template.Routes[:1] {`, "TestRoutesOfOneTemplate"},
 	{"first-read", "Firestore sums only the first route", "../internal/cloud/firestorestore/sum.go",
 		`for i, r := range routes {`,
-		`for i, r := range routes[:1] {`, "../internal/test/storetest/TestFirestore"},
+		`for i, r := range routes[:1] {`, "../internal/test/storetest/TestFirestore/Sum_of_several_routes"},
 	{"first-read", "each of Firestore's sums has an instant of its own", "../internal/cloud/firestorestore/sum.go",
 		`req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_Transaction{Transaction: v.transaction}
 `,
 		`req.ConsistencySelector = nil
-`, "../internal/test/storetest/TestFirestore"},
+`, "../internal/test/storetest/TestFirestore/View_is_a_snapshot"},
 
 	{"unchanged-young", "an event that changes nothing is acknowledged however old", "coalescer.go",
 		`.Sub(commit) < freshFor`,
@@ -1039,10 +1044,10 @@ var mutations = []mutation{
 		`slices.Concat(c.Template.Totals(), []string{document.TallyField})`, "TestRemovalTakesFormerTotals"},
 	{"former", "former totals outlive their roll-up in Firestore", "../internal/cloud/firestorestore/audit.go",
 		`append(rollUpFields(c.Template), r.Tally.Former...)`,
-		`rollUpFields(c.Template)`, "../internal/test/storetest/TestFirestore"},
+		`rollUpFields(c.Template)`, "../internal/test/storetest/TestFirestore/Remove"},
 	{"former", "what an audit prunes stays in Firestore", "../internal/cloud/firestorestore/store.go",
 		`range r.Gone {`,
-		`range r.Gone[:0] {`, "../internal/test/storetest/TestFirestore"},
+		`range r.Gone[:0] {`, "../internal/test/storetest/TestFirestore/Write_replaces_what_was_read"},
 	{"credit", "the back-off is drawn again with each look", "prober.go",
 		`if !l.asOf.Equal(s.seen) {`,
 		`if s.draw = c.options.Random(); !l.asOf.Equal(s.seen) {`, "TestBackOffIsDrawnOnce"},
@@ -1119,7 +1124,7 @@ var mutations = []mutation{
 		`Turns:      nil,`, "TestRevisionsTakeTurns"},
 	{"other-routes", "totals that agree are left to another revision", "decide.go",
 		`if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards`,
-		`if l.asOf.IsZero() || l.rollUp.Tally.NumShards`, "TestRevisionIsGone"},
+		`if l.asOf.IsZero() || l.rollUp.Tally.NumShards`, "TestRerouted"},
 	{"other-routes", "another revision's roll-up is drift", "decide.go",
 		`case l.rerouted():
 		return differenceRerouted`,
@@ -1180,11 +1185,11 @@ var mutations = []mutation{
 		``, "TestTookIsKept"},
 	{"claim", "Firestore's precondition of a claim is dropped", "../internal/cloud/firestorestore/store.go",
 		`claim.Encode(c.RollUp), claim.UpdateTime)`,
-		`claim.Encode(c.RollUp), time.Time{})`, "../internal/test/storetest/TestFirestore"},
+		`claim.Encode(c.RollUp), time.Time{})`, "../internal/test/storetest/TestFirestore/Claim"},
 	{"claim", "a claim is not read in the snapshot", "../internal/cloud/firestorestore/sum.go",
 		`		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: v.transaction},
 `,
-		``, "../internal/test/storetest/TestFirestore"},
+		``, "../internal/test/storetest/TestFirestore/Claim"},
 	{"no-loop", "claims may be shards", "route/conflict.go",
 		`	{{Name: document.ClaimsCollection}, {Name: "id", Capture: true}},
 `,
@@ -1343,10 +1348,10 @@ var mutations = []mutation{
 		`values: ctx`, "TestWorkHasTheAnchorsValues"},
 	{"precondition", "Firestore's precondition is dropped", "../internal/cloud/firestorestore/store.go",
 		`, firestore.LastUpdateTime(updateTime))`,
-		`)`, "../internal/test/storetest/TestFirestore"},
+		`)`, "../internal/test/storetest/TestFirestore/Write_is_refused"},
 	{"precondition", "Firestore's precondition that there is no document is dropped", "../internal/cloud/firestorestore/store.go",
 		`doc.Create(ctx, fields)`,
-		`doc.Set(ctx, fields)`, "../internal/test/storetest/TestFirestore"},
+		`doc.Set(ctx, fields)`, "../internal/test/storetest/TestFirestore/Write_is_refused"},
 	{"proves-nothing", "a refusal that proves nothing is an error like others", "../internal/cloud/firestorestore/store.go",
 		`codes.NotFound, codes.Aborted:`,
 		`codes.NotFound:`, "TestWriteErrors"},
@@ -1462,14 +1467,14 @@ var mutations = []mutation{
 		`<= 0*magnitude`, "TestSameTotal"},
 	{"tolerance", "numbers beyond the largest double are held to no tolerance", "../internal/cloud/firestorestore/sum.go",
 		`min(2*a.sum.Float64()-added.sum, math.MaxFloat64)`,
-		`2*a.sum.Float64() - added.sum`, "../internal/test/storetest/TestFirestore"},
+		`2*a.sum.Float64() - added.sum`, "../internal/test/storetest/TestFirestore/Magnitude_beyond_the_largest_double"},
 	{"tolerance", "numbers that cancel out are held to the tolerance of their sum", "compare.go",
 		`	err = a.weigh(looking, &l)
 `,
 		``, "TestDoublesThatCancelOut"},
 	{"tolerance", "what is negative has no magnitude", "../internal/cloud/firestorestore/sum.go",
 		`2*a.sum.Float64()-added.sum`,
-		`a.sum.Float64()`, "../internal/test/storetest/TestFirestore"},
+		`a.sum.Float64()`, "../internal/test/storetest/TestFirestore/Magnitude"},
 	{"both-walks", "an audit finds counters by their shards only", "audit.go",
 		`	a.walkAll(ctx, byRollUps, &a.cursor.RollUps, 0, rollUpsShare)
 `,
@@ -1480,30 +1485,30 @@ var mutations = []mutation{
 		``, "TestAuditOfAll"},
 	{"both-walks", "a counter without a roll-up is taken for one that has it", "../internal/cloud/firestorestore/audit.go",
 		`return !f.RollUp.Tally.AsOf.IsZero() })`,
-		`return f.RollUp.Exists() })`, "../internal/test/storetest/TestFirestore"},
+		`return f.RollUp.Exists() })`, "../internal/test/storetest/TestFirestore/RollUps_and_Missing"},
 	{"both-walks", "foreign roll-ups end the walk of the roll-ups", "../internal/cloud/firestorestore/audit.go",
 		`if len(docs) < limit {
 		page.Next = ""`,
 		`if len(page.Found) < limit {
-		page.Next = ""`, "../internal/test/storetest/TestFirestore"},
+		page.Next = ""`, "../internal/test/storetest/TestFirestore/find"},
 	{"both-walks", "foreign shards end the walk of the shards", "../internal/cloud/firestorestore/audit.go",
 		`	if len(page.Found) == 0 {
 		return page, nil`,
 		`	if len(page.Found) == 0 {
 		page.Next = ""
-		return page, nil`, "../internal/test/storetest/TestFirestore"},
+		return page, nil`, "../internal/test/storetest/TestFirestore/find"},
 	{"both-walks", "a foreign document hides the shards next to it", "../internal/cloud/firestorestore/audit.go",
 		`if i < len(ids) && ids[i] > s.Name && !isNumeric(ids, i) {`,
-		`if i < len(ids) {`, "../internal/test/storetest/TestFirestore"},
+		`if i < len(ids) {`, "../internal/test/storetest/TestFirestore/find"},
 	{"both-walks", "counters that have a roll-up are found by their shards, too", "../internal/cloud/firestorestore/audit.go",
 		`return !f.RollUp.Tally.AsOf.IsZero() })`,
-		`return false })`, "../internal/test/storetest/TestFirestore"},
+		`return false })`, "../internal/test/storetest/TestFirestore/find"},
 	{"both-walks", "a counter with two sources is found twice", "../internal/cloud/firestorestore/audit.go",
 		`has[i] = len(docs) > 0`,
-		`has[i] = len(docs) < 0`, "../internal/test/storetest/TestFirestore"},
+		`has[i] = len(docs) < 0`, "../internal/test/storetest/TestFirestore/find"},
 	{"both-walks", "a counter with two sources is not found", "../internal/cloud/firestorestore/audit.go",
 		`range routes[:slices.Index(routes, route)] {`,
-		`range routes {`, "../internal/test/storetest/TestFirestore"},
+		`range routes {`, "../internal/test/storetest/TestFirestore/RollUps_and_Missing"},
 	{"audit-bounds", "the walks of the roll-ups use up the audit's reads", "audit.go",
 		`&a.cursor.RollUps, 0, rollUpsShare)`,
 		`&a.cursor.RollUps, 0, 1)`, "TestAuditSharesItsReads"},
@@ -1663,13 +1668,13 @@ var mutations = []mutation{
 		`if false {`, "TestRemovalKeepsTheAppsFields"},
 	{"removal", "a removal takes the app's fields along in Firestore", "../internal/cloud/firestorestore/audit.go",
 		`if len(others)+len(r.Tally.Before) > 0 || c.Template.Existing {`,
-		`if c.Template.Existing {`, "../internal/test/storetest/TestFirestore"},
+		`if c.Template.Existing {`, "../internal/test/storetest/TestFirestore/Remove"},
 	{"removal", "a removal takes the app's own document along in Firestore", "../internal/cloud/firestorestore/audit.go",
 		`if len(others)+len(r.Tally.Before) > 0 || c.Template.Existing {`,
-		`if len(others) > 0 {`, "../internal/test/storetest/TestFirestore"},
+		`if len(others) > 0 {`, "../internal/test/storetest/TestFirestore/Remove"},
 	{"removal", "Firestore removes a roll-up whatever was written meanwhile", "../internal/cloud/firestorestore/audit.go",
 		`unchanged := firestore.LastUpdateTime(r.UpdateTime)`,
-		`unchanged := firestore.Exists`, "../internal/test/storetest/TestFirestore"},
+		`unchanged := firestore.Exists`, "../internal/test/storetest/TestFirestore/Remove_is_refused"},
 	{"grace", "a difference is repaired before its grace is over", "decide.go",
 		`case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():`,
 		`case false:`, "TestDrift"},
@@ -2117,13 +2122,13 @@ var mutations = []mutation{
 `, "TestResizeUpCutShort"},
 	{"grows-by-itself", "a raise tells the number of shards without creating them", "../internal/cloud/firestorestore/growth.go",
 		`range r.Shards {`,
-		`range r.Shards[:0] {`, "../internal/test/storetest/TestFirestore"},
+		`range r.Shards[:0] {`, "../internal/test/storetest/TestFirestore/Raise"},
 	{"grows-by-itself", "a raise overwrites the number that was written meanwhile", "../internal/cloud/firestorestore/growth.go",
 		`tx.Update(s.client.Doc(r.Counter), update, firestore.LastUpdateTime(r.UpdateTime))`,
-		`tx.Update(s.client.Doc(r.Counter), update)`, "../internal/test/storetest/TestFirestore"},
+		`tx.Update(s.client.Doc(r.Counter), update)`, "../internal/test/storetest/TestFirestore/Raise_is_refused"},
 	{"grows-by-itself", "a raise overwrites a shard that is there", "../internal/cloud/firestorestore/growth.go",
 		`tx.Set(s.client.Doc(shard.Path), fields, firestore.MergeAll)`,
-		`tx.Set(s.client.Doc(shard.Path), fields)`, "../internal/test/storetest/TestFirestore"},
+		`tx.Set(s.client.Doc(shard.Path), fields)`, "../internal/test/storetest/TestFirestore/Raise"},
 	{"grows-by-itself", "an event waits for a look however long", "../internal/cloud/growth/growth.go",
 		`ctx, cancel := context.WithTimeout(ctx, timeout)`,
 		`ctx, cancel := context.WithCancel(ctx)`, "../internal/cloud/app/TestGrowthFails"},
@@ -2262,7 +2267,7 @@ var mutations = []mutation{
 		`func() int64 { n, _ := fields["took"].(int64); return n }()`, "TestTallyOfDoublesIsTheSame"},
 	{"contended", "a lock that is not used stays", "../internal/cloud/firestorestore/locked.go",
 		`go s.rollBack(ctx, begun.Transaction)`,
-		``, "../internal/test/storetest/TestFirestore"},
+		``, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
 	{"contended", "the tally is read outside the transaction", "../internal/cloud/firestorestore/locked.go",
 		`		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: transaction},
 `,
@@ -2276,16 +2281,16 @@ var mutations = []mutation{
 	{"contended", "a locked write replaces the whole document", "../internal/cloud/firestorestore/locked.go",
 		`		UpdateMask:      &firestorepb.DocumentMask{FieldPaths: mask},
 `,
-		``, "../internal/test/storetest/TestFirestore"},
+		``, "../internal/test/storetest/TestFirestore/WriteLocked"},
 	{"precondition", "a locked write compares no tally", "../internal/test/memstore/memstore.go",
 		`!held.Exists() || !held.Tally.Equal(seen) || !ok`,
 		`!held.Exists() || !ok`, "TestSimulation"},
 	{"precondition", "a locked write compares no tally in Firestore", "../internal/cloud/firestorestore/locked.go",
 		`if !ok || !held.Tally.Equal(seen) {`,
-		`if !ok {`, "../internal/test/storetest/TestFirestore"},
+		`if !ok {`, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
 	{"precondition", "a locked write does not compare whether there is a tally", "../internal/cloud/firestorestore/locked.go",
 		`if !ok || !held.Tally.Equal(seen) {`,
-		`if !ok || !seen.AsOf.IsZero() && !held.Tally.Equal(seen) {`, "../internal/test/storetest/TestFirestore"},
+		`if !ok || !seen.AsOf.IsZero() && !held.Tally.Equal(seen) {`, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
 	{"precondition", "a locked write compares no as_of", "../internal/document/document.go",
 		`t.AsOf.Equal(other.AsOf) && t.PacedUntil.Equal(other.PacedUntil)`,
 		`t.PacedUntil.Equal(other.PacedUntil)`, "../internal/test/storetest/TestMemory"},
@@ -2295,7 +2300,7 @@ var mutations = []mutation{
 	{"removal", "a locked write creates the app's document in Firestore", "../internal/cloud/firestorestore/locked.go",
 		`		CurrentDocument: &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: true}},
 `,
-		``, "../internal/test/storetest/TestFirestore"},
+		``, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
 	{"proves-nothing", "a locked write that was refused is taken for success", "publish.go",
 		`		return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
 `,
@@ -2336,7 +2341,7 @@ var mutations = []mutation{
 	{"calls-end", "a locked write does not end with its context", "../internal/cloud/firestorestore/locked.go",
 		`	begun, err := s.api.BeginTransaction(`,
 		`	ctx = context.WithoutCancel(ctx)
-	begun, err := s.api.BeginTransaction(`, "../internal/test/storetest/TestFirestore"},
+	begun, err := s.api.BeginTransaction(`, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
 	{"logged-once", "each lock is logged", "look.go",
 		`first := r.options.Logged.First("contended", l.counter.RollUp)`,
 		`first := true`, "TestAppWritesAllTheTime"},
@@ -2355,13 +2360,13 @@ var mutations = []mutation{
 		`begins && v.readTime.IsZero()`, "TestHalfAnAnswer"},
 	{"tolerance", "an infinite value makes all doubles agree", "../internal/cloud/firestorestore/sum.go",
 		`added.where(">", 0).where("<", math.Inf(1))`,
-		`added.where(">", 0)`, "../internal/test/storetest/TestFirestore"},
+		`added.where(">", 0)`, "../internal/test/storetest/TestFirestore/Magnitude"},
 	{"only-finite", "a sum below the least double becomes the greatest", "../internal/cloud/firestorestore/sum.go",
 		`math.Copysign(math.MaxFloat64, sum)`,
-		`math.MaxFloat64`, "../internal/test/storetest/TestFirestore"},
+		`math.MaxFloat64`, "../internal/test/storetest/TestFirestore/Sum/below_the_least_double/aggregate"},
 	{"only-finite", "malformed shards of one route only are named", "../internal/cloud/firestorestore/sum.go",
 		`v.named = append(v.named, p.named...)`,
-		`v.named = p.named`, "../internal/test/storetest/TestFirestore"},
+		`v.named = p.named`, "../internal/test/storetest/TestFirestore/Sum_of_several_routes"},
 	{"only-finite", "malformed shards are not named where an index is missing", "../internal/cloud/firestorestore/sum.go",
 		`			"remedy", remedy, "route", r.String(), "error", lacking.error)
 	}
@@ -2896,7 +2901,7 @@ var mutations = []mutation{
 		`	v.now = instant
 `,
 		`	v.now = v.readTime
-`, "../internal/test/storetest/TestFirestore"},
+`, "../internal/test/storetest/TestFirestore/windows"},
 	{"left-late", "what has left a window is drift", "compare.go",
 		`	k.leaving, err = a.leftSince(looking, &l)
 	if err != nil {
@@ -2977,7 +2982,7 @@ var mutations = []mutation{
 `, "TestAuditOfALikeFarAhead"},
 	{"window-instant", "as many documents are named for each window", "../internal/cloud/firestorestore/sum.go",
 		`ordered.Limit(most-len(named))`,
-		`ordered.Limit(most)`, "../internal/test/storetest/TestFirestore"},
+		`ordered.Limit(most)`, "../internal/test/storetest/TestFirestore/windows"},
 	{"window-instant", "windows are searched for times ahead when enough are named", "../internal/cloud/firestorestore/sum.go",
 		`				named = append(named, w.AheadShard(s))
 			}
@@ -3045,7 +3050,7 @@ var mutations = []mutation{
 		``, "TestForeignKindInALock"},
 	{"foreign-kind", "a lock of Firestore writes over what is the app's", "../internal/cloud/firestorestore/locked.go",
 		`if !ok || !held.Tally.Equal(seen) {`,
-		`if (ok || !ok) && !held.Tally.Equal(seen) {`, "../internal/test/storetest/TestFirestore"},
+		`if (ok || !ok) && !held.Tally.Equal(seen) {`, "../internal/test/storetest/TestFirestore/foreign_kinds"},
 	{"foreign-kind", "no word of it", "look.go",
 		`if err == nil && len(l.rollUp.Foreign) > 0 {`,
 		`if false {`, "TestForeignKind"},
@@ -3101,7 +3106,7 @@ var mutations = []mutation{
 		`if f.RollUp.Tally.AsOf.IsZero() && len(f.RollUp.Unwritten()) == 0 {
 			bare`,
 		`if f.RollUp.Tally.AsOf.IsZero() {
-			bare`, "../internal/test/storetest/TestFirestore"},
+			bare`, "../internal/test/storetest/TestFirestore/homes_with_totals_that_no_roll-up_wrote"},
 	{"nobodys-number", "a client says that a day is old", "cycle.go",
 		` && f.RollUp.UpdateTime.Before(before)`,
 		``, "TestForgedOldDay"},
@@ -3158,7 +3163,7 @@ var mutations = []mutation{
 		`maps.Equal(t.Before, other.Before)`, "../internal/document/TestTallyEqual"},
 	{"nothing-is-lost", "a lock of Firestore keeps nothing", "../internal/cloud/firestorestore/locked.go",
 		`	r, ok := r.Over(held)`,
-		`	_, ok := r.Over(held)`, "../internal/test/storetest/TestFirestore"},
+		`	_, ok := r.Over(held)`, "../internal/test/storetest/TestFirestore/before"},
 	{"nothing-is-lost", "zeros take it along", "decide.go",
 		`return !l.counter.Template.Existing && !keeps && l.totals.Empty()`,
 		`return !l.counter.Template.Existing && (keeps || !keeps) && l.totals.Empty()`, "TestBeforeIsNotRemoved"},
@@ -3176,5 +3181,5 @@ var mutations = []mutation{
 		`	before, there := r.Tally.Before[field]
 	if there {`,
 		`	before, there := r.Tally.Before[field]
-	if there && false {`, "../internal/test/storetest/TestFirestore"},
+	if there && false {`, "../internal/test/storetest/TestFirestore/before"},
 }

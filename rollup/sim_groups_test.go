@@ -289,6 +289,11 @@ func (w written) Changed(f document.Field) bool {
 	return was != is || !reflect.DeepEqual(before, after)
 }
 
+func (w written) Has(f document.Field, after bool) bool {
+	_, has := w.Value(f, after)
+	return has
+}
+
 func (w written) Value(f document.Field, after bool) (any, bool) {
 	if after {
 		return f.In(w.after)

@@ -117,6 +117,9 @@ type Change interface {
 	// can be compared with ==.
 	Held(f document.Field) (before, after any)
 
+	// Has reports whether the document had the field before the write, or has it after it.
+	Has(f document.Field, after bool) bool
+
 	// Value returns the value that the field held before the write, or holds after it, as the
 	// Firestore SDK decodes it if a condition can compare it. It is a document.Hidden if the event
 	// may not show it. Value reports false for a field, or a document, that is missing.
@@ -143,8 +146,7 @@ func (t Total) maySee(w Change, after bool) bool {
 		}
 	}
 
-	_, has := w.Value(t.Field, after)
-	return has || t.Field == ""
+	return t.Field == "" || w.Has(t.Field, after)
 }
 
 // Concerned returns the counters that an event is about. These are the counters to which its old or

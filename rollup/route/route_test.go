@@ -478,6 +478,11 @@ func (w write) Changed(f document.Field) bool {
 	return was != is || !reflect.DeepEqual(before, after)
 }
 
+func (w write) Has(f document.Field, after bool) bool {
+	_, has := w.Value(f, after)
+	return has
+}
+
 func (w write) Value(f document.Field, after bool) (any, bool) {
 	if after {
 		return f.In(w.after)
@@ -624,6 +629,8 @@ type order struct {
 func (*order) Known() bool { return true }
 
 func (*order) Updated() bool { return true }
+
+func (*order) Has(document.Field, bool) bool { return true }
 
 func (o *order) Value(f document.Field, after bool) (any, bool) {
 	before, now := o.Held(f)

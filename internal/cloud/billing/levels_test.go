@@ -170,6 +170,11 @@ func (c change) Changed(f document.Field) bool {
 	return !reflect.DeepEqual(before, after)
 }
 
+func (c change) Has(f document.Field, after bool) bool {
+	_, has := c.Value(f, after)
+	return has
+}
+
 func (c change) Value(f document.Field, after bool) (any, bool) {
 	if after {
 		return f.In(c.after)

@@ -196,14 +196,20 @@ func (c Change) isNull(f document.Field) bool {
 	return null
 }
 
+// document returns the document as it was before the write, or as it is after it.
+func (c Change) document(after bool) *firestoredata.Document {
+	if after {
+		return c.data.GetValue()
+	}
+	return c.data.GetOldValue()
+}
+
+// Has implements route.Change.
+func (c Change) Has(f document.Field, after bool) bool { return valueOf(c.document(after), f) != nil }
+
 // Value implements route.Change.
 func (c Change) Value(f document.Field, after bool) (v any, ok bool) {
-	d := c.data.GetOldValue()
-	if after {
-		d = c.data.GetValue()
-	}
-
-	held := valueOf(d, f)
+	held := valueOf(c.document(after), f)
 	switch kind := held.GetValueType().(type) {
 	case *firestoredata.Value_BooleanValue:
 		return kind.BooleanValue, true

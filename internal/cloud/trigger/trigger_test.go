@@ -241,7 +241,7 @@ func TestValue(t *testing.T) {
 				data = &update{OldValue: without, Value: with}
 			}
 			got, ok := decode(t, forms[0], data).Value("x", after)
-			if _, unknown := got.(struct{}); ok != test.ok || test.want != nil && got != test.want || unknown {
+			if _, unknown := got.(struct{}); ok != test.ok || decode(t, forms[0], data).Has("x", after) != ok || test.want != nil && got != test.want || unknown {
 				t.Errorf("%v, after %v: got %#v, %v", test.value, after, got, ok)
 			}
 			if got, ok := decode(t, forms[0], data).Value("x", !after); ok {

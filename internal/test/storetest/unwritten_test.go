@@ -11,24 +11,18 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/test/memstore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
-	"google.golang.org/genproto/googleapis/type/latlng"
 )
-
-// ownKinds are values of the app's in the field of a total, in the words of the log. No total of
-// numbers can be of their kinds.
-var ownKinds = map[string]any{
-	"an array": []any{"ann"}, "a map": map[string]any{"ann": true}, "a string": "1.2K", "a boolean": true, "a reference": document.Reference("users/ann"),
-	"bytes": []byte{7}, "a place": &latlng.LatLng{Latitude: 48}, "a timestamp": someTime,
-}
 
 // testForeignKinds reads values that no total can be: in a look, on a page, and in a lock, where
 // nothing is written over them.
 func testForeignKinds(t *testing.T, b backend) {
 	two := counter("posts/{post}/likes/{user} -> posts/{post} : count() as likes, latest(at) as last : existing", "posts/7/likes")
-	for kind, own := range ownKinds {
+	for _, one := range memstore.OwnValues(false) {
+		kind, own := one.Kind, one.Value
 		b.Put(t, two.RollUp, map[string]any{"likes": own, "last": int64(7)})
 		want := map[string]string{"likes": kind, "last": "a number"}
 		for _, got := range []rollup.RollUp{open(t, b, two).RollUp(), onlyOne(t, b, two)} {
@@ -55,7 +49,7 @@ func testForeignKinds(t *testing.T, b backend) {
 		}
 	}
 
-	for _, nothing := range []any{nil, "", []any{}, map[string]any{}} {
+	for _, nothing := range memstore.Nothings {
 		b.Put(t, two.RollUp, map[string]any{"likes": nothing, "last": nothing})
 		if got := open(t, b, two).RollUp(); got.Foreign != nil || len(got.Unwritten()) > 0 {
 			t.Errorf("%#v is read as %+v", nothing, got)
