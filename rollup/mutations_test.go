@@ -1490,7 +1490,7 @@ var mutations = []mutation{
 		`if len(docs) < limit {
 		page.Next = ""`,
 		`if len(page.Found) < limit {
-		page.Next = ""`, "../internal/test/storetest/TestFirestore/find"},
+		page.Next = ""`, "../internal/test/storetest/TestFirestore/RollUps_and_Missing"},
 	{"both-walks", "foreign shards end the walk of the shards", "../internal/cloud/firestorestore/audit.go",
 		`	if len(page.Found) == 0 {
 		return page, nil`,
@@ -1499,7 +1499,7 @@ var mutations = []mutation{
 		return page, nil`, "../internal/test/storetest/TestFirestore/find"},
 	{"both-walks", "a foreign document hides the shards next to it", "../internal/cloud/firestorestore/audit.go",
 		`if i < len(ids) && ids[i] > s.Name && !isNumeric(ids, i) {`,
-		`if i < len(ids) {`, "../internal/test/storetest/TestFirestore/find"},
+		`if i < len(ids) {`, "../internal/test/storetest/TestFirestore/RollUps_and_Missing"},
 	{"both-walks", "counters that have a roll-up are found by their shards, too", "../internal/cloud/firestorestore/audit.go",
 		`return !f.RollUp.Tally.AsOf.IsZero() })`,
 		`return false })`, "../internal/test/storetest/TestFirestore/find"},
