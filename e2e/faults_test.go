@@ -78,6 +78,41 @@ func TestFirestorePaused(t *testing.T) {
 	})
 }
 
+// Firestore is there for clients, and refuses each call of the functions. After the outage all
+// totals become right by the events that are delivered again, without an audit.
+func TestFirestoreDown(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]*outage{
+		"unavailable": {err: status.Error(codes.Unavailable, "injected")},
+		"internal":    {err: status.Error(codes.Internal, "injected")},
+		"no quota":    {err: status.Error(codes.ResourceExhausted, "injected")},
+		"silent":      {err: status.Error(codes.DeadlineExceeded, "injected"), hangs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, options{counters: 3, proxies: []func(*proxy){near, near}})
+			w.during(func() {
+				w.covered()
+				w.setOutage(o)
+				w.pass(form(20*time.Second, 5*time.Minute))
+				w.setOutage(nil)
+				w.covered()
+			})
+			w.wantFailed()
+			if o.refused.Load() == 0 {
+				t.Error("no call met the outage")
+			}
+		})
+	}
+}
+
+// setOutage begins an outage for all functions processes, or ends it.
+func (w *world) setOutage(o *outage) {
+	for _, p := range w.processes {
+		p.proxy.outage.Store(o)
+	}
+}
+
 // Firestore answers with errors, having done the work or not.
 func TestFirestoreErrors(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type proxy struct {
 	meter    *billing.Meter // counts what the emulator did
 	delay    time.Duration  // of each message, either way
 	faults   *faults        // nil: none
+	outage   atomic.Pointer[outage]
 
 	mu    sync.Mutex
 	holds map[string]*held // by method; taken by the next call
@@ -191,6 +193,10 @@ const emulatorTimeout = time.Minute
 
 // pass makes a call, and what is to go wrong with it.
 func (p *proxy) pass(ctx context.Context, method string, request any, call func(context.Context) error) error {
+	if o := p.outage.Load(); o != nil {
+		return o.refuse(ctx)
+	}
+
 	headers, _ := metadata.FromIncomingContext(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), emulatorTimeout)
 	defer cancel()
@@ -221,6 +227,21 @@ func (p *proxy) pass(ctx context.Context, method string, request any, call func(
 	}
 	time.Sleep(p.delay)
 	return err
+}
+
+// An outage is a time in which no call reaches Firestore.
+type outage struct {
+	err     error // the answer to each call
+	hangs   bool  // it comes only when the caller has given up
+	refused atomic.Int64
+}
+
+func (o *outage) refuse(ctx context.Context) error {
+	o.refused.Add(1)
+	if o.hangs {
+		<-ctx.Done()
+	}
+	return o.err
 }
 
 // A held call is one that the proxy holds on its way.

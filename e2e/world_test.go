@@ -120,7 +120,7 @@ func newWorld(t *testing.T, o options) *world {
 		w.triggerAll(o.routes)
 	}
 	if o.queued {
-		w.alarms = w.startQueue()
+		w.alarms = w.startQueue("local")
 		o.env = append(o.env, w.alarms...)
 	}
 	for _, adjust := range o.proxies {
