@@ -144,7 +144,7 @@ func slowDemo(t *testing.T, ports int, env ...string) *follower {
 func TestDemosEmulatorEnds(t *testing.T) {
 	t.Parallel()
 	ports, pid := freePorts(t, 2), filepath.Join(t.TempDir(), "pid")
-	out := slowDemo(t, ports, recordedJava(t, pid, withFunctions)...)
+	out := slowDemo(t, ports, recordedJava(t, pid)...)
 	killRecorded(t, pid)
 	out.awaitExit(1)
 	if !strings.Contains(out.read.String(), emulatorEnded) {

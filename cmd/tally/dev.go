@@ -120,6 +120,9 @@ func (d *dev) run(ctx context.Context) error {
 		return err
 	}
 	defer s.Stop()
+	if s.Emulator != nil {
+		d.hints.court.addr = s.Addr
+	}
 	ctx, cancel := s.WhileUp(ctx)
 
 	// A new listener would hear of former requests again, so there is one for all settings.

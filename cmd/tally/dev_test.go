@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -250,15 +251,15 @@ func TestDevTellsOfLockedAuthors(t *testing.T) {
 	out.interrupt()
 }
 
-// tally dev tries the app's rules on its documents once it sees one, on an emulator of its own and
-// on one that it joined. It tells what the text of the rules does not show. Its own requests are
-// not told as refused.
+// tally dev tries the app's rules on its documents once it sees one. On an emulator that it joined
+// it tries none: it then starts another. It tells what the text of the rules does not show. Its own
+// requests are not told as refused.
 func TestDevTriesRules(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{"own": nil, "joined": onShared(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			dir, pids := t.TempDir(), filepath.Join(t.TempDir(), "pids")
 			rules := func(update string) {
 				write(t, filepath.Join(dir, "firestore.rules"), []byte("rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n    match /posts/{post} {\n      "+update+"\n    }\n  }\n}\n"))
 			}
@@ -266,7 +267,7 @@ func TestDevTriesRules(t *testing.T) {
 			write(t, filepath.Join(dir, "tally.yaml"), []byte("routes: 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'\n"))
 			rules("allow update: if request.auth.uid == resource.data.author && request.resource.data.values().size() == 1;")
 			c := tally(t, "dev", "--project="+emulatortest.Project(t), "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
-			c.Dir, c.Env = dir, append(c.Env, env...)
+			c.Dir, c.Env = dir, slices.Concat(c.Env, env, recordedJava(t, pids))
 			out := c.follow(t)
 			out.await("and call connectAuthEmulator")
 			out.commit("owner", http.StatusOK, `{"update": {"name": "ROOT/posts/1", "fields": {"author": {"stringValue": "ann"}}}}`)
@@ -280,6 +281,9 @@ func TestDevTriesRules(t *testing.T) {
 			out.interrupt()
 			if strings.Contains(out.read.String(), "refused") {
 				t.Errorf("its own requests are told:\n%s", out.read.String())
+			}
+			if started, err := os.ReadFile(pids); err != nil || strings.Count(string(started), "\n") != 2 {
+				t.Errorf("it started Java as %q, %v; want one emulator", started, err)
 			}
 		})
 	}
@@ -764,7 +768,7 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 func TestDevHints(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
-	out := startDev(t, recordedJava(t, pids, withFunctions), "--dashboard=false")
+	out := startDev(t, recordedJava(t, pids), "--dashboard=false")
 	const added = "refused: create or update of counters/likes/shards/4 by a client that is not signed in; firestore.rules line 25: allow create, update: if mayWrite() && isId(counter) && !frozen() && holdsOnly(['count']) && isShard(shard, numShards()) && adds('count');\n"
 	for range 2 {
 		out.increment("(default)", "counters/likes/shards/3", "Count", http.StatusOK)
@@ -815,13 +819,9 @@ func awaitFile(t *testing.T, pattern string) {
 	}
 }
 
-// withFunctions is in the arguments of an emulator that has functions. The judge of rules has one
-// without.
-const withFunctions = "functions_emulator"
-
-// recordedJava returns the environment in which each start of Java whose arguments have the text
-// leaves its process id in the file, a line each.
-func recordedJava(t *testing.T, file, text string) []string {
+// recordedJava returns the environment in which each start of Java leaves its process id in the
+// file, a line each. The first start asks for its version.
+func recordedJava(t *testing.T, file string) []string {
 	t.Helper()
 	emulatortest.Need(t)
 	java, err := emulator.Java(t.Context())
@@ -832,7 +832,7 @@ func recordedJava(t *testing.T, file, text string) []string {
 	if err := os.Mkdir(filepath.Join(home, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *%s*) echo $$ >>'%s' ;; esac\nexec '%s' \"$@\"\n", text, file, java)
+	script := fmt.Sprintf("#!/bin/sh\necho $$ >>'%s'\nexec '%s' \"$@\"\n", file, java)
 	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -882,7 +882,7 @@ func TestInterruptedAtStart(t *testing.T) {
 			t.Parallel()
 			ports, pids := freePorts(t, 3), filepath.Join(t.TempDir(), "pids")
 			c := tally(t, test.command, "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
-			c.Env = append(c.Env, recordedJava(t, pids, "")...)
+			c.Env = append(c.Env, recordedJava(t, pids)...)
 			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			if err := c.Start(); err != nil {
 				t.Fatal(err)

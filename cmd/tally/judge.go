@@ -12,26 +12,29 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// A court is where security rules are judged: an emulator of their own, which starts when the first
-// are. In another one the trials would be among the app's own requests.
+// A court is where security rules are judged: in a project of their own on an emulator of Tally's.
+// An emulator that somebody else runs, with rules of theirs, is none: one starts when the first
+// rules are judged.
 type court struct {
 	downloads *emulator.Downloads
 
 	mu       sync.Mutex
-	emulator *emulator.Emulator // nil: it was not needed yet
+	addr     string             // "": none is open yet
+	emulator *emulator.Emulator // that was started here; nil: none was
 }
 
 // open returns the emulator's address.
 func (c *court) open(ctx context.Context) (addr string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.emulator == nil {
-		c.emulator, err = emulator.Start(ctx, emulator.Options{Downloads: c.downloads})
+	if c.addr != "" {
+		return c.addr, nil
 	}
-	if err != nil {
-		return "", err
+	c.emulator, err = emulator.Start(ctx, emulator.Options{Downloads: c.downloads})
+	if err == nil {
+		c.addr = c.emulator.Addr()
 	}
-	return c.emulator.Addr(), nil
+	return c.addr, err
 }
 
 // A judge judges security rules, by rules.Judge.All.

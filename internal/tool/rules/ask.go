@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -17,14 +18,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Project is where rules are judged, unless a Judge has another. Nothing else is in it.
-const Project = "demo-tally-rules"
-
 // A Judge tries a text of rules on an emulator, in a project of its own. Its database has the id of
 // the app's, which rules may name. Calls must not overlap, because all have the same database.
 type Judge struct {
 	Addr     string // of an emulator that has no other rules for the project
-	Project  string // "": Project
+	Project  string // in which nothing else is; "": emulator.RulesProject
 	Database string // id of the app's
 	Text     string // of the rules
 
@@ -92,10 +90,7 @@ var none = new(fields)
 
 // open puts the rules in force. It returns an emulator.RulesError if they do not compile.
 func (j *Judge) open(ctx context.Context) (*stage, error) {
-	project := Project
-	if j.Project != "" {
-		project = j.Project
-	}
+	project := cmp.Or(j.Project, emulator.RulesProject)
 	err := emulator.SetRules(ctx, j.Addr, project, j.Database, j.Text)
 	if err != nil {
 		return nil, err

@@ -214,7 +214,7 @@ func prepare(ctx context.Context, p *process, addr string, o Options, rules stri
 
 	// By itself the emulator compiles the rules when the first request comes. If they are wrong, it
 	// refuses all requests. This call compiles them now. It puts them in force for one database only.
-	err = SetRules(ctx, addr, checkProject, DefaultDatabase, rules)
+	err = SetRules(ctx, addr, RulesProject, DefaultDatabase, rules)
 	if err == nil {
 		return nil
 	}

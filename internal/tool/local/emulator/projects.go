@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// checkProject is the project for which Start sets rules to have them compiled. No app uses it.
-const checkProject = "demo-tally-check-rules"
+// RulesProject is a project for rules that are tried: Start sets its rules to have them compiled. No
+// app uses it, and what is asked there is not told.
+const RulesProject = "demo-tally-rules"
 
 // maxProjects is how many projects a projectWatch reports. Tests may take a new one each.
 const maxProjects = 10
@@ -49,7 +50,7 @@ func (w *projectWatch) hear(line []byte) {
 	}
 
 	project := string(found[1])
-	if project == checkProject || slices.Contains(w.told, project) {
+	if project == RulesProject || slices.Contains(w.told, project) {
 		return
 	}
 	w.told = append(w.told, project)

@@ -20,7 +20,7 @@ func TestOtherProject(t *testing.T) {
 	e := start(t, Options{Project: "demo-shop", OtherProject: func(project string) { told <- project }})
 
 	for _, project := range []string{"demo-shop", "my-real-shop", "my-real-shop", "demo-shop", "another"} {
-		if err := SetRules(t.Context(), e.Addr(), checkProject, DefaultDatabase, "service cloud.firestore { match /a/b { allow read; } }"); err != nil {
+		if err := SetRules(t.Context(), e.Addr(), RulesProject, DefaultDatabase, "service cloud.firestore { match /a/b { allow read; } }"); err != nil {
 			t.Fatal(err)
 		}
 		path := "/v1/projects/" + project + "/databases/(default)/documents/a/b"
@@ -68,7 +68,7 @@ func TestProjectWatch(t *testing.T) {
 	}{
 		"nothing":              {"", nil},
 		"another":              {"INFO: x\n" + warning("a-b") + "y\n" + warning("a-b") + warning("c"), []string{"a-b", "c"}},
-		"the check":            {warning(checkProject), nil},
+		"the check":            {warning(RulesProject), nil},
 		"within a line":        {"x " + warning("a"), nil},
 		"a line without end":   {strings.Repeat("x", 3*tailSize) + warning("a") + warning("b"), []string{"b"}},
 		"a line that is short": {strings.TrimSuffix(warning("a"), "\n"), nil},

@@ -27,7 +27,7 @@ type Refusal struct {
 	Document  []string // names of the fields that the document has
 }
 
-// Refusals calls f with each refusal, one after another, until ctx or the emulator ends. It returns
+// Refusals calls f with each refusal of another project than RulesProject, one after another, until ctx or the emulator ends. It returns
 // ctx's error if ctx has ended. It listens to the feed that the emulator has for its user
 // interface. Older versions have no feed; then it returns nil at once. Rules do not bind servers,
 // so the feed does not have servers' requests.
@@ -95,6 +95,7 @@ type requestKey struct{ Path, Time string }
 
 // A trial is one evaluation of the rules, as the feed has it.
 type trial struct {
+	Release  string     `json:"rulesReleaseKey"` // which begins with the project
 	Outcome  string     // allow, deny or error
 	Outcomes []struct { // of each statement that was tried, in this trial and those before it
 		Line    int
@@ -138,6 +139,9 @@ func (j *judge) hear(ctx context.Context, message []byte) {
 	}
 
 	for _, t := range trials {
+		if strings.HasPrefix(t.Release, "projects/"+RulesProject+"/") {
+			continue
+		}
 		j.judge(ctx, &t)
 	}
 }

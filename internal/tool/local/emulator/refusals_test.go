@@ -57,7 +57,7 @@ service cloud.firestore {
 		t.Fatal(err)
 	}
 	e := start(t, Options{Rules: rules})
-	const root = "projects/demo-refusals/databases/(default)/documents"
+	root := "projects/demo-refusals/databases/(default)/documents"
 	request := func(user, method, path, body string) int {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+e.Addr()+"/v1/"+root+path, strings.NewReader(body))
@@ -188,6 +188,15 @@ service cloud.firestore {
 		})
 	}
 	clients.Wait()
+
+	// Rules that are tried refuse no one.
+	root = "projects/" + RulesProject + "/databases/(default)/documents"
+	for _, status := range []int{set("", "signed/tried", isNew), request("", http.MethodGet, "/own/tried", "")} {
+		if status != http.StatusForbidden {
+			t.Errorf("status %d, want it refused", status)
+		}
+	}
+	root = "projects/demo-refusals/databases/(default)/documents"
 	set("", "signed/last", isNew)
 	if r := next(); r.Path != "signed/last" {
 		t.Errorf("refused: %+v, want it allowed", r)
