@@ -107,7 +107,7 @@ func TestHints(t *testing.T) {
 		"refused: update of a/2 by a client that is not signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false; and line 99",
 		"refused: create of a/3 by a client that is not signed in; my.rules line 3: allow create: if signedIn() && request.resource.data.at == request.time && request.resource.data.url != 'https://a;b' && request.resource.data.keys().hasOnly(['at', \"it's\", 'url']);",
-		"refused: list of b/* by a client that is not signed in; my.rules line 8: match /b/{b} { allow get: if true; allow list: if false; }",
+		"refused: list of b/* by a client that is not signed in; my.rules line 8: allow get: if true; allow list: if false;",
 		"refused: delete of a/3 by a client that is not signed in; my.rules line 10: allow delete: if true;",
 		"refused: list of a/* by a client that is not signed in; nothing in my.rules allows it",
 		"refused: list of a/* by a client that is not signed in; nothing in Tally's built-in rules allows it; firebase.json names a file of your own",

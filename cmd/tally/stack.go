@@ -23,6 +23,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/freeport"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -227,32 +228,13 @@ func (r appRules) name() string {
 	return filepath.Base(r.file)
 }
 
-// statement returns the statement that begins on a line, as one line. It ends with the first line
-// that ends with a semicolon or a brace. It is "" if there is no such line.
-func (r appRules) statement(line int) string {
-	lines := strings.Split(r.text, "\n")
-	if line < 1 || line > len(lines) {
-		return ""
-	}
-
-	var words []string
-	for _, text := range lines[line-1:] {
-		code, _, _ := strings.Cut(" "+text, " //")
-		code = strings.TrimSpace(code)
-		words = append(words, strings.Fields(code)...)
-		if strings.HasSuffix(code, ";") || strings.HasSuffix(code, "}") {
-			break
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 // quote returns what messages call statements that begin on these lines.
 func (r appRules) quote(lines []int) string {
+	read := rules.Parse(r.text)
 	var all []string
 	for _, n := range lines {
 		line := fmt.Sprintf("line %d", n)
-		statement := r.statement(n)
+		statement := read.Statement(n)
 		if statement != "" {
 			line += ": " + statement
 		}

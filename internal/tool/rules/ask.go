@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // A Judge tries a text of rules on an emulator, in a project of its own. Its database has the id of
@@ -79,7 +82,8 @@ type stage struct {
 	database string
 	text     string // of the rules
 	rules    *Rules
-	name     string          // of the document whose requests are tried
+	users    []User          // who may make the requests
+	path     string          // of the document whose requests are tried
 	has      *fields         // which fields it has now; nil: they are not known
 	copies   map[string]bool // paths of other documents
 	close    func() error
@@ -114,9 +118,10 @@ func (s *stage) clear(ctx context.Context) {
 	_ = s.close()
 }
 
-// at turns to the document at a path.
-func (s *stage) at(path string) {
-	s.name, s.has = s.nameOf(path), nil
+// at turns to the document at a path, and to the users who may make requests of it when it has
+// these fields.
+func (s *stage) at(path string, own fields) {
+	s.path, s.has, s.users = path, nil, users(s.text, path, own)
 	s.copies[path] = true
 }
 
@@ -130,7 +135,7 @@ func (s *stage) put(ctx context.Context, path string, has *fields) error {
 	if has == none {
 		w.Operation = &firestorepb.Write_Delete{Delete: s.nameOf(path)}
 	}
-	return s.commit(ctx, server, w)
+	return s.commit(server.context(ctx), w)
 }
 
 // moved returns the fields of a document of another database, with its references to documents of
@@ -160,40 +165,66 @@ func (s *stage) moved(of fields) fields {
 	return all
 }
 
-// commit makes a write as a user.
-func (s *stage) commit(ctx context.Context, u User, w *firestorepb.Write) error {
-	_, err := s.api.Commit(u.context(ctx), &firestorepb.CommitRequest{Database: s.database, Writes: []*firestorepb.Write{w}})
+// commit makes a write.
+func (s *stage) commit(ctx context.Context, w *firestorepb.Write) error {
+	_, err := s.api.Commit(ctx, &firestorepb.CommitRequest{Database: s.database, Writes: []*firestorepb.Write{w}})
 	return err
 }
 
-// allows reports whether the rules allow a user's write of the document when it has these fields.
-// Without a write the user gets the document.
-func (s *stage) allows(ctx context.Context, u User, has *fields, w *firestorepb.Write) (bool, error) {
-	path := strings.TrimPrefix(s.name, s.nameOf(""))
+// allows reports whether the rules allow a user's request of the document when it has these fields.
+// The edit says what the request writes.
+func (s *stage) allows(ctx context.Context, u User, has *fields, method string, e edit) (bool, error) {
 	if s.has != has {
-		err := s.put(ctx, path, has)
+		err := s.put(ctx, s.path, has)
 		if err != nil {
 			return false, err
 		}
 		s.has = has
 	}
 
-	var err error
-	if w == nil {
-		_, err = s.api.GetDocument(u.context(ctx), &firestorepb.GetDocumentRequest{Name: s.name})
-	} else {
-		err = s.commit(ctx, u, w)
-	}
+	err := s.ask(u.context(ctx), method, e)
 	if status.Code(err) == codes.PermissionDenied {
 		return false, nil
 	}
-	if w != nil {
-		s.has = nil
-	}
+	s.has = nil                                    // the request may have changed them
 	if status.Code(err) == codes.InvalidArgument { // a guess that is no request, such as a transform in a list
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// ask makes a request of the document.
+func (s *stage) ask(ctx context.Context, method string, e edit) error {
+	name := s.nameOf(s.path)
+	switch method {
+	case Get:
+		_, err := s.api.GetDocument(ctx, &firestorepb.GetDocumentRequest{Name: name})
+		return err
+	case List:
+		return s.list(ctx)
+	case Delete:
+		return s.commit(ctx, &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: name}})
+	default:
+		return s.commit(ctx, e.write(name, method == "update"))
+	}
+}
+
+// list asks for documents of the document's collection id, wherever they are.
+func (s *stage) list(ctx context.Context) error {
+	from := &firestorepb.StructuredQuery_CollectionSelector{CollectionId: path.Base(path.Dir(s.path)), AllDescendants: true}
+	found, err := s.api.RunQuery(ctx, &firestorepb.RunQueryRequest{
+		Parent: s.database + "/documents",
+		QueryType: &firestorepb.RunQueryRequest_StructuredQuery{StructuredQuery: &firestorepb.StructuredQuery{
+			From: []*firestorepb.StructuredQuery_CollectionSelector{from}, Limit: wrapperspb.Int32(10),
+		}},
+	})
+	for err == nil {
+		_, err = found.Recv()
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // A Document is one of the app's that holds totals, or will.
@@ -206,8 +237,6 @@ type Document struct {
 type trial struct {
 	*stage
 	template *route.Template
-	path     string
-	users    []User
 	own      fields  // of the document, without what Tally wrote
 	counted  *fields // the same with it
 	known    *edit   // one that the rules allow while there are no totals; nil: none was found
@@ -222,7 +251,7 @@ func (j *Judge) Home(ctx context.Context, t *route.Template, d Document) (answer
 	}
 	defer s.clear(ctx)
 
-	trial := &trial{stage: s, template: t, path: d.Path, own: s.moved(d.Fields)}
+	trial := &trial{stage: s, template: t, own: s.moved(d.Fields)}
 	for _, name := range written(t) {
 		delete(trial.own, name)
 	}
@@ -231,17 +260,13 @@ func (j *Judge) Home(ctx context.Context, t *route.Template, d Document) (answer
 		counted[name] = valueOf(t, name, 1)
 	}
 	trial.counted = &counted
-	trial.users = users(j.Text, d.Path, trial.own)
-	err = j.copyRead(ctx, s, d.Path, trial.users)
+	s.at(d.Path, trial.own)
+	err = j.copyRead(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 
-	s.at(d.Path)
-	for _, request := range Requests(route.Routes(t.Routes)) {
-		if request.Template != t {
-			continue
-		}
+	for _, request := range ofTemplate(t) {
 		a := Answer{Request: request, Verdict: Refused, Path: d.Path, Lines: s.rules.Lines(d.Path, request.Method)}
 		if a.Lines != nil || s.rules.unread != "" { // otherwise no statement may allow it
 			err = trial.try(ctx, &a)
@@ -257,11 +282,16 @@ func (j *Judge) Home(ctx context.Context, t *route.Template, d Document) (answer
 // written returns the fields that Tally writes into documents of a template.
 func written(t *route.Template) []string { return append(t.Totals(), document.TallyField) }
 
-// first returns who may make which of the edits, when the document has these fields.
-func (t *trial) first(ctx context.Context, has *fields, edits []edit, write func(edit) *firestorepb.Write) (u User, e edit, ok bool, err error) {
+// first returns which user may make which of the edits when the document has these fields, or create
+// it so when there is none.
+func (t *trial) first(ctx context.Context, users []User, has *fields, edits []edit) (u User, e edit, ok bool, err error) {
+	method := "update"
+	if has == none {
+		method = "create"
+	}
 	for _, e := range edits {
-		for _, u := range t.users {
-			ok, err := t.allows(ctx, u, has, write(e))
+		for _, u := range users {
+			ok, err := t.allows(ctx, u, has, method, e)
 			if err != nil || ok {
 				return u, e, ok, err
 			}
@@ -270,10 +300,7 @@ func (t *trial) first(ctx context.Context, has *fields, edits []edit, write func
 	return u, e, false, nil
 }
 
-func (t *trial) update(e edit) *firestorepb.Write { return e.update(t.name) }
-func (t *trial) new(e edit) *firestorepb.Write    { return e.create(t.name) }
-
-// try tries the request of an answer.
+// try tries the request of an answer. Those of an edit come first.
 func (t *trial) try(ctx context.Context, a *Answer) error {
 	switch a.Kind {
 	case Edit:
@@ -287,13 +314,13 @@ func (t *trial) try(ctx context.Context, a *Answer) error {
 
 // edit finds an edit that the rules allow without totals, and tries it with them.
 func (t *trial) edit(ctx context.Context, a *Answer) error {
-	u, e, ok, err := t.first(ctx, &t.own, edits(t.own), t.update)
+	u, e, ok, err := t.first(ctx, t.users, &t.own, edits(t.own))
 	if err != nil || !ok {
-		a.Verdict, a.Why = NotTried, t.unknown()
+		a.Verdict, a.Why = NotTried, t.unknown(writeMethods)
 		return err
 	}
 	t.known = &e
-	still, err := t.allows(ctx, u, t.counted, t.update(e))
+	still, err := t.allows(ctx, u, t.counted, "update", e)
 	a.User, a.Verdict, a.Wrong = u, Allowed, !still
 	if !still {
 		a.Verdict = Refused
@@ -310,25 +337,25 @@ func (t *trial) write(ctx context.Context, a *Answer) error {
 	if t.known != nil {
 		with = append(with, *t.known)
 	}
-	return t.open(ctx, a, t.known != nil, t.counted, with, t.update)
+	return t.open(ctx, a, t.known != nil, t.counted, with)
 }
 
 // create finds the first user who can create the document with totals, and which.
 func (t *trial) create(ctx context.Context, a *Answer) error {
 	creations := creations(t.own)
-	_, _, known, err := t.first(ctx, none, creations, t.new)
+	_, _, known, err := t.first(ctx, t.users, none, creations)
 	if err != nil {
 		return err
 	}
-	return t.open(ctx, a, known, none, creations, t.new)
+	return t.open(ctx, a, known, none, creations)
 }
 
 // open tries to write totals along with each of the edits. known says that the rules allow one of
 // them without any.
-func (t *trial) open(ctx context.Context, a *Answer, known bool, has *fields, with []edit, write func(edit) *firestorepb.Write) error {
+func (t *trial) open(ctx context.Context, a *Answer, known bool, has *fields, with []edit) error {
 	for _, u := range t.users {
 		for _, name := range written(t.template) {
-			_, _, ok, err := (&trial{stage: t.stage, users: []User{u}}).first(ctx, has, all(with, name, valueOf(t.template, name, 2)), write)
+			_, _, ok, err := t.first(ctx, []User{u}, has, all(with, name, valueOf(t.template, name, 2)))
 			if err != nil {
 				return err
 			}
@@ -347,7 +374,7 @@ func (t *trial) open(ctx context.Context, a *Answer, known bool, has *fields, wi
 
 	a.Verdict = Refused
 	if !known {
-		a.Verdict, a.Why = NotTried, t.unknown()
+		a.Verdict, a.Why = NotTried, t.unknown(writeMethods)
 	}
 	return nil
 }
@@ -360,9 +387,12 @@ func all(edits []edit, name string, v *firestorepb.Value) (with []edit) {
 	return with
 }
 
-// unknown says why no guess was allowed.
-func (t *trial) unknown() string {
-	said := t.rules.said(t.path)
+// noGuess is why a request was not tried whose rules ask for nothing that is known.
+const noGuess = "no user and no change that was guessed is allowed"
+
+// unknown says why no guess of a method was allowed.
+func (s *stage) unknown(methods []string) string {
+	said := s.rules.said(s.path, methods...)
 	var asked []string
 	for _, claim := range claims.FindAllStringSubmatch(said, -1) {
 		name := claim[1] + claim[2]
@@ -376,21 +406,21 @@ func (t *trial) unknown() string {
 	slices.Sort(asked)
 	asked = slices.Compact(asked)
 	if asked == nil {
-		return "no user and no change that was guessed is allowed"
+		return noGuess
 	}
 	return "the rules ask for " + strings.Join(asked, ", ") + ", which the trial does not have"
 }
 
-// copyRead copies the documents that rules read of a request, for the users who make it.
-func (j *Judge) copyRead(ctx context.Context, s *stage, path string, users []User) error {
+// copyRead copies the documents that rules read of a write, for the users who make it: first for
+// those whom the document names.
+func (j *Judge) copyRead(ctx context.Context, s *stage) error {
 	if j.Read == nil {
 		return nil
 	}
-	named := slices.SortedStableFunc(slices.Values(users), func(a, b User) int { return rank(a) - rank(b) })
-	for _, pattern := range readIn(s.rules.said(path)) {
-		for _, u := range named {
-			at := s.rules.fill(pattern, path, u)
-			if len(s.copies) == maxRead || at == path || s.copies[at] || !isDocument(at) {
+	for _, pattern := range readIn(s.rules.said(s.path, writeMethods...)) {
+		for _, u := range slices.Concat(s.users[2:], s.users[:2]) {
+			at := s.rules.fill(pattern, s.path, u)
+			if len(s.copies) > maxRead || s.copies[at] || !isDocument(at) {
 				continue
 			}
 			fields, err := j.Read(ctx, at)
@@ -408,17 +438,6 @@ func (j *Judge) copyRead(ctx context.Context, s *stage, path string, users []Use
 		}
 	}
 	return nil
-}
-
-// rank orders users: those whom a document names come first.
-func rank(u User) int {
-	switch u.ID {
-	case SignedOut.ID:
-		return 2
-	case Anybody.ID:
-		return 1
-	}
-	return 0
 }
 
 // isDocument reports whether a path may be that of a document.
@@ -460,24 +479,16 @@ func (s *stage) try(ctx context.Context, r Request) (Answer, error) {
 		}
 	}
 
-	s.at(path)
-	before, w := none, (*firestorepb.Write)(nil)
-	if r.Method != "create" {
-		before = &r.before
+	s.at(path, nil)
+	before := &r.before
+	if r.Method == "create" {
+		before = none
 	}
-	switch r.Method {
-	case "create":
-		w = edit{r.after, nil}.create(s.name)
-	case "update":
-		w = edit{r.after, nil}.update(s.name)
-	case Delete:
-		w = &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: s.name}}
-	}
-	for _, u := range users(s.text, path, nil) {
+	for _, u := range s.users {
 		if r.SignedOut && u != SignedOut || r.Allow && !r.SignedOut && u == SignedOut {
 			continue
 		}
-		ok, err := s.allows(ctx, u, before, w)
+		ok, err := s.allows(ctx, u, before, r.Method, edit{r.after, nil})
 		if err != nil {
 			return a, err
 		}
@@ -486,11 +497,10 @@ func (s *stage) try(ctx context.Context, r Request) (Answer, error) {
 			break
 		}
 	}
-	if r.Allow && a.Verdict == Refused && a.Lines != nil {
-		why := (&trial{stage: s, path: path}).unknown()
-		if strings.HasPrefix(why, "the rules ask for ") && r.Kind != Increment {
-			a.Verdict, a.Why = NotTried, why
-		}
+
+	why := s.unknown([]string{r.Method})
+	if r.Allow && a.Verdict == Refused && a.Lines != nil && why != noGuess && r.Kind != Increment {
+		a.Verdict, a.Why = NotTried, why
 	}
 	a.Wrong = a.Verdict != NotTried && (a.Verdict == Allowed) != r.Allow
 	return a, nil

@@ -282,6 +282,44 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// A page with a board lists all documents of a collection ID. Rules that refuse that are told, and
+// are not wrong.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	const days = "orders/{o} by shop, day(at) -> shops/{shop}/days/{day} : count() as orders : within shops/{shop}"
+	for rules, want := range map[string]Verdict{
+		"match /shops/{s}/days/{d} { allow read; }":                                     Refused,
+		"match /{path=**}/days/{d} { allow get; }":                                      Refused,
+		"match /{path=**}/days/{d} { allow list: if request.query.limit <= 5; }":        Refused,
+		"match /{path=**}/days/{d} { allow list: if request.query.limit <= 100; }":      Allowed,
+		"match /{path=**}/days/{d} { allow read: if request.auth != null; }":            Allowed,
+		"match /{path=**}/days/{d} { allow read: if request.auth.token.boss == true; }": NotTried,
+	} {
+		j := Judge{Addr: emulatortest.Addr(t), Project: emulatortest.Project(t), Database: "(default)", Text: in(rules)}
+		answers, err := j.Others(t.Context(), parsed(t, days))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(answers, func(a Answer) bool { return a.Kind == Group })
+		if a := answers[i]; a.Verdict != want || a.Wrong != (want == Refused) || !a.Harmless() {
+			t.Errorf("%s: %+v, want %s", rules, a, want)
+		}
+		if said := answers[i].Text("f"); !strings.Contains(said, "list of all days/{day} at once") {
+			t.Errorf("it says %s", said)
+		}
+	}
+}
+
+// Rules that ask for what a trial does not have are not called wrong, whatever they are about.
+func TestReadsNotTried(t *testing.T) {
+	t.Parallel()
+	const counters = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
+	wrong, untried := judged(t, counters, in("match /rollups/{r} { allow get: if request.auth.token.staff == true; }\nmatch /counters/{c}/shards/{s} { allow create, update; }"))
+	if want := []string{"get of rollups/{counter}: the rules ask for the claim staff of a user, which the trial does not have"}; wrong != nil || !slices.Equal(untried, want) {
+		t.Errorf("wrong %q, not tried %q; want %q", wrong, untried, want)
+	}
+}
+
 // Rules that do not compile are told in the emulator's words.
 func TestMistakes(t *testing.T) {
 	t.Parallel()

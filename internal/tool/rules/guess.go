@@ -131,12 +131,7 @@ func changed(v *firestorepb.Value) *firestorepb.Value {
 	return nil
 }
 
-// update returns the edit of the document of this name, which must exist.
-func (e edit) update(name string) *firestorepb.Write { return e.write(name, true) }
-
-// create returns the write that creates the document of this name with what the edit says.
-func (e edit) create(name string) *firestorepb.Write { return e.write(name, false) }
-
+// write returns the write that makes the edit of the document of this name, which exists or not.
 func (e edit) write(name string, exists bool) *firestorepb.Write {
 	w := &firestorepb.Write{
 		Operation:       &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: e.changes}},

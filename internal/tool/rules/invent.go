@@ -48,11 +48,11 @@ func (r *Rules) fill(pattern, path string, u User) string {
 	captured := make(map[string]string)
 	for _, b := range r.matching(path) {
 		for i, s := range b.path {
-			if s.rest {
+			if isRest(s) {
 				break
 			}
-			if s.capture && i < len(ids) {
-				captured[s.name] = ids[i]
+			if isCapture(s) && i < len(ids) {
+				captured[strings.Trim(s, "{}")] = ids[i]
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func Invent(text string, t *route.Template) []Document {
 		}
 	}
 	path := strings.Join(ids, "/")
-	said := r.said(path)
+	said := r.said(path, writeMethods...)
 
 	few, many := make(fields), make(fields)
 	for _, found := range fieldOf.FindAllStringSubmatch(said, -1) {

@@ -12,25 +12,21 @@ import (
 
 // Rules are the blocks of a text of security rules.
 type Rules struct {
-	blocks []*readBlock
-	unread string // a sentence about what could not be read; "": everything was
+	blocks     []*readBlock
+	statements map[int][]string // those that allow something, by the lines on which they begin
+	unread     string           // a sentence about what could not be read; "": everything was
 }
 
 // A readBlock is what stands in a match of a text that was read.
 type readBlock struct {
-	path   []segment // of its documents, below the database's root
-	depth  int       // of matches
-	line   int
-	grants []grant
+	path    []string       // the segments of its documents below the database's root, as matches spell them
+	matches *regexp.Regexp // their paths behind a slash; it is the same, however captures are called
+	depth   int            // of matches
+	line    int
+	grants  []grant
 
 	above     *readBlock
 	functions map[string]string // their bodies
-}
-
-// A segment is a part of a path.
-type segment struct {
-	name          string
-	capture, rest bool // {name}, {name=**}
 }
 
 // A grant is a statement that allows methods.
@@ -71,13 +67,13 @@ type reader struct {
 
 // Parse reads the text of rules.
 func Parse(text string) *Rules {
-	r := &reader{}
+	r := &reader{Rules: Rules{statements: make(map[int][]string)}}
 	if len(text) > maxText {
 		r.unread = fmt.Sprintf("1: the rules are longer than %d KB, which Firestore does not take", maxText>>10)
 		return &r.Rules
 	}
 
-	r.code, r.shape = blanked(text)
+	r.code, r.shape = blanked(strings.ToValidUTF8(text, "?"))
 	root := &readBlock{}
 	r.read(root)
 	return &r.Rules
@@ -174,6 +170,7 @@ func (r *reader) statement(b *readBlock) {
 			g.condition = r.condition()
 		}
 		b.grants = append(b.grants, g)
+		r.statements[line] = append(r.statements[line], r.code[begin:r.at])
 	default:
 		text, _, _ := strings.Cut(r.code[begin:], "\n")
 		r.unread = fmt.Sprintf("%d: from %.60q on the rules could not be read", line, strings.TrimSpace(text))
@@ -212,6 +209,7 @@ func (r *reader) service(b *readBlock) {
 // match reads what stands in a match, which begins on a line.
 func (r *reader) match(b *readBlock, line int) {
 	inner := &readBlock{above: b, line: line, depth: b.depth + 1, path: append(slices.Clone(b.path), segmentsOf(r.parts[1])...)}
+	inner.matches = patternOf(inner.path)
 	if inner.depth > maxDepth || len(inner.path) > maxSegments {
 		r.unread = fmt.Sprintf("%d: from here on the rules could not be read: more than %d matches within each other, or %d segments, are more than Firestore takes", line, maxDepth, maxSegments)
 		return
@@ -272,47 +270,33 @@ func (r *reader) body() string {
 }
 
 // segmentsOf returns the segments of a match's path, without those of the database.
-func segmentsOf(path string) (segments []segment) {
-	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
-		name, capture := strings.CutPrefix(part, "{")
-		name, rest := strings.CutSuffix(strings.TrimSuffix(name, "}"), "=**")
-		segments = append(segments, segment{name, capture, rest})
-	}
-	if len(segments) >= 3 && segments[0].name == "databases" && segments[2].name == "documents" {
+func segmentsOf(path string) []string {
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	if len(segments) >= 3 && segments[0] == "databases" && segments[2] == "documents" {
 		return segments[3:]
 	}
 	return segments
 }
 
-// meet reports whether two paths can be those of one document. It takes time by the product of
-// their lengths, however many segments stand for any others.
-func meet(a, b []segment) bool {
-	met := make([][]bool, len(a)+1) // met[i][j]: a[i:] meets b[j:]
-	for i := len(a); i >= 0; i-- {
-		met[i] = make([]bool, len(b)+1)
-		for j := len(b); j >= 0; j-- {
-			moreA, moreB := i < len(a), j < len(b)
-			switch {
-			case !moreA && !moreB:
-				met[i][j] = true
-			case moreA && a[i].rest:
-				met[i][j] = met[i+1][j] || moreB && met[i][j+1]
-			case moreB && b[j].rest:
-				met[i][j] = met[i][j+1] || moreA && met[i+1][j]
-			case moreA && moreB:
-				met[i][j] = (a[i].capture || b[j].capture || a[i].name == b[j].name) && met[i+1][j+1]
-			}
+// isRest and isCapture report whether a segment stands for any number of ids, or for one.
+func isRest(segment string) bool    { return strings.HasSuffix(segment, "=**}") }
+func isCapture(segment string) bool { return strings.HasPrefix(segment, "{") && !isRest(segment) }
+
+// patternOf returns the expression that the paths of documents match. It takes time by the product
+// of their lengths, however many segments stand for any others.
+func patternOf(segments []string) *regexp.Regexp {
+	text := "^"
+	for _, s := range segments {
+		switch {
+		case isRest(s):
+			text += "(?:/[^/]+)*"
+		case isCapture(s):
+			text += "/[^/]+"
+		default:
+			text += "/" + regexp.QuoteMeta(s)
 		}
 	}
-	return met[0][0]
-}
-
-// segmentsIn returns the segments of a route's path.
-func segmentsIn(path route.Path) (segments []segment) {
-	for _, s := range path {
-		segments = append(segments, segment{name: s.Name, capture: s.Capture})
-	}
-	return segments
+	return regexp.MustCompile(text + "$")
 }
 
 // allows reports whether the statement may allow a method.
@@ -347,12 +331,8 @@ func (g grant) never() bool {
 
 // matching returns the blocks that match a document.
 func (r *Rules) matching(path string) (blocks []*readBlock) {
-	var ids []segment
-	for id := range strings.SplitSeq(path, "/") {
-		ids = append(ids, segment{name: id})
-	}
 	for _, b := range r.blocks {
-		if meet(b.path, ids) {
+		if b.matches.MatchString("/" + path) {
 			blocks = append(blocks, b)
 		}
 	}
@@ -371,9 +351,11 @@ func (r *Rules) Lines(path, method string) (lines []int) {
 	return lines
 }
 
-// Unread returns a sentence about where the text could not be read, which begins with the line; "":
-// all of it was.
-func (r *Rules) Unread() string { return r.unread }
+// Statement returns what allows something and begins on a line, as one line, without comments; "" if
+// nothing does.
+func (r *Rules) Statement(line int) string {
+	return strings.Join(strings.Fields(strings.Join(r.statements[line], " ")), " ")
+}
 
 // writeMethods are the methods that write a document.
 var writeMethods = []string{"create", "update", "delete"}
@@ -386,7 +368,7 @@ func (r *Rules) Doubles(routes route.Routes) (all []string) {
 		var both []string
 		var first *readBlock
 		for _, method := range b.writes() {
-			key := method + b.spelled()
+			key := method + b.matches.String()
 			other := earlier[key]
 			switch {
 			case other == nil:
@@ -398,7 +380,7 @@ func (r *Rules) Doubles(routes route.Routes) (all []string) {
 		if first == nil {
 			continue
 		}
-		of := ofRoutes(routes, b.path)
+		of := b.of(routes)
 		if of != "" {
 			all = append(all, fmt.Sprintf("%d: this block and that of line %d both allow %s of %s, and what either allows is allowed: put their conditions together in one block",
 				b.line, first.line, strings.Join(both, ", "), of))
@@ -417,28 +399,25 @@ func (b *readBlock) writes() (methods []string) {
 	return methods
 }
 
-// spelled returns the block's path, however its captures are called.
-func (b *readBlock) spelled() (path string) {
+// of returns the first of the routes' paths that some of the block's documents have; "" if none
+// have any.
+func (b *readBlock) of(routes route.Routes) string {
+	var ids []string
 	for _, s := range b.path {
-		switch {
-		case s.rest:
-			path += "/{=**}"
-		case s.capture:
-			path += "/{}"
-		default:
-			path += "/" + s.name
+		if isCapture(s) {
+			s = someID
 		}
+		ids = append(ids, s)
 	}
-	return path
-}
+	own := strings.Join(ids, "/")
 
-// ofRoutes returns the first of the routes' paths that a block's meets; "" if it meets none.
-func ofRoutes(routes route.Routes, path []segment) string {
 	for _, r := range routes {
-		for _, of := range []route.Path{r.Pattern(), r.Template.Segments()} {
-			if meet(path, segmentsIn(of)) {
-				return of.String()
-			}
+		_, holds := r.Template.Counter(own)
+		switch {
+		case r.Covers(own), b.matches.MatchString("/" + Request{at: r.Pattern()}.Path()):
+			return r.Pattern().String()
+		case holds, b.matches.MatchString("/" + Request{at: r.Template.Segments()}.Path()):
+			return r.Template.String()
 		}
 	}
 	return ""
@@ -451,9 +430,9 @@ var called = regexp.MustCompile(`\b(\w+)\s*\(`)
 // for a request, so few conditions that it takes are longer.
 const maxSaid = 16 << 10
 
-// said returns what the conditions say under which documents may be written, with the bodies of all
-// functions that they call, and that these call.
-func (r *Rules) said(path string) string {
+// said returns what the conditions say under which one of the methods is allowed for a document,
+// with the bodies of all functions that they call, and that these call.
+func (r *Rules) said(path string, methods ...string) string {
 	var all strings.Builder
 	seen := make(map[string]bool)
 	var add func(b *readBlock, text string)
@@ -473,7 +452,7 @@ func (r *Rules) said(path string) string {
 	}
 	for _, b := range r.matching(path) {
 		for _, g := range b.grants {
-			if slices.ContainsFunc(writeMethods, g.allows) {
+			if slices.ContainsFunc(methods, g.allows) {
 				add(b, g.condition)
 			}
 		}

@@ -24,6 +24,7 @@ const (
 
 	RollUp    Kind = "roll-up"   // a client writes a document that only Tally writes
 	Board     Kind = "board"     // a client writes one of the same collection id elsewhere, which lists of all of them show
+	Group     Kind = "group"     // a client lists all of a collection id, as a page with a board does
 	Read      Kind = "read"      // a client reads a total
 	Increment Kind = "increment" // a client counts
 	Shard     Kind = "shard"     // a client deletes a shard
@@ -33,6 +34,7 @@ const (
 // Methods, as rules call them.
 const (
 	Get    = "get"
+	List   = "list"
 	Delete = "delete"
 )
 
@@ -161,7 +163,9 @@ func ofTemplate(t *route.Template) (all []Request) {
 	if t.Within {
 		segments := t.Segments()
 		elsewhere := append(route.Path{{Name: "tally_elsewhere"}, {Name: "document", Capture: true}}, segments[len(segments)-2:]...)
-		all = append(all, Request{Kind: Board, Template: t, Method: "create", at: elsewhere, after: after})
+		all = append(all,
+			Request{Kind: Board, Template: t, Method: "create", at: elsewhere, after: after},
+			Request{Kind: Group, Template: t, Method: List, Allow: true, at: elsewhere, before: before})
 	}
 	isOther := func(r *route.Route) bool { return !r.HasShards() }
 	if !slices.ContainsFunc(t.Routes, isOther) {
@@ -198,8 +202,11 @@ func ofOwn(at route.Path, field string) (all []Request) {
 }
 
 // Harmless reports whether a wrong answer need not be one: an app may let only users count whom it
-// signed in, and have its servers make the shards, or its servers alone count.
-func (a Answer) Harmless() bool { return a.Kind == Increment && (a.SignedOut || a.Method == "create") }
+// signed in, and have its servers make the shards, or its servers alone count; and it may show no
+// board.
+func (a Answer) Harmless() bool {
+	return a.Kind == Group || a.Kind == Increment && (a.SignedOut || a.Method == "create")
+}
 
 // sentences are about wrong answers, and say what to do. PATH is spelled as in a route, and
 // DOCUMENT is the one that was tried. OURS are the fields that Tally writes, and FIELDS those of
@@ -213,6 +220,7 @@ var sentences = map[Kind]string{
 		"Leave what Tally writes out: !request.resource.data.keys().hasAny(['OURS'])",
 	RollUp:    "METHOD of PATH is allowed to USER, and only Tally may write it: a user makes up a total, which stays until the next roll-up",
 	Board:     "METHOD of PATH is allowed to USER, and lists of all documents of that collection ID show it among Tally's",
+	Group:     "METHOD of all GROUP at once is allowed to no one. If a page shows a board of them, it needs match /{path=**}/GROUP { allow list: if request.query.limit <= 100; }",
 	Read:      "METHOD of PATH is allowed to no one, and apps read totals there",
 	Increment: "METHOD of PATH by an increment is refused, so it counts nothing. If only servers do that, all is well",
 	Shard:     "METHOD of PATH is allowed to USER, and takes the shard's part of the total with it",
@@ -234,7 +242,8 @@ func (a Answer) Text(file string) string {
 	if a.SignedOut {
 		method = "signed out: " + method
 	}
-	fill := strings.NewReplacer("USER", a.User.String(), "DOCUMENT", a.Path, "PATH", a.at.String(),
+	group := a.at[len(a.at)-2:].String()
+	fill := strings.NewReplacer("GROUP", group, "USER", a.User.String(), "DOCUMENT", a.Path, "PATH", a.at.String(),
 		"FIELDS", strings.Join(a.Fields, ", "), "OURS", ours, "METHOD", method)
 	return place + ": tried: " + fill.Replace(sentences[a.Kind])
 }
