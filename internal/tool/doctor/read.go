@@ -9,6 +9,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"google.golang.org/api/option"
 )
 
@@ -74,7 +75,7 @@ type trialCall struct {
 
 // try has the Firebase Rules API try the rules of a database on the cases, and returns the result
 // of each. If no rules are deployed, it returns an error for which deploy.NotFound is true.
-func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) ([]trialResult, error) {
+func (d *Deployment) try(ctx context.Context, database string, cases []rules.Request) ([]trialResult, error) {
 	ruleset, err := d.Project.Ruleset(ctx, database)
 	if err != nil || len(cases) == 0 {
 		return nil, err
@@ -82,7 +83,7 @@ func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase)
 
 	var trials []object
 	for _, c := range cases {
-		trials = append(trials, c.trial(database, d.AsOf))
+		trials = append(trials, trial(c, database, d.AsOf))
 	}
 	var answer struct{ TestResults []trialResult }
 	suite := object{"testSuite": object{"testCases": trials}}
@@ -97,25 +98,26 @@ type object = map[string]any
 
 // trial returns the case as the Firebase Rules API takes it
 // (https://firebase.google.com/docs/reference/rules/rest/v1/projects/test#testcase).
-func (c *RuleCase) trial(database string, now time.Time) object {
+func trial(r rules.Request, database string, now time.Time) object {
 	request := object{
-		"method": c.Method, "path": "/databases/" + database + "/documents/" + c.Path, "time": now.UTC().Format(time.RFC3339Nano),
+		"method": r.Method, "path": "/databases/" + database + "/documents/" + r.Path(), "time": now.UTC().Format(time.RFC3339Nano),
 	}
-	if !c.SignedOut {
+	if !r.SignedOut {
 		request["auth"] = object{"uid": someID, "token": object{"sub": someID}}
 	}
-	if c.After != nil {
-		request["resource"] = object{"data": c.After}
+	before, after := r.Data()
+	if after != nil {
+		request["resource"] = object{"data": after}
 	}
 
 	trial := object{"request": request, "expectation": "DENY", "pathEncoding": "PLAIN"}
-	if c.Allow {
+	if r.Allow {
 		trial["expectation"] = "ALLOW"
 	}
-	if c.Before != nil {
-		trial["resource"] = object{"data": c.Before}
+	if before != nil {
+		trial["resource"] = object{"data": before}
 	}
-	if c.Counter != "" {
+	if counter(r) != "" {
 		whatever := []object{{"anyValue": object{}}}
 		trial["functionMocks"] = []object{
 			{"function": "exists", "args": whatever, "result": object{"value": true}},

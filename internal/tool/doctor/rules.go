@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -17,67 +16,47 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// A RuleCase is a request of a user's client that rules should allow or refuse. Cases are only
-// samples, because rules are code. If they refuse the cases, they may still allow other requests.
-type RuleCase struct {
-	Says   string         // the request in words, such as "update rollups/{counter}"
-	Path   string         // below the database's root
-	Method string         // get, create, update or delete, as rules call them
-	Before map[string]any // the document's fields; nil: it does not exist
-	After  map[string]any // what is written
-	Allow  bool
-
-	SignedOut bool   // the user is not signed in
-	Counter   string // path of the document that says how many shards there are, which rules may read
-	Else      string // format of a note, if it is not wrong that rules fail the case; empty: it is wrong
-}
-
-// someID replaces the captures of a path. Nothing of that name needs to exist.
+// someID is the id of a user and of a project. Nothing of that name needs to exist.
 const someID = "tally-doctor"
 
-// ruleCases returns the cases of a check. Those of rulesJudged need no other document and no user,
-// so that there is an answer also where no emulator judges the rules.
-func ruleCases(check string, routes route.Routes) (cases []RuleCase) {
+// samples returns the requests that Google tries for a check. Rules are code: if they answer these
+// well, they may still allow others. Those of rulesJudged need no other document and no user, so
+// that there is an answer also where no emulator judges the rules.
+func samples(check string, routes route.Routes) (all []rules.Request) {
 	for _, r := range rules.Requests(routes) {
-		c := RuleCase{Path: r.Path(), Method: r.Method, Says: r.Method + " " + r.Where(), SignedOut: true}
-		c.Before, c.After = r.Data()
-		isSample := r.Kind == rules.RollUp || r.Kind == rules.Shard || r.Kind == rules.Own && r.Method == rules.Get
-		if check == rulesJudged && isSample {
-			cases = append(cases, c)
-		}
-		if check != rulesIncrements || r.Kind != rules.Increment {
-			continue
-		}
-
-		c.Allow, c.SignedOut = true, r.SignedOut
-		c.Counter, c.Says = above(c.Path), c.Says+" by "+slices.Collect(maps.Keys(c.After))[0]
+		isTallys := r.Kind == rules.RollUp || r.Kind == rules.Shard || r.Kind == rules.Own && r.Method == rules.Get
 		switch {
-		case r.SignedOut:
-			c.Else = "refuse who is not signed in: %s. An app must sign its users in before they count"
-		case r.Method == "create":
-			c.Else = "refuse to create shards: %s. A shard must exist before a client counts in it"
+		case check == rulesIncrements && r.Kind == rules.Increment:
+			all = append(all, r)
+		case check == rulesJudged && isTallys:
+			r.SignedOut = true
+			all = append(all, r)
 		}
-		if c.Before != nil {
-			c.After = merged(c.Before, c.After)
-		}
-		cases = append(cases, c)
 	}
-	return cases
+	return all
 }
 
-// merged returns the fields of a document after a change.
-func merged(before, change map[string]any) map[string]any {
-	after := maps.Clone(before)
-	maps.Copy(after, change)
-	return after
+// said returns a sample in words, such as "update counters/{counter}/shards/{shard} by count".
+func said(r rules.Request) string {
+	text := r.Method + " " + r.Where()
+	if r.Kind == rules.Increment {
+		text += " by " + r.Field()
+	}
+	return text
 }
 
-// above returns the path of the document above another.
-func above(document string) string { return path.Dir(path.Dir(document)) }
+// counter returns the path of the document that says how many shards there are, which rules may
+// read of an increment; "" for other samples.
+func counter(r rules.Request) string {
+	if r.Kind != rules.Increment {
+		return ""
+	}
+	return path.Dir(path.Dir(r.Path()))
+}
 
-// tryRules tries the cases of this check in each database, and judges the results.
+// tryRules tries the samples of this check in each database, and judges the results.
 func (e *examination) tryRules(ctx context.Context) {
-	cases := ruleCases(e.finding.Name, e.config.Routes)
+	cases := samples(e.finding.Name, e.config.Routes)
 	fix := deploy.Command("firebase", "deploy", "--only", "firestore:rules", "--project="+e.Project.ID)
 
 	for _, d := range e.wanted.Databases {
@@ -92,13 +71,19 @@ func (e *examination) tryRules(ctx context.Context) {
 			continue
 		}
 
-		failed, harmless, unsure := sorted(cases, results)
-		if len(failed) > 0 {
-			e.wrong(fix, "%s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", what, doing(e.finding.Name), strings.Join(failed, "; "))
-		} else {
-			for _, text := range slices.Sorted(maps.Keys(harmless)) {
-				e.note("%s "+text, what, strings.Join(harmless[text], "; "))
-			}
+		failed, signedOut, missing, unsure := sorted(cases, results)
+		allow := "allow"
+		if e.finding.Name == rulesIncrements {
+			allow = "refuse who is signed in"
+		}
+		switch {
+		case len(failed) > 0:
+			e.wrong(fix, "%s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", what, allow, strings.Join(failed, "; "))
+		case len(signedOut) > 0:
+			e.note("%s refuse who is not signed in: %s. An app must sign its users in before they count", what, strings.Join(signedOut, "; "))
+		}
+		if len(failed) == 0 && len(missing) > 0 {
+			e.note("%s refuse to create shards: %s. A shard must exist before a client counts in it", what, strings.Join(missing, "; "))
 		}
 		if len(unsure) > 0 {
 			e.unknown(&deploy.Unread{What: what, Why: "other documents decide, and a trial has none: " + strings.Join(unsure, "; ")})
@@ -152,40 +137,35 @@ func (e *examination) documents(ctx context.Context, database string) map[string
 	return all
 }
 
-// doing says what the rules do wrong if they fail the check.
-func doing(check string) string {
-	if check == rulesIncrements {
-		return "refuse who is signed in"
-	}
-	return "allow"
-}
-
-// sorted sorts the cases that did not pass for sure. failed are those that the rules fail. harmless
-// are those that they fail although nothing is wrong, by their Else. unsure are those for which the
-// rules read other documents, which a trial does not have.
-func sorted(cases []RuleCase, results []trialResult) (failed []string, harmless map[string][]string, unsure []string) {
-	harmless = make(map[string][]string)
+// sorted sorts the samples that did not pass for sure. The rules fail those in failed. They also fail
+// those in signedOut and missing, where nothing need be wrong: increments by who is not signed in,
+// and of a shard that is not there. For unsure they read other documents, which a trial does not
+// have.
+func sorted(cases []rules.Request, results []trialResult) (failed, signedOut, missing, unsure []string) {
 	for i, result := range results {
-		c := &cases[i]
+		r := cases[i]
 		passed := result.State == "SUCCESS"
 		asked := len(result.FunctionCalls) > 0
 		switch {
-		case asked && passed && c.knows(result.FunctionCalls): // it passed
-		case asked && slices.Contains(unsure, c.Says): // noted already, for a request that says the same
+		case asked && passed && knows(r, result.FunctionCalls): // it passed
+		case asked && slices.Contains(unsure, said(r)): // noted already, for a request that says the same
 		case asked:
-			unsure = append(unsure, c.Says)
-		case !passed && c.Else != "":
-			harmless[c.Else] = append(harmless[c.Else], c.Says)
-		case !passed:
-			failed = append(failed, c.Says)
+			unsure = append(unsure, said(r))
+		case passed:
+		case r.Kind == rules.Increment && r.SignedOut:
+			signedOut = append(signedOut, said(r))
+		case r.Harmless():
+			missing = append(missing, said(r))
+		default:
+			failed = append(failed, said(r))
 		}
 	}
-	return failed, harmless, unsure
+	return failed, signedOut, missing, unsure
 }
 
 // knows reports whether all calls read the counter's document, the only one that the trial has.
-func (c *RuleCase) knows(calls []trialCall) bool {
-	return c.Counter != "" && !slices.ContainsFunc(calls, func(call trialCall) bool {
-		return !strings.Contains(fmt.Sprint(call.Args...), "/documents/"+c.Counter)
+func knows(r rules.Request, calls []trialCall) bool {
+	return counter(r) != "" && !slices.ContainsFunc(calls, func(call trialCall) bool {
+		return !strings.Contains(fmt.Sprint(call.Args...), "/documents/"+counter(r))
 	})
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,14 +77,18 @@ const someID = "tally-trial"
 // Where returns the path as a route spells it.
 func (r Request) Where() string { return r.at.String() }
 
+// Field returns the field that the request is about, the first of several.
+func (r Request) Field() string { return slices.Sorted(maps.Keys(r.after))[0] }
+
 // Data returns the fields of the document, as numbers and maps of them: before the request, nil if
-// it is not there, and what the request writes, nil if it writes nothing.
+// it is not there, and after it, nil if it writes nothing.
 func (r Request) Data() (before, after map[string]any) {
 	if r.Method != "create" {
 		before = plain(r.before)
 	}
 	if r.Method == "create" || r.Method == "update" {
-		after = plain(r.after)
+		after = plain(r.before)
+		maps.Copy(after, plain(r.after))
 	}
 	return before, after
 }
@@ -204,8 +209,8 @@ func ofOwn(at route.Path, field string) (all []Request) {
 // Harmless reports whether a wrong answer need not be one: an app may let only users count whom it
 // signed in, and have its servers make the shards, or its servers alone count; and it may show no
 // board.
-func (a Answer) Harmless() bool {
-	return a.Kind == Group || a.Kind == Increment && (a.SignedOut || a.Method == "create")
+func (r Request) Harmless() bool {
+	return r.Kind == Group || r.Kind == Increment && (r.SignedOut || r.Method == "create")
 }
 
 // sentences are about wrong answers, and say what to do. PATH is spelled as in a route, and
