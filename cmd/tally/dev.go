@@ -110,8 +110,9 @@ func (d *dev) run(ctx context.Context) error {
 	d.stack.Downloads, d.stack.Say = downloads(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
 	d.hints.say, d.hints.written = d.stack.lines.tell, make(chan written, maxWritten)
-	d.hints.court = &court{downloads: d.stack.Downloads}
-	defer d.hints.court.close()
+	c := &court{downloads: d.stack.Downloads}
+	defer c.close()
+	d.hints.court = c.open
 	d.hints.follow(d.stack.rules)
 	d.stack.Written = d.hints.noteWritten
 	fmt.Fprintln(d.logs, d.stack.starting())
@@ -121,7 +122,7 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	defer s.Stop()
 	if s.Emulator != nil {
-		d.hints.court.addr = s.Addr
+		c.addr = s.Addr
 	}
 	ctx, cancel := s.WhileUp(ctx)
 

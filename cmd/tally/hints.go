@@ -34,13 +34,13 @@ type hints struct {
 	written chan written // documents to look at
 
 	mu       sync.Mutex
-	homes    map[*route.Template]int // how many missing documents of each were told
-	rules    appRules                // security rules that are in force
-	refusals map[string]struct{}     // that they made and that were told
-	answers  []rules.Answer          // about the rules
-	tried    map[string]tried        // by template; "": on what only Tally's routes have
+	homes    map[*route.Template]int   // how many missing documents of each were told
+	rules    appRules                  // security rules that are in force
+	refusals map[string]struct{}       // that they made and that were told
+	answers  []rules.Answer            // about the rules
+	tried    map[*route.Template]tried // nil: on what only Tally's routes have
 
-	court *court // where rules are tried
+	court func(context.Context) (addr string, err error) // where rules are tried, by court.open
 }
 
 // follow notes the security rules that are in force from now on. What they refuse is told, even if
@@ -261,7 +261,7 @@ func (h *hints) lookAt(ctx context.Context, db servedDatabase, doc *firestore.Do
 	h.absent(ctx, db, path, firestorestore.Data(doc))
 	h.lookForHome(ctx, db, doc)
 	h.left(path, doc.Data())
-	h.tryRules(ctx, db.id, path)
+	h.tryRules(ctx, written{db.id, path})
 	h.similar(ctx, db, path)
 	h.amongShards(ctx, doc)
 }
@@ -273,7 +273,7 @@ func (h *hints) lookForHome(ctx context.Context, db servedDatabase, doc *firesto
 		home, err := db.client.Doc(path).Get(ctx)
 		if err == nil {
 			h.joined(path, home.Data(), home.UpdateTime)
-			h.tryRules(ctx, db.id, path)
+			h.tryRules(ctx, written{db.id, path})
 		}
 		return status.Code(err) == codes.NotFound // without an answer there is no hint
 	})

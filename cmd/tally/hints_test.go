@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/internal/tool/rules"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
@@ -114,6 +117,53 @@ func TestHints(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)
+	}
+}
+
+// Rules are tried on a few documents of a template and once on what only Tally's routes have, and
+// again when others are in force. What is known of former rules is not told.
+func TestHintsOfTriedRules(t *testing.T) {
+	var said []string
+	opened := 0
+	h := hints{say: heard(&said), written: make(chan written, maxWritten)}
+	h.routes = parsed(t, "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing")
+	h.court = func(context.Context) (string, error) { opened++; return "", errors.New("no Java") }
+	try := func(paths ...string) {
+		for _, path := range paths {
+			h.tryRules(t.Context(), written{"(default)", path})
+		}
+	}
+
+	try("posts/1") // Tally's own rules
+	h.follow(appRules{"my.rules", "first"})
+	try("posts/1", "posts/2", "posts/3", "posts/4", "notes/1")
+	if opened != 2*maxTried {
+		t.Errorf("rules were tried %d times on four documents", opened)
+	}
+	h.follow(appRules{"my.rules", "second"})
+	h.checkRules()
+	try("posts/1")
+	if opened != 2*maxTried+2 || len(h.written) != 2 {
+		t.Errorf("other rules were tried %d times, and are to be on %d documents", opened-2*maxTried, len(h.written))
+	}
+
+	post := h.routes.Templates()[0]
+	wrong := []rules.Answer{{Request: rules.Requests(h.routes)[1], Verdict: rules.Allowed, Wrong: true, Path: "posts/1", Fields: []string{"likes"}, Lines: []int{1}}}
+	h.judged(appRules{"my.rules", "first"}, post, wrong)
+	if len(h.answers) > 0 || len(said) != 1 {
+		t.Errorf("it goes by %v, and says %q", h.answers, said)
+	}
+	h.judged(appRules{"my.rules", "second"}, post, wrong)
+	h.judged(appRules{"my.rules", "second"}, post, wrong)
+	try("posts/5") // it is known
+	want := []string{
+		"the security rules were not tried: no Java",
+		"my.rules:1: tried: this lets users change likes of posts/{post}: a client that is not signed in may, in posts/1, and only Tally may. " +
+			"A user makes up a total, which stays until the next roll-up. Leave what Tally writes out: " +
+			"!request.resource.data.diff(resource.data).affectedKeys().hasAny(['likes', 'tally']) (my.rules line 1)",
+	}
+	if diff := cmp.Diff(want, said); diff != "" || opened != 2*maxTried+2+1 {
+		t.Errorf("opened %d times, said (-want +got):\n%s", opened, diff)
 	}
 }
 

@@ -58,6 +58,25 @@ func (c *court) close() {
 	}
 }
 
+// try tries rules on one of the app's documents, which holds the totals of a template or will, or
+// on what only Tally's routes have if the template is nil.
+func (h *hints) try(ctx context.Context, text string, t *route.Template, at written) ([]rules.Answer, error) {
+	addr, err := h.court(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j := &rules.Judge{Addr: addr, Database: at.database, Text: text, Read: rules.FromEmulator(h.addr, h.project, at.database)}
+	if t == nil {
+		return j.Others(ctx, h.routes)
+	}
+
+	fields, err := j.Read(ctx, at.path)
+	if err != nil {
+		return nil, err
+	}
+	return j.Home(ctx, t, rules.Document{Path: at.path, Fields: fields})
+}
+
 // maxTried is on how many documents of a template the same rules are tried. A document may name no
 // user who may edit it.
 const maxTried = 3
@@ -72,78 +91,52 @@ type tried struct {
 // tryRules tries the security rules on one of the app's own documents, which holds totals or will,
 // and once on those that only Tally's routes have. It tells whether the totals lock an owner out,
 // and what of Tally's a client may write.
-func (h *hints) tryRules(ctx context.Context, database, path string) {
-	judge := func(text string) (*rules.Judge, error) {
-		addr, err := h.court.open(ctx)
-		return &rules.Judge{Addr: addr, Database: database, Text: text, Read: rules.FromEmulator(h.addr, h.project, database)}, err
-	}
-
-	for _, t := range h.routes.Templates() {
-		_, holds := t.Counter(path)
-		if !holds || !t.Existing {
-			continue
-		}
-		in, may := h.mayTry(t.String(), written{database, path})
+func (h *hints) tryRules(ctx context.Context, at written) {
+	for _, t := range append(h.routes.Templates(), nil) {
+		in, may := h.mayTry(t, at)
 		if !may {
 			continue
 		}
-		h.judged(in, t.String(), func() ([]rules.Answer, error) {
-			j, err := judge(in.text)
-			if err != nil {
-				return nil, err
-			}
-			fields, err := j.Read(ctx, path)
-			if err != nil {
-				return nil, err
-			}
-			return j.Home(ctx, t, rules.Document{Path: path, Fields: fields})
-		})
-	}
-
-	in, may := h.mayTry("", written{database, path})
-	if may {
-		h.judged(in, "", func() ([]rules.Answer, error) {
-			j, err := judge(in.text)
-			if err != nil {
-				return nil, err
-			}
-			return j.Others(ctx, h.routes)
-		})
+		answers, err := h.try(ctx, in.text, t, at)
+		if err == nil {
+			h.judged(in, t, answers)
+		} else if h.first("judged", err.Error()) {
+			h.say("the security rules were not tried: %v", err)
+		}
 	}
 }
 
-// mayTry returns the rules that are in force, and reports whether to try them on another document
-// of a template; "": on what only Tally's routes have. If so, it notes the document.
-func (h *hints) mayTry(template string, document written) (appRules, bool) {
+// mayTry returns the rules that are in force, and reports whether to try them on a document of a
+// template; nil: on what only Tally's routes have. If so, it notes the document.
+func (h *hints) mayTry(t *route.Template, at written) (appRules, bool) {
+	if t != nil {
+		_, holds := t.Counter(at.path)
+		if !holds || !t.Existing {
+			return appRules{}, false
+		}
+	}
+
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last := h.tried[template]
+	last := h.tried[t]
 	if h.rules.file == "" || last.known || last.times == maxTried {
 		return appRules{}, false
 	}
 	if h.tried == nil {
-		h.tried = make(map[string]tried)
+		h.tried = make(map[*route.Template]tried)
 	}
-	h.tried[template] = tried{written: document, times: last.times + 1}
+	h.tried[t] = tried{written: at, times: last.times + 1}
 	return h.rules, true
 }
 
-// judged has rules judged, and tells what does harm, unless other rules are in force by then.
-func (h *hints) judged(in appRules, template string, judge func() ([]rules.Answer, error)) {
-	answers, err := judge()
-	if err != nil {
-		if h.first("judged", err.Error()) {
-			h.say("the security rules were not tried: %v", err)
-		}
-		return
-	}
-
+// judged tells what does harm by the answers about rules, unless other rules are in force by now.
+func (h *hints) judged(in appRules, t *route.Template, answers []rules.Answer) {
 	h.mu.Lock()
 	changed := h.rules != in
 	if !changed {
-		last := h.tried[template]
-		last.known = template == "" || answers[0].Verdict != rules.NotTried
-		h.tried[template] = last
+		last := h.tried[t]
+		last.known = t == nil || answers[0].Verdict != rules.NotTried
+		h.tried[t] = last
 		h.answers = append(h.answers, answers...)
 	}
 	h.mu.Unlock()
