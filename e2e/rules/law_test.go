@@ -390,8 +390,8 @@ func instance(pattern route.Path, id func(i int) string) string {
 	return strings.Join(all, "/")
 }
 
-// others returns what a document of others holds: it counts in every total that it can, but for
-// those of id 3, which are in no state.
+// others returns what a document of others holds: it counts in every total that it can. One of id 3
+// is in no state.
 func (w *world) others(path string) map[string]any {
 	held := make(map[string]any)
 	for _, r := range w.sources(path) {

@@ -236,7 +236,8 @@ func (b *block) String() string {
 		what := "what clients read and write where " + b.meets + " matches the same documents"
 		return text + allow("read, write", []term{undecided(what)}) + "    }\n"
 	}
-	text += b.reads()
+	reads := b.reads()
+	text += reads
 	apart := b.apart()
 	if apart != "" {
 		return text + allow("create, update, delete", []term{undecided(apart)}) + "    }\n"
@@ -252,7 +253,10 @@ func (b *block) String() string {
 	for _, q := range b.questions {
 		text += inBlock + "function " + q.name + "() {\n" + inAllow + q.text + inBlock + "}\n"
 	}
-	if create == nil && update == nil && remove == nil {
+	switch isServers := create == nil && update == nil && remove == nil; {
+	case isServers && reads == "": // a block needs a statement
+		text += inBlock + "allow read, write: if false; // only servers do\n"
+	case isServers:
 		text += inBlock + "// Only servers write it.\n"
 	}
 	return text + "    }\n"

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
@@ -133,6 +135,20 @@ func TestFor(t *testing.T) {
 				t.Errorf("-want +got; -update writes it:\n%s", d)
 			}
 		})
+	}
+}
+
+// Google's emulator takes the rules for each kind of route, in place of an app's own and to merge.
+func TestRulesCompile(t *testing.T) {
+	addr, project := emulatortest.Addr(t), emulatortest.Project(t)
+	for _, test := range cases {
+		routes := parsed(t, test.routes)
+		for _, text := range []string{For(tallys(t), routes, test.answers), ToMerge(tallys(t), routes, test.answers)} {
+			err := emulator.SetRules(t.Context(), addr, project, emulator.DefaultDatabase, text)
+			if err != nil {
+				t.Errorf("%s: %v", test.name, err)
+			}
+		}
 	}
 }
 
