@@ -61,7 +61,7 @@ func isOwn(k route.Key) bool {
 }
 
 // writers are fields that say who wrote a document.
-var writers = []string{"author", "buyer", "by"}
+var writers = []string{"author", "buyer", "by", "from"}
 
 // isShards reports whether the document at a path is a shard: one of a collection that is called
 // so, which some route adds up.
@@ -1177,6 +1177,9 @@ func asked(c route.Condition) []any {
 // fieldsOf returns the fields of a document that totals read, that hold them, and another.
 func (w *world) fieldsOf(path string) []document.Field {
 	fields := []document.Field{"x", "tally", "by"}
+	if strings.Contains(path, "messages/") {
+		fields = append(fields, "from")
+	}
 	for _, r := range w.sources(path) {
 		fields = append(fields, r.Reads()...)
 	}

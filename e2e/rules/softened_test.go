@@ -273,6 +273,7 @@ var conditionRoutes = map[string]conditionSet{
 	"follows":    {routes: "follows/{follow} by followed -> users/{followed} : count() as followers : existing"},
 	"references": {routes: "a/{user} by ref(shop) -> shops/{shop} : count() as n : existing; b/{x} by number(store) -> stores/{store} : count() as m : existing"},
 	"bookings":   {routes: "rooms/{room}/bookings/{booking} -> rooms/{room} : count() where startsAt > now - 1h as booked : existing"},
+	"messages":   {routes: "users/{user}/messages/{message} -> users/{user} : count() where read == false as unread : existing"},
 	"members":    {routes: "teams/{team}/members/{member} -> teams/{team} : count() where active == true as members : existing"},
 	"totals of totals": {
 		routes: "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing; posts/{post} by shop -> shops/{shop} : sum(likes) as likes : existing",

@@ -253,7 +253,8 @@ func (b *block) String() string {
 	for _, q := range b.questions {
 		text += inBlock + "function " + q.name + "() {\n" + inAllow + q.text + inBlock + "}\n"
 	}
-	switch isServers := create == nil && update == nil && remove == nil; {
+	isServers := create == nil && update == nil && remove == nil
+	switch {
 	case isServers && reads == "": // a block needs a statement
 		text += inBlock + "allow read, write: if false; // only servers do\n"
 	case isServers:

@@ -116,6 +116,9 @@ func (b *block) values(isNew bool) []term {
 	if b.shards() == nil {
 		terms = append(terms, term{text: "namesWriter(" + list(b.keyed()) + ")"})
 	}
+	if isOf(b.path, "inbox", "mail", "message") { // elsewhere "from" is a time or a place, too
+		terms = append(terms, term{text: "(isLeft('from') || request.resource.data.get('from', request.auth.uid) == request.auth.uid)"})
+	}
 	var states []state
 	for _, s := range b.sources {
 		terms = append(terms, b.group(s, isNew)...)

@@ -65,11 +65,14 @@ var onePerUser = []string{
 
 // joins reports whether the documents of a path make users members of the document above.
 func joins(path route.Path) bool {
+	return len(path) > 2 && isOf(path, "attendee", "member", "membership", "participant")
+}
+
+// isOf reports whether the collection of a path is called like one of some words, or like several
+// of what the word means.
+func isOf(path route.Path, some ...string) bool {
 	all := words(path[len(path)-2].Name)
-	isJoining := func(word string) bool {
-		return slices.Contains([]string{"attendee", "member", "membership", "participant"}, strings.TrimSuffix(word, "s"))
-	}
-	return len(path) > 2 && len(all) > 0 && isJoining(all[len(all)-1])
+	return len(all) > 0 && slices.Contains(some, strings.TrimSuffix(all[len(all)-1], "s"))
 }
 
 // userWords are words for a user of an app, as the names of fields and captures have them.
