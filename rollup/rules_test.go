@@ -459,7 +459,7 @@ var rules = []chapter{
 			{says: "A walk goes on after any id, in Firestore's own order of ids, whatever collections of the same name there are elsewhere. A page makes a bounded number of queries, and ends before its caller's time does."},
 		}},
 		{name: "homes", clauses: []clause{
-			{says: "⚑ The counters of groups are found by their *homes*, the documents that hold their totals. Where a home has neither a `tally` nor [a total that somebody made up](#nobodys-number), a query for one document says whether there is something to sum."},
+			{says: "⚑ The counters of groups that say `existing` are found by their *homes*, the documents that hold their totals. Where a home has neither a `tally` nor [a total that somebody made up](#nobodys-number), a query for one document says whether there is something to sum."},
 		}},
 		{name: "tick-place", clauses: []clause{
 			{says: "⚑ A tick leaves a cursor to the next: the counters that had changed, and how far the visits to the others came. The others follow in the order of the walk, not of their age. A page of counters without a roll-up makes no further query to find some once half of its time is over. So a tick that is shorter than a whole page goes on, too."},
