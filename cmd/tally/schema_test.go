@@ -4,13 +4,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/goccy/go-yaml"
@@ -18,19 +19,20 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// schemaFile is the schema of tally.yaml in the repository, where its URL leads.
-const schemaFile = "../../docs/tally.schema.json"
+// schemaFile is the schema of tally.yaml in the repository, where its URL leads, and configPage the
+// page about it.
+const (
+	schemaFile = "../../docs/tally.schema.json"
+	configPage = "../../docs/config.md"
+)
 
 // docs/tally.schema.json is what the code says of tally.yaml; -update writes it.
 func TestSchema(t *testing.T) {
-	known, err := env.GetFieldParams(new(config.Config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	variables := make(map[string]string)
-	for _, p := range known {
-		if strings.HasPrefix(p.Key, "TALLY_") && p.Key != "TALLY_USAGE_FILE" {
-			variables[p.Key] = p.DefaultValue
+	variables := make(map[string]reflect.StructTag)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[config.Config]()) {
+		name := f.Tag.Get("env")
+		if strings.HasPrefix(name, "TALLY_") && name != "TALLY_USAGE_FILE" {
+			variables[name] = f.Tag
 		}
 	}
 	want, err := appfolder.Schema(variables)
@@ -53,10 +55,57 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// The lists of docs/config.md are what the code says of each key, and of each variable that is no
+// key; -update writes them.
+func TestConfigPage(t *testing.T) {
+	var keys, variables strings.Builder
+	known := make(map[string]bool)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[appfolder.Settings]()) {
+		key := f.Tag.Get("yaml")
+		known["TALLY_"+strings.ToUpper(key)] = true
+		fmt.Fprintf(&keys, "- `%s`: %s\n", key, f.Tag.Get("means"))
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[config.Config]()) {
+		name, byDefault, means := f.Tag.Get("env"), f.Tag.Get("envDefault"), f.Tag.Get("means")
+		if known[name] != (means == "") {
+			t.Errorf("%s: the description is %q; it wants one if it is no key of tally.yaml", name, means)
+		}
+		if byDefault != "" {
+			byDefault = "=" + byDefault
+		}
+		if means != "" {
+			fmt.Fprintf(&variables, "- `%s%s`: %s\n", name, byDefault, means)
+		}
+	}
+
+	got, err := os.ReadFile(configPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := regexp.MustCompile("(?m)(?:^- `.*\n)+")
+	if n := len(lists.FindAll(got, -1)); n != 2 {
+		t.Fatalf("docs/config.md has %d lists that begin with code, want that of keys and that of variables", n)
+	}
+	made := []string{keys.String(), variables.String()}
+	want := lists.ReplaceAllStringFunc(string(got), func(string) string {
+		list := made[0]
+		made = made[1:]
+		return list
+	})
+
+	if *update {
+		write(t, configPage, []byte(want))
+		return
+	}
+	if d := cmp.Diff(want, string(got)); d != "" {
+		t.Errorf("docs/config.md differs from the code; -update writes it (-want +got):\n%s", d)
+	}
+}
+
 // An editor judges a tally.yaml by the schema as Tally does.
 func TestSchemaJudges(t *testing.T) {
 	schema := jsonschema.NewCompiler().MustCompile(schemaFile)
-	page, err := os.ReadFile("../../docs/config.md")
+	page, err := os.ReadFile(configPage)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// Config holds the variables that configure the functions. docs/config.md lists them, and a test
-// keeps the two equal.
+// Config holds the variables that configure the functions. "means" describes those that are no key
+// of tally.yaml, for editors and docs/config.md.
 type Config struct {
 	// Routes say which shards make up which counter; see route.Parse.
 	Routes route.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
@@ -28,7 +28,7 @@ type Config struct {
 	// Cadence is the least time between two roll-ups of a counter in the long run. Burst is how
 	// many may follow each other at once after a quiet time.
 	Cadence time.Duration `env:"TALLY_CADENCE" envDefault:"1s"`
-	Burst   int           `env:"TALLY_BURST" envDefault:"5"`
+	Burst   int           `env:"TALLY_BURST" envDefault:"5" means:"How many roll-ups of a counter may follow each other at once."`
 
 	// ReadsPerSecond is what the sums of one counter may be billed on average, in document reads.
 	// Where there is no queue, it has no effect. 0: no bound. At 50 a total of a million documents,
@@ -38,54 +38,54 @@ type Config struct {
 
 	// HoldLimit is how long an event may wait for its roll-up before it fails and is delivered
 	// again.
-	HoldLimit time.Duration `env:"TALLY_HOLD_LIMIT" envDefault:"8s"`
+	HoldLimit time.Duration `env:"TALLY_HOLD_LIMIT" envDefault:"8s" means:"How long an event may wait for its roll-up before it fails: less than the function's timeout and the acknowledgement deadline."`
 
 	// Queue is the resource name of the queue of Cloud Tasks that makes alarms. QueueURL is where it
 	// calls RollUpOnWrite, and QueueAccount the service account whose token its calls carry.
 	// QueueHost is the host:port of a stand-in. Without a queue no cadence is longer than events can
 	// be held.
-	Queue        string `env:"TALLY_QUEUE"`
-	QueueURL     string `env:"TALLY_QUEUE_URL"`
-	QueueAccount string `env:"TALLY_QUEUE_ACCOUNT"`
-	QueueHost    string `env:"CLOUD_TASKS_EMULATOR_HOST"`
+	Queue        string `env:"TALLY_QUEUE" means:"The queue of alarms, as projects/PROJECT/locations/REGION/queues/NAME."`
+	QueueURL     string `env:"TALLY_QUEUE_URL" means:"Where the queue calls RollUpOnWrite."`
+	QueueAccount string `env:"TALLY_QUEUE_ACCOUNT" means:"The service account of the queue's calls."`
+	QueueHost    string `env:"CLOUD_TASKS_EMULATOR_HOST" means:"The host:port of a stand-in for Cloud Tasks."`
 
-	LogLevel slog.Level `env:"TALLY_LOG_LEVEL" envDefault:"INFO"`
+	LogLevel slog.Level `env:"TALLY_LOG_LEVEL" envDefault:"INFO" means:"What to log: DEBUG (each roll-up), INFO, WARN or ERROR."`
 
 	// Project and Databases are what the functions serve. Events of others are dropped.
-	Project   string   `env:"GOOGLE_CLOUD_PROJECT"`
+	Project   string   `env:"GOOGLE_CLOUD_PROJECT" means:"The project to serve; required."`
 	Databases []string `env:"TALLY_DATABASES" envDefault:"(default)"`
 
 	// SchedulePeriod is how often RollUpOnSchedule is called. A call keeps the routes that say
 	// "every" until the next.
-	SchedulePeriod time.Duration `env:"TALLY_SCHEDULE_PERIOD" envDefault:"10m"`
+	SchedulePeriod time.Duration `env:"TALLY_SCHEDULE_PERIOD" envDefault:"10m" means:"How often RollUpOnSchedule is called."`
 
 	// Audit is how long a cycle of audits takes at least; see the method Takes.
 	Audit Cycle `env:"TALLY_AUDIT" envDefault:"auto"`
 
 	// Revision is the revision of the function, set by Cloud Run.
-	Revision string `env:"K_REVISION"`
+	Revision string `env:"K_REVISION" means:"Set by Cloud Run. A new revision has audits at once."`
 
 	// AuditReads is how many document reads one call of RollUpOnSchedule may be billed for in each
 	// database. 50,000 audit about 12,500 counters. At a call every ten minutes they are at most
 	// 7.2 million reads a day, or 2.16 dollars at the list price of us-central1.
-	AuditReads int64 `env:"TALLY_AUDIT_READS_PER_TICK" envDefault:"50000"`
+	AuditReads int64 `env:"TALLY_AUDIT_READS_PER_TICK" envDefault:"50000" means:"About how many reads a call's audit of a database may bill."`
 
 	// KeepReads is how many document reads one call of RollUpOnSchedule may be billed for in each
 	// database for the routes that say "every". A third of a processor, which tally deploy gives
 	// the function, keeps about 150 counters with one total that say "every 1s". The default is
 	// half as much again as these counters need in ten minutes. It costs at most 0.09 dollars a
 	// call, at the list price of us-central1.
-	KeepReads int64 `env:"TALLY_KEEP_READS_PER_TICK" envDefault:"300000"`
+	KeepReads int64 `env:"TALLY_KEEP_READS_PER_TICK" envDefault:"300000" means:"The same for routes that say every."`
 
 	// EmulatorHost is the host:port of an emulator to use instead of Firestore.
-	EmulatorHost string `env:"FIRESTORE_EMULATOR_HOST"`
+	EmulatorHost string `env:"FIRESTORE_EMULATOR_HOST" means:"The host:port of a Firestore emulator."`
 
 	// UsageFile is the name of a file for the count of billed operations, which tally dev and tally
 	// demo show.
-	UsageFile string `env:"TALLY_USAGE_FILE"`
+	UsageFile string `env:"TALLY_USAGE_FILE" means:"Where tally dev and tally demo count billed operations."`
 
 	// FunctionTimeout is the function's timeout in seconds, set by Cloud Run.
-	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS"`
+	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS" means:"Set by Cloud Run: the function's timeout, else 660. RollUpOnSchedule ends 45 s or a quarter earlier."`
 }
 
 // A Cycle is how long a cycle of audits takes at least. The zero value is "auto".

@@ -3,9 +3,6 @@ package config
 import (
 	"fmt"
 	"log/slog"
-	"os"
-	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -127,32 +124,5 @@ TALLY_ROUTES: route "d/{d}/s/{s} -> e/{d} : count() where at > now - 24h as n": 
 	c, err = Load(environment)
 	if err != nil || c.CheckAlarms() != nil || c.Billed() != 50 {
 		t.Errorf("with a queue: %v, %v", err, c.CheckAlarms())
-	}
-}
-
-// variable matches the cell of a table that names a variable.
-var variable = regexp.MustCompile("^ `[A-Z_]+` $")
-
-// docs/config.md has a row of three columns for each variable, with its default, and no other.
-func TestConfigIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/config.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want, got []string
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		byDefault := "unset"
-		if v := f.Tag.Get("envDefault"); v != "" {
-			byDefault = "`" + v + "`"
-		}
-		want = append(want, fmt.Sprintf("| `%s` | %s |", f.Tag.Get("env"), byDefault))
-	}
-	for line := range strings.Lines(string(page)) {
-		if cells := strings.Split(line, "|"); len(cells) > 4 && variable.MatchString(cells[1]) {
-			got = append(got, strings.Join(cells[:3], "|")+"|")
-		}
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("docs/config.md (-want +got):\n%s", d)
 	}
 }

@@ -3,7 +3,6 @@ package appfolder
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -222,27 +221,5 @@ func TestFormsOfFiles(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-	}
-}
-
-// docs/config.md has a row of two columns for each key of tally.yaml, and no other.
-func TestSettingsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/config.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want, got []string
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
-		want = append(want, f.Tag.Get("yaml"))
-	}
-	_, section, _ := strings.Cut(string(page), "\n## tally.yaml\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	for line := range strings.Lines(section) {
-		if key, ok := strings.CutPrefix(line, "| `"); ok {
-			got = append(got, key[:strings.Index(key, "`")])
-		}
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("docs/config.md (-want +got):\n%s", d)
 	}
 }

@@ -28,8 +28,8 @@ type schema struct {
 }
 
 // Schema returns the JSON schema of tally.yaml, by which editors complete and check it. variables
-// are those that the key env may hold, with their defaults; "" is no default.
-func Schema(variables map[string]string) ([]byte, error) {
+// are those that the key env may hold, with their tags "envDefault" and "means".
+func Schema(variables map[string]reflect.StructTag) ([]byte, error) {
 	root := &schema{
 		Schema: "http://json-schema.org/draft-07/schema#", ID: SchemaURL,
 		Title: "tally.yaml", Description: "The totals that Tally keeps for an app.",
@@ -53,8 +53,8 @@ func Schema(variables map[string]string) ([]byte, error) {
 
 	env := root.Properties["env"]
 	env.Names, env.Properties = &schema{Pattern: variable.String()}, make(map[string]*schema)
-	for name, byDefault := range variables {
-		env.Properties[name] = &schema{Type: scalars, Default: byDefault}
+	for name, tag := range variables {
+		env.Properties[name] = &schema{Type: scalars, Default: tag.Get("envDefault"), Description: tag.Get("means")}
 	}
 
 	ports := root.Properties["dev"]

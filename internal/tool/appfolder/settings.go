@@ -15,21 +15,20 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Settings are what tally.yaml says. docs/config.md describes them; "means" is the short form, for
-// editors.
+// Settings are what tally.yaml says. "means" describes each key, for editors and docs/config.md.
 type Settings struct {
-	Routes         Routes            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as route.Parse reads them
-	Cadence        string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up, such as 1s."`
-	ReadsPerSecond *int              `yaml:"reads_per_second" means:"With a queue: what the sums of one counter may bill, in reads a second."` // nil: the default
-	Audit          string            `yaml:"audit" means:"How long a cycle of audits takes at least: auto, or 10m to 168h."`
-	Databases      []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
-	Region         string            `yaml:"region" means:"Where tally deploy puts the functions; by default near the first database."`
-	Billing        string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite."`
-	MinInstances   *int              `yaml:"min_instances" means:"How many instances of RollUpOnWrite wait for work; by default none."` // nil: the default
-	MaxInstances   *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."`                          // nil: the default
-	Alerts         Alerts            `yaml:"alerts" means:"Who hears about problems: an address, notification channels or console."`
+	Routes         Routes            `yaml:"routes" means:"Which documents make which totals: a route on each line, or a list of routes in single quotes."` // as route.Parse reads them
+	Cadence        string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up; 1s by default."`
+	ReadsPerSecond *int              `yaml:"reads_per_second" means:"With a queue: what the sums of one counter may cost on average, in reads a second; 50 by default, 0: no bound."` // nil: the default
+	Audit          string            `yaml:"audit" means:"How long a cycle of audits takes at least: 10m to 168h, or auto, the default: an hour, or as long as keeps a month's audits at a dollar (3.3 million reads), at most 24 hours."`
+	Databases      []string          `yaml:"databases" means:"Ids of the databases; by default the only one that firebase.json names, else (default)."`
+	Region         string            `yaml:"region" means:"Where tally deploy puts the functions, such as us-central1; by default near the first database."`
+	Billing        string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite: by request, the default, or by instance."`
+	MinInstances   *int              `yaml:"min_instances" means:"How many instances of RollUpOnWrite wait for work, 0 by default. One costs $9.72 a month."` // nil: the default
+	MaxInstances   *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have, 10 by default."`                                 // nil: the default
+	Alerts         Alerts            `yaml:"alerts" means:"Who hears about problems: an address, a list of notification channels, or console. Without it there are no alerts and no dashboard."`
 	Env            map[string]string `yaml:"env" means:"Other variables of the functions."`
-	Dev            map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag; 0: any that is free."`
+	Dev            map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag, which wins; 0: any that is free."`
 }
 
 // devPorts are the keys that dev may have: the flags of tally dev that name ports, with
