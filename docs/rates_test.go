@@ -90,7 +90,7 @@ var extensionLag = regexp.MustCompile(`At (\d+)/s its p99 was ([\d.]+) s`)
 // extension.
 func lagsOf(t *testing.T, page string) []curve {
 	t.Helper()
-	rows, after := table(t, page, "| increments/s | | reads | writes | lag p50 | p99 |")
+	rows, after := table(t, page, "| increments/s | | reads | writes | lag p99 |")
 	extension := extensionLag.FindStringSubmatch(after)
 	if extension == nil {
 		t.Fatal("performance.md does not tell how late the extension was")
@@ -102,7 +102,7 @@ func lagsOf(t *testing.T, page string) []curve {
 		if row[0] != "" {
 			rate = row[0]
 		}
-		p := point{number(t, rate), number(t, strings.TrimSuffix(row[5], " ms")) / 1000}
+		p := point{number(t, rate), number(t, strings.TrimSuffix(row[4], " ms")) / 1000}
 		switch way, _, _ := strings.Cut(row[1], ","); way {
 		case "Tally":
 			live.points = append(live.points, p)
