@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,6 +316,14 @@ func TestBefore(t *testing.T) {
 			before = someDay
 		}
 		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			var crashes atomic.Bool
+			w.aroundWrite = func(_ int32, write func() error) error {
+				err := write()
+				if crashes.Load() {
+					return context.DeadlineExceeded // as if the process had died: the answer is lost
+				}
+				return err
+			}
 			p := w.product(kept.Total, "")
 			want := map[string]value.Value{}
 			want["kept"], _ = value.Of(before)
@@ -334,13 +343,10 @@ func TestBefore(t *testing.T) {
 			other := w.product(kept.Total, ", count() as others")
 			for n := range 4 {
 				revision := []*product{p, other}[n%2]
-				w.aroundWrite = func(_ int32, write func() error) error {
-					_ = write()
-					return context.DeadlineExceeded // as if the process had died: the answer is lost
-				}
+				crashes.Store(true)
 				d := w.deliverOf(hold, w.instance(0), revision.Counter, rollup.Event{ID: fmt.Sprint("crash ", n)})
 				time.Sleep(3 * cadence)
-				w.aroundWrite = nil
+				crashes.Store(false)
 				w.acknowledged(d)
 				wantBefore("with two revisions and crashes")
 			}
