@@ -72,8 +72,8 @@ func TestDeferred(t *testing.T) {
 }
 
 // The functions move to another region, whose queue is empty. An alarm stood in the old queue for a
-// member who leaves the window later, and no event says so. The first audit after the move makes the
-// alarm again.
+// member who leaves the window later, and no event says so. The first audit after the move makes
+// the alarm again.
 func TestMoveOfAlarms(t *testing.T) {
 	t.Parallel()
 	const routes = "rooms/{room}/members/{user} -> rooms/{room} : count() where seen > now - 1m as online : existing"

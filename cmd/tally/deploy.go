@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"regexp"
 	"strings"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/config"
-	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
@@ -61,6 +59,7 @@ type deployment struct {
 	out    io.Writer
 	logs   io.Writer
 	on     *deploy.Project
+	homes  []home // of new totals
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
@@ -110,7 +109,10 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing 
 		e := json.NewEncoder(d.out)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		return e.Encode(plan)
+		return e.Encode(struct {
+			deploy.Plan
+			Homes []home `json:"homes,omitempty"`
+		}{plan, d.homes})
 	}
 	if len(plan.Steps) == 0 {
 		fmt.Fprint(d.out, nothing+"\n"+plan.Noted())
@@ -120,7 +122,7 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing 
 	if opening != "" {
 		opening = "\n" + opening
 	}
-	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s%s\n", d.project, plan.Shown(d.dryRun), opening, plan.Joins(), plan.Noted())
+	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, plan.Shown(d.dryRun), opening, plan.Noted())
 	if d.dryRun {
 		return nil
 	}
@@ -206,8 +208,7 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	}
 
 	if len(plan.Awaited) == 0 && !flags.isNew {
-		plan.Homes, err = d.homes(ctx, wanted, &plan)
-		if err != nil {
+		if err := d.readHomes(ctx, wanted, &plan); err != nil {
 			return err
 		}
 	}
@@ -216,11 +217,11 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 	if len(plan.Awaited) > 0 {
 		nothing = "Index builds have started. Run tally deploy again when they finish."
 	}
-	problem := plan.Foreign()
+	problem := d.foreign()
 	if problem != nil {
 		d.dryRun = true // it says what the documents hold, and changes nothing
 	}
-	if err := d.do(ctx, plan, wanted.Opening(plan), nothing); err != nil {
+	if err := d.do(ctx, plan, wanted.Opening(plan)+d.joins(), nothing); err != nil {
 		return err
 	}
 	if problem != nil {
@@ -230,40 +231,6 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 		return fmt.Errorf("the routes are not deployed yet. Run tally deploy again when these indexes are ready, or with --wait:\n  %s", strings.Join(plan.Awaited, "\n  "))
 	}
 	return nil
-}
-
-// homes counts and reads documents of the app's that get new totals. If they cannot be read, a note
-// says so: the account that deploys may not be allowed to read documents.
-func (d *deployment) homes(ctx context.Context, wanted *deploy.Deployment, plan *deploy.Plan) ([]deploy.Home, error) {
-	at := endpointsOf(ctx)
-	joined := wanted.Joined()
-	if len(joined) == 0 || at.apis != nil && at.firestore == "" { // there is no Firestore with the APIs
-		return nil, nil
-	}
-
-	var homes []deploy.Home
-	for _, database := range wanted.Databases {
-		store, err := firestorestore.Open(ctx, at.firestore, d.project, database.ID, slog.New(slog.DiscardHandler), at.dial...)
-		if err != nil {
-			return nil, err
-		}
-		for _, j := range joined {
-			documents, sample, err := store.Homes(ctx, j.Template, deploy.SampledHomes)
-			if ctx.Err() != nil {
-				return nil, errors.Join(context.Cause(ctx), store.Close())
-			}
-			if err != nil {
-				plan.Notes = append(plan.Notes, fmt.Sprintf("what the documents %s hold in the fields of new totals is not known, because they could not be read, which needs roles/datastore.viewer: %v", j.Template, err))
-				continue
-			}
-			homes = append(homes, j.Home(database, documents, sample))
-		}
-		err = store.Close()
-		if err != nil {
-			return nil, err
-		}
-	}
-	return homes, nil
 }
 
 // want returns what the project should have, by the folder and what is deployed.

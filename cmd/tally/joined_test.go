@@ -12,7 +12,6 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 )
 
@@ -54,7 +53,7 @@ func TestDeployOntoDocuments(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
 	}
-	var plan deploy.Plan
+	var plan struct{ Homes []home }
 	_, object, _ := strings.Cut(c.want(0, "deploy", "--dry-run", "--json"), "{")
 	err = json.Unmarshal([]byte("{"+object), &plan)
 	if err != nil || len(plan.Homes) != 1 {

@@ -16,9 +16,6 @@ const (
 	month   = 30 * day
 	million = 1e6
 
-	// auditReads is about how many reads the audit of one counter costs (docs/performance.md).
-	auditReads = 4
-
 	// repairReads is how many reads a counter costs at least that an audit repairs.
 	repairReads = 3
 
@@ -30,12 +27,11 @@ const (
 // which is a multi-region if one of the databases is in one, because these are dearer. Only
 // WorstDay goes by the location of each database. All other prices are those of us-central1.
 type Costs struct {
-	Location string   // of Firestore's prices
-	Unknown  []string // locations of databases whose prices are not known; those of us-central1 or nam5 stand for them
+	Location string // of Firestore's prices
+	Guessed  bool   // prices of a database's location are not known, and Location's stand for them
 
-	Rest     float64 // a month in which nothing changes, without reads and writes
-	Thousand float64 // a month of 1,000 counters of the dearest route, at rest: audits, and what the schedule keeps, at most
-	Change   float64 // a million changes of the dearest live route, each long after the one before; 0: there is no live route
+	Rest   float64 // a month in which nothing changes, without reads and writes
+	Change float64 // a million changes of the dearest live route, each long after the one before; 0: there is no live route
 
 	// WorstDay is a day on which all instances are busy all the time, and each call of
 	// RollUpOnSchedule reads and writes as much as it may. Events, requests and their roll-ups are
@@ -45,59 +41,43 @@ type Costs struct {
 
 // Costs returns what the deployment costs.
 func (d *Deployment) Costs() Costs {
-	c := Costs{Location: billing.PricedAs(d.Databases[0].Location)}
+	c := Costs{Location: billing.PricedAs(d.Databases[0].Location), WorstDay: d.worstDay()}
 	for _, database := range d.Databases {
 		as := billing.PricedAs(database.Location)
 		if billing.MultiRegion(as) {
 			c.Location = as
 		}
-		if as != database.Location && !slices.Contains(c.Unknown, database.Location) {
-			c.Unknown = append(c.Unknown, database.Location)
-		}
+		c.Guessed = c.Guessed || as != database.Location
 	}
 
-	ticks := int64(month / config.SchedulePeriod)
-	busy := time.Duration(ticks) * auditTick
-	var kept float64
+	busy := time.Duration(month/config.SchedulePeriod) * auditTick
 	for _, t := range d.Config.Routes.Templates() {
-		queries := int64(0)
-		for _, r := range t.Routes {
-			queries += int64(len(r.Queries()))
-		}
-		if !t.Scheduled() {
-			c.Change = max(c.Change, d.changes(c.Location, queries, slices.ContainsFunc(t.Routes, (*route.Route).Circular)))
-			continue
-		}
-
-		if t.Every < config.SchedulePeriod {
+		switch {
+		case t.Scheduled() && t.Every < config.SchedulePeriod:
 			busy = month
+		case !t.Scheduled():
+			c.Change = max(c.Change, d.changes(c.Location, t))
 		}
-		visits := min(1000*int64(month/t.Every), ticks*d.Config.KeepReads/(1+queries))
-		kept = max(kept, billing.Counts{Reads: visits * (1 + queries), Writes: visits}.CostIn(c.Location))
 	}
-	cycle := d.Config.Takes(1000 * auditReads)
-	c.Thousand = kept + billing.Counts{Reads: 1000 * auditReads * int64(month/cycle)}.CostIn(c.Location)
-	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond + float64(d.MinInstances)*month.Seconds()*d.idleSecond()
-	c.WorstDay = d.worstDay()
+	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond + float64(d.MinInstances)*month.Seconds()*d.rates().idleSecond
 	return c
 }
 
-// idleSecond returns the price of a second in which an instance of RollUpOnWrite waits for work.
-func (d *Deployment) idleSecond() float64 {
+// rates are prices of RollUpOnWrite.
+type rates struct{ event, busySecond, idleSecond float64 }
+
+// rates returns what an event costs that comes alone, and a second of an instance.
+func (d *Deployment) rates() rates {
 	if d.Billing == ByInstance {
-		return billing.OnWriteSecondByInstance
+		return rates{billing.Event, billing.OnWriteSecondByInstance, billing.OnWriteSecondByInstance}
 	}
-	return billing.OnWriteSecondIdle
+	return rates{billing.Event + billing.Request + billing.RoundedUp*billing.OnWriteSecond, billing.OnWriteSecond, billing.OnWriteSecondIdle}
 }
 
 // worstDay returns Costs.WorstDay. A visit of a counter that the schedule keeps reads twice at
 // least, and writes once at most.
 func (d *Deployment) worstDay() float64 {
-	second := billing.OnWriteSecond
-	if d.Billing == ByInstance {
-		second = billing.OnWriteSecondByInstance
-	}
-	price := day.Seconds() * (float64(d.MaxInstances)*second + billing.OnScheduleSecond)
+	price := day.Seconds() * (float64(d.MaxInstances)*d.rates().busySecond + billing.OnScheduleSecond)
 
 	ticks := int64(day / config.SchedulePeriod)
 	for _, database := range d.Databases {
@@ -110,19 +90,18 @@ func (d *Deployment) worstDay() float64 {
 	return price
 }
 
-// changes returns the price of a million changes, each of which makes a roll-up of so many queries.
-// A query is taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes
+// changes returns the price of a million changes, each of which makes a roll-up of the template. A
+// query is taken to be of up to 1,000 documents, which an aggregation bills as one read. Routes
 // that say documents cost more. A circular route's roll-ups are events, too.
-func (d *Deployment) changes(location string, queries int64, circular bool) float64 {
-	event := billing.Event
-	if d.Billing != ByInstance {
-		event += billing.Request + billing.RoundedUp*billing.OnWriteSecond
-	}
-	events := float64(million)
-	if circular {
+func (d *Deployment) changes(location string, t *route.Template) float64 {
+	events, queries := float64(million), 0
+	if slices.ContainsFunc(t.Routes, (*route.Route).Circular) {
 		events *= 2
 	}
-	return billing.Counts{Reads: million * (1 + queries), Writes: million}.CostIn(location) + events*event
+	for _, r := range t.Routes {
+		queries += len(r.Queries())
+	}
+	return billing.Counts{Reads: million * int64(1+queries), Writes: million}.CostIn(location) + events*d.rates().event
 }
 
 // Cheaper returns what to say if the other way to bill RollUpOnWrite's instances would have cost a

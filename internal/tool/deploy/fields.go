@@ -63,11 +63,6 @@ func Fields(routes route.Routes) []FieldConfig {
 	return fields
 }
 
-// Exempt returns the fields that must have no index.
-func Exempt(routes route.Routes) []FieldConfig {
-	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
-}
-
 // orders returns the orders that the field's own indexes must have; nil if it must have none.
 func (f FieldConfig) orders() []string {
 	switch {

@@ -59,9 +59,6 @@ type manifestTrigger struct{ Name, Database, Pattern, Documents string }
 // Runtime is the Go version of go.mod.
 func (manifest) Runtime() string { return "go126" }
 
-// Place returns the functions' region.
-func (m manifest) Place() string { return m.region() }
-
 // OnWriteTimeout returns the seconds that a call of RollUpOnWrite may take.
 func (manifest) OnWriteTimeout() int { return int(config.OnWriteTimeout / time.Second) }
 
@@ -96,13 +93,6 @@ func (m manifest) Environment() map[string]any {
 	all := make(map[string]any)
 	for _, name := range development {
 		all[name] = nil
-	}
-	for _, f := range m.Deployment.Functions {
-		for name := range Environment(f) {
-			if former(name) {
-				all[name] = nil
-			}
-		}
 	}
 	for name, value := range m.env() {
 		all[name] = value
@@ -327,12 +317,6 @@ func secret(name string) bool {
 // development are variables for a machine of a developer. Deployed functions must not have them.
 var development = []string{"FIRESTORE_EMULATOR_HOST", "CLOUD_TASKS_EMULATOR_HOST", "TALLY_USAGE_FILE"}
 
-// former reports whether only older versions of the functions read a variable. It is not set any
-// more, and is taken away where it is still deployed.
-func former(name string) bool {
-	return name == "TALLY_TELEMETRY" || strings.HasPrefix(name, "OTEL_")
-}
-
 // env returns the variables of both functions. It sets even those that have their defaults. So if a
 // new version of Tally changes a default, that takes effect when the version is deployed.
 func (d *Deployment) env() map[string]string {
@@ -346,9 +330,7 @@ func (d *Deployment) env() map[string]string {
 
 	env := make(map[string]string)
 	maps.Copy(env, d.Env)
-	maps.DeleteFunc(env, func(name, _ string) bool {
-		return slices.Contains(development, name) || former(name)
-	})
+	maps.DeleteFunc(env, func(name, _ string) bool { return slices.Contains(development, name) })
 
 	maps.Copy(env, map[string]string{
 		"GOOGLE_CLOUD_PROJECT":       d.ID,

@@ -42,8 +42,8 @@ const (
 	ByInstance = "instance" // all of their time, at a lower rate, and no request
 )
 
-// region returns the region of the functions.
-func (o *Options) region() string {
+// Place returns the region of the functions.
+func (o *Options) Place() string {
 	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
 }
 
@@ -53,8 +53,8 @@ func (o *Options) region() string {
 // With it the address of RollUpOnWrite is known before there is a function. The queue's calls are
 // internal ones only at run.app: https://cloud.google.com/run/docs/securing/ingress
 func (d *Deployment) nameQueue() {
-	d.Config.Queue = d.in(d.region(), "queues", "tally")
-	d.Config.QueueURL = fmt.Sprintf("https://%s-%s.%s.run.app", OnWriteName, d.Number, d.region())
+	d.Config.Queue = d.in(d.Place(), "queues", "tally")
+	d.Config.QueueURL = fmt.Sprintf("https://%s-%s.%s.run.app", OnWriteName, d.Number, d.Place())
 	d.Config.QueueAccount = email(d.ID, triggerAccount)
 }
 

@@ -20,9 +20,6 @@ type Plan struct {
 	Steps []*Step  `json:"steps"`
 	Notes []string `json:"notes,omitempty"` // what the user should know or do
 
-	// Homes say what documents of the app's hold that get new totals.
-	Homes []Home `json:"homes,omitempty"`
-
 	// Awaited are the labels of the indexes that keep the plan short: until they are ready, it does no
 	// more than begin their builds.
 	Awaited []string `json:"awaited,omitempty"`
@@ -174,7 +171,7 @@ func (d *Deployment) refuse() error {
 	if why != "" {
 		return errors.New(why)
 	}
-	silence := d.silent("cloudfunctions", d.region())
+	silence := d.silent("cloudfunctions", d.Place())
 	if silence != nil {
 		return d.Unreadable("cloudfunctions", "the functions", silence)
 	}
@@ -347,7 +344,7 @@ func (r *Resource) shown() Object {
 func (d *Deployment) audit(p *Plan) {
 	paused := slices.ContainsFunc(d.Of("job"), func(r *Resource) bool { return r.have.Get("state") == "PAUSED" })
 	if paused {
-		p.note("the job is paused, and stays so. Nothing is audited until you resume it:\n  gcloud scheduler jobs resume tally --location=%s --project=%s", d.region(), d.ID)
+		p.note("the job is paused, and stays so. Nothing is audited until you resume it:\n  gcloud scheduler jobs resume tally --location=%s --project=%s", d.Place(), d.ID)
 	}
 
 	onlyTriggers := !p.Uploads() && p.does("trigger", "create", "update", "replace") != nil

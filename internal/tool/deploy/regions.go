@@ -38,7 +38,7 @@ func continent(location string) string {
 // farDatabases returns the databases on another continent than the functions.
 func (d *Deployment) farDatabases() []Database {
 	return slices.DeleteFunc(slices.Clone(d.Databases), func(database Database) bool {
-		return continent(database.Location) == continent(d.region())
+		return continent(database.Location) == continent(d.Place())
 	})
 }
 
@@ -50,7 +50,7 @@ func (d *Deployment) checkContinents() error {
 		return nil
 	}
 	return fmt.Errorf("databases %s in %s and %s in %s are on two continents. All their documents are sent to one region, so name it in tally.yaml, such as\n  region: %s",
-		d.Databases[0].ID, d.Databases[0].Location, far[0].ID, far[0].Location, d.region())
+		d.Databases[0].ID, d.Databases[0].Location, far[0].ID, far[0].Location, d.Place())
 }
 
 // everyones are the regions in which every project may build, and which have all services that
@@ -100,7 +100,7 @@ var regional = []string{"cloudfunctions.googleapis.com/v2", "cloudtasks.googleap
 // its locations lacks the region. An API that does not answer, for it is not enabled yet, is taken
 // to have all.
 func (d *Deployment) checkRegion(ctx context.Context) error {
-	if d.planned || d.DeployedIn() == d.region() {
+	if d.planned || d.DeployedIn() == d.Place() {
 		return nil
 	}
 	var lacking, all []string
@@ -117,7 +117,7 @@ func (d *Deployment) checkRegion(ctx context.Context) error {
 			all = slices.Sorted(maps.Keys(has))
 		}
 		all = slices.DeleteFunc(all, func(region string) bool { return !has[region] })
-		if !has[d.region()] {
+		if !has[d.Place()] {
 			lacking = append(lacking, path.Dir(api))
 		}
 	}
@@ -127,5 +127,5 @@ func (d *Deployment) checkRegion(ctx context.Context) error {
 
 	others := nearest(d.near, all)
 	return fmt.Errorf("%s has no %s. Write another region into tally.yaml, of %s, and run tally deploy again:\n  region: %s",
-		d.region(), strings.Join(lacking, " and no "), some(others, ", "), others[0])
+		d.Place(), strings.Join(lacking, " and no "), some(others, ", "), others[0])
 }

@@ -45,11 +45,6 @@ func (u *Upload) each(do func(name string, data []byte) error) error {
 	})
 }
 
-// String says in words which source it is: its version and hash.
-func (u *Upload) String() string {
-	return "this tally's own, " + orUnknown(u.Version) + ", hash " + u.Hash
-}
-
 // orUnknown returns a version in words.
 func orUnknown(version string) string {
 	if version == "" {

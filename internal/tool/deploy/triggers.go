@@ -79,7 +79,7 @@ func (d *Deployment) whyMute(ctx context.Context, r *Resource) (why []string, er
 	}
 
 	name := r.have.Get("transport.pubsub.subscription")
-	elsewhere := r.have.Get("destination.cloudRun.service") != OnWriteName || r.have.Get("destination.cloudRun.region") != d.region()
+	elsewhere := r.have.Get("destination.cloudRun.service") != OnWriteName || r.have.Get("destination.cloudRun.region") != d.Place()
 	if name == "" || elsewhere { // an update fixes a trigger that names another service
 		return why, nil
 	}

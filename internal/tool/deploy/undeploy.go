@@ -159,7 +159,7 @@ func (d *Deployment) surplus(ctx context.Context) (all []*Step, err error) {
 		}
 	}
 
-	isElsewhere := func(g Grant) bool { return g.sourcesIn() != "" && g.sourcesIn() != d.region() && isTallys(g, d.ID) }
+	isElsewhere := func(g Grant) bool { return g.sourcesIn() != "" && g.sourcesIn() != d.Place() && isTallys(g, d.ID) }
 	roles, err := d.takeRoles(ctx, known().Kinds["project"], "projects/"+d.ID, isElsewhere)
 	return append(all, roles...), err
 }

@@ -5,17 +5,12 @@ import (
 	"time"
 )
 
-// isCurrent reports whether the deployed functions were built from the source.
-func (u *Upload) isCurrent(p *Project) bool {
-	return p.Functions[0].Get("labels."+sourceLabel) == u.Hash
-}
-
 // Versions says whether the deployed functions are of this tally's source.
 func (u *Upload) Versions(p *Project) string {
 	switch {
 	case len(p.Functions) == 0:
 		return "nothing is deployed; this tally is " + orUnknown(u.Version)
-	case u.isCurrent(p):
+	case p.Functions[0].Get("labels."+sourceLabel) == u.Hash:
 		return "the functions have the source of this tally, " + orUnknown(u.Version)
 	}
 	return "the functions have another source than this tally, " + orUnknown(u.Version) + ": tally deploy replaces them"
@@ -32,11 +27,8 @@ func (p *Project) Deprecated(now time.Time) string {
 	}
 	runtime := p.Functions[0].Get("buildConfig.runtime")
 	at, err := time.Parse(time.DateOnly, known().Runtimes[runtime])
-	switch {
-	case err != nil || at.Sub(now) > notice:
+	if err != nil || at.Sub(now) > notice {
 		return ""
-	case now.Before(at):
-		return fmt.Sprintf("Google deprecates the functions' runtime %s on %s: a newer tally deploys a newer one", runtime, at.Format(time.DateOnly))
 	}
-	return fmt.Sprintf("Google deprecated the functions' runtime %s on %s, and will refuse to build it some months later: a newer tally deploys a newer one", runtime, at.Format(time.DateOnly))
+	return fmt.Sprintf("Google deprecates the functions' runtime %s on %s: a newer tally deploys a newer one", runtime, at.Format(time.DateOnly))
 }

@@ -41,7 +41,7 @@ func TestDeprecated(t *testing.T) {
 		{"go126", -91 * day, ""},
 		{"go126", -90 * day, "Google deprecates the functions' runtime go126 on "},
 		{"go126", -time.Second, "Google deprecates the functions' runtime go126 on "},
-		{"go126", 0, "Google deprecated the functions' runtime go126 on "},
+		{"go126", 0, "Google deprecates the functions' runtime go126 on "},
 		{"go199", 0, ""},
 	} {
 		got := deployed(test.runtime, "").Deprecated(at.Add(test.after))

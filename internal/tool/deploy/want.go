@@ -141,7 +141,7 @@ func (p *Project) instances(f *appfolder.Folder, setting *int, field string, byD
 // Describe returns the deployment for the options.
 func Describe(p *Project, o Options, upload *Upload) (*Deployment, error) {
 	d := &Deployment{Project: p, Options: o, Upload: upload}
-	p.here, p.near = o.region(), o.Databases[0].Location
+	p.here, p.near = o.Place(), o.Databases[0].Location
 	d.nameQueue()
 	if err := d.check(); err != nil {
 		return nil, err
@@ -164,12 +164,7 @@ func (d *Deployment) in(location, collection, id string) string {
 }
 
 // Job returns the name of the job.
-func (d *Deployment) Job() string { return d.in(d.region(), "jobs", "tally") }
-
-// QueueResume returns the command that resumes the queue.
-func (d *Deployment) QueueResume() string {
-	return Command("gcloud", "tasks", "queues", "resume", "tally", "--location="+d.region(), "--project="+d.ID)
-}
+func (d *Deployment) Job() string { return d.in(d.Place(), "jobs", "tally") }
 
 // LongestSilence is how long ago the job's last call may be: two periods and the longest time of a
 // call. So one late or skipped call is no alarm.

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
@@ -10,31 +11,29 @@ import (
 // Opening tells the user, in ten lines or so, what to know besides the steps of the plan: what is
 // not done, where, and what it costs.
 func (d *Deployment) Opening(p Plan) string {
-	var o opening
+	lines := [][2]string{
+		{"routes", d.routeList()},
+		{"where", "functions and job in " + d.Place() + "; " + d.places()},
+		{"far", d.far()},
+	}
 	if p.Uploads() {
-		o.line("source", d.Upload.String())
+		lines = slices.Insert(lines, 0, [2]string{"source", "this tally's own, " + orUnknown(d.Upload.Version) + ", hash " + d.Upload.Hash})
 	}
-	o.line("routes", d.routeList())
-	o.line("where", "functions and job in "+d.region()+"; "+d.places())
-	o.line("far", d.far())
-	for _, l := range d.prices() {
-		o.line(l[0], l[1])
-	}
+	lines = append(lines, d.prices()...)
 	if len(d.Alerts) == 0 {
-		o.line("alerts", "none, because alerts in tally.yaml names no one; metrics and alerts that are there stay, without --prune")
+		lines = append(lines, [2]string{"alerts", "none, because alerts in tally.yaml names no one; metrics and alerts that are there stay, without --prune"})
 	}
-	o.line("not done", "your security rules stay as they are (firebase deploy --only firestore:rules deploys them); Tally sets no budget")
-	o.line("undo", "tally undeploy --project "+d.ID+" removes it; documents, databases, indexes, fields, APIs and an empty queue stay")
-	return o.String()
-}
+	lines = append(lines,
+		[2]string{"not done", "your security rules stay as they are (firebase deploy --only firestore:rules deploys them); Tally sets no budget"},
+		[2]string{"undo", "tally undeploy --project " + d.ID + " removes it; documents, databases, indexes, fields, APIs and an empty queue stay"})
 
-// An opening is lines that begin with what they are about.
-type opening struct{ strings.Builder }
-
-func (o *opening) line(about, text string) {
-	if text != "" {
-		fmt.Fprintf(o, "  %-9s %s\n", about, text)
+	var b strings.Builder
+	for _, l := range lines {
+		if l[1] != "" {
+			fmt.Fprintf(&b, "  %-9s %s\n", l[0], l[1])
+		}
 	}
+	return b.String()
 }
 
 // few is how many of a list are named before the others are only counted.
@@ -74,28 +73,23 @@ func (d *Deployment) far() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return "events carry whole documents to " + d.region() + ", on another continent: of " + some(all, ", ")
+	return "events carry whole documents to " + d.Place() + ", on another continent: of " + some(all, ", ")
 }
 
 // prices returns the lines about what it costs.
 func (d *Deployment) prices() [][2]string {
 	c := d.Costs()
-	lines := [][2]string{{"at rest", fmt.Sprintf("$%.2f a month, and up to $%.2f for 1,000 counters", c.Rest, c.Thousand)}}
+	lines := [][2]string{{"at rest", fmt.Sprintf("$%.2f a month, and the audits' reads", c.Rest)}}
 	if c.Change > 0 {
-		text := fmt.Sprintf("$%.2f a million if each comes alone, of the dearest route", c.Change)
-		if d.Billing == ByInstance {
-			text += fmt.Sprintf("; $%.2f a day for an instance", day.Seconds()*billing.OnWriteSecondByInstance)
-		}
-		lines = append(lines, [2]string{"changes", text})
+		lines = append(lines, [2]string{"changes", fmt.Sprintf("$%.2f a million if each comes alone, of the dearest route", c.Change)})
 	}
-	lines = append(lines, [2]string{"worst day", fmt.Sprintf("$%.2f, with %d instances busy all day, and ticks and audits at their bounds; events, requests and their roll-ups are extra",
-		c.WorstDay, d.MaxInstances)})
-
 	prices := fmt.Sprintf("list prices of 2026 without free quotas, Firestore's of %s, others of %s", c.Location, billing.PriceRegion)
-	if len(c.Unknown) > 0 {
-		prices += "; " + some(c.Unknown, ", ") + " may cost up to twice as much"
+	if c.Guessed {
+		prices += "; other locations may cost up to twice as much"
 	}
-	return append(lines, [2]string{"prices", prices})
+	return append(lines,
+		[2]string{"worst day", fmt.Sprintf("$%.2f, with %d instances busy all day, and ticks and audits at their bounds; events, requests and their roll-ups are extra", c.WorstDay, d.MaxInstances)},
+		[2]string{"prices", prices})
 }
 
 // Shown returns the steps in words; with reasons also why each thing is created.

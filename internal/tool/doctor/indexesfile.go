@@ -28,7 +28,8 @@ type IndexConfig struct {
 
 // NewIndexesFile returns what the file needs for the routes.
 func NewIndexesFile(routes route.Routes) IndexesFile {
-	needs := IndexesFile{Indexes: []IndexConfig{}, FieldOverrides: deploy.Exempt(routes)}
+	exempt := slices.DeleteFunc(deploy.Fields(routes), func(f deploy.FieldConfig) bool { return f.Indexed })
+	needs := IndexesFile{Indexes: []IndexConfig{}, FieldOverrides: exempt}
 	for _, x := range routes.Indexes() {
 		config := IndexConfig{CollectionGroup: x.Collection, QueryScope: deploy.CollectionScope}
 		config.Fields = deploy.IndexFields(x)

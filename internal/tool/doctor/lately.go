@@ -55,9 +55,9 @@ func (e *examination) alarms(ctx context.Context) {
 		return
 	case state == "RUNNING":
 	case state == "DISABLED":
-		e.wrong(e.wanted.QueueResume(), "the queue is DISABLED: deferred roll-ups, and documents that drop out of a window, wait. App Engine disables each queue that an uploaded queue.yaml does not name")
+		e.wrong(e.queue("resume", e.wanted.Place()), "the queue is DISABLED: deferred roll-ups, and documents that drop out of a window, wait. App Engine disables each queue that an uploaded queue.yaml does not name")
 	default:
-		e.wrong(e.wanted.QueueResume(), "the queue is %s: deferred roll-ups, and documents that drop out of a window, wait", state)
+		e.wrong(e.queue("resume", e.wanted.Place()), "the queue is %s: deferred roll-ups, and documents that drop out of a window, wait", state)
 	}
 	e.purged(queue)
 
@@ -71,7 +71,7 @@ func (e *examination) alarms(ctx context.Context) {
 	for _, series := range e.ask(ctx, attempts, ofTally, "ALIGN_SUM", time.Hour) {
 		location, n := series.Get("resource.labels.location"), deploy.Point(series)
 		if n > 0 && isNotFound.MatchString(series.Get("metric.labels.response_code")) {
-			e.wrong(deploy.Command("gcloud", "tasks", "queues", "purge", "tally", "--location="+location, "--project="+e.Project.ID),
+			e.wrong(e.queue("purge", location),
 				"%.0f calls of the queue in %s found no RollUpOnWrite in the last hour: its tasks call functions that are gone, such as those of a former region", n, location)
 		}
 	}
@@ -86,6 +86,11 @@ func (e *examination) purged(queue deploy.Object) {
 	if err == nil && e.AsOf.Sub(at) < day {
 		e.note("the queue was purged at %s, and its pending alarms are gone. Audits find their counters; task names can be reused after 24 hours", at.UTC().Format(time.RFC3339))
 	}
+}
+
+// queue returns the command that does something with the queue in a region.
+func (e *examination) queue(verb, region string) string {
+	return deploy.Command("gcloud", "tasks", "queues", verb, "tally", "--location="+region, "--project="+e.Project.ID)
 }
 
 // job returns the command that does something with the job.

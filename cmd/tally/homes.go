@@ -1,28 +1,32 @@
-package deploy
+package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// SampledHomes is how many documents of a template are read, at most, before it is deployed.
-const SampledHomes = 100
+// sampledHomes is how many documents of a template are read, at most, before it is deployed.
+const sampledHomes = 100
 
-// A Home says what the documents of a template hold that are the app's, and that get new totals.
+// A home says what the documents of a template hold that are the app's, and that get new totals.
 // Documents is how many there are, and Read how many of them were read.
-type Home struct {
+type home struct {
 	Database  string      `json:"database"`
 	Template  string      `json:"template"` // such as "posts/{post}"
 	Documents int64       `json:"documents"`
 	Read      int         `json:"read"`
-	Totals    []HomeTotal `json:"totals"`
+	Totals    []homeTotal `json:"totals"`
 
 	// RollUps is how many roll-ups there may be until all documents have the totals, and Dollars
 	// what they cost then, at list price.
@@ -30,9 +34,9 @@ type Home struct {
 	Dollars float64 `json:"dollars"`
 }
 
-// A HomeTotal says of how many of the documents that were read the field of a total holds a number
+// A homeTotal says of how many of the documents that were read the field of a total holds a number
 // or timestamp that no roll-up wrote, and of how many it holds a kind that no such total can be.
-type HomeTotal struct {
+type homeTotal struct {
 	Name      string `json:"name"`
 	Unwritten int    `json:"unwritten"`
 	Example   string `json:"example,omitempty"` // such as "posts/b: likes is 1234"
@@ -43,21 +47,21 @@ type HomeTotal struct {
 	zeros int // documents that hold the field, and 0
 }
 
-// A Joined is a template in documents of the app's that the deployed functions do not have, or that
-// gets new totals.
-type Joined struct {
+// A joinedTemplate is a template in documents of the app's that the deployed functions do not have,
+// or that gets new totals.
+type joinedTemplate struct {
 	*route.Template
-	New []string // the names of these totals, sorted
+	added []string // the names of these totals, sorted
 }
 
-// Joined returns the templates in documents of the app's that get new totals.
-func (d *Deployment) Joined() []Joined {
+// joinedBy returns the templates in documents of the app's that get new totals.
+func joinedBy(d *deploy.Deployment) []joinedTemplate {
 	deployed, err := route.Parse(d.Variables()["TALLY_ROUTES"])
 	if err != nil { // there is none
 		deployed = nil
 	}
 
-	var all []Joined
+	var all []joinedTemplate
 	for _, t := range d.Config.Routes.Templates() {
 		names := t.Totals()
 		for _, old := range deployed.Templates() {
@@ -66,16 +70,16 @@ func (d *Deployment) Joined() []Joined {
 			}
 		}
 		if t.Existing && len(names) > 0 {
-			all = append(all, Joined{t, names})
+			all = append(all, joinedTemplate{t, names})
 		}
 	}
 	return all
 }
 
-// Home says what documents of a template hold. There are so many of them, and the sample was read.
-func (j Joined) Home(in Database, documents int64, sample []rollup.FoundCounter) Home {
+// home says what documents of a template hold. There are so many of them, and the sample was read.
+func (j joinedTemplate) home(in deploy.Database, documents int64, sample []rollup.FoundCounter) home {
 	reads := 1 + int64(j.Reads(1000))
-	h := Home{
+	h := home{
 		Database:  in.ID,
 		Template:  j.String(),
 		Documents: documents,
@@ -83,8 +87,8 @@ func (j Joined) Home(in Database, documents int64, sample []rollup.FoundCounter)
 		RollUps:   documents,
 		Dollars:   billing.Counts{Reads: documents * reads, Writes: documents}.CostIn(in.Location),
 	}
-	for _, name := range j.New {
-		t := HomeTotal{Name: name}
+	for _, name := range j.added {
+		t := homeTotal{Name: name}
 		for _, f := range sample {
 			t.add(f)
 		}
@@ -94,7 +98,7 @@ func (j Joined) Home(in Database, documents int64, sample []rollup.FoundCounter)
 }
 
 // add counts what a document holds in the total's field.
-func (t *HomeTotal) add(f rollup.FoundCounter) {
+func (t *homeTotal) add(f rollup.FoundCounter) {
 	kind, isForeign := f.RollUp.Foreign[t.Name]
 	held, there := f.RollUp.Values[t.Name]
 	switch {
@@ -109,9 +113,9 @@ func (t *HomeTotal) add(f rollup.FoundCounter) {
 	}
 }
 
-// Problem says why the template should not be deployed as it is: most documents that hold a total's
+// problem says why the template should not be deployed as it is: most documents that hold a total's
 // field hold another kind of value there. A few junk documents are no reason.
-func (h Home) Problem() error {
+func (h home) problem() error {
 	for _, t := range h.Totals {
 		others := t.Unwritten + t.zeros
 		if t.ForeignKind > others && t.ForeignKind*10 >= h.Read {
@@ -123,7 +127,7 @@ func (h Home) Problem() error {
 }
 
 // String says what the documents hold, a line for each total.
-func (h Home) String() string {
+func (h home) String() string {
 	var lines []string
 	for _, t := range h.Totals {
 		text := fmt.Sprintf("%s documents %s", commas(h.Documents), h.Template)
@@ -154,22 +158,55 @@ func commas(n int64) string {
 	return text
 }
 
-// Joins returns the lines about documents of the app's that get new totals.
-func (p Plan) Joins() string {
-	var o opening
-	for _, h := range p.Homes {
+// joins returns the lines about documents of the app's that get new totals.
+func (d *deployment) joins() string {
+	var b strings.Builder
+	for _, h := range d.homes {
 		for line := range strings.SplitSeq(h.String(), "\n") {
-			o.line("homes", line)
+			fmt.Fprintf(&b, "  %-9s %s\n", "homes", line)
 		}
 	}
-	return o.String()
+	return b.String()
 }
 
-// Foreign returns why the plan should not be done as it is: see [Home.Problem].
-func (p Plan) Foreign() error {
+// foreign returns why the plan should not be done as it is: see [home.problem].
+func (d *deployment) foreign() error {
 	var problems []error
-	for _, h := range p.Homes {
-		problems = append(problems, h.Problem())
+	for _, h := range d.homes {
+		problems = append(problems, h.problem())
 	}
 	return errors.Join(problems...)
+}
+
+// readHomes counts and reads documents of the app's that get new totals. If they cannot be read, a
+// note says so: the account that deploys may not be allowed to read documents.
+func (d *deployment) readHomes(ctx context.Context, wanted *deploy.Deployment, plan *deploy.Plan) error {
+	at := endpointsOf(ctx)
+	joined := joinedBy(wanted)
+	if len(joined) == 0 || at.apis != nil && at.firestore == "" { // there is no Firestore with the APIs
+		return nil
+	}
+
+	for _, database := range wanted.Databases {
+		store, err := firestorestore.Open(ctx, at.firestore, d.project, database.ID, slog.New(slog.DiscardHandler), at.dial...)
+		if err != nil {
+			return err
+		}
+		for _, j := range joined {
+			documents, sample, err := store.Homes(ctx, j.Template, sampledHomes)
+			if ctx.Err() != nil {
+				return errors.Join(context.Cause(ctx), store.Close())
+			}
+			if err != nil {
+				plan.Notes = append(plan.Notes, fmt.Sprintf("what the documents %s hold in the fields of new totals is not known, because they could not be read, which needs roles/datastore.viewer: %v", j.Template, err))
+				continue
+			}
+			d.homes = append(d.homes, j.home(database, documents, sample))
+		}
+		err = store.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,10 +1,11 @@
-package deploy
+package main
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -15,7 +16,7 @@ func TestHomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := Joined{routes[0].Template, []string{"likes"}}
+	j := joinedTemplate{routes[0].Template, []string{"likes"}}
 	for _, test := range []struct {
 		numbers, zeros, lists, others int
 		stops                         bool
@@ -39,9 +40,9 @@ func TestHomes(t *testing.T) {
 		add(test.zeros, map[string]any{"likes": int64(0)})
 		add(test.lists, map[string]any{"likes": []any{"ann"}})
 		add(test.others, map[string]any{"likes": nil})
-		h := j.Home(Database{"(default)", "us-central1"}, 52000, sample)
-		if text := h.String(); !strings.Contains(text, test.want) || (h.Problem() != nil) != test.stops {
-			t.Errorf("it says %s, and stops: %v", text, h.Problem())
+		h := j.home(deploy.Database{ID: "(default)", Location: "us-central1"}, 52000, sample)
+		if text := h.String(); !strings.Contains(text, test.want) || (h.problem() != nil) != test.stops {
+			t.Errorf("it says %s, and stops: %v", text, h.problem())
 		}
 	}
 }
