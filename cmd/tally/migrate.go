@@ -68,13 +68,16 @@ func migrateCommand() *cobra.Command {
 				m.session, m.dryRun = s, dry
 				return m.run(ctx, meter)
 			}
-			if dry {
-				return checkOrigin(ctx, s, args[0], *total, o)
+			c, sum, err := taker(s, args[0], *total)
+			switch {
+			case err != nil:
+				return err
+			case dry:
+				return checkOrigin(ctx, s, c, sum, o)
+			case f.Changed("from-field"):
+				return addField(ctx, s, c, sum, o)
 			}
-			if f.Changed("from-field") {
-				return addField(ctx, s, args[0], *total, o)
-			}
-			return countDocuments(ctx, s, args[0], *total, o)
+			return countDocuments(ctx, s, c, sum, o)
 		},
 	}.define(c)
 }
@@ -126,11 +129,7 @@ func taker(s *session, arg, name string) (c counter, total *shards.Counter, err 
 }
 
 // countDocuments gives a counter the number of documents in a collection.
-func countDocuments(ctx context.Context, s *session, arg, name string, o origin) error {
-	c, total, err := taker(s, arg, name)
-	if err != nil {
-		return err
-	}
+func countDocuments(ctx context.Context, s *session, c counter, total *shards.Counter, o origin) error {
 	source, err := o.source(s.client)
 	if err != nil {
 		return err
@@ -153,11 +152,7 @@ func countDocuments(ctx context.Context, s *session, arg, name string, o origin)
 }
 
 // addField adds the number in a document's field to a counter, once.
-func addField(ctx context.Context, s *session, arg, name string, o origin) error {
-	c, total, err := taker(s, arg, name)
-	if err != nil {
-		return err
-	}
+func addField(ctx context.Context, s *session, c counter, total *shards.Counter, o origin) error {
 	doc, err := o.doc(s.client)
 	if err != nil {
 		return err
@@ -175,11 +170,7 @@ func addField(ctx context.Context, s *session, arg, name string, o origin) error
 var errDiffer = errors.New("the totals differ")
 
 // checkOrigin compares a total with where it is taken over from.
-func checkOrigin(ctx context.Context, s *session, arg, name string, o origin) error {
-	c, total, err := taker(s, arg, name)
-	if err != nil {
-		return err
-	}
+func checkOrigin(ctx context.Context, s *session, c counter, total *shards.Counter, o origin) error {
 	source, err := o.source(s.client)
 	if err != nil {
 		return err
