@@ -1,5 +1,5 @@
 import { written } from './denial.js';
-import { TallyError, failure } from './errors.js';
+import { TallyError, fail } from './errors.js';
 import * as increments from './increments.js';
 import { placesOf } from './places.js';
 import { getAggregateFromServer, sum, FieldPath } from './sdk.js';
@@ -50,7 +50,7 @@ export function counter(db, path, options = {}) {
         const snapshot = await getAggregateFromServer(state.shards, spec);
         return snapshot.data().total;
       } catch (error) {
-        throw failure(error);
+        fail(error);
       }
     },
   };

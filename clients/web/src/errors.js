@@ -39,6 +39,11 @@ export function failure(error) {
   }
 }
 
+/** What an app is told of an error that it does not take. @type {(error: unknown) => never} */
+export function fail(error) {
+  throw failure(error);
+}
+
 /** Firestore's code of an error, such as "permission-denied". @param {unknown} error */
 function codeOf(error) {
   return error instanceof Error && 'code' in error ? error.code : undefined;

@@ -1,5 +1,5 @@
 import { written } from './denial.js';
-import { TallyError, failure } from './errors.js';
+import { TallyError, fail, failure } from './errors.js';
 import { ownLike } from './own.js';
 import { totalOf } from './places.js';
 import { SavedEntries } from './saved.js';
@@ -39,7 +39,7 @@ export function like(db, path, options) {
       const { ref, write } = own();
       await written(ref.firestore, `${call} of ${path} as ${ref.id}`, write(to));
     } catch (error) {
-      throw failure(error);
+      fail(error);
     }
   }
 
@@ -53,15 +53,12 @@ export function like(db, path, options) {
     set: () => write('set()', data),
     unset: () => write('unset()', null),
 
-    onLiked(callback, onError) {
-      const report = (/** @type {unknown} */ error) => {
-        if (!onError) throw failure(error);
-        onError(failure(error));
-      };
+    onLiked(callback, onError = fail) {
+      const error = (/** @type {unknown} */ cause) => onError(failure(cause));
       try {
-        return own().observe({ next: callback, error: report });
-      } catch (error) {
-        report(error);
+        return own().observe({ next: callback, error });
+      } catch (cause) {
+        error(cause);
         return () => {};
       }
     },

@@ -1,5 +1,5 @@
 import { Coverage } from './coverage.js';
-import { failure } from './errors.js';
+import { fail, failure } from './errors.js';
 import { Feed } from './feed.js';
 import { checkPath } from './places.js';
 import { doc } from './sdk.js';
@@ -72,9 +72,4 @@ export function shownBy(feed) {
     onTotal: (callback, onError = fail) => feed.observe({ next: callback, error: (error) => onError(failure(error)) }),
     total: () => feed.read().catch(fail),
   };
-}
-
-/** @type {(error: unknown) => never} */
-function fail(error) {
-  throw failure(error);
 }
