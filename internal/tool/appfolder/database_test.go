@@ -79,6 +79,32 @@ func TestDoubledProjects(t *testing.T) {
 	}
 }
 
+// Keys match exactly, as the Firebase CLI takes them.
+func TestInexactKeys(t *testing.T) {
+	store(t, "{}")
+	f := nearest(t, write(t, map[string]string{
+		"firebase.json": `{"Firestore": 5, "firestore": [{"database": "a", "Database": "b", "ruleſ": 1, "rules": "a.rules", "RULES": "b.rules"}, {"target": "T", "Target": 1}],
+			"emulators": {"Firestore": [], "firestore": {"port": 8181, "Port": "x"}}}`,
+		".firebaserc": `{"projects": {"default": "shop", "Rules": "other"}, "Projects": [], "targets": {"shop": {"firestore": {"T": ["Firestore"]}, "Firestore": {"T": ["no"]}}}}`,
+	}))
+	all, err := f.Databases()
+	if d := cmp.Diff([]Database{{ID: "a", Rules: filepath.Join(filepath.Dir(f.Firebase), "a.rules")}, {ID: "Firestore", Target: "T"}}, all); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+	if p, err := f.Project("Rules"); p.ID != "other" || err != nil {
+		t.Errorf("%v, %v", p, err)
+	}
+	if at, err := f.Emulator("firestore"); at.Port != 8181 || err != nil {
+		t.Errorf("%v, %v", at, err)
+	}
+
+	f = nearest(t, write(t, map[string]string{"firebase.json": `{"firestore": {"Rules": "a.rules", "Database": "b"}}`}))
+	d, err := f.Database("(default)")
+	if d.Rules != "" || err != nil {
+		t.Errorf("%v, %v", d, err)
+	}
+}
+
 // An error after a key that is there twice has its place in the file.
 func TestPlaceBehindDoubled(t *testing.T) {
 	f := nearest(t, write(t, map[string]string{"firebase.json": "{\n \"hosting\": {\n\"a\": 1},\n \"hosting\": 1,\n \"firestore\": 5}"}))

@@ -123,6 +123,7 @@ func (f *jsonFile) decode(key string, into any) error {
 	if v == nil {
 		return nil
 	}
+	hideInexact(f.text, *v, reflect.TypeOf(into).Elem())
 	err := json.Unmarshal(f.text[v.StartOffset:v.EndOffset], into)
 	if err == nil {
 		return nil
@@ -134,6 +135,38 @@ func (f *jsonFile) decode(key string, into any) error {
 		at = placeAt(f.text, v.StartOffset+int(wrong.Offset)-1)
 	}
 	return fmt.Errorf("%s%w", at.in(f.name), wrongJSON(strings.ReplaceAll(strings.TrimPrefix(key, "/"), "/", "."), err))
+}
+
+// hideInexact changes the keys of a value that differ only in case from those of the Go type that
+// it is decoded into. To package json they are the same.
+func hideInexact(text []byte, v hujson.Value, into reflect.Type) {
+	list, isList := v.Value.(*hujson.Array)
+	if isList && into.Kind() == reflect.Slice {
+		for _, element := range list.Elements {
+			hideInexact(text, element, into.Elem())
+		}
+	}
+
+	object, isObject := v.Value.(*hujson.Object)
+	if !isObject || into.Kind() != reflect.Map && into.Kind() != reflect.Struct {
+		return
+	}
+	for _, m := range object.Members {
+		if into.Kind() == reflect.Map {
+			hideInexact(text, m.Value, into.Elem())
+			continue
+		}
+		name := m.Name.Value.(hujson.Literal).String()
+		for field := range into.Fields() {
+			key := field.Tag.Get("json")
+			switch {
+			case name == key:
+				hideInexact(text, m.Value, field.Type)
+			case strings.EqualFold(name, key):
+				text[m.Name.StartOffset+1] = '_'
+			}
+		}
+	}
 }
 
 // wrong returns an error about the value of a key, with its place.
