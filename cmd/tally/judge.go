@@ -133,13 +133,16 @@ func (h *hints) mayTry(t *route.Template, at written) (appRules, bool) {
 func (h *hints) judged(in appRules, t *route.Template, answers []rules.Answer) {
 	h.mu.Lock()
 	changed := h.rules != in
+	last := h.tried[t]
 	if !changed {
-		last := h.tried[t]
 		last.known = t == nil || answers[0].Verdict != rules.NotTried
 		h.tried[t] = last
 		h.answers = append(h.answers, answers...)
 	}
 	h.mu.Unlock()
+	if !changed && !last.known && last.times == maxTried {
+		h.say("%s: %s, and writes of totals, could not be tried: %s", in.name(), answers[0], answers[0].Why)
+	}
 
 	for _, a := range answers {
 		refusesOthers := a.Allow && a.Kind != rules.Edit // which the app's own requests show

@@ -463,9 +463,23 @@ func (j *Judge) Others(ctx context.Context, routes route.Routes) (answers []Answ
 		if err != nil {
 			return nil, err
 		}
-		answers = append(answers, a)
+		answers = joined(answers, a)
 	}
 	return answers, nil
+}
+
+// joined returns the answers with another one. If it says the same of another method than the last,
+// one says both.
+func joined(answers []Answer, a Answer) []Answer {
+	if len(answers) > 0 {
+		last := &answers[len(answers)-1]
+		isSame := last.Kind == a.Kind && last.Path == a.Path && last.User == a.User && slices.Equal(last.Lines, a.Lines)
+		if isSame && last.Wrong && a.Wrong && !a.Allow {
+			last.Method += ", " + a.Method
+			return answers
+		}
+	}
+	return append(answers, a)
 }
 
 // try makes a request as each user who may be allowed to.
