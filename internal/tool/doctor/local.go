@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -173,6 +174,8 @@ func (e *examination) eachDatabase(what string, check func(config.Config, appfol
 			file, err = check(config, d)
 		}
 		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			e.wrong("", "%s names a file that is not there: %v", e.folder.Firebase, err)
 		case err != nil:
 			e.wrong("", "%v", err)
 		case file == "":

@@ -98,7 +98,7 @@ var local = []struct {
 		"firebase.json":          `{"firestore": {"rules": "firestore.rules"}}`,
 		"firestore.indexes.json": "",
 	}, "", "✓ rules-file"},
-	{"rules that are not there", map[string]string{"firestore.rules": ""}, "rules-file", "firestore.rules: no such file"},
+	{"rules that are not there", map[string]string{"firestore.rules": ""}, "rules-file", "firebase.json names a file that is not there: "},
 	{"a firebase.json that is none", map[string]string{"firebase.json": "{"}, "rules-file indexes-file", "firebase.json: "},
 	{"indexes without Tally's", map[string]string{"firestore.indexes.json": "{}"}, "indexes-file", `{"collectionGroup":"rollups","fieldPath":"tally"`},
 }

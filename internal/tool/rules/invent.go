@@ -158,12 +158,8 @@ func valueOf(t *route.Template, name string, n int64) *firestorepb.Value {
 	if name == document.TallyField {
 		return mapOf("num_shards", integer(n))
 	}
-	for _, r := range t.Routes {
-		for _, total := range r.Totals {
-			if total.Name == name && total.Aggregate.OfTimes() {
-				return timestamp(time.Unix(n, 0))
-			}
-		}
+	if t.OfTimes(name) {
+		return timestamp(time.Unix(n, 0))
 	}
 	return integer(n)
 }

@@ -133,9 +133,7 @@ func Requests(routes route.Routes) (all []Request) {
 	var owned []string
 	for _, r := range routes {
 		pattern := r.Pattern()
-		last := len(pattern) - 1
-		named := r.Documents || strings.Contains(strings.ToLower(pattern[last-1].Name+pattern[last].Name), "shard")
-		if r.HasShards() && named && last > 1 { // other documents are the app's, and clients may delete them
+		if r.HasShards() && (r.Documents || areShards(r)) && len(pattern) > 2 { // other documents are the app's, and clients may delete them
 			all = append(all, ofShards(r)...)
 		}
 		tokens := append(pattern[:len(pattern)-2], route.Path{{Name: document.TokensCollection}, {Name: "token", Capture: true}}...)
