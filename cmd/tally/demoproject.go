@@ -167,9 +167,6 @@ func projectTable(r trial.Report) string {
 	for _, p := range r.Parts {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", p.RollUp, p.Total, p.Written, p.RolledUp, mark(p))
 	}
-	for _, s := range r.Skipped {
-		fmt.Fprintf(w, "%s: skipped, because no deployed route is like %s\n", s.Kind, s.Would)
-	}
 	return w.String()
 }
 

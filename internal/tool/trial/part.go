@@ -19,11 +19,12 @@ type part struct {
 	route      *route.Route
 	counter    route.Counter
 	collection string         // path of its documents' collection
+	home       string         // path of the app's document that the totals are in, or that is above them; "": there is none
 	total      string         // name of the total that is compared
 	field      document.Field // that a write adds 1 to; "": the documents are counted
 
 	shards    *shards.Counter // that writes increment; nil: each write is a document more
-	documents atomic.Int64    // how many run.write has written
+	documents atomic.Int64    // how many run.write has written, numbered from 1
 }
 
 // newPart returns the counter of a route whose captures are all the id.
@@ -40,7 +41,10 @@ func newPart(kind string, r *route.Route, id string) (*part, error) {
 	if !covered {
 		return nil, fmt.Errorf("the route %s makes no counter of %s", r, p.collection)
 	}
-	p.counter = counter
+	p.counter, p.home = counter, counter.Owner()
+	if counter.Template.Existing {
+		p.home = counter.RollUp
+	}
 
 	i := slices.IndexFunc(r.Totals, route.Total.All)
 	if i >= 0 {
@@ -51,13 +55,8 @@ func newPart(kind string, r *route.Route, id string) (*part, error) {
 	return p, nil
 }
 
-// fields returns what a document of the part holds that adds 1 to the total.
-func (p *part) fields() map[string]any {
-	if p.field == "" {
-		return map[string]any{}
-	}
-	return map[string]any{p.field.Names()[0]: 1} // a plain route sums top-level fields
-}
+// document returns the path of the part's document of a number.
+func (p *part) document(n int64) string { return fmt.Sprintf("%s/tally-demo-%d", p.collection, n) }
 
 // tried reports whether the functions may have received an event of a write.
 func (p *part) tried() bool {

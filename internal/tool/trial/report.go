@@ -8,7 +8,6 @@ type Report struct {
 	ID       string       `json:"id"`
 	Error    string       `json:"error,omitempty"` // why the trial ended early
 	Parts    []PartResult `json:"parts"`
-	Skipped  []Skipped    `json:"skipped,omitempty"`
 	Exact    bool         `json:"exact"`
 	Left     []string     `json:"left,omitempty"` // paths of documents that may still be there
 }

@@ -26,7 +26,6 @@ type run struct {
 	store  *firestorestore.Store
 	client *firestore.Client
 	begun  []*part
-	traces traces
 	made   atomic.Int64 // writes of the load
 
 	// listening lives until the run ends, also after an interrupt: the deletion needs it.
@@ -44,7 +43,7 @@ func (t *Trial) Run(ctx context.Context) (Report, error) {
 	defer stop()
 
 	r := &run{Trial: t, listening: listening, fail: fail}
-	report := Report{Project: t.Project, Database: t.Database.ID, Location: t.Database.Location, ID: t.ID, Skipped: t.Skipped}
+	report := Report{Project: t.Project, Database: t.Database.ID, Location: t.Database.Location, ID: t.ID}
 
 	var err error
 	r.store, err = firestorestore.Open(listening, t.Address, t.Project, t.Database.ID, slog.New(slog.DiscardHandler), t.Dial...)
@@ -134,23 +133,15 @@ func (r *run) rouse(ctx context.Context, p *part, write func(context.Context) er
 
 // spread has the part's writes increment shards.
 func (r *run) spread(p *part) {
-	for shard := range r.Shards {
-		r.traces.note(fmt.Sprintf("%s/%d", p.collection, shard))
-	}
 	p.shards = shards.New(r.client, path.Dir(p.collection), shards.Collection(p.collection), shards.Field(string(p.field)),
 		shards.RollUpAt(p.counter.RollUp), shards.NumShards(r.Shards))
 }
 
-// begin makes the document that the part's totals are kept in, if that is the app's to make, and
-// listens to it.
+// begin makes the part's home, if it has one, and listens to its roll-up.
 func (r *run) begin(ctx context.Context, p *part) error {
 	r.begun = append(r.begun, p)
-	home := p.counter.Owner()
-	if p.counter.Template.Existing {
-		home = p.counter.RollUp
-	}
-	if home != "" {
-		err := r.create(ctx, home)
+	if p.home != "" {
+		err := r.create(ctx, p.home)
 		if err != nil {
 			return err
 		}
@@ -161,7 +152,6 @@ func (r *run) begin(ctx context.Context, p *part) error {
 
 // create creates an empty document, unless it is there: two parts may keep their totals in one.
 func (r *run) create(ctx context.Context, path string) error {
-	r.traces.note(path)
 	ctx, cancel := r.limited(ctx)
 	defer cancel()
 	return load.Persist(ctx, func(ctx context.Context) error {
@@ -185,27 +175,18 @@ func (r *run) load(ctx context.Context) error {
 	})
 }
 
-// write makes a write of the part: an increment by 1 of any shard, or a document more.
+// write makes a write of the part: an increment by 1 of any shard, or a document more. The id of the
+// document is new, so it adds 1 to the total, also if it is sent twice.
 func (r *run) write(ctx context.Context, p *part) error {
-	if p.shards == nil {
-		return r.put(ctx, p, fmt.Sprintf("tally-demo-%d", p.documents.Add(1)))
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+	if p.shards != nil {
+		return p.Add(ctx, func(ctx context.Context) (time.Time, error) { return p.shards.Increment(ctx, 1) })
 	}
 
-	ctx, cancel := r.limited(ctx)
-	defer cancel()
-	return p.Add(ctx, func(ctx context.Context) (time.Time, error) { return p.shards.Increment(ctx, 1) })
-}
-
-// put writes a document of the part, whose id is new, so that it adds 1 to the total. It may be
-// sent twice: it is the same document.
-func (r *run) put(ctx context.Context, p *part, id string) error {
-	path := p.collection + "/" + id
-	r.traces.note(path)
-
-	ctx, cancel := r.limited(ctx)
-	defer cancel()
+	path := p.document(p.documents.Add(1))
 	return p.Add(ctx, func(ctx context.Context) (time.Time, error) {
-		result, err := r.client.Doc(path).Set(ctx, p.fields())
+		result, err := r.client.Doc(path).Set(ctx, map[string]any{})
 		if err != nil {
 			return time.Time{}, fmt.Errorf("writing %s: %w", path, err)
 		}

@@ -19,12 +19,6 @@ var shapes = []shape{
 	{"likes", (*route.Route).CountsAll, "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"},
 }
 
-// A Skipped is a shape that no deployed route has.
-type Skipped struct {
-	Kind  string `json:"kind"`
-	Would string `json:"would"` // a route that has the shape
-}
-
 // find returns the first route that has the shape and makes a counter of the trial's own possible.
 // A route with events comes before one that the schedule keeps. nil: there is none.
 func (s shape) find(routes route.Routes) *route.Route {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -14,34 +13,23 @@ import (
 	"github.com/googleapis/gax-go/v2"
 )
 
-// traces are the paths of all documents that a trial may have written. Each is noted before it is
-// written. They may be used by many goroutines.
-type traces struct {
-	mu    sync.Mutex
-	paths []string
-	known map[string]bool
-}
-
-// note notes a document that is about to be written.
-func (t *traces) note(path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known[path] {
-		return
+// written returns the paths of the documents that the parts may have written, each once.
+func (r *run) written() (paths []string) {
+	for _, p := range r.begun {
+		if p.home != "" {
+			paths = append(paths, p.home)
+		}
+		if p.shards != nil {
+			for shard := range r.Shards {
+				paths = append(paths, fmt.Sprintf("%s/%d", p.collection, shard))
+			}
+		}
+		for n := range p.documents.Load() {
+			paths = append(paths, p.document(n+1))
+		}
 	}
-
-	if t.known == nil {
-		t.known = make(map[string]bool)
-	}
-	t.known[path] = true
-	t.paths = append(t.paths, path)
-}
-
-// all returns what was noted.
-func (t *traces) all() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.paths)
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // rollUpsOf returns the paths of the roll-ups that the functions make of the parts' documents, by
@@ -76,7 +64,7 @@ const (
 // clean deletes all that the trial made. It returns the paths of the documents that are left, or,
 // if that is unknown, of those documents that may be left, and why.
 func (r *run) clean(ctx context.Context) (left []string, err error) {
-	written, rollUps := r.traces.all(), rollUpsOf(r.Config.Routes, r.begun)
+	written, rollUps := r.written(), rollUpsOf(r.Config.Routes, r.begun)
 	limit := cleanWithin + r.Config.Cadence + time.Duration(len(written)/atOnce)*chunkWithin
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not deleted within %v", limit))
 	defer cancel()

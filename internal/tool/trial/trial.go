@@ -46,10 +46,10 @@ type Options struct {
 type Trial struct {
 	*Deployment
 	Options
-	ID      string    // in the paths of its documents
-	Skipped []Skipped // what no route lets it try
+	ID string // in the paths of its documents
 
-	parts []*part
+	parts   []*part
+	skipped []shape // that no route has
 }
 
 // New returns a trial of a deployment. Nothing is written yet. It is an error if no deployed route
@@ -59,7 +59,7 @@ func New(d *Deployment, o Options) (*Trial, error) {
 	for _, s := range shapes {
 		r := s.find(d.Config.Routes)
 		if r == nil {
-			t.Skipped = append(t.Skipped, Skipped{s.kind, s.would})
+			t.skipped = append(t.skipped, s)
 			continue
 		}
 
@@ -79,8 +79,8 @@ func New(d *Deployment, o Options) (*Trial, error) {
 // impossible is the error of a trial that can try nothing.
 func (t *Trial) impossible() error {
 	problems := []error{errors.New("the demo can try none of the deployed routes; it can try one such as")}
-	for _, s := range t.Skipped {
-		problems = append(problems, errors.New("  "+s.Would))
+	for _, s := range t.skipped {
+		problems = append(problems, errors.New("  "+s.would))
 	}
 	return errors.Join(problems...)
 }
@@ -96,29 +96,19 @@ func (t *Trial) limit(p *part) time.Duration { return t.Timeout + t.usually(p) }
 // the next one is made.
 func (t *Trial) again() time.Duration { return t.Timeout / 10 }
 
-// Takes returns about how long the trial takes if the functions answer.
-func (t *Trial) Takes() time.Duration {
-	const rest = 20 * time.Second // the deletion
-	takes := time.Duration(float64(t.Increments)/t.Rate*float64(time.Second)) + rest
-	for _, p := range t.parts {
-		takes += 2 * t.usually(p) // the first roll-up and the last
-	}
-	return takes
-}
-
-// String says what the trial will write and where, and how long it takes.
+// String says what the trial will write, and where.
 func (t *Trial) String() string {
 	w := new(strings.Builder)
 	fmt.Fprintf(w, "In project %s, database %s in %s, the demo\n", t.Project, t.Database.ID, t.Database.Location)
 	for _, p := range t.parts {
 		fmt.Fprintf(w, "  writes documents of %s, and listens to %s of %s\n", p.collection, p.total, p.counter.RollUp)
 	}
-	for _, s := range t.Skipped {
-		fmt.Fprintf(w, "  skips %s: no deployed route is like %s\n", s.Kind, s.Would)
+	for _, s := range t.skipped {
+		fmt.Fprintf(w, "  skips %s: no deployed route is like %s\n", s.kind, s.would)
 	}
 	fmt.Fprintf(w, "Triggers of the app's own on these collections see the documents, too.\n")
-	fmt.Fprintf(w, "%d writes at %v a second take about %v, and ten minutes more right after a deployment. 1,000 writes cost a few cents.\nThe demo deletes all that it made.\n",
-		t.Increments, t.Rate, t.Takes().Round(time.Second))
+	fmt.Fprintf(w, "It makes %d writes, %v a second, and waits for their roll-ups, right after a deployment for up to ten minutes more. 1,000 writes cost a few cents.\nThe demo deletes all that it made.\n",
+		t.Increments, t.Rate)
 	return w.String()
 }
 
