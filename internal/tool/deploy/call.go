@@ -133,8 +133,8 @@ func (s Silence) Error() string {
 	return fmt.Sprintf("%s.googleapis.com did not answer for %s", s.API, s.Region)
 }
 
-// note notes a silence.
-func (p *Project) note(s Silence) {
+// addSilence notes a silence.
+func (p *Project) addSilence(s Silence) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Contains(p.silences, s) {
@@ -174,7 +174,7 @@ func (p *Project) List(ctx context.Context, address string) (all []Object, err e
 		}
 		unreachable, _ := page["unreachable"].([]any)
 		for _, region := range unreachable {
-			p.note(Silence{api, path.Base(text(region))}) // some APIs give the full name
+			p.addSilence(Silence{api, path.Base(text(region))}) // some APIs give the full name
 		}
 
 		next := page.Get("nextPageToken")

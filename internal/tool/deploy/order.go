@@ -36,8 +36,8 @@ type Step struct {
 	Why     string       `json:"why,omitempty"`     // what rests on the resource: the manifest's comment on it
 	Want    Object       `json:"want,omitempty"`    // of what is created
 
-	lost bool // it deletes a trigger of documents that no route has: the functions may change only when its events have ended
-	do   func(context.Context) error
+	ofDropped bool // it deletes a trigger of documents that no route has: the functions may change only when its events have ended
+	do        func(context.Context) error
 }
 
 // Lines returns the differences and the reasons in words.
@@ -120,11 +120,11 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 		p.add(&Step{Does: "wait", Of: "index", Title: "wait until the indexes are ready", do: d.ready})
 	}
 
-	d.dropLost(&p, surplus)
+	d.addDropped(&p, surplus)
 	p.Steps = append(p.Steps, lacks[n:]...)
 	for _, s := range surplus {
 		switch {
-		case s.lost:
+		case s.ofDropped:
 		case d.Prune || s.Of == "trigger": // each event of the trigger is billed for nothing
 			p.add(s)
 		default:
@@ -144,12 +144,12 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 	return p, nil
 }
 
-// dropLost adds the steps that delete the triggers of sources that no route has any more. The
+// addDropped adds the steps that delete the triggers of sources that no route has any more. The
 // routes change only when the events of those triggers have ended.
-func (d *Deployment) dropLost(p *Plan, surplus []*Step) {
+func (d *Deployment) addDropped(p *Plan, surplus []*Step) {
 	n := len(p.Steps)
 	for _, s := range surplus {
-		if s.lost {
+		if s.ofDropped {
 			p.add(s)
 		}
 	}
@@ -162,9 +162,9 @@ func (d *Deployment) dropLost(p *Plan, surplus []*Step) {
 
 // refuse returns why nothing can be planned, as far as no resource has to be looked at.
 func (d *Deployment) refuse() error {
-	lost := d.lost()
-	if len(lost) > 0 && !d.Prune {
-		return fmt.Errorf("this would stop updating %s: add it to tally.yaml, or remove it with --prune", strings.Join(lost, " and "))
+	dropped := d.droppedSources()
+	if len(dropped) > 0 && !d.Prune {
+		return fmt.Errorf("this would stop updating %s: add it to tally.yaml, or remove it with --prune", strings.Join(dropped, " and "))
 	}
 	running, _ := route.Parse(d.Variables()["TALLY_ROUTES"]) // nil if there are none, or invalid ones
 	why := d.Config.Routes.WithoutSummer(running)
@@ -178,8 +178,8 @@ func (d *Deployment) refuse() error {
 	return d.checkContinents()
 }
 
-// lost returns the sources that the deployed functions serve, and that no route has.
-func (d *Deployment) lost() (lost []string) {
+// droppedSources returns the sources that the deployed functions serve, and that no route has.
+func (d *Deployment) droppedSources() (dropped []string) {
 	env := d.Variables()
 	routes, err := route.Parse(env["TALLY_ROUTES"])
 	if err != nil {
@@ -188,15 +188,15 @@ func (d *Deployment) lost() (lost []string) {
 	for _, r := range routes {
 		pattern := r.Pattern().String()
 		if d.routeOf(anonymous(pattern)) == nil {
-			lost = append(lost, pattern)
+			dropped = append(dropped, pattern)
 		}
 	}
 	for id := range strings.SplitSeq(env["TALLY_DATABASES"], ",") {
-		if id != "" && !d.serves(id) {
-			lost = append(lost, "database "+id)
+		if id != "" && !d.hasDatabase(id) {
+			dropped = append(dropped, "database "+id)
 		}
 	}
-	return lost
+	return dropped
 }
 
 // routeOf returns the first route whose documents have the anonymous pattern, nil if none has.
@@ -209,8 +209,8 @@ func (d *Deployment) routeOf(pattern string) *route.Route {
 	return nil
 }
 
-// serves reports whether the functions serve the database.
-func (d *Deployment) serves(database string) bool {
+// hasDatabase reports whether the functions serve the database.
+func (d *Deployment) hasDatabase(database string) bool {
 	return slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database })
 }
 
@@ -276,7 +276,7 @@ func (d *Deployment) Differences(ctx context.Context) (lacks, surplus []*Step, p
 func (d *Deployment) planChange(p *Plan, c *Change) {
 	r := c.Of
 	switch {
-	case c.Empty() && !d.follows(p, r):
+	case c.Empty() && !d.comesWithNew(p, r):
 		return
 	case r.kind.Noun == "API":
 		d.planAPI(p, r)
@@ -302,8 +302,8 @@ func (d *Deployment) planChange(p *Plan, c *Change) {
 	p.add(s)
 }
 
-// follows reports whether the plan makes another resource that comes with this one.
-func (d *Deployment) follows(p *Plan, r *Resource) bool {
+// comesWithNew reports whether the plan makes another resource that comes with this one.
+func (d *Deployment) comesWithNew(p *Plan, r *Resource) bool {
 	of := d.referred(r.Name)
 	return of != nil && slices.ContainsFunc(p.Steps, func(s *Step) bool {
 		return s.Of == of.kind.Noun && s.Name == of.Name && (s.Does == "create" || s.Does == "replace")

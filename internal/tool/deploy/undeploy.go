@@ -171,7 +171,7 @@ func (d *Deployment) unneeded(ctx context.Context, k *Kind, o Object) ([]*Step, 
 	case k.Noun == "trigger":
 		document, database := filter(o, "document"), filter(o, "database")
 		s := d.deletion(k, o, fmt.Sprintf("no route needs events of %s in database %s", document, database))
-		s.lost = d.routeOf(document) == nil || !d.serves(database)
+		s.ofDropped = d.routeOf(document) == nil || !d.hasDatabase(database)
 		return []*Step{s}, nil
 	case k.Noun == "queue":
 		return d.emptied(ctx, o, "nothing needs it in "+segment(o.name(), "locations"))
