@@ -474,7 +474,7 @@ func joined(answers []Answer, a Answer) []Answer {
 	if len(answers) > 0 {
 		last := &answers[len(answers)-1]
 		isSame := last.Kind == a.Kind && last.Path == a.Path && last.User == a.User && slices.Equal(last.Lines, a.Lines)
-		if isSame && last.Wrong && a.Wrong && !a.Allow {
+		if isSame && last.Wrong && a.Wrong && (!a.Allow || last.SignedOut && a.SignedOut) {
 			last.Method += ", " + a.Method
 			return answers
 		}

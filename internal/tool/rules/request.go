@@ -170,11 +170,7 @@ func ofTemplate(t *route.Template) (all []Request) {
 			Request{Kind: Board, Template: t, Method: "create", at: elsewhere, after: after},
 			Request{Kind: Group, Template: t, Method: List, Allow: true, at: elsewhere, before: before})
 	}
-	isOther := func(r *route.Route) bool { return !r.HasShards() }
-	if !slices.ContainsFunc(t.Routes, isOther) {
-		all = append(all, Request{Kind: Read, Template: t, Method: Get, Allow: true, at: t.Segments(), before: before})
-	}
-	return all
+	return append(all, Request{Kind: Read, Template: t, Method: Get, Allow: true, at: t.Segments(), before: before})
 }
 
 // ofShards returns the requests about a route's shards: honest increments of a new shard and of one
@@ -206,9 +202,16 @@ func ofOwn(at route.Path, field string) (all []Request) {
 
 // Harmless reports whether a wrong answer need not be one: an app may let only users count whom it
 // signed in, and have its servers make the shards, or its servers alone count; and it may show no
-// board.
+// board, and no totals but those of shards.
 func (r Request) Harmless() bool {
-	return r.Kind == Group || r.Kind == Increment && (r.SignedOut || r.Method == "create")
+	isOther := func(r *route.Route) bool { return !r.HasShards() }
+	switch r.Kind {
+	case Increment:
+		return r.SignedOut || r.Method == "create"
+	case Read:
+		return slices.ContainsFunc(r.Template.Routes, isOther)
+	}
+	return r.Kind == Group
 }
 
 // sentences are about wrong answers, and say what to do. PATH is spelled as in a route, and
@@ -224,7 +227,7 @@ var sentences = map[Kind]string{
 	RollUp:    "METHOD of PATH is allowed to USER, and only Tally may write it: a user makes up a total, which stays until the next roll-up",
 	Board:     "METHOD of PATH is allowed to USER, and lists of all documents of that collection ID show it among Tally's",
 	Group:     "METHOD of all GROUP at once is allowed to no one. If a page shows a board of them, it needs match /{path=**}/GROUP { allow list: if request.query.limit <= 100; }",
-	Read:      "METHOD of PATH is allowed to no one, and apps read totals there",
+	Read:      "METHOD of PATH is allowed to no one, so no app shows the totals there",
 	Increment: "METHOD of PATH by an increment is refused, so it counts nothing. If only servers do that, all is well",
 	Shard:     "METHOD of PATH is allowed to USER, and takes the shard's part of the total with it",
 	Own:       "METHOD of PATH is allowed to USER, and Tally keeps it for itself",
