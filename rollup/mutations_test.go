@@ -2073,11 +2073,11 @@ var mutations = []mutation{
 		`if canonical(attempts) != "" {`,
 		`if false {`, "../internal/tool/deploy/TestRetriesOn"},
 	{"order-of-deploy", "the functions change before the triggers of old routes are gone", "../internal/tool/deploy/order.go",
-		`	d.dropLost(&p, surplus)
+		`	d.addDropped(&p, surplus)
 	p.Steps = append(p.Steps, lacks[n:]...)
 `,
 		`	p.Steps = append(p.Steps, lacks[n:]...)
-	d.dropLost(&p, surplus)
+	d.addDropped(&p, surplus)
 `, "../internal/tool/deploy/TestOrder"},
 	{"order-of-deploy", "nothing waits for the last events of old routes", "../internal/tool/deploy/order.go",
 		`return sleep(ctx, redelivery)`,
