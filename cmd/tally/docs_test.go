@@ -44,6 +44,7 @@ var notRun = []struct{ start, why string }{
 	{"npm test", "likewise"},
 	{"firebase", "the Firebase CLI is not here"},
 	{"gcloud", "it asks Google's own APIs"},
+	{"lines", "likewise"},
 	{"for account in", "likewise"},
 	{"cd ../changed", "it needs a changed clone"},
 	{"tally demo --project", "it needs functions at work; TestDemoOnProject runs it"},

@@ -82,12 +82,31 @@ func TestRecipes(t *testing.T) {
 				events += float64(change.counters) * (billing.Request + billing.Event + billing.RoundedUp*billing.OnWriteSecond)
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", change.name,
-			dollars(million(change.bills).Cost()), dollars(million(rollUp).Cost()+1e6*events))
+		own, tally := dollars(million(change.bills).Cost()), dollars(million(rollUp).Cost()+1e6*events)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", change.name, own, tally)
+
+		anchor := regexp.MustCompile(`#([^)]*)`).FindStringSubmatch(change.name)
+		price := fmt.Sprintf("**Price** of a million, each alone: %s for Firestore, and %s for Tally.", own, tally)
+		if anchor != nil && !strings.Contains(section(page, anchor[1]), price) {
+			t.Errorf("docs/recipes.md, %s: want %s", anchor[1], price)
+		}
 	}
 	if !strings.Contains(page, "\n\n"+b.String()) {
 		t.Errorf("docs/recipes.md does not hold this table:\n%s", &b)
 	}
+}
+
+// section returns the section of a page whose heading has the anchor, up to the next of the second
+// level.
+func section(page, anchor string) string {
+	for _, text := range strings.Split(page, "\n## ") {
+		heading, _, _ := strings.Cut(text, "\n")
+		dropped := regexp.MustCompile(`[^\w -]`).ReplaceAllString(strings.ToLower(heading), "")
+		if strings.ReplaceAll(dropped, " ", "-") == anchor {
+			return text
+		}
+	}
+	return ""
 }
 
 // The dearest changes that a client can make, in dollars a million without the instances' time: a

@@ -3,12 +3,13 @@ package deploy
 import (
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
+	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/google/go-cmp/cmp"
 	metricpb "google.golang.org/genproto/googleapis/api/metric"
 	monitoredrespb "google.golang.org/genproto/googleapis/api/monitoredres"
@@ -61,9 +62,60 @@ func TestCosts(t *testing.T) {
 	for _, a := range wantedOf(t, "alert") {
 		references += strings.Count(a.Get("conditions.0.conditionPrometheusQueryLanguage.query"), "_googleapis_com:")
 	}
-	page, err := os.ReadFile("../../../docs/deploy.md")
-	if err != nil || !strings.Contains(string(page), fmt.Sprintf("%d metric references", references)) {
-		t.Errorf("docs/deploy.md does not say that alerts have %d metric references: %v", references, err)
+	page := contentOf(t, "../../../docs/deploy.md")
+	if !strings.Contains(page, fmt.Sprintf("%d metric references", references)) || math.Round(0.35*float64(references)) != 5 {
+		t.Errorf("docs/deploy.md and README.md do not say what %d metric references of alerts cost", references)
+	}
+}
+
+// README says what the code computes: a lone like, in a region and in a multi-region; a thousand
+// totals at rest; how many an audit compares in a day; a million changes by deltas.
+func TestReadme(t *testing.T) {
+	const like = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	region, multi := priced(t, like, "us-central1", nil), priced(t, like, "nam5", nil)
+	daily := float64(day/config.SchedulePeriod) * float64(region.Config.AuditReads) / auditReads
+	page := contentOf(t, "../../../README.md")
+	for _, want := range []string{
+		fmt.Sprintf("the roll-up | $%.2f a million; the like itself is $%.2f |", region.Costs().Change, billing.Counts{Writes: million}.Cost()),
+		fmt.Sprintf("a like that comes alone is $%.2f a million, and the like itself $%.2f:", multi.Costs().Change, billing.Counts{Writes: million}.CostIn("nam5")),
+		fmt.Sprintf("$%.2f a month for their [audits](docs/config.md#audit), and $%.2f for the schedule", region.Costs().Thousand, region.Costs().Rest),
+		fmt.Sprintf("within an hour for up to 1,000 totals, within a day for up to %.1f million", daily/million),
+		fmt.Sprintf("| $%.2f | $%.2f |", billing.Counts{Reads: 2_700_000, Writes: 675_000}.Cost(), billing.Counts{Writes: 1_282_000}.Cost()),
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("README.md does not say %q", want)
+		}
+	}
+	if hour := region.Config.Takes(1000 * auditReads); hour != time.Hour {
+		t.Errorf("a cycle of 1,000 totals takes %v", hour)
+	}
+}
+
+// The table of docs/config.md on audits is what the code computes.
+func TestAuditTable(t *testing.T) {
+	c := priced(t, likes, "us-central1", nil).Config
+	page := contentOf(t, "../../../docs/config.md")
+	for counters, name := range map[int64]string{1000: "1,000", 5000: "5,000", 20_000: "20,000", 1_000_000: "1,000,000"} {
+		reads := counters * auditReads
+		cycle := c.Takes(reads)
+		monthly := billing.Counts{Reads: int64(float64(reads) * float64(month) / float64(cycle))}.Cost()
+		ticks := int64(month / config.SchedulePeriod)
+		often := billing.Counts{Reads: ticks * min(reads, c.AuditReads)}.Cost()
+
+		took := fmt.Sprintf("%.1f hours", cycle.Hours())
+		switch cycle {
+		case time.Hour:
+			took = "an hour"
+		case day:
+			took = "a day"
+		}
+		price := fmt.Sprintf("$%.0f", monthly)
+		if monthly < 0.95 {
+			price = fmt.Sprintf("$%.2f", monthly)
+		}
+		if want := fmt.Sprintf("| %s | %s | %s | $%.0f", name, took, price, often); !strings.Contains(page, want) {
+			t.Errorf("docs/config.md does not say %q", want)
+		}
 	}
 }
 
