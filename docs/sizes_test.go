@@ -15,7 +15,7 @@ func TestSizes(t *testing.T) {
 	wantPicture(t, "pictures/sizes.svg", drawSizes(sizesOf(t, page)))
 }
 
-// loads are what is drawn of the table of large counters: the price of a day stands in a column, and
+// loads are what is drawn of the table of large counters. The price of a day stands in a column, and
 // the lag in the next.
 var loads = []struct {
 	column      int

@@ -49,7 +49,7 @@ type Config struct {
 	QueueAccount string `env:"TALLY_QUEUE_ACCOUNT" means:"The service account of the queue's calls."`
 	QueueHost    string `env:"CLOUD_TASKS_EMULATOR_HOST" means:"The host:port of a stand-in for Cloud Tasks."`
 
-	LogLevel slog.Level `env:"TALLY_LOG_LEVEL" envDefault:"INFO" means:"What to log: DEBUG (each roll-up), INFO, WARN or ERROR."`
+	LogLevel slog.Level `env:"TALLY_LOG_LEVEL" envDefault:"INFO" means:"The log's level: DEBUG (each roll-up), INFO, WARN or ERROR."`
 
 	// Project and Databases are what the functions serve. Events of others are dropped.
 	Project   string   `env:"GOOGLE_CLOUD_PROJECT" means:"The project to serve; required."`
