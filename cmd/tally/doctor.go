@@ -40,6 +40,7 @@ type doctorFlags struct {
 	skip     []string
 	files    bool
 	json     bool
+	verbose  bool
 	list     bool
 	timeout  time.Duration
 }
@@ -51,6 +52,7 @@ func (d *doctorFlags) define(c *cobra.Command) {
 	f.StringSliceVar(&d.skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&d.files, "files", false, "check only the files of the app's folder, such as in a CI job; ask no project")
 	f.BoolVar(&d.json, "json", false, "print JSON")
+	f.BoolVar(&d.verbose, "verbose", false, "also print the checks that are OK")
 	f.BoolVar(&d.list, "list", false, "say what each check claims, why, and what fixes it, and the permissions that they take; ask no project")
 	f.DurationVar(&d.timeout, "timeout", time.Minute, "how long to try")
 }
@@ -72,7 +74,7 @@ func (d *doctorFlags) run(c *cobra.Command) error {
 	if d.json {
 		err = doctor.PrintJSON(c.OutOrStdout(), project, findings)
 	} else {
-		err = doctor.Print(c.OutOrStdout(), findings)
+		err = doctor.Print(c.OutOrStdout(), findings, d.verbose)
 	}
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func TestDoctorWithoutProject(t *testing.T) {
 			}
 
 			var out, logs bytes.Buffer
-			if status := run(t.Context(), []string{"doctor"}, &out, &logs); status != test.status {
+			if status := run(t.Context(), []string{"doctor", "--verbose"}, &out, &logs); status != test.status {
 				t.Errorf("status %d, want %d: %s", status, test.status, &logs)
 			}
 			said := strings.Join(strings.Fields(out.String()), " ")

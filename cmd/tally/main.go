@@ -49,6 +49,8 @@ func rootCommand() *cobra.Command {
 	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(helpIn(root.HelpFunc()))
+	root.PersistentPreRun = wrapLines
 	add := func(group string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: group, Title: group + ":"})
 		for _, c := range commands {

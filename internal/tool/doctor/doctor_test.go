@@ -408,7 +408,7 @@ func TestBroken(t *testing.T) {
 		}
 		first := strings.Fields(test.checks)[0]
 		var b bytes.Buffer
-		if err := Print(&b, []Finding{findings[first]}); err != nil {
+		if err := Print(&b, []Finding{findings[first]}, true); err != nil {
 			t.Fatal(err)
 		}
 		// The claim and why it matters are in testdata/list.txt.

@@ -149,7 +149,7 @@ func TestLocal(t *testing.T) {
 func printed(t *testing.T, findings []Finding) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Print(&b, findings); err != nil {
+	if err := Print(&b, findings, true); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(strings.Fields(b.String()), " ")

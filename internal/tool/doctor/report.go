@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/mitchellh/go-wordwrap"
 )
 
@@ -37,24 +38,42 @@ func Fixable(findings []Finding) bool {
 // marks begin a check's line.
 var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-"}
 
-// width is how wide lines are, unless a word is wider. Commands stay on one line, so that they can
-// be copied as they are.
-const width = 100
+// wide is how wide lines are where there is no terminal, unless a word is wider. There commands stay
+// on one line.
+const wide = 100
 
-// Print writes the findings for a reader: a sentence about all, a line for each check, and the
-// commands that fix it below. Checks that were not made for one reason share a line.
-func Print(w io.Writer, findings []Finding) error {
+// A page is a text that is broken into lines of a width.
+type page struct {
+	strings.Builder
+	width    int
+	terminal bool
+}
+
+// pageOf returns an empty page for an output.
+func pageOf(w io.Writer) *page {
+	columns := terminal.Width(w)
+	if columns > 0 {
+		return &page{width: columns, terminal: true}
+	}
+	return &page{width: wide}
+}
+
+// Print writes the findings for a reader: a sentence about all, a line for each check that is not
+// OK, or for all with verbose, and the commands that fix it below. Checks that were not made for one
+// reason share a line.
+func Print(w io.Writer, findings []Finding, verbose bool) error {
 	name := 0
 	for _, f := range findings {
 		name = max(name, len(f.Name))
 	}
 
-	var b strings.Builder
-	wrap(&b, "", says(findings))
+	b := pageOf(w)
+	b.wrap("", says(findings))
 	b.WriteString("\n")
 	told := make(map[string]bool) // why checks were not made
 	for i, f := range findings {
-		if f.Verdict == Idle && told[f.Why] {
+		isQuiet := f.Verdict == Well && len(f.Notes) == 0 && !verbose
+		if isQuiet || f.Verdict == Idle && told[f.Why] {
 			continue
 		}
 		told[f.Why] = true
@@ -62,8 +81,8 @@ func Print(w io.Writer, findings []Finding) error {
 		if all := alike(findings[i:]); len(all) > 1 {
 			title, claim = marks[f.Verdict]+" ", strings.Join(all, ", ")
 		}
-		wrap(&b, title, claim)
-		f.print(&b)
+		b.wrap(title, claim)
+		f.print(b)
 	}
 
 	_, err := io.WriteString(w, b.String())
@@ -105,9 +124,9 @@ func alike(findings []Finding) (names []string) {
 const indent = "    "
 
 // print writes what was found below the check's line.
-func (f *Finding) print(b *strings.Builder) {
+func (f *Finding) print(b *page) {
 	if f.Verdict == Idle {
-		wrap(b, indent, "not checked: "+f.Why)
+		b.wrap(indent, "not checked: "+f.Why)
 	}
 
 	for i, p := range f.Problems {
@@ -115,54 +134,62 @@ func (f *Finding) print(b *strings.Builder) {
 		if f.Verdict == Wrong && p.Verdict == Unknown {
 			first += "? " // unlike the other problems, it is not known to be wrong
 		}
-		wrap(b, first, p.Text)
+		b.wrap(first, p.Text)
 
 		isLast := i == len(f.Problems)-1
 		if p.RestsOn != "" && (isLast || f.Problems[i+1].RestsOn != p.RestsOn) {
-			wrap(b, indent+"  # ", p.RestsOn)
+			b.wrap(indent+"  # ", p.RestsOn)
 		}
 		if p.Remedy != "" && (isLast || f.Problems[i+1].Remedy != p.Remedy) {
-			fmt.Fprintf(b, "%s  %s\n", indent, p.Remedy)
+			b.command(indent + "  " + p.Remedy)
 		}
 	}
 
 	for _, note := range f.Notes {
-		wrap(b, indent+"note: ", note)
+		b.wrap(indent+"note: ", note)
 	}
 	if f.Verdict == Wrong {
-		wrap(b, indent+"why: ", f.RestsOn)
+		b.wrap(indent+"why: ", f.RestsOn)
 	}
 }
 
 // List writes each check for a reader: what it claims, why that matters and what fixes it. The
 // permissions that all checks take follow.
 func List(w io.Writer) error {
-	var b strings.Builder
+	b := pageOf(w)
 	for i := range Checks {
 		c := &Checks[i]
-		wrap(&b, c.Name+": ", c.Claim)
-		wrap(&b, "    why:   ", c.RestsOn)
-		wrap(&b, "    fix:   ", c.Fixes)
+		b.wrap(c.Name+": ", c.Claim)
+		b.wrap("    why:   ", c.RestsOn)
+		b.wrap("    fix:   ", c.Fixes)
 	}
 	b.WriteString("\nAll of it takes these permissions, which only read:\n")
 	for _, a := range deploy.APIs() {
-		wrap(&b, "    ", fmt.Sprintf("%s: %s (in %s)", a.Name, a.Reads, a.Role))
+		b.wrap("    ", fmt.Sprintf("%s: %s (in %s)", a.Name, a.Reads, a.Role))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// wrap writes the text, broken between words into lines of the width. The first line begins with
-// first, and the others with as many blanks. Indented lines of the text stay as they are.
-func wrap(b *strings.Builder, first, text string) {
+// wrap writes the text, broken between words into lines. The first line begins with first, and the
+// others with as many blanks. Indented lines of the text stay as they are.
+func (b *page) wrap(first, text string) {
 	rest := strings.Repeat(" ", utf8.RuneCountInString(first))
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if !strings.HasPrefix(line, " ") { // an indented line may point at a place in the line above
-			lines[i] = wordwrap.WrapString(line, width-uint(len(rest)))
+			lines[i] = wordwrap.WrapString(line, uint(max(1, b.width-len(rest))))
 		}
 	}
 	b.WriteString(first + strings.ReplaceAll(strings.Join(lines, "\n"), "\n", "\n"+rest) + "\n")
+}
+
+// command writes a command, which can be copied as it is.
+func (b *page) command(line string) {
+	if b.terminal {
+		line = terminal.Commands(line, b.width)
+	}
+	b.WriteString(line + "\n")
 }
 
 // A report is the findings in JSON.

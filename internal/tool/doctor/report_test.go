@@ -42,12 +42,16 @@ Something is wrong, by second: 1 OK, 1 failed, 2 not checked
 - fourth  the fourth is
     not checked: there is no fourth
 `
-	var b bytes.Buffer
-	if err := Print(&b, findings); err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(want[1:], b.String()); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
+	sound, rest, _ := strings.Cut(want[1:], "✗ second")
+	first, _, _ := strings.Cut(sound, "✓")
+	for verbose, want := range map[bool]string{true: want[1:], false: first + "✗ second" + rest} {
+		var b bytes.Buffer
+		if err := Print(&b, findings, verbose); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, b.String()); d != "" {
+			t.Errorf("verbose %v (-want +got):\n%s", verbose, d)
+		}
 	}
 }
 

@@ -3,8 +3,11 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/rivo/uniseg"
 )
 
 // A Progress says how much of its work a command has done. On a terminal the last line shows it,
@@ -28,7 +31,7 @@ const Unknown = -1
 // screen. what names the work. total says how many of the unit it has, or is Unknown.
 func NewProgress(logs io.Writer, what, unit string, total int) *Progress {
 	s, ok := logs.(*Screen)
-	if !ok || !s.terminal {
+	if !ok || s.width == 0 {
 		s = &Screen{raw: io.Discard}
 	}
 	p := &Progress{screen: s, what: what, unit: unit, began: time.Now()}
@@ -49,14 +52,29 @@ func (p *Progress) draw() {
 	p.redraw.Reset(time.Second / 5)
 	p.screen.clear()
 	p.screen.drawn = true
-	_, _ = fmt.Fprintf(p.screen.raw, "%s: %v", p.what, p)
+	line := fmt.Sprintf("%s: %v", p.what, p)
 
 	done, total := p.done.Load(), p.total.Load()
 	made := done - p.from
 	if made >= max(1, total/leastKnown) && done < total {
 		left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(made))
-		_, _ = fmt.Fprintf(p.screen.raw, ", %v left", left.Round(time.Second))
+		line += fmt.Sprintf(", %v left", left.Round(time.Second))
 	}
+	_, _ = io.WriteString(p.screen.raw, cut(line, p.screen.width-1))
+}
+
+// cut returns as much of a line as the width holds. A longer progress would leave its first lines
+// behind each time that it is drawn. In the terminal's last column some begin a new line.
+func cut(line string, width int) string {
+	var b strings.Builder
+	for g := uniseg.NewGraphemes(line); g.Next(); {
+		width -= g.Width()
+		if width < 0 {
+			break
+		}
+		b.WriteString(g.Str())
+	}
+	return b.String()
 }
 
 // leastKnown is which part of the work is done before a progress says how long the rest takes. The

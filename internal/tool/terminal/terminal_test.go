@@ -17,7 +17,7 @@ import (
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shown bytes.Buffer
-		out, logs := &Screen{raw: &shown, terminal: true}, &Screen{raw: &shown, terminal: true}
+		out, logs := &Screen{raw: &shown, width: 80}, &Screen{raw: &shown, width: 80}
 		p := NewProgress(logs, "resizing", "shards", Unknown)
 		p.At(1, 1000)
 		time.Sleep(time.Second - 1)
@@ -45,7 +45,7 @@ func TestProgress(t *testing.T) {
 func TestLongProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shown bytes.Buffer
-		p := NewProgress(&Screen{raw: &shown, terminal: true}, "migrating", "documents", 20_000_000)
+		p := NewProgress(&Screen{raw: &shown, width: 80}, "migrating", "documents", 20_000_000)
 		p.At(1_000_000, 20_000_000)
 		time.Sleep(1000*time.Second + time.Millisecond)
 		p.Stop()
@@ -59,7 +59,7 @@ func TestLongProgress(t *testing.T) {
 func TestProgressOfStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shown bytes.Buffer
-		p := NewProgress(&Screen{raw: &shown, terminal: true}, "one by one", "increments", 2000)
+		p := NewProgress(&Screen{raw: &shown, width: 80}, "one by one", "increments", 2000)
 		p.At(15, 2000)
 		time.Sleep(time.Minute + time.Millisecond)
 		p.Describe("all together")
@@ -110,5 +110,57 @@ func TestTable(t *testing.T) {
 		if got := Table(test.text); got != test.want {
 			t.Errorf("got\n%swant\n%s", got, test.want)
 		}
+	}
+}
+
+// A progress that is wider than the terminal is cut, so it takes one line, and leaves none behind.
+func TestNarrowProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shown bytes.Buffer
+		s := &Screen{raw: &shown, width: 20}
+		p := NewProgress(s, "moving 東京 to Tally", "documents", 20_000_000)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		p.Stop()
+		if got, want := shown.String(), "moving 東京 to Tall\r\x1b[K"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// Lines break between words. The others of a line stand below its text, and what continues a line
+// stays as it is.
+func TestWrap(t *testing.T) {
+	const text = "likes  3 → 4 of posts/7, which is a little late\n" +
+		"    a text that is indented, and long\n" +
+		"short\nWhich? "
+	const want = "likes  3 → 4 of posts/7,\n" +
+		"       which is a little\n" +
+		"       late\n" +
+		"    a text that is\n" +
+		"    indented, and long\n" +
+		"short\nWhich? this one, of all that there are\n"
+	var shown bytes.Buffer
+	s := &Screen{raw: &shown, width: 24}
+	Wrap(s)
+	for _, part := range []string{text, "this one, of all that there are\n"} {
+		if _, err := io.WriteString(s, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown.String() != want {
+		t.Errorf("got\n%s, want\n%s", &shown, want)
+	}
+	if Width(s) != 24 || Width(&shown) != 0 {
+		t.Errorf("widths %d and %d", Width(s), Width(&shown))
+	}
+}
+
+// A command that is broken can be copied: it goes on behind a backslash, and not within quotes.
+func TestCommands(t *testing.T) {
+	const text = "  tally ls # all\n  tally init --routes 'a/{a}/b/{b} -> c/{a} : n' --ask # asks for the rest"
+	const want = "  tally ls # all\n  # asks for the\n  # rest\n  tally init \\\n    --routes \\\n    'a/{a}/b/{b} -> c/{a} : n' \\\n    --ask"
+	if got := Commands(text, 20); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -1,0 +1,110 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rivo/uniseg"
+)
+
+// onTerminal runs a command on a terminal of so many columns, and returns what it prints.
+func onTerminal(t *testing.T, columns int, dir string, env []string, args ...string) string {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), executable, args...)
+	c.Dir, c.Env = dir, append(append(os.Environ(), asTally+"=1", "TERM=xterm"), env...)
+	screen, err := pty.StartWithSize(c, &pty.Winsize{Rows: 24, Cols: uint16(columns)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	_, _ = io.Copy(&out, screen) // the terminal of a process that has ended fails
+	_ = c.Wait()                 // some have findings
+	return strings.ReplaceAll(out.String(), "\r\n", "\n")
+}
+
+// wantNarrow wants each line to have so many columns at most, unless it is a single word or a quoted
+// one, with the blanks before it.
+func wantNarrow(t *testing.T, columns int, what, text string) {
+	t.Helper()
+	for line := range strings.SplitSeq(text, "\n") {
+		whole := strings.ContainsAny(line, "'\"") || !strings.Contains(strings.TrimSpace(line), " ")
+		if uniseg.StringWidth(line) > columns && !whole {
+			t.Errorf("%s: a line has more than %d columns:\n%s", what, columns, line)
+		}
+	}
+}
+
+// Help and doctor keep to the width of the terminal, in which no word breaks.
+func TestWidths(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "tally.yaml"), []byte("routes: |\n  posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n"))
+	write(t, filepath.Join(dir, "firebase.json"), []byte(`{"firestore": {"indexes": "firestore.indexes.json"}}`))
+	write(t, filepath.Join(dir, "firestore.indexes.json"), []byte(`{"indexes": [], "fieldOverrides": [
+		{"collectionGroup": "increment_tokens", "fieldPath": "expire_at", "ttl": true, "indexes": []},
+		{"collectionGroup": "posts", "fieldPath": "tally", "indexes": []}]}`))
+	root := rootCommand()
+	root.InitDefaultHelpCmd()
+
+	for _, columns := range []int{80, 60} {
+		var all strings.Builder
+		shown := func(args ...string) {
+			text := onTerminal(t, columns, dir, nil, args...)
+			wantNarrow(t, columns, strings.Join(args, " "), text)
+			fmt.Fprintf(&all, "$ tally %s\n%s\n", strings.Join(args, " "), text)
+		}
+		shown("--help")
+		for _, c := range root.Commands() {
+			if c.Name() != "help" && !c.Hidden {
+				shown(c.Name(), "--help")
+			}
+		}
+		shown("doctor", "--list")
+		shown("doctor", "--files", "--skip=rules-file", "--verbose")
+
+		file := fmt.Sprintf("testdata/width/%d.txt", columns)
+		if *update {
+			write(t, file, []byte(all.String()))
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), all.String()); d != "" {
+			t.Errorf("%s differs; -update writes it (-want +got):\n%s", file, d)
+		}
+	}
+}
+
+// Audit and demo keep to the width, too, and their progress leaves no trail: each time that it is
+// drawn it is shorter than a line.
+func TestWidthsOfWork(t *testing.T) {
+	project := "--project=" + emulatortest.Project(t)
+	for _, columns := range []int{80, 60} {
+		for _, args := range [][]string{
+			{"demo", project, "--counters=3", "--increments=60", "--rate=20", "--clients=2", "--firestore-port=0", "--functions-port=0"},
+			{"audit", project},
+		} {
+			text := onTerminal(t, columns, "../..", onShared(t), args...)
+			if !strings.Contains(text, "counter") {
+				t.Errorf("%v: %s", args, text)
+			}
+			drawn := strings.ReplaceAll(text, "\r\x1b[K", "\n")
+			wantNarrow(t, columns, args[0], drawn)
+		}
+	}
+}
