@@ -130,7 +130,7 @@ func (h home) problem() error {
 func (h home) String() string {
 	var lines []string
 	for _, t := range h.Totals {
-		text := fmt.Sprintf("%s documents %s", commas(h.Documents), h.Template)
+		text := many(h.Documents, "document") + " " + h.Template
 		switch {
 		case h.Read == 0:
 		case t.Unwritten+t.ForeignKind == 0:
@@ -142,20 +142,23 @@ func (h home) String() string {
 			text += fmt.Sprintf("; about %d of %d hold another kind of %s, such as %s; these stay as they are, without this total: name the total otherwise by \"as\", or clear the fields", t.ForeignKind, h.Read, t.Name, t.ForeignExample)
 		}
 		if h.Documents > 0 {
-			text += fmt.Sprintf(": up to %s roll-ups, about $%.2f", commas(h.RollUps), h.Dollars)
+			text += fmt.Sprintf(": up to %s, about $%.2f", many(h.RollUps, "roll-up"), h.Dollars)
 		}
 		lines = append(lines, text)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// commas returns a number with a comma before each three digits, as in 52,000.
-func commas(n int64) string {
+// many returns a number with its noun, and with a comma before each three digits: 52,000 documents.
+func many(n int64, one string) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}
-	return text
+	if n == 1 {
+		return text + " " + one
+	}
+	return text + " " + one + "s"
 }
 
 // joins returns the lines about documents of the app's that get new totals.
