@@ -9,13 +9,15 @@
 //   - a functions process is killed by SIGKILL at random moments, and another takes its place
 //   - the emulator is paused
 //   - Firestore answers UNAVAILABLE, ABORTED or DEADLINE_EXCEEDED, having done the work or not
+//   - Firestore refuses all calls of the functions for a while, or does not answer
 //   - a functions process is far from Firestore
 //   - a functions process is frozen: at any moment, between its snapshot and its write, or with its
 //     write on the way
 //
 // Other scenarios need no load. In one a call, or the whole connection to Firestore, goes dead: the
 // event that waits for it is rolled up nevertheless. In another a functions process gets SIGTERM
-// while it holds an event: it ends only after the event, or at the hold limit.
+// while it holds an event: it ends only after the event, or at the hold limit. In a third the
+// functions move to another region, without the alarms of their old queue.
 //
 // A functions process under load reaches the emulator through a proxy of its own, which makes these
 // things happen and notes every roll-up that the emulator accepted:
