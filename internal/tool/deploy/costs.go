@@ -50,16 +50,16 @@ func (d *Deployment) Costs() Costs {
 		c.Guessed = c.Guessed || as != database.Location
 	}
 
-	busy := time.Duration(month/config.SchedulePeriod) * auditTick
+	busy := month.Seconds() / config.SchedulePeriod.Seconds() * auditTick.Seconds()
 	for _, t := range d.Config.Routes.Templates() {
 		switch {
 		case t.Scheduled() && t.Every < config.SchedulePeriod:
-			busy = month
+			busy = month.Seconds()
 		case !t.Scheduled():
 			c.Change = max(c.Change, d.changes(c.Location, t))
 		}
 	}
-	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond + float64(d.MinInstances)*month.Seconds()*d.rates().idleSecond
+	c.Rest = billing.Job + busy*billing.OnScheduleSecond + float64(d.MinInstances)*month.Seconds()*d.rates().idleSecond
 	return c
 }
 
