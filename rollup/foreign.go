@@ -180,6 +180,7 @@ func (r *roller) tellForeign(ctx context.Context, l *look) {
 	for _, name := range slices.Sorted(maps.Keys(l.rollUp.Foreign)) {
 		fields = append(fields, fmt.Sprintf("%s is %s", name, l.rollUp.Foreign[name]))
 	}
-	r.options.Logger.WarnContext(ctx, "totals left out: their fields hold the app's own values; name the totals otherwise by \"as\" in the route, or clear the fields",
-		"counter", l.counter.RollUp, "event_id", l.eventID, "fields", strings.Join(fields, ", "))
+	r.options.Logger.WarnContext(ctx, "totals left out: their fields hold the app's own values",
+		"counter", l.counter.RollUp, "event_id", l.eventID, "fields", strings.Join(fields, ", "),
+		"remedy", "name the totals otherwise by \"as\" in the route, or clear the fields")
 }

@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -150,6 +151,8 @@ func TestAuditRemovesRoutes(t *testing.T) {
 	// The last one goes, and that of roll-ups of Tally's own.
 	t.Setenv("TALLY_ROUTES", route.Default)
 	c.set("posts/7", map[string]any{document.TallyField: map[string]any{"former": []any{"hearts", "likes"}}, "hearts": 4})
+	kept := document.Tally{AsOf: time.Now(), Totals: []string{"likes"}, Before: map[string]value.Value{"likes": value.Int(40)}}
+	c.set("posts/5", map[string]any{"likes": 3, document.TallyField: kept.Encode()})
 	removed := []string{"audit", "--grace", "0", "--prune", "--json", "--removed", likes + "; pages/{page}/shards/{shard} -> page_totals/{page} : views"}
 	many := c.client.BulkWriter(t.Context()) // more than a page, with documents of others among them
 	for i := range removedPage + 10 {
@@ -162,20 +165,46 @@ func TestAuditRemovesRoutes(t *testing.T) {
 		}
 	}
 	many.End()
-	if status, out, logs := c.run(removed...); status != 1 || at(t, []byte(out), ".outdated") != "34" || at(t, []byte(out), ".differing") != "34" {
+	if status, out, logs := c.run(removed...); status != 1 || at(t, []byte(out), ".outdated") != "35" || at(t, []byte(out), ".differing") != "35" {
 		t.Errorf("status %d: %s%s", status, out, logs)
 	}
 	want("posts/8", map[string]any{"likes": int64(0)})
-	for _, times := range []string{"34", "0"} {
+	for _, times := range []string{"35", "0"} {
 		if status, out, logs := c.run(append(removed, "--repair")...); status != 0 || at(t, []byte(out), ".removed") != times {
 			t.Errorf("status %d, want %s removed: %s%s", status, times, out, logs)
 		}
 	}
+	want("posts/5", map[string]any{"likes": int64(40)}) // what it was before there were routes
 	want("posts/7", map[string]any{"title": "x"})
 	want("posts/8", map[string]any{})
 	want("posts/9", map[string]any{"title": "y", "hearts": "the app's"})
 	want("page_totals/1", nil)
 	want("pages/1/shards/0", map[string]any{"views": int64(3)})
+}
+
+// What somebody else wrote where totals belong has a row each, with an example.
+func TestAuditOfOthersTotals(t *testing.T) {
+	t.Setenv("TALLY_ROUTES", "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing")
+	c := newConsole(t)
+	c.set("posts/7", map[string]any{"likes": []string{"ann"}})
+	c.set("posts/7/likes/ann", map[string]any{})
+	c.set("posts/8", map[string]any{"likes": 1234})
+	c.set("posts/9", map[string]any{"likes": 0})
+	for _, args := range []string{"audit", "audit --verbose"} {
+		status, out, logs := c.run(strings.Fields(args)...)
+		for _, want := range []string{" (missing 1, unwritten 1).\n", "unwritten     1  such as posts/8: likes is 1234, which no roll-up wrote\n",
+			"foreign kind  1  such as posts/7: likes is an array; name the total otherwise by \"as\", or clear the field\n"} {
+			if status != 1 || !strings.Contains(out, want) {
+				t.Errorf("tally %s: status %d, no %q in\n%s%s", args, status, want, out, logs)
+			}
+		}
+	}
+	c.tell([]step{
+		{args: "audit --json | .unwritten", want: "1", status: 1},
+		{args: "audit --json | .foreign_kind", want: "1", status: 1},
+		{args: "audit --json | .unwritten_example", want: `"posts/8: likes is 1234"`, status: 1},
+		{args: "audit --json | .foreign_kind_example", want: `"posts/7: likes is an array"`, status: 1},
+	})
 }
 
 // A document without room for its totals looks like a new counter until somebody tries to write it.

@@ -147,11 +147,12 @@ var Checks = []Check{
 	},
 	{
 		Name:  "left-out",
-		Claim: "in the last day, every grouping field held a single value of its own database, and every window field a timestamp",
+		Claim: "in the last day, every grouping field held a single value of its own database, every window field a timestamp, and no total's field a value of the app's",
 		RestsOn: "A document is in the one group that its field names, and in a window by the timestamp in " +
 			"its field. One with a list, with a reference to another database, or with a text instead of a " +
-			"timestamp, is in none, and no total has it.",
-		Fixes:   "write a document for each element (docs/recipes.md, posts by tag), references again, and times as timestamps; edit tally.yaml",
+			"timestamp, is in none, and no total has it. Where the field of a total holds a list, a text or the " +
+			"like that no roll-up wrote, that total is left out.",
+		Fixes:   "write a document for each element (docs/recipes.md, posts by tag), references again, and times as timestamps; clear the fields of totals; edit tally.yaml",
 		needs:   theDescription,
 		examine: (*examination).leftOut,
 	},

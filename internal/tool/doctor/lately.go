@@ -144,33 +144,33 @@ func (e *examination) lag(ctx context.Context) {
 	e.note("from commit to roll-up it took %.2fs (median) and %.2fs (99th percentile) in %d samples of the last day", at(0.5), at(0.99), len(seconds))
 }
 
+// foreignKind is what the functions log about the app's own values in the fields of totals.
+const foreignKind = "totals left out: their fields hold the app's own values"
+
 // leftOut finds documents of the last day that had a list in the field of a key, or a reference to
-// another database, or something else than a time in the field of a window. The log of
-// RollUpOnWrite says so. A log that cannot be read is read once.
+// another database, or something else than a time in the field of a window, or a value of the app's
+// in the field of a total. The functions' log says so.
 func (e *examination) leftOut(ctx context.Context) {
-	routes := e.config.Routes.Live()
-	keyed := slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool { return r.By == nil })
-	referring := slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool {
-		return !slices.ContainsFunc(r.By, func(k route.Key) bool { return k.Function == route.Reference })
-	})
-	for _, left := range []struct {
-		routes route.Routes
-		kind   reason.Kind
-		filter string
-	}{
-		{keyed, reason.Ungrouped, ` AND jsonPayload.reason="an array"`},
-		{referring, reason.Ungrouped, ` AND jsonPayload.reason="another database"`},
-		{routes.Windowed(), reason.Timeless, ""},
-	} {
-		for _, r := range left.routes {
-			line, known := e.logged(ctx, fmt.Sprintf("jsonPayload.message=%q%s AND jsonPayload.route=%q", left.kind, left.filter, r))
-			if !known {
-				return
-			}
-			if line != nil {
-				document := line.Get("jsonPayload.document") + " of " + line.Get("jsonPayload.database")
-				e.wrong("", "%s", reason.Logged(left.kind, document, r.String(), line.Get("jsonPayload.why")))
-			}
+	lines := e.entries(ctx, day, fmt.Sprintf(`(jsonPayload.message=%q AND jsonPayload.reason=("an array" OR "another database") OR jsonPayload.message=(%q OR %q))`,
+		reason.Ungrouped, reason.Timeless, foreignKind), "timestamp asc", mostCounted)
+
+	told := make(map[string]bool)
+	for _, line := range lines {
+		message, text, counter := line.Get("jsonPayload.message"), line.Get("jsonPayload.route"), line.Get("jsonPayload.counter")
+		of := strings.Join([]string{message, text, counter, line.Get("jsonPayload.reason")}, "\n")
+		if told[of] {
+			continue
+		}
+		told[of] = true
+
+		database := line.Get("jsonPayload.database")
+		_, isKept := e.config.Routes.Counter(counter)
+		isRoute := slices.ContainsFunc(e.config.Routes.Live(), func(r *route.Route) bool { return r.String() == text })
+		switch {
+		case message == foreignKind && isKept:
+			e.wrong("", "%s of %s has no such total: %s; clear the field, or name the total otherwise by \"as\" in its route", counter, database, line.Get("jsonPayload.fields"))
+		case message != foreignKind && isRoute:
+			e.wrong("", "%s", reason.Logged(reason.Kind(message), line.Get("jsonPayload.document")+" of "+database, text, line.Get("jsonPayload.why")))
 		}
 	}
 }

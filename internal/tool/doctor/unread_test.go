@@ -56,7 +56,7 @@ var unread = []struct {
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
 	{"the counters", "once-per-user", "", "the counters of database (default): the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list, datastore.entities.list: The caller does not have permission",
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "RunQuery")},
-	{"the log", "drift late", "", "the functions' log: the account needs logging.logMetrics.get, logging.exclusions.get, logging.logEntries.list: The caller does not have permission",
+	{"the log", "left-out drift late", "", "the functions' log: the account needs logging.logMetrics.get, logging.exclusions.get, logging.logEntries.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogEntries")},
 	{"the exclusions of logs", "as-deployed", "", "the log exclusions: the account needs logging.logMetrics.get, logging.exclusions.get, logging.logEntries.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "GetExclusion")},
