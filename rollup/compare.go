@@ -25,7 +25,6 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 		return
 	}
 
-	a.tellAhead(ctx, &l)
 	d.comparison.deferred = l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery+sumsTake(l.rollUp) // by then an alarm has rung
 	differs := err == nil && (did == actionRepair || did == actionTell)
 	if differs && d.comparison.difference(&l) == differenceDrift {

@@ -2980,28 +2980,6 @@ var mutations = []mutation{
 		`	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
 		return leftLate, nil
 `, "TestAuditOfALikeFarAhead"},
-	{"window-instant", "as many documents are named for each window", "../internal/cloud/firestorestore/sum.go",
-		`ordered.Limit(most-len(named))`,
-		`ordered.Limit(most)`, "../internal/test/storetest/TestFirestore/windows"},
-	{"window-instant", "windows are searched for times ahead when enough are named", "../internal/cloud/firestorestore/sum.go",
-		`				named = append(named, w.AheadShard(s))
-			}
-			if len(named) == most {`,
-		`				named = append(named, w.AheadShard(s))
-			}
-			if false {`, "TestAheadAsksNoMore"},
-	{"window-instant", "an audit does not name times that lie ahead", "compare.go",
-		`	a.tellAhead(ctx, &l)
-`,
-		``, "TestAuditNamesTimesAhead"},
-	{"window-instant", "each audit names them", "window.go",
-		`len(named) > 0 && a.options.Logged.First("ahead", l.counter.RollUp)`,
-		`len(named) > 0`, "TestAuditNamesTimesAhead"},
-	{"window-instant", "every time in a window is named", "route/window.go",
-		`	where[i] = Condition{w.Field, GreaterThan, instant.Add(farAhead).UTC()}
-`,
-		`	where[i] = Condition{w.Field, GreaterThan, instant.Add(-farAhead).UTC()}
-`, "TestAuditNamesTimesAhead"},
 	{"foreign-kind", "what no total can be is written over", "foreign.go",
 		`	if value.IsNothing(field) {
 		return false

@@ -396,7 +396,6 @@ var rules = []chapter{
 				says: "⚑ In a window, `now` is the instant of the roll-up's own snapshot, which is its `as_of`, to the microsecond. The document that leaves first is read at the same instant.",
 				why:  "Without it, a total would hold at no instant, and no audit could check it.",
 			},
-			{says: "Once in a while, an audit names documents whose time lies more than a minute ahead."},
 		}},
 		{name: "alarm-before", clauses: []clause{
 			{

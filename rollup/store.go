@@ -159,11 +159,6 @@ type Snapshot interface {
 	// as they were at another instant.
 	SumAsOf(ctx context.Context, instant time.Time) (route.Totals, error)
 
-	// Ahead names documents whose time in a window's field lies more than a minute ahead of the
-	// snapshot. They leave late, or never. If there are more than the number most, it leaves out the
-	// others.
-	Ahead(ctx context.Context, most int) ([]string, error)
-
 	// Magnitude returns what the total of that name would be if all numbers were positive. The
 	// total must be a sum or an average of doubles, and Sum must have been called. Magnitude
 	// returns 0 if the order in which the numbers are added up makes no difference.

@@ -233,18 +233,3 @@ func (a *audit) ringsTooLate(then *look) bool {
 	next := a.nextLeaves(then)
 	return !next.IsZero() && then.rollUp.Tally.Rings.Sub(next) > a.cadence(then)+redelivery
 }
-
-// tellAhead logs which documents have a time that lies ahead, unless that was logged lately. Such a
-// document is in its windows for too long.
-func (a *audit) tellAhead(ctx context.Context, l *look) {
-	if len(l.totals.Leaving) == 0 { // it would be in a window
-		return
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
-	defer cancel()
-	named, err := l.snapshot.Ahead(ctx, maxNamed)
-	if err == nil && len(named) > 0 && a.options.Logged.First("ahead", l.counter.RollUp) {
-		a.options.Logger.WarnContext(ctx, "times of documents lie ahead; they stay in their windows for longer", "counter", l.counter.RollUp, "documents", named)
-	}
-}

@@ -577,25 +577,3 @@ func TestLikesLeaveTogether(t *testing.T) {
 		})
 	}
 }
-
-// An audit names documents whose time lies ahead, once in a while, and only asks for them if
-// something is in the windows.
-func TestAuditNamesTimesAhead(t *testing.T) {
-	inWindowWorld(t, func(w *world, c *rollup.Coalescer, a *alarmed) {
-		w.auditWindows(a, nil)
-		if strings.Contains(w.log.String(), "lie ahead") {
-			t.Errorf("no time lies ahead:\n%s", &w.log)
-		}
-		w.visit("v", w.store.Now().Add(time.Hour))
-		if _, err := w.happens(c, "v", trending); err != nil {
-			t.Fatal(err)
-		}
-		logged := rollup.NewLogged()
-		for range 2 {
-			w.auditWindows(a, func(o *rollup.AuditOptions) { o.Logged = logged })
-		}
-		if n := strings.Count(w.log.String(), "times of documents lie ahead"); n != 1 || !strings.Contains(w.log.String(), "posts/a/likes/v: at is ") {
-			t.Errorf("they are named %d times:\n%s", n, &w.log)
-		}
-	})
-}

@@ -306,7 +306,7 @@ func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h := &d.hints
 	h.routes, h.addr, h.project = s.Config.Routes, s.Addr, d.project
 	h.indexes()
-	h.levels()
+	h.circles()
 	h.checkRules()
 	clients := make(map[string]*firestore.Client)
 	for i, client := range s.Clients {

@@ -108,12 +108,9 @@ func (h *hints) indexes() {
 	}
 }
 
-// levels tells how deep totals of totals go, and which roll-ups are events of their own routes.
-func (h *hints) levels() {
-	depth, circles := h.routes.Depth(), h.routes.Circles()
-	if depth != "" {
-		h.say("totals of totals: %s", depth)
-	}
+// circles tells which roll-ups are events of their own routes.
+func (h *hints) circles() {
+	circles := h.routes.Circles()
 	if circles != "" {
 		h.say("%s; tally deploy says what changes cost", circles)
 	}

@@ -147,59 +147,6 @@ func (rs Routes) through(circle []int) string {
 	return strings.Join(names, ", whose roll-ups are sources of ")
 }
 
-// Depth says how deep totals of totals go, such as "2 levels, posts/{post}/likes/{user} ->
-// posts/{post} -> users/{author}: …". It returns "" if there are none.
-func (rs Routes) Depth() string {
-	levels := rs.levels()
-	if len(levels) < 2 {
-		return ""
-	}
-
-	const most = 5 // levels that are named
-	path := levels[0].pattern.quote()
-	for i, r := range levels {
-		switch {
-		case i < most-1 || i == len(levels)-1:
-			path += " -> " + r.template.quote()
-		case i == most-1:
-			path += " -> …"
-		}
-	}
-	return fmt.Sprintf("%d levels, %s: each roll-up is a change for the next level", len(levels), path)
-}
-
-// levels returns the longest chain of routes of which each, except for the first, makes totals of
-// the totals of the one before. It is one route long if there are no totals of totals.
-func (rs Routes) levels() Routes {
-	longest := make(map[*Route]Routes) // that ends with each
-	var chain func(r *Route) Routes
-	chain = func(r *Route) Routes {
-		if known := longest[r]; known != nil {
-			return known
-		}
-
-		var before Routes
-		for _, other := range rs {
-			if !other.feeds(r) || !other.makes(r.Reads()) {
-				continue
-			}
-			if c := chain(other); len(c) > len(before) {
-				before = c
-			}
-		}
-		longest[r] = append(slices.Clip(before), r)
-		return longest[r]
-	}
-
-	var levels Routes
-	for _, r := range rs {
-		if c := chain(r); len(c) > len(levels) {
-			levels = c
-		}
-	}
-	return levels
-}
-
 // makes reports whether one of the route's totals is one of the fields, or holds one of them.
 func (r *Route) makes(fields []document.Field) bool {
 	return slices.ContainsFunc(r.Totals, func(t Total) bool {

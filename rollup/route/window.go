@@ -1,13 +1,10 @@
 package route
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/firestore-tally/tally/internal/value"
 )
 
 // A window takes the documents whose time in a field is later than a while ago: "where at > now -
@@ -151,24 +148,4 @@ func (r *Route) leaving(shards []Shard, instant time.Time) []Leaving {
 		}
 	}
 	return all
-}
-
-// farAhead is how far a document's time may lie ahead of a snapshot. Clocks of clients differ.
-const farAhead = time.Minute
-
-// Ahead returns the conditions of the documents in the window whose time lies more than a minute
-// ahead of an instant.
-func (w Window) Ahead(instant time.Time) []Condition {
-	where := slices.Clone(w.Where)
-	i := slices.IndexFunc(where, Condition.IsWindow)
-	where[i] = Condition{w.Field, GreaterThan, instant.Add(farAhead).UTC()}
-	return where
-}
-
-// AheadShard says of a document in the window what its time is, such as "posts/a/likes/u: at is
-// 2030-01-02T03:04:05Z".
-func (w Window) AheadShard(s Shard) string {
-	at, _ := w.Field.In(s.Fields)
-	v, _ := value.Of(at)
-	return fmt.Sprintf("%s: %s is %v", s.Path, w.Field, v)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,7 +64,7 @@ func TestRecipes(t *testing.T) {
 		}
 		// A roll-up of totals is a change for the next level.
 		levels := int64(1)
-		if routes.Depth() != "" {
+		if slices.ContainsFunc(routes, (*route.Route).OfRollUps) {
 			levels = int64(len(routes.Templates()))
 		}
 		rollUps := change.counters * levels

@@ -233,37 +233,6 @@ func (v *snapshot) leaving(ctx context.Context, r *route.Route, w route.Window) 
 	return []route.Leaving{w.Leaves(at)}, nil
 }
 
-// Ahead implements rollup.Snapshot. The index of the window answers it.
-func (v *snapshot) Ahead(ctx context.Context, most int) ([]string, error) {
-	instant, err := v.instant(ctx)
-	if err != nil {
-		return nil, err
-	}
-
-	var named []string
-	for _, r := range v.counter.Template.Routes {
-		for _, w := range r.Windows() {
-			path := firestore.FieldPath(w.Field.Names())
-			query, ok := v.documents(r, w.Ahead(instant)...)
-			if !ok {
-				continue
-			}
-			ordered := query.SelectPaths(path).OrderByPath(path, firestore.Asc)
-			shards, err := v.read(ctx, ordered.Limit(most-len(named)))
-			if err != nil {
-				return named, fmt.Errorf("firestore: finding times ahead in %s: %w", r.Shards(v.counter), err)
-			}
-			for _, s := range shards {
-				named = append(named, w.AheadShard(s))
-			}
-			if len(named) == most {
-				return named, nil
-			}
-		}
-	}
-	return named, nil
-}
-
 // field returns the field that a query aggregates, of the documents that it takes.
 func (v *snapshot) field(r *route.Route, q route.Query) field {
 	documents, _ := v.documents(r, q.Where...)

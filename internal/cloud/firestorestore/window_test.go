@@ -85,20 +85,3 @@ func TestWindowsBoundIsTheReadTime(t *testing.T) {
 		}
 	}
 }
-
-// Once enough times ahead are named, the windows that are left cost no query.
-func TestAheadAsksNoMore(t *testing.T) {
-	client := dial(t)
-	bulkCommit(t, client, 3, func(i int) string { return "posts/a/likes/" + string(rune('a'+i)) }, map[string]any{"at": time.Now().Add(time.Hour), "sent": time.Now().Add(time.Hour)})
-	var calls recorder
-	likes, _ := template(t, `posts/{post}/likes/{user} -> posts/{post} : count() where at > now - 24h as n, count() where sent > now - 24h as m : existing`)
-	c, _ := likes.Counter("posts/a")
-	s := view(t, open(t, client, calls.dialOptions()...), c)
-	for most, queries := range map[int]int{2: 1, 3: 1, 4: 2} {
-		calls.take()
-		named, err := s.Ahead(t.Context(), most)
-		if got := calls.take()["RunQuery"]; err != nil || len(named) != most || got != queries {
-			t.Errorf("%d of three in each of two windows: %q, %v, by %d queries; want %d", most, named, err, got, queries)
-		}
-	}
-}

@@ -204,21 +204,6 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	return malformed[:min(len(malformed), most)], ctx.Err()
 }
 
-func (v *snapshot) Ahead(ctx context.Context, most int) ([]string, error) {
-	var named []string
-	for n, r := range v.counter.Template.Routes {
-		for _, w := range r.Windows() {
-			where := w.Ahead(v.readTime)
-			for _, s := range v.shards[n] {
-				if len(named) < most && route.HoldAll(where, s.Fields) {
-					named = append(named, w.AheadShard(s))
-				}
-			}
-		}
-	}
-	return named, ctx.Err()
-}
-
 func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) { return v.claim, ctx.Err() }
 
 // sum returns the totals, and what MalformedShard says of each malformed value.

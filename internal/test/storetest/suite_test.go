@@ -48,7 +48,6 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"comparisons", testComparisons},
 		{"windows", testWindows},
 		{"windows of nothing", testNoWindows},
-		{"times ahead", testAhead},
 		{"Magnitude", testMagnitude},
 		{"Magnitude beyond the largest double", testLargestMagnitude},
 		{"Magnitude of documents", testNoMagnitude},

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -92,33 +91,5 @@ func testNoWindows(t *testing.T, b backend) {
 	got := look(t, b, c).totals
 	if got.Leaving != nil || got.Values["last_hour"] != value.Int(0) || got.Values["latest"] != value.Null {
 		t.Errorf("got %+v", got)
-	}
-}
-
-// testAhead names times that lie more than a minute ahead.
-func testAhead(t *testing.T, b backend) {
-	c := shopOf(t, onShop+"count() where paid == true and at > now - 1h as n, count() where sent > now - 1d as sent, count() as all : existing")
-	now := time.Now().UTC().Truncate(time.Second)
-	for id, at := range map[string]any{"now": now, "skewed": now.Add(30 * time.Second), "a": now.Add(time.Hour), "b": now.AddDate(5000, 0, 0), "text": "9999-12-31"} {
-		b.Put(t, "orders/"+id, map[string]any{"shop": "a", "paid": true, "at": at})
-	}
-	b.Put(t, "orders/unpaid", map[string]any{"shop": "a", "paid": false, "at": now.Add(time.Hour)})
-	b.Put(t, "orders/other", map[string]any{"shop": "b", "paid": true, "at": now.Add(time.Hour)})
-	b.Put(t, "orders/c", map[string]any{"shop": "a", "sent": now.Add(time.Hour)})
-	b.Put(t, "orders/d", map[string]any{"shop": "a", "sent": now.Add(2 * time.Hour)})
-
-	want := []string{ // of the first window, then of the second
-		"orders/a: at is " + now.Add(time.Hour).Format(time.RFC3339Nano),
-		"orders/b: at is " + now.AddDate(5000, 0, 0).Format(time.RFC3339Nano),
-		"orders/c: sent is " + now.Add(time.Hour).Format(time.RFC3339Nano),
-		"orders/d: sent is " + now.Add(2*time.Hour).Format(time.RFC3339Nano),
-	}
-	s := open(t, b, c)
-	for most := 1; most <= 5; most++ {
-		got, err := s.Ahead(t.Context(), most)
-		slices.Sort(got)
-		if err != nil || !slices.Equal(got, want[:min(most, len(want))]) {
-			t.Errorf("of %d: got %q, %v; want %q", most, got, err, want)
-		}
 	}
 }
