@@ -37,7 +37,7 @@ func TestCounterMistakes(t *testing.T) {
 		{"resize lieks 3", []string{"did you mean"}},
 		{"set lieks 3", []string{"did you mean"}},
 		{"migrate lieks --check --from-documents posts", []string{"did you mean"}},
-		{"resize likes many", []string{`"many" is not a number of shards: want a number of at least 1, or auto`}},
+		{"resize likes many", []string{`"many" is not a number of shards: want a number from 1 to 100000, or auto`}},
 		{"resize likes 0", []string{`"0" is not a number of shards`}},
 		{"create likes --num-shards 4", []string{"it has 3, not 4", "tally resize"}},
 		{"increment likes --by much", []string{"--by much: want an integer"}},

@@ -93,10 +93,8 @@ func unsummed(routes route.Routes, r *route.Route, d Document) []Reason {
 		return nil
 	}
 
-	fitting := *r
-	fitting.Totals = totals
 	others := slices.DeleteFunc(slices.Clone(routes), func(other *route.Route) bool { return other == r })
-	why := fmt.Sprintf("%s, not %s", strings.Join(names, ", "), either(r.Fields())) + suggest("to sum it, the route is", fitting.String(), others)
+	why := fmt.Sprintf("%s, not %s", strings.Join(names, ", "), either(r.Fields())) + suggest("to sum it, the route is", r.With(totals), others)
 	return []Reason{{Kind: Unsummed, Route: r, About: fmt.Sprint(names), Why: why}}
 }
 

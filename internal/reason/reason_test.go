@@ -74,3 +74,21 @@ func TestOf(t *testing.T) {
 		})
 	}
 }
+
+// An event of a document that a key leaves out costs little more than one of a document in a group.
+func TestOmissionsAllocate(t *testing.T) {
+	routes, err := route.Parse("orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as orders : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]any{"shop": []any{"a"}, "at": time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)}
+	d := reason.DocumentOf("orders/1", fields)
+	n := testing.AllocsPerRun(100, func() {
+		for _, why := range reason.Omissions(routes[0], d) {
+			_ = string(why.Kind) + why.About + routes[0].String()
+		}
+	})
+	if n > 12 {
+		t.Errorf("%v allocations", n)
+	}
+}

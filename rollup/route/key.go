@@ -242,18 +242,28 @@ func (r *Route) isKey(f document.Field) bool {
 	return slices.ContainsFunc(r.By, func(k Key) bool { return k.Field == f })
 }
 
-// counter returns the counter of a document that the route covers. path has the ids of the
-// document's path, and held the values of the keys' fields as [Change] has them. It reports false
-// if the document belongs to no counter.
-func (r *Route) counter(path []string, held []any) (Counter, bool) {
-	ids := make([]string, len(r.template))
+// ids returns the ids of a counter's path, and how many of the keys give one. Without all of them
+// the ids have gaps. The arguments are as for counter.
+func (r *Route) ids(path []string, held []any) (ids []string, given int) {
+	ids = make([]string, len(r.template))
 	r.template.fill(ids, r.pattern, path)
 	for i, k := range r.By { // in the order of the template
 		id, ok := k.id(held[i], ids[:k.at])
 		if !ok {
-			return Counter{}, false
+			return ids, i
 		}
 		ids[k.at] = id
+	}
+	return ids, len(r.By)
+}
+
+// counter returns the counter of a document that the route covers. path has the ids of the
+// document's path, and held the values of the keys' fields as [Change] has them. It reports false
+// if the document belongs to no counter.
+func (r *Route) counter(path []string, held []any) (Counter, bool) {
+	ids, n := r.ids(path, held)
+	if n < len(r.By) {
+		return Counter{}, false
 	}
 	rollUp := strings.Join(ids, "/")
 	return Counter{Template: r.Template, RollUp: rollUp}, r.By == nil || len(rollUp) <= document.LongestPath

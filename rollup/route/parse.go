@@ -138,6 +138,7 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.text = r.With(r.Totals)
 	return r, text.checkWithin(r, n)
 }
 

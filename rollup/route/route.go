@@ -126,17 +126,21 @@ type Route struct {
 	windows  []Window
 	homes    []*Template // of any route, whose roll-ups may be source documents
 
-	ofRollUps bool // other routes make its documents, or totals in these
+	ofRollUps bool   // other routes make its documents, or totals in these
+	text      string // of String; "" before the route is parsed
 }
 
 // String returns the canonical spelling of the route, on one line. Parse turns it back into the
 // same route.
-func (r *Route) String() string {
+func (r *Route) String() string { return r.text }
+
+// With returns how the route is spelled with other totals.
+func (r *Route) With(totals []Total) string {
 	s := r.pattern.quote()
 	if r.By != nil {
 		s += " by " + join(r.By, ", ")
 	}
-	s += " -> " + r.template.quote() + " : " + join(r.Totals, ", ")
+	s += " -> " + r.template.quote() + " : " + join(totals, ", ")
 	if r.Documents {
 		s += " : documents"
 	}
@@ -266,27 +270,28 @@ func (r *Route) Belongs(path string, held func(document.Field) any) (Counter, bo
 		return Counter{}, false
 	}
 
-	var values [maxKeys]any
+	values := r.values(held)
+	return r.counter(parts, values[:])
+}
+
+// values returns the values of the keys' fields.
+func (r *Route) values(held func(document.Field) any) (values [maxKeys]any) {
 	for i, k := range r.By {
 		values[i] = held(k.Field)
 	}
-	return r.counter(parts, values[:])
+	return values
 }
 
 // Misfit returns the first key that gives no id for the document at path, which the route covers,
 // and the template up to the key's capture. held is as for [Route.Belongs]. It reports false if
 // each key gives one.
 func (r *Route) Misfit(path string, held func(document.Field) any) (k Key, to Path, misfit bool) {
-	ids := make([]string, len(r.template))
-	r.template.fill(ids, r.pattern, strings.Split(path, "/"))
-	for _, k := range r.By {
-		id, ok := k.id(held(k.Field), ids[:k.at])
-		if !ok {
-			return k, r.template[:k.at+1], true
-		}
-		ids[k.at] = id
+	values := r.values(held)
+	_, n := r.ids(strings.Split(path, "/"), values[:])
+	if n == len(r.By) {
+		return Key{}, nil, false
 	}
-	return Key{}, nil, false
+	return r.By[n], r.template[:r.By[n].at+1], true
 }
 
 // counterOf returns the counter to which the document at path belongs by its path alone. It reports
