@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 	case errors.Is(err, ErrUnkept):
 		a.report.Unkept++
 		a.report.UnkeptCounters = appendError(a.report.UnkeptCounters, err)
-		a.tellUnkept(ctx, d.Counter, "", err)
+		a.tellOnce(ctx, slog.LevelError, unkeptMessage, d.Counter, "", err)
 	case err != nil:
 		a.report.Failed++
 		a.report.Errors = appendError(a.report.Errors, err)

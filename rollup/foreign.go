@@ -3,6 +3,7 @@ package rollup
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -171,16 +172,10 @@ func (r *RollUp) prune(held document.Tally) {
 
 // tellForeign logs which totals of a counter are left out, unless that was logged lately.
 func (r *roller) tellForeign(ctx context.Context, l *look) {
-	first := r.options.Logged.First("foreign kind", l.counter.RollUp)
-	if !first {
-		return
-	}
-
 	var fields []string
 	for _, name := range slices.Sorted(maps.Keys(l.rollUp.Foreign)) {
 		fields = append(fields, fmt.Sprintf("%s is %s", name, l.rollUp.Foreign[name]))
 	}
-	r.options.Logger.WarnContext(ctx, "totals left out: their fields hold the app's own values",
-		"counter", l.counter.RollUp, "event_id", l.eventID, "fields", strings.Join(fields, ", "),
-		"remedy", "name the totals otherwise by \"as\" in the route, or clear the fields")
+	r.tellOnce(ctx, slog.LevelWarn, "totals left out: their fields hold the app's own values", l.counter, l.eventID, nil,
+		"fields", strings.Join(fields, ", "), "remedy", "name the totals otherwise by \"as\" in the route, or clear the fields")
 }

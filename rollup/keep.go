@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -400,7 +401,7 @@ func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 
 	switch {
 	case errors.Is(v.err, ErrUnkept): // waiting does not help, so only the next call tries again
-		k.tellUnkept(ctx, e.Counter, "", v.err)
+		k.tellOnce(ctx, slog.LevelError, unkeptMessage, e.Counter, "", v.err)
 		e.class = classUnchanged
 		return
 	case v.err != nil:

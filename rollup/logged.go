@@ -1,9 +1,13 @@
 package rollup
 
 import (
+	"context"
 	"hash/maphash"
+	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A Logged remembers what was logged lately about counters that wait for someone to fix them. So
@@ -14,7 +18,8 @@ import (
 // whose counter may then be logged again sooner. So lines about other counters never keep a counter
 // out of the log, however many counters somebody makes up.
 type Logged struct {
-	seed maphash.Seed
+	seed  maphash.Seed
+	cause func(error) string
 
 	mu    sync.Mutex
 	known map[uint64]bool // the keys of lines
@@ -32,14 +37,18 @@ const (
 	maxLogged = 100_000          // lines that are remembered
 )
 
-// NewLogged returns a Logged that remembers nothing yet.
-func NewLogged() *Logged {
-	return &Logged{seed: maphash.MakeSeed(), known: make(map[uint64]bool)}
+// NewLogged returns a Logged that remembers nothing yet. cause names what caused an error, such as a
+// gRPC code; nil: nothing is known of causes.
+func NewLogged(cause func(error) string) *Logged {
+	if cause == nil {
+		cause = func(error) string { return "" }
+	}
+	return &Logged{seed: maphash.MakeSeed(), cause: cause, known: make(map[uint64]bool)}
 }
 
-// First reports whether no line of the kind was logged about the counter lately. If so, it notes
-// that one is logged now.
-func (l *Logged) First(kind, rollUp string) bool {
+// First reports whether no line of the kind was logged about the counter lately, with an error of
+// the same cause. If so, it notes that one is logged now. A line without an error has nil.
+func (l *Logged) First(kind, rollUp string, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -47,7 +56,7 @@ func (l *Logged) First(kind, rollUp string) bool {
 		l.forgetOldest()
 	}
 
-	key := maphash.Comparable(l.seed, [2]string{kind, rollUp})
+	key := maphash.Comparable(l.seed, [3]string{kind, rollUp, l.cause(err)})
 	if l.known[key] {
 		return false
 	}
@@ -64,4 +73,17 @@ func (l *Logged) First(kind, rollUp string) bool {
 func (l *Logged) forgetOldest() {
 	delete(l.known, l.lines[0].key)
 	l.lines = l.lines[1:]
+}
+
+// tellOnce logs a line about a counter, unless one with the same message and cause was logged
+// lately.
+func (r *roller) tellOnce(ctx context.Context, level slog.Level, message string, c route.Counter, eventID string, err error, args ...any) {
+	first := r.options.Logged.First(message, c.RollUp, err)
+	if !first {
+		return
+	}
+	if err != nil {
+		args = append(args, "error", err)
+	}
+	r.options.Logger.With("counter", c.RollUp, "event_id", eventID).Log(ctx, level, message, args...)
 }

@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -44,11 +45,11 @@ func TestCountersAreLoggedApart(t *testing.T) {
 // 100,000 counters that no one fixes are each logged once in ten minutes.
 func TestManyAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		logged := rollup.NewLogged()
+		logged := rollup.NewLogged(nil)
 		for n, want := range []int{100_000, 0, 0, 100_000, 0} {
 			lines := 0
 			for i := range 100_000 {
-				if logged.First("unkept", fmt.Sprint("rollups/", i)) {
+				if logged.First("unkept", fmt.Sprint("rollups/", i), nil) {
 					lines++
 				}
 			}
@@ -64,18 +65,18 @@ func TestManyAreLoggedOnce(t *testing.T) {
 // from being logged, whether it is met before them or after them.
 func TestJunkSilencesNoOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		logged := rollup.NewLogged()
+		logged := rollup.NewLogged(nil)
 		for n := range 2 {
-			before := logged.First("unkept", "rollups/before")
+			before := logged.First("unkept", "rollups/before", nil)
 			for i := range 120_000 {
-				logged.First("unkept", fmt.Sprint("rollups/", i))
-				logged.First("unkept", fmt.Sprint("rollups/", n, "/", i))
+				logged.First("unkept", fmt.Sprint("rollups/", i), nil)
+				logged.First("unkept", fmt.Sprint("rollups/", n, "/", i), nil)
 			}
-			after := logged.First("unkept", "rollups/after")
+			after := logged.First("unkept", "rollups/after", nil)
 			if !before || !after {
 				t.Errorf("pass %d: logged %t, %t; want both", n, before, after)
 			}
-			if logged.First("unkept", "rollups/after") {
+			if logged.First("unkept", "rollups/after", nil) {
 				t.Errorf("pass %d: logged twice in a row", n)
 			}
 			if room := logged.Room(); room > 200_000 {
@@ -84,4 +85,18 @@ func TestJunkSilencesNoOne(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 		}
 	})
+}
+
+// An error of another cause is logged, too: what someone must fix is another thing now.
+func TestCausesAreLoggedApart(t *testing.T) {
+	denied, full := errors.New("denied"), errors.New("full")
+	logged := rollup.NewLogged(func(err error) string { return fmt.Sprint(err) })
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{{denied, true}, {denied, false}, {full, true}, {denied, false}, {full, false}} {
+		if got := logged.First("unkept", "rollups/a", test.err); got != test.want {
+			t.Errorf("%v: %v, want %v", test.err, got, test.want)
+		}
+	}
 }

@@ -44,7 +44,8 @@ func (c *Coalescer) noteLong(s *counterState, l *look) {
 // sumApart sums and writes what the look has seen, while the prober goes on. The prober sums
 // nothing until that has ended.
 func (c *Coalescer) sumApart(ctx context.Context, s *counterState, l look) {
-	c.tellLong(ctx, &l)
+	c.tellOnce(ctx, slog.LevelInfo, "sums take long; events are deferred", l.counter, l.eventID, nil,
+		"took", l.rollUp.Tally.Took, "num_shards", l.rollUp.Tally.NumShards)
 	c.mu.Lock()
 	s.long.summing = true
 	c.mu.Unlock()

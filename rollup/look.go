@@ -136,7 +136,7 @@ const maxNamed = 5
 
 // nameMalformed logs which shards the sum left out, unless that was logged lately.
 func (r *roller) nameMalformed(ctx context.Context, l *look) {
-	first := r.options.Logged.First("malformed", l.counter.RollUp)
+	first := r.options.Logged.First("malformed", l.counter.RollUp, nil)
 	if !first {
 		return
 	}
@@ -147,37 +147,4 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 		log = log.With("error", err)
 	}
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
-}
-
-// tellContended logs that others write a roll-up's document too often, unless that was logged
-// lately.
-func (r *roller) tellContended(ctx context.Context, l *look) {
-	first := r.options.Logged.First("contended", l.counter.RollUp)
-	if !first {
-		return
-	}
-
-	r.options.Logger.WarnContext(ctx, "document written too often; locked for its roll-up",
-		"counter", l.counter.RollUp, "event_id", l.eventID, "as_of", l.asOf)
-}
-
-// tellLong logs that a counter's sums are long, unless that was logged lately.
-func (r *roller) tellLong(ctx context.Context, l *look) {
-	first := r.options.Logged.First("long", l.counter.RollUp)
-	if !first {
-		return
-	}
-
-	r.options.Logger.InfoContext(ctx, "sums take long; events are deferred", "counter", l.counter.RollUp, "event_id", l.eventID,
-		"took", l.rollUp.Tally.Took, "num_shards", l.rollUp.Tally.NumShards)
-}
-
-// tellUnkept logs why a counter is unkept, unless that was logged lately.
-func (r *roller) tellUnkept(ctx context.Context, c route.Counter, eventID string, err error) {
-	first := r.options.Logged.First("unkept", c.RollUp)
-	if !first {
-		return
-	}
-
-	r.options.Logger.ErrorContext(ctx, "counter unkept; no retry can help", "counter", c.RollUp, "event_id", eventID, "error", err)
 }

@@ -357,10 +357,10 @@ var mutations = []mutation{
 		`l.snapshot.Malformed(ctx, maxNamed)`,
 		`l.snapshot.Malformed(ctx, maxNamed+1)`, "TestMalformedShardsAreNamedOnceInAWhile"},
 	{"logged-once", "malformed shards are named with each sum", "look.go",
-		`first := r.options.Logged.First("malformed", l.counter.RollUp)`,
+		`first := r.options.Logged.First("malformed", l.counter.RollUp, nil)`,
 		`first := true`, "TestMalformedShardsAreNamedOnceInAWhile"},
-	{"logged-once", "an unkept counter is logged by each look", "look.go",
-		`first := r.options.Logged.First("unkept", c.RollUp)`,
+	{"logged-once", "an unkept counter is logged by each look", "logged.go",
+		`first := r.options.Logged.First(message, c.RollUp, err)`,
 		`first := true`, "TestUnkeptForAnHour"},
 	{"logged-once", "a lasting fault is logged once for all", "logged.go",
 		`now.Sub(l.lines[0].at) >= logAgain {`,
@@ -374,8 +374,11 @@ var mutations = []mutation{
 `,
 		`	o.Alarms = d.alarms
 `, "TestLastingFaultsAreLoggedOnce"},
+	{"logged-once", "another cause is not logged", "logged.go",
+		`[3]string{kind, rollUp, l.cause(err)}`,
+		`[3]string{kind, rollUp, l.cause(nil)}`, "TestCausesAreLoggedApart"},
 	{"logged-once", "each failure is logged", "prober.go",
-		`first := c.options.Logged.First("failed", s.counter.RollUp)`,
+		`first := c.options.Logged.First("failed", s.counter.RollUp, err)`,
 		`first := true`, "TestRefusalIsLoggedOnceInAWhile"},
 	{"logged-once", "an alarm that cannot be done is logged whenever it rings", "../internal/cloud/app/alarm.go",
 		`		if !again {
@@ -401,13 +404,13 @@ var mutations = []mutation{
 		`	if first || true {
 		logger.WarnContext(ctx, message)`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "a counter that fails hides others that do", "../internal/cloud/app/event.go",
-		`s.logged.First(message, d.change.Database+"/"+c.RollUp)`,
-		`s.logged.First(message, d.change.Database+c.RollUp[:0])`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
+		`s.logged.First(message, d.change.Database+"/"+c.RollUp, d.err)`,
+		`s.logged.First(message, d.change.Database+c.RollUp[:0], d.err)`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "a database that fails hides others that do", "../internal/cloud/app/event.go",
-		`s.logged.First(message, d.change.Database+"/"+c.RollUp)`,
-		`s.logged.First(message, c.RollUp)`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
+		`s.logged.First(message, d.change.Database+"/"+c.RollUp, d.err)`,
+		`s.logged.First(message, c.RollUp, d.err)`, "../internal/cloud/app/TestFailedEventsAreLoggedOnceInAWhile"},
 	{"logged-once", "each document that a route leaves out is logged", "../internal/cloud/app/omission.go",
-		`			if s.logged.First(message+": "+why.About, change.Database+": "+text) {
+		`			if s.logged.First(message+": "+why.About, change.Database+": "+text, nil) {
 `,
 		`			if text != "" {
 `, "../internal/cloud/app/TestNoGroupIsLogged"},
@@ -993,7 +996,7 @@ var mutations = []mutation{
 		`if len(l.lines) == maxLogged {`,
 		`if false {`, "TestJunkSilencesNoOne"},
 	{"lapsed", "the log of a tick's unkept counter says nothing", "keep.go",
-		`		k.tellUnkept(ctx, e.Counter, "", v.err)
+		`		k.tellOnce(ctx, slog.LevelError, unkeptMessage, e.Counter, "", v.err)
 `,
 		``, "TestKeepOfUnkept"},
 
@@ -2342,8 +2345,8 @@ var mutations = []mutation{
 		`	begun, err := s.api.BeginTransaction(`,
 		`	ctx = context.WithoutCancel(ctx)
 	begun, err := s.api.BeginTransaction(`, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
-	{"logged-once", "each lock is logged", "look.go",
-		`first := r.options.Logged.First("contended", l.counter.RollUp)`,
+	{"logged-once", "each lock is logged", "logged.go",
+		`first := r.options.Logged.First(message, c.RollUp, err)`,
 		`first := true`, "TestAppWritesAllTheTime"},
 	{"calls-end", "connections that a network forgot are taken again", "../internal/cloud/alarm/queue.go",
 		`		q.client.CloseIdleConnections() // a network that forgot one has most likely forgotten all
@@ -2815,10 +2818,8 @@ var mutations = []mutation{
 		`	if !can && false {
 		c.unchained`, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "no one is told that alarms cannot be made", "window.go",
-		`	if c.options.Logged.First("unchained", l.counter.RollUp) {
-`,
-		`	if false {
-`, "TestWindowWithoutAnAlarm"},
+		`	c.tellOnce(ctx, slog.LevelWarn, "no alarm could be made`,
+		`	c.tellOnce(ctx, slog.LevelDebug, "no alarm could be made`, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "window.go",
 		`	if !rings.IsZero() && !rings.After(l.asOf) {
 		return time.Time{}
@@ -3032,13 +3033,10 @@ var mutations = []mutation{
 	{"foreign-kind", "no word of it", "look.go",
 		`if err == nil && len(l.rollUp.Foreign) > 0 {`,
 		`if false {`, "TestForeignKind"},
-	{"foreign-kind", "each event tells it", "foreign.go",
-		`	first := r.options.Logged.First("foreign kind", l.counter.RollUp)
-	if !first {
-		return
-	}
-`,
-		``, "TestForeignKind"},
+	{"foreign-kind", "each event tells it", "logged.go",
+		`	first := r.options.Logged.First(message, c.RollUp, err)
+	if !first {`,
+		`	if false {`, "TestForeignKind"},
 	{"foreign-kind", "a field that was cleared is drift", "decide.go",
 		` || !l.asOf.IsZero() && l.onlyUncovered():`,
 		`:`, "TestForeignKind"},

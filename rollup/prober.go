@@ -218,7 +218,7 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	case errors.Is(err, errEarly):
 		level = slog.LevelError
 	default: // Firestore or a queue may refuse for hours; an event that fails says why, too
-		first := c.options.Logged.First("failed", s.counter.RollUp)
+		first := c.options.Logged.First("failed", s.counter.RollUp, err)
 		if !first {
 			level = slog.LevelDebug
 		}
@@ -239,7 +239,7 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 
 // unkeep tells and notes that the counter is unkept, and has it pause.
 func (c *Coalescer) unkeep(ctx context.Context, s *counterState, oldest string, err error) {
-	c.tellUnkept(ctx, s.counter, oldest, err)
+	c.tellOnce(ctx, slog.LevelError, unkeptMessage, s.counter, oldest, err)
 	c.noteUnkept(ctx, s.counter, oldest)
 
 	c.mu.Lock()

@@ -3,6 +3,7 @@ package rollup
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) error {
 	locks := c.locks(l, min(p.cadence, max(r.step(l.counter.Template), l.counter.Template.Every)))
 	if locks {
-		r.tellContended(ctx, l)
+		r.tellOnce(ctx, slog.LevelWarn, "document written too often; locked for its roll-up", l.counter, l.eventID, nil, "as_of", l.asOf)
 	}
 
 	// A long sum is worth a lock. The app may well have edited its document meanwhile.

@@ -22,7 +22,7 @@ func newRoller(store Store, o Options) roller {
 		o.Random = rand.Float64
 	}
 	if o.Logged == nil {
-		o.Logged = NewLogged()
+		o.Logged = NewLogged(nil)
 	}
 	return roller{store: store, options: o}
 }

@@ -108,7 +108,7 @@ var rules = []chapter{
 			{says: "Two sums of doubles agree within a relative tolerance, measured by the numbers that were added and not by their sum. Integers agree exactly."},
 		}},
 		{name: "logged-once", clauses: []clause{
-			{says: "A state that lasts until someone fixes it, such as an [unkept](#unkept) counter or a missing role, is logged at most once in ten minutes for each counter and process. So is an event that is not acknowledged, for each of its counters. Events and alarms that are dropped are logged so for each collection; the line counts those that were not logged since the last one. Documents that a route leaves out are logged so for each reason."},
+			{says: "A state that lasts until someone fixes it, such as an [unkept](#unkept) counter or a missing role, is logged at most once in ten minutes for each counter, cause and process. So is an event that is not acknowledged, for each of its counters. Events and alarms that are dropped are logged so for each collection; the line counts those that were not logged since the last one. Documents that a route leaves out are logged so for each reason."},
 		}},
 		{name: "same-answer", clauses: []clause{
 			{says: "Documents that Tally reads one by one, under `documents` or because an index is missing, make the totals that Firestore's queries would make, even if values of several kinds meet a condition."},

@@ -76,6 +76,9 @@ var ErrConflict = errors.New("rollup: the roll-up document changed since it was 
 // not return ErrUnkept for a mistake of Tally's own, because every event would be acknowledged.
 var ErrUnkept = errors.New("rollup: the counter cannot be rolled up until someone fixes it")
 
+// unkeptMessage is logged of an unkept counter.
+const unkeptMessage = "counter unkept; no retry can help"
+
 // MaxUnindexed is the most documents that a Store reads one by one because an index is missing. An
 // aggregation that costs 2 reads must not cost 200,000.
 const MaxUnindexed = 1000

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -148,10 +149,7 @@ func (c *Coalescer) unchained(ctx context.Context, l *look) {
 		c.options.Logger.WarnContext(ctx, "a counter without an alarm was not noted; a cycle of audits finds it", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
 	}
 
-	if c.options.Logged.First("unchained", l.counter.RollUp) {
-		c.options.Logger.WarnContext(ctx, "no alarm could be made; the next event or call of the schedule rolls the counter up",
-			"counter", l.counter.RollUp, "event_id", l.eventID)
-	}
+	c.tellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.counter, l.eventID, nil)
 }
 
 // rung returns up to which time the alarms of the counter are done because of the roll-up that the

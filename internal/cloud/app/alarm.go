@@ -33,7 +33,7 @@ func (s *service) serveAlarm(ctx context.Context, w http.ResponseWriter, r *http
 		w.Header().Set("Content-Length", "0")
 		s.tellDropped(ctx, logger, "alarm dropped; a retry cannot help", err.Error())
 	default:
-		again := d != nil && !d.logged.First("alarm not done", a.RollUp) // it rings every ten seconds or so
+		again := d != nil && !d.logged.First("alarm not done", a.RollUp, err) // it rings every ten seconds or so
 		if !again {
 			logger.WarnContext(ctx, "alarm not done; it will ring again")
 		}

@@ -96,7 +96,7 @@ func (a *App) load() (*service, error) {
 		return firestorestore.Open(ctx, loaded.EmulatorHost, loaded.Project, id, logger, dial...)
 	}
 
-	s := &service{config: loaded, logger: logger, open: open, logged: rollup.NewLogged()}
+	s := &service{config: loaded, logger: logger, open: open, logged: rollup.NewLogged(firestorestore.Cause)}
 	s.queue, err = openQueue(loaded)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)

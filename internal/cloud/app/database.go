@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/cloud/growth"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
@@ -67,7 +68,7 @@ func (s *service) openDatabase(ctx context.Context, id string) (any, error) {
 	}
 
 	logger := s.logger.With("database", id)
-	logged := rollup.NewLogged()
+	logged := rollup.NewLogged(firestorestore.Cause)
 	options := s.options(id, logger, logged)
 	grower := growth.New(store, s.config.Routes.Live(), logger)
 	d := &database{s.resourceName(id), store, logger, logged, options.Alarms, rollup.NewCoalescer(store, options), rollup.NewNotes(store), grower}

@@ -233,7 +233,7 @@ func (d *delivery) origin() string {
 // the same origin. The line says how many were not logged since the last such line of the process.
 // A trigger or a queue that was left over may send very many.
 func (s *service) tellDropped(ctx context.Context, logger *slog.Logger, message, origin string) {
-	if !s.logged.First(message, origin) {
+	if !s.logged.First(message, origin, nil) {
 		s.unlogged.Add(1)
 		return
 	}
@@ -245,9 +245,9 @@ func (s *service) tellDropped(ctx context.Context, logger *slog.Logger, message,
 // stands for them.
 func (s *service) tellFailed(ctx context.Context, logger *slog.Logger, d *delivery) {
 	const message = "event not acknowledged; it will be delivered again"
-	first := len(d.concerns) == 0 && s.logged.First(message, d.origin())
+	first := len(d.concerns) == 0 && s.logged.First(message, d.origin(), d.err)
 	for _, c := range d.concerns {
-		if s.logged.First(message, d.change.Database+"/"+c.RollUp) {
+		if s.logged.First(message, d.change.Database+"/"+c.RollUp, d.err) {
 			first = true
 		}
 	}

@@ -20,7 +20,7 @@ func (s *service) tellOmissions(ctx context.Context, change trigger.Change, sour
 	for _, r := range source.Routes() {
 		for _, why := range reason.Omissions(r, reason.Document{Path: change.Path(), Holds: change.Holds}) {
 			message, text := string(why.Kind), r.String()
-			if s.logged.First(message+": "+why.About, change.Database+": "+text) {
+			if s.logged.First(message+": "+why.About, change.Database+": "+text, nil) {
 				s.logger.InfoContext(ctx, message, "document", change.Path(), "database", change.Database,
 					"route", text, "reason", why.About, "why", why.Why)
 			}

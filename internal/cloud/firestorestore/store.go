@@ -285,6 +285,9 @@ func (s *Store) put(ctx context.Context, path string, fields map[string]any, upd
 	return result.UpdateTime, nil
 }
 
+// Cause names what caused an error of a store: the gRPC code with which Firestore answered.
+func Cause(err error) string { return status.Code(err).String() }
+
 // outcome translates the error of a write with a precondition for the engine. It returns
 // rollup.ErrConflict if Firestore refused the write.
 func outcome(err error, doing, path string) error {
