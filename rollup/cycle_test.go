@@ -569,6 +569,7 @@ func TestRepairTakesNotesAway(t *testing.T) {
 		dryRun bool
 		errs   map[string]error // of looks, by roll-up
 		noted  bool             // notes come while it is at work
+		others bool             // other routes made a roll-up
 		want   []string
 	}{
 		{name: "repaired"},
@@ -576,6 +577,7 @@ func TestRepairTakesNotesAway(t *testing.T) {
 		{name: "a named counter fails", errs: map[string]error{"rollups/00000": broken}, want: all[:3]},
 		{name: "another counter is unkept", errs: map[string]error{"rollups/00002": rollup.ErrUnkept}, want: []string{all[0], all[2]}},
 		{name: "noted meanwhile", noted: true, want: all[:2]},
+		{name: "another counter is left to other routes", others: true, want: []string{all[0], all[2]}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inSchedule(t, new(memstore.Store), route.Default, func(s *schedule) {
@@ -596,6 +598,11 @@ func TestRepairTakesNotesAway(t *testing.T) {
 				}
 				for n := range 3 {
 					lose(store, n)
+				}
+				if test.others {
+					fields := store.Get("rollups/00002")
+					fields["tally"].(map[string]any)["routes"] = "others"
+					store.Put("rollups/00002", fields)
 				}
 				time.Sleep(2 * time.Minute)
 

@@ -298,3 +298,15 @@ func TestUnchangedForOneOfTwo(t *testing.T) {
 		w.wantCount(shares, 1)
 	})
 }
+
+// An event without its documents has only the counters noted that it may be a roll-up of.
+func TestOnlyUntoldIsNoted(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.add(shares)
+		w.acknowledged(w.deliverConcerning(hold, c, rollup.Event{ID: "e"}, route.Concern{Counter: likes, Circular: true, Untold: true}, route.Concern{Counter: shares}))
+		note, err := w.store.LoadNote(w.t.Context(), "note-counters")
+		if _, named := note.Counters[likes.RollUp]; err != nil || !named || len(note.Counters) != 1 {
+			t.Errorf("noted %v, %v; want %s alone", note.Counters, err, likes.RollUp)
+		}
+	})
+}

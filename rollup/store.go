@@ -186,7 +186,8 @@ type AuditStore interface {
 	// the page counts those of them that hold a foreign kind. Their order is the
 	// store's own, and does not change. Documents that come or go meanwhile may be missed. A page
 	// may hold fewer than limit, or none, although more follow. It takes one query, and for each
-	// home without a tally a further one for each route, until one finds a shard.
+	// home without a tally a further one for each route, until one finds a shard. Once half of ctx's
+	// time is over, it makes no further ones, and the page ends.
 	RollUps(ctx context.Context, template *route.Template, from string, limit int) (Page, error)
 
 	// Missing returns counters without a roll-up in the same way. They must not be FoundByHomes.

@@ -199,6 +199,9 @@ func TestAuditOfUnkept(t *testing.T) {
 		if n := w.writes.Load(); n != 2 {
 			t.Errorf("%d writes in two audits, want one each", n)
 		}
+		if n := strings.Count(w.log.String(), "counter unkept; no retry can help"); n == 0 {
+			t.Errorf("logged %s", &w.log)
+		}
 
 		fixed()
 		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, likes.Template.Routes, w.auditOptions())

@@ -346,6 +346,29 @@ func TestOldDays(t *testing.T) {
 	})
 }
 
+// Whatever says that an old day may be wrong has each cycle compare it.
+func TestOldDaysThatAreNotRight(t *testing.T) {
+	for name, change := range map[string]func(*rollup.FoundCounter, time.Time){
+		"its routes have changed":                  func(f *rollup.FoundCounter, _ time.Time) { f.RollUp.Tally.Routes = "others" },
+		"its routes have lost a total":             func(f *rollup.FoundCounter, _ time.Time) { f.RollUp.Tally.Former = []string{"gone"} },
+		"its shop is missing":                      func(f *rollup.FoundCounter, _ time.Time) { f.Ownerless = true },
+		"its shop was missing when last looked at": func(f *rollup.FoundCounter, now time.Time) { f.RollUp.Tally.OwnerlessSince = now },
+	} {
+		store := &oldDays{compared: make(map[string]int)}
+		inSchedule(t, store, byDay.String(), func(s *schedule) {
+			s.settle()
+			store.add(60, 100*24*time.Hour)
+			for i := range store.days {
+				change(&store.days[i], store.Now())
+			}
+			s.calls(2 * time.Hour)
+			if len(store.compared) != 60 {
+				t.Errorf("%s: %d of 60 old days were compared", name, len(store.compared))
+			}
+		})
+	}
+}
+
 // Notes about all counters, which somebody may cause all the time, have each cycle compare old
 // days, too. They make no more cycles than one an hour, or two of each that would come without
 // them.

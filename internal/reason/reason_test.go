@@ -1,6 +1,7 @@
 package reason_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -90,5 +91,20 @@ func TestOmissionsAllocate(t *testing.T) {
 	})
 	if n > 12 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A document whose roll-up would have too long a path is told.
+func TestRollUpTooLong(t *testing.T) {
+	routes, err := route.Parse("a/{a}/b/{b}/c/{c}/d/{d} by x, y -> a/{a}/b/{b}/c/{c}/x/{x}/y/{y} : count() as n : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for length, want := range map[int]int{1000: 0, 1400: 1} {
+		id := strings.Repeat("i", length)
+		d := reason.DocumentOf(strings.Join([]string{"a", id, "b", id, "c", id, "d", "1"}, "/"), map[string]any{"x": id, "y": id})
+		if got := reason.Omissions(routes[0], d); len(got) != want || want > 0 && got[0].About != "too long" {
+			t.Errorf("ids of %d bytes: %+v", length, got)
+		}
 	}
 }

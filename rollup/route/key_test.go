@@ -147,6 +147,29 @@ func TestIDsOfNoKey(t *testing.T) {
 	}
 }
 
+// A time whose day has no end in Firestore is in no day, and a reference longer than any query
+// compares with is no home.
+func TestValuesOfNoKey(t *testing.T) {
+	newYork := mustParse(t, `f/{f} by day(at, "America/New_York") -> u/{day} : count() : existing`)[0]
+	late := time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)
+	for at, want := range map[time.Time]bool{late: false, late.AddDate(0, 0, -1): true} {
+		if c, ok := newYork.Belongs("f/1", func(document.Field) any { return at }); ok != want {
+			t.Errorf("%v belongs to %v: %v", at, c, ok)
+		}
+	}
+
+	byRef := mustParse(t, "f/{f} by ref(author) -> u/{author} : count() : existing")[0]
+	for length, want := range map[int]bool{1290: true, 1400: false} {
+		path := "u/" + strings.Repeat("x", length)
+		c, _ := byRef.Template.Counter(path)
+		_, some := byRef.Where(c)
+		_, belongs := byRef.Belongs("f/1", func(document.Field) any { return document.Reference(path) })
+		if some != want || belongs != want {
+			t.Errorf("an id of %d bytes: documents %v, belongs %v", length, some, belongs)
+		}
+	}
+}
+
 // spans are the zones whose days are compared with the clocks, and about when: where clocks change
 // at midnight, over it, by a day, or by fractions of an hour, before 1900 and after 2037.
 var spans = map[string][]time.Time{

@@ -168,10 +168,16 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 		if v.RollUp().Exists() {
 			page.Found = []rollup.FoundCounter{{Counter: c, RollUp: v.RollUp(), Ownerless: v.Ownerless()}}
 		}
-		return page, s.leaveOut(ctx, t, &page)
+		err = s.leaveOut(ctx, t, &page, pageEnd(ctx, time.Now()))
+		return page, err
 	}
+	return s.rollUps(ctx, t, from, limit, pageEnd(ctx, time.Now()))
+}
 
-	docs, err := s.group(template, from).Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
+// rollUps is RollUps of several roll-ups. It makes no query for a shard that would begin later than
+// until, except for the first documents.
+func (s *Store) rollUps(ctx context.Context, t *route.Template, from string, limit int, until time.Time) (rollup.Page, error) {
+	docs, err := s.group(t.Segments(), from).Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
 	}
@@ -196,7 +202,8 @@ func (s *Store) RollUps(ctx context.Context, t *route.Template, from string, lim
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding owners of %s: %w", t, err)
 	}
-	return page, s.leaveOut(ctx, t, &page)
+	err = s.leaveOut(ctx, t, &page, until)
+	return page, err
 }
 
 // readOwners notes which counters of a page have lost their owners. It reads each owner once.
@@ -231,22 +238,36 @@ func (s *Store) readOwners(ctx context.Context, page *rollup.Page) error {
 
 // leaveOut leaves out of a page of homes those that have neither a tally nor shards, nor totals
 // that no roll-up wrote. Each takes a query for each route of the template, until one finds a
-// shard.
-func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Page) error {
+// shard. If that takes too long, the page ends where leaveOut has come to.
+func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Page, until time.Time) error {
 	if !t.FoundByHomes() {
 		return nil
 	}
 
-	var bare []rollup.FoundCounter // documents without a tally in which no shard was found yet
-	for _, f := range page.Found {
-		if f.RollUp.Tally.AsOf.IsZero() && len(f.RollUp.Unwritten()) == 0 {
-			bare = append(bare, f)
+	found := page.Found
+	page.Found = nil
+	for n, part := range slices.Collect(slices.Chunk(found, queriesAtOnce)) {
+		if n > 0 && time.Now().After(until) {
+			page.Next = found[n*queriesAtOnce-1].Next
+			return nil
 		}
+
+		isBare, err := s.bare(ctx, t, part, page)
+		if err != nil {
+			return err
+		}
+		page.Found = append(page.Found, keep(part, func(i int) bool { return !isBare[part[i].Counter.RollUp] })...)
 	}
+	return nil
+}
+
+// bare returns which documents of a page to leave out.
+func (s *Store) bare(ctx context.Context, t *route.Template, part []rollup.FoundCounter, page *rollup.Page) (map[string]bool, error) {
+	bare := keep(part, func(i int) bool { return part[i].RollUp.Tally.AsOf.IsZero() && len(part[i].RollUp.Unwritten()) == 0 })
 	for _, r := range t.Routes {
 		has, err := s.haveShards(ctx, bare, r)
 		if err != nil {
-			return fmt.Errorf("firestore: finding shards of %s: %w", r, err)
+			return nil, fmt.Errorf("firestore: finding shards of %s: %w", r, err)
 		}
 		page.Reads += int64(len(bare))
 		bare = keep(bare, func(i int) bool { return !has[i] })
@@ -257,8 +278,7 @@ func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Pa
 		isBare[f.Counter.RollUp] = true
 		page.LeaveOut(f)
 	}
-	page.Found = slices.DeleteFunc(page.Found, func(f rollup.FoundCounter) bool { return isBare[f.Counter.RollUp] })
-	return nil
+	return isBare, nil
 }
 
 // keep returns the counters whose index meets a condition.

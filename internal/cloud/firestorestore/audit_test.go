@@ -170,6 +170,33 @@ func TestPageEnd(t *testing.T) {
 	}
 }
 
+// A page of homes whose time is over ends with those that it has looked at, and the next one goes
+// on behind them.
+func TestPageOfHomesEnds(t *testing.T) {
+	client := dial(t)
+	bulk(t, client, 20, func(i int) string { return fmt.Sprintf("posts/%02d", i) }, map[string]any{"title": "x"})
+	bulk(t, client, 20, func(i int) string { return fmt.Sprintf("likes/%02d", i) }, map[string]any{"post": "13"})
+	likes, _ := template(t, "likes/{like} by post -> posts/{post} : count() as likes : existing")
+	store := open(t, client)
+	from, found := "", []string(nil)
+	for pages := 1; ; pages++ {
+		page, err := store.RollUpsUntil(t.Context(), likes, from, 100, time.Now().Add(-time.Second))
+		if err != nil || page.Next == from {
+			t.Fatalf("page %d ends at %q: %v", pages, page.Next, err)
+		}
+		for _, f := range page.Found {
+			found = append(found, f.Counter.RollUp)
+		}
+		from = page.Next
+		if from == "" {
+			if pages != 3 || !slices.Equal(found, []string{"posts/13"}) {
+				t.Errorf("%d pages found %v", pages, found)
+			}
+			return
+		}
+	}
+}
+
 // A page that cannot be read says of which route, once.
 func TestFailedPageNamesItsRoute(t *testing.T) {
 	store, r := open(t, dial(t)), counter(t, route.Default).Template.Routes[0]

@@ -15,3 +15,8 @@ var PageEnd = pageEnd
 func (s *Store) CountersUntil(ctx context.Context, route *route.Route, from string, limit int, until time.Time) (rollup.Page, error) {
 	return s.counters(ctx, route, time.Time{}, from, limit, until)
 }
+
+// RollUpsUntil is RollUps that makes no further query after a time.
+func (s *Store) RollUpsUntil(ctx context.Context, t *route.Template, from string, limit int, until time.Time) (rollup.Page, error) {
+	return s.rollUps(ctx, t, from, limit, until)
+}

@@ -1,0 +1,93 @@
+package rollup
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// A walk whose page could not be read goes on from there, also if a note cuts its lap.
+func TestNoteLeavesFailedWalks(t *testing.T) {
+	a := audit{takes: 24 * time.Hour, noted: looked, cursor: Cursor{ReadTime: looked}}
+	lap := Lap{Began: looked.Add(-13 * time.Hour)}
+	places := []Place{{From: "failed", Failed: true}, {From: "half", Last: 7}, {Done: true}}
+	a.begin(&lap, places)
+	if !lap.Began.Equal(looked) || places[0] != (Place{From: "failed"}) || places[1] != (Place{Last: 7}) || places[2].Done {
+		t.Errorf("the lap began at %v, with %+v", lap.Began, places)
+	}
+}
+
+// A call that comes a little sooner than the one before begins the lap all the same.
+func TestCallALittleSooner(t *testing.T) {
+	a := audit{takes: time.Hour, cursor: Cursor{ReadTime: looked}, o: AuditOptions{Every: 10 * time.Minute}}
+	for ago, want := range map[time.Duration]bool{time.Hour - 10*time.Second: true, 54 * time.Minute: false} {
+		due, hurried := a.due(&Lap{Began: looked.Add(-ago)})
+		if due != want || hurried {
+			t.Errorf("%v after the last lap began: due %v, hurried %v", ago, due, hurried)
+		}
+	}
+}
+
+// A cursor with fewer places than there are walks now, as another version wrote it, is new.
+func TestCursorOfAnotherVersion(t *testing.T) {
+	routes := route.Routes{decideBy}
+	for _, n := range []int{0, places(routes)} {
+		a := audit{routes: routes, cursor: Cursor{Routes: routes.String(), Places: make([]Place, n), ReadTime: looked, UpdateTime: looked}}
+		a.meet()
+		if isNew := a.cursor.New.Equal(looked); isNew != (n == 0) {
+			t.Errorf("%d places: new %v", n, isNew)
+		}
+	}
+}
+
+// A noteStore has one note, and refuses every write.
+type noteStore struct {
+	AuditStore
+	note  Note
+	saves int
+}
+
+func (s *noteStore) Notes(context.Context, string, int) ([]Note, error) { return []Note{s.note}, nil }
+func (s *noteStore) LoadNote(context.Context, string) (Note, error)     { return s.note, nil }
+func (s *noteStore) SaveNote(context.Context, Note) error {
+	s.saves++
+	if s.saves > 10 {
+		return errors.New("too often")
+	}
+	return ErrConflict
+}
+
+// A note that others write all the time is given up.
+func TestNoteIsGivenUp(t *testing.T) {
+	store := new(noteStore)
+	err := editNote(t.Context(), store, noteCounters, func(names map[string]time.Time) bool { names["rollups/a"] = looked; return true })
+	if !errors.Is(err, ErrConflict) || store.saves != noteTries {
+		t.Errorf("%d tries: %v", store.saves, err)
+	}
+}
+
+// A note that names counters, such as that of an unkept one, makes no lap due.
+func TestNoteOfNamesMakesNoLap(t *testing.T) {
+	for _, counters := range []map[string]time.Time{{"rollups/a": looked}, nil} {
+		store := &noteStore{note: Note{ID: noteCounters, Counters: counters, UpdateTime: looked}}
+		a := audit{store: store, roller: newRoller(store, Options{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})}
+		a.loadNotes(t.Context())
+		if all := !a.noted.IsZero(); all != (counters == nil) {
+			t.Errorf("a note of %v is about all: %v", counters, all)
+		}
+	}
+}
+
+// An alarm that rang early is not due.
+func TestAlarmThatRangEarly(t *testing.T) {
+	for early, want := range map[time.Duration]bool{time.Microsecond: false, 0: true, -time.Second: true} {
+		s := counterState{alarms: []*generation{{from: looked.Add(early)}}}
+		if got := s.rings(looked); got != want {
+			t.Errorf("%v early: due %v", early, got)
+		}
+	}
+}
