@@ -3079,10 +3079,8 @@ var mutations = []mutation{
 	}
 	has :=`, "../internal/test/storetest/TestMemory"},
 	{"nobodys-number", "Firestore's walk of homes passes over it", "../internal/cloud/firestorestore/audit.go",
-		`if f.RollUp.Tally.AsOf.IsZero() && len(f.RollUp.Unwritten()) == 0 {
-			bare`,
-		`if f.RollUp.Tally.AsOf.IsZero() {
-			bare`, "../internal/test/storetest/TestFirestore/homes_with_totals_that_no_roll-up_wrote"},
+		`return part[i].RollUp.Tally.AsOf.IsZero() && len(part[i].RollUp.Unwritten()) == 0 })`,
+		`return part[i].RollUp.Tally.AsOf.IsZero() })`, "../internal/test/storetest/TestFirestore/homes_with_totals_that_no_roll-up_wrote"},
 	{"nobodys-number", "a client says that a day is old", "cycle.go",
 		` && f.RollUp.UpdateTime.Before(before)`,
 		``, "TestForgedOldDay"},
