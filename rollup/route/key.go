@@ -242,27 +242,27 @@ func (r *Route) isKey(f document.Field) bool {
 	return slices.ContainsFunc(r.By, func(k Key) bool { return k.Field == f })
 }
 
-// ids returns the ids of a counter's path, and how many of the keys give one. Without all of them
-// the ids have gaps. The arguments are as for counter.
-func (r *Route) ids(path []string, held []any) (ids []string, given int) {
-	ids = make([]string, len(r.template))
+// fill fills in the ids of a counter's path, which are as many as the template has segments. It
+// returns how many of the keys give one; the first that gives none ends it. The other arguments are
+// as for counter.
+func (r *Route) fill(ids, path []string, held []any) (given int) {
 	r.template.fill(ids, r.pattern, path)
 	for i, k := range r.By { // in the order of the template
 		id, ok := k.id(held[i], ids[:k.at])
 		if !ok {
-			return ids, i
+			return i
 		}
 		ids[k.at] = id
 	}
-	return ids, len(r.By)
+	return len(r.By)
 }
 
 // counter returns the counter of a document that the route covers. path has the ids of the
 // document's path, and held the values of the keys' fields as [Change] has them. It reports false
 // if the document belongs to no counter.
 func (r *Route) counter(path []string, held []any) (Counter, bool) {
-	ids, n := r.ids(path, held)
-	if n < len(r.By) {
+	ids := make([]string, len(r.template))
+	if r.fill(ids, path, held) < len(r.By) {
 		return Counter{}, false
 	}
 	rollUp := strings.Join(ids, "/")

@@ -287,7 +287,7 @@ func (r *Route) values(held func(document.Field) any) (values [maxKeys]any) {
 // each key gives one.
 func (r *Route) Misfit(path string, held func(document.Field) any) (k Key, to Path, misfit bool) {
 	values := r.values(held)
-	_, n := r.ids(strings.Split(path, "/"), values[:])
+	n := r.fill(make([]string, len(r.template)), strings.Split(path, "/"), values[:])
 	if n == len(r.By) {
 		return Key{}, nil, false
 	}
