@@ -91,3 +91,22 @@ func TestAlarmThatRangEarly(t *testing.T) {
 		}
 	}
 }
+
+// A note begins a lap an hour after the last one began, or half of a cycle if that is longer.
+func TestNoteWaits(t *testing.T) {
+	for _, test := range []struct {
+		takes, ago time.Duration
+		want       bool
+	}{
+		{time.Hour, 59 * time.Minute, false},
+		{time.Hour, time.Hour, true},
+		{24 * time.Hour, 11 * time.Hour, false},
+		{24 * time.Hour, 12 * time.Hour, true},
+	} {
+		a := audit{takes: test.takes, noted: looked, cursor: Cursor{ReadTime: looked}}
+		due, _ := a.due(&Lap{Began: looked.Add(-test.ago)})
+		if due != test.want {
+			t.Errorf("in a cycle of %v, %v after the last lap began: due %v", test.takes, test.ago, due)
+		}
+	}
+}

@@ -37,8 +37,8 @@ const (
 	maxLogged = 100_000          // lines that are remembered
 )
 
-// NewLogged returns a Logged that remembers nothing yet. cause names what caused an error, such as a
-// gRPC code; nil: nothing is known of causes.
+// NewLogged returns a Logged that remembers nothing yet. cause names what caused an error, such as
+// a gRPC code; nil: nothing is known of causes.
 func NewLogged(cause func(error) string) *Logged {
 	if cause == nil {
 		cause = func(error) string { return "" }

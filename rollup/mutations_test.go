@@ -1821,10 +1821,10 @@ var mutations = []mutation{
 		`if !done || false && leaves {`, "TestRepairTakesNotesAway"},
 	{"note-all", "each note begins a cycle", "cycle.go",
 		`noted && passed >= max(leastNoted, a.takes/2)`,
-		`noted`, "TestNotesAllDay"},
+		`noted`, "TestNoteWaits"},
 	{"note-all", "a note begins a cycle every hour", "cycle.go",
 		`max(leastNoted, a.takes/2)`,
-		`leastNoted`, "TestNotesAllDay"},
+		`leastNoted`, "TestNoteWaits"},
 	{"note-all", "a note's cycle waits for the one under way", "cycle.go",
 		`cuts := due && hurried && !a.hurries(l)`,
 		`cuts := false`, "TestNoteAboutAll"},
@@ -2818,8 +2818,9 @@ var mutations = []mutation{
 		`	if !can && false {
 		c.unchained`, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "no one is told that alarms cannot be made", "window.go",
-		`	c.tellOnce(ctx, slog.LevelWarn, "no alarm could be made`,
-		`	c.tellOnce(ctx, slog.LevelDebug, "no alarm could be made`, "TestWindowWithoutAnAlarm"},
+		`	c.tellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.counter, l.eventID, nil)
+`,
+		``, "TestWindowWithoutAnAlarm"},
 	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "window.go",
 		`	if !rings.IsZero() && !rings.After(l.asOf) {
 		return time.Time{}
