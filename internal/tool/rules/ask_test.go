@@ -244,6 +244,21 @@ func TestReadDocuments(t *testing.T) {
 	if a := answers[1]; !a.Wrong || a.User.ID != "ann" || !slices.Contains(asked, "users/ann") {
 		t.Errorf("%+v; asked for %q", a, asked)
 	}
+
+	asked = nil
+	var flags []string
+	for i := range 2 * maxRead {
+		flags = append(flags, fmt.Sprintf("exists(/databases/$(database)/documents/flags/%d)", i))
+	}
+	j.Text = in("match /posts/{p} { allow update: if " + strings.Join(flags, " && ") + "; }")
+	j.Read = func(_ context.Context, path string) (fields, error) {
+		asked = append(asked, path)
+		return fields{}, nil
+	}
+	_, err = j.Home(t.Context(), parsed(t, routes).Templates()[0], Document{"posts/p1", fields{"author": text("ann")}})
+	if err != nil || len(asked) != maxRead {
+		t.Errorf("%v; asked for %q", err, asked)
+	}
 }
 
 // What only Tally's routes have: the rules in firestore.rules are right, and each of these is not.

@@ -52,6 +52,8 @@ func TestDoubles(t *testing.T) {
 		{"a captured collection", in("match /{index}/{token} { allow write: if index in ['CDEX']; }\nmatch /posts/{p} { allow write: if a(); }"), nil},
 		{"all documents and some", in("match /{document=**} { allow write: if a(); }\nmatch /posts/{p} { allow write: if b(); }"), nil},
 		{"literal and capture", in("match /posts/featured { allow update: if a(); }\nmatch /posts/{p} { allow update: if b(); }"), nil},
+		{"a literal, twice", in("match /posts/a { allow update: if a(); }\nmatch /posts/a { allow update: if b(); }"), double(5, 4, "update", "posts/{post}")},
+		{"a literal below, twice", in("match /posts/a/likes/b { allow update: if a(); }\nmatch /posts/a/likes/b { allow update: if b(); }"), double(5, 4, "update", "posts/{post}/likes/{user}")},
 		{"two literals", in("match /posts/a { allow update: if a(); }\nmatch /posts/b { allow update: if b(); }"), nil},
 		{"other methods", in("match /posts/{p} { allow create: if a(); }\nmatch /posts/{post} { allow update: if b(); }"), nil},
 		{"reads", in("match /posts/{p} { allow write: if a(); }\nmatch /posts/{post} { allow read; }"), nil},

@@ -83,6 +83,8 @@ var cases = []struct {
 	{name: "shards-of-no-word", routes: "posts/{post}/shards/{shard} -> post_totals/{post} : `it's`"},
 	{name: "sources-of-servers", routes: "users/{user}/bills/{bill} -> users/{user} : amount as due : existing\nsales/{sale} -> totals/sales : amount",
 		answers: Answers{Sources: map[string]Writer{"users/{user}/bills/{bill} -> users/{user} : amount as due : existing": Servers, "sales/{sale} -> totals/sales : amount": Servers}}},
+	{name: "karma-of-posts-of-servers", routes: karma,
+		answers: Answers{Sources: map[string]Writer{"posts/{post} by author -> users/{author} : likes as karma : existing": Servers}}},
 	{name: "orders-of-users", routes: orders, answers: Answers{Sources: map[string]Writer{ordersByShop: Users}}},
 	{name: "numbers", routes: "orders/{order} by shop -> shops/{shop} : count() where status in [2, 3] as sent, sum(amount) where n in [\"a\", -2.5, true] as some, count() where n in [7] as sevens : existing"},
 	{name: "days", routes: "orders/{order} by buyer, day(at, \"Europe/Berlin\") -> buyers/{buyer}/days/{day} : count() as orders : within buyers/{buyer}\n" +
