@@ -1,20 +1,16 @@
-// Package rules holds the tests of firestore.rules, in the rules engine of Google's emulator. It
-// has no code of its own.
+// Package rules holds the tests of security rules, in the rules engine of Google's emulator. It has
+// no code of its own. There are three suites:
 //
-//   - The rules allow what honest apps send, and refuse attacks: TestHonest, TestAttacks,
-//     TestReads. Each attack names the part of the rules that refuses it. The test also softens
-//     that part, and the attack must get through then. So no other part refuses it, and the test
-//     fails if the part is lost.
-//   - Every rule that allows lists, in firestore.rules and in the docs, refuses a query with an
-//     offset, whichever SDK sends it: TestListRules, TestOffsets, TestOffsetsOfGo. docs/test sends
-//     lists by the other SDKs.
-//   - A change that rules cannot see makes no drift: TestDoubleNumShards.
-//   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, also where
-//     clients create counters: TestAnyCommits.
-//   - What docs/security-rules.md says holds: its limits, the changes that it offers, and its
-//     blocks and those of docs/recipes.md, with attacks of their own: TestLimits, TestRequests,
-//     TestChanges, TestBlocks, TestRecipes.
-//   - Under the rules that tally init writes, no client makes a total up, whatever the routes, and
-//     each condition has an attack that succeeds without it: TestLaw, TestEachCondition. They
-//     accept what the recipes' code writes, or say who must decide: TestHonestUnderInit.
+//   - Requests at random, under firestore.rules: TestAnyCommits. Whatever clients send, in any order,
+//     a total is the sum of the accepted amounts, and no one reads more than everybody may. Honest
+//     requests are accepted. Without any one part of the rules, a request succeeds that must not.
+//     TestLimits and TestDoubleNumShards say where the rules end.
+//   - The law, under the rules that tally init writes: TestLaw, TestEachCondition,
+//     TestComparedAlike. No client makes a total up, whatever the routes. Without any one condition,
+//     an attack succeeds.
+//   - The recipes, and all that docs/recipes.md and docs/security-rules.md offer: TestRecipes,
+//     TestBlocks, TestChanges, TestRequests, with attacks of their own, each stopped by the part of
+//     the rules that it names. TestOffsets sends every list of the docs with an offset; docs/test
+//     does so by the other SDKs. TestHonestUnderInit and TestHonestEdits make the same requests
+//     under the rules that tally init writes for the same routes.
 package rules

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
@@ -12,72 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
-
-// readParts are the softenings of which TestReads needs one each.
-var readParts = map[string]bool{
-	"no collection groups":        true,
-	"lists of counters are short": true, "lists of roll-ups are short": true, "lists skip nothing": true,
-}
-
-// Each read that is refused is allowed once the part of the rules is softened.
-func TestReads(t *testing.T) {
-	t.Parallel()
-	rules := firestoreRules(t)
-	strict := newDatabase(t, seed)
-	for _, test := range []struct {
-		name string
-		user user
-		read func(*database, user) error
-		part string // that refuses it; "" if it is allowed
-	}{
-		{"a roll-up", signedOut, get("rollups/free"), ""},
-		{"a roll-up that is missing", signedOut, get("rollups/new"), ""},
-		{"100 roll-ups", ann, query("", "rollups", 100), ""},
-		{"how many roll-ups, up to 100", ann, sum("", "rollups", 100, false), ""},
-		{"a counter", signedOut, get("counters/free"), ""},
-		{"a counter that is missing", signedOut, get("counters/new"), ""},
-		{"100 counters", ann, query("", "counters", 100), ""},
-		{"20 counters, with an offset of 0", signedOut, list{collection: "counters", limit: 20, offset: 0}.query, ""},
-		{"a shard", signedOut, get(free + "0"), ""},
-		{"a shard of a counter without a document", signedOut, get("counters/new/shards/0"), ""},
-		{"all shards of a counter", signedOut, query("counters/free", "shards", 0), ""},
-		{"the sum of a counter's shards", signedOut, sum("counters/free", "shards", 0, false), ""},
-		{"the sum of the shards of a counter without a document", signedOut, sum("counters/new", "shards", 0, false), ""},
-		{"all shards of a frozen counter", signedOut, query("counters/frozen", "shards", 0), ""},
-
-		{"101 roll-ups", ann, query("", "rollups", 101), "lists of roll-ups are short"},
-		{"all roll-ups", ann, query("", "rollups", 0), "lists of roll-ups are short"},
-		{"how many roll-ups", ann, sum("", "rollups", 0, false), "lists of roll-ups are short"},
-		{"101 counters", ann, query("", "counters", 101), "lists of counters are short"},
-		{"all counters", ann, query("", "counters", 0), "lists of counters are short"},
-		{"a billion counters skipped", signedOut, list{collection: "counters", limit: 1, offset: 1 << 30}.query, "lists skip nothing"},
-		{"roll-ups and all that is named so", ann, sum("", "rollups", 100, true), "nothing else"},
-		{"the shards of all counters", ann, sum("", "shards", 0, true), "no collection groups"},
-		{"the audit's cursor", ann, get("rollup_audit/cursor"), "nothing else"},
-		{"a claim", ann, get("rollup_claims/5f0c"), "nothing else"},
-		{"a token", ann, get("counters/free/increment_tokens/x"), "nothing else"},
-		{"all tokens", ann, query("counters/free", "increment_tokens", 1), "nothing else"},
-		{"elsewhere", ann, get("private/x"), "nothing else"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			err := test.read(strict, test.user)
-			if test.part == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			if status.Code(err) != codes.PermissionDenied {
-				t.Errorf("answer %v, want PermissionDenied", err)
-			}
-			soft := newDatabaseUnder(t, soften(t, rules, test.part), seed)
-			if err := test.read(soft, test.user); err != nil {
-				t.Errorf("refused without %q too: %v", test.part, err)
-			}
-		})
-	}
-}
 
 // get reads a document, which need not be there.
 func get(path string) func(*database, user) error {
