@@ -358,16 +358,17 @@ func newWorld(t *testing.T, rules string, l law, random uint64) *world {
 			}
 		}
 	}
-	for _, r := range l.routes { // what others have written
+	for _, r := range l.routes { // what others have written, and eve herself in some places
 		for _, id := range []string{"p1", "p2", "eve", "gone"} {
-			for _, last := range []string{"bob", "cid", "3", "p2", "x"} {
+			for _, last := range []string{"bob", "cid", "3", "p2", "x", "eve"} {
 				path := instance(r.Pattern(), func(i int) string {
 					if i == len(r.Pattern())-1 {
 						return last
 					}
 					return id
 				})
-				if seed[path] == nil {
+				isOther := last != "eve" || (id == "p2" || id == "eve") && len(r.Pattern()) > 2
+				if seed[path] == nil && isOther {
 					seed[path] = w.others(path)
 				}
 			}
@@ -391,8 +392,8 @@ func instance(pattern route.Path, id func(i int) string) string {
 	return strings.Join(all, "/")
 }
 
-// others returns what a document of others holds: it counts in every total that it can. One of id 3
-// is in no state.
+// others returns what a document of others holds: it counts in every total that it can. Those of id
+// 3 and of eve's own place lack the last condition of each state, and one of id x the first.
 func (w *world) others(path string) map[string]any {
 	held := make(map[string]any)
 	for _, r := range w.sources(path) {
@@ -400,7 +401,11 @@ func (w *world) others(path string) map[string]any {
 			put(held, f, int64(1))
 		}
 		for _, t := range r.Totals {
-			for _, c := range t.Where {
+			for i, c := range t.Where {
+				isState := func(c route.Condition) bool { return !isTimed(c) }
+				lacksLast := strings.HasSuffix(path, "/3") || strings.Contains(path, "/eve/")
+				isLacking := lacksLast && !slices.ContainsFunc(t.Where[i+1:], isState) ||
+					strings.HasSuffix(path, "/x") && !slices.ContainsFunc(t.Where[:i], isState)
 				v := c.Value
 				if list, isList := v.([]any); isList {
 					v = list[0]
@@ -412,7 +417,7 @@ func (w *world) others(path string) map[string]any {
 				switch {
 				case isWindow:
 					v = time.Now().Add(-time.Second).Truncate(time.Microsecond)
-				case strings.HasSuffix(path, "/3") && !w.isShards(path):
+				case isLacking && !w.isShards(path):
 					continue
 				}
 				put(held, c.Field, v)
@@ -1059,7 +1064,7 @@ func (w *world) plan() (all []*probe) {
 				all = append(all, w.lists(path)...)
 			}
 		}
-		for _, path := range slices.Compact([]string{in("p1", "fresh"), in("p1", "eve"), in("p1", "eve_1"), in("p1", "p1"), in("p1", "3")}) {
+		for _, path := range slices.Compact([]string{in("p1", "fresh"), in("p1", "eve"), in("p1", "eve_1"), in("p1", "p1"), in("p1", "3"), in("p1", "x"), in("p2", "eve"), in("eve", "eve")}) {
 			all = append(all, w.twists(path)...)
 		}
 		for i := range all {
@@ -1076,7 +1081,7 @@ func (w *world) plan() (all []*probe) {
 func (w *world) users(path string) []user {
 	id := path[strings.LastIndex(path, "/")+1:]
 	switch {
-	case !slices.Contains([]string{"eve", "fresh", "3", "bob", "anonymous", "anonymous_1"}, id):
+	case !slices.Contains([]string{"eve", "fresh", "3", "bob", "p1", "anonymous", "anonymous_1"}, id):
 		return []user{eve}
 	case w.answered:
 		return []user{eve, signedOut, anonymous}
@@ -1146,6 +1151,13 @@ func (w *world) twists(path string) (all []*probe) {
 		}
 	}
 
+	for _, at := range w.times(path) {
+		add(document.Field(at.FieldPath), func() *firestorepb.Write {
+			write := w.partial(eve, path, document.Field(at.FieldPath), nil)
+			write.UpdateTransforms = append(write.UpdateTransforms, at)
+			return write
+		}, at.FieldPath+" is now in")
+	}
 	for _, r := range w.sources(path) {
 		for _, t := range r.Totals {
 			add("", func() *firestorepb.Write {
@@ -1220,13 +1232,18 @@ func (w *world) app(u user, path string, f document.Field, v any) (map[string]an
 	for _, r := range w.sources(path) {
 		w.honest(r, path, held, new([]transformation))
 		for _, k := range r.By {
-			former, has := k.Field.In(w.docs[path])
-			switch {
-			case has:
-				put(held, k.Field, former)
-				times = slices.DeleteFunc(times, isOf(string(k.Field)))
-			case isOwn(k):
+			if isOwn(k) {
 				put(held, k.Field, string(u))
+			}
+		}
+		if w.isShards(path) {
+			continue
+		}
+		for _, f := range r.Reads() { // an edit leaves all that is there
+			former, has := f.In(w.docs[path])
+			if has {
+				put(held, f, former)
+				times = slices.DeleteFunc(times, isOf(string(f)))
 			}
 		}
 	}

@@ -299,10 +299,10 @@ var conditionRoutes = map[string]conditionSet{
 	},
 	"orders": {routes: "orders/{order} by shop -> shops/{shop} : count() as orders : existing; orders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing"},
 	"shards": {"posts/{post}/shards/{shard} -> post_totals/{post} : likes, views", []string{"isKept"}},
-	"states": {routes: "items/{item} -> totals/items : count() where kind in [\"x\", \"y\"] as x, count() where n > 2 as y, count() where a == true and b == 1 as z, count() where s in [2, 3] as w"},
+	"states": {routes: "items/{item} -> totals/items : count() where kind in [\"x\", \"y\"] as x, count() where n > 2 as y, count() where a == true and b == 2 as z, count() where s in [2, 3] as w"},
 	"days":   {"orders/{order} by buyer, day(at) -> buyers/{buyer}/days/{day} : count() as orders : within buyers/{buyer}", []string{"isDated"}},
 	"stays":  {routes: "stays/{stay} by month(startsAt) -> months/{month} : count() as stays : within"},
-	"seats":  {routes: "seats/{user} by table -> tables/{table} : count() where paid == true as paid : existing"},
+	"seats":  {routes: "halls/{hall}/seats/{user} by table -> halls/{hall}/tables/{table} : count() where paid == true as paid : existing"},
 	"reviews": {
 		"shops/{shop}/reviews/{review} -> shops/{shop} : count() as reviews, average(stars) as rating : existing", []string{"isLeft"},
 	},
