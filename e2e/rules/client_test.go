@@ -205,30 +205,6 @@ func (d *database) commit(u user, writes ...*firestorepb.Write) error {
 	}
 }
 
-// list returns the documents of a collection, below parent if that is not "", by id.
-func (d *database) list(u user, parent, collection string) (map[string]fields, error) {
-	d.t.Helper()
-	found := map[string]fields{}
-	for token := ""; ; {
-		page, err := d.api.ListDocuments(u.context(d.t.Context()), &firestorepb.ListDocumentsRequest{
-			Parent: d.parent(parent), CollectionId: collection, PageToken: token,
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, doc := range page.Documents {
-			f := fields{}
-			for name, v := range doc.Fields {
-				f[name] = plain(v)
-			}
-			found[doc.Name[strings.LastIndex(doc.Name, "/")+1:]] = f
-		}
-		if token = page.NextPageToken; token == "" {
-			return found, nil
-		}
-	}
-}
-
 // fields are a document's fields: int, float64, string, bool, nil, time.Time, fields, or a
 // Firestore value.
 type fields map[string]any

@@ -277,7 +277,7 @@ func (r *trial) broken(u user, path string, before map[string]map[string]any, ti
 	unchanged := fmt.Sprintf("%T %[1]v", was) == fmt.Sprintf("%T %[1]v", is)
 	switch {
 	case u == signedOut:
-		return "by nobody"
+		return "signed out"
 	case r.create && was == nil && r.created(parts, before):
 		return ""
 	case len(parts) != 4 || parts[0] != "counters" || parts[2] != "shards":
@@ -316,7 +316,7 @@ func (r *trial) broken(u user, path string, before map[string]map[string]any, ti
 	return ""
 }
 
-// shards returns how many shards a counter has, 0 if that is no number.
+// shards returns how many shards a counter has, 0 if that is not a number.
 func (r *trial) shards(counter string) int {
 	for _, name := range []string{"num_shards", "numShards"} {
 		if held, has := r.docs[counter][name]; has {

@@ -1076,7 +1076,7 @@ func (w *world) plan() (all []*probe) {
 	return all
 }
 
-// users are who makes honest requests of a document: a user, and of some documents also nobody, and
+// users are who makes honest requests of a document: a user, of some documents also no one, and
 // somebody who may not write.
 func (w *world) users(path string) []user {
 	id := path[strings.LastIndex(path, "/")+1:]
