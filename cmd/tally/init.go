@@ -38,6 +38,7 @@ func initCommand() *cobra.Command {
 	f := c.Flags()
 	routes := f.StringArray("routes", []string{route.Default}, "routes, separated by semicolons; the flag may be repeated")
 	f.StringVar(&a.alertEmail, "alert-email", "", "address that alerts are mailed to")
+	ask := f.Bool("ask", false, "with --routes: ask who writes these documents")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		a.routes = strings.Join(*routes, "\n")
 		_, err := os.Stat(appfolder.FileName)
@@ -58,7 +59,10 @@ func initCommand() *cobra.Command {
 			return err
 		}
 
-		if terminal.Is(c.InOrStdin()) {
+		// With its routes given, init may be one of several commands that were pasted. The next would
+		// be taken for answers.
+		isAsking := !f.Changed("routes") || *ask
+		if isAsking && terminal.Is(c.InOrStdin()) {
 			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
 			err := a.ask(c.Context(), q, f.Changed)
 			if err != nil {
@@ -120,6 +124,16 @@ func (a *answers) tell(out io.Writer, wrote []string) {
 		fmt.Fprintln(out, a.merge())
 	}
 	fmt.Fprint(out, decisions(a.rulesName, a.rules))
+
+	left := len(rules.Decisions(a.rules))
+	if left == 0 {
+		return
+	}
+	stand := "decisions stand"
+	if left == 1 {
+		stand = "decision stands"
+	}
+	fmt.Fprintf(out, "%d %s in %s as false; // decide. tally init --ask puts the questions, once you have deleted what it wrote\n", left, stand, a.rulesName)
 }
 
 // merge says where the rules to merge go: into the files that are there, else into one that
@@ -162,11 +176,13 @@ func shownPath(path string) string {
 
 // ask prompts for settings that no flag sets.
 func (a *answers) ask(ctx context.Context, q questions, said func(flag string) bool) (err error) {
-	if !said("routes") {
+	if said("routes") {
+		a.writers, err = q.writers(ctx, a.routes)
+	} else {
 		a.routes, a.writers, err = q.routes(ctx)
-		if err != nil {
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	if !said("alert-email") {
 		a.alertEmail, err = q.address(ctx)
@@ -268,7 +284,7 @@ func (a *answers) readDatabases(folder *appfolder.Folder, routes route.Routes) (
 
 // rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it.
 // mergeFile has the rules for an app with rules of its own. Without a port of its own the Firebase
-// CLI does not start the emulator that signs users in.
+// CLI does not start the emulator that signs users in, which needs no console.
 const (
 	rulesFile    = "firestore.rules"
 	mergeFile    = "tally.rules"
@@ -277,7 +293,8 @@ const (
     "rules": "` + rulesFile + `"
   },
   "emulators": {
-    "auth": { "port": 9099 }
+    "auth": { "port": 9099 },
+    "ui": { "enabled": false }
   }
 }
 `
@@ -391,6 +408,25 @@ func (q questions) routes(ctx context.Context) (routes string, writers rules.Ans
 			return "", writers, err
 		}
 	}
+}
+
+// writers asks who writes the documents of routes that are given.
+func (q questions) writers(ctx context.Context, text string) (writers rules.Answers, err error) {
+	writers.Sources, writers.Homes = make(map[string]rules.Writer), make(map[string]rules.Writer)
+	routes, err := route.Parse(text)
+	if err != nil {
+		return writers, err
+	}
+	for _, r := range routes {
+		err = q.writer(ctx, routes, r, writers.Sources)
+		if err == nil {
+			err = q.creator(ctx, r.Template, writers.Homes)
+		}
+		if err != nil {
+			return writers, err
+		}
+	}
+	return writers, nil
 }
 
 // writer asks who writes the documents of a route, for their security rules. Another route of the

@@ -108,3 +108,35 @@ func TestWidthsOfWork(t *testing.T) {
 		}
 	}
 }
+
+// With --routes, init asks nothing on a terminal either: a pasted block of commands keeps its next
+// line. With --ask it asks who writes the documents. Its last line counts what it left to decide.
+func TestInitAsks(t *testing.T) {
+	const routes = "--routes=posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing"
+	text := strings.TrimSpace(onTerminal(t, 80, t.TempDir(), nil, "init", routes))
+	last := text[strings.LastIndex(text, "\n")+1:]
+	if strings.Contains(text, "?") || !strings.Contains(last, " in firestore.rules as false; // decide. tally init --ask puts the questions") {
+		t.Errorf("init --routes:\n%s", text)
+	}
+
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), executable, "init", routes, "--ask", "--alert-email=me@example.com")
+	c.Dir, c.Env = t.TempDir(), append(os.Environ(), asTally+"=1")
+	screen, err := pty.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(screen, "owner\nusers\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	_, _ = io.Copy(&out, screen) // the terminal of a process that has ended fails
+	err = c.Wait()
+	if err != nil || !strings.Contains(out.String(), "Who writes posts/{post}/comments/{comment}?") || !strings.Contains(out.String(), "Who creates posts/{post}") {
+		t.Errorf("init --ask: %v\n%s", err, &out)
+	}
+}
