@@ -21,8 +21,13 @@ import (
 )
 
 func explainCommand() *cobra.Command {
-	run := func(ctx context.Context, s *session, args []string) error { return explainDocument(ctx, s, args[0]) }
-	return databaseCommand{run: run}.define(newCommand("explain DOCUMENT"))
+	var tries bool
+	run := func(ctx context.Context, s *session, args []string) error {
+		return explainDocument(ctx, s, args[0], tries)
+	}
+	c := databaseCommand{run: run}.define(newCommand("explain DOCUMENT"))
+	c.Flags().BoolVar(&tries, "rules", false, "also try the app's security rules on the documents that hold its totals")
+	return c
 }
 
 // An explanation says why totals have a document or not, and if it holds totals, what these are
@@ -41,6 +46,7 @@ type explanation struct {
 	Routes []explainedRoute `json:"routes"`          // that cover it
 	Why    []string         `json:"why"`             // it does not count, or not in all totals
 	Holds  *explainedRollUp `json:"holds,omitempty"` // nil: it is no place of totals
+	Rules  []explainedRule  `json:"rules,omitempty"` // nil: no one asked for them
 }
 
 // An explainedRoute says what a route makes of a document.
@@ -69,7 +75,8 @@ type explainedRollUp struct {
 	Next    string   `json:"next"` // when the counter is rolled up
 }
 
-func explainDocument(ctx context.Context, s *session, path string) error {
+// explainDocument explains a document. If it tries, it also says what the app's security rules do.
+func explainDocument(ctx context.Context, s *session, path string, tries bool) error {
 	err := checkIDs(path)
 	if err != nil {
 		return err
@@ -105,6 +112,9 @@ func explainDocument(ctx context.Context, s *session, path string) error {
 		}
 	}
 	e.judge()
+	if tries {
+		e.Rules = s.explainRules(ctx, e)
+	}
 	return s.print(e, "%s", e.cells())
 }
 
@@ -400,6 +410,12 @@ func (e *explanation) cells() cells {
 			}
 		}
 		lines = append(lines, "  next: "+e.Holds.Next)
+	}
+	if e.Rules != nil {
+		lines = append(lines, "", "security rules:")
+		for _, r := range e.Rules {
+			lines = append(lines, "  "+r.Says)
+		}
 	}
 
 	for i, line := range lines {

@@ -168,3 +168,37 @@ func TestExplainOfRollUps(t *testing.T) {
 		t.Errorf("got %+v", e.Holds)
 	}
 }
+
+// With --rules, explain says what the app's security rules do on the document that holds the totals:
+// here they lock its author out, because they list its fields. Rules that are not there are not
+// tried.
+func TestExplainRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts an emulator")
+	}
+	c, _ := explaining(t)
+	c.set("posts/1", map[string]any{"title": "One", "author": "ann"})
+	dir := t.TempDir()
+	t.Chdir(dir)
+	status, out, logs := c.run("explain", "posts/1", "--rules")
+	if status != 0 || !strings.Contains(out, "? not tried: firebase.json names no rules of database (default)") {
+		t.Errorf("without rules: exit status %d: %s%s", status, out, logs)
+	}
+
+	write(t, "firebase.json", []byte(`{"firestore": {"rules": "app.rules"}}`))
+	write(t, "app.rules", []byte(`rules_version = '2';
+service cloud.firestore {
+  match /databases/{database}/documents {
+    match /posts/{post} {
+      allow get: if true;
+      allow update: if request.auth.uid == resource.data.author
+        && request.resource.data.keys().hasOnly(['title', 'author']);
+    }
+  }
+}
+`))
+	status, out, logs = c.run("explain", "posts/1/comments/9", "--rules")
+	if status != 0 || !strings.Contains(out, "✗ app.rules:6: tried: ") || !strings.Contains(out, "posts/") {
+		t.Errorf("exit status %d: %s%s", status, out, logs)
+	}
+}
