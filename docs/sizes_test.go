@@ -15,8 +15,8 @@ func TestSizes(t *testing.T) {
 	wantPicture(t, "pictures/sizes.svg", drawSizes(sizesOf(t, page)))
 }
 
-// loads are what is drawn of the table of large counters. The price of a day stands in a column, and
-// the lag in the next.
+// loads are what is drawn of the table of large counters. The price of a day stands in a column,
+// and the lag in the next.
 var loads = []struct {
 	column      int
 	class, name string

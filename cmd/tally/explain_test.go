@@ -169,9 +169,9 @@ func TestExplainOfRollUps(t *testing.T) {
 	}
 }
 
-// With --rules, explain says what the app's security rules do on the document that holds the totals:
-// here they lock its author out, because they list its fields. Rules that are not there are not
-// tried.
+// With --rules, explain says what the app's security rules do on the document that holds the
+// totals: here they lock its author out, because they list its fields. Rules that are not there are
+// not tried.
 func TestExplainRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts an emulator")

@@ -29,8 +29,8 @@ func newCommand(use string) *cobra.Command {
 	return c
 }
 
-// wrapLines has a command that talks to a person keep to the terminal's width, unless it prints JSON.
-// Others print what is copied or read by programs.
+// wrapLines has a command that talks to a person keep to the terminal's width, unless it prints
+// JSON. Others print what is copied or read by programs.
 func wrapLines(c *cobra.Command, _ []string) {
 	talks := slices.Contains([]string{"audit", "demo", "dev", "doctor", "explain", "help"}, c.Name())
 	json := c.Flags().Lookup("json")

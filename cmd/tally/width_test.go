@@ -37,8 +37,8 @@ func onTerminal(t *testing.T, columns int, dir string, env []string, args ...str
 	return strings.ReplaceAll(out.String(), "\r\n", "\n")
 }
 
-// wantNarrow wants each line to have so many columns at most, unless it is a single word or a quoted
-// one, with the blanks before it.
+// wantNarrow wants each line to have so many columns at most, unless it is a single word or a
+// quoted one, with the blanks before it.
 func wantNarrow(t *testing.T, columns int, what, text string) {
 	t.Helper()
 	for line := range strings.SplitSeq(text, "\n") {

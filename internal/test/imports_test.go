@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 
 	// The command line.
 	"cmd/tally":               {".", "internal/cloud/alarm", "internal/cloud/billing", "internal/cloud/config", "internal/cloud/firestorestore", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/dashboard", "internal/tool/deploy", "internal/tool/doctor", "internal/tool/load", "internal/tool/local", "internal/tool/local/emulator", "internal/tool/local/freeport", "internal/tool/migration", "internal/tool/rules", "internal/tool/terminal", "internal/tool/trial", "internal/value", "rollup", "rollup/route", "shards"},
-	"internal/tool/doctor":    {"internal/cloud/config", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rules", "rollup/route"},
+	"internal/tool/doctor":    {"internal/cloud/config", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rules", "internal/tool/terminal", "rollup/route"},
 	"internal/tool/deploy":    {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
 	"internal/tool/migration": {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
 	"internal/tool/dashboard": {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/tool/local/freeport", "internal/value", "rollup/route"},

@@ -38,8 +38,8 @@ func Fixable(findings []Finding) bool {
 // marks begin a check's line.
 var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-"}
 
-// wide is how wide lines are where there is no terminal, unless a word is wider. There commands stay
-// on one line.
+// wide is how wide lines are where there is no terminal, unless a word is wider. There commands
+// stay on one line.
 const wide = 100
 
 // A page is a text that is broken into lines of a width.
@@ -59,8 +59,8 @@ func pageOf(w io.Writer) *page {
 }
 
 // Print writes the findings for a reader: a sentence about all, a line for each check that is not
-// OK, or for all with verbose, and the commands that fix it below. Checks that were not made for one
-// reason share a line.
+// OK, or for all with verbose, and the commands that fix it below. Checks that were not made for
+// one reason share a line.
 func Print(w io.Writer, findings []Finding, verbose bool) error {
 	name := 0
 	for _, f := range findings {
