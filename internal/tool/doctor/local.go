@@ -111,8 +111,7 @@ func (e *examination) judge(ctx context.Context, file string, j rules.Judge, rou
 		return
 	}
 	if err != nil {
-		e.unknown(&deploy.Unread{What: "what the rules allow in " + file, Why: "they were not tried: " + err.Error()})
-		return
+		e.unknown(&deploy.Unread{What: "what the rules allow in " + file, Why: "they were not tried, or not to the end: " + err.Error()})
 	}
 
 	untried := make(map[string][]string) // requests by why

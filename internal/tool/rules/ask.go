@@ -522,7 +522,7 @@ func (s *stage) try(ctx context.Context, r Request) (Answer, error) {
 
 // All tries all requests that matter to the routes. documents are the app's own, by the templates
 // whose totals they hold. For a template without one they are made up; a request is tried on the
-// next if one says nothing.
+// next if one says nothing. With an error it returns the answers that it has.
 func (j *Judge) All(ctx context.Context, routes route.Routes, documents map[string][]Document) ([]Answer, error) {
 	var all []Answer
 	for _, t := range routes.Templates() {
@@ -537,7 +537,7 @@ func (j *Judge) All(ctx context.Context, routes route.Routes, documents map[stri
 		for _, d := range own {
 			answers, err := j.Home(ctx, t, d)
 			if err != nil {
-				return nil, err
+				return all, err
 			}
 			known = better(known, answers)
 		}

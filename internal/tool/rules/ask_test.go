@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -258,6 +259,19 @@ func TestReadDocuments(t *testing.T) {
 	_, err = j.Home(t.Context(), parsed(t, routes).Templates()[0], Document{"posts/p1", fields{"author": text("ann")}})
 	if err != nil || len(asked) != maxRead {
 		t.Errorf("%v; asked for %q", err, asked)
+	}
+}
+
+// What was found before an error is kept.
+func TestAnswersBeforeAnError(t *testing.T) {
+	t.Parallel()
+	unread := errors.New("not now")
+	j := Judge{Addr: emulatortest.Addr(t), Project: emulatortest.Project(t), Database: "(default)",
+		Text: in("match /posts/{p} { allow update; }\nmatch /shops/{s} { allow update: if get(/databases/$(database)/documents/owners/$(request.auth.uid)).data.ok; }"),
+		Read: func(context.Context, string) (fields, error) { return nil, unread }}
+	answers, err := j.All(t.Context(), parsed(t, "posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing\nshops/{s}/likes/{u} -> shops/{s} : count() as likes : existing"), nil)
+	if !errors.Is(err, unread) || len(answers) != 3 || !answers[1].Wrong {
+		t.Errorf("%v; %v", err, answers)
 	}
 }
 
