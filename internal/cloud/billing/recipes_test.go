@@ -100,7 +100,7 @@ func TestRecipes(t *testing.T) {
 // section returns the section of a page whose heading has the anchor, up to the next of the second
 // level.
 func section(page, anchor string) string {
-	for _, text := range strings.Split(page, "\n## ") {
+	for text := range strings.SplitSeq(page, "\n## ") {
 		heading, _, _ := strings.Cut(text, "\n")
 		dropped := regexp.MustCompile(`[^\w -]`).ReplaceAllString(strings.ToLower(heading), "")
 		if strings.ReplaceAll(dropped, " ", "-") == anchor {

@@ -156,7 +156,8 @@ func (c Change) Changed(f document.Field) bool {
 // that events have a null for a time that the server set
 // (https://github.com/HugoGresse/open-feedback/issues/1680). A roll-up sets none but tally's, so in
 // its event a null is a null. Otherwise roll-ups of comments whose deleted_at is null could cause
-// each other.
+// each other. The old document was stored, so it has its times: a null there is a null, or an order
+// that is paid would count as one that may have left any day.
 func (c Change) MayHide(f document.Field) bool { return c.isNull(f) && !c.isRollUp() }
 
 // isRollUp reports whether Tally wrote the document, or somebody who wrote the field tally.
