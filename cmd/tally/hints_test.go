@@ -141,12 +141,12 @@ func TestHintsOfTriedRules(t *testing.T) {
 		t.Errorf("rules were tried %d times on four documents", opened)
 	}
 	post := h.routes.Templates()[0]
-	h.judged(appRules{"my.rules", "first"}, post, []rules.Answer{{Request: rules.Requests(h.routes)[0], Verdict: rules.NotTried, Why: "nobody is known"}})
+	h.judged(appRules{"my.rules", "first"}, post, []rules.Answer{{Request: rules.Requests(h.routes)[0], Verdict: rules.NotTried, Why: "no user is known"}})
 	h.follow(appRules{"my.rules", "second"})
 	h.checkRules()
 	try("posts/1")
 	if opened != 2*maxTried+2 || len(h.written) != 2 {
-		t.Errorf("other rules were tried %d times, and are to be on %d documents", opened-2*maxTried, len(h.written))
+		t.Errorf("other rules were tried %d times; %d documents wait", opened-2*maxTried, len(h.written))
 	}
 
 	wrong := []rules.Answer{{Request: rules.Requests(h.routes)[1], Verdict: rules.Allowed, Wrong: true, Path: "posts/1", Fields: []string{"likes"}, Lines: []int{1}}}
@@ -159,7 +159,7 @@ func TestHintsOfTriedRules(t *testing.T) {
 	try("posts/5") // it is known
 	want := []string{
 		"the security rules were not tried: no Java",
-		"my.rules: edits of posts/{post} once it has totals, and writes of totals, could not be tried: nobody is known",
+		"my.rules: edits of posts/{post} once it has totals, and writes of totals, could not be tried: no user is known",
 		"my.rules:1: tried: this lets users change likes of posts/{post}: a client that is not signed in may, in posts/1, and only Tally may. " +
 			"A user makes up a total, which stays until the next roll-up. Leave what Tally writes out: " +
 			"!request.resource.data.diff(resource.data).affectedKeys().hasAny(['likes', 'tally']) (my.rules line 1)",

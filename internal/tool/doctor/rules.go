@@ -137,10 +137,10 @@ func (e *examination) documents(ctx context.Context, database string) map[string
 	return all
 }
 
-// sorted sorts the samples that did not pass for sure. The rules fail those in failed. They also fail
-// those in signedOut and missing, where nothing need be wrong: increments by who is not signed in,
-// and of a shard that is not there. For unsure they read other documents, which a trial does not
-// have.
+// sorted sorts the samples that did not pass for sure. The rules fail those in failed. They also
+// fail those in signedOut and missing, where nothing need be wrong: increments by who is not
+// signed in, and of a shard that is not there. For unsure they read other documents, which a trial
+// does not have.
 func sorted(cases []rules.Request, results []trialResult) (failed, signedOut, missing, unsure []string) {
 	for i, result := range results {
 		r := cases[i]

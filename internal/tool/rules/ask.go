@@ -282,8 +282,8 @@ func (j *Judge) Home(ctx context.Context, t *route.Template, d Document) (answer
 // written returns the fields that Tally writes into documents of a template.
 func written(t *route.Template) []string { return append(t.Totals(), document.TallyField) }
 
-// first returns which user may make which of the edits when the document has these fields, or create
-// it so when there is none.
+// first returns which user may make which of the edits when the document has these fields, or
+// create it so when there is none.
 func (t *trial) first(ctx context.Context, users []User, has *fields, edits []edit) (u User, e edit, ok bool, err error) {
 	method := "update"
 	if has == none {

@@ -351,8 +351,8 @@ func (r *Rules) Lines(path, method string) (lines []int) {
 	return lines
 }
 
-// Statement returns what allows something and begins on a line, as one line, without comments; "" if
-// nothing does.
+// Statement returns what allows something and begins on a line, as one line, without comments; ""
+// if nothing does.
 func (r *Rules) Statement(line int) string {
 	return strings.Join(strings.Fields(strings.Join(r.statements[line], " ")), " ")
 }

@@ -175,8 +175,8 @@ func (r *run) load(ctx context.Context) error {
 	})
 }
 
-// write makes a write of the part: an increment by 1 of any shard, or a document more. The id of the
-// document is new, so it adds 1 to the total, also if it is sent twice.
+// write makes a write of the part: an increment by 1 of any shard, or a document more. The id of
+// the document is new, so it adds 1 to the total, also if it is sent twice.
 func (r *run) write(ctx context.Context, p *part) error {
 	ctx, cancel := r.limited(ctx)
 	defer cancel()

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// RulesProject is a project for rules that are tried: Start sets its rules to have them compiled. No
-// app uses it, and what is asked there is not told.
+// RulesProject is a project for rules that are tried: Start sets its rules to have them compiled.
+// No app uses it, and what is asked there is not told.
 const RulesProject = "demo-tally-rules"
 
 // maxProjects is how many projects a projectWatch reports. Tests may take a new one each.

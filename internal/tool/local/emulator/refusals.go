@@ -27,10 +27,10 @@ type Refusal struct {
 	Document  []string // names of the fields that the document has
 }
 
-// Refusals calls f with each refusal of another project than RulesProject, one after another, until ctx or the emulator ends. It returns
-// ctx's error if ctx has ended. It listens to the feed that the emulator has for its user
-// interface. Older versions have no feed; then it returns nil at once. Rules do not bind servers,
-// so the feed does not have servers' requests.
+// Refusals calls f with each refusal of another project than RulesProject, one after another,
+// until ctx or the emulator ends. It returns ctx's error if ctx has ended. It listens to the feed
+// that the emulator has for its user interface. Older versions have no feed; then it returns nil
+// at once. Rules do not bind servers, so the feed does not have servers' requests.
 func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	if e.feed == "" {
 		return nil

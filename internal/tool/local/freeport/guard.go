@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Guard has a handler answer programs of this machine alone: requests to an address of this machine
-// ([IsHere]), of the media type contentType, with bodies that are no larger than most. A web page of
-// any site can have a browser send requests to this machine, but of no such type without asking
-// first, and not under a name of this machine if the site's own name leads here.
+// Guard has a handler answer programs of this machine alone: requests to an address of this
+// machine ([IsHere]), of the media type contentType, with bodies that are no larger than most. A
+// web page of any site can have a browser send requests to this machine, but of no such type
+// without asking first, and not under a name of this machine if the site's own name leads here.
 func Guard(handler http.Handler, contentType string, most int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
