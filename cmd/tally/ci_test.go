@@ -46,7 +46,7 @@ func TestJob(t *testing.T) {
 		script := strings.NewReplacer("8080", port, "--dashboard=false", "--dashboard=false --functions-port=0", "npm test", tests).Replace(string(job[1]))
 		c := exec.CommandContext(t.Context(), "sh", "-ec", "test -f tally.yaml || tally init --routes='"+"counters/{counter}/shards/{shard} -> rollups/{counter} : count"+"'\n"+script)
 		c.Dir = dir
-		c.Env = append(os.Environ(), asTally+"=1", "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+		c.Env = append(os.Environ(), asTally+"=1", "FIRESTORE_EMULATOR_HOST=", "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()
 		if (err == nil) != passes {
 			t.Errorf("%s: %v:\n%s", tests, err, out)
