@@ -128,8 +128,9 @@ export function ownLike(ref, { coverage, feed }, saved) {
 
     const version = snapshot ? versionOf(snapshot) : undefined;
     const waits = snapshot?.metadata.hasPendingWrites || base?.there === true;
-    // A cache that has dropped what this page deleted tells what was before, until it has caught up.
-    const stale = there && !waits && version !== undefined && (own.now ? version < latest : version <= latest);
+    // A cache that has dropped what this page did tells what was before, until it has caught up.
+    const told = there ? version : base?.version;
+    const stale = !waits && told !== undefined && (own.now ? told < latest : there && told <= latest);
     // While a write is acknowledged, the SDK may tell for a moment what was before.
     if (there !== own.now && !waits && !late && (fresh || pending)) {
       setTimeout(() => now === turn && hear(snapshot, true), MOMENT);
