@@ -519,10 +519,10 @@ func (d *deployedDemo) failsToDelete(t *testing.T) {
 func (d *deployedDemo) silent(t *testing.T) {
 	functions := d.stack.Process(0).URL("RollUpOnWrite")
 	d.stack.Relay.SetTargets(nil)
-	r := d.demo(t.Context(), faults{}, "--yes", "--timeout=1s")
+	r := d.demo(t.Context(), faults{}, "--yes", "--timeout=20s")
 	d.stack.Relay.SetTargets([]string{functions})
 	d.forget(t)
-	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 2s") || !strings.Contains(r.logs, "tally doctor --project=my-project") {
+	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 21s") || !strings.Contains(r.logs, "tally doctor --project=my-project") {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }

@@ -320,7 +320,9 @@ test('sales by day, and totals of any size', async (t) => {
 test('tokens by user and month', async (t) => {
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'customers', user), { name: user });
-  const now = await watching(t, (show) => watch(alice, `customers/alice/months/${new Date().toISOString().slice(0, 7)}`, ({ tokens = 0, calls = 0 }) => show(tokens, calls)));
+  // The emulator does not tell a new listener of a commit that falls into its beginning.
+  const month = (id) => watching(t, (show) => watch(alice, `customers/alice/months/${id}`, ({ tokens = 0, calls = 0 }) => show(tokens, calls)));
+  const [now, october] = await Promise.all([month(new Date().toISOString().slice(0, 7)), month('2025-10')]);
   const uses = (user, tokens, at) => setDoc(doc(collection(owner, 'usage')), { user, tokens, at });
   await Promise.all([
     uses('alice', 100, new Date()),
@@ -329,9 +331,7 @@ test('tokens by user and month', async (t) => {
     uses('alice', 4, new Date('2025-11-01T00:00:00Z')),
     uses('bob', 1000, new Date()),
   ]);
-  await now(120, 2);
-  const october = await watching(t, (show) => watch(alice, 'customers/alice/months/2025-10', ({ tokens = 0, calls = 0 }) => show(tokens, calls)));
-  await october(3, 1);
+  await Promise.all([now(120, 2), october(3, 1)]);
   for (const attack of [
     () => setDoc(doc(collection(alice, 'usage')), { user: 'bob', tokens: 1000, at: new Date() }),
     () => getDoc(doc(bob, 'customers/alice/months/2025-10')),
