@@ -368,8 +368,10 @@ func (e *explanation) judge() {
 	}
 
 	switch {
-	case !covered && e.Holds != nil:
+	case !covered && e.Holds != nil && e.Exists:
 		e.Says, e.Why = e.Document+" holds totals", []string{}
+	case !covered && e.Holds != nil:
+		e.Says, e.Why = e.Document+" does not exist; it is where totals go", []string{}
 	case !covered:
 		e.Says = e.Why[0]
 	case !e.Exists:
@@ -404,10 +406,11 @@ func (e *explanation) cells() cells {
 		for _, part := range e.Holds.MadeOf {
 			lines = append(lines, "  "+part)
 		}
-		for title, text := range map[string]string{"missing": e.Holds.Missing, "unkept": e.Holds.Unkept} {
-			if text != "" {
-				lines = append(lines, "  "+title+": "+text)
-			}
+		if e.Holds.Missing != "" {
+			lines = append(lines, "  missing: "+e.Holds.Missing)
+		}
+		if e.Holds.Unkept != "" {
+			lines = append(lines, "  unkept: "+e.Holds.Unkept)
 		}
 		lines = append(lines, "  next: "+e.Holds.Next)
 	}

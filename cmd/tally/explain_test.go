@@ -157,7 +157,7 @@ func TestExplainOfRollUps(t *testing.T) {
 		t.Errorf("got %+v", e.Holds)
 	}
 	e = explain("sites/gone/days/2026-11-27")
-	if !strings.Contains(e.Holds.Missing, "within sites/gone, which does not exist") {
+	if e.Says != "sites/gone/days/2026-11-27 does not exist; it is where totals go" || !strings.Contains(e.Holds.Missing, "within sites/gone, which does not exist") {
 		t.Errorf("got %+v", e.Holds)
 	}
 
