@@ -200,7 +200,7 @@ func TestIndexExamples(t *testing.T) {
 			continue
 		}
 		want := "none"
-		for _, x := range routes.Indexes() {
+		for _, x := range routes.Indexes(route.Standard) {
 			want = x.String()
 		}
 		if cells[1] != want {

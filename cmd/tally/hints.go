@@ -99,7 +99,7 @@ func (h *hints) firstThisHour(about ...any) bool {
 func (h *hints) indexes() {
 	var need []string
 	for _, r := range h.routes {
-		if len(route.Routes{r}.Indexes()) > 0 {
+		if len(route.Routes{r}.Indexes(route.Standard)) > 0 {
 			need = append(need, r.String())
 		}
 	}

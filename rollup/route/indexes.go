@@ -7,12 +7,15 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// An Index is one of Firestore's indexes. It is defined for all collections with one id, and each
-// of them has its own. Firestore calls that the scope COLLECTION. A query of one collection uses
-// it.
+// An Index is one of Firestore's indexes. It is defined for all collections with one id.
 type Index struct {
 	Collection string // the id
 	Fields     []IndexField
+
+	// Group says that one index holds the documents of all these collections, for queries of the
+	// collection group. Firestore calls that the scope COLLECTION_GROUP. Otherwise each collection has
+	// its own, for queries of one collection, which is the scope COLLECTION.
+	Group bool
 }
 
 // An IndexField is a field of an index, with the order of its values there.
@@ -22,7 +25,14 @@ type IndexField struct {
 }
 
 // String returns the index as people read it, such as "orders (shop ASC, amount DESC)".
-func (x Index) String() string { return x.Collection + " (" + join(x.Fields, ", ") + ")" }
+// One of a collection group begins with these words.
+func (x Index) String() string {
+	of := x.Collection
+	if x.Group {
+		of = "collection group " + of
+	}
+	return of + " (" + join(x.Fields, ", ") + ")"
+}
 
 // String returns the field and its order, such as "amount DESC".
 func (f IndexField) String() string {
@@ -32,26 +42,39 @@ func (f IndexField) String() string {
 	return string(f.Field) + " ASC"
 }
 
-// Compare orders indexes by their collections, then by their fields.
+// Compare orders indexes by their collections, then by their fields. Those of collection groups
+// come last.
 func (x Index) Compare(other Index) int {
 	return cmp.Or(
 		cmp.Compare(x.Collection, other.Collection),
 		slices.CompareFunc(x.Fields, other.Fields, func(a, b IndexField) int { return cmp.Compare(a.String(), b.String()) }),
+		cmp.Compare(rank(x.Group), rank(other.Group)),
 	)
 }
 
-// Indexes returns the composite indexes that the routes' queries need, each once and in one order.
-// Firestore creates none of them by itself. The first fields are tested for equality, by conditions
-// and the group, and come in the order of their names. For these fields, the order of the values
-// makes no difference. Then comes the field of a range, and then the one whose values a query adds
-// up. A query for the best value goes through the values in their order, so that field comes before
-// the one of the range.
-func (rs Routes) Indexes() []Index {
+// sorted returns indexes in the order of Compare, each once.
+func sorted(all []Index) []Index {
+	slices.SortFunc(all, Index.Compare)
+	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
+}
+
+// Indexes returns the indexes that the routes' queries need and that an edition of Firestore does
+// not create by itself, each once and in one order. On Standard these are composite indexes. On
+// Enterprise some have one field only.
+//
+// The first fields are tested for equality, by conditions and the group, and come in the order of
+// their names. For these fields, the order of the values makes no difference. Then comes the field
+// of a range, and then the one whose values a query adds up. A query for the best value goes
+// through the values in their order, so that field comes before the one of the range.
+func (rs Routes) Indexes(on Edition) []Index {
+	if on == Enterprise {
+		return rs.ofEnterprise()
+	}
 	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) == 1 })
 }
 
-// FieldIndexes returns the indexes of one field that the routes' queries need, each once and in one
-// order. Firestore makes them by itself, unless the field is exempt from indexing.
+// FieldIndexes returns the indexes of one field that the routes' queries need on Standard, each
+// once and in one order. Firestore makes them by itself, unless the field is exempt from indexing.
 func (rs Routes) FieldIndexes() []Index {
 	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) > 1 })
 }
@@ -75,19 +98,23 @@ func (rs Routes) indexes() []Index {
 		}
 	}
 
-	slices.SortFunc(all, Index.Compare)
-	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
+	return sorted(all)
 }
 
-// IndexesOf returns the indexes that a query of the route needs.
-func (r *Route) IndexesOf(q Query) []Index {
-	var equal []document.Field
+// IndexesOf returns the indexes that a query of the route needs on Standard.
+func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.collectionID(), r.equalKeys()) }
+
+// collectionID returns the id of the collections of the route's documents.
+func (r *Route) collectionID() string { return r.pattern[len(r.pattern)-2].Name }
+
+// equalKeys returns the fields of the keys that a counter's documents have equal.
+func (r *Route) equalKeys() (equal []document.Field) {
 	for _, k := range r.By {
 		if !k.Function.OfTime() {
 			equal = append(equal, k.Field)
 		}
 	}
-	return q.indexes(r.pattern[len(r.pattern)-2].Name, equal)
+	return equal
 }
 
 // IndexesOfWindow returns the indexes by which the first document in a window is found. They are
@@ -113,20 +140,11 @@ func (r *Route) Remedy(indexes []Index) string {
 // one index has all fields. The queries that tell malformed values from others go along the same
 // index.
 func (q Query) indexes(collection string, keys []document.Field) []Index {
-	equal := keys
-	for _, c := range q.Where {
-		if !c.Operator.Range() {
-			equal = append(equal, c.Field)
-		}
-	}
-	slices.Sort(equal)
-	equal = slices.Compact(equal)
-
-	along := q.along()
+	equal, along := q.equal(keys), q.along()
 	if along == nil {
 		var single []Index
 		for _, f := range equal {
-			single = append(single, Index{collection, []IndexField{{Field: f}}})
+			single = append(single, Index{Collection: collection, Fields: []IndexField{{Field: f}}})
 		}
 		return single
 	}
@@ -137,7 +155,20 @@ func (q Query) indexes(collection string, keys []document.Field) []Index {
 			fields = append(fields, IndexField{Field: f})
 		}
 	}
-	return []Index{{collection, append(fields, along...)}}
+	return []Index{{Collection: collection, Fields: append(fields, along...)}}
+}
+
+// equal returns the fields that the query tests for equality, sorted: the keys, and those of
+// conditions.
+func (q Query) equal(keys []document.Field) []document.Field {
+	equal := slices.Clone(keys)
+	for _, c := range q.Where {
+		if !c.Operator.Range() {
+			equal = append(equal, c.Field)
+		}
+	}
+	slices.Sort(equal)
+	return slices.Compact(equal)
 }
 
 // along returns the fields along whose order the query goes through an index: that of a range, and

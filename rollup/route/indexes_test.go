@@ -100,7 +100,7 @@ func TestIndexes(t *testing.T) {
 	} {
 		r := &Route{pattern: test.pattern, By: test.by, Totals: test.totals, Documents: test.documents, queries: queries(test.totals, "")}
 		routes := Routes{r, r}
-		if d := cmp.Diff(test.composite, texts(routes.Indexes())); d != "" {
+		if d := cmp.Diff(test.composite, texts(routes.Indexes(Standard))); d != "" {
 			t.Errorf("%s: composite indexes (-want +got):\n%s", test.name, d)
 		}
 		if d := cmp.Diff(test.single, texts(routes.FieldIndexes())); d != "" {
@@ -120,7 +120,7 @@ func TestIndexesOfSeveralRoutes(t *testing.T) {
 		{pattern: Path{{"orders", false}, {"order", true}, {"lines", false}, {"line", true}}, queries: queries([]Total{total}, "")},
 	}
 	want := []string{"lines (shop ASC, amount ASC)", "orders (shop ASC, status ASC, amount ASC)"}
-	if d := cmp.Diff(want, texts(routes.Indexes())); d != "" {
+	if d := cmp.Diff(want, texts(routes.Indexes(Standard))); d != "" {
 		t.Errorf("composite indexes (-want +got):\n%s", d)
 	}
 }
@@ -141,7 +141,7 @@ func TestIndexesOfDays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(test.want, texts(routes.Indexes())); d != "" {
+		if d := cmp.Diff(test.want, texts(routes.Indexes(Standard))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", test.totals, d)
 		}
 		if single := routes.FieldIndexes(); len(single) > 0 {
@@ -156,7 +156,7 @@ func TestIndexesOfDays(t *testing.T) {
 	if d := cmp.Diff([]string{"orders (at ASC)"}, texts(routes.FieldIndexes())); d != "" {
 		t.Errorf("one key (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]string{"orders (at ASC, amount ASC)"}, texts(routes.Indexes())); d != "" {
+	if d := cmp.Diff([]string{"orders (at ASC, amount ASC)"}, texts(routes.Indexes(Standard))); d != "" {
 		t.Errorf("one key (-want +got):\n%s", d)
 	}
 }

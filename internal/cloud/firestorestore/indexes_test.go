@@ -43,7 +43,7 @@ func TestIndexes(t *testing.T) {
 	bulkCommit(t, client, 1, func(int) string { return "shops/a" }, map[string]any{"name": "x"})
 
 	index := emulatortest.Indexes{Has: func(x route.Index) bool {
-		return slices.ContainsFunc(routes.Indexes(), func(y route.Index) bool { return x.Compare(y) == 0 })
+		return slices.ContainsFunc(routes.Indexes(route.Standard), func(y route.Index) bool { return x.Compare(y) == 0 })
 	}}
 	var log bytes.Buffer
 	store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.DialOption())
@@ -72,7 +72,7 @@ func TestIndexes(t *testing.T) {
 		return texts
 	}
 	composite, single := index.Needed()
-	if d := cmp.Diff(spell(routes.Indexes()), composite); d != "" {
+	if d := cmp.Diff(spell(routes.Indexes(route.Standard)), composite); d != "" {
 		t.Errorf("composite indexes (-named +needed):\n%s", d)
 	}
 	if d := cmp.Diff(spell(routes.FieldIndexes()), single); d != "" {
@@ -97,7 +97,7 @@ func TestEachMissingIndex(t *testing.T) {
 	large, _ := routes[0].Template.Counter("shops/b")
 	want := sum(t, view(t, open(t, client), small))
 
-	for _, missing := range routes.Indexes() {
+	for _, missing := range routes.Indexes(route.Standard) {
 		index := emulatortest.Indexes{Has: func(x route.Index) bool { return x.Compare(missing) != 0 }}
 		var log bytes.Buffer
 		store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.DialOption())

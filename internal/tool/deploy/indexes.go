@@ -155,7 +155,7 @@ func (d *Deployment) awaited() (all []string) {
 	var served []string
 	if routes, err := route.Parse(env["TALLY_ROUTES"]); err == nil {
 		for id := range strings.SplitSeq(cmp.Or(env["TALLY_DATABASES"], firestore.DefaultDatabaseID), ",") {
-			for _, x := range routes.Indexes() {
+			for _, x := range routes.Indexes(route.Standard) {
 				served = append(served, IndexName("projects/"+d.ID+"/databases/"+id+"/collectionGroups/"+x.Collection, x.Fields))
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/goccy/go-yaml"
 )
 
@@ -139,7 +140,7 @@ func (m manifest) groups(d Database) string {
 // Indexes returns the composite indexes of all databases.
 func (m manifest) Indexes() (all []manifestIndex) {
 	for _, database := range m.Databases {
-		for _, x := range m.Config.Routes.Indexes() {
+		for _, x := range m.Config.Routes.Indexes(route.Standard) {
 			all = append(all, manifestIndex{IndexName(m.groups(database)+x.Collection, x.Fields), IndexFields(x)})
 		}
 	}

@@ -30,7 +30,7 @@ type IndexConfig struct {
 func NewIndexesFile(routes route.Routes) IndexesFile {
 	exempt := slices.DeleteFunc(deploy.Fields(routes), func(f deploy.FieldConfig) bool { return f.Indexed })
 	needs := IndexesFile{Indexes: []IndexConfig{}, FieldOverrides: exempt}
-	for _, x := range routes.Indexes() {
+	for _, x := range routes.Indexes(route.Standard) {
 		config := IndexConfig{CollectionGroup: x.Collection, QueryScope: deploy.CollectionScope}
 		config.Fields = deploy.IndexFields(x)
 		needs.Indexes = append(needs.Indexes, config)
@@ -50,7 +50,7 @@ func CheckIndexesFile(file string, routes route.Routes) (problems []string, err 
 
 	needs := NewIndexesFile(routes)
 	var indexes, fields, exempt, undone []string
-	for i, x := range routes.Indexes() {
+	for i, x := range routes.Indexes(route.Standard) {
 		name := deploy.IndexName(x.Collection, x.Fields)
 		if !slices.ContainsFunc(has.Indexes, func(o deploy.Object) bool { return deploy.IndexKey(o) == name }) {
 			indexes = append(indexes, element(needs.Indexes[i]))
