@@ -180,6 +180,13 @@ var mutations = []mutation{
 	{"bounds", "a day begins at midnight, also where the clocks are moved over it", "route/zone.go",
 		`if at.Before(t) {`,
 		`if false {`, "route/TestPeriodsByTheClocks"},
+	{"bounds", "a week is in the year of its Monday", "route/zone.go",
+		`year, week := p.day.ISOWeek()`,
+		`year, week := p.day.Year(), 0
+		_, week = p.day.ISOWeek()`, "route/TestKeys"},
+	{"bounds", "a week begins on Sunday", "route/zone.go",
+		`int(day.Weekday()) + 6`,
+		`int(day.Weekday())`, "route/TestPeriodsByTheClocks"},
 	{"bounds", "a day that begins before the first year has documents", "route/zone.go",
 		` && !start.Before(firstInstant)`,
 		``, "route/TestIDsOfNoKey"},

@@ -36,7 +36,7 @@ var rules = []chapter{
 	{"Routes", "In `posts/{post}/likes/{user} -> posts/{post} : count()` the left side is the *pattern*, the right side the *template*, and `{post}` and `{user}` are *captures*, each for one document id.", []rule{
 		{name: "captures", clauses: []clause{
 			{says: "⚑ A template uses every capture of its pattern except the last, which is the document's own. No capture stands for a collection."},
-			{says: "⚑ Routes of one template agree on `every`, `cadence` and `existing`, and on the ids that their captures stand for: any, numbers, or days or months of one zone."},
+			{says: "⚑ Routes of one template agree on `every`, `cadence` and `existing`, and on the ids that their captures stand for: any, numbers, or days, weeks or months of one zone."},
 		}},
 		{name: "apart", clauses: []clause{
 			{says: "⚑ Two templates, or two patterns, are refused if they could name one document without being equal."},
@@ -71,7 +71,7 @@ var rules = []chapter{
 		}},
 		{name: "within", clauses: []clause{
 			{
-				says: "⚑ A route with `within shops/{shop}` has Tally create roll-ups of days and months only while the *owner*, the shop, exists in the same snapshot. No roll-up that Tally creates is an owner. While the owner is missing, an existing roll-up, or a document that holds [totals that somebody made up](#nobodys-number), stays right, and an audit removes it after an hour, unless it keeps something [from before](#nothing-is-lost).",
+				says: "⚑ A route with `within shops/{shop}` has Tally create roll-ups of days, weeks and months only while the *owner*, the shop, exists in the same snapshot. No roll-up that Tally creates is an owner. While the owner is missing, an existing roll-up, or a document that holds [totals that somebody made up](#nobodys-number), stays right, and an audit removes it after an hour, unless it keeps something [from before](#nothing-is-lost).",
 				why:  "Without it, anyone who may write a source makes roll-ups without end. Without the hour, a shop that is written again loses its days.",
 			},
 		}},
@@ -511,7 +511,7 @@ var rules = []chapter{
 		}},
 		{name: "cycle", clauses: []clause{
 			{says: "A cycle of audits takes at least as long as `audit` says, and its reads are spread over its calls. A call between two cycles only reads the cursor and looks for notes."},
-			{says: "A day's or month's roll-up whose `as_of` is older than 30 days is compared in one cycle of 30, and so are the sources of such days. Every cycle compares one whose owner is missing or whose routes have changed, and a cycle that something new or a note made due compares all."},
+			{says: "A day's, week's or month's roll-up whose `as_of` is older than 30 days is compared in one cycle of 30, and so are the sources of such days. Every cycle compares one whose owner is missing or whose routes have changed, and a cycle that something new or a note made due compares all."},
 		}},
 		{name: "new", clauses: []clause{
 			{

@@ -75,7 +75,7 @@ func (d draft) ownTarget() string {
 }
 
 // asked returns the indexes of the ids in the target that fields of the documents may say: that of
-// the last id, and before a day or month those of all others. Ids that the source's path has are
+// the last id, and before a time those of all others. Ids that the source's path has are
 // not asked for.
 func (d draft) asked() []int {
 	ids := strings.Split(d.target, "/")
@@ -99,14 +99,18 @@ func (d draft) asked() []int {
 
 var (
 	aDay   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
+	aWeek  = regexp.MustCompile(`^\d{4}-W\d\d$`)
 	aMonth = regexp.MustCompile(`^\d{4}-\d\d$`)
 )
 
-// periodOf returns the function of a key that gives such an id, if it is a day or a month; else "".
+// periodOf returns the function of a key that gives such an id, if it is a day, a week or a
+// month; else "".
 func periodOf(id string) route.Function {
 	switch {
 	case aDay.MatchString(id):
 		return route.Day
+	case aWeek.MatchString(id):
+		return route.Week
 	case aMonth.MatchString(id):
 		return route.Month
 	default:
@@ -114,8 +118,8 @@ func periodOf(id string) route.Function {
 	}
 }
 
-// with returns the draft with the key that says the id at an index of the target. Of a day or a
-// month, the answer may be the field alone.
+// with returns the draft with the key that says the id at an index of the target. Of a time, the
+// answer may be the field alone.
 func (d draft) with(i int, answer string) draft {
 	f := periodOf(strings.Split(d.target, "/")[i])
 	if f != "" && !strings.Contains(answer, "(") {
@@ -147,7 +151,7 @@ func captureOf(key string) string {
 	}
 }
 
-// dated returns the index of the id in the target that a key says is a day or a month; -1 if there
+// dated returns the index of the id in the target that a key says is a time; -1 if there
 // is none. Then Tally creates the target, although a field names it.
 func (d draft) dated() int {
 	for i, key := range d.keys {
@@ -160,7 +164,7 @@ func (d draft) dated() int {
 }
 
 // owner returns how many segments of the target are the path of the app's document within which
-// Tally creates a day or a month; 0 if there need be none.
+// Tally creates a day, a week or a month; 0 if there need be none.
 func (d draft) owner() int {
 	ids := strings.Split(d.target, "/")
 	owner := 0

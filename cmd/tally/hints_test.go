@@ -194,13 +194,14 @@ func TestHintsOfGroupsAgain(t *testing.T) {
 	})
 }
 
-// A field that the app writes only to count by it is told once for each route: days and months have
-// keys of their own.
+// A field that the app writes only to count by it is told once for each route: days, weeks and
+// months have keys of their own.
 func TestHintsOfNeedlessKeys(t *testing.T) {
 	var said []string
 	h := hints{say: heard(&said)}
 	h.routes = parsed(t, `orders/{order} by shop_day -> shop_days/{shop_day} : sum(amount) as revenue : existing
-visits/{visit} by month -> months/{month} : count() as visits : existing`)
+visits/{visit} by month -> months/{month} : count() as visits : existing
+views/{view} by week -> weeks/{week} : count() as views : existing`)
 	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	for _, fields := range []map[string]any{
 		{"shop_day": "north", "shop": "north", "paid": at},
@@ -213,9 +214,11 @@ visits/{visit} by month -> months/{month} : count() as visits : existing`)
 		h.document("orders/1", fields)
 	}
 	h.document("visits/1", map[string]any{"month": "2026-11", "at": at})
+	h.document("views/1", map[string]any{"week": "2026-W48", "at": at})
 	want := []string{
 		"orders/1: shop_day says no more than other fields do; by shop, day(paid) needs no such field (docs/migrate.md#from-a-field-that-names-a-day)",
 		"visits/1: month says no more than other fields do; by month(at) needs no such field (docs/migrate.md#from-a-field-that-names-a-day)",
+		"views/1: week says no more than other fields do; by week(at) needs no such field (docs/migrate.md#from-a-field-that-names-a-day)",
 	}
 	if d := cmp.Diff(want, said); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)

@@ -518,7 +518,7 @@ A condition comes before the name: count() where approved == true as comments.
 		return "", err
 	}
 
-	fmt.Fprint(q.out, "A total of each day or month has a document for each, such as shops/acme/days/2026-11-27.\n")
+	fmt.Fprint(q.out, "A total of each day, week or month has a document for each, such as shops/acme/days/2026-11-27.\n")
 	proposed := d.target
 	d.target, err = q.valid(ctx, "In which document", proposed, d.checkTarget)
 	if err != nil {

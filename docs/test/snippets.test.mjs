@@ -281,9 +281,9 @@ for (const [name, id, tell] of [
   });
 }
 
-test('days and months by Python', async (t) => {
-  const [, day, month] = page.match(/^\| Python \| `(.+?)` \| `(.+?)` \|$/m);
-  await run(t, {}, () => [[at('.venv/bin/python'), at('days.py'), at('../../clients/web/test/days.json'), day, month]]);
+test('days, weeks and months by Python', async (t) => {
+  const [, day, week, month] = page.match(/^\| Python \| `(.+?)` \| `(.+?)` \| `(.+?)` \|$/m);
+  await run(t, {}, () => [[at('.venv/bin/python'), at('days.py'), at('../../clients/web/test/days.json'), day, week, month]]);
 });
 
 test('REST, by curl', async (t) => {

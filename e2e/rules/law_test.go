@@ -1426,12 +1426,12 @@ func randomRoute(r *rand.Rand) string {
 		by, option = any1(r, "parent", "m.parent"), " : existing"
 		home = pattern[:strings.LastIndex(pattern, "{")] + "{parent}"
 	case 5:
-		period := any1(r, "day", "month")
+		period := any1(r, "day", "week", "month")
 		zone := any1(r, "", `, "Europe/Berlin"`, `, "America/New_York"`)
 		by = fmt.Sprintf("%s(%s%s)", period, any1(r, "at", "m.at", "startsAt"), zone)
 		home, option = above+period+"s/{"+period+"}", " : within"
 	case 6:
-		by, home, option = any1(r, "author", "shop", "ref(shop)")+", day(at)", above+"u/{author}/days/{day}", " : within "+above+"u/{author}"
+		by, home, option = any1(r, "author", "shop", "ref(shop)")+", "+any1(r, "day", "week")+"(at) as day", above+"u/{author}/days/{day}", " : within "+above+"u/{author}"
 		if strings.Contains(by, "shop") {
 			home, option = strings.ReplaceAll(home, "author", "shop"), strings.ReplaceAll(option, "author", "shop")
 		}

@@ -102,26 +102,26 @@ func timeless(r *route.Route, d Document) (all []Reason) {
 	return all
 }
 
-// namesDay matches a text that names a day or a month, maybe behind something else, such as
-// north_2026-11-27.
-var namesDay = regexp.MustCompile(`^(?:(.+)[_:.|-])?(\d{4}-\d\d)(-\d\d)?$`)
+// namesTime matches a text that names a day, a week or a month, maybe behind something else, such
+// as north_2026-11-27.
+var namesTime = regexp.MustCompile(`^(?:(.+)[_:.|-])?(\d{4}-(?:W\d\d|\d\d-\d\d|\d\d))$`)
+
+// periods are the functions that give ids of so many bytes: 2026-11, 2026-W48 and 2026-11-27.
+var periods = map[int]route.Function{7: route.Month, 8: route.Week, 10: route.Day}
 
 // needless finds keys that the app writes only to count by them: the document has the time of the
 // day that the key names, and another field with the rest of it.
 func needless(r *route.Route, d Document) (all []Reason) {
 	for _, k := range r.By {
 		text, _ := d.held(k.Field).(string)
-		named := namesDay.FindStringSubmatch(text)
+		named := namesTime.FindStringSubmatch(text)
 		if named == nil {
 			continue
 		}
-		function, layout := "month", "2006-01"
-		if named[3] != "" {
-			function, layout = "day", time.DateOnly
-		}
+		function := periods[len(named[2])]
 		at := d.fieldWith(func(v any) bool {
 			t, isTime := v.(time.Time)
-			return isTime && t.UTC().Format(layout) == named[2]+named[3]
+			return isTime && function.InUTC(t) == named[2]
 		})
 		rest := d.fieldWith(func(v any) bool { return named[1] != "" && v == named[1] })
 		if at == "" || rest == "" && named[1] != "" {

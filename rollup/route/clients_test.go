@@ -11,11 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An idCase is a time, and the ids of its day and month in a zone; "" if no counter is of it.
+// An idCase is a time, and the ids of its day, week and month in a zone; "" if no counter is of it.
 type idCase struct {
 	At    time.Time `json:"at"`
 	Zone  string    `json:"zone"`
 	Day   string    `json:"day"`
+	Week  string    `json:"week"`
 	Month string    `json:"month"`
 
 	// Whether the zone's clocks show the time again, behind a midnight that they had shown. So its
@@ -42,6 +43,9 @@ func TestIDsOfWebClient(t *testing.T) {
 			c := idCase{At: at, Zone: name}
 			if p := periodOf(Day, zone, at); fits(p) {
 				c.Day = p.id()
+			}
+			if p := periodOf(Week, zone, at); fits(p) {
+				c.Week = p.id()
 			}
 			if p := periodOf(Month, zone, at); fits(p) {
 				c.Month = p.id()
@@ -92,11 +96,12 @@ func fits(p period) bool {
 }
 
 // instants returns times at which a zone's ids change, or might: around both ends of the years that
-// Firestore knows, of a plain day, and of the latest changes of the clocks that were near midnight,
-// or went back over it.
+// Firestore knows, of a plain day, of weeks where years end, and of the latest changes of the
+// clocks that were near midnight, or went back over it.
 func instants(z *zone) []time.Time {
 	var around []time.Time
-	for _, day := range []time.Time{firstInstant, firstInstant.AddDate(0, 1, 0), pastInstants.AddDate(0, -1, 0), pastInstants, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)} {
+	for _, day := range []time.Time{firstInstant, firstInstant.AddDate(0, 1, 0), pastInstants.AddDate(0, -1, 0), pastInstants, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
+		firstInstant.AddDate(0, 0, 7), time.Date(2024, 12, 30, 0, 0, 0, 0, time.UTC), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 27, 0, 0, 0, 0, time.UTC)} {
 		around = append(around, day, z.first(day))
 	}
 

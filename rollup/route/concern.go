@@ -63,7 +63,7 @@ func (s Source) Keys() []document.Field {
 	return fields
 }
 
-// Times returns those of Keys that hold the times of days and months.
+// Times returns those of Keys that hold the times of days, weeks and months.
 func (s Source) Times() []document.Field {
 	var fields []document.Field
 	for _, r := range s.routes {

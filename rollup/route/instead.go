@@ -45,7 +45,6 @@ var insteadOf = map[string]string{
 
 	"histogram": "write a total for each value, as in count() where stars == 5 as five",
 
-	"week": "days add up: group by day(at), and add up the days in the app",
 	"hour": "group by day(at), or let the app write the hour into a field of its own", "minute": "group by day(at)",
 	"year": insteadOfYear, "quarter": insteadOfYear,
 	"string": insteadOfText, "text": insteadOfText,

@@ -18,7 +18,7 @@ type Key struct {
 	Field    document.Field
 	Name     string // of the capture
 
-	zone *zone // of days and months
+	zone *zone // of days, weeks and months
 	at   int   // the index of the capture in the template
 }
 
@@ -32,14 +32,15 @@ const (
 	Reference Function = "ref"    // a reference to the document, or the one above, whose id it is
 	Number    Function = "number" // an integer, or a double that equals one
 	Day       Function = "day"    // a timestamp
+	Week      Function = "week"   // a timestamp; weeks begin on Monday, as in ISO 8601
 	Month     Function = "month"  // a timestamp
 )
 
 // keyFunctions are the functions that routes name.
-var keyFunctions = []Function{Reference, Number, Day, Month}
+var keyFunctions = []Function{Reference, Number, Day, Week, Month}
 
-// OfTime reports whether the ids are those of days or months.
-func (f Function) OfTime() bool { return f == Day || f == Month }
+// OfTime reports whether the ids are those of days, weeks or months.
+func (f Function) OfTime() bool { return f == Day || f == Week || f == Month }
 
 // Wants says of which kind a field's values must be, in value.KindOf's words.
 func (f Function) Wants() string {
@@ -48,7 +49,7 @@ func (f Function) Wants() string {
 		return "a reference"
 	case Number:
 		return "a number"
-	case Day, Month:
+	case Day, Week, Month:
 		return "a timestamp"
 	default:
 		return "a string"
@@ -78,7 +79,7 @@ func (k Key) id(held any, path []string) (string, bool) {
 	case Number:
 		n, ok := canonical(held).(int64)
 		return strconv.FormatInt(n, 10), ok
-	case Day, Month:
+	case Day, Week, Month:
 		t, ok := held.(time.Time)
 		if !ok {
 			return "", false
@@ -112,7 +113,7 @@ func (k Key) conditions(path []string) ([]Condition, bool) {
 	case Number:
 		n, err := strconv.ParseInt(id, 10, 64)
 		return []Condition{{k.Field, Equal, n}}, err == nil && strconv.FormatInt(n, 10) == id
-	case Day, Month:
+	case Day, Week, Month:
 		p, named := periodNamed(k.Function, k.zone, id)
 		if !named {
 			return nil, false
@@ -131,6 +132,8 @@ func (k Key) example() string {
 		return "42"
 	case Day:
 		return "2026-11-27"
+	case Week:
+		return "2026-W48"
 	case Month:
 		return "2026-11"
 	default:
@@ -219,7 +222,7 @@ func (r *Route) spaces() []string {
 	return all
 }
 
-// Time returns the field of the key that is a day or a month. It is "" if there is none.
+// Time returns the field of the key that is a day, a week or a month. It is "" if there is none.
 func (r *Route) Time() document.Field {
 	for _, k := range r.By {
 		if k.Function.OfTime() {
@@ -229,9 +232,9 @@ func (r *Route) Time() document.Field {
 	return ""
 }
 
-// Period returns when the day or month of the route's keys begins and ends that holds an instant.
-// It reports false if no counter can be of it, because it is not wholly within the years that
-// Firestore has. The route must have such a key.
+// Period returns when the day, week or month of the route's keys begins and ends that holds an
+// instant. It reports false if no counter can be of it, because it is not wholly within the years
+// that Firestore has. The route must have such a key.
 func (r *Route) Period(t time.Time) (start, end time.Time, ok bool) {
 	i := slices.IndexFunc(r.By, func(k Key) bool { return k.Function.OfTime() })
 	return periodOf(r.By[i].Function, r.By[i].zone, t).bounds()

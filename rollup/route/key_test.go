@@ -86,6 +86,12 @@ func TestKeys(t *testing.T) {
 		{`o/{o} by day(at, "Europe/Berlin") -> d/{day} : count() : existing`, "o/1", map[string]any{"at": at}, "d/2026-11-28"},
 		{`o/{o} by day(at, "America/New_York") as when -> d/{when} : count() : existing`, "o/1", map[string]any{"at": at}, "d/2026-11-27"},
 		{"o/{o} by month(at) -> d/{month} : count() : existing", "o/1", map[string]any{"at": at}, "d/2026-11"},
+		{"o/{o} by week(at) -> w/{week} : count() : existing", "o/1", map[string]any{"at": at}, "w/2026-W48"},
+		{"o/{o} by week(at) -> w/{week} : count() : existing", "o/1", map[string]any{"at": at.AddDate(0, 0, 37)}, "w/2026-W53"}, // January 3rd
+		{"o/{o} by week(at) -> w/{week} : count() : existing", "o/1", map[string]any{"at": at.AddDate(0, 0, 38)}, "w/2027-W01"},
+		{`o/{o} by week(at, "Asia/Tokyo") -> w/{week} : count() : existing`, "o/1", map[string]any{"at": at.AddDate(0, 0, 2)}, "w/2026-W49"},
+		{"o/{o} by week -> w/{week} : count() : existing", "o/1", map[string]any{"week": "2026-W48"}, "w/2026-W48"},
+		{"o/{o} by week -> w/{week} : count() : existing", "o/1", map[string]any{"week": at}, ""},
 		{"o/{o} by day(at) -> d/{day} : count() : existing", "o/1", map[string]any{"at": "2026-11-27"}, ""},
 		{"o/{o} by day(at) -> d/{day} : count() : existing", "o/1", map[string]any{"at": nil}, ""},
 		{"o/{o} by shop, day(at) -> s/{shop}/d/{day} : count() : existing", "o/1", map[string]any{"shop": "a", "at": at}, "s/a/d/2026-11-27"},
@@ -121,6 +127,8 @@ func TestIDsOfNoKey(t *testing.T) {
 		"f/{f} by month(at) -> u/{month} : count() : existing":                        {"2026-1", "2026-13", "2026-00", "2026-01-01", "0000-12"},
 		`f/{f} by day(at, "Pacific/Apia") -> u/{day} : count() : existing`:            {"2011-12-30", "9999-12-32"},
 		`f/{f} by day(at, "America/New_York") -> u/{day} : count() : existing`:        {"9999-12-31"},
+		"f/{f} by week(at) -> u/{week} : count() : existing":                          {"2026-W00", "2026-W54", "2027-W53", "2026-W1", "2026-w01", "2026-W48x", "2026-48", "2026-11-23", "+026-W01", "0000-W52", "9999-W52", "10000-W01", "x"},
+		`f/{f} by week(at, "Asia/Tokyo") -> u/{week} : count() : existing`:            {"0001-W01"},
 		`f/{f} by month(at, "Asia/Tokyo") -> u/{month} : count() : existing`:          {"0001-01"},
 		`f/{f} by month(at, "America/Los_Angeles") -> u/{month} : count() : existing`: {"9999-12"},
 	} {
@@ -194,20 +202,30 @@ var spans = map[string][]time.Time{
 	"America/Argentina/San_Luis": {time.Date(2008, 1, 21, 0, 0, 0, 0, time.UTC)},
 }
 
-// Days and months are the ones that their bounds say: each begins with the first instant at which
-// the clocks show its first day or a later one. The reference goes through the hours, and looks at
-// the clocks.
+// shownBy has the day, the week and the month that clocks show.
+var shownBy = map[string]func(time.Time) string{
+	"day": func(at time.Time) string { return at.Format("2006-01-02") },
+	"week": func(at time.Time) string {
+		year, week := at.ISOWeek()
+		return fmt.Sprintf("%04d-W%02d", year, week)
+	},
+	"month": func(at time.Time) string { return at.Format("2006-01") },
+}
+
+// Days, weeks and months are the ones that their bounds say: each begins with the first instant at
+// which the clocks show its first day or a later one. The reference goes through the hours, and
+// looks at the clocks.
 func TestPeriodsByTheClocks(t *testing.T) {
 	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)
 	for name, around := range spans {
-		for function, layout := range map[string]string{"day": "2006-01-02", "month": "2006-01"} {
+		for function, shownBy := range shownBy {
 			r := mustParse(t, fmt.Sprintf("o/{o} by %s(at, %q) as k -> d/{k} : count() : existing", function, name))[0]
 			for _, middle := range around {
-				want := "" // the latest day or month that the clocks have shown
+				want := "" // the latest that the clocks have shown
 				zone := route.ZoneOf(name)
 				for at := middle.Add(-100 * 24 * time.Hour).In(zone); at.Before(middle.Add(72 * time.Hour)); at = at.Add(15 * time.Minute) {
-					shown := at.Format(layout)
-					if at.Year() < 1 || len(shown) != len(layout) {
+					shown := shownBy(at)
+					if year := at.Year(); year < 1 || year > 9999 {
 						continue
 					}
 					want = max(want, shown)
@@ -265,7 +283,8 @@ func TestBoundsOfDays(t *testing.T) {
 	}
 }
 
-// FuzzPeriods: each instant is in one day and one month, which hold it, and which touch the next.
+// FuzzPeriods: each instant is in one day, one week and one month, which hold it, and which touch
+// the next.
 func FuzzPeriods(f *testing.F) {
 	zones := slices.Sorted(func(yield func(string) bool) {
 		for name := range spans {
@@ -283,7 +302,7 @@ func FuzzPeriods(f *testing.F) {
 		if zone < 0 || at.Year() < 1 || at.Year() > 9999 {
 			return
 		}
-		for _, function := range []string{"day", "month"} {
+		for _, function := range []string{"day", "week", "month"} {
 			r := mustParse(t, fmt.Sprintf("o/{o} by %s(at, %q) as k -> d/{k} : count() : existing", function, zones[zone%len(zones)]))[0]
 			c, ok := r.Belongs("o/1", func(document.Field) any { return at })
 			if !ok {

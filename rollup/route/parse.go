@@ -85,7 +85,7 @@ func (rs Routes) share(p *problems) {
 		case r.Template.Cadence != other.Template.Cadence:
 			p.add(r, "it and route %q make one roll-up; say the same \"cadence\" in both", other)
 		case !slices.Equal(r.spaces(), other.spaces()):
-			p.add(r, "it and route %q make one roll-up, and their ids differ; name numbers, days and months by the same functions and zones in both", other)
+			p.add(r, "it and route %q make one roll-up, and their ids differ; name numbers, days, weeks and months by the same functions and zones in both", other)
 		case r.Template.Within != other.Template.Within || r.Template.owner != other.Template.owner:
 			p.add(r, "it and route %q make one roll-up; say the same \"within\" in both, or in neither", other)
 		case r.Template.Existing != other.Template.Existing:
@@ -189,7 +189,7 @@ func (text source) keys(n routeNode) ([]Key, error) {
 		case slices.ContainsFunc(keys, func(other Key) bool { return other.Name == k.Name }):
 			return nil, text.mistake(node.at, "two keys are called {%s}; name one of them with \"as\"", k.Name)
 		case k.Function.OfTime() && slices.ContainsFunc(keys, func(other Key) bool { return other.Function.OfTime() }):
-			return nil, text.mistake(node.at, "only one of the keys can be a day or a month")
+			return nil, text.mistake(node.at, "only one of the keys can be a day, a week or a month")
 		}
 		for _, s := range n.pattern {
 			if s.Capture && s.Name == k.Name {
@@ -207,7 +207,7 @@ func (text source) keys(n routeNode) ([]Key, error) {
 }
 
 // withinInstead is the part of an error that follows the advice to say existing. It says that Tally
-// may create the documents if they are days or months.
+// may create the documents if they are days, weeks or months.
 func withinInstead(n routeNode, keys []Key) string {
 	var owner Path
 	timed := false
@@ -439,7 +439,7 @@ func (text source) total(n totalNode, r *Route) (t Total, err error) {
 	return t, err
 }
 
-// checkTimed checks that a route with a day or a month can have the total. A maximum would go
+// checkTimed checks that a route by times can have the total. A maximum would go
 // through the best values of all days until one is of this day.
 func (text source) checkTimed(n totalNode, t Total, r *Route) error {
 	timed := r.Time()
@@ -447,10 +447,10 @@ func (text source) checkTimed(n totalNode, t Total, r *Route) error {
 		return nil
 	}
 	if !t.Aggregate.OfTimes() {
-		return text.mistake(n.at, "a route by days or months has no %s: its query would go through the values of all days; sum, count or average them, or let the app keep the %[1]s", t.Aggregate)
+		return text.mistake(n.at, "a route by days, weeks or months has no %s: its query would go through the values of all days; sum, count or average them, or let the app keep the %[1]s", t.Aggregate)
 	}
 	if t.Field != timed {
-		return text.mistake(n.at, "a route by days or months has the %s of the key's own field, %s; the times of another one are in no order within a day", t.Aggregate, quoteField(timed))
+		return text.mistake(n.at, "a route by days, weeks or months has the %s of the key's own field, %s; the times of another one are in no order within a day", t.Aggregate, quoteField(timed))
 	}
 	return nil
 }
@@ -586,7 +586,7 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 	return nil
 }
 
-// checkWithin checks that the owner's path begins the template, and that a day or a month is the
+// checkWithin checks that the owner's path begins the template, and that a time is the
 // only id that sources can make up.
 func (text source) checkWithin(r *Route, n routeNode) error {
 	i := slices.IndexFunc(n.options, func(o optionNode) bool { return o.name.text == "within" })
@@ -596,7 +596,7 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 	at, owner := n.options[i].name.from, pathOf(n.options[i].owner)
 
 	if r.Time() == "" {
-		return text.mistake(at, "within is for keys that are days or months, as in by day(at): anyone who may write a source could make up other roll-ups without end; say existing, and have the app create the documents %s", r.template)
+		return text.mistake(at, "within is for keys that are days, weeks or months, as in by day(at): anyone who may write a source could make up other roll-ups without end; say existing, and have the app create the documents %s", r.template)
 	}
 	if len(owner)%2 != 0 || len(owner) >= len(r.template) || !slices.Equal(owner, r.template[:len(owner)]) {
 		return text.mistake(at, "within %s: want a document above %s, spelled as in that path%s", owner, r.template, ownedBy(r.template[:r.ownable()]))
@@ -610,7 +610,7 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 	return nil
 }
 
-// timeAt reports whether a day or a month is the id at an index of the template.
+// timeAt reports whether a day, a week or a month is the id at an index of the template.
 func (r *Route) timeAt(i int) bool {
 	return slices.ContainsFunc(r.By, func(k Key) bool { return k.at == i && k.Function.OfTime() })
 }

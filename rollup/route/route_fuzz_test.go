@@ -31,6 +31,7 @@ func FuzzParseRoutes(f *testing.F) {
 	f.Add(`s/{s} by g -> r/{g} : count() where now > now - 24h and now < timestamp("2099-01-31T12:00:00Z") as n, sum(n) where at >= now - 90s as m : existing`)
 	f.Add(`s/{s} by g -> r/{g} : count() where n > -1.5 and n <= 9007199254740993 as n, sum(n) where t in ["]", 1, true, timestamp("2026-01-31T12:00:00.000001+01:00")] as m : existing`)
 	f.Add("o/{o} by s, day(at, \"Europe/Berlin\") -> `s`/{s}/d/{day} : count() : within `s`/{s}; o/{o} by month(at) as m -> d/{m} : n : within : cadence 9s")
+	f.Add("o/{o} by s, week(at) -> s/{s}/w/{week} : count() : within s/{s}; o/{o} by week -> w/{week} : n : existing")
 	f.Fuzz(func(t *testing.T, text string) {
 		routes, err := route.Parse(text)
 		if err != nil {

@@ -186,7 +186,7 @@ func (p *parser) key() (n keyNode, err error) {
 const wantKey = "want the field by which documents belong to counters, as in orders/{order} by shop"
 
 // exampleFields are fields of the kind that a function takes.
-var exampleFields = map[Function]string{Reference: "author", Number: "user_id", Day: "at", Month: "at"}
+var exampleFields = map[Function]string{Reference: "author", Number: "user_id", Day: "at", Week: "at", Month: "at"}
 
 // keyFunction reads
 //
@@ -195,7 +195,7 @@ func (p *parser) keyFunction(n *keyNode) (err error) {
 	name := n.function.text
 	if !slices.Contains(keyFunctions, Function(name)) {
 		p.next()
-		return p.noFunction(n.function, "want a field, or ref, number, day or month of one", meantKey(name))
+		return p.noFunction(n.function, "want a field, or ref, number, day, week or month of one", meantKey(name))
 	}
 
 	p.next()

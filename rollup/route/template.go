@@ -69,7 +69,7 @@ func (t *Template) FoundByHomes() bool {
 	return t.Existing && slices.ContainsFunc(t.Routes, func(r *Route) bool { return r.By != nil })
 }
 
-// Timed reports whether each roll-up is of a day or a month.
+// Timed reports whether each roll-up is of a day, a week or a month.
 func (t *Template) Timed() bool { return t.Routes[0].Time() != "" }
 
 // Segments returns the segments of the roll-ups' paths.

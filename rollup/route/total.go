@@ -96,7 +96,7 @@ type Query struct {
 
 	Totals []Total // the totals that it answers
 
-	time document.Field // of the route's days or months; each counter wants a range of it
+	time document.Field // of the route's days, weeks or months; each counter wants a range of it
 }
 
 // Ranged returns the field of which the conditions, or those of each counter, want a range. It
@@ -118,8 +118,8 @@ func (q Query) Ranged() document.Field {
 func (q Query) Walks() bool { return q.Best != "" && q.Ranged() != "" && q.Ranged() != q.Field }
 
 // queries returns the queries that answer the totals of a route, in their order. time is the field
-// of the route's days or months. Totals with the same field and the same conditions share a query.
-// Each kind of Best has queries of its own.
+// of the route's days, weeks or months. Totals with the same field and the same conditions share a
+// query. Each kind of Best has queries of its own.
 func queries(totals []Total, time document.Field) []Query {
 	var all []Query
 	for _, t := range totals {

@@ -110,7 +110,7 @@ func (text source) checkTested(n conditionNode, c Condition, t Total, r *Route) 
 		return text.mistake(n.field.at, "%s is a key, so each counter tests it already", quoteField(c.Field))
 	}
 	if r.Time() != "" && c.Operator.Range() {
-		return text.mistake(n.operator.from, "a route by days or months compares the key's time already, and a query has a range of one field; test with == or in, or let the app keep a field that says it")
+		return text.mistake(n.operator.from, "a route by days, weeks or months compares the key's time already, and a query has a range of one field; test with == or in, or let the app keep a field that says it")
 	}
 	if c.Field != t.Field {
 		return nil

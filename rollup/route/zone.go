@@ -109,9 +109,9 @@ func zoneNames(files *zip.Reader) []string {
 // place that has.
 var standardTime = map[string]string{"EST": "America/New_York", "MST": "America/Denver", "HST": "Pacific/Honolulu"}
 
-// WithoutSummer returns a sentence about the first route by days or months of a zone that is called
-// EST, MST or HST; "" if there is none. Clocks there never show summer time, which hardly anybody
-// means. So no new route should name such a zone. Former routes with the same keys go on.
+// WithoutSummer returns a sentence about the first route by times of a zone that is called EST, MST
+// or HST; "" if there is none. Clocks there never show summer time, which hardly anybody means. So
+// no new route should name such a zone. Former routes with the same keys go on.
 func (rs Routes) WithoutSummer(former Routes) string {
 	for _, r := range rs {
 		same := func(f *Route) bool {
@@ -152,21 +152,25 @@ func (z *zone) first(clocks time.Time) time.Time {
 	}
 }
 
-// A period is one of the days or months of a zone. It begins with the first instant at which the
-// zone's clocks show its first day or a later one, and ends where the next period begins. So each
-// instant is in one period, also where clocks are moved at midnight or over it: of the days 1 and
-// 2, an hour of the 1st that the clocks show again, after they have shown the 2nd, is in the 2nd.
+// A period is one of the days, weeks or months of a zone. It begins with the first instant at which
+// the zone's clocks show its first day or a later one, and ends where the next period begins. So
+// each instant is in one period, also where clocks are moved at midnight or over it: of the days 1
+// and 2, an hour of the 1st that the clocks show again, after they have shown the 2nd, is in the
+// 2nd.
 type period struct {
-	function Function // Day or Month
+	function Function // Day, Week or Month
 	zone     *zone
 	day      time.Time // its first day by the zone's clocks, as UTC
 }
 
 // next returns the period behind p.
 func (p period) next() period {
-	if p.function == Month {
+	switch p.function {
+	case Month:
 		p.day = p.day.AddDate(0, 1, 0)
-	} else {
+	case Week:
+		p.day = p.day.AddDate(0, 0, 7)
+	default:
 		p.day = p.day.AddDate(0, 0, 1)
 	}
 	return p
@@ -185,16 +189,24 @@ func (p period) bounds() (start, end time.Time, ok bool) {
 	return start, end, start.Before(end) && !start.Before(firstInstant) && !end.After(pastInstants)
 }
 
-// layout returns how an id says the period.
-func (p period) layout() string {
-	if p.function == Month {
-		return "2006-01"
+// id returns the id that says the period. Ids sort as their periods do.
+func (p period) id() string {
+	switch p.function {
+	case Month:
+		return p.day.Format(monthID)
+	case Week:
+		year, week := p.day.ISOWeek()
+		return fmt.Sprintf(weekID, year, week)
+	default:
+		return p.day.Format(time.DateOnly)
 	}
-	return time.DateOnly
 }
 
-// id returns the id that says the period.
-func (p period) id() string { return p.day.Format(p.layout()) }
+// How ids say months and weeks.
+const (
+	monthID = "2006-01"
+	weekID  = "%04d-W%02d"
+)
 
 // periodOf returns the period that an instant is in.
 func periodOf(f Function, z *zone, t time.Time) period {
@@ -204,16 +216,51 @@ func periodOf(f Function, z *zone, t time.Time) period {
 	}
 
 	p := period{f, z, time.Date(year, month, day, 0, 0, 0, 0, time.UTC)}
+	if f == Week {
+		p.day = mondayOf(p.day)
+	}
 	for next := p.next(); !z.first(next.day).After(t); next = p.next() { // the clocks show again what they have shown
 		p = next
 	}
 	return p
 }
 
+// InUTC returns the id of the day, week or month in UTC that an instant is in.
+func (f Function) InUTC(t time.Time) string { return periodOf(f, utc, t).id() }
+
 // periodNamed returns the period that an id says, if it says one.
 func periodNamed(f Function, z *zone, id string) (p period, ok bool) {
 	p = period{function: f, zone: z}
-	day, err := time.Parse(p.layout(), id)
-	p.day = day
-	return p, err == nil && p.id() == id
+	switch f {
+	case Month:
+		p.day, ok = parseDay(monthID, id)
+	case Week:
+		p.day, ok = parseWeek(id)
+	default:
+		p.day, ok = parseDay(time.DateOnly, id)
+	}
+	return p, ok && p.id() == id
+}
+
+// parseDay returns the day that a text says.
+func parseDay(layout, text string) (day time.Time, ok bool) {
+	day, err := time.Parse(layout, text)
+	return day, err == nil
+}
+
+// parseWeek returns the Monday of the week that a text says. The first week of a year holds the 4th
+// of January.
+func parseWeek(text string) (monday time.Time, ok bool) {
+	var year, week int
+	n, err := fmt.Sscanf(text, weekID, &year, &week)
+	if err != nil || n < 2 {
+		return time.Time{}, false
+	}
+	return mondayOf(time.Date(year, 1, 4+7*(week-1), 0, 0, 0, 0, time.UTC)), true
+}
+
+// mondayOf returns the Monday of the week that a day is in.
+func mondayOf(day time.Time) time.Time {
+	since := (int(day.Weekday()) + 6) % 7
+	return day.AddDate(0, 0, -since)
 }

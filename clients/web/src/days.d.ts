@@ -6,5 +6,8 @@
  */
 export function dayId(at: Date | { toDate(): Date }, zone?: string): string;
 
+/** The id of the week that a time is in, by ISO 8601, such as "2026-W48", likewise. It begins on Monday. */
+export function weekId(at: Date | { toDate(): Date }, zone?: string): string;
+
 /** The id of the month that a time is in, such as "2026-11", likewise. */
 export function monthId(at: Date | { toDate(): Date }, zone?: string): string;

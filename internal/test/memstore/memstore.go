@@ -398,7 +398,7 @@ func (s *Store) countersOf(r *route.Route) []string {
 	return s.counters[r]
 }
 
-// endedBefore reports whether the day or month of a counter had ended at an instant.
+// endedBefore reports whether the day, week or month of a counter had ended at an instant.
 func endedBefore(r *route.Route, documents map[string]stored, c route.Counter, instant time.Time) bool {
 	keys, _ := r.Where(c)
 	for _, d := range documents {

@@ -375,7 +375,7 @@ func countersOf(r *route.Route, collection string, docs map[string]map[string]an
 		ids[s.Name] = "all"
 	}
 	for _, k := range r.By {
-		if id := map[route.Function]string{route.Number: "-7", route.Day: "2026-11-27", route.Month: "2026-11"}[k.Function]; id != "" {
+		if id := map[route.Function]string{route.Number: "-7", route.Day: "2026-11-27", route.Week: "2026-W48", route.Month: "2026-11"}[k.Function]; id != "" {
 			ids[k.Name] = id
 		}
 	}
@@ -415,6 +415,7 @@ func randomRoute(random *rand.Rand, collection string) string {
 		"docs/{d} by ref(r) -> totals/{r}",
 		"docs/{d} by ref(r) -> totals/{r}/of/x",
 		"docs/{d} by day(at"+zone+") -> totals/{day}",
+		"docs/{d} by week(at"+zone+") -> totals/{week}",
 		"docs/{d} by month(at"+zone+") as when -> totals/{when}",
 		"docs/{d} by g, day(at"+zone+") -> totals/{g}/days/{day}",
 		"docs/{d} by number(n), month(m.at"+zone+") -> totals/{month}/of/{n}",
@@ -424,6 +425,7 @@ func randomRoute(random *rand.Rand, collection string) string {
 		"p/{p}/docs/{d} by g -> totals/{p}/of/{g}",
 		"p/{p}/docs/{d} by day(at"+zone+") -> totals/{p}/days/{day}",
 		"p/{p}/docs/{d} by g, day(at"+zone+") -> totals/{g}/of/{p}/days/{day}",
+		"p/{p}/docs/{d} by g, week(at"+zone+") -> totals/{g}/of/{p}/days/{week}",
 		"docs/{d} -> docs/all",
 		"docs/{d} by g -> docs/{g}",
 		"docs/{d} by m.g as h -> docs/{h}",
@@ -432,7 +434,7 @@ func randomRoute(random *rand.Rand, collection string) string {
 	)
 	circular := strings.Contains(source, "-> docs/") || strings.Contains(source, "-> p/")
 	source = strings.NewReplacer("docs/", collection+"/", "totals/", totalsOf+"/").Replace(source)
-	timed := strings.Contains(source, "day(") || strings.Contains(source, "month(")
+	timed := strings.Contains(source, "day(") || strings.Contains(source, "week(") || strings.Contains(source, "month(")
 	at := "at"
 	if strings.Contains(source, "m.at") {
 		at = "m.at"
@@ -473,7 +475,7 @@ func randomRoute(random *rand.Rand, collection string) string {
 // within returns the option within for a route that can have it, and another one for the others.
 func within(source, totalsOf, otherwise string) string {
 	_, template, _ := strings.Cut(source, " -> "+totalsOf+"/")
-	for _, time := range []string{"{day}", "{month}", "{when}"} {
+	for _, time := range []string{"{day}", "{week}", "{month}", "{when}"} {
 		switch owner, is := strings.CutSuffix(template, "/days/"+time); {
 		case is:
 			return "within " + totalsOf + "/" + owner

@@ -240,11 +240,11 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 	return news
 }
 
-// oldAfter is how many days or months long a day or a month is shown that does not change. All days
-// of 1,000 shops and a year would take seconds for each answer to a page.
+// oldAfter is how many days, weeks or months long one is shown that does not change. All days of
+// 1,000 shops and a year would take seconds for each answer to a page.
 const oldAfter = 31
 
-// isOld reports whether a counter is of a day or a month that ended long ago.
+// isOld reports whether a counter is of a day, a week or a month that ended long ago.
 func isOld(r *route.Route, c route.Counter, now time.Time) bool {
 	conditions, _ := r.Where(c)
 	var begin, end time.Time

@@ -16,7 +16,8 @@
 // to a shard then bills a read.
 //
 // Bounds: the board keeps the last 120 roll-ups of each counter. Days that ended more than 31 days
-// ago, and months more than 31 months ago, are shown only once they change.
+// ago, weeks more than 31 weeks and months more than 31 months ago, are shown only once they
+// change.
 //
 // page.html is the page as a template. The folder page holds what it loads: CSS and JavaScript as
 // the browser runs them.

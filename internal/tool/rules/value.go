@@ -180,7 +180,7 @@ func (b *block) fixed() []term {
 }
 
 // group returns the conditions on the fields that say to which counter a document belongs. A user's
-// id there is the writer's own, and a day or month is the present one. An edit moves no document,
+// id there is the writer's own, and a time is the present one. An edit moves no document,
 // except one whose id is the user's.
 func (b *block) group(s source, isNew bool) []term {
 	var terms []term

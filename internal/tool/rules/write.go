@@ -162,7 +162,7 @@ var functions = []function{
     }
 `},
 	{"isDated", `
-    // A time that says to which day or month a document belongs is the server's, and stays.
+    // A time that says to which day, week or month a document belongs is the server's, and stays.
     function isDated(field) {
       return resource == null ? request.resource.data.get(field, null) == request.time : isLeft(field);
     }
