@@ -183,7 +183,7 @@ var mutations = []mutation{
 	{"bounds", "a week is in the year of its Monday", "route/zone.go",
 		`year, week := p.day.ISOWeek()`,
 		`year, week := p.day.Year(), 0
-		_, week = p.day.ISOWeek()`, "route/TestKeys"},
+		_, week = p.day.ISOWeek()`, "route/TestIDsOfWebClient"},
 	{"bounds", "a week begins on Sunday", "route/zone.go",
 		`int(day.Weekday()) + 6`,
 		`int(day.Weekday())`, "route/TestPeriodsByTheClocks"},
