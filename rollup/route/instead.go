@@ -45,9 +45,11 @@ var insteadOf = map[string]string{
 
 	"histogram": "write a total for each value, as in count() where stars == 5 as five",
 
-	"hour": "group by day(at), or let the app write the hour into a field of its own", "minute": "group by day(at)",
-	"year": insteadOfYear, "quarter": insteadOfYear,
+	"hour": insteadOfHour, "minute": insteadOfHour, "year": insteadOfYear, "quarter": insteadOfYear,
 	"string": insteadOfText, "text": insteadOfText,
+	"bool": insteadOfBoolean, "boolean": insteadOfBoolean,
+
+	"size": insteadOfLength, "length": insteadOfLength, "len": insteadOfLength,
 
 	"stddev": insteadOfDeviation, "variance": insteadOfDeviation,
 }
@@ -56,7 +58,10 @@ const (
 	insteadOfDistinct   = "let the app write a document for each user, named by the user's ID, and count those (docs/recipes.md#unique-visitors)"
 	insteadOfPercentile = "count the documents below some bounds, as in count() where ms < 100 as fast"
 	insteadOfText       = "a field that holds texts is a key as it is, as in by shop"
-	insteadOfYear       = "months add up: group by month(at), and add up the months in the app"
+	insteadOfHour       = "group by day(at), or give each hour a counter of its own, which the app names (docs/recipes.md#totals-per-day-and-per-hour)"
+	insteadOfYear       = "months add up: group by month(at), and have the app add up the twelve of a year"
+	insteadOfBoolean    = "a boolean is no key: write a total for each value, as in count() where done == true as done"
+	insteadOfLength     = "a total does not look into a list or a text: let the app keep the length in a field of its own, and sum that, as in sum(members_count)"
 	insteadOfDeviation  = "let the app write the square into a field of its own; the sums of both and the count give it"
 )
 
@@ -71,6 +76,16 @@ func (p *parser) noFunction(name token, want, did string) error {
 		return p.mistake(name.from, "there is no %s(): %s", name.text, instead)
 	}
 	return p.mistake(name.from, "unknown function %s(); %s%s", name.text, want, did)
+}
+
+// insteadOfNested says what to do where a function of a function stands. The names are those of the
+// inner function.
+func insteadOfNested(names []string) string {
+	instead := insteadOf[strings.ToLower(names[0])]
+	if instead == insteadOfLength {
+		return instead
+	}
+	return insteadOfFormula
 }
 
 // infixes are comparisons of other databases that look into a text or a list.

@@ -227,7 +227,26 @@ func withinInstead(n routeNode, keys []Key) string {
 	if owner == nil {
 		return "; or say within, and Tally creates them"
 	}
+	if len(owner) == len(n.template) {
+		return "; or " + timeLast(owner, keys) + ", and Tally creates them while that document exists"
+	}
 	return fmt.Sprintf("; or say within %s, and Tally creates them while that document exists", owner)
+}
+
+// timeLast says how a template with an id behind that of a time is written so that Tally may create
+// its documents.
+func timeLast(template Path, keys []Key) string {
+	var above, time Path
+	for i := 0; i < len(template); i += 2 {
+		pair := template[i : i+2]
+		isTime := slices.ContainsFunc(keys, func(k Key) bool { return k.Function.OfTime() && k.Name == pair[1].Name })
+		if isTime {
+			time = pair
+		} else {
+			above = append(above, pair...)
+		}
+	}
+	return fmt.Sprintf("end the path in the time, as in %s : within %s", slices.Concat(above, time), above)
 }
 
 // maxKeys is how many keys a route may have. Captures of the pattern do not count.
@@ -586,8 +605,8 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 	return nil
 }
 
-// checkWithin checks that the owner's path begins the template, and that a time is the
-// only id that sources can make up.
+// checkWithin checks that the owner's path begins the template, and that a time is the only id that
+// sources can make up.
 func (text source) checkWithin(r *Route, n routeNode) error {
 	i := slices.IndexFunc(n.options, func(o optionNode) bool { return o.name.text == "within" })
 	if i < 0 {
@@ -603,9 +622,13 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 	}
 
 	for i, s := range r.template[len(owner):] {
-		if s.Capture && !r.timeAt(len(owner)+i) {
-			return text.mistake(at, "anyone who may write a source could make up a %v, and roll-ups without end; want within %s, which the app creates", s, r.template[:r.ownable()])
+		if !s.Capture || r.timeAt(len(owner)+i) {
+			continue
 		}
+		if r.ownable() == len(r.template) {
+			return text.mistake(at, "anyone who may write a source could make up a %v, and roll-ups without end; %s", s, timeLast(r.template, r.By))
+		}
+		return text.mistake(at, "anyone who may write a source could make up a %v, and roll-ups without end; want within %s, which the app creates", s, r.template[:r.ownable()])
 	}
 	return nil
 }

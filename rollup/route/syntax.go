@@ -250,6 +250,9 @@ func list[T any](p *parser, separator string, element func() (T, error)) ([]T, e
 // missing.
 func (p *parser) unended(want string, words ...string) error {
 	t := p.tokens[0]
+	if t.is(",") {
+		t = p.ahead(1)
+	}
 	if t.kind == word && slices.Contains(options, t.text) {
 		return p.wrong("%s; an option follows a colon: \": %s\"", want, t.text)
 	}
@@ -448,6 +451,9 @@ func (p *parser) aggregate(n *totalNode) (err error) {
 	}
 
 	n.field, err = p.field(fmt.Sprintf("want a field, as in %s(amount)", name))
+	if err == nil && p.sees("(") {
+		err = p.mistake(n.field.at, "%s", insteadOfNested(n.field.names))
+	}
 	if err == nil && p.tokens[0].isFormula() {
 		err = p.wrong(insteadOfFormula)
 	}
