@@ -2,12 +2,11 @@ package rollup
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
+	"hash/fnv"
 	"time"
-
-	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // An Alarm is a call of RollUpOnWrite at a later time. Two alarms with the same fields are one.
@@ -36,51 +35,11 @@ const (
 	// differ, and so do the clocks by which this instance reckons the time between its looks.
 	leastAhead = 3 * time.Second
 
-	// lastAfter is how much later an alarm rings again that other routes have got. By then a
-	// deployment is over.
-	lastAfter = 10 * time.Minute
-
-	// knownFor is for how long an instance relies on an alarm without a look. The clock of a machine
-	// that was suspended stands still, so an instance may not know that the alarm has rung.
-	knownFor = time.Minute
-
-	// secondTry is how much later an alarm that could not be made is tried again. A queue that
-	// refuses for a moment would refuse a call that follows at once.
-	secondTry = time.Second
-
-	// alarmlessFor is for how long a counter does without alarms after two could not be made.
-	alarmlessFor = time.Minute
-
-	// roundedTo is to what the times of alarms are rounded that do not follow from the roll-up.
-	roundedTo = time.Second
-
 	// furthest is how far ahead an alarm may ring. Cloud Tasks takes no task that is more than 30
 	// days ahead, by its own clock (https://docs.cloud.google.com/tasks/docs/quotas).
 	furthest = 29 * day
 	day      = 24 * time.Hour
-
-	// An alarm whose roll-up failed is handed on to one that rings firstHandOn later. That doubles
-	// with each further failure in a row, up to longestHandOn.
-	firstHandOn   = 10 * time.Second
-	longestHandOn = 10 * time.Minute
 )
-
-// A known alarm stands for all events that come early enough. The zero value knows of none.
-type known struct {
-	at    time.Time // when it rings
-	until time.Time // when this instance stops relying on it, by the local clock
-}
-
-// over reports whether this instance stops relying on the alarm, by its monotonic clock, which
-// stands still while a machine is suspended, and by its wall clock.
-func (k known) over(monotonic, wall time.Time) bool {
-	return !monotonic.Before(k.until) || !wall.Before(k.until.Round(0))
-}
-
-// canMakeAlarms reports whether alarms can be made for the counter.
-func (c *Coalescer) canMakeAlarms(s *counterState, l *look) bool {
-	return c.options.Alarms != nil && s.alarmless.over(l.readTime)
-}
 
 // withinReach returns when an alarm rings for what is due at a time. If that is too far ahead, the
 // alarm rings on an earlier day, and makes the next one, because its counter is not due then. Each
@@ -93,53 +52,14 @@ func withinReach(rollUp string, now, due time.Time) time.Time {
 	return onGrid(rollUp, day, now.Add(furthest-day))
 }
 
-// makeAlarm makes the alarm to which the plan defers the look's generations, and the alarms that
-// wait. They end if it stands.
-func (c *Coalescer) makeAlarm(ctx context.Context, s *counterState, l *look, p plan) error {
-	err := c.tryTwice(s, func() error {
-		return c.createAlarm(ctx, Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: p.deferTo})
+// createDue makes an alarm for when the counter is due. It has a name of its own.
+func (r *roller) createDue(ctx context.Context, l *look, p pace) error {
+	return r.createAlarm(ctx, Alarm{
+		RollUp: l.counter.RollUp,
+		Routes: l.counter.Template.Hash(),
+		At:     withinReach(l.counter.RollUp, l.readTime, l.readTime.Add(max(p.due(l), leastAhead))),
+		Salt:   rand.Text(),
 	})
-	if err != nil {
-		return err
-	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.failures = 0
-	ahead := p.deferTo.Sub(l.readTime) - leastAhead
-	s.known = known{p.deferTo, l.began.Add(min(ahead, knownFor))}
-
-	deferred := func(g *generation) { g.deferred = true }
-	s.closed = end(s.closed, l.readTime, deferred) // those that closed before the look
-	if !p.alarmsStay {
-		s.alarms = end(s.alarms, p.deferTo.Add(-time.Microsecond), deferred) // those that are earlier
-	}
-	if s.open != nil && c.knowsAlarm(s, s.open.told) { // what came since the look
-		deferred(s.open)
-		close(s.open.done)
-		s.open = nil
-	}
-	return nil
-}
-
-// tryTwice makes an alarm of the counter, and tries once more if that fails. If both tries fail,
-// the counter does without alarms for a while.
-func (c *Coalescer) tryTwice(s *counterState, create func() error) error {
-	err := create()
-	if err == nil {
-		return nil
-	}
-
-	time.Sleep(secondTry)
-	err = create()
-	if err == nil {
-		return nil
-	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.alarmless.begin(alarmlessFor, alarmlessFor, c.now())
-	return err
 }
 
 // errNotMade says that an alarm may not stand.
@@ -158,139 +78,15 @@ func (r *roller) createAlarm(ctx context.Context, a Alarm) error {
 	return nil
 }
 
-// knowsAlarm reports whether an alarm is known that stands for an event which comes now, and
-// carries the time told. That is no longer so once anything says that the alarm may have rung: this
-// instance's clocks, a newer look at any counter, or the event itself. The mutex is held.
-func (c *Coalescer) knowsAlarm(s *counterState, told time.Time) bool {
-	if s.known.at.IsZero() {
-		return false
-	}
+// onGrid returns the first time on a counter's grid that is not before a time.
+func onGrid(rollUp string, step time.Duration, t time.Time) time.Time {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(rollUp))
+	phase := time.Duration(h.Sum64() % uint64(step)).Truncate(time.Microsecond)
 
-	local := time.Now()
-	if s.known.over(local, local.Round(0)) {
-		return false
+	past := time.Duration(t.Add(-phase).UnixMicro()) * time.Microsecond % step
+	if past == 0 {
+		return t
 	}
-	latest := later(c.newest, told)
-	return latest.Before(s.known.at.Add(-leastAhead))
-}
-
-// now returns an upper bound on the server's time. Before the first look it is not
-// known, and now returns zero. The mutex is held.
-func (c *Coalescer) now() time.Time {
-	if c.newest.IsZero() {
-		return time.Time{}
-	}
-	return c.newest.Add(time.Since(c.sent))
-}
-
-// Rings takes an alarm that rings, and the routes of this instance. It returns nil if the alarm is
-// done. An alarm is done
-//
-//   - when its counter has a roll-up that is as of the alarm's time or later;
-//   - when a look at that time or later found the app's own document missing, or its counter turned
-//     out to be unkept;
-//   - when a later alarm of the counter stands for it.
-//
-// Rings returns an error only if it could not even make a later alarm. Then the alarm must ring
-// again.
-//
-// An alarm that other routes have made counts as a change by the routes of this instance. It also
-// rings once more, because the instances of those routes may be at work in a while.
-func (c *Coalescer) Rings(ctx context.Context, a Alarm, routes route.Routes) (Ending, error) {
-	counter, ok := routes.Counter(a.RollUp)
-
-	again := !a.Last && (!ok || counter.Template.Hash() != a.Routes)
-	if again && c.options.Alarms != nil {
-		err := c.createAlarm(ctx, Alarm{RollUp: a.RollUp, Routes: a.Routes, At: a.At.Add(lastAfter), Last: true})
-		if err != nil {
-			return Ending{}, err
-		}
-	}
-
-	var ending Ending
-	if ok {
-		var err error
-		ending, err = c.ring(ctx, a, counter)
-		if err != nil && c.options.Alarms != nil {
-			return c.handOn(ctx, a, counter, err)
-		}
-		if err != nil {
-			return ending, err
-		}
-	}
-
-	if again && c.options.Alarms == nil {
-		return ending, c.ringsAgain(a)
-	}
-	return ending, nil
-}
-
-// ringsAgain returns an error as long as instances of other routes may be at work that wait for the
-// alarm. An instance that makes no alarms has only that way to have it ring once more. If it has
-// looked at nothing yet, it goes by the local clock.
-func (c *Coalescer) ringsAgain(a Alarm) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	if now.IsZero() {
-		now = time.Now()
-	}
-	if now.Before(a.At.Add(lastAfter)) {
-		return fmt.Errorf("rollup: the alarm of %s is of other routes, and there is no queue that could make it ring again", a.RollUp)
-	}
-	return nil
-}
-
-// ring has an alarm wait for its roll-up.
-func (c *Coalescer) ring(ctx context.Context, a Alarm, counter route.Counter) (Ending, error) {
-	c.mu.Lock()
-	s := c.state(counter)
-	if !s.unkept.over(a.At) && !c.now().Before(a.At) {
-		c.mu.Unlock()
-		return Ending{Unkept: true}, nil
-	}
-
-	g := &generation{
-		anchor:  "alarm of " + a.At.Format(time.RFC3339Nano),
-		values:  context.WithoutCancel(ctx),
-		from:    a.At,
-		missing: a.Missing,
-		done:    make(chan struct{}),
-	}
-	s.alarms = append(s.alarms, g)
-	c.startProbing(s)
-	c.mu.Unlock()
-
-	held, cancel := c.holding(ctx)
-	defer cancel()
-	select {
-	case <-g.done:
-	case <-held.Done():
-		c.waitLong(ctx, s, g)
-	}
-	return c.wait(held, []entry{{s, g}}, Ending{})
-}
-
-// handOn makes a later alarm for one whose counter could not be rolled up. A queue slows down if
-// alarms fail, and then all counters are late.
-func (c *Coalescer) handOn(ctx context.Context, a Alarm, counter route.Counter, failure error) (Ending, error) {
-	c.mu.Lock()
-	s := c.state(counter)
-	s.handedOn.begin(firstHandOn, longestHandOn, c.now())
-	if !s.probing {
-		c.forget(s)
-	}
-	at := later(c.now(), a.At).Truncate(roundedTo).Add(roundedTo + s.handedOn.step)
-	c.mu.Unlock()
-
-	level := slog.LevelWarn
-	if errors.Is(failure, errNotMade) {
-		level = slog.LevelDebug // the prober has logged it
-	}
-	c.options.Logger.Log(ctx, level, "alarm handed on; its counter was not rolled up", "counter", a.RollUp, "at", at, "error", failure)
-	err := c.createAlarm(context.WithoutCancel(ctx), Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})
-	if err != nil {
-		return Ending{Held: true}, err
-	}
-	return Ending{Held: true, Deferred: true}, nil
+	return t.Add(step - past)
 }

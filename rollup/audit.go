@@ -92,7 +92,7 @@ func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*
 // sumsTake returns how much later than other events those of a counter are rolled up because its
 // sums take long. A change may have to wait for the alarm to which its event was deferred, for a
 // sum that had begun before it, and for its own.
-func sumsTake(r RollUp) time.Duration { return 3 * min(r.Tally.Took, maxWriteAge) }
+func sumsTake(r RollUp) time.Duration { return 3 * r.tookAtMost() }
 
 // FittingGrace returns the grace that an audit with this much time left keeps: the whole grace if
 // that is at most half of the time, else none.
@@ -412,7 +412,7 @@ func (a *audit) reads() int64 {
 func (a *audit) examinePage(ctx context.Context, w walk, n int) bool {
 	a.changed = true
 	place := &a.cursor.Places[n]
-	page, err := a.page(ctx, w, place.From, walkPage)
+	page, err := w.page(ctx, place.From, walkPage, a.options.Timeout)
 	if err != nil {
 		place.Failed = true
 		if ctx.Err() == nil {

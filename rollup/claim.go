@@ -32,7 +32,7 @@ func (c *Coalescer) slow(l *look) bool {
 	if !readsEach {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}
-	billed := c.billedCadence(l) > c.routeCadence(l.counter.Template)
+	billed := c.cadence(l) > c.routeCadence(l.counter.Template)
 	return reads >= claimReads && (billed || c.took(l) >= c.step(l.counter.Template)/10)
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,19 +16,20 @@ import (
 // (https://cloud.google.com/run/docs/about-concurrency). docs/design/rules.md#hold-limit says why.
 const Concurrency = 1000
 
-// LongestCadence returns the longest cadence that is possible with a hold limit. An event may have
-// to wait for two wake-ups of up to 1.35 cadences each, and the store needs time of its own. The
-// result is zero or negative if the hold limit is too short for any cadence.
-func LongestCadence(holdLimit time.Duration) time.Duration {
-	return (holdLimit - 5*time.Second) / 3
+// A Store is the database that events are rolled up on.
+type Store interface {
+	rollerStore
+	noteKeeper
 }
 
 // A Coalescer turns the events of one database into roll-ups (docs/design/events.md). Each counter
 // keeps its pace, however many instances serve it. It may be used by many goroutines at once.
 type Coalescer struct {
 	roller
-	notes *Notes
-	name  string // of this instance, in its claims
+	store   Store
+	options Options
+	notes   *Notes
+	name    string // of this instance, in its claims
 
 	mu         sync.Mutex
 	counters   map[string]*counterState // by path of the roll-up document
@@ -41,8 +43,11 @@ type Coalescer struct {
 
 // NewCoalescer returns a Coalescer that rolls up on store.
 func NewCoalescer(store Store, o Options) *Coalescer {
+	roller := newRoller(store, o)
 	return &Coalescer{
-		roller:     newRoller(store, o),
+		roller:     roller,
+		store:      store,
+		options:    roller.options,
 		notes:      NewNotes(store),
 		name:       rand.Text(),
 		counters:   make(map[string]*counterState),
@@ -223,6 +228,28 @@ func (c *Coalescer) enter(ctx context.Context, e *Event, concern route.Concern, 
 
 	c.startProbing(s)
 	return s, g
+}
+
+// noteUntold notes the circular counters about which an event came without its documents. Such an
+// event may be of a roll-up, so another roll-up must not follow, or of a change.
+func (c *Coalescer) noteUntold(ctx context.Context, concerns []route.Concern) error {
+	isUntold := func(concern route.Concern) bool { return concern.Untold }
+	if !slices.ContainsFunc(concerns, isUntold) { // nearly always
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	for _, concern := range concerns {
+		if !concern.Untold {
+			continue
+		}
+		err := c.notes.UntoldCounter(ctx, concern.Counter)
+		if err != nil {
+			return fmt.Errorf("rollup: noting that an event came without its documents: %w", err)
+		}
+	}
+	return nil
 }
 
 // state returns what this instance knows of a counter. The mutex is held.

@@ -74,7 +74,7 @@ func openGenerations(b *testing.B, counters []route.Counter) *rollup.Coalescer {
 	b.Cleanup(func() {
 		releaseSecond()
 		close(store.release)
-		for c.Active() > 0 {
+		for active(c) > 0 {
 			runtime.Gosched()
 		}
 	})

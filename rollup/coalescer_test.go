@@ -247,12 +247,12 @@ func TestIdleCounterIsForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := c.Active(); n != 100 {
+		if n := active(c); n != 100 {
 			t.Errorf("%d counters active, want 100", n)
 		}
 		time.Sleep(2 * cadence) // until due, and one cadence more
 		synctest.Wait()
-		if n := c.Active(); n != 0 {
+		if n := active(c); n != 0 {
 			t.Errorf("%d counters are still remembered", n)
 		}
 	})

@@ -3,10 +3,8 @@ package rollup
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +38,7 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 	case errors.Is(err, ErrUnkept):
 		a.report.Unkept++
 		a.report.UnkeptCounters = appendError(a.report.UnkeptCounters, err)
-		a.tellOnce(ctx, slog.LevelError, unkeptMessage, d.Counter, "", err)
+		a.tellUnkept(ctx, d.Counter, "", err)
 	case err != nil:
 		a.report.Failed++
 		a.report.Errors = appendError(a.report.Errors, err)
@@ -112,7 +110,7 @@ func (a *audit) compare(ctx context.Context, f FoundCounter, k *comparison) (act
 			return actionLeave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 
-		stopped := sleep(ctx, max(due, a.pauseAfter(try-1, f.Template)))
+		stopped := sleep(ctx, max(due, a.pauseAfter(try-1, a.step(f.Template))))
 		if stopped != nil {
 			err = stopped
 		}
@@ -170,7 +168,7 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 		return did, l, 0, err
 	}
 	if did == actionRemove {
-		return did, l, 0, a.remove(looking, a.store, &l)
+		return did, l, 0, a.remove(looking, &l)
 	}
 	if did != actionRepair {
 		return did, l, 0, nil
@@ -188,7 +186,7 @@ func (a *audit) try(ctx context.Context, c route.Counter, k *comparison) (did ac
 		return did, l, due, errBusy
 	}
 	if l.alarmGone && a.options.Alarms != nil {
-		err = a.remakeAlarm(looking, &l, p)
+		err = a.createDue(looking, &l, p)
 	}
 	return actionTell, l, 0, err
 }
@@ -226,16 +224,6 @@ func (a *audit) study(looking context.Context, c route.Counter, k *comparison) (
 	return k.decide(&l), l, nil
 }
 
-// remakeAlarm makes an alarm for a counter that is not due and whose alarm may be gone.
-func (a *audit) remakeAlarm(ctx context.Context, l *look, p pace) error {
-	return a.createAlarm(ctx, Alarm{
-		RollUp: l.counter.RollUp,
-		Routes: l.counter.Template.Hash(),
-		At:     withinReach(l.counter.RollUp, l.readTime, l.readTime.Add(max(p.due(l), leastAhead))),
-		Salt:   rand.Text(),
-	})
-}
-
 // longestWait is how long an audit without Until waits for the pace of a counter, each time it
 // tries it. A counter whose cadence is longer is left, or a few of them would hold up all others.
 const longestWait = 10 * time.Second
@@ -263,7 +251,7 @@ func (a *audit) repair(ctx context.Context, l *look, p pace, k *comparison) erro
 // noteDifference logs how a counter differs, and counts it under the kind of its difference. The
 // mutex is held.
 func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
-	log := a.options.Logger.With("counter", l.counter.RollUp, "differs", l.explain(),
+	log := a.options.Logger.With("counter", l.counter.RollUp, "differs", explain(l),
 		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
 
 	unwritten := l.rollUp.UnwrittenExample(l.counter.RollUp)
@@ -309,7 +297,7 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 
 // explain says of each total that differs what the roll-up holds and what the shards give, such as
 // "likes 3 → 4, last null → 2026-01-02T03:04:05Z".
-func (l *look) explain() string {
+func explain(l *look) string {
 	var texts []string
 	for _, name := range slices.Sorted(slices.Values(l.differing())) {
 		held := "none"

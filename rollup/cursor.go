@@ -54,9 +54,9 @@ func byShardsOf(routes route.Routes) route.Routes {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool { return r.Template.FoundByHomes() })
 }
 
-// page finds the next counters of a walk, up to limit.
-func (r *roller) page(ctx context.Context, w walk, from string, limit int) (Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+// page finds the next counters of a walk, up to limit, within a time.
+func (w walk) page(ctx context.Context, from string, limit int, within time.Duration) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	page, err := w.find(ctx, from, limit)
 	if err != nil {

@@ -1,10 +1,8 @@
 package rollup
 
 import (
-	"math"
+	"slices"
 	"time"
-
-	"github.com/firestore-tally/tally/internal/value"
 )
 
 // An action is what an audit or a tick does with a counter after a look.
@@ -83,7 +81,7 @@ func (c *comparison) decide(l *look) action {
 	}
 
 	switch {
-	case (l.agrees() && l.removable() || l.forsaken()) && !c.dryRun:
+	case (l.agrees() && removable(l) || forsaken(l)) && !c.dryRun:
 		return actionRemove
 	case c.leaving == leftLate && !(l.rerouted() && c.keepRerouted):
 		return repair
@@ -91,11 +89,11 @@ func (c *comparison) decide(l *look) action {
 		return actionLeave
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
 		return repair
-	case l.agrees() && l.unmarked() && !c.dryRun:
+	case l.agrees() && unmarked(l) && !c.dryRun:
 		return repair
 	case l.agrees() && c.leaving != leftSooner:
 		return actionLeave
-	case l.rerouted() && c.keepRerouted || l.replaces() && c.keepUnwritten:
+	case l.rerouted() && c.keepRerouted || replaces(l) && c.keepUnwritten:
 		return actionTell
 	case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():
 		return actionWait
@@ -124,11 +122,11 @@ func (c *comparison) difference(l *look) difference {
 		return differenceLate
 	case c.leaving == leftSooner && l.agrees():
 		return differenceSooner
-	case l.agrees() && l.unmarked():
+	case l.agrees() && unmarked(l):
 		return differenceUnmarked
 	case l.agrees():
 		return differenceOutdated
-	case l.asOf.IsZero() && len(l.rollUp.Unwritten()) > 0 || !l.asOf.IsZero() && l.onlyUncovered():
+	case l.asOf.IsZero() && len(l.rollUp.Unwritten()) > 0 || !l.asOf.IsZero() && onlyUncovered(l):
 		return differenceUnwritten
 	case l.totals.Empty():
 		return differenceOrphaned
@@ -158,7 +156,7 @@ func keep(l *look) action {
 	switch {
 	case !l.agrees():
 		return actionRepair
-	case l.removable():
+	case removable(l):
 		return actionRemove
 	case !l.totals.Empty() && l.readTime.Sub(l.asOf) >= staleAfter*l.counter.Template.Every:
 		return actionRepair
@@ -173,57 +171,36 @@ const removeAfter = time.Hour
 
 // removable reports whether a roll-up that agrees with its shards has been at zeros without shards
 // for so long that it may be removed.
-func (l *look) removable() bool {
+func removable(l *look) bool {
 	keeps := len(l.rollUp.Tally.Before) > 0 // docs/design/rules.md#nothing-is-lost
 	return !l.counter.Template.Existing && !keeps && l.totals.Empty() && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
 }
 
-// agrees reports whether the roll-up says what the shards add up to, by the same routes. A document
-// that Tally never wrote agrees if there are no shards, and if it holds no total that somebody else
-// made up. It is the app's then. Totals whose fields hold the app's own values are left out.
-func (l *look) agrees() bool {
-	if l.totals.Empty() && l.rollUp.Tally.AsOf.IsZero() {
-		return len(l.rollUp.Unwritten()) == 0
-	}
-	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
-		return false
-	}
-	covers := len(l.rollUp.Tally.Totals) == 0 || len(l.uncovered()) == 0
-	return covers && len(l.differing()) == 0
+// unmarked reports whether the roll-up does not say whether its owner is missing as it is.
+func unmarked(l *look) bool { return !l.ownerlessSince().Equal(l.rollUp.Tally.OwnerlessSince) }
+
+// forsaken reports whether the roll-up's owner has been missing for so long that the roll-up may be
+// removed. By then no write can be on its way from the time before the document existed, as for
+// removable.
+func forsaken(l *look) bool {
+	keeps := len(l.rollUp.Tally.Before) > 0 // docs/design/rules.md#nothing-is-lost
+	return l.ownerless && !keeps && !unmarked(l) && !l.rerouted() && l.readTime.Sub(l.ownerlessSince()) > removeAfter
 }
 
-// differing returns the names of the totals that the roll-up lacks, or that have another value
-// there.
-func (l *look) differing() []string {
-	var names []string
-	for name, total := range l.totals.Values {
-		if l.rollUp.isForeign(name) {
-			continue
-		}
-		seen, ok := l.rollUp.Values[name]
-		if !ok || !sameTotal(seen, total, l.magnitudes[name]) {
-			names = append(names, name)
-		}
-	}
-	return names
+// onlyUncovered reports whether all that differs are totals that the roll-up does not speak for. No
+// event was lost then.
+func onlyUncovered(l *look) bool {
+	uncovered := l.uncovered()
+	covered := func(name string) bool { return !slices.Contains(uncovered, name) }
+	return len(uncovered) > 0 && l.rollUp.Tally.NumShards == l.totals.NumShards() && !slices.ContainsFunc(l.differing(), covered)
 }
 
-// sumTolerance is how far apart two totals that are doubles may be to count as the same, relative
-// to their magnitude. If 1,000 doubles are added in another order, the sum may differ by about
-// 1,000 rounding steps of 1e-16 each.
-const sumTolerance = 1e-12
-
-// sameTotal reports whether two totals of the same documents agree. Doubles must agree within the
-// tolerance, and all else exactly. The magnitude is what the total would be if all numbers were
-// positive. If it is 0, it is not known, and the greater of the two totals stands for it. That
-// value is too small if numbers cancel out.
-func sameTotal(a, b value.Value, magnitude float64) bool {
-	if a == b {
-		return true
+// replaces reports whether the look's roll-up would replace a value that no roll-up wrote.
+func replaces(l *look) bool {
+	for name, v := range l.rollUp.Values {
+		if !v.IsNull() && !l.rollUp.Tally.Wrote(name) {
+			return true
+		}
 	}
-	if !a.IsDouble() || !b.IsDouble() || !a.Finite() || !b.Finite() {
-		return false
-	}
-	magnitude = max(magnitude, math.Abs(a.Float64()), math.Abs(b.Float64()))
-	return math.Abs(a.Float64()-b.Float64()) <= sumTolerance*magnitude
+	return false
 }

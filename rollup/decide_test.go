@@ -253,54 +253,6 @@ func TestKeepDecides(t *testing.T) {
 	}
 }
 
-func TestSameTotal(t *testing.T) {
-	for _, test := range []struct {
-		a, b value.Value
-		want bool
-	}{
-		{value.Int(3), value.Int(3), true},
-		{value.Int(3), value.Int(4), false},
-		{value.Int(1 << 53), value.Int(1<<53 + 1), false}, // as doubles they are the same
-		{value.Double(0.5), value.Double(0.5), true},
-		{value.Double(1e6), value.Double(math.Nextafter(1e6, 2e6)), true},
-		{value.Double(1e6), value.Double(1e6 + 1e-4), false},
-		{value.Double(-1e6), value.Double(math.Nextafter(-1e6, 0)), true},
-		{value.Double(1), value.Double(-1), false},
-		{value.Double(0), value.Double(1e-300), false},
-		{value.Int(0), value.Double(0), false}, // clients tell integers from doubles
-		{value.Int(3), value.Double(3), false},
-		{value.Int(1e15), value.Double(1e15 + 1), false},
-		{value.Double(math.NaN()), value.Double(math.NaN()), false},
-		{value.Double(math.Inf(1)), value.Double(math.MaxFloat64), false},
-		{value.Double(math.MaxFloat64), value.Double(-math.MaxFloat64), false},
-	} {
-		if got := sameTotal(test.a, test.b, 0); got != test.want {
-			t.Errorf("sameTotal(%v, %v) = %v", test.a, test.b, got)
-		}
-		if got := sameTotal(test.b, test.a, 0); got != test.want {
-			t.Errorf("sameTotal(%v, %v) = %v", test.b, test.a, got)
-		}
-	}
-}
-
-// Numbers that cancel out leave rounding errors that are large relative to their sum.
-func TestSameTotalOfMagnitude(t *testing.T) {
-	for _, test := range []struct {
-		a, b value.Value
-		want bool
-	}{
-		{value.Double(0.5), value.Double(2.5), true},
-		{value.Double(0), value.Double(1e4), true},
-		{value.Double(0), value.Double(3e4), false},
-		{value.Int(0), value.Int(1), false},
-		{value.Int(0), value.Double(0), false},
-	} {
-		if got := sameTotal(test.a, test.b, 2e16); got != test.want {
-			t.Errorf("sameTotal(%v, %v, 2e16) = %v", test.a, test.b, got)
-		}
-	}
-}
-
 // Walks that are not done go on, even if their page failed. The others start over when no walk is
 // left but those.
 func TestCursorGoesOn(t *testing.T) {
@@ -312,40 +264,6 @@ func TestCursorGoesOn(t *testing.T) {
 		new(audit).begin(&Lap{Began: time.Unix(1, 0)}, places)
 		if !slices.Equal(places, test[1]) {
 			t.Errorf("%+v goes on at %+v, want %+v", test[0], places, test[1])
-		}
-	}
-}
-
-// An instance relies on an alarm no longer than either of its clocks says.
-func TestKnownUntilEitherClock(t *testing.T) {
-	k := known{until: time.Now()}
-	before, after := k.until.Add(-time.Microsecond), k.until.Add(time.Microsecond)
-	for _, test := range []struct {
-		monotonic, wall time.Time
-		want            bool
-	}{
-		{before, before, false},
-		{before, after, true}, // the machine was suspended
-		{after, before, true}, // somebody has set the clock back
-		{k.until, before, true},
-	} {
-		if got := k.over(test.monotonic, test.wall.Round(0)); got != test.want {
-			t.Errorf("%v and %v from the end: over %v, want %v", test.monotonic.Sub(k.until), test.wall.Sub(k.until), got, test.want)
-		}
-	}
-}
-
-// A machine that was suspended for an hour has a snapshot that is an hour old.
-func TestAgeByEitherClock(t *testing.T) {
-	l := look{began: time.Now()}
-	for _, test := range []struct{ monotonic, wall, want time.Duration }{
-		{time.Second, time.Second, time.Second},
-		{time.Second, time.Hour, time.Hour},
-		{time.Second, -time.Hour, time.Second}, // somebody has set the clock back
-	} {
-		got := l.age(l.began.Add(test.monotonic), l.began.Add(test.wall).Round(0))
-		if got != test.want {
-			t.Errorf("after %v and %v: %v, want %v", test.monotonic, test.wall, got, test.want)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func (f *finder) next(now time.Time) (w *keepWalk, at time.Time) {
 
 // findPage finds the next page of a walk.
 func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
-	page, err := k.page(ctx, w.walk, w.from, k.pageSize())
+	page, err := w.page(ctx, w.from, k.pageSize(), k.options.Timeout)
 	received := time.Now()
 
 	k.mu.Lock()

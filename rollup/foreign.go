@@ -136,24 +136,6 @@ func (l *look) uncovered() []string {
 	})
 }
 
-// onlyUncovered reports whether all that differs are totals that the roll-up does not speak for. No
-// event was lost then.
-func (l *look) onlyUncovered() bool {
-	uncovered := l.uncovered()
-	covered := func(name string) bool { return !slices.Contains(uncovered, name) }
-	return len(uncovered) > 0 && l.rollUp.Tally.NumShards == l.totals.NumShards() && !slices.ContainsFunc(l.differing(), covered)
-}
-
-// replaces reports whether the look's roll-up would replace a value that no roll-up wrote.
-func (l *look) replaces() bool {
-	for name, v := range l.rollUp.Values {
-		if !v.IsNull() && !l.rollUp.Tally.Wrote(name) {
-			return true
-		}
-	}
-	return false
-}
-
 // prune has r take the former totals away. What stood in their fields before the first roll-up is
 // put back.
 func (r *RollUp) prune(held document.Tally) {

@@ -107,10 +107,6 @@ func end(all []*generation, by time.Time, how func(*generation)) []*generation {
 	})
 }
 
-// longestUnkept is the longest pause between two tries of an unkept counter. A try costs a look,
-// and a sum or a write that fails.
-const longestUnkept = time.Minute
-
 // unkeep releases every generation, and every alarm due at the time of the newest look. The
 // counter is then done with their events, although no roll-up covers them. After that it pauses,
 // for a step the first time, and twice as long each further time in a row. server is an upper bound

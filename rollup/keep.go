@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -401,7 +400,7 @@ func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 
 	switch {
 	case errors.Is(v.err, ErrUnkept): // waiting does not help, so only the next call tries again
-		k.tellOnce(ctx, slog.LevelError, unkeptMessage, e.Counter, "", v.err)
+		k.tellUnkept(ctx, e.Counter, "", v.err)
 		e.class = classUnchanged
 		return
 	case v.err != nil:
@@ -445,8 +444,7 @@ func (k *keeper) fail(e *keptCounter) {
 		return
 	}
 
-	delay := min(firstPause<<min(e.failures-1, 30), e.Template.Every)
-	e.due = time.Now().Add(time.Duration((0.5 + k.options.Random()/2) * float64(delay)))
+	e.due = time.Now().Add(k.pauseAfter(e.failures, e.Template.Every))
 	k.push(e)
 }
 
@@ -493,7 +491,7 @@ func (k *keeper) rollUp(ctx context.Context, e *keptCounter) (v visit) {
 	case actionRepair:
 		v.err = k.write(ctx, &v.look, p, &e.contention)
 	case actionRemove:
-		v.err = k.remove(looking, k.store, &v.look)
+		v.err = k.remove(looking, &v.look)
 	}
 	return v
 }

@@ -2,7 +2,6 @@ package rollup
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -44,50 +43,22 @@ func TestCursorOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// A noteStore has one note, and refuses every write.
+// A noteStore has one note.
 type noteStore struct {
 	AuditStore
-	note  Note
-	saves int
+	note Note
 }
 
-func (s *noteStore) Notes(context.Context, string, int) ([]Note, error) { return []Note{s.note}, nil }
-func (s *noteStore) LoadNote(context.Context, string) (Note, error)     { return s.note, nil }
-func (s *noteStore) SaveNote(context.Context, Note) error {
-	s.saves++
-	if s.saves > 10 {
-		return errors.New("too often")
-	}
-	return ErrConflict
-}
-
-// A note that others write all the time is given up.
-func TestNoteIsGivenUp(t *testing.T) {
-	store := new(noteStore)
-	err := editNote(t.Context(), store, noteCounters, func(names map[string]time.Time) bool { names["rollups/a"] = looked; return true })
-	if !errors.Is(err, ErrConflict) || store.saves != noteTries {
-		t.Errorf("%d tries: %v", store.saves, err)
-	}
-}
+func (s noteStore) Notes(context.Context, string, int) ([]Note, error) { return []Note{s.note}, nil }
 
 // A note that names counters, such as that of an unkept one, makes no lap due.
 func TestNoteOfNamesMakesNoLap(t *testing.T) {
 	for _, counters := range []map[string]time.Time{{"rollups/a": looked}, nil} {
-		store := &noteStore{note: Note{ID: noteCounters, Counters: counters, UpdateTime: looked}}
+		store := noteStore{note: Note{ID: noteCounters, Counters: counters, UpdateTime: looked}}
 		a := audit{store: store, roller: newRoller(store, Options{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})}
 		a.loadNotes(t.Context())
 		if all := !a.noted.IsZero(); all != (counters == nil) {
 			t.Errorf("a note of %v is about all: %v", counters, all)
-		}
-	}
-}
-
-// An alarm that rang early is not due.
-func TestAlarmThatRangEarly(t *testing.T) {
-	for early, want := range map[time.Duration]bool{time.Microsecond: false, 0: true, -time.Second: true} {
-		s := counterState{alarms: []*generation{{from: looked.Add(early)}}}
-		if got := s.rings(looked); got != want {
-			t.Errorf("%v early: due %v", early, got)
 		}
 	}
 }

@@ -87,3 +87,8 @@ func (r *roller) tellOnce(ctx context.Context, level slog.Level, message string,
 	}
 	r.options.Logger.With("counter", c.RollUp, "event_id", eventID).Log(ctx, level, message, args...)
 }
+
+// tellUnkept logs that a counter is unkept, unless that was logged lately.
+func (r *roller) tellUnkept(ctx context.Context, c route.Counter, eventID string, err error) {
+	r.tellOnce(ctx, slog.LevelError, "counter unkept; no retry can help", c, eventID, err)
+}

@@ -79,7 +79,7 @@ func TestJunkSilencesNoOne(t *testing.T) {
 			if logged.First("unkept", "rollups/after", nil) {
 				t.Errorf("pass %d: logged twice in a row", n)
 			}
-			if room := logged.Room(); room > 200_000 {
+			if room := room(logged); room > 200_000 {
 				t.Errorf("pass %d: room for %d lines", n, room)
 			}
 			time.Sleep(10 * time.Minute)

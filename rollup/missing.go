@@ -13,7 +13,7 @@ import (
 // missingAfter is how long after a look that found the document missing each of these alarms rings,
 // rounded up by half of that at most. They are few, because anybody may write sources of documents
 // that never exist.
-var missingAfter = []time.Duration{time.Minute, 10 * time.Minute, time.Hour}
+var missingAfter = []time.Duration{time.Minute, 10 * time.Minute, missingFor}
 
 // awaitDocument makes the next alarm of a counter whose document is missing, before its events are
 // acknowledged. The first one follows an event, and the others each other. If one cannot be made,

@@ -230,7 +230,7 @@ var mutations = []mutation{
 	{"within", "a day whose shop is missing does not go on", "look.go",
 		`	return l.ownerless && l.rollUp.Tally.AsOf.IsZero()`,
 		`	return l.ownerless`, "TestOwnerIsGone"},
-	{"within", "a day is removed as soon as its shop is missing", "owner.go",
+	{"within", "a day is removed as soon as its shop is missing", "decide.go",
 		`!l.rerouted() && l.readTime.Sub(l.ownerlessSince()) > removeAfter`,
 		`!l.rerouted()`, "TestOwnerIsGone"},
 	{"within", "a day whose shop came back and went is removed at once", "owner.go",
@@ -247,10 +247,10 @@ var mutations = []mutation{
 		`since.IsZero() || since.After(l.readTime)`,
 		`since.IsZero()`, "TestOwnerlessInTheFuture"},
 	{"within", "a day that holds orders is not removed", "decide.go",
-		`(l.agrees() && l.removable() || l.forsaken()) && !c.dryRun`,
-		`l.agrees() && l.removable() && !c.dryRun`, "TestOwnerIsGone"},
+		`(l.agrees() && removable(l) || forsaken(l)) && !c.dryRun`,
+		`l.agrees() && removable(l) && !c.dryRun`, "TestOwnerIsGone"},
 	{"within", "a quiet day does not say that its shop is missing", "decide.go",
-		`	case l.agrees() && l.unmarked() && !c.dryRun:
+		`	case l.agrees() && unmarked(l) && !c.dryRun:
 		return repair
 `, ``, "TestOwnerIsGone"},
 	{"within", "a walk hides that a shop is missing", "compare.go",
@@ -452,7 +452,7 @@ var mutations = []mutation{
 		`looking, cancel := context.WithTimeout(ctx, a.options.Timeout)`,
 		`looking, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
 	{"calls-end", "a walk's page has no time-out", "cursor.go",
-		`ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)`,
+		`ctx, cancel := context.WithTimeout(ctx, within)`,
 		`ctx, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
 	{"calls-end", "a cursor is saved without a time-out", "audit.go",
 		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
@@ -474,12 +474,12 @@ var mutations = []mutation{
 	{"calls-end", "a tick's cursor is saved without a time-out", "keep.go",
 		`saving, cancel := context.WithTimeout(ctx, k.options.Timeout)`,
 		`saving, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "a note is read without a time-out", "note.go",
+	{"calls-end", "a note is read without a time-out", "noted.go",
 		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
-	return a.store.LoadNote(ctx, id)`,
-		`	return a.store.LoadNote(ctx, id)`, "TestNoteThatHangs"},
-	{"calls-end", "the notes are read without a time-out", "note.go",
+	at, err`,
+		`	at, err`, "TestNoteThatHangs"},
+	{"calls-end", "the notes are read without a time-out", "noted.go",
 		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 
@@ -540,7 +540,7 @@ var mutations = []mutation{
 	{"circle-silent", "an event without its documents is as any other", "coalescer.go",
 		`if concern.Untold || `,
 		`if `, "TestCircleWithoutDocuments"},
-	{"circle-silent", "an event without its documents is not noted", "note.go",
+	{"circle-silent", "an event without its documents is not noted", "coalescer.go",
 		`	if !slices.ContainsFunc(concerns, isUntold) { // nearly always`,
 		`	if slices.ContainsFunc(concerns, isUntold) || true {`, "TestCircleWithoutDocuments"},
 	{"circle-silent", "an event is done although it could not be noted", "coalescer.go",
@@ -548,7 +548,7 @@ var mutations = []mutation{
 	if err != nil {`,
 		`	err := c.noteUntold(ctx, concerns)
 	if false && err != nil {`, "TestCircleNotNoted"},
-	{"circle-silent", "what such an event leaves is drift", "note.go",
+	{"circle-silent", "what such an event leaves is drift", "noted.go",
 		`r.By != nil || r.Circular()`,
 		`r.By != nil`, "TestCircleWithoutDocuments"},
 	{"circle-silent", "a null in a roll-up's event may hide a time", "../internal/cloud/trigger/trigger.go",
@@ -852,8 +852,8 @@ var mutations = []mutation{
 		`free -= max(0, k.o.Concurrency/spare-busy)`,
 		`free -= 0 * busy`, "TestHangingVisitsLeaveSlots"},
 	{"tick-place", "what fails is tried without a pause", "keep.go",
-		`delay := min(firstPause<<min(e.failures-1, 30), e.Template.Every)`,
-		`delay := min(firstPause, e.Template.Every)`, "TestKeepOfWhatAlwaysFails"},
+		`k.pauseAfter(e.failures, e.Template.Every)`,
+		`k.pauseAfter(1, e.Template.Every)`, "TestKeepOfWhatAlwaysFails"},
 	{"tick-place", "what fails stays among what has changed", "keep.go",
 		`if e.failures >= maxTries && e.class == classChanged {`,
 		`if false {`, "TestKeepOfWhatAlwaysFails"},
@@ -958,9 +958,9 @@ var mutations = []mutation{
 `,
 		`		w.over = true
 `, "TestKeepComesRound"},
-	{"tick-place", "what fails together is tried again together", "keep.go",
-		`(0.5 + k.options.Random()/2)`,
-		`(0.75 + 0*k.options.Random())`, "TestPauseAfterAFailureIsDrawn"},
+	{"tick-place", "what fails together is tried again together", "roller.go",
+		`(0.5 + r.options.Random()/2)`,
+		`(0.75 + 0*r.options.Random())`, "TestPauseAfterAFailureIsDrawn"},
 	{"bounded", "however many counters are found before they are visited", "find.go",
 		`f.waiting >= walkPage ||`,
 		``, "TestKeepBeginsNoCounterLate"},
@@ -1003,13 +1003,13 @@ var mutations = []mutation{
 		`if len(l.lines) == maxLogged {`,
 		`if false {`, "TestJunkSilencesNoOne"},
 	{"lapsed", "the log of a tick's unkept counter says nothing", "keep.go",
-		`		k.tellOnce(ctx, slog.LevelError, unkeptMessage, e.Counter, "", v.err)
+		`		k.tellUnkept(ctx, e.Counter, "", v.err)
 `,
 		``, "TestKeepOfUnkept"},
 
-	{"pace", "a burst is not used", "turn.go",
-		`return pace{c.step(l.counter.Template), max(c.options.Burst, 1)}`,
-		`return pace{c.step(l.counter.Template), 1}`, "TestPace"},
+	{"pace", "a burst is not used", "pace.go",
+		`return pace{r.step(l.counter.Template), max(r.options.Burst, 1)}`,
+		`return pace{r.step(l.counter.Template), 1}`, "TestPace"},
 	{"pace", "one roll-up more than the burst", "pace.go",
 		`return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence,`,
 		`return min(used.Sub(now)-time.Duration(p.burst)*p.cadence,`, "TestPace"},
@@ -1120,10 +1120,10 @@ var mutations = []mutation{
 	{"turns", "those whose turn it is do not leave a new revision time", "turn.go",
 		`wait := free + c.step(l.counter.Template)/20`,
 		`wait := free`, "TestTurns"},
-	{"turns", "a revision that is gone keeps its turn", "turn.go",
+	{"turns", "a revision that is gone keeps its turn", "turns.go",
 		`return age < 0 || age > turnsKept*r.cadence(l)`,
 		`return age < 0`, "TestTurns"},
-	{"turns", "a turn from the future counts", "turn.go",
+	{"turns", "a turn from the future counts", "turns.go",
 		`return age < 0 || age > turnsKept*r.cadence(l)`,
 		`return age > turnsKept*r.cadence(l)`, "TestTurns"},
 	{"turns", "a revision's last writer is forgotten after a cadence", "prober.go",
@@ -1132,7 +1132,7 @@ var mutations = []mutation{
 	{"turns", "turns are not written", "publish.go",
 		`Turns:      r.nextTurns(l),`,
 		`Turns:      nil,`, "TestRevisionsTakeTurns"},
-	{"other-routes", "totals that agree are left to another revision", "decide.go",
+	{"other-routes", "totals that agree are left to another revision", "agree.go",
 		`if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards`,
 		`if l.asOf.IsZero() || l.rollUp.Tally.NumShards`, "TestRerouted"},
 	{"other-routes", "another revision's roll-up is drift", "decide.go",
@@ -1205,9 +1205,9 @@ var mutations = []mutation{
 `,
 		``, "route/TestRefusedRoutes"},
 
-	{"pace", "a burst of 0 allows nothing at once", "turn.go",
-		`max(c.options.Burst, 1)`,
-		`c.options.Burst`, "TestPacedUntil"},
+	{"pace", "a burst of 0 allows nothing at once", "pace.go",
+		`return pace{r.step(l.counter.Template), max(r.options.Burst, 1)}`,
+		`return pace{r.step(l.counter.Template), r.options.Burst}`, "TestPacedUntil"},
 	{"pace", "a tick paces by the slower of two", "pace.go",
 		`return pace{every, 1}`,
 		`return pace{max(every, r.options.Cadence), 1}`, "TestTickPacesByItsRoute"},
@@ -1268,11 +1268,11 @@ var mutations = []mutation{
 	close(g.done)`, "TestBackOffOfTheSubscription"},
 
 	{"covered-from", "another instance's roll-up releases nothing", "prober.go",
-		`	s.release(l.covers(), l.rung())
+		`	s.release(l.covers(), rung(l))
 `,
 		``, "TestEndings"},
 	{"covered-from", "one's own roll-up releases nothing", "prober.go",
-		`	s.release(l.readTime, l.rungWhenWritten())
+		`	s.release(l.readTime, rungWhenWritten(l))
 	s.own`,
 		`	s.own`, "TestLoneEventIsRolledUpAtOnce"},
 	{"server-times", "as_of in the future is taken at its word", "look.go",
@@ -1335,14 +1335,14 @@ var mutations = []mutation{
 	{"credit", "exact wake-ups", "turn.go",
 		`return step/10 + time.Duration(s.draw*`,
 		`return 0 * time.Duration(s.draw*`, "TestCrowd"},
-	{"pauses", "an alarm that was made does not end a row of failures", "alarm.go",
+	{"pauses", "an alarm that was made does not end a row of failures", "events_alarm.go",
 		`	defer c.mu.Unlock()
 	s.failures = 0
 	ahead`,
 		`	defer c.mu.Unlock()
 	ahead`, "TestAlarmEndsARowOfFailures"},
 	{"pauses", "a failing store is asked without a pause", "prober.go",
-		`time.Now().Add(c.pauseAfter(s.failures-1, s.counter.Template))`,
+		`time.Now().Add(c.pauseAfter(s.failures-1, c.step(s.counter.Template)))`,
 		`time.Now().Add(time.Millisecond)`, "TestPausesBetweenFailures"},
 	{"anchor-held", "events are held without end while Firestore fails", "prober.go",
 		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
@@ -1398,7 +1398,7 @@ var mutations = []mutation{
 		return actionLeave`,
 		`	case true:
 		return actionLeave`, "TestSimulation"},
-	{"tolerance", "an integer and a double within the tolerance agree", "decide.go",
+	{"tolerance", "an integer and a double within the tolerance agree", "agree.go",
 		`if !a.IsDouble() || !b.IsDouble() || !a.Finite()`,
 		`if !a.Finite()`, "TestSameTotal"},
 	{"unkept", "an event of an unkept counter fails", "prober.go",
@@ -1463,7 +1463,7 @@ var mutations = []mutation{
 	{"unkept", "a group whose field has no index fails its events", "../internal/cloud/firestorestore/sum.go",
 		`if r.By != nil && needsIndex(err) {`,
 		`if false {`, "TestExemptGroup"},
-	{"alarm-covers", "an alarm that rings too early ends in a pause", "alarm.go",
+	{"alarm-covers", "an alarm that rings too early ends in a pause", "events_alarm.go",
 		`!s.unkept.over(a.At) && !c.now().Before(a.At)`,
 		`!s.unkept.over(a.At)`, "TestAlarmOfAPausingCounter"},
 	{"unkept", "a document that is full fails a locked write's events", "../internal/cloud/firestorestore/locked.go",
@@ -1472,7 +1472,7 @@ var mutations = []mutation{
 	{"unkept", "every refused write makes its counter unkept", "../internal/cloud/firestorestore/store.go",
 		`	if status.Code(err) != codes.InvalidArgument {`,
 		`	if err == nil {`, "TestWriteErrors"},
-	{"tolerance", "doubles agree exactly or not at all", "decide.go",
+	{"tolerance", "doubles agree exactly or not at all", "agree.go",
 		`<= sumTolerance*magnitude`,
 		`<= 0*magnitude`, "TestSameTotal"},
 	{"tolerance", "numbers beyond the largest double are held to no tolerance", "../internal/cloud/firestorestore/sum.go",
@@ -1632,12 +1632,12 @@ var mutations = []mutation{
 	{"untold", "what a large document has left is drift in a dry run", "compare.go",
 		`err == nil && (did == actionRepair || did == actionTell)`,
 		`err == nil && did == actionRepair`, "TestUntoldInADryRun"},
-	{"untold", "a note stands for the moment only", "note.go",
+	{"untold", "a note stands for the moment only", "noted.go",
 		`since.Add(-noteEvery)`,
 		`since`, "TestUntold"},
-	{"untold", "one large document's event hides drift forever", "note.go",
-		`note.UpdateTime.After(since.Add(-noteEvery))`,
-		`!note.UpdateTime.IsZero()`, "TestUntold"},
+	{"untold", "one large document's event hides drift forever", "noted.go",
+		`since.Add(-noteEvery)`,
+		`time.Time{}`, "TestUntold"},
 	{"untold", "each large document's event is noted", "note.go",
 		`sent.Sub(last) < noteEvery`,
 		`sent.Before(last)`, "TestUntoldAllTheTime"},
@@ -1647,13 +1647,13 @@ var mutations = []mutation{
 	}
 	return err`,
 		`	return nil`, "TestUntoldFails"},
-	{"untold", "a note that cannot be read hides drift", "note.go",
+	{"untold", "a note that cannot be read hides drift", "noted.go",
 		`		return false
 	}
-	return note.UpdateTime.After(since.Add(-noteEvery))`,
+	return at.After(after)`,
 		`		return true
 	}
-	return note.UpdateTime.After(since.Add(-noteEvery))`, "TestUntoldUnread"},
+	return at.After(after)`, "TestUntoldUnread"},
 	{"untold", "nothing is noted behind a route without keys", "route/concern.go",
 		`		if r.By != nil {
 			templates =`,
@@ -1668,11 +1668,11 @@ var mutations = []mutation{
 		var err error
 `, "TestUntoldOfSeveralRoutes"},
 	{"removal", "a roll-up is removed whatever was written meanwhile", "compare.go",
-		`		return did, l, 0, a.remove(looking, a.store, &l)`,
+		`		return did, l, 0, a.remove(looking, &l)`,
 		`		if v, err := a.store.View(looking, c); err == nil {
 			l.rollUp = v.RollUp()
 		}
-		return did, l, 0, a.remove(looking, a.store, &l)`, "TestRemovalHasItsPrecondition"},
+		return did, l, 0, a.remove(looking, &l)`, "TestRemovalHasItsPrecondition"},
 	{"removal", "a removal takes the app's fields along", "../internal/test/memstore/memstore.go",
 		`if len(fields) > 0 || c.Template.Existing {`,
 		`if false {`, "TestRemovalKeepsTheAppsFields"},
@@ -1688,9 +1688,9 @@ var mutations = []mutation{
 	{"grace", "a difference is repaired before its grace is over", "decide.go",
 		`case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():`,
 		`case false:`, "TestDrift"},
-	{"grace", "a made-up time of the last sum hides drift", "audit.go",
-		`3 * min(r.Tally.Took, maxWriteAge)`,
-		`3 * r.Tally.Took`, "TestDriftBehindATimeThatIsMadeUp"},
+	{"grace", "a made-up time of the last sum hides drift", "publish.go",
+		`return min(r.Tally.Took, maxWriteAge)`,
+		`return r.Tally.Took`, "TestDriftBehindATimeThatIsMadeUp"},
 	{"grace", "the grace is shorter than a redelivery takes", "audit.go",
 		`cadence + 2*holdLimit + redelivery`,
 		`cadence + 2*holdLimit + redelivery - 5*time.Second`, "TestGrace"},
@@ -1814,16 +1814,16 @@ var mutations = []mutation{
 `,
 		`		c.New, c.Places = c.ReadTime, make([]Place, len(c.Places))
 `, "TestManyRevisions"},
-	{"note-all", "a note is not read", "note.go",
+	{"note-all", "a note is not read", "noted.go",
 		`			a.noted = later(a.noted, n.UpdateTime)
 `,
 		``, "TestNoteAboutAll"},
-	{"note-all", "a repair by a command takes no note away", "note.go",
+	{"note-all", "a repair by a command takes no note away", "noted.go",
 		`	if a.o.DryRun {
 		return`,
 		`	if a.o.FromFirst || a.o.DryRun {
 		return`, "TestRepairTakesNotesAway"},
-	{"note-all", "a repair by a command that leaves a counter takes all notes away", "note.go",
+	{"note-all", "a repair by a command that leaves a counter takes all notes away", "noted.go",
 		`if !done || a.o.FromFirst && leaves {`,
 		`if !done || false && leaves {`, "TestRepairTakesNotesAway"},
 	{"note-all", "each note begins a cycle", "cycle.go",
@@ -1838,10 +1838,10 @@ var mutations = []mutation{
 	{"note-all", "notes all the time keep a long walk from its end", "cycle.go",
 		`cuts := due && hurried && !a.hurries(l)`,
 		`cuts := due && hurried`, "TestNotesDuringALongCycle"},
-	{"note-all", "a note is deleted when its cycle begins", "note.go",
+	{"note-all", "a note is deleted when its cycle begins", "noted.go",
 		`done := complete(a.cursor.Places) && n.UpdateTime`,
 		`done := n.UpdateTime`, "TestNoteStaysUntilTheEnd"},
-	{"note-all", "a note stands for no event after it", "note.go",
+	{"note-all", "a note stands for no event after it", "noted.go",
 		`n.UpdateTime.Before(before.Add(-noteEvery))`,
 		`n.UpdateTime.Before(before)`, "TestNoteStandsForAMinute"},
 	{"note-all", "an event without a route is dropped without a note", "../internal/cloud/app/event.go",
@@ -1871,17 +1871,17 @@ var mutations = []mutation{
 	}
 `,
 		``, "TestManyNamedCounters"},
-	{"lapsed", "unkept counters beyond the first hundred are not tried", "note.go",
+	{"lapsed", "unkept counters beyond the first hundred are not tried", "noted.go",
 		`	a.notes = append(a.notes, more...)
 `,
 		``, "TestManyUnkept"},
-	{"lapsed", "the same unkept counters are tried each time", "note.go",
+	{"lapsed", "the same unkept counters are tried each time", "noted.go",
 		`after := max(a.cursor.Noted, notes[len(notes)-1].ID)`,
 		`after := notes[len(notes)-1].ID`, "TestManyUnkept"},
-	{"lapsed", "the note of an unkept counter is deleted while an instance pauses", "note.go",
+	{"lapsed", "the note of an unkept counter is deleted while an instance pauses", "noted.go",
 		`if left[path] || !n.UpdateTime.Before(a.cursor.ReadTime.Add(-longestUnkept)) {`,
 		`if left[path] {`, "TestUnkeptNoteOfAPause"},
-	{"lapsed", "the note of a counter that is still unkept is deleted", "note.go",
+	{"lapsed", "the note of a counter that is still unkept is deleted", "noted.go",
 		`if left[path] || !n.UpdateTime`,
 		`if path == "" || !n.UpdateTime`, "TestManyUnkept"},
 	{"missing-covers", "a look that finds a document missing makes no alarm", "prober.go",
@@ -1907,11 +1907,11 @@ var mutations = []mutation{
 		`			c.unchained(ctx, l)
 `,
 		``, "TestQueueRefusesWhileDocumentIsMissing"},
-	{"note-all", "a noted counter whose document is missing is done with", "note.go",
-		`d.left = time.Since(at) < missingAfter[len(missingAfter)-1]`,
+	{"note-all", "a noted counter whose document is missing is done with", "noted.go",
+		`d.left = time.Since(at) < missingFor`,
 		`_ = at`, "TestQueueRefusesWhileDocumentIsMissing"},
-	{"note-all", "a noted counter whose document is missing stays for good", "note.go",
-		`d.left = time.Since(at) < missingAfter[len(missingAfter)-1]`,
+	{"note-all", "a noted counter whose document is missing stays for good", "noted.go",
+		`d.left = time.Since(at) < missingFor`,
 		`d.left = !at.IsZero()`, "TestQueueRefusesWhileDocumentIsMissing"},
 	{"new", "a purge begins no cycle", "cycle.go",
 		` || a.o.Purged.After(l.Began) || a.o.Stopped`,
@@ -1930,10 +1930,10 @@ var mutations = []mutation{
 `,
 		``, "TestPurged"},
 	{"new", "an alarm that was purged is not made again if its counter is not due", "compare.go",
-		`		err = a.remakeAlarm(looking, &l, p)
+		`		err = a.createDue(looking, &l, p)
 `,
 		``, "TestPurged"},
-	{"note-all", "a roll-up without its alarm is not noted", "window.go",
+	{"note-all", "a roll-up without its alarm is not noted", "events_chain.go",
 		`	err := c.notes.Counter(noting, l.counter)
 `,
 		`	err := noting.Err()
@@ -1968,8 +1968,8 @@ var mutations = []mutation{
 		`if r.prune {`,
 		`if false {`, "TestPrune"},
 	{"differs", "a dry run removes", "decide.go",
-		`case (l.agrees() && l.removable() || l.forsaken()) && !c.dryRun:`,
-		`case l.agrees() && l.removable() || l.forsaken():`, "TestDryRun"},
+		`case (l.agrees() && removable(l) || forsaken(l)) && !c.dryRun:`,
+		`case l.agrees() && removable(l) || forsaken(l):`, "TestDryRun"},
 	{"differs", "a dry run takes former totals away", "decide.go",
 		`len(l.rollUp.Tally.Former) > 0:
 		return repair`,
@@ -2417,7 +2417,7 @@ var mutations = []mutation{
 `,
 		`		return p.dueNext(l)
 `, "TestWriterOfARevisionLooksLate"},
-	{"turns", "any number of turns counts", "turn.go",
+	{"turns", "any number of turns counts", "turns.go",
 		`if len(turns) > maxTurns {`,
 		`if false {`, "TestForgedTurns"},
 	{"pace", "more than a minute is never used up", "pace.go",
@@ -2434,30 +2434,30 @@ var mutations = []mutation{
 		`	c.noteUnkept(ctx, s.counter, oldest)
 `,
 		``, "TestLapsed"},
-	{"lapsed", "a note hides drift forever", "note.go",
-		`note.UpdateTime.After(since.Add(-longestUnkept))`,
-		`!note.UpdateTime.IsZero()`, "TestLapsed"},
-	{"lapsed", "what is acknowledged in the pause is drift", "note.go",
+	{"lapsed", "a note hides drift forever", "noted.go",
+		`since.Add(-longestUnkept)`,
+		`time.Time{}`, "TestLapsed"},
+	{"lapsed", "what is acknowledged in the pause is drift", "noted.go",
 		`since.Add(-longestUnkept)`,
 		`since`, "TestLapsed"},
-	{"lapsed", "a note that cannot be read hides drift", "note.go",
+	{"lapsed", "a note that cannot be read hides drift", "noted.go",
 		`		return false
 	}
-	return note.UpdateTime.After(since.Add(-longestUnkept))`,
+	return at.After(after)`,
 		`		return true
 	}
-	return note.UpdateTime.After(since.Add(-longestUnkept))`, "TestLapsedNotRead"},
-	{"calls-end", "an unkept counter is noted without a time-out", "note.go",
+	return at.After(after)`, "TestLapsedNotRead"},
+	{"calls-end", "an unkept counter is noted without a time-out", "prober.go",
 		`	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 
-	note := Note{`,
-		`	note := Note{`, "TestUnkeptNoteHangs"},
+	err := c.notes.Unkept`,
+		`	err := c.notes.Unkept`, "TestUnkeptNoteHangs"},
 
 	{"deferred-ahead", "an alarm may ring as soon as the look is done", "turn.go",
 		`	case due < leastAhead: //`,
 		`	case false: //`, "TestAlarmRingsLater"},
-	{"deferred-ahead", "an alarm that could not be made stands", "alarm.go",
+	{"deferred-ahead", "an alarm that could not be made stands", "events_alarm.go",
 		`	if err != nil {
 		return err
 	}
@@ -2471,31 +2471,31 @@ var mutations = []mutation{
 	defer c.mu.Unlock()
 	s.failures = 0
 	ahead :=`, "TestSimulation"},
-	{"deferred-ahead", "an alarm stands for what came while it was made", "alarm.go",
+	{"deferred-ahead", "an alarm stands for what came while it was made", "events_alarm.go",
 		`	if s.open != nil && c.knowsAlarm(s, s.open.told) {`,
 		`	if s.open != nil {`, "TestSlowAlarm"},
-	{"alarm-routes", "an alarm does not say whose routes it is for", "alarm.go",
+	{"alarm-routes", "an alarm does not say whose routes it is for", "events_alarm.go",
 		`Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: p.deferTo}`,
 		`Alarm{RollUp: s.counter.RollUp, At: p.deferTo}`, "TestSimulation"},
-	{"alarm-routes", "an alarm of other routes does not ring again", "alarm.go",
+	{"alarm-routes", "an alarm of other routes does not ring again", "events_alarm.go",
 		`	if again && c.options.Alarms != nil {`,
 		`	if false {`, "TestSimulation"},
-	{"alarm-routes", "an alarm of other routes is no change", "alarm.go",
+	{"alarm-routes", "an alarm of other routes is no change", "events_alarm.go",
 		`	if ok {
 		var err error
 `,
 		`	if ok && counter.Template.Hash() == a.Routes {
 		var err error
 `, "TestSimulation"},
-	{"alarm-routes", "the last alarm is not the last", "alarm.go",
+	{"alarm-routes", "the last alarm is not the last", "events_alarm.go",
 		`	again := !a.Last && (`,
 		`	again := true && (`, "TestAlarmOfOtherRoutes"},
-	{"alarm-covers", "any roll-up ends an alarm", "alarm.go",
+	{"alarm-covers", "any roll-up ends an alarm", "events_alarm.go",
 		`		from:    a.At,
 `,
 		`		from:   time.Unix(0, 0),
 `, "TestSimulation"},
-	{"alarm-covers", "an alarm that is not due is done", "alarm.go",
+	{"alarm-covers", "an alarm that is not due is done", "events_alarm.go",
 		`		ending, err = c.ring(ctx, a, counter)
 `,
 		`		c.mu.Lock()
@@ -2506,7 +2506,7 @@ var mutations = []mutation{
 		}
 		ending, err = c.ring(ctx, a, counter)
 `, "TestSimulation"},
-	{"alarm-covers", "an earlier alarm stands for one", "alarm.go",
+	{"alarm-covers", "an earlier alarm stands for one", "events_alarm.go",
 		`end(s.alarms, p.deferTo.Add(-time.Microsecond), deferred)`,
 		`end(s.alarms, p.deferTo.Add(time.Hour), deferred)`, "TestAlarmByHand"},
 	{"alarm-covers", "an unkept counter ends alarms that rang early", "generation.go",
@@ -2527,47 +2527,47 @@ var mutations = []mutation{
 		`	_ = rollUp
 	return now.Add(furthest).Truncate(day)
 `, "TestWindowsAlarmsAreSpread"},
-	{"alarm-covers", "an alarm that failed is done", "alarm.go",
+	{"alarm-covers", "an alarm that failed is done", "events_alarm.go",
 		`			return c.handOn(ctx, a, counter, err)
 `,
 		`			return ending, nil
 `, "TestSimulation"},
-	{"alarm-covers", "an alarm that failed is always handed on by ten seconds", "alarm.go",
+	{"alarm-covers", "an alarm that failed is always handed on by ten seconds", "events_alarm.go",
 		`s.handedOn.begin(firstHandOn, longestHandOn, c.now())`,
 		`s.handedOn.begin(firstHandOn, firstHandOn, c.now())`, "TestAlarmIsHandedOn"},
-	{"alarm-covers", "an alarm that is handed on stays one of other routes", "alarm.go",
+	{"alarm-covers", "an alarm that is handed on stays one of other routes", "events_alarm.go",
 		`Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})`,
 		`Alarm{RollUp: a.RollUp, Routes: a.Routes, At: at})`, "TestAlarmOfOtherRoutesIsHandedOn"},
-	{"alarm-covers", "an old alarm is handed on to a time that has passed", "alarm.go",
+	{"alarm-covers", "an old alarm is handed on to a time that has passed", "events_alarm.go",
 		`later(c.now(), a.At).Truncate`,
 		`a.At.Truncate`, "TestOldAlarmIsHandedOn"},
-	{"alarm-covers", "the local clock says when an alarm is handed on", "alarm.go",
+	{"alarm-covers", "the local clock says when an alarm is handed on", "events_alarm.go",
 		`later(c.now(), a.At).Truncate`,
 		`later(time.Now(), a.At).Truncate`, "TestOldAlarmIsHandedOn"},
-	{"alarm-covers", "an alarm fails with its counter", "alarm.go",
+	{"alarm-covers", "an alarm fails with its counter", "events_alarm.go",
 		`		if err != nil && c.options.Alarms != nil {`,
 		`		if false {`, "TestAlarmIsHandedOn"},
-	{"known-alarm", "a known alarm stands for events until it rings", "alarm.go",
+	{"known-alarm", "a known alarm stands for events until it rings", "events_alarm.go",
 		`	ahead := p.deferTo.Sub(l.readTime) - leastAhead
 `,
 		`	ahead := p.deferTo.Sub(l.readTime) + leastAhead
 `, "TestKnownAlarm"},
-	{"known-alarm", "an alarm is known while a machine is suspended", "alarm.go",
+	{"known-alarm", "an alarm is known while a machine is suspended", "events_alarm.go",
 		`!monotonic.Before(k.until) || !wall.Before(k.until.Round(0))`,
 		`!monotonic.Before(k.until)`, "TestKnownUntilEitherClock"},
-	{"known-alarm", "what an event tells is not the time", "alarm.go",
+	{"known-alarm", "what an event tells is not the time", "events_alarm.go",
 		`	latest := later(c.newest, told)
 `,
 		`	latest := c.newest
 `, "TestKnownAlarmOfAClockThatStoodStill"},
-	{"known-alarm", "an alarm is known for as long as it stands", "alarm.go",
+	{"known-alarm", "an alarm is known for as long as it stands", "events_alarm.go",
 		`l.began.Add(min(ahead, knownFor))`,
 		`l.began.Add(ahead)`, "TestKnownAlarmIsLookedAtAgain"},
-	{"alarm-reach", "a counter waits for alarms that cannot be made", "alarm.go",
+	{"alarm-reach", "a counter waits for alarms that cannot be made", "events_alarm.go",
 		`	s.alarmless.begin(alarmlessFor, alarmlessFor, c.now())
 `,
 		``, "TestNoQueue"},
-	{"alarm-reach", "one alarm that cannot be made is enough", "alarm.go",
+	{"alarm-reach", "one alarm that cannot be made is enough", "events_alarm.go",
 		`	time.Sleep(secondTry)
 	err = create()
 	if err == nil {
@@ -2575,7 +2575,7 @@ var mutations = []mutation{
 	}
 `,
 		``, "TestAlarmThatIsMadeAtTheSecondTry"},
-	{"alarm-reach", "the second try follows at once", "alarm.go",
+	{"alarm-reach", "the second try follows at once", "events_alarm.go",
 		`	time.Sleep(secondTry)
 `,
 		``, "TestWindowOfAnEventThatIsDeferredAtTheSecondTry"},
@@ -2595,7 +2595,7 @@ var mutations = []mutation{
 	{"grace", "a counter with a slow cadence never drifts", "compare.go",
 		`l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery+sumsTake(l.rollUp)`,
 		`a.cadence(&l) > time.Minute`, "TestDeferredIsNoDrift"},
-	{"known-alarm", "a newer look is not the time", "alarm.go",
+	{"known-alarm", "a newer look is not the time", "events_alarm.go",
 		`	latest := later(c.newest, told)
 `,
 		`	latest := told
@@ -2721,17 +2721,17 @@ var mutations = []mutation{
 	{"grace", "a long sum has the grace of others", "audit.go",
 		`a.o.Grace+sumsTake(d.RollUp)`,
 		`a.o.Grace`, "TestLongSumIsNoDrift"},
-	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "alarm.go",
+	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "events_alarm.go",
 		`	if now.Before(a.At.Add(lastAfter)) {`,
 		`	if false {`, "TestAlarmWithoutAQueue"},
-	{"alarm-routes", "an instance without a queue is done with an alarm of no route of its own", "alarm.go",
+	{"alarm-routes", "an instance without a queue is done with an alarm of no route of its own", "events_alarm.go",
 		`	if again && c.options.Alarms == nil {`,
 		`	if ok && again && c.options.Alarms == nil {`, "TestAlarmWithoutAQueueOrARoute"},
-	{"alarm-routes", "an instance that has looked at nothing fails an alarm of no route forever", "alarm.go",
+	{"alarm-routes", "an instance that has looked at nothing fails an alarm of no route forever", "events_alarm.go",
 		`		now = time.Now()
 `,
 		``, "TestAlarmWithoutAQueueOrARoute"},
-	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "alarm.go",
+	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "events_alarm.go",
 		`	if now.Before(a.At.Add(lastAfter)) {`,
 		`	if true {`, "TestAlarmWithoutAQueue"},
 	{"window-instant", "a window begins a microsecond early", "route/window.go",
@@ -2810,25 +2810,25 @@ var mutations = []mutation{
 	l.rings = next
 	return nil
 `, "TestSimulation"},
-	{"alarm-before", "one alarm that could not be made is enough to do without", "window.go",
+	{"alarm-before", "one alarm that could not be made is enough to do without", "events_chain.go",
 		`	err := c.tryTwice(s, func() error { return c.makeNext(ctx, l, next) })
 `,
 		`	err := c.makeNext(ctx, l, next)
 `, "TestWindowsAlarmAtTheSecondTry"},
-	{"alarm-before", "the second try follows at once", "alarm.go",
+	{"alarm-before", "the second try follows at once", "events_alarm.go",
 		`	time.Sleep(secondTry)
 `,
 		``, "TestWindowsAlarmAtTheSecondTry"},
-	{"alarm-before", "an instance that does without alarms tries all the same", "window.go",
+	{"alarm-before", "an instance that does without alarms tries all the same", "events_chain.go",
 		`	if !can {
 		c.unchained`,
 		`	if !can && false {
 		c.unchained`, "TestWindowWithoutAnAlarm"},
-	{"alarm-before", "no one is told that alarms cannot be made", "window.go",
+	{"alarm-before", "no one is told that alarms cannot be made", "events_chain.go",
 		`	c.tellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.counter, l.eventID, nil)
 `,
 		``, "TestWindowWithoutAnAlarm"},
-	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "window.go",
+	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "events_chain.go",
 		`	if !rings.IsZero() && !rings.After(l.asOf) {
 		return time.Time{}
 	}
@@ -2837,7 +2837,7 @@ var mutations = []mutation{
 		`	_ = rings
 	return l.covers()
 `, "TestWindowWithoutAnAlarm"},
-	{"alarm-before", "an alarm is done with a roll-up that its instance has written without one", "window.go",
+	{"alarm-before", "an alarm is done with a roll-up that its instance has written without one", "events_chain.go",
 		`	if l.rings.Equal(l.readTime) {
 `,
 		`	if false {
@@ -2867,7 +2867,7 @@ var mutations = []mutation{
 	{"alarm-relied", "a roll-up that needs no alarm forgets the one that stands", "window.go",
 		`(next.IsZero() || !rings.After(next))`,
 		`!next.IsZero() && !rings.After(next)`, "TestEmptyWindowKeepsItsAlarm"},
-	{"alarm-relied", "an instance forgets the alarm of a write that was refused", "window.go",
+	{"alarm-relied", "an instance forgets the alarm of a write that was refused", "events_chain.go",
 		`	s.chained = next
 `,
 		``, "TestWindowOfRefusedWrites"},
@@ -2885,7 +2885,7 @@ var mutations = []mutation{
 	{"alarm-relied", "an alarm rings as soon as it is made", "window.go",
 		`later(leaving.At, l.readTime.Add(leastAhead))`,
 		`leaving.At`, "TestWindowsAlarmIsRounded"},
-	{"alarm-relied", "all counters have their alarms at the same time", "window.go",
+	{"alarm-relied", "all counters have their alarms at the same time", "alarm.go",
 		`	phase := time.Duration(h.Sum64() % uint64(step)).Truncate(time.Microsecond)
 `,
 		`	phase := time.Duration(0)
@@ -2930,7 +2930,7 @@ var mutations = []mutation{
 		`	case c.leaving == leftLate:
 		return actionLeave
 `, "TestAuditOfWindows"},
-	{"left-late", "every difference is called late", "window.go",
+	{"left-late", "every difference is called late", "schedule_left.go",
 		`		if err != nil || !then.agrees() {
 			return leftNone, err
 		}
@@ -2939,37 +2939,37 @@ var mutations = []mutation{
 			return leftNone, err
 		}
 `, "TestAuditOfWindows"},
-	{"left-late", "an alarm that has not come is waited without an end", "window.go",
+	{"left-late", "an alarm that has not come is waited without an end", "schedule_left.go",
 		`	return l.alarmGone || l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
 `,
 		`	return false
 `, "TestAuditOfWindows"},
-	{"left-late", "an alarm that comes again is overdue", "window.go",
+	{"left-late", "an alarm that comes again is overdue", "schedule_left.go",
 		`> a.cadence(l)+redelivery+sumsTake(l.rollUp)`,
 		`> a.cadence(l)`, "TestAuditOfWindows"},
-	{"left-late", "a roll-up that needs an alarm and has none is right", "window.go",
+	{"left-late", "a roll-up that needs an alarm and has none is right", "schedule_left.go",
 		`	case rings.IsZero() && agrees: // such`,
 		`	case rings.IsZero() && agrees && false: // such`, "TestAuditOfALikeFarAhead"},
-	{"left-late", "an audit leaves a roll-up alone whose alarm is lost and whose totals are right", "window.go",
+	{"left-late", "an audit leaves a roll-up alone whose alarm is lost and whose totals are right", "schedule_left.go",
 		`	case rings.IsZero() || a.overdue(l):
 `,
 		`	case agrees:
 		return leftNone, nil
 	case rings.IsZero() || a.overdue(l):
 `, "TestAuditOfWindows"},
-	{"left-late", "an audit trusts an alarm that rings too late", "window.go",
+	{"left-late", "an audit trusts an alarm that rings too late", "schedule_left.go",
 		`	case a.ringsTooLate(&then):
 		return leftSooner, nil
 `,
 		``, "TestSimulation"},
-	{"left-late", "a like that leaves sooner is late at once", "window.go",
+	{"left-late", "a like that leaves sooner is late at once", "schedule_left.go",
 		`	case a.ringsTooLate(&then):
 		return leftSooner, nil
 `,
 		`	case a.ringsTooLate(&then):
 		return leftLate, nil
 `, "TestAuditOfASoonerLeaving"},
-	{"left-late", "an alarm that is rounded rings too late", "window.go",
+	{"left-late", "an alarm that is rounded rings too late", "schedule_left.go",
 		`then.rollUp.Tally.Rings.Sub(next) > a.cadence(then)+redelivery`,
 		`then.rollUp.Tally.Rings.Sub(next) > -time.Hour`, "TestAuditOfWindows"},
 	{"left-late", "an alarm that rings too late is left alone while the totals are right", "decide.go",
@@ -2982,7 +2982,7 @@ var mutations = []mutation{
 		return differenceLate
 `,
 		``, "TestAuditOfASoonerLeaving"},
-	{"left-late", "a document that was dated far ahead is late", "window.go",
+	{"left-late", "a document that was dated far ahead is late", "schedule_left.go",
 		`	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
 		return leftSooner, nil
 `,
@@ -3023,7 +3023,7 @@ var mutations = []mutation{
 `,
 		`	return names, values
 `, "TestForeignKind"},
-	{"foreign-kind", "a total that is left out differs", "decide.go",
+	{"foreign-kind", "a total that is left out differs", "agree.go",
 		`		if l.rollUp.isForeign(name) {
 			continue
 		}
@@ -3046,12 +3046,12 @@ var mutations = []mutation{
 	if !first {`,
 		`	if false {`, "TestForeignKind"},
 	{"foreign-kind", "a field that was cleared is drift", "decide.go",
-		` || !l.asOf.IsZero() && l.onlyUncovered():`,
+		` || !l.asOf.IsZero() && onlyUncovered(l):`,
 		`:`, "TestForeignKind"},
 	{"foreign-kind", "an audit does not count it", "compare.go",
 		`if len(l.rollUp.Foreign) > 0 && !counted {`,
 		`if counted && false {`, "TestForeignKind"},
-	{"nobodys-number", "a total without sources is the app's", "decide.go",
+	{"nobodys-number", "a total without sources is the app's", "agree.go",
 		`		return len(l.rollUp.Unwritten()) == 0
 	}
 	if l.asOf`,
@@ -3064,7 +3064,7 @@ var mutations = []mutation{
 	{"nobodys-number", "a tally without a time is believed", "../internal/document/document.go",
 		`return !t.AsOf.IsZero() && t.names(name)`,
 		`return t.names(name)`, "../internal/document/TestTally"},
-	{"nobodys-number", "the walk of the roll-ups passes over it", "store.go",
+	{"nobodys-number", "the walk of the roll-ups passes over it", "schedule_store.go",
 		`if !f.RollUp.Tally.AsOf.IsZero() || len(f.RollUp.Unwritten()) > 0 {
 		return false
 	}
@@ -3105,7 +3105,7 @@ var mutations = []mutation{
 		`return source.Own(source.Concerned(change), change.Holds), told, nil`,
 		`return source.Concerned(change), told, nil`, "../internal/cloud/app/TestForgedHomeConcernsItself"},
 	{"nobodys-number", "a command repairs by any routes", "decide.go",
-		` || l.replaces() && c.keepUnwritten:`,
+		` || replaces(l) && c.keepUnwritten:`,
 		`:`, "TestUnwrittenIsCounted"},
 	{"nothing-is-lost", "what is replaced is gone", "foreign.go",
 		`			before[name] = v
@@ -3149,9 +3149,9 @@ var mutations = []mutation{
 	{"nothing-is-lost", "zeros take it along", "decide.go",
 		`return !l.counter.Template.Existing && !keeps && l.totals.Empty()`,
 		`return !l.counter.Template.Existing && (keeps || !keeps) && l.totals.Empty()`, "TestBeforeIsNotRemoved"},
-	{"nothing-is-lost", "a missing shop takes it along", "owner.go",
-		`return l.ownerless && !keeps && !l.unmarked()`,
-		`return l.ownerless && (keeps || !keeps) && !l.unmarked()`, "TestForgedDayOfMissingShop"},
+	{"nothing-is-lost", "a missing shop takes it along", "decide.go",
+		`return l.ownerless && !keeps && !unmarked(l)`,
+		`return l.ownerless && (keeps || !keeps) && !unmarked(l)`, "TestForgedDayOfMissingShop"},
 	{"nothing-is-lost", "pruning takes it away", "foreign.go",
 		`		if there {
 			values[name] = before
@@ -3188,22 +3188,22 @@ var mutations = []mutation{
 	{"note-all", "a note that others write is tried forever", "note.go",
 		`if !errors.Is(err, ErrConflict) || try == noteTries {`,
 		`if !errors.Is(err, ErrConflict) {`, "TestNoteIsGivenUp"},
-	{"note-all", "a note that names counters makes a lap due", "note.go",
+	{"note-all", "a note that names counters makes a lap due", "noted.go",
 		`		if len(n.Counters) == 0 {
 			a.noted =`,
 		`		if true {
 			a.noted =`, "TestNoteOfNamesMakesNoLap"},
-	{"note-all", "a repair that leaves counters to other routes takes the note away", "note.go",
+	{"note-all", "a repair that leaves counters to other routes takes the note away", "noted.go",
 		`a.report.Failed+a.report.Unkept+a.report.Differing > 0`,
 		`a.report.Failed+a.report.Unkept > 0`, "TestRepairTakesNotesAway"},
-	{"circle-silent", "all counters of an event without documents are noted", "note.go",
+	{"circle-silent", "all counters of an event without documents are noted", "coalescer.go",
 		`		if !concern.Untold {
 			continue
 		}
 `,
 		``, "TestOnlyUntoldIsNoted"},
 	{"logged-once", "an audit logs no unkept counter", "compare.go",
-		`		a.tellOnce(ctx, slog.LevelError, unkeptMessage, d.Counter, "", err)
+		`		a.tellUnkept(ctx, d.Counter, "", err)
 `,
 		``, "TestAuditOfUnkept"},
 	{"long-sums", "a long sum begins for an alarm that rang early", "turn.go",

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +44,9 @@ func untoldOf(t *route.Template) string { return document.NotePrefix + "left-" +
 // that these do not hide the others from a query that has a limit.
 const unkeptPrefix = document.NotePrefix + "unkept-"
 
+// isUnkept reports whether the note is that of an unkept counter.
+func (n Note) isUnkept() bool { return strings.HasPrefix(n.ID, unkeptPrefix) }
+
 // unkeptOf returns the ID of the note that a counter is unkept.
 func unkeptOf(c route.Counter) string { return unkeptPrefix + document.IDOf(c.RollUp) }
 
@@ -61,16 +64,42 @@ const (
 	noteTries = 5
 )
 
+// longestUnkept is the longest pause between two tries of an unkept counter. A try costs a look,
+// and a sum or a write that fails.
+const longestUnkept = time.Minute
+
+// missingFor is how long a counter is looked at whose document is missing, by alarms or because a
+// note names it.
+const missingFor = time.Hour
+
+// A noteKeeper has the notes of a database. As for all that the engine asks of a database, the outcome
+// is unknown after any error but ErrConflict.
+type noteKeeper interface {
+	// LoadNote returns the note with an ID. If there is none, the result has no UpdateTime.
+	LoadNote(ctx context.Context, id string) (Note, error)
+
+	// SaveNote saves n. The precondition is that the update time of the note's document is still
+	// n.UpdateTime, or if that is zero, that there is none. SaveNote returns ErrConflict if
+	// Firestore refuses.
+	SaveNote(ctx context.Context, n Note) error
+
+	// DeleteNote deletes n, on the precondition that its document's update time is still
+	// n.UpdateTime. DeleteNote returns ErrConflict if Firestore refuses.
+	DeleteNote(ctx context.Context, n Note) error
+}
+
 // Notes writes notes for audits. It may be used by many goroutines at once.
 type Notes struct {
-	store Store
+	store noteKeeper
 
 	mu    sync.Mutex
 	noted map[string]time.Time // when a note without names was last sent, by ID and the local clock
 }
 
 // NewNotes returns a Notes that writes to the store.
-func NewNotes(store Store) *Notes { return &Notes{store: store, noted: make(map[string]time.Time)} }
+func NewNotes(store noteKeeper) *Notes {
+	return &Notes{store: store, noted: make(map[string]time.Time)}
+}
 
 // All notes that all counters need an audit. If it returns an error, nothing was noted.
 func (n *Notes) All(ctx context.Context) error { return n.note(ctx, noteAll) }
@@ -88,6 +117,21 @@ func (n *Notes) Untold(ctx context.Context, s route.Source) error {
 		}
 	}
 	return nil
+}
+
+// UntoldCounter notes that an event came without its documents, and may be of a change of the
+// counter. If it returns an error, the event must be delivered again.
+func (n *Notes) UntoldCounter(ctx context.Context, c route.Counter) error {
+	err := n.note(ctx, untoldOf(c.Template))
+	if err != nil {
+		return err
+	}
+	return n.Counter(ctx, c)
+}
+
+// Unkept notes that the counter is unkept. Each such counter has a note of its own.
+func (n *Notes) Unkept(ctx context.Context, c route.Counter) error {
+	return renew(ctx, n.store, Note{ID: unkeptOf(c), Counters: map[string]time.Time{c.RollUp: time.Now()}})
 }
 
 // note writes a note without names, unless this instance has just done that.
@@ -114,7 +158,7 @@ func (n *Notes) note(ctx context.Context, id string) error {
 
 // renew writes a note over what its document holds. If another instance has just written it, that
 // counts as done.
-func renew(ctx context.Context, store Store, n Note) error {
+func renew(ctx context.Context, store noteKeeper, n Note) error {
 	old, err := store.LoadNote(ctx, n.ID)
 	if err != nil {
 		return err
@@ -125,31 +169,6 @@ func renew(ctx context.Context, store Store, n Note) error {
 		return nil
 	}
 	return err
-}
-
-// noteUntold notes the circular counters about which an event came without its documents. Such an
-// event may be of a roll-up, so another roll-up must not follow, or of a change.
-func (c *Coalescer) noteUntold(ctx context.Context, concerns []route.Concern) error {
-	isUntold := func(concern route.Concern) bool { return concern.Untold }
-	if !slices.ContainsFunc(concerns, isUntold) { // nearly always
-		return nil
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	for _, concern := range concerns {
-		if !concern.Untold {
-			continue
-		}
-		err := c.notes.note(ctx, untoldOf(concern.Template))
-		if err == nil {
-			err = c.notes.Counter(ctx, concern.Counter)
-		}
-		if err != nil {
-			return fmt.Errorf("rollup: noting that an event came without its documents: %w", err)
-		}
-	}
-	return nil
 }
 
 // Counter notes that a counter needs an audit. If the note names as many counters as it can, all
@@ -175,7 +194,7 @@ func (n *Notes) Counter(ctx context.Context, c route.Counter) error {
 
 // editNote changes the names of a note. The function edit is given the present ones, and reports
 // whether to save them. It is called again if others have written the note meanwhile.
-func editNote(ctx context.Context, store Store, id string, edit func(map[string]time.Time) bool) error {
+func editNote(ctx context.Context, store noteKeeper, id string, edit func(map[string]time.Time) bool) error {
 	for try := 1; ; try++ {
 		note, err := store.LoadNote(ctx, id)
 		if err != nil {
@@ -200,188 +219,24 @@ func editNote(ctx context.Context, store Store, id string, edit func(map[string]
 	}
 }
 
-// noteUnkept notes for audits that the counter is unkept, before its events are acknowledged. So
-// each call of the schedule tries the counter, and none calls the difference drift that the events
-// leave behind. The cycle would find it, too, so an error is only logged. Each try of an unkept
-// counter notes it; after some pauses that is once a minute.
-func (c *Coalescer) noteUnkept(ctx context.Context, counter route.Counter, eventID string) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-
-	note := Note{ID: unkeptOf(counter), Counters: map[string]time.Time{counter.RollUp: time.Now()}}
-	err := renew(ctx, c.store, note)
-	if err != nil {
-		c.options.Logger.WarnContext(ctx, "an unkept counter was not noted; an audit may call it drift", "counter", counter.RollUp, "event_id", eventID, "error", err)
-	}
-}
-
 // UnkeptSince returns when the counter was last noted as unkept; zero if it was not, or was kept
 // since and an audit has seen that.
-func UnkeptSince(ctx context.Context, store Store, c route.Counter) (time.Time, error) {
+func UnkeptSince(ctx context.Context, store noteKeeper, c route.Counter) (time.Time, error) {
 	note, err := store.LoadNote(ctx, unkeptOf(c))
 	return note.UpdateTime, err
 }
 
-// wasUnkept reports whether a counter was unkept after an instant. An instance acknowledges events
-// for up to a pause after its note. So a note that is older than the instant by less than that
-// counts, too.
-func (a *audit) wasUnkept(ctx context.Context, c route.Counter, since time.Time) bool {
-	note, err := a.loadNote(ctx, unkeptOf(c))
-	if err != nil {
-		a.options.Logger.WarnContext(ctx, "the note about an unkept counter was not read; the difference counts as drift", "counter", c.RollUp, "error", err)
-		return false
-	}
-	return note.UpdateTime.After(since.Add(-longestUnkept))
+// untoldSince returns when it was last noted that events of counters with the counter's template
+// came without their documents; zero if it was not.
+func untoldSince(ctx context.Context, store noteKeeper, c route.Counter) (time.Time, error) {
+	note, err := store.LoadNote(ctx, untoldOf(c.Template))
+	return note.UpdateTime, err
 }
 
-// untold reports whether events of the counter's template came without their documents since an
-// instant.
-func (a *audit) untold(ctx context.Context, c route.Counter, since time.Time) bool {
-	noted := slices.ContainsFunc(c.Template.Routes, func(r *route.Route) bool { return r.By != nil || r.Circular() })
-	if !noted {
-		return false
-	}
-
-	note, err := a.loadNote(ctx, untoldOf(c.Template))
-	if err != nil {
-		a.options.Logger.WarnContext(ctx, "the note about events without their documents was not read; the difference counts as drift", "counter", c.RollUp, "error", err)
-		return false
-	}
-	return note.UpdateTime.After(since.Add(-noteEvery))
-}
-
-func (a *audit) loadNote(ctx context.Context, id string) (Note, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
-	defer cancel()
-	return a.store.LoadNote(ctx, id)
-}
-
-// loadNotes loads the notes that this audit works on. Notes of unkept counters may be more than a
-// query returns, so a second query goes on after those that the last audit has read.
-func (a *audit) loadNotes(ctx context.Context) {
-	if a.o.DryRun {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
-	defer cancel()
-
-	notes, err := a.store.Notes(ctx, "", maxNoted)
-	if err != nil {
-		a.problems = append(a.problems, fmt.Errorf("rollup: reading the notes for audits: %w", err))
-		return
-	}
-	a.notes = notes
-	for _, n := range notes {
-		if len(n.Counters) == 0 {
-			a.noted = later(a.noted, n.UpdateTime)
-		}
-	}
-	if len(notes) < maxNoted {
-		a.moveNoted("")
-		return
-	}
-
-	after := max(a.cursor.Noted, notes[len(notes)-1].ID)
-	more, err := a.store.Notes(ctx, after, maxNoted)
-	if err != nil {
-		a.problems = append(a.problems, fmt.Errorf("rollup: reading the notes for audits: %w", err))
-		return
-	}
-	a.notes = append(a.notes, more...)
-	if len(more) < maxNoted {
-		a.moveNoted("")
-	} else {
-		a.moveNoted(more[len(more)-1].ID)
-	}
-}
-
-// moveNoted notes in the cursor up to where the notes were read.
-func (a *audit) moveNoted(id string) {
-	if a.cursor.Noted != id {
-		a.cursor.Noted, a.changed = id, true
-	}
-}
-
-// examineNoted examines the counters that the notes name. They may use half of the audit's reads
-// and time.
-func (a *audit) examineNoted(ctx context.Context) {
-	a.share = 0.5
-	a.examined = make(map[string]bool)
-	var work sync.WaitGroup
-	defer work.Wait()
-
-	for _, n := range a.notes {
-		for path, at := range n.Counters {
-			c, kept := a.routes.Counter(path)
-			if !kept { // by no route that events serve
-				continue
-			}
-
-			d := a.doubt(FoundCounter{Counter: c}, -1)
-			d.left = a.ended(ctx) || a.spent()
-			a.named = append(a.named, d)
-			if d.left {
-				continue
-			}
-			d.left = time.Since(at) < missingAfter[len(missingAfter)-1] // if its document is missing
-			a.examined[path] = true
-			a.slots <- struct{}{}
-			work.Go(func() {
-				defer func() { <-a.slots }()
-				a.examine(ctx, d)
-			})
-		}
-	}
-}
-
-// settleNotes takes away what the audit is done with: the names of counters that it has compared,
-// and the notes about all counters since which a lap of each kind has begun and ended. An audit
-// from the first counter has no later one that goes on, so those stay if it leaves any counter.
-func (a *audit) settleNotes(ctx context.Context) {
-	if ctx.Err() != nil || a.overlapped {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
-	defer cancel()
-
-	left := make(map[string]bool)
-	a.mu.Lock()
-	for _, d := range a.named {
-		left[d.Counter.RollUp] = d.left
-	}
-	a.mu.Unlock()
-
-	for _, n := range a.notes {
-		err := a.settle(ctx, n, left)
-		if err != nil && !errors.Is(err, ErrConflict) { // refused: it was written meanwhile, and the next audit reads it
-			a.problems = append(a.problems, fmt.Errorf("rollup: taking the note %s away: %w", n.ID, err))
-		}
-	}
-}
-
-// settle takes away what the audit is done with of one note. An unkept counter's note is left for
-// as long as an instance may pause because of it.
-func (a *audit) settle(ctx context.Context, n Note, left map[string]bool) error {
-	if len(n.Counters) == 0 {
-		before := sooner(a.cursor.RollUps.Began, a.cursor.Shards.Began)
-		done := complete(a.cursor.Places) && n.UpdateTime.Before(before.Add(-noteEvery))
-		leaves := a.report.Failed+a.report.Unkept+a.report.Differing > 0
-		if !done || a.o.FromFirst && leaves {
-			return nil
-		}
-		return a.store.DeleteNote(ctx, n)
-	}
-
-	if n.ID != noteCounters {
-		for path := range n.Counters {
-			if left[path] || !n.UpdateTime.Before(a.cursor.ReadTime.Add(-longestUnkept)) {
-				return nil
-			}
-		}
-		return a.store.DeleteNote(ctx, n)
-	}
-
-	return editNote(ctx, a.store, n.ID, func(counters map[string]time.Time) bool {
+// removeNames takes the names of counters away from a note, except those that are left. A name
+// stays if it was noted again since the note was read.
+func removeNames(ctx context.Context, store noteKeeper, n Note, left map[string]bool) error {
+	return editNote(ctx, store, n.ID, func(counters map[string]time.Time) bool {
 		before := len(counters)
 		for path, at := range n.Counters {
 			if !left[path] && counters[path].Equal(at) {

@@ -18,14 +18,3 @@ func (l *look) ownerlessSince() time.Time {
 	}
 	return since
 }
-
-// unmarked reports whether the roll-up does not say whether its owner is missing as it is.
-func (l *look) unmarked() bool { return !l.ownerlessSince().Equal(l.rollUp.Tally.OwnerlessSince) }
-
-// forsaken reports whether the roll-up's owner has been missing for so long that the roll-up may be
-// removed. By then no write can be on its way from the time before the document existed, as for
-// removable.
-func (l *look) forsaken() bool {
-	keeps := len(l.rollUp.Tally.Before) > 0 // docs/design/rules.md#nothing-is-lost
-	return l.ownerless && !keeps && !l.unmarked() && !l.rerouted() && l.readTime.Sub(l.ownerlessSince()) > removeAfter
-}

@@ -68,6 +68,11 @@ func (r *roller) livePace(l *look) pace {
 	return p
 }
 
+// heldPace returns the pace of what events roll up that are held until their counter is due.
+func (r *roller) heldPace(l *look) pace {
+	return pace{r.step(l.counter.Template), max(r.options.Burst, 1)}
+}
+
 // paceOf returns the pace of what audits and the schedule roll up.
 func (r *roller) paceOf(l *look) pace {
 	every := l.counter.Template.Every
@@ -143,4 +148,11 @@ func (o Options) Due(t *route.Template, tally document.Tally) time.Time {
 		return time.Time{}
 	}
 	return tally.AsOf.Add(r.livePace(&l).due(&l))
+}
+
+// LongestCadence returns the longest cadence that is possible with a hold limit. An event may have
+// to wait for two wake-ups of up to 1.35 cadences each, and the store needs time of its own. The
+// result is zero or negative if the hold limit is too short for any cadence.
+func LongestCadence(holdLimit time.Duration) time.Duration {
+	return (holdLimit - 5*time.Second) / 3
 }

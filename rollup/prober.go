@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // startProbing starts the counter's prober, unless it runs. The mutex is held.
@@ -140,7 +142,7 @@ func (c *Coalescer) sumAndWrite(ctx context.Context, s *counterState, l *look, t
 // The mutex is held.
 func (c *Coalescer) covered(s *counterState, l *look) {
 	s.failures, s.unkept, s.handedOn, s.long.rest = 0, pause{}, pause{}, pause{}
-	s.release(l.readTime, l.rungWhenWritten())
+	s.release(l.readTime, rungWhenWritten(l))
 	s.own = l.readTime
 
 	own := min(c.cadence(l), max(c.step(s.counter.Template), c.canBeHeld()))
@@ -179,7 +181,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (plan, error) {
 		}
 	}
 
-	s.release(l.covers(), l.rung())
+	s.release(l.covers(), rung(l))
 
 	if l.missing() { // this covers and paces like a roll-up: deleting a post deletes its likes, too
 		s.release(l.readTime, l.readTime)
@@ -192,7 +194,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (plan, error) {
 		s.long.until = time.Time{} // the roll-up says how long its sum took
 	} else if s.refused { // the roll-up is still the same, so the write was refused because of a write of the app's
 		s.refused = false
-		return plan{wait: c.pauseAfter(s.failures, s.counter.Template)}, nil
+		return plan{wait: c.pauseAfter(s.failures, c.step(s.counter.Template))}, nil
 	}
 	s.refused = false
 
@@ -234,16 +236,30 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	if s.refused {
 		return time.Now()
 	}
-	return time.Now().Add(c.pauseAfter(s.failures-1, s.counter.Template)) // no pause follows the first failure: most often the next try succeeds
+	return time.Now().Add(c.pauseAfter(s.failures-1, c.step(s.counter.Template))) // no pause follows the first failure: most often the next try succeeds
 }
 
 // unkeep tells and notes that the counter is unkept, and has it pause.
 func (c *Coalescer) unkeep(ctx context.Context, s *counterState, oldest string, err error) {
-	c.tellOnce(ctx, slog.LevelError, unkeptMessage, s.counter, oldest, err)
+	c.tellUnkept(ctx, s.counter, oldest, err)
 	c.noteUnkept(ctx, s.counter, oldest)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures, s.refused = 0, false
 	s.unkeep(c.step(s.counter.Template), c.newest, c.now())
+}
+
+// noteUnkept notes for audits that the counter is unkept, before its events are acknowledged. So
+// each call of the schedule tries the counter, and none calls the difference drift that the events
+// leave behind. The cycle would find it, too, so an error is only logged. Each try of an unkept
+// counter notes it; after some pauses that is once a minute.
+func (c *Coalescer) noteUnkept(ctx context.Context, counter route.Counter, eventID string) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+
+	err := c.notes.Unkept(ctx, counter)
+	if err != nil {
+		c.options.Logger.WarnContext(ctx, "an unkept counter was not noted; an audit may call it drift", "counter", counter.RollUp, "event_id", eventID, "error", err)
+	}
 }

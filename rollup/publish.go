@@ -31,6 +31,9 @@ func (r *roller) write(ctx context.Context, l *look, p pace, c *contention) erro
 // docs/design/rules.md#sixty-seconds.
 const maxWriteAge = 60 * time.Second
 
+// tookAtMost returns how long the roll-up's sum took, but at most as long as any may take.
+func (r RollUp) tookAtMost() time.Duration { return min(r.Tally.Took, maxWriteAge) }
+
 // age returns how old the look is: by the monotonic clock, which stands still while a machine is
 // suspended, or by the wall clock, whichever says more.
 func (l *look) age(monotonic, wall time.Time) time.Duration {
@@ -92,8 +95,8 @@ func former(old document.Tally, names []string) []string {
 }
 
 // remove removes the roll-up that the look saw.
-func (r *roller) remove(ctx context.Context, store AuditStore, l *look) error {
-	err := store.Remove(ctx, l.counter, l.rollUp)
+func (r *roller) remove(ctx context.Context, l *look) error {
+	err := r.store.Remove(ctx, l.counter, l.rollUp)
 	if err == nil {
 		r.logTotals(ctx, "removed", l)
 	}

@@ -1,23 +1,20 @@
 package rollup
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
-
-	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A roller looks at counters and publishes roll-ups. Coalescers, audits and Keep each have one.
 type roller struct {
-	store   Store
+	store   rollerStore
 	options Options
 	prune   bool // whether writes take former totals away
 	salted  bool // whether alarms have names of their own, because somebody may have deleted others
 }
 
 // newRoller returns a roller, and fills in the options that have defaults.
-func newRoller(store Store, o Options) roller {
+func newRoller(store rollerStore, o Options) roller {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
@@ -28,30 +25,16 @@ func newRoller(store Store, o Options) roller {
 }
 
 // firstPause is the greatest length of the first pause. Each pause is shortened at random, by up to
-// a half. Each further pause is twice as long, up to the step.
+// a half. Each further pause is twice as long, up to the longest.
 const firstPause = 50 * time.Millisecond
 
 // pauseAfter returns how long to pause after so many failures in a row. It returns 0 if n is 0.
-func (r *roller) pauseAfter(n int, t *route.Template) time.Duration {
+func (r *roller) pauseAfter(n int, longest time.Duration) time.Duration {
 	if n <= 0 {
 		return 0
 	}
-	delay := min(firstPause<<min(n-1, 10), r.step(t))
+	delay := min(firstPause<<min(n-1, 30), longest)
 	return time.Duration((0.5 + r.options.Random()/2) * float64(delay))
-}
-
-// sleep waits for d, or until ctx ends. In that case it returns the cause. Other packages sleep by
-// gax-go; the engine imports only the standard library.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // later returns the later of two times.
@@ -60,12 +43,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// sooner returns the sooner of two times. A zero time is ignored.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -178,7 +178,7 @@ func (i *cloudInstance) deliver(counter *cloudCounter) {
 			i.t.Error(err)
 		}
 	}
-	if i.coalescer.Absorbs(counter.Counter) {
+	if absorbs(i.coalescer, counter.Counter) {
 		deliver()
 		return
 	}
@@ -274,6 +274,11 @@ func (i *cloudInstance) Claim(ctx context.Context, counter route.Counter, claim 
 // WriteLocked is not called, because only instances write the roll-ups.
 func (i *cloudInstance) WriteLocked(_ context.Context, c route.Counter, _ rollup.RollUp, _ document.Tally) error {
 	i.t.Errorf("%s was locked", c.RollUp)
+	return rollup.ErrConflict
+}
+
+func (i *cloudInstance) Remove(_ context.Context, c route.Counter, _ rollup.RollUp) error {
+	i.t.Errorf("%s was removed", c.RollUp)
 	return rollup.ErrConflict
 }
 
@@ -391,7 +396,7 @@ func (c *cloud) exact() {
 	c.t.Helper()
 	synctest.Wait()
 	for _, i := range c.instances {
-		if n := i.coalescer.Active(); n != 0 {
+		if n := active(i.coalescer); n != 0 {
 			c.t.Errorf("an instance remembers %d counters", n)
 		}
 	}

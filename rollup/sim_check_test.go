@@ -154,12 +154,12 @@ func (s *simulation) check() {
 	}
 	for _, i := range s.all {
 		for range 60 { // an alarm may have rung lately
-			if i.coalescer.Active() == 0 {
+			if active(i.coalescer) == 0 {
 				break
 			}
 			time.Sleep(time.Minute)
 		}
-		if n := i.coalescer.Active(); n != 0 {
+		if n := active(i.coalescer); n != 0 {
 			s.breach("%s still remembers %d counters", i.name, n)
 		}
 	}

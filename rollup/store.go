@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,9 +75,6 @@ var ErrConflict = errors.New("rollup: the roll-up document changed since it was 
 // not return ErrUnkept for a mistake of Tally's own, because every event would be acknowledged.
 var ErrUnkept = errors.New("rollup: the counter cannot be rolled up until someone fixes it")
 
-// unkeptMessage is logged of an unkept counter.
-const unkeptMessage = "counter unkept; no retry can help"
-
 // MaxUnindexed is the most documents that a Store reads one by one because an index is missing. An
 // aggregation that costs 2 reads must not cost 200,000.
 const MaxUnindexed = 1000
@@ -102,10 +98,10 @@ func UnindexedKeys(r *route.Route, c route.Counter) error {
 		ErrUnkept, r.Shards(c), c.RollUp, why, r.Remedy(indexes))
 }
 
-// A Store is the database that the engine runs on. Its methods may be called by many goroutines at
+// A rollerStore is the database that the engine runs on. Its methods may be called by many goroutines at
 // once, and end when their context does. Any error other than ErrConflict and ErrUnkept means that
 // the outcome is unknown: the operation may have happened, may still happen, or may not.
-type Store interface {
+type rollerStore interface {
 	// View opens a read-only snapshot of the database, and reads the counter's roll-up document in
 	// it, and whether its owner exists. The snapshot's instant lies between the call and the
 	// return. A snapshot takes no locks. It need not be closed, because it expires.
@@ -124,22 +120,17 @@ type Store interface {
 	// who write it wait meanwhile.
 	WriteLocked(ctx context.Context, c route.Counter, r RollUp, seen document.Tally) error
 
+	// Remove takes away the totals of c's roll-up document, including former ones, and tally. It puts
+	// back what r.Tally.Before holds of them. If nothing is left, it deletes the document, unless that
+	// is the app's own. r is what the
+	// document held. The precondition is the same as for Write. Remove returns ErrConflict if
+	// Firestore refuses.
+	Remove(ctx context.Context, c route.Counter, r RollUp) error
+
 	// Claim writes a claim of the counter. The precondition is that the update time of the claim's
 	// document is still claim.UpdateTime, or if that is zero, that the document does not exist.
 	// Claim returns ErrConflict if Firestore refuses.
 	Claim(ctx context.Context, c route.Counter, claim Claim) error
-
-	// LoadNote returns the note with an ID. If there is none, the result has no UpdateTime.
-	LoadNote(ctx context.Context, id string) (Note, error)
-
-	// SaveNote saves n. The precondition is that the update time of the note's document is still
-	// n.UpdateTime, or if that is zero, that there is none. SaveNote returns ErrConflict if
-	// Firestore refuses.
-	SaveNote(ctx context.Context, n Note) error
-
-	// DeleteNote deletes n, on the precondition that its document's update time is still
-	// n.UpdateTime. DeleteNote returns ErrConflict if Firestore refuses.
-	DeleteNote(ctx context.Context, n Note) error
 }
 
 // A Snapshot is the database at one instant. It shows one counter.
@@ -174,109 +165,4 @@ type Snapshot interface {
 	// Claim reads the counter's claim. View must have opened the snapshot. If there is no claim,
 	// the result has no By.
 	Claim(ctx context.Context) (Claim, error)
-}
-
-// An AuditStore is a Store that an audit can walk.
-type AuditStore interface {
-	Store
-
-	// RollUps returns up to limit documents at paths that the template gives, from a place on. The
-	// place "" is the beginning. The documents need not be roll-ups. But if the counters are
-	// FoundByHomes, those without a tally are left out unless they have shards or Unwritten totals;
-	// the page counts those of them that hold a foreign kind. Their order is the
-	// store's own, and does not change. Documents that come or go meanwhile may be missed. A page
-	// may hold fewer than limit, or none, although more follow. It takes one query, and for each
-	// home without a tally a further one for each route, until one finds a shard. Once half of ctx's
-	// time is over, it makes no further ones, and the page ends.
-	RollUps(ctx context.Context, template *route.Template, from string, limit int) (Page, error)
-
-	// Missing returns counters without a roll-up in the same way. They must not be FoundByHomes.
-	// Those are the counters that have shards by the route, whether or not the shards' parent
-	// documents exist, and whose roll-up has no tally. If the route has a day or a month as a key,
-	// those that ended before since are left out. Counters that also have shards by an earlier
-	// route of the template are left out, because a walk of that route finds them. So the walks of
-	// all routes of a template find each counter once. Missing looks at up to limit counters, with
-	// or without a roll-up. Each takes a query, and the read of its roll-up. A page makes no further
-	// query once half of ctx's time is over, so that what it has found is not lost.
-	Missing(ctx context.Context, route *route.Route, since time.Time, from string, limit int) (Page, error)
-
-	// Sources returns a snapshot for the counter's documents only. Its RollUp, its Ownerless and
-	// its Claim must not be used. It makes no call, so Sum opens the snapshot, and ReadTime is
-	// known only after that.
-	Sources(ctx context.Context, c route.Counter) Snapshot
-
-	// Remove takes away the totals of c's roll-up document, including former ones, and tally. It puts
-	// back what r.Tally.Before holds of them. If nothing is left, it deletes the document, unless that
-	// is the app's own. r is what the
-	// document held. The precondition is the same as for Write. Remove returns ErrConflict if
-	// Firestore refuses.
-	Remove(ctx context.Context, c route.Counter, r RollUp) error
-
-	// LoadCursor returns what SaveCursor saved last for this work. If there is nothing, it returns
-	// the zero Cursor.
-	LoadCursor(ctx context.Context, of Work) (Cursor, error)
-
-	// SaveCursor saves c. The precondition is that the cursor that was saved last has the update
-	// time c.UpdateTime, or if that is zero, that there is none. It returns the new update time, or
-	// ErrConflict if Firestore refuses.
-	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
-
-	// Notes returns up to limit notes whose IDs come after an ID, in their order. It takes one
-	// query.
-	Notes(ctx context.Context, after string, limit int) ([]Note, error)
-}
-
-// A Work names a kind of work that goes on where it stopped. A store keeps one Cursor for each. On
-// Firestore, the name is the id of the cursor's document.
-type Work string
-
-// These are all works.
-const (
-	Auditing Work = "cursor"
-	Keeping  Work = "keep"
-)
-
-// A Page is a part of a walk.
-type Page struct {
-	Found []FoundCounter
-	Next  string // the place where the walk goes on; "" when it is at its end
-
-	// ReadTime is when the roll-ups were read, as Firestore says. It is zero if none was read.
-	ReadTime time.Time
-
-	// Foreign counts the documents that were left out and hold a value of the app's in the field of a
-	// total. ForeignExample says what one of them holds.
-	Foreign        int
-	ForeignExample string
-
-	// Reads is how many reads finding the page was billed, including reads of documents that belong
-	// to no counter.
-	Reads int64
-}
-
-// isLeftOut reports whether a document is left to the walks of the shards, because it has neither a
-// tally nor Unwritten totals.
-func (p *Page) isLeftOut(f FoundCounter) bool {
-	if !f.RollUp.Tally.AsOf.IsZero() || len(f.RollUp.Unwritten()) > 0 {
-		return false
-	}
-	p.LeaveOut(f)
-	return true
-}
-
-// LeaveOut notes that a document is left out of the page.
-func (p *Page) LeaveOut(f FoundCounter) {
-	example := f.RollUp.ForeignExample(f.Counter.RollUp)
-	if example != "" {
-		p.Foreign++
-		p.ForeignExample = cmp.Or(p.ForeignExample, example)
-	}
-}
-
-// A FoundCounter is a counter that a walk found.
-type FoundCounter struct {
-	route.Counter
-	RollUp    RollUp
-	Ownerless bool   // its owner is missing; RollUps says so, and Missing does not
-	Next      string // the place behind it; "" when it is the last
 }

@@ -30,7 +30,7 @@ func TestUnchangedCostsNothing(t *testing.T) {
 			}
 			w.called(0, 0, 0)
 			w.wantPost(map[string]any{"likes": int64(1), "comments": int64(0)})
-			if n := c.Active(); n != 0 {
+			if n := active(c); n != 0 {
 				t.Errorf("%d counters are remembered", n)
 			}
 			w.acknowledged(edited("old", 5*time.Second))

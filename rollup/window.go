@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"log/slog"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -55,19 +53,6 @@ func (r *roller) nextLeaves(l *look) time.Time {
 	return withinReach(l.counter.RollUp, l.readTime, first)
 }
 
-// onGrid returns the first time on a counter's grid that is not before a time.
-func onGrid(rollUp string, step time.Duration, t time.Time) time.Time {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(rollUp))
-	phase := time.Duration(h.Sum64() % uint64(step)).Truncate(time.Microsecond)
-
-	past := time.Duration(t.Add(-phase).UnixMicro()) * time.Microsecond % step
-	if past == 0 {
-		return t
-	}
-	return t.Add(step - past)
-}
-
 // planAlarm decides whether an alarm must be made before the look's roll-up is written, and returns
 // its time. It sets l.rings to the time of the alarm that stands already, or to the look's own time
 // as long as none does. made is the time of an alarm that this process has made before, or zero.
@@ -110,124 +95,4 @@ func (r *roller) makeNext(ctx context.Context, l *look, next time.Time) error {
 		l.rings = next
 	}
 	return err
-}
-
-// chain makes the alarm that must stand before the look's roll-up is written. If two alarms in a
-// row cannot be made, the roll-up is written without: its totals are exact as of its time, but what
-// leaves later is late. No alarm is done with such a roll-up, and the audit finds it.
-func (c *Coalescer) chain(ctx context.Context, s *counterState, l *look) {
-	c.mu.Lock()
-	next, needed := c.planAlarm(l, s.chained)
-	can := c.canMakeAlarms(s, l)
-	c.mu.Unlock()
-	if !needed {
-		return
-	}
-
-	if !can {
-		c.unchained(ctx, l)
-		return
-	}
-	err := c.tryTwice(s, func() error { return c.makeNext(ctx, l, next) })
-	if err != nil {
-		c.unchained(ctx, l)
-		return
-	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.chained = next
-}
-
-// unchained is called before events are acknowledged without the alarm that their counter needs. It
-// notes that for the next audit.
-func (c *Coalescer) unchained(ctx context.Context, l *look) {
-	noting, cancel := context.WithTimeout(ctx, c.options.Timeout/2)
-	defer cancel()
-	err := c.notes.Counter(noting, l.counter)
-	if err != nil {
-		c.options.Logger.WarnContext(ctx, "a counter without an alarm was not noted; a cycle of audits finds it", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
-	}
-
-	c.tellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.counter, l.eventID, nil)
-}
-
-// rung returns up to which time the alarms of the counter are done because of the roll-up that the
-// look saw. None is if the roll-up needs an alarm and has none.
-func (l *look) rung() time.Time {
-	rings := l.rollUp.Tally.Rings
-	if !rings.IsZero() && !rings.After(l.asOf) {
-		return time.Time{}
-	}
-	return l.covers()
-}
-
-// rungWhenWritten is rung of the roll-up that was written after the look.
-func (l *look) rungWhenWritten() time.Time {
-	if l.rings.Equal(l.readTime) {
-		return time.Time{}
-	}
-	return l.readTime
-}
-
-// A leaving says whether time alone explains how a roll-up differs from its shards.
-type leaving int
-
-const (
-	leftNone   leaving = iota // it does not differ, or not by that
-	leftLately                // it is as right as it was when it was rolled up, and its alarm comes
-	leftLate                  // its alarm has not come
-	leftSooner                // a document leaves, or has left, before the alarm rings: the event that moved its time was lost, or is on its way
-)
-
-// leftSince reports whether the roll-up was right when it was written and is wrong because time has
-// passed. It also reports so if the totals are right but the alarm is overdue or rings too late,
-// because then nothing has them rolled up when the next document leaves.
-func (a *audit) leftSince(ctx context.Context, l *look) (leaving, error) {
-	if !l.counter.Template.Windowed() || l.asOf.IsZero() || l.rerouted() {
-		return leftNone, nil
-	}
-
-	agrees := l.agrees()
-	then := *l
-	then.readTime = l.asOf
-	if !agrees {
-		var err error
-		then.totals, err = l.snapshot.SumAsOf(ctx, l.asOf)
-		if err == nil {
-			err = a.weigh(ctx, &then)
-		}
-		if err != nil || !then.agrees() {
-			return leftNone, err
-		}
-	}
-
-	rings := l.rollUp.Tally.Rings
-	switch {
-	case rings.IsZero() && agrees && a.nextLeaves(l).IsZero():
-		return leftNone, nil
-	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
-		return leftSooner, nil
-	case rings.IsZero() || a.overdue(l):
-		return leftLate, nil
-	case a.ringsTooLate(&then):
-		return leftSooner, nil
-	case agrees:
-		return leftNone, nil
-	default:
-		return leftLately, nil
-	}
-}
-
-// overdue reports whether the alarm of the roll-up should have rung by now, or could not be made,
-// or may be gone. An alarm may wait for the counter's pace.
-func (a *audit) overdue(l *look) bool {
-	return l.alarmGone || l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
-}
-
-// ringsTooLate reports whether a document leaves before the alarm of the roll-up rings, by more
-// than rounding explains. The look is as of the roll-up.
-func (a *audit) ringsTooLate(then *look) bool {
-	next := a.nextLeaves(then)
-	return !next.IsZero() && then.rollUp.Tally.Rings.Sub(next) > a.cadence(then)+redelivery
 }

@@ -1,0 +1,65 @@
+package rollup
+
+import "context"
+
+// A leaving says whether time alone explains how a roll-up differs from its shards.
+type leaving int
+
+const (
+	leftNone   leaving = iota // it does not differ, or not by that
+	leftLately                // it is as right as it was when it was rolled up, and its alarm comes
+	leftLate                  // its alarm has not come
+	leftSooner                // a document leaves, or has left, before the alarm rings: the event that moved its time was lost, or is on its way
+)
+
+// leftSince reports whether the roll-up was right when it was written and is wrong because time has
+// passed. It also reports so if the totals are right but the alarm is overdue or rings too late,
+// because then nothing has them rolled up when the next document leaves.
+func (a *audit) leftSince(ctx context.Context, l *look) (leaving, error) {
+	if !l.counter.Template.Windowed() || l.asOf.IsZero() || l.rerouted() {
+		return leftNone, nil
+	}
+
+	agrees := l.agrees()
+	then := *l
+	then.readTime = l.asOf
+	if !agrees {
+		var err error
+		then.totals, err = l.snapshot.SumAsOf(ctx, l.asOf)
+		if err == nil {
+			err = a.weigh(ctx, &then)
+		}
+		if err != nil || !then.agrees() {
+			return leftNone, err
+		}
+	}
+
+	rings := l.rollUp.Tally.Rings
+	switch {
+	case rings.IsZero() && agrees && a.nextLeaves(l).IsZero():
+		return leftNone, nil
+	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
+		return leftSooner, nil
+	case rings.IsZero() || a.overdue(l):
+		return leftLate, nil
+	case a.ringsTooLate(&then):
+		return leftSooner, nil
+	case agrees:
+		return leftNone, nil
+	default:
+		return leftLately, nil
+	}
+}
+
+// overdue reports whether the alarm of the roll-up should have rung by now, or could not be made,
+// or may be gone. An alarm may wait for the counter's pace.
+func (a *audit) overdue(l *look) bool {
+	return l.alarmGone || l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
+}
+
+// ringsTooLate reports whether a document leaves before the alarm of the roll-up rings, by more
+// than rounding explains. The look is as of the roll-up.
+func (a *audit) ringsTooLate(then *look) bool {
+	next := a.nextLeaves(then)
+	return !next.IsZero() && then.rollUp.Tally.Rings.Sub(next) > a.cadence(then)+redelivery
+}
