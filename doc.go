@@ -18,8 +18,9 @@
 //   - internal/document has the names of the documents and fields that Tally keeps, and encodes the
 //     map tally of a roll-up document. internal/value is what a total can be.
 //   - rollup/route is the language of routes, which say which documents make which totals.
-//   - rollup is the engine: the roll-up, the coalescer that bounds how often it happens, and the
-//     audit. It imports only the standard library and the packages above.
+//   - rollup is the engine. Below it, roll makes one roll-up, note keeps what events leave for
+//     audits, events bounds how often roll-ups happen, and schedule audits. They import only the
+//     standard library and the packages above.
 //   - internal/reason says why totals do not have a document, in the words of all that tell it.
 //   - internal/cloud/firestorestore is the engine's store on Firestore. It begins with what you
 //     need to know of Firestore.

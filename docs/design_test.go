@@ -77,22 +77,23 @@ func TestCitations(t *testing.T) {
 	}
 }
 
-// The engine's documentation names each of its files.
+// The documentation of each of the engine's packages names its files.
 func TestFiles(t *testing.T) {
-	doc := read(t, "../rollup/doc.go")
-	_, list, _ := strings.Cut(doc, "// # The files")
-	var named []string
-	for _, file := range regexp.MustCompile(`(?m)^//\t(\w+\.go) `).FindAllStringSubmatch(list, -1) {
-		named = append(named, file[1])
-	}
-	var want []string
-	for _, file := range glob(t, "../rollup/*.go") {
-		if name := filepath.Base(file); name != "doc.go" && !strings.HasSuffix(name, "_test.go") {
-			want = append(want, name)
+	for _, folder := range []string{"roll", "events", "schedule"} {
+		doc := read(t, "../rollup/internal/"+folder+"/doc.go")
+		var named []string
+		for _, file := range regexp.MustCompile(`(?m)^//\t(\w+\.go) `).FindAllStringSubmatch(doc, -1) {
+			named = append(named, file[1])
 		}
-	}
-	slices.Sort(named)
-	if !slices.Equal(named, want) {
-		t.Errorf("rollup/doc.go names the files %v, want %v", named, want)
+		var want []string
+		for _, file := range glob(t, "../rollup/internal/"+folder+"/*.go") {
+			if name := filepath.Base(file); name != "doc.go" && !strings.HasSuffix(name, "_test.go") {
+				want = append(want, name)
+			}
+		}
+		slices.Sort(named)
+		if !slices.Equal(named, want) {
+			t.Errorf("the doc.go of %s names the files %v, want %v", folder, named, want)
+		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package rollup is Tally's engine: it decides when and how a counter's shards become its roll-up
-// document. A Store acts for it, on Firestore or in memory. The package imports only the standard
+// document. A Store acts for it, on Firestore or in memory. The engine imports only the standard
 // library, the language of routes, the names of the documents and the type of their totals.
 //
 // The pages in docs/design tell how it works: docs/design/rollup.md how one roll-up is made,
@@ -45,45 +45,17 @@
 // and reads among them. Audit walks all counters, some in each call, and repairs what lost events,
 // a late installation or a restored backup left behind.
 //
-// # The files
+// # The rooms
 //
-// One roll-up, by events or by the schedule:
+// This package is a face. Four packages below it do the work:
 //
-//	store.go       what the engine asks of a database
-//	options.go     how coalescers, audits and Keep are configured
-//	roller.go      what they have in common, and how they wait
-//	look.go        looks: takes a snapshot, and sums in it
-//	decide.go      decides what a look asks for
-//	publish.go     publishes: writes the roll-up, or removes it
-//	contention.go  when a write locks its document
-//	pace.go        when a counter may be rolled up
-//	foreign.go     totals that somebody else wrote: left out, or repaired and kept
-//	owner.go       whether the document exists within which Tally makes a roll-up
-//	logged.go      what the log has said lately
+//	internal/roll      makes one roll-up: looks, sums, decides, publishes
+//	internal/note      what events leave for audits
+//	internal/events    events, and the alarms to which they are deferred
+//	internal/schedule  audits and Keep
 //
-// Events:
-//
-//	coalescer.go   takes events: which are held, and which are absorbed
-//	generation.go  what one instance knows of a counter, and the events that wait
-//	prober.go      looks at a counter whenever that is due
-//	turn.go        decides when a counter's turn is, by whom, and how this instance waits
-//	pause.go       keeps an instance from what has failed
-//	claim.go       keeps others from a sum that takes long
-//	long.go        keeps events from sums that take longer than they can be held
-//	alarm.go       defers events to alarms, and takes alarms that ring
-//	window.go      makes the alarms that have documents leave windows
-//	missing.go     makes the alarms that wait for a document of the app's own
-//
-// The schedule:
-//
-//	keep.go        visits the counters of routes that say "every"
-//	find.go        finds these counters
-//	fair.go        says which of them is next
-//	audit.go       walks all counters
-//	compare.go     compares one counter with its shards
-//	cycle.go       when the walks begin again
-//	cursor.go      where a walk goes on
-//	note.go        tells audits what does not wait for the next cycle
+// Events and the schedule stand on the first two, and do not know each other. Each package's doc.go
+// says what its files are for. The tests of the engine as a whole are here.
 //
 // The simulation that the tests run is in sim_*_test.go. It begins in sim_test.go.
 package rollup

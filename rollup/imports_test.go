@@ -2,21 +2,38 @@ package rollup_test
 
 import (
 	"go/build"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // The engine imports the standard library only, the language, and what documents hold. It decides,
-// and a Store acts.
+// and a Store acts. Each of its packages imports no others of them than those below it. So events
+// and the schedule do not know each other.
 func TestImports(t *testing.T) {
-	p, err := build.ImportDir(".", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const module = "github.com/firestore-tally/tally/"
-	for _, path := range p.Imports {
-		if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") && path != module+"rollup/route" && path != module+"internal/document" && path != module+"internal/value" {
-			t.Errorf("imports %s", path)
+	below := []string{module + "rollup/route", module + "internal/document", module + "internal/value"}
+	for _, room := range []struct {
+		folder string
+		rooms  []string // that it may import
+	}{
+		{"internal/roll", nil},
+		{"internal/note", []string{"roll"}},
+		{"internal/events", []string{"note", "roll"}},
+		{"internal/schedule", []string{"note", "roll"}},
+		{".", []string{"events", "note", "roll", "schedule"}},
+	} {
+		p, err := build.ImportDir(room.folder, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range p.Imports {
+			name, isRoom := strings.CutPrefix(path, module+"rollup/internal/")
+			first, _, _ := strings.Cut(path, "/")
+			allowed := !strings.Contains(first, ".") || slices.Contains(below, path) || isRoom && slices.Contains(room.rooms, name)
+			if !allowed {
+				t.Errorf("%s imports %s", room.folder, path)
+			}
 		}
 	}
 }

@@ -18,22 +18,22 @@ func (m *mutation) testName() string { return m.test[strings.Index(m.test, "Test
 // Each mutation begins with the rule that it breaks, by its name in rules_test.go, which says what
 // goes wrong then.
 var mutations = []mutation{
-	{"fence", "equal totals are acknowledged without a write", "prober.go",
-		`err = c.write(ctx, l, p, &s.contention)
+	{"fence", "equal totals are acknowledged without a write", "internal/events/prober.go",
+		`err = c.roller.Write(ctx, l, p, &s.contention)
 	if err != nil {`,
-		`if !l.agrees() {
-		err = c.write(ctx, l, p, &s.contention)
+		`if !l.Agrees() {
+		err = c.roller.Write(ctx, l, p, &s.contention)
 	}
 	if err != nil {`, "TestSimulation"},
-	{"covered-from", "the covered-from time is moved by later looks", "prober.go",
+	{"covered-from", "the covered-from time is moved by later looks", "internal/events/prober.go",
 		`		if g.from.IsZero() {
 `,
 		`		{
 `, "TestCoveredFromDoesNotMove"},
-	{"each-done", "a second copy of an anchor is absorbed", "coalescer.go",
+	{"each-done", "a second copy of an anchor is absorbed", "internal/events/coalescer.go",
 		`if first := c.deliveries[e.ID]; first != nil {`,
 		`if first := c.deliveries[e.ID]; first != nil && len(concerns) == 0 {`, "TestSimulation"},
-	{"each-done", "copies are answered for each counter apart", "coalescer.go",
+	{"each-done", "copies are answered for each counter apart", "internal/events/coalescer.go",
 		`	if first := c.deliveries[e.ID]; first != nil {
 		c.mu.Unlock()
 		return c.join(ctx, first)
@@ -59,7 +59,7 @@ var mutations = []mutation{
 			}
 		}
 `, "TestCopyStandsForNothing"},
-	{"each-done", "a copy whose time is up ends what it joined", "coalescer.go",
+	{"each-done", "a copy whose time is up ends what it joined", "internal/events/coalescer.go",
 		`	case <-ctx.Done():
 		return Ending{Held: true}, fmt.Errorf(`,
 		`	case <-ctx.Done():
@@ -71,7 +71,7 @@ var mutations = []mutation{
 			}
 		}
 		return Ending{Held: true}, fmt.Errorf(`, "TestCopyFailsAlone"},
-	{"each-done", "an event is acknowledged when one of its counters is done", "coalescer.go",
+	{"each-done", "an event is acknowledged when one of its counters is done", "internal/events/coalescer.go",
 		`	for _, h := range held {
 `,
 		`	for i, h := range held {
@@ -82,7 +82,7 @@ var mutations = []mutation{
 			continue
 		}
 `, "TestEventOfTwoCounters"},
-	{"each-done", "an event ends at once when one of its counters fails it", "coalescer.go",
+	{"each-done", "an event ends at once when one of its counters fails it", "internal/events/coalescer.go",
 		`		failed = errors.Join(failed, h.generation.err)
 `,
 		`		failed = errors.Join(failed, h.generation.err)
@@ -90,12 +90,12 @@ var mutations = []mutation{
 			break
 		}
 `, "TestEventFailsOnceAllHaveEnded"},
-	{"each-done", "an event does not fail with one of its counters", "coalescer.go",
+	{"each-done", "an event does not fail with one of its counters", "internal/events/coalescer.go",
 		`		failed = errors.Join(failed, h.generation.err)
 `,
 		`		failed = h.generation.err
 `, "TestEventFailsWithOneCounter"},
-	{"each-done", "one unkept counter ends the event for the others", "coalescer.go",
+	{"each-done", "one unkept counter ends the event for the others", "internal/events/coalescer.go",
 		`		ending.Unkept = ending.Unkept || h.generation.unkept
 `,
 		`		if h.generation.unkept {
@@ -162,7 +162,7 @@ var mutations = []mutation{
 `,
 		`			return nil, true
 `, "../internal/cloud/trigger/TestValue"},
-	{"unchanged-young", "a deletion is as old as the document", "coalescer.go",
+	{"unchanged-young", "a deletion is as old as the document", "internal/events/coalescer.go",
 		`	return e.told()
 }
 
@@ -221,40 +221,40 @@ var mutations = []mutation{
 	{"homes", "each document without totals is found, also without sources", "../internal/cloud/firestorestore/audit.go",
 		`		bare = keep(bare, func(i int) bool { return !has[i] })`,
 		`		bare = keep(bare, func(i int) bool { return !has[i] && i < 0 })`, "../internal/test/storetest/TestFirestore/homes_with_totals_that_no_roll-up_wrote"},
-	{"homes", "an audit leaves documents without totals alone", "cursor.go",
+	{"homes", "an audit leaves documents without totals alone", "internal/schedule/cursor.go",
 		`if !t.FoundByHomes() {`,
 		`if true {`, "TestAuditOfHomes"},
-	{"within", "a day is created without its shop", "look.go",
-		`	return l.ownerless && l.rollUp.Tally.AsOf.IsZero()`,
-		`	return false && l.rollUp.Tally.AsOf.IsZero()`, "TestDaysComeAndGo"},
-	{"within", "a day whose shop is missing does not go on", "look.go",
-		`	return l.ownerless && l.rollUp.Tally.AsOf.IsZero()`,
-		`	return l.ownerless`, "TestOwnerIsGone"},
-	{"within", "a day is removed as soon as its shop is missing", "decide.go",
-		`!l.rerouted() && l.readTime.Sub(l.ownerlessSince()) > removeAfter`,
-		`!l.rerouted()`, "TestOwnerIsGone"},
-	{"within", "a day whose shop came back and went is removed at once", "owner.go",
-		`	if !l.ownerless {
+	{"within", "a day is created without its shop", "internal/roll/look.go",
+		`	return l.Ownerless && l.RollUp.Tally.AsOf.IsZero()`,
+		`	return false && l.RollUp.Tally.AsOf.IsZero()`, "TestDaysComeAndGo"},
+	{"within", "a day whose shop is missing does not go on", "internal/roll/look.go",
+		`	return l.Ownerless && l.RollUp.Tally.AsOf.IsZero()`,
+		`	return l.Ownerless`, "TestOwnerIsGone"},
+	{"within", "a day is removed as soon as its shop is missing", "internal/schedule/decide.go",
+		`!l.Rerouted() && l.ReadTime.Sub(l.OwnerlessSince()) > removeAfter`,
+		`!l.Rerouted()`, "TestOwnerIsGone"},
+	{"within", "a day whose shop came back and went is removed at once", "internal/roll/owner.go",
+		`	if !l.Ownerless {
 		return time.Time{}
 	}`,
-		`	if !l.ownerless {
-		return l.rollUp.Tally.OwnerlessSince
+		`	if !l.Ownerless {
+		return l.RollUp.Tally.OwnerlessSince
 	}`, "TestOwnerIsGone"},
-	{"within", "each roll-up begins the hour again", "owner.go",
-		`since.IsZero() || since.After(l.readTime)`,
-		`true || since.After(l.readTime)`, "TestOwnerIsGone"},
-	{"within", "a client says when the hour is over", "owner.go",
-		`since.IsZero() || since.After(l.readTime)`,
+	{"within", "each roll-up begins the hour again", "internal/roll/owner.go",
+		`since.IsZero() || since.After(l.ReadTime)`,
+		`true || since.After(l.ReadTime)`, "TestOwnerIsGone"},
+	{"within", "a client says when the hour is over", "internal/roll/owner.go",
+		`since.IsZero() || since.After(l.ReadTime)`,
 		`since.IsZero()`, "TestOwnerlessInTheFuture"},
-	{"within", "a day that holds orders is not removed", "decide.go",
-		`(l.agrees() && removable(l) || forsaken(l)) && !c.dryRun`,
-		`l.agrees() && removable(l) && !c.dryRun`, "TestOwnerIsGone"},
-	{"within", "a quiet day does not say that its shop is missing", "decide.go",
-		`	case l.agrees() && unmarked(l) && !c.dryRun:
+	{"within", "a day that holds orders is not removed", "internal/schedule/decide.go",
+		`(l.Agrees() && removable(l) || forsaken(l)) && !c.dryRun`,
+		`l.Agrees() && removable(l) && !c.dryRun`, "TestOwnerIsGone"},
+	{"within", "a quiet day does not say that its shop is missing", "internal/schedule/decide.go",
+		`	case l.Agrees() && unmarked(l) && !c.dryRun:
 		return repair
 `, ``, "TestOwnerIsGone"},
-	{"within", "a walk hides that a shop is missing", "compare.go",
-		`		ownerless: f.Ownerless,
+	{"within", "a walk hides that a shop is missing", "internal/schedule/compare.go",
+		`		Ownerless: f.Ownerless,
 `, ``, "TestOwnerIsGone"},
 	{"within", "a look of Firestore hides that a shop is missing", "../internal/cloud/firestorestore/store.go",
 		`		if answer.GetMissing() == owner {`,
@@ -263,24 +263,24 @@ var mutations = []mutation{
 		`			f.Ownerless = !doc.Exists()`,
 		`			f.Ownerless = false`, "../internal/test/storetest/TestFirestore/owners"},
 	{"within", "a source makes up shops", "route/parse.go",
-		`		if s.Capture && !r.timeAt(len(owner)+i) {`,
-		`		if false && s.Capture && !r.timeAt(len(owner)+i) {`, "route/TestRefusedRoutes"},
+		`if !s.Capture || r.timeAt(len(owner)+i) {`,
+		`if true || !s.Capture || r.timeAt(len(owner)+i) {`, "route/TestRefusedRoutes"},
 	{"within", "Tally creates and removes the owners itself", "route/conflict.go",
 		`		if r.Template.owner > 0 && !other.Template.Existing && overlap(r.owner(), other.template) {`,
 		`		if false {`, "route/TestRefusedRoutes"},
-	{"cycle", "each cycle compares old days", "cycle.go",
+	{"cycle", "each cycle compares old days", "internal/schedule/cycle.go",
 		`	if !old || !right || !a.sparesOld(l) {`,
 		`	if true || !old || !right || !a.sparesOld(l) {`, "TestOldDays"},
-	{"cycle", "a note about all leaves old days alone", "cycle.go",
+	{"cycle", "a note about all leaves old days alone", "internal/schedule/cycle.go",
 		`return !a.o.FromFirst && !a.o.DryRun && !a.hurries(l)`,
 		`return !a.o.FromFirst && !a.o.DryRun`, "TestOldDays"},
-	{"cycle", "old days are never compared", "cycle.go",
+	{"cycle", "old days are never compared", "internal/schedule/cycle.go",
 		`return int64(h.Sum32()%oldLaps) != l.Number%oldLaps`,
 		`return true`, "TestOldDays"},
-	{"cycle", "young days are left alone", "cycle.go",
+	{"cycle", "young days are left alone", "internal/schedule/cycle.go",
 		`old := f.Template.Timed() && tally.AsOf.Before(before)`,
 		`old := f.Template.Timed()`, "TestOldDays"},
-	{"cycle", "each walk of the orders begins with the first day", "cycle.go",
+	{"cycle", "each walk of the orders begins with the first day", "internal/schedule/cycle.go",
 		`	if r.Time() == "" || !a.sparesOld(l) || l.Number%oldLaps == 0 {`,
 		`	if true || r.Time() == "" || l.Number%oldLaps == 0 {`, "TestOldDays"},
 	{"cycle", "a walk since a day leaves out a day that is not over", "../internal/cloud/firestorestore/bytime.go",
@@ -298,37 +298,37 @@ var mutations = []mutation{
 	{"unchanged-everywhere", "the fields that are summed tell nothing of what is unchanged", "route/parse.go",
 		`fields := r.Fields()`,
 		`var fields []document.Field`, "route/TestRoutesOfOnePattern"},
-	{"removal", "a counter without shards is not written", "prober.go",
-		`err = c.write(ctx, l, p, &s.contention)
+	{"removal", "a counter without shards is not written", "internal/events/prober.go",
+		`err = c.roller.Write(ctx, l, p, &s.contention)
 	if err != nil {`,
-		`if l.totals.NumShards() > 0 {
-		err = c.write(ctx, l, p, &s.contention)
+		`if l.Totals.NumShards() > 0 {
+		err = c.roller.Write(ctx, l, p, &s.contention)
 	}
 	if err != nil {`, "TestSimulation"},
-	{"sixty-seconds", "a late write is sent", "publish.go",
+	{"sixty-seconds", "a late write is sent", "internal/roll/publish.go",
 		`if left <= 0 {`,
 		`if left = time.Hour; left <= 0 {`, "TestWriteIsNotSentLate"},
-	{"proves-nothing", "an unknown outcome is taken for success", "prober.go",
-		`err = c.write(ctx, l, p, &s.contention)
+	{"proves-nothing", "an unknown outcome is taken for success", "internal/events/prober.go",
+		`err = c.roller.Write(ctx, l, p, &s.contention)
 	if err != nil {`,
-		`err = c.write(ctx, l, p, &s.contention)
-	if errors.Is(err, ErrConflict) {`, "TestSimulation"},
-	{"proves-nothing", "a refusal is taken for success", "prober.go",
-		`err = c.write(ctx, l, p, &s.contention)
+		`err = c.roller.Write(ctx, l, p, &s.contention)
+	if errors.Is(err, roll.ErrConflict) {`, "TestSimulation"},
+	{"proves-nothing", "a refusal is taken for success", "internal/events/prober.go",
+		`err = c.roller.Write(ctx, l, p, &s.contention)
 	if err != nil {`,
-		`err = c.write(ctx, l, p, &s.contention)
-	if err != nil && !errors.Is(err, ErrConflict) {`, "TestSimulation"},
-	{"proves-nothing", "a refused write is forced", "publish.go",
+		`err = c.roller.Write(ctx, l, p, &s.contention)
+	if err != nil && !errors.Is(err, roll.ErrConflict) {`, "TestSimulation"},
+	{"proves-nothing", "a refused write is forced", "internal/roll/publish.go",
 		`	if locks {
 		return r.store.WriteLocked(`,
-		`	if v, err := r.store.View(ctx, l.counter); err == nil {
+		`	if v, err := r.store.View(ctx, l.Counter); err == nil {
 		written.UpdateTime = v.RollUp().UpdateTime
 	}
 	if locks {
 		return r.store.WriteLocked(`, "TestSimulation"},
-	{"covered-from", "an event is acknowledged because the roll-up is newer than its commit", "prober.go",
-		`g.from = l.readTime`,
-		`g.from = l.asOf`, "TestDeferred"},
+	{"covered-from", "an event is acknowledged because the roll-up is newer than its commit", "internal/events/prober.go",
+		`g.from = l.ReadTime`,
+		`g.from = l.AsOf`, "TestDeferred"},
 	{"first-read", "the roll-up is not read in the transaction of the sum", "../internal/cloud/firestorestore/sum.go",
 		`begins := len(v.transaction) == 0`,
 		`begins := true`, "TestCalls"},
@@ -360,19 +360,19 @@ var mutations = []mutation{
 	{"only-finite", "all documents of a range are read", "../internal/cloud/firestorestore/sum.go",
 		`selected.Limit(maxLooked)`,
 		`selected`, "TestMalformedInARange"},
-	{"only-finite", "many malformed shards are named", "look.go",
-		`l.snapshot.Malformed(ctx, maxNamed)`,
-		`l.snapshot.Malformed(ctx, maxNamed+1)`, "TestMalformedShardsAreNamedOnceInAWhile"},
-	{"logged-once", "malformed shards are named with each sum", "look.go",
-		`first := r.options.Logged.First("malformed", l.counter.RollUp, nil)`,
+	{"only-finite", "many malformed shards are named", "internal/roll/look.go",
+		`l.Snapshot.Malformed(ctx, maxNamed)`,
+		`l.Snapshot.Malformed(ctx, maxNamed+1)`, "TestMalformedShardsAreNamedOnceInAWhile"},
+	{"logged-once", "malformed shards are named with each sum", "internal/roll/look.go",
+		`first := r.Options.Logged.First("malformed", l.Counter.RollUp, nil)`,
 		`first := true`, "TestMalformedShardsAreNamedOnceInAWhile"},
-	{"logged-once", "an unkept counter is logged by each look", "logged.go",
-		`first := r.options.Logged.First(message, c.RollUp, err)`,
+	{"logged-once", "an unkept counter is logged by each look", "internal/roll/logged.go",
+		`first := r.Options.Logged.First(message, c.RollUp, err)`,
 		`first := true`, "TestUnkeptForAnHour"},
-	{"logged-once", "a lasting fault is logged once for all", "logged.go",
+	{"logged-once", "a lasting fault is logged once for all", "internal/roll/logged.go",
 		`now.Sub(l.lines[0].at) >= logAgain {`,
 		`now.Sub(l.lines[0].at) < 0 {`, "TestMalformedShardsAreNamedOnceInAWhile"},
-	{"logged-once", "the ten minutes of all counters end together", "logged.go",
+	{"logged-once", "the ten minutes of all counters end together", "internal/roll/logged.go",
 		`now.Sub(l.lines[0].at) >= logAgain {`,
 		`now.Sub(l.lines[0].at) >= logAgain {
 		clear(l.known)`, "TestCountersAreLoggedApart"},
@@ -381,10 +381,10 @@ var mutations = []mutation{
 `,
 		`	o.Alarms = d.alarms
 `, "TestLastingFaultsAreLoggedOnce"},
-	{"logged-once", "another cause is not logged", "logged.go",
+	{"logged-once", "another cause is not logged", "internal/roll/logged.go",
 		`[3]string{kind, rollUp, l.cause(err)}`,
 		`[3]string{kind, rollUp, l.cause(nil)}`, "TestCausesAreLoggedApart"},
-	{"logged-once", "each failure is logged", "prober.go",
+	{"logged-once", "each failure is logged", "internal/events/prober.go",
 		`first := c.options.Logged.First("failed", s.counter.RollUp, err)`,
 		`first := true`, "TestRefusalIsLoggedOnceInAWhile"},
 	{"logged-once", "an alarm that cannot be done is logged whenever it rings", "../internal/cloud/app/alarm.go",
@@ -421,7 +421,7 @@ var mutations = []mutation{
 `,
 		`			if text != "" {
 `, "../internal/cloud/app/TestNoGroupIsLogged"},
-	{"logged-once", "junk keeps other counters from being logged", "logged.go",
+	{"logged-once", "junk keeps other counters from being logged", "internal/roll/logged.go",
 		`	if len(l.lines) == maxLogged {
 `,
 		`	if len(l.lines) == maxLogged {
@@ -442,45 +442,45 @@ var mutations = []mutation{
 	{"calls-end", "a dead connection swallows calls for longer than an event is held", "../internal/cloud/firestorestore/client.go",
 		`Timeout: unacknowledged}`,
 		`Timeout: 20 * time.Second}`, "TestDeadConnectionIsNoticedInTime"},
-	{"calls-end", "a look has no time-out", "prober.go",
+	{"calls-end", "a look has no time-out", "internal/events/prober.go",
 		`looking, cancel := context.WithTimeout(ctx, c.options.Timeout)`,
 		`looking, cancel := context.WithCancel(ctx)`, "TestStoreThatNeverAnswersIsLeft"},
-	{"calls-end", "a write has no time-out", "publish.go",
-		`context.WithTimeout(ctx, min(left, r.options.Timeout))`,
+	{"calls-end", "a write has no time-out", "internal/roll/publish.go",
+		`context.WithTimeout(ctx, min(left, r.Options.Timeout))`,
 		`context.WithTimeout(ctx, left)`, "TestWriteThatNeverAnswersIsLeft"},
-	{"calls-end", "an audit's look has no time-out", "compare.go",
-		`looking, cancel := context.WithTimeout(ctx, a.options.Timeout)`,
+	{"calls-end", "an audit's look has no time-out", "internal/schedule/compare.go",
+		`looking, cancel := context.WithTimeout(ctx, a.Options.Timeout)`,
 		`looking, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "a walk's page has no time-out", "cursor.go",
+	{"calls-end", "a walk's page has no time-out", "internal/schedule/cursor.go",
 		`ctx, cancel := context.WithTimeout(ctx, within)`,
 		`ctx, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "a cursor is saved without a time-out", "audit.go",
-		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	{"calls-end", "a cursor is saved without a time-out", "internal/schedule/audit.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.Options.Timeout)
 	defer cancel()
 	at, err :=`,
 		`	at, err :=`, "TestCallsThatHang"},
-	{"calls-end", "a tick's look has no time-out", "keep.go",
-		`looking, cancel := context.WithTimeout(ctx, k.options.Timeout)`,
+	{"calls-end", "a tick's look has no time-out", "internal/schedule/keep.go",
+		`looking, cancel := context.WithTimeout(ctx, k.Options.Timeout)`,
 		`looking, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "an audit's first sum has no time-out", "compare.go",
-		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)`,
+	{"calls-end", "an audit's first sum has no time-out", "internal/schedule/compare.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.Options.Timeout)`,
 		`	ctx, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "an audit's cursor is loaded without a time-out", "audit.go",
-		`loading, cancel := context.WithTimeout(ctx, a.options.Timeout)`,
+	{"calls-end", "an audit's cursor is loaded without a time-out", "internal/schedule/audit.go",
+		`loading, cancel := context.WithTimeout(ctx, a.Options.Timeout)`,
 		`loading, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "a tick's cursor is loaded without a time-out", "keep.go",
-		`loading, cancel := context.WithTimeout(ctx, k.options.Timeout)`,
+	{"calls-end", "a tick's cursor is loaded without a time-out", "internal/schedule/keep.go",
+		`loading, cancel := context.WithTimeout(ctx, k.Options.Timeout)`,
 		`loading, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "a tick's cursor is saved without a time-out", "keep.go",
-		`saving, cancel := context.WithTimeout(ctx, k.options.Timeout)`,
+	{"calls-end", "a tick's cursor is saved without a time-out", "internal/schedule/keep.go",
+		`saving, cancel := context.WithTimeout(ctx, k.Options.Timeout)`,
 		`saving, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "a note is read without a time-out", "noted.go",
-		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	{"calls-end", "a note is read without a time-out", "internal/schedule/note.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.Options.Timeout)
 	defer cancel()
 	at, err`,
 		`	at, err`, "TestNoteThatHangs"},
-	{"calls-end", "the notes are read without a time-out", "noted.go",
-		`	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
+	{"calls-end", "the notes are read without a time-out", "internal/schedule/note.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.Options.Timeout)
 	defer cancel()
 
 	notes, err`,
@@ -531,30 +531,30 @@ var mutations = []mutation{
 	{"no-loop", "a route may read tally", "route/levels.go",
 		` || f.Within(document.TallyField)`,
 		``, "route/TestRefusedRoutes"},
-	{"circle-silent", "an old event of a circle has its roll-up written", "coalescer.go",
+	{"circle-silent", "an old event of a circle has its roll-up written", "internal/events/coalescer.go",
 		`(concern.Circular || c.fresh(commit))`,
 		`c.fresh(commit)`, "TestCirclesFallSilent"},
 	{"circle-silent", "events do not say that they are of a circle", "route/concern.go",
 		`circular := r.Circular()`,
 		`circular := false`, "route/TestCircularRoutes"},
-	{"circle-silent", "an event without its documents is as any other", "coalescer.go",
+	{"circle-silent", "an event without its documents is as any other", "internal/events/coalescer.go",
 		`if concern.Untold || `,
 		`if `, "TestCircleWithoutDocuments"},
-	{"circle-silent", "an event without its documents is not noted", "coalescer.go",
+	{"circle-silent", "an event without its documents is not noted", "internal/events/coalescer.go",
 		`	if !slices.ContainsFunc(concerns, isUntold) { // nearly always`,
 		`	if slices.ContainsFunc(concerns, isUntold) || true {`, "TestCircleWithoutDocuments"},
-	{"circle-silent", "an event is done although it could not be noted", "coalescer.go",
+	{"circle-silent", "an event is done although it could not be noted", "internal/events/coalescer.go",
 		`	err := c.noteUntold(ctx, concerns)
 	if err != nil {`,
 		`	err := c.noteUntold(ctx, concerns)
 	if false && err != nil {`, "TestCircleNotNoted"},
-	{"circle-silent", "what such an event leaves is drift", "noted.go",
+	{"circle-silent", "what such an event leaves is drift", "internal/schedule/note.go",
 		`r.By != nil || r.Circular()`,
 		`r.By != nil`, "TestCircleWithoutDocuments"},
 	{"circle-silent", "a null in a roll-up's event may hide a time", "../internal/cloud/trigger/trigger.go",
 		`return c.isNull(f) && !c.isRollUp()`,
 		`return c.isNull(f)`, "../internal/cloud/trigger/TestNullMayHaveChanged"},
-	{"circle-silent", "no cycle follows a change of routes", "cycle.go",
+	{"circle-silent", "no cycle follows a change of routes", "internal/schedule/cycle.go",
 		`		c.New = c.ReadTime
 `,
 		``, "TestAnchorOfRoutesBeforeTheCircle"},
@@ -657,44 +657,44 @@ var mutations = []mutation{
 `,
 		``, "TestIndexes"},
 
-	{"missing-covers", "a missing document covers nothing", "prober.go",
-		`		s.release(l.readTime, l.readTime)
+	{"missing-covers", "a missing document covers nothing", "internal/events/prober.go",
+		`		s.release(l.ReadTime, l.ReadTime)
 		s.failures, s.unkept, s.refused = 0, pause{}, false`,
 		`		s.failures, s.unkept, s.refused = 0, pause{}, false`, "TestMissingDocument"},
-	{"missing-covers", "an app that sets its document has it rolled up at each change", "pace.go",
-		`case l.asOf.IsZero() && l.counter.Template.Existing:`,
+	{"missing-covers", "an app that sets its document has it rolled up at each change", "internal/roll/pace.go",
+		`case l.AsOf.IsZero() && l.Counter.Template.Existing:`,
 		`case false:`, "TestAppSetsItsDocument"},
-	{"removal", "a missing document is created", "prober.go",
-		`if l.missing() { //`,
+	{"removal", "a missing document is created", "internal/events/prober.go",
+		`if l.Missing() { //`,
 		`if false { //`, "TestMissingDocument"},
-	{"missing-covers", "a missing document is looked at for each event", "prober.go",
-		`return plan{wait: c.step(s.counter.Template)}, nil`,
+	{"missing-covers", "a missing document is looked at for each event", "internal/events/prober.go",
+		`return plan{wait: c.roller.Step(s.counter.Template)}, nil`,
 		`return plan{}, nil`, "TestMissingDocument"},
-	{"missing-covers", "a missing document covers what came after the look", "prober.go",
-		`		s.release(l.readTime, l.readTime)
+	{"missing-covers", "a missing document covers what came after the look", "internal/events/prober.go",
+		`		s.release(l.ReadTime, l.ReadTime)
 		s.failures, s.unkept, s.refused = 0, pause{}, false`,
-		`		s.release(l.readTime.Add(time.Hour), l.readTime)
+		`		s.release(l.ReadTime.Add(time.Hour), l.ReadTime)
 		if s.open != nil {
 			close(s.open.done)
 			s.open = nil
 		}
 		s.failures, s.refused = 0, false`, "TestMissingDocumentCoversWhatCameBefore"},
-	{"removal", "an audit looks at missing documents", "compare.go",
+	{"removal", "an audit looks at missing documents", "internal/schedule/compare.go",
 		`gone := d.walk >= 0 && d.Template.Existing && !d.RollUp.Exists()`,
 		`gone := false`, "TestAuditOfExisting"},
-	{"removal", "an audit creates the app's documents", "compare.go",
-		`	if l.missing() {
+	{"removal", "an audit creates the app's documents", "internal/schedule/compare.go",
+		`	if l.Missing() {
 		return actionSkip, l, nil
 	}
 `,
 		``, "TestAuditOfExisting"},
-	{"removal", "the app's documents are removed", "decide.go",
-		`return !l.counter.Template.Existing && `,
+	{"removal", "the app's documents are removed", "internal/schedule/decide.go",
+		`return !l.Counter.Template.Existing && `,
 		`return `, "TestAuditOfExisting"},
-	{"removal", "a tick creates the app's documents", "keep.go",
-		`if v.missing() {`,
+	{"removal", "a tick creates the app's documents", "internal/schedule/keep.go",
+		`if v.Missing() {`,
 		`if false {`, "TestKeepOfExisting"},
-	{"missing-covers", "a tick looks at a missing document as often as at one that exists", "keep.go",
+	{"missing-covers", "a tick looks at a missing document as often as at one that exists", "internal/schedule/keep.go",
 		`	e.pause(&v)
 `,
 		``, "TestKeepOfMissingDocument"},
@@ -710,28 +710,28 @@ var mutations = []mutation{
 		`req.ConsistencySelector = nil
 `, "../internal/test/storetest/TestFirestore/View_is_a_snapshot"},
 
-	{"unchanged-young", "an event that changes nothing is acknowledged however old", "coalescer.go",
+	{"unchanged-young", "an event that changes nothing is acknowledged however old", "internal/events/coalescer.go",
 		`.Sub(commit) < freshFor`,
 		`.Sub(commit) < time.Hour`, "TestUnchangedCostsNothing"},
-	{"unchanged-young", "an event that changes nothing is acknowledged at any age", "coalescer.go",
+	{"unchanged-young", "an event that changes nothing is acknowledged at any age", "internal/events/coalescer.go",
 		`.Sub(commit) < freshFor`,
 		`.Sub(commit) < 1000*time.Hour`, "TestSimulation"},
-	{"unchanged-young", "an event that changes nothing is acknowledged before any look", "coalescer.go",
+	{"unchanged-young", "an event that changes nothing is acknowledged before any look", "internal/events/coalescer.go",
 		`return !c.newest.IsZero() && `,
 		`return c.newest.IsZero() || `, "TestUnchangedCostsNothing"},
-	{"unchanged-young", "the server's time stands still between looks", "coalescer.go",
+	{"unchanged-young", "the server's time stands still between looks", "internal/events/coalescer.go",
 		`c.newest.Add(time.Since(c.sent)).Sub(commit)`,
 		`c.newest.Sub(commit)`, "TestUnchangedCostsNothing"},
-	{"unchanged-young", "the local clock says how old an event is", "coalescer.go",
+	{"unchanged-young", "the local clock says how old an event is", "internal/events/coalescer.go",
 		`c.newest.Add(time.Since(c.sent)).Sub(commit)`,
 		`time.Since(commit)`, "TestUnchangedCostsNothing"},
-	{"unchanged-young", "the server's time counts from the look's answer", "prober.go",
-		`c.newest, c.sent = l.readTime, l.began`,
-		`c.newest, c.sent = l.readTime, l.received`, "TestUnchangedDuringLooks"},
-	{"unchanged-young", "an event that changes nothing absorbs", "coalescer.go",
+	{"unchanged-young", "the server's time counts from the look's answer", "internal/events/prober.go",
+		`c.newest, c.sent = l.ReadTime, l.Began`,
+		`c.newest, c.sent = l.ReadTime, l.Received`, "TestUnchangedDuringLooks"},
+	{"unchanged-young", "an event that changes nothing absorbs", "internal/events/coalescer.go",
 		`weak:   concern.Unchanged,`,
 		``, "TestUnchangedIsNoAnchor"},
-	{"unchanged-young", "an event that changes nothing absorbs an older one", "coalescer.go",
+	{"unchanged-young", "an event that changes nothing absorbs an older one", "internal/events/coalescer.go",
 		` && !commit.Before(g.commit)`,
 		``, "TestUnchangedIsNoAnchor"},
 	{"no-loop", "Tally's own documents may be shards", "route/conflict.go",
@@ -741,136 +741,136 @@ var mutations = []mutation{
 		`if overlap(path, r.template) {`,
 		`if false {`, "route/TestRefusedRoutes"},
 
-	{"events-as-live", "an event of a scheduled route waits for D", "turn.go",
-		`due := c.pace(s, l).due(l)
+	{"events-as-live", "an event of a scheduled route waits for D", "internal/events/turn.go",
+		`due := c.pace(s, l).Due(l)
 	turns`,
-		`due := pace{max(c.options.Cadence, l.counter.Template.Every), 1}.due(l)
+		`due := max(c.pace(s, l).Due(l), l.AsOf.Add(l.Counter.Template.Every).Sub(l.ReadTime))
 	turns`, "TestEventsOfScheduledRoute"},
-	{"renew", "as_of of unchanged totals stays", "decide.go",
-		`case !l.totals.Empty() && l.readTime`,
-		`case false && l.readTime`, "TestKeepRenewsAsOf"},
-	{"renew", "as_of of unchanged totals is renewed with each tick", "decide.go",
+	{"renew", "as_of of unchanged totals stays", "internal/schedule/decide.go",
+		`case !l.Totals.Empty() && l.ReadTime`,
+		`case false && l.ReadTime`, "TestKeepRenewsAsOf"},
+	{"renew", "as_of of unchanged totals is renewed with each tick", "internal/schedule/decide.go",
 		`>= staleAfter*`,
 		`>= 1*`, "TestKeepLeavesUnchangedTotals"},
-	{"renew", "as_of of zeros without sources is renewed", "decide.go",
-		`case !l.totals.Empty() && l.readTime`,
-		`case l.readTime`, "TestKeepWithoutSources"},
-	{"both-walks", "a tick does not visit roll-ups whose sources are gone", "keep.go",
+	{"renew", "as_of of zeros without sources is renewed", "internal/schedule/decide.go",
+		`case !l.Totals.Empty() && l.ReadTime`,
+		`case l.ReadTime`, "TestKeepWithoutSources"},
+	{"both-walks", "a tick does not visit roll-ups whose sources are gone", "internal/schedule/keep.go",
 		`range byRollUps {`,
 		`range byRollUps[:0] {`, "TestKeepWithoutSources"},
-	{"both-walks", "a tick does not visit counters without a roll-up", "keep.go",
+	{"both-walks", "a tick does not visit counters without a roll-up", "internal/schedule/keep.go",
 		`range byShards {`,
 		`range byShards[:0] {`, "TestKeepGoesRound"},
-	{"tick-place", "a tick goes round once", "keep.go",
+	{"tick-place", "a tick goes round once", "internal/schedule/keep.go",
 		`	if !k.o.Until.IsZero() {
 		k.push(e)
 	}`,
 		``, "TestKeepGoesRound"},
-	{"tick-place", "a tick tries a counter once", "keep.go",
+	{"tick-place", "a tick tries a counter once", "internal/schedule/keep.go",
 		`if k.o.Until.IsZero() && e.failures >= maxTries {`,
 		`if k.o.Until.IsZero() {`, "TestKeepGoesOnAfterFailures"},
-	{"tick-place", "a tick ends with the first page that fails", "keep.go",
+	{"tick-place", "a tick ends with the first page that fails", "internal/schedule/keep.go",
 		`for ctx.Err() == nil && !k.over() {`,
 		`for ctx.Err() == nil && !k.over() && len(k.problems) == 0 {`, "TestKeepGoesOnAfterAPage"},
-	{"removal", "a tick removes a roll-up whatever was written meanwhile", "keep.go",
+	{"removal", "a tick removes a roll-up whatever was written meanwhile", "internal/schedule/keep.go",
 		`	case actionRemove:
 		v.err =`,
 		`	case actionRemove:
 		if w, err := k.store.View(looking, e.Counter); err == nil {
-			v.look.rollUp = w.RollUp()
+			v.RollUp = w.RollUp()
 		}
 		v.err =`, "TestKeepRemovesWhatItSaw"},
-	{"events-as-live", "a tick keeps live routes too", "keep.go",
+	{"events-as-live", "a tick keeps live routes too", "internal/schedule/keep.go",
 		`routes = routes.Scheduled()`,
 		`_ = routes.Scheduled()`, "TestKeepGoesOnAfterAPage"},
 
 	// A tick with more work than time or reads is fair.
-	{"tick-place", "a tick has no memory of what had changed", "keep.go",
+	{"tick-place", "a tick has no memory of what had changed", "internal/schedule/keep.go",
 		`k.remember(k.cursor.Changed, classChanged)`,
 		``, "TestKeepBeginsWithWhatChanged"},
-	{"tick-place", "a tick has no memory of what had not changed", "keep.go",
+	{"tick-place", "a tick has no memory of what had not changed", "internal/schedule/keep.go",
 		`k.remember(k.cursor.Quiet, classUnchanged)`,
 		``, "TestQuietCounterAmongForeign"},
-	{"tick-place", "a tick begins with what the last one had visited, although others wait", "keep.go",
+	{"tick-place", "a tick begins with what the last one had visited, although others wait", "internal/schedule/keep.go",
 		`	if waits {
 `,
 		`	if false {
 `, "TestKeepGoesOnWhereItStopped"},
-	{"tick-place", "an unkept counter stays among what has changed", "keep.go",
+	{"tick-place", "an unkept counter stays among what has changed", "internal/schedule/keep.go",
 		`		e.class = classUnchanged
 		return
 `,
 		`		return
 `, "TestUnkeptIsNotAmongTheChanged"},
-	{"tick-place", "those that changed and are due last have room first", "keep.go",
+	{"tick-place", "those that changed and are due last have room first", "internal/schedule/keep.go",
 		`cmp.Or(a.due.Compare(b.due),`,
 		`cmp.Or(b.due.Compare(a.due),`, "TestKeepsCursorHasRoomForSome"},
-	{"tick-place", "the walk of the shards begins where that of the roll-ups stopped", "keep.go",
+	{"tick-place", "the walk of the shards begins where that of the roll-ups stopped", "internal/schedule/keep.go",
 		`k.cursor.Places[len(byRollUps)+i]`,
 		`k.cursor.Places[i]`, "TestNewCountersAreFoundWhereItStopped"},
-	{"tick-place", "a tick begins with the first counters", "keep.go",
+	{"tick-place", "a tick begins with the first counters", "internal/schedule/keep.go",
 		`places = append(places, w.place)`,
 		`places = append(places, Place{Began: w.place.Began})`, "TestKeepGoesOnWhereItStopped"},
-	{"tick-place", "a tick goes on behind what it has found", "find.go",
+	{"tick-place", "a tick goes on behind what it has found", "internal/schedule/find.go",
 		`for len(w.passes) > 0 && w.passes[0].waits == nil {`,
 		`for len(w.passes) > 0 {`, "TestKeepGoesOnWhereItStopped"},
-	{"tick-place", "a tick visits the oldest of a page first", "find.go",
+	{"tick-place", "a tick visits the oldest of a page first", "internal/schedule/find.go",
 		`due: k.began}`,
 		`due: tally.AsOf}`, "TestKeepGoesOnWhereItStopped"},
-	{"tick-place", "a page does not know when a short tick ends", "keep.go",
+	{"tick-place", "a page does not know when a short tick ends", "internal/schedule/keep.go",
 		`return context.WithDeadline(ctx, k.o.Until.Add(1)) // what is due at the end is begun`,
 		`return context.WithCancel(ctx)`, "TestShortCallsFindAllCounters"},
 	{"tick-place", "a page makes queries until the tick ends", "../internal/cloud/firestorestore/audit.go",
 		`deadline.Sub(now)/2)`,
 		`deadline.Sub(now))`, "../internal/cloud/firestorestore/TestPageEnd"},
-	{"tick-place", "a tick does not come round to what lies before its place", "find.go",
+	{"tick-place", "a tick does not come round to what lies before its place", "internal/schedule/find.go",
 		`if w.round || w.begun == "" {`,
 		`if true {`, "TestKeepGoesOnWhereItStopped"},
-	{"shares", "new counters take turns as those that changed", "fair.go",
+	{"shares", "new counters take turns as those that changed", "internal/schedule/fair.go",
 		`[...]class{classChanged, classWithout, classChanged, classUnchanged, classChanged}`,
 		`[...]class{classWithout, classChanged, classUnchanged}`, "TestSharesOfVisits"},
-	{"shares", "one class goes before the others", "fair.go",
+	{"shares", "one class goes before the others", "internal/schedule/fair.go",
 		`k.turn = turn + 1`,
 		`k.turn = 0`, "TestSharesOfVisits"},
-	{"shares", "what is unchanged stays among what has changed", "fair.go",
+	{"shares", "what is unchanged stays among what has changed", "internal/schedule/fair.go",
 		`		return classUnchanged
 	}
 }`,
 		`		return before
 	}
 }`, "TestClassOfChangedCounters"},
-	{"shares", "a renewal is a change", "fair.go",
-		`case v.action == actionRepair && !(rolledUp && v.agrees()):`,
+	{"shares", "a renewal is a change", "internal/schedule/fair.go",
+		`case v.action == actionRepair && !(rolledUp && v.Agrees()):`,
 		`case v.action == actionRepair:`, "TestClassOfChangedCounters"},
-	{"shares", "a first roll-up is no change", "fair.go",
-		`case v.action == actionRepair && !(rolledUp && v.agrees()):`,
-		`case v.action == actionRepair && rolledUp && !v.agrees():`, "TestClassOfChangedCounters"},
-	{"shares", "what is not due is unchanged", "fair.go",
+	{"shares", "a first roll-up is no change", "internal/schedule/fair.go",
+		`case v.action == actionRepair && !(rolledUp && v.Agrees()):`,
+		`case v.action == actionRepair && rolledUp && !v.Agrees():`, "TestClassOfChangedCounters"},
+	{"shares", "what is not due is unchanged", "internal/schedule/fair.go",
 		`case v.action == actionSkip && before != classWithout:`,
 		`case false:`, "TestChangedAndNotDue"},
-	{"shares", "visits that hang take every slot", "fair.go",
+	{"shares", "visits that hang take every slot", "internal/schedule/fair.go",
 		`free -= max(0, k.o.Concurrency/spare-busy)`,
 		`free -= 0 * busy`, "TestHangingVisitsLeaveSlots"},
-	{"tick-place", "what fails is tried without a pause", "keep.go",
-		`k.pauseAfter(e.failures, e.Template.Every)`,
-		`k.pauseAfter(1, e.Template.Every)`, "TestKeepOfWhatAlwaysFails"},
-	{"tick-place", "what fails stays among what has changed", "keep.go",
+	{"tick-place", "what fails is tried without a pause", "internal/schedule/keep.go",
+		`k.PauseAfter(e.failures, e.Template.Every)`,
+		`k.PauseAfter(1, e.Template.Every)`, "TestKeepOfWhatAlwaysFails"},
+	{"tick-place", "what fails stays among what has changed", "internal/schedule/keep.go",
 		`if e.failures >= maxTries && e.class == classChanged {`,
 		`if false {`, "TestKeepOfWhatAlwaysFails"},
-	{"tick-place", "failures are never over", "keep.go",
+	{"tick-place", "failures are never over", "internal/schedule/keep.go",
 		`	e.failures = 0
 `,
 		``, "TestKeepForgetsFailures"},
-	{"shares", "a tick's reads have no bound", "fair.go",
+	{"shares", "a tick's reads have no bound", "internal/schedule/fair.go",
 		`return k.o.MaxReads == 0 || k.o.Reads() < k.mayUse(now)`,
 		`return true`, "TestKeepSpreadsItsReads"},
-	{"shares", "a tick uses its reads at once", "fair.go",
+	{"shares", "a tick uses its reads at once", "internal/schedule/fair.go",
 		`int64(float64(k.o.MaxReads-atOnce)*min(passed, 1))`,
 		`int64(float64(k.o.MaxReads-atOnce)*(1-0*passed))`, "TestKeepSpreadsItsReads"},
-	{"shares", "finding counters takes all reads", "fair.go",
+	{"shares", "finding counters takes all reads", "internal/schedule/fair.go",
 		`k.mayRead(now) && float64(f.reads) < f.share*float64(k.mayUse(now))`,
 		`k.mayRead(now)`, "TestFindingIsCharged"},
-	{"shares", "finding documents that are no counters costs nothing", "find.go",
+	{"shares", "finding documents that are no counters costs nothing", "internal/schedule/find.go",
 		`f.reads += max(1, page.Reads)`,
 		`f.reads += int64(len(page.Found))`, "TestFindingIsCharged"},
 	{"shares", "a page of roll-ups does not say what it was billed", "../internal/cloud/firestorestore/audit.go",
@@ -880,169 +880,169 @@ var mutations = []mutation{
 		`		page.Reads++
 		page.ReadTime`,
 		`		page.ReadTime`, "TestBilledWalks"},
-	{"shares", "a tick that waits for reads to find more ends", "find.go",
+	{"shares", "a tick that waits for reads to find more ends", "internal/schedule/find.go",
 		`at = sooner(at, now.Add(k.readsWait()))`,
 		``, "TestTickWaitsToFindMore"},
-	{"shares", "a tick that waits to find more ends", "keep.go",
+	{"shares", "a tick that waits to find more ends", "internal/schedule/keep.go",
 		`at = sooner(at, more)`,
 		`_ = more`, "TestTickWaitsToFindMore"},
-	{"shares", "a call without an end has no bound on its reads", "keep.go",
+	{"shares", "a call without an end has no bound on its reads", "internal/schedule/keep.go",
 		`return k.o.MaxReads > 0 && k.o.Reads() >= k.o.MaxReads`,
 		`return false`, "TestKeepEndsWithItsReads"},
-	{"calls-end", "a page outlives its tick", "keep.go",
+	{"calls-end", "a page outlives its tick", "internal/schedule/keep.go",
 		`	finding, cancel := k.untilEnd(ctx)
 	defer k.work.Wait()
 	defer cancel() // a page that is being found is not waited for`,
 		`	finding, cancel := context.WithCancel(ctx)
 	defer k.work.Wait()
 	_ = cancel`, "TestFindingEndsWithTheTick"},
-	{"found-in-turn", "counters are found again in each tick", "find.go",
+	{"found-in-turn", "counters are found again in each tick", "internal/schedule/find.go",
 		`	if w.began.IsZero() || k.o.Until.IsZero() {`,
 		`	if true {`, "TestFindsAtThePaceOfD"},
-	{"found-in-turn", "a walk that begins too soon finds what is not due yet", "find.go",
+	{"found-in-turn", "a walk that begins too soon finds what is not due yet", "internal/schedule/find.go",
 		`return w.began.Add(every + min(every/10, longestVisited))`,
 		`return w.began.Add(every - min(every/10, longestVisited))`, "TestFindsAtThePaceOfD"},
-	{"found-in-turn", "a walk comes back before it finds anything due", "find.go",
+	{"found-in-turn", "a walk comes back before it finds anything due", "internal/schedule/find.go",
 		`every + min(every/10, longestVisited)`,
 		`every`, "TestWalkComesBackOnceItsCountersAreDue"},
-	{"found-in-turn", "a walk that has come to its end begins again at once", "find.go",
+	{"found-in-turn", "a walk that has come to its end begins again at once", "internal/schedule/find.go",
 		`w.round, w.from, w.due = true, "", k.again(w)`,
 		`w.round, w.from = true, ""`, "TestRoundBeginsWhenItIsDue"},
-	{"found-in-turn", "a walk goes on beyond where it began", "find.go",
+	{"found-in-turn", "a walk goes on beyond where it began", "internal/schedule/find.go",
 		`w.round && path == w.first`,
 		`w.round && path == "none"`, "TestKeepComesRound"},
-	{"found-in-turn", "a tick visits what it remembers before that is due", "keep.go",
+	{"found-in-turn", "a tick visits what it remembers before that is due", "internal/schedule/keep.go",
 		`if !k.o.Until.IsZero() && w.due.After(k.o.Until) {`,
 		`if false {`, "TestFindsAtThePaceOfD"},
-	{"found-in-turn", "a walk that began in the future waits for that", "find.go",
+	{"found-in-turn", "a walk that began in the future waits for that", "internal/schedule/find.go",
 		` && !place.Began.After(k.read)`,
 		``, "TestWalkBeganInTheFuture"},
-	{"found-in-turn", "each call begins with the first template", "keep.go",
-		`f.turn = int(k.options.Random() * float64(len(f.walks)))`,
+	{"found-in-turn", "each call begins with the first template", "internal/schedule/keep.go",
+		`f.turn = int(k.Options.Random() * float64(len(f.walks)))`,
 		`_ = f`, "TestEachRouteIsFound"},
-	{"shares", "a page takes all reads of a call", "fair.go",
+	{"shares", "a page takes all reads of a call", "internal/schedule/fair.go",
 		`min(walkPage, k.o.MaxReads/8)`,
 		`walkPage`, "TestEachRouteIsFound"},
-	{"greatest-age", "the report names no route that was not found", "keep.go",
+	{"greatest-age", "the report names no route that was not found", "internal/schedule/keep.go",
 		`if !w.over && !lately {`,
 		`if !w.over && !lately && false {`, "TestEachRouteIsFound"},
-	{"found-in-turn", "one template's walk goes before the others", "find.go",
+	{"found-in-turn", "one template's walk goes before the others", "internal/schedule/find.go",
 		`		f.turn++
 `,
 		``, "TestTemplatesTakeTurns"},
-	{"server-times", "a tick takes an as_of in the future for young", "find.go",
+	{"server-times", "a tick takes an as_of in the future for young", "internal/schedule/find.go",
 		`if due > 0 && !tally.AsOf.After(read) {`,
 		`if due > 0 {`, "TestKeepOfFutureAsOf"},
-	{"bounded", "a tick finds any number of counters", "find.go",
+	{"bounded", "a tick finds any number of counters", "internal/schedule/find.go",
 		` || f.found >= f.most {`,
 		` {`, "TestKeepFindsNoMore"},
-	{"bounded", "a tick does not count what it finds", "find.go",
+	{"bounded", "a tick does not count what it finds", "internal/schedule/find.go",
 		`	f.found++
 `,
 		``, "TestKeepFindsNoMore"},
-	{"shares", "the classes have more slots than there are", "fair.go",
+	{"shares", "the classes have more slots than there are", "internal/schedule/fair.go",
 		`		n += busy
 `,
 		`		n = max(n, busy)
 `, "TestClassesShareTheSlots"},
-	{"missing-covers", "a tick looks for a missing document more often than its route says", "keep.go",
+	{"missing-covers", "a tick looks for a missing document more often than its route says", "internal/schedule/keep.go",
 		`max(longestMissing, every))`,
 		`longestMissing)`, "TestKeepOfMissingSeldom"},
-	{"greatest-age", "a quiet counter is as old as its as_of", "keep.go",
-		`		e.young = v.readTime
+	{"greatest-age", "a quiet counter is as old as its as_of", "internal/schedule/keep.go",
+		`		e.young = v.ReadTime
 `,
-		`		e.young = v.asOf
+		`		e.young = v.AsOf
 `, "TestAgeOfAQuietCounter"},
-	{"tick-place", "a page that fails ends its walk", "find.go",
+	{"tick-place", "a page that fails ends its walk", "internal/schedule/find.go",
 		`		k.wrap(w) // the next call tries again
 `,
 		`		w.over = true
 `, "TestKeepComesRound"},
-	{"tick-place", "what fails together is tried again together", "roller.go",
-		`(0.5 + r.options.Random()/2)`,
-		`(0.75 + 0*r.options.Random())`, "TestPauseAfterAFailureIsDrawn"},
-	{"bounded", "however many counters are found before they are visited", "find.go",
+	{"tick-place", "what fails together is tried again together", "internal/roll/roller.go",
+		`(0.5 + r.Options.Random()/2)`,
+		`(0.75 + 0*r.Options.Random())`, "TestPauseAfterAFailureIsDrawn"},
+	{"bounded", "however many counters are found before they are visited", "internal/schedule/find.go",
 		`f.waiting >= walkPage ||`,
 		``, "TestKeepBeginsNoCounterLate"},
-	{"greatest-age", "remembered zeros without sources are old once they are found", "find.go",
+	{"greatest-age", "remembered zeros without sources are old once they are found", "internal/schedule/find.go",
 		`!e.visited && tally.NumShards > 0`,
 		`!e.visited`, "TestAgeOfARememberedCounterAtZero"},
-	{"greatest-age", "zeros without sources are old", "find.go",
+	{"greatest-age", "zeros without sources are old", "internal/schedule/find.go",
 		`	if tally.NumShards > 0 {
 		e.young`,
 		`	if true {
 		e.young`, "TestGreatestAgeOfWhatIsLeft"},
-	{"greatest-age", "the greatest age is not measured by every", "keep.go",
+	{"greatest-age", "the greatest age is not measured by every", "internal/schedule/keep.go",
 		`late := age.Seconds() / e.Template.Every.Seconds()`,
 		`late := age.Seconds()`, "TestGreatestAge"},
-	{"greatest-age", "what is left has no age", "keep.go",
+	{"greatest-age", "what is left has no age", "internal/schedule/keep.go",
 		`			k.age(e, e.young, k.newest.Add(now.Sub(k.heard)))
 `,
 		``, "TestGreatestAgeOfWhatIsLeft"},
-	{"greatest-age", "the log says nothing of what is late", "keep.go",
+	{"greatest-age", "the log says nothing of what is late", "internal/schedule/keep.go",
 		`if k.late > lateAfter || len(k.report.Unfound) > 0 {`,
 		`if false {`, "TestGreatestAge"},
-	{"tick-place", "a tick's cursor is saved without news", "keep.go",
+	{"tick-place", "a tick's cursor is saved without news", "internal/schedule/keep.go",
 		`if k.unsaved || !news || ctx.Err() != nil {`,
 		`if k.unsaved || !news && false || ctx.Err() != nil {`, "TestKeepsCursor"},
-	{"tick-place", "a tick saves over another's cursor", "keep.go",
+	{"tick-place", "a tick saves over another's cursor", "internal/schedule/keep.go",
 		`		k.unsaved = true
 	case err != nil:`,
 		`	case err != nil:`, "TestKeepsCursor"},
-	{"tick-place", "a tick without a cursor keeps nothing", "keep.go",
+	{"tick-place", "a tick without a cursor keeps nothing", "internal/schedule/keep.go",
 		`	k.goRound(ctx)
 	done()`,
 		`	if len(k.problems) == 0 {
 		k.goRound(ctx)
 	}
 	done()`, "TestKeepsCursor"},
-	{"bounded", "a tick's cursor grows without bound", "keep.go",
+	{"bounded", "a tick's cursor grows without bound", "internal/schedule/keep.go",
 		`size > maxPaths {`,
 		`false {`, "TestKeepsCursorHasRoomForSome"},
-	{"bounded", "what was logged is remembered without bound", "logged.go",
+	{"bounded", "what was logged is remembered without bound", "internal/roll/logged.go",
 		`if len(l.lines) == maxLogged {`,
 		`if false {`, "TestJunkSilencesNoOne"},
-	{"lapsed", "the log of a tick's unkept counter says nothing", "keep.go",
-		`		k.tellUnkept(ctx, e.Counter, "", v.err)
+	{"lapsed", "the log of a tick's unkept counter says nothing", "internal/schedule/keep.go",
+		`		k.TellUnkept(ctx, e.Counter, "", v.err)
 `,
 		``, "TestKeepOfUnkept"},
 
-	{"pace", "a burst is not used", "pace.go",
-		`return pace{r.step(l.counter.Template), max(r.options.Burst, 1)}`,
-		`return pace{r.step(l.counter.Template), 1}`, "TestPace"},
-	{"pace", "one roll-up more than the burst", "pace.go",
-		`return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence,`,
-		`return min(used.Sub(now)-time.Duration(p.burst)*p.cadence,`, "TestPace"},
-	{"pace", "what roll-ups used up is not added up", "pace.go",
-		`return used.Add(p.cadence)`,
-		`return l.readTime.Add(p.cadence)`, "TestPace"},
-	{"credit", "an instance that finds credit uses it at once", "turn.go",
-		`return c.backOff(s) - l.readTime.Sub(l.asOf)`,
+	{"pace", "a burst is not used", "internal/roll/pace.go",
+		`return Pace{r.Step(l.Counter.Template), max(r.Options.Burst, 1)}`,
+		`return Pace{r.Step(l.Counter.Template), 1}`, "TestPace"},
+	{"pace", "one roll-up more than the burst", "internal/roll/pace.go",
+		`return min(used.Sub(now)-time.Duration(p.burst-1)*p.Cadence,`,
+		`return min(used.Sub(now)-time.Duration(p.burst)*p.Cadence,`, "TestPace"},
+	{"pace", "what roll-ups used up is not added up", "internal/roll/pace.go",
+		`return used.Add(p.Cadence)`,
+		`return l.ReadTime.Add(p.Cadence)`, "TestPace"},
+	{"credit", "an instance that finds credit uses it at once", "internal/events/turn.go",
+		`return c.backOff(s) - l.ReadTime.Sub(l.AsOf)`,
 		`return due`, "TestPace"},
-	{"credit", "the writer does not go first, in a crowd", "turn.go",
-		`case l.asOf.Equal(s.own) && !c.followsAlarms(s, l):`,
+	{"credit", "the writer does not go first, in a crowd", "internal/events/turn.go",
+		`case l.AsOf.Equal(s.own) && !c.followsAlarms(s, l):`,
 		`case false:`, "TestCrowd"},
-	{"credit", "the writer does not go first", "turn.go",
-		`case l.asOf.Equal(s.own) && !c.followsAlarms(s, l):`,
+	{"credit", "the writer does not go first", "internal/events/turn.go",
+		`case l.AsOf.Equal(s.own) && !c.followsAlarms(s, l):`,
 		`case false:`, "TestCredit"},
-	{"credit", "one's own roll-up is forgotten with the counter", "prober.go",
+	{"credit", "one's own roll-up is forgotten with the counter", "internal/events/prober.go",
 		`time.AfterFunc(time.Until(s.rememberedUntil()), func() {`,
 		`s.ownUntil = time.Time{}
 	time.AfterFunc(0, func() {`, "TestCredit"},
-	{"cursor", "a walk that is cut keeps its place", "cycle.go",
+	{"cursor", "a walk that is cut keeps its place", "internal/schedule/cycle.go",
 		`places[i] = Place{Last: p.Last}`,
 		`places[i] = Place{From: p.From, Last: p.Last}`, "TestNoteAboutAll"},
-	{"cursor", "the last of several differences that wait keeps the place", "audit.go",
+	{"cursor", "the last of several differences that wait keeps the place", "internal/schedule/audit.go",
 		`range slices.Backward(a.waiting) {`,
 		`range slices.All(a.waiting) {`, "TestWaitingDifferencesOfSeveralPages"},
-	{"cursor", "what waits on one walk is looked for on another", "audit.go",
+	{"cursor", "what waits on one walk is looked for on another", "internal/schedule/audit.go",
 		`c.Places[d.walk] = d.before`,
 		`c.Places[0] = d.before`, "TestWaitingDifferenceKeepsItsPlace"},
-	{"cursor", "a page that failed counts as failed forever", "cycle.go",
+	{"cursor", "a page that failed counts as failed forever", "internal/schedule/cycle.go",
 		`		places[i].Failed = false
 `,
-		``, "TestCursorGoesOn"},
-	{"audit-bounds", "an audit whose reads are used up by finding counters compares none", "audit.go",
+		``, "internal/schedule/TestCursorGoesOn"},
+	{"audit-bounds", "an audit whose reads are used up by finding counters compares none", "internal/schedule/audit.go",
 		`		if i > 0 && (a.ended(ctx) || a.spent()) { // one at least: finding them may have used up the reads
 			return i
 `,
@@ -1058,140 +1058,138 @@ var mutations = []mutation{
 	{"former", "what an audit prunes stays in Firestore", "../internal/cloud/firestorestore/store.go",
 		`range r.Gone {`,
 		`range r.Gone[:0] {`, "../internal/test/storetest/TestFirestore/Write_replaces_what_was_read"},
-	{"credit", "the back-off is drawn again with each look", "prober.go",
-		`if !l.asOf.Equal(s.seen) {`,
-		`if s.draw = c.options.Random(); !l.asOf.Equal(s.seen) {`, "TestBackOffIsDrawnOnce"},
-	{"credit", "nothing is drawn for the roll-up that refused a write", "prober.go",
-		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, pause{}`,
-		`s.seen, s.failures, s.unkept = l.asOf, 0, pause{}`, "TestRefusedByAnotherRollUp"},
-	{"contended", "a write that the app refused is sent again at once", "prober.go",
+	{"credit", "the back-off is drawn again with each look", "internal/events/prober.go",
+		`if !l.AsOf.Equal(s.seen) {`,
+		`if s.draw = c.options.Random(); !l.AsOf.Equal(s.seen) {`, "TestBackOffIsDrawnOnce"},
+	{"credit", "nothing is drawn for the roll-up that refused a write", "internal/events/prober.go",
+		`s.seen, s.draw, s.failures, s.unkept = l.AsOf, c.options.Random(), 0, pause{}`,
+		`s.seen, s.failures, s.unkept = l.AsOf, 0, pause{}`, "TestRefusedByAnotherRollUp"},
+	{"contended", "a write that the app refused is sent again at once", "internal/events/prober.go",
 		`} else if s.refused {`,
 		`} else if s.refused && false {`, "TestRefusedByTheApp"},
-	{"pace", "what another pace used up is given back", "pace.go",
-		`used.After(l.readTime.Add(max(furthestAhead, time.Duration(p.burst)*p.cadence)))`,
-		`used.After(l.readTime.Add(min(furthestAhead, time.Duration(p.burst)*p.cadence)))`, "TestMixedPaces"},
-	{"pace", "what another pace used up is waited for", "pace.go",
-		`return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence, asOf.Sub(now)+p.cadence)`,
+	{"pace", "what another pace used up is given back", "internal/roll/pace.go",
+		`used.After(l.ReadTime.Add(max(furthestAhead, time.Duration(p.burst)*p.Cadence)))`,
+		`used.After(l.ReadTime.Add(min(furthestAhead, time.Duration(p.burst)*p.Cadence)))`, "TestMixedPaces"},
+	{"pace", "what another pace used up is waited for", "internal/roll/pace.go",
+		`return min(used.Sub(now)-time.Duration(p.burst-1)*p.Cadence, asOf.Sub(now)+p.Cadence)`,
 		`_ = asOf
-	return used.Sub(now) - time.Duration(p.burst-1)*p.cadence`, "TestPacedUntil"},
-	{"pace", "the writer waits for what another pace used up", "turn.go",
-		`	default:
-		return p.dueNext(l)`,
-		`	default:
-		return p.next(l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence`, "TestMixedPaces"},
-	{"pace", "a missing paced_until is full credit", "pace.go",
-		`return l.asOf.Add(p.cadence)
+	return used.Sub(now) - time.Duration(p.burst-1)*p.Cadence`, "TestPacedUntil"},
+	{"pace", "the writer waits for what another pace used up", "internal/roll/pace.go",
+		`return p.wait(p.next(l), l.ReadTime, l.ReadTime)`,
+		`return p.next(l).Sub(l.ReadTime) - time.Duration(p.burst-1)*p.Cadence`, "TestMixedPaces"},
+	{"pace", "a missing paced_until is full credit", "internal/roll/pace.go",
+		`return l.AsOf.Add(p.Cadence)
 	}
 	return used`,
-		`return l.asOf
+		`return l.AsOf
 	}
 	return used`, "TestPacedUntil"},
 
-	{"other-routes", "another revision's as_of covers", "look.go",
-		`if l.rerouted() {
+	{"other-routes", "another revision's as_of covers", "internal/roll/look.go",
+		`if l.Rerouted() {
 		return time.Time{}`,
-		`if l.rerouted() && false {
+		`if l.Rerouted() && false {
 		return time.Time{}`, "TestRevisionsCoverTheirOwn"},
-	{"turns", "all instances of a revision go at once", "turn.go",
+	{"turns", "all instances of a revision go at once", "internal/events/turn.go",
 		`wait += c.lateBackOff(s, s.draw)`,
 		`wait += 0 * c.lateBackOff(s, s.draw)`, "TestRevisionsTakeTurns"},
-	{"turns", "the instances of a revision spread evenly", "turn.go",
+	{"turns", "the instances of a revision spread evenly", "internal/events/turn.go",
 		`late := math.Log1p(steepness*draw) / math.Log1p(steepness)`,
 		`late := draw * math.Log1p(steepness) / math.Log1p(steepness)`, "TestRevisionsTakeTurns"},
-	{"turns", "no revision lets another go first", "turn.go",
+	{"turns", "no revision lets another go first", "internal/events/turn.go",
 		`wait += time.Duration(max(ahead, 0)) * c.turnTakes(s)`,
 		`wait += 0`, "TestTurns"},
-	{"turns", "the revision that wrote goes first again", "turn.go",
+	{"turns", "the revision that wrote goes first again", "internal/events/turn.go",
 		`isNew := ahead < 0`,
 		`isNew := ahead < 0
 	ahead = (ahead + 1) % len(turns)`, "TestRevisionsTakeTurns"},
-	{"turns", "no instance looks before its own turn", "turn.go",
+	{"turns", "no instance looks before its own turn", "internal/events/turn.go",
 		`if ahead > 0 && wait+c.turnTakes(s) > 0 {`,
 		`if ahead < -1 {`, "TestRevisionsTakeTurns"},
-	{"turns", "a new revision waits like others", "turn.go",
-		`if isNew && (s.draw < 0.25 || s.waited(l) > c.step(l.counter.Template)) {`,
+	{"turns", "a new revision waits like others", "internal/events/turn.go",
+		`if isNew && (s.draw < 0.25 || s.waited(l) > c.roller.Step(l.Counter.Template)) {`,
 		`if false {`, "TestTurns"},
-	{"turns", "a new revision never goes as a whole", "turn.go",
-		` || s.waited(l) > c.step(l.counter.Template)) {`,
+	{"turns", "a new revision never goes as a whole", "internal/events/turn.go",
+		` || s.waited(l) > c.roller.Step(l.Counter.Template)) {`,
 		`) {`, "TestTurns"},
-	{"turns", "a new revision goes as a whole at once", "turn.go",
-		`if isNew && (s.draw < 0.25 || s.waited(l) > c.step(l.counter.Template)) {`,
+	{"turns", "a new revision goes as a whole at once", "internal/events/turn.go",
+		`if isNew && (s.draw < 0.25 || s.waited(l) > c.roller.Step(l.Counter.Template)) {`,
 		`if isNew {`, "TestTurns"},
-	{"turns", "those whose turn it is do not leave a new revision time", "turn.go",
-		`wait := free + c.step(l.counter.Template)/20`,
+	{"turns", "those whose turn it is do not leave a new revision time", "internal/events/turn.go",
+		`wait := free + c.roller.Step(l.Counter.Template)/20`,
 		`wait := free`, "TestTurns"},
-	{"turns", "a revision that is gone keeps its turn", "turns.go",
-		`return age < 0 || age > turnsKept*r.cadence(l)`,
+	{"turns", "a revision that is gone keeps its turn", "internal/roll/turns.go",
+		`return age < 0 || age > TurnsKept*r.Cadence(l)`,
 		`return age < 0`, "TestTurns"},
-	{"turns", "a turn from the future counts", "turns.go",
-		`return age < 0 || age > turnsKept*r.cadence(l)`,
-		`return age > turnsKept*r.cadence(l)`, "TestTurns"},
-	{"turns", "a revision's last writer is forgotten after a cadence", "prober.go",
-		`l.received.Add(turnsKept * own)`,
-		`l.received.Add(own)`, "TestWriterOfARevisionGoesFirst"},
-	{"turns", "turns are not written", "publish.go",
-		`Turns:      r.nextTurns(l),`,
+	{"turns", "a turn from the future counts", "internal/roll/turns.go",
+		`return age < 0 || age > TurnsKept*r.Cadence(l)`,
+		`return age > TurnsKept*r.Cadence(l)`, "TestTurns"},
+	{"turns", "a revision's last writer is forgotten after a cadence", "internal/events/prober.go",
+		`l.Received.Add(roll.TurnsKept * own)`,
+		`l.Received.Add(own)`, "TestWriterOfARevisionGoesFirst"},
+	{"turns", "turns are not written", "internal/roll/publish.go",
+		`Turns:      r.NextTurns(l),`,
 		`Turns:      nil,`, "TestRevisionsTakeTurns"},
-	{"other-routes", "totals that agree are left to another revision", "agree.go",
-		`if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards`,
-		`if l.asOf.IsZero() || l.rollUp.Tally.NumShards`, "TestRerouted"},
-	{"other-routes", "another revision's roll-up is drift", "decide.go",
-		`case l.rerouted():
+	{"other-routes", "totals that agree are left to another revision", "internal/roll/agree.go",
+		`if l.AsOf.IsZero() || l.Rerouted() || l.RollUp.Tally.NumShards`,
+		`if l.AsOf.IsZero() || l.RollUp.Tally.NumShards`, "TestRerouted"},
+	{"other-routes", "another revision's roll-up is drift", "internal/schedule/decide.go",
+		`case l.Rerouted():
 		return differenceRerouted`,
-		`case l.rerouted():
+		`case l.Rerouted():
 		return differenceDrift`, "TestRevisionIsGone"},
-	{"former", "what another revision kept is not named", "publish.go",
-		`Former:     former(l.rollUp.Tally, l.counter.Template.Totals()),`,
+	{"former", "what another revision kept is not named", "internal/roll/publish.go",
+		`Former:     former(l.RollUp.Tally, l.Counter.Template.Totals()),`,
 		`Former:     nil,`, "TestRevisionIsGone"},
-	{"former", "what earlier routes kept is named once only", "publish.go",
+	{"former", "what earlier routes kept is named once only", "internal/roll/publish.go",
 		`range slices.Concat(old.Totals, old.Former) {`,
 		`range old.Totals {`, "TestFormerTotalStays"},
 
-	{"claim", "slow sums are not claimed", "prober.go",
-		`if p.sums && (l.long || c.slow(&l)) {`,
-		`if p.sums && l.long {`, "TestSlowSums"},
-	{"claim", "every sum is claimed", "claim.go",
-		`return reads >= claimReads && (billed || c.took(l) >= c.step(l.counter.Template)/10)`,
+	{"claim", "slow sums are not claimed", "internal/events/prober.go",
+		`if p.sums && (l.Long || c.slow(&l)) {`,
+		`if p.sums && l.Long {`, "TestSlowSums"},
+	{"claim", "every sum is claimed", "internal/events/claim.go",
+		`return reads >= claimReads && (billed || c.took(l) >= c.roller.Step(l.Counter.Template)/10)`,
 		`return true || billed`, "TestClaims"},
-	{"claim", "cheap sums are claimed", "claim.go",
+	{"claim", "cheap sums are claimed", "internal/events/claim.go",
 		`return reads >= claimReads && `,
 		`return `, "TestClaims"},
-	{"claim", "quick sums that bill much are not claimed", "claim.go",
+	{"claim", "quick sums that bill much are not claimed", "internal/events/claim.go",
 		`(billed || c.took(l)`,
 		`(false && billed || c.took(l)`, "TestLargeCounters"},
-	{"claim", "a claim is not written", "claim.go",
-		`err = c.store.Claim(ctx, l.counter, seen)`,
+	{"claim", "a claim is not written", "internal/events/claim.go",
+		`err = c.store.Claim(ctx, l.Counter, seen)`,
 		`err = nil`, "TestSlowSums"},
-	{"claim", "who cannot read a claim waits", "claim.go",
-		`summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+	{"claim", "who cannot read a claim waits", "internal/events/claim.go",
+		`summing without", "counter", l.Counter.RollUp, "event_id", l.EventID, "error", err)
 		return 0, false
 	}
 
 	age`,
-		`summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+		`summing without", "counter", l.Counter.RollUp, "event_id", l.EventID, "error", err)
 		return 0, true
 	}
 
 	age`, "TestClaims"},
-	{"claim", "a claim holds forever", "claim.go",
+	{"claim", "a claim holds forever", "internal/events/claim.go",
 		`return min(c.took(l)*3/2, c.options.Timeout)`,
 		`return time.Hour`, "TestClaims"},
-	{"claim", "a claim holds although its roll-up is written", "claim.go",
-		`seen.Over.Equal(l.asOf) && `,
+	{"claim", "a claim holds although its roll-up is written", "internal/events/claim.go",
+		`seen.Over.Equal(l.AsOf) && `,
 		``, "TestClaims"},
-	{"claim", "one's own claim is waited for", "claim.go",
+	{"claim", "one's own claim is waited for", "internal/events/claim.go",
 		`seen.By != c.name && `,
 		`(seen.By != c.name || true) && `, "TestOwnClaim"},
-	{"claim", "a claim is waited for without bound", "claim.go",
-		`return min(l.rollUp.Tally.Took, c.options.Timeout)`,
-		`return l.rollUp.Tally.Took`, "TestClaims"},
-	{"claim", "a refused claim sums all the same", "claim.go",
-		`	if errors.Is(err, ErrConflict) {
+	{"claim", "a claim is waited for without bound", "internal/events/claim.go",
+		`return min(l.RollUp.Tally.Took, c.options.Timeout)`,
+		`return l.RollUp.Tally.Took`, "TestClaims"},
+	{"claim", "a refused claim sums all the same", "internal/events/claim.go",
+		`	if errors.Is(err, roll.ErrConflict) {
 `,
 		`	if errors.Is(err, errEarly) {
 `, "TestClaims"},
-	{"claim", "how long a sum took is not kept", "publish.go",
-		`Took:       l.took,`,
+	{"claim", "how long a sum took is not kept", "internal/roll/publish.go",
+		`Took:       l.Took,`,
 		``, "TestTookIsKept"},
 	{"claim", "Firestore's precondition of a claim is dropped", "../internal/cloud/firestorestore/store.go",
 		`claim.Encode(c.RollUp), claim.UpdateTime)`,
@@ -1205,80 +1203,80 @@ var mutations = []mutation{
 `,
 		``, "route/TestRefusedRoutes"},
 
-	{"pace", "a burst of 0 allows nothing at once", "pace.go",
-		`return pace{r.step(l.counter.Template), max(r.options.Burst, 1)}`,
-		`return pace{r.step(l.counter.Template), r.options.Burst}`, "TestPacedUntil"},
-	{"pace", "a tick paces by the slower of two", "pace.go",
-		`return pace{every, 1}`,
-		`return pace{max(every, r.options.Cadence), 1}`, "TestTickPacesByItsRoute"},
-	{"unchanged-young", "a slow look's answer tells the server's time", "prober.go",
-		`if l.readTime.After(c.newest) {`,
+	{"pace", "a burst of 0 allows nothing at once", "internal/roll/pace.go",
+		`return Pace{r.Step(l.Counter.Template), max(r.Options.Burst, 1)}`,
+		`return Pace{r.Step(l.Counter.Template), r.Options.Burst}`, "TestPacedUntil"},
+	{"pace", "a tick paces by the slower of two", "internal/roll/pace.go",
+		`return Pace{every, 1}`,
+		`return Pace{max(every, r.Options.Cadence), 1}`, "TestTickPacesByItsRoute"},
+	{"unchanged-young", "a slow look's answer tells the server's time", "internal/events/prober.go",
+		`if l.ReadTime.After(c.newest) {`,
 		`if true {`, "TestUnchangedDuringOverlappingLooks"},
-	{"pauses", "a counter is forgotten during a look", "prober.go",
+	{"pauses", "a counter is forgotten during a look", "internal/events/prober.go",
 		`if !s.probing && !s.long.summing`,
 		`if !s.long.summing`, "TestCounterIsRememberedDuringALook"},
-	{"pauses", "a younger roll-up is forgotten with an older", "prober.go",
+	{"pauses", "a younger roll-up is forgotten with an older", "internal/events/prober.go",
 		` && !time.Now().Before(s.rememberedUntil()) {`,
 		` {`, "TestYoungerRollUpIsRemembered"},
-	{"pauses", "a counter is forgotten that is known again", "prober.go",
+	{"pauses", "a counter is forgotten that is known again", "internal/events/prober.go",
 		`!s.long.summing && c.counters[s.counter.RollUp] == s && `,
 		`!s.long.summing && `, "TestForgottenCounterIsKnownAgain"},
-	{"pauses", "a missing document does not end a row of failures", "prober.go",
+	{"pauses", "a missing document does not end a row of failures", "internal/events/prober.go",
 		`s.failures, s.unkept, s.refused = 0, pause{}, false`,
 		`s.unkept = pause{}`, "TestFailuresStartOver"},
-	{"pauses", "a good look does not end a row of failures", "prober.go",
+	{"pauses", "a good look does not end a row of failures", "internal/events/prober.go",
 		`	if !p.sums && p.deferTo.IsZero() {
 		s.failures = 0
 	}
 `,
 		``, "TestFailuresStartOver"},
-	{"pauses", "another's roll-up does not end a row of failures", "prober.go",
-		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, pause{}`,
-		`s.seen, s.draw, s.unkept = l.asOf, c.options.Random(), pause{}`, "TestFailuresStartOver"},
-	{"pauses", "one's own roll-up does not end a row of failures", "prober.go",
+	{"pauses", "another's roll-up does not end a row of failures", "internal/events/prober.go",
+		`s.seen, s.draw, s.failures, s.unkept = l.AsOf, c.options.Random(), 0, pause{}`,
+		`s.seen, s.draw, s.unkept = l.AsOf, c.options.Random(), pause{}`, "TestFailuresStartOver"},
+	{"pauses", "one's own roll-up does not end a row of failures", "internal/events/prober.go",
 		`s.failures, s.unkept, s.handedOn, s.long.rest = 0, pause{}, pause{}, pause{}`,
 		`s.unkept, s.handedOn, s.long.rest = pause{}, pause{}, pause{}`, "TestFailuresStartOver"},
 
-	{"belt", "a snapshot from before the change covers", "prober.go",
-		`if g.latest.After(l.readTime) {`,
-		`if false && g.latest.After(l.readTime) {`, "TestSnapshotFromBeforeTheChange"},
-	{"belt", "a snapshot from before the change covers, under noise", "prober.go",
-		`if g.latest.After(l.readTime) {`,
-		`if false && g.latest.After(l.readTime) {`, "TestSnapshotsOfTheGroup"},
-	{"belt", "the belt looks at the anchor's time only", "coalescer.go",
+	{"belt", "a snapshot from before the change covers", "internal/events/prober.go",
+		`if g.latest.After(l.ReadTime) {`,
+		`if false && g.latest.After(l.ReadTime) {`, "TestSnapshotFromBeforeTheChange"},
+	{"belt", "a snapshot from before the change covers, under noise", "internal/events/prober.go",
+		`if g.latest.After(l.ReadTime) {`,
+		`if false && g.latest.After(l.ReadTime) {`, "TestSnapshotsOfTheGroup"},
+	{"belt", "the belt looks at the anchor's time only", "internal/events/coalescer.go",
 		`if e.UpdateTime.After(g.latest) {`,
 		`if false {`, "TestSnapshotFromBeforeTheChange"},
-	{"belt", "the belt looks at the last event's time only", "coalescer.go",
+	{"belt", "the belt looks at the last event's time only", "internal/events/coalescer.go",
 		`if e.UpdateTime.After(g.latest) {`,
 		`if e.UpdateTime != g.latest {`, "TestSnapshotFromBeforeTheChange"},
-	{"belt", "a snapshot from before the change is no error", "prober.go",
+	{"belt", "a snapshot from before the change is no error", "internal/events/prober.go",
 		`level = slog.LevelError`,
 		`level = slog.LevelWarn`, "TestSnapshotFromBeforeTheChange"},
 
-	{"hold-limit", "an instance has the platform's slots", "coalescer.go",
+	{"hold-limit", "an instance has the platform's slots", "internal/events/coalescer.go",
 		`const Concurrency = 1000`,
 		`const Concurrency = 80`, "TestSlots"},
-	{"anchor-held", "generations close one after the other while looks fail", "prober.go",
+	{"anchor-held", "generations close one after the other while looks fail", "internal/events/prober.go",
 		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
 		`if s.open != nil {`, "TestBackOffOfTheSubscription"},
-	{"anchor-held", "an event that fails is acknowledged", "generation.go",
+	{"anchor-held", "an event that fails is acknowledged", "internal/events/generation.go",
 		`g.err = err
 	close(g.done)`,
 		`g.err = nil
 	close(g.done)`, "TestBackOffOfTheSubscription"},
 
-	{"covered-from", "another instance's roll-up releases nothing", "prober.go",
-		`	s.release(l.covers(), rung(l))
+	{"covered-from", "another instance's roll-up releases nothing", "internal/events/prober.go",
+		`	s.release(l.Covers(), rung(l))
 `,
 		``, "TestEndings"},
-	{"covered-from", "one's own roll-up releases nothing", "prober.go",
-		`	s.release(l.readTime, rungWhenWritten(l))
+	{"covered-from", "one's own roll-up releases nothing", "internal/events/prober.go",
+		`	s.release(l.ReadTime, rungWhenWritten(l))
 	s.own`,
 		`	s.own`, "TestLoneEventIsRolledUpAtOnce"},
-	{"server-times", "as_of in the future is taken at its word", "look.go",
-		`case asOf.After(l.readTime):`,
+	{"server-times", "as_of in the future is taken at its word", "internal/roll/look.go",
+		`case asOf.After(l.ReadTime):`,
 		`case false:`, "TestInvalidAsOfIsOverwritten"},
-	{"covered-from", "the look begins before its generation closes", "prober.go",
+	{"covered-from", "the look begins before its generation closes", "internal/events/prober.go",
 		`for _, g := range s.closed {
 		if g.latest`,
 		`if s.open != nil {
@@ -1287,21 +1285,21 @@ var mutations = []mutation{
 	}
 	for _, g := range s.closed {
 		if g.latest`, "TestSimulation"},
-	{"covered-from", "events are absorbed into a closed generation", "coalescer.go",
+	{"covered-from", "events are absorbed into a closed generation", "internal/events/coalescer.go",
 		`if g := s.open; g != nil {`,
 		`if s.open == nil && len(s.closed) > 0 {
 		return nil, nil
 	}
 	if g := s.open; g != nil {`, "TestEventDuringLookWaitsForTheNext"},
-	{"covered-from", "a roll-up older than the covered-from time releases", "generation.go",
+	{"covered-from", "a roll-up older than the covered-from time releases", "internal/events/generation.go",
 		`|| g.from.After(by) {`,
 		`|| g.from.After(by.Add(time.Second)) {`, "TestSimulation"},
-	{"anchor-held", "an anchor that fails leaves its generation open", "coalescer.go",
+	{"anchor-held", "an anchor that fails leaves its generation open", "internal/events/coalescer.go",
 		`			h.state.fail(h.generation, h.state.uncovered(ctx))
 `,
 		`			failed = h.state.uncovered(ctx)
 `, "TestDeadlineOfOpenGeneration"},
-	{"anchor-held", "a failed look releases", "prober.go",
+	{"anchor-held", "a failed look releases", "internal/events/prober.go",
 		`			next = c.failed(oldest.values, s, oldest.anchor, err)
 `,
 		`			next = c.failed(oldest.values, s, oldest.anchor, err)
@@ -1312,19 +1310,19 @@ var mutations = []mutation{
 	{"precondition", "the precondition is dropped", "../internal/test/memstore/memstore.go",
 		`	if !d.updateTime.Equal(r.UpdateTime) {`,
 		`	if false {`, "TestSimulation"},
-	{"server-times", "the local clock tells what is due", "pace.go",
-		`return p.wait(p.usedUntil(l), l.asOf, l.readTime)`,
-		`return p.wait(p.usedUntil(l), l.asOf, l.received)`, "TestSimulation"},
-	{"server-times", "the local clock tells what lies in the future", "look.go",
-		`case asOf.After(l.readTime):`,
-		`case asOf.After(l.received):`, "TestSimulation"},
-	{"server-times", "as_of is the local clock's", "publish.go",
-		`AsOf:       l.readTime,`,
-		`AsOf:       l.received.Truncate(time.Microsecond),`, "TestSimulation"},
-	{"pace", "a roll-up is written before its time", "turn.go",
+	{"server-times", "the local clock tells what is due", "internal/roll/pace.go",
+		`return p.wait(p.usedUntil(l), l.AsOf, l.ReadTime)`,
+		`return p.wait(p.usedUntil(l), l.AsOf, l.Received)`, "TestSimulation"},
+	{"server-times", "the local clock tells what lies in the future", "internal/roll/look.go",
+		`case asOf.After(l.ReadTime):`,
+		`case asOf.After(l.Received):`, "TestSimulation"},
+	{"server-times", "as_of is the local clock's", "internal/roll/publish.go",
+		`AsOf:       l.ReadTime,`,
+		`AsOf:       l.Received.Truncate(time.Microsecond),`, "TestSimulation"},
+	{"pace", "a roll-up is written before its time", "internal/events/turn.go",
 		`plan{sums: wait <= 0, wait: wait}`,
 		`plan{sums: true, wait: wait}`, "TestSimulation"},
-	{"pace", "no leading edge", "prober.go",
+	{"pace", "no leading edge", "internal/events/prober.go",
 		`	for {
 		oldest := c.close(s)
 `,
@@ -1332,28 +1330,28 @@ var mutations = []mutation{
 	for {
 		oldest := c.close(s)
 `, "TestLoneEventIsRolledUpAtOnce"},
-	{"credit", "exact wake-ups", "turn.go",
+	{"credit", "exact wake-ups", "internal/events/turn.go",
 		`return step/10 + time.Duration(s.draw*`,
 		`return 0 * time.Duration(s.draw*`, "TestCrowd"},
-	{"pauses", "an alarm that was made does not end a row of failures", "events_alarm.go",
+	{"pauses", "an alarm that was made does not end a row of failures", "internal/events/alarm.go",
 		`	defer c.mu.Unlock()
 	s.failures = 0
 	ahead`,
 		`	defer c.mu.Unlock()
 	ahead`, "TestAlarmEndsARowOfFailures"},
-	{"pauses", "a failing store is asked without a pause", "prober.go",
-		`time.Now().Add(c.pauseAfter(s.failures-1, c.step(s.counter.Template)))`,
+	{"pauses", "a failing store is asked without a pause", "internal/events/prober.go",
+		`time.Now().Add(c.roller.PauseAfter(s.failures-1, c.roller.Step(s.counter.Template)))`,
 		`time.Now().Add(time.Millisecond)`, "TestPausesBetweenFailures"},
-	{"anchor-held", "events are held without end while Firestore fails", "prober.go",
+	{"anchor-held", "events are held without end while Firestore fails", "internal/events/prober.go",
 		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
 		`if s.open != nil {`, "TestFewEventsAreHeldWhileLooksFail"},
-	{"pauses", "a counter is not forgotten", "prober.go",
+	{"pauses", "a counter is not forgotten", "internal/events/prober.go",
 		`delete(c.counters, s.counter.RollUp)`,
 		``, "TestSimulation"},
-	{"covered-from", "an event is said to be covered as of its look, not as of the roll-up", "generation.go",
+	{"covered-from", "an event is said to be covered as of its look, not as of the roll-up", "internal/events/generation.go",
 		`g.asOf = asOf`,
 		`g.asOf = g.from`, "TestEndings"},
-	{"hold-limit", "a look ends with the request of its anchor", "coalescer.go",
+	{"hold-limit", "a look ends with the request of its anchor", "internal/events/coalescer.go",
 		`values: context.WithoutCancel(ctx)`,
 		`values: ctx`, "TestWorkHasTheAnchorsValues"},
 	{"precondition", "Firestore's precondition is dropped", "../internal/cloud/firestorestore/store.go",
@@ -1366,54 +1364,54 @@ var mutations = []mutation{
 		`codes.NotFound, codes.Aborted:`,
 		`codes.NotFound:`, "TestWriteErrors"},
 
-	{"pace", "an audit writes over a young roll-up", "compare.go",
-		`if p.due(&l) <= 0 {`,
+	{"pace", "an audit writes over a young roll-up", "internal/schedule/compare.go",
+		`if p.Due(&l) <= 0 {`,
 		`if true {`, "TestAuditKeepsToTheCadence"},
-	{"pace", "an audit and a tick pace scheduled routes by the cadence", "pace.go",
+	{"pace", "an audit and a tick pace scheduled routes by the cadence", "internal/roll/pace.go",
 		`if every > 0 {`,
 		`if false {`, "TestAuditOfScheduledRoute"},
-	{"pace", "a tick paces by the cadence", "pace.go",
-		`return pace{every, 1}`,
-		`return r.livePace(l)`, "TestKeepsOverlap"},
-	{"pace", "a tick paces with a burst", "pace.go",
-		`return pace{every, 1}`,
-		`return pace{every, 2}`, "TestKeepsOverlap"},
-	{"grace", "an audit waits for events of scheduled routes", "audit.go",
+	{"pace", "a tick paces by the cadence", "internal/roll/pace.go",
+		`return Pace{every, 1}`,
+		`return r.LivePace(l)`, "TestKeepsOverlap"},
+	{"pace", "a tick paces with a burst", "internal/roll/pace.go",
+		`return Pace{every, 1}`,
+		`return Pace{every, 2}`, "TestKeepsOverlap"},
+	{"grace", "an audit waits for events of scheduled routes", "internal/schedule/audit.go",
 		`a.o.Grace > 0 && !f.Template.Scheduled()`,
 		`a.o.Grace > 0`, "TestAuditOfScheduledRoute"},
-	{"differs", "an audit tries a counter forever", "compare.go",
+	{"differs", "an audit tries a counter forever", "internal/schedule/compare.go",
 		`if try == maxTries {`,
 		`if false {`, "TestAuditGoesOnAfterFailures"},
-	{"differs", "a command waits for a counter that is due in an hour", "compare.go",
+	{"differs", "a command waits for a counter that is due in an hour", "internal/schedule/compare.go",
 		`		return longestWait
 `,
 		`		return 100 * longestWait * 3600
 `, "TestAuditLeavesLongCadencesAlone"},
-	{"differs", "an audit does not say what its pace kept it from", "compare.go",
+	{"differs", "an audit does not say what its pace kept it from", "internal/schedule/compare.go",
 		`			a.report.Paced++
 `,
 		``, "TestAuditLeavesLongCadencesAlone"},
-	{"differs", "an audit leaves what differs", "decide.go",
-		`	case l.agrees() && c.leaving != leftSooner:
+	{"differs", "an audit leaves what differs", "internal/schedule/decide.go",
+		`	case l.Agrees() && c.leaving != leftSooner:
 		return actionLeave`,
 		`	case true:
 		return actionLeave`, "TestSimulation"},
-	{"tolerance", "an integer and a double within the tolerance agree", "agree.go",
+	{"tolerance", "an integer and a double within the tolerance agree", "internal/roll/agree.go",
 		`if !a.IsDouble() || !b.IsDouble() || !a.Finite()`,
-		`if !a.Finite()`, "TestSameTotal"},
-	{"unkept", "an event of an unkept counter fails", "prober.go",
-		`	if errors.Is(err, ErrUnkept) {`,
+		`if !a.Finite()`, "internal/roll/TestSameTotal"},
+	{"unkept", "an event of an unkept counter fails", "internal/events/prober.go",
+		`	if errors.Is(err, roll.ErrUnkept) {`,
 		`	if false {`, "TestUnkept"},
-	{"unkept", "whatever waiting may fix is unkept, too", "prober.go",
-		`	if errors.Is(err, ErrUnkept) {`,
-		`	if !errors.Is(err, ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
-	{"unkept-paced", "an unkept counter is looked at for each event", "coalescer.go",
+	{"unkept", "whatever waiting may fix is unkept, too", "internal/events/prober.go",
+		`	if errors.Is(err, roll.ErrUnkept) {`,
+		`	if !errors.Is(err, roll.ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
+	{"unkept-paced", "an unkept counter is looked at for each event", "internal/events/coalescer.go",
 		`	if !s.unkept.over(told) {`,
 		`	if false {`, "TestUnkeptForAnHour"},
-	{"unkept-paced", "a suspended machine goes on pausing", "pause.go",
+	{"unkept-paced", "a suspended machine goes on pausing", "internal/events/pause.go",
 		` || !told.Before(p.serverUntil)`,
 		``, "TestUnkeptWhileSuspended"},
-	{"unkept", "what is open when a counter turns out unkept waits for its pause", "generation.go",
+	{"unkept", "what is open when a counter turns out unkept waits for its pause", "internal/events/generation.go",
 		`		s.closed = append(s.closed, s.open)
 		s.open = nil
 	}
@@ -1422,20 +1420,20 @@ var mutations = []mutation{
 		`	}
 	for _, g := range s.closed {
 		g.unkept = true`, "TestUnkeptEndsWhatIsOpen"},
-	{"unkept-paced", "the pauses of an unkept counter do not grow", "pause.go",
+	{"unkept-paced", "the pauses of an unkept counter do not grow", "internal/events/pause.go",
 		`min(max(2*p.step, first), longest)`,
 		`min(first, longest)`, "TestUnkeptForAnHour"},
-	{"unkept-paced", "the pauses of an unkept counter grow without end", "pause.go",
+	{"unkept-paced", "the pauses of an unkept counter grow without end", "internal/events/pause.go",
 		`min(max(2*p.step, first), longest)`,
 		`max(2*p.step, first, min(first, longest))`, "TestUnkeptForAnHour"},
-	{"unkept-paced", "a counter that is kept again pauses as long as before", "prober.go",
-		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, pause{}`,
-		`s.seen, s.draw, s.failures = l.asOf, c.options.Random(), 0`, "TestUnkeptElsewhereKept"},
-	{"lapsed", "an unkept counter is a failure of the audit", "compare.go",
-		`	case errors.Is(err, ErrUnkept):`,
+	{"unkept-paced", "a counter that is kept again pauses as long as before", "internal/events/prober.go",
+		`s.seen, s.draw, s.failures, s.unkept = l.AsOf, c.options.Random(), 0, pause{}`,
+		`s.seen, s.draw, s.failures = l.AsOf, c.options.Random(), 0`, "TestUnkeptElsewhereKept"},
+	{"lapsed", "an unkept counter is a failure of the audit", "internal/schedule/compare.go",
+		`	case errors.Is(err, roll.ErrUnkept):`,
 		`	case false:`, "TestAuditOfUnkept"},
-	{"lapsed", "an audit tries an unkept counter again and again", "compare.go",
-		`		if errors.Is(err, ErrUnkept) { // another try would end alike`,
+	{"lapsed", "an audit tries an unkept counter again and again", "internal/schedule/compare.go",
+		`		if errors.Is(err, roll.ErrUnkept) { // another try would end alike`,
 		`		if false {`, "TestAuditOfUnkept"},
 	{"unkept", "an expired transaction makes a counter unkept", "../internal/cloud/firestorestore/store.go",
 		`		if strings.HasPrefix(said, beginning) {`,
@@ -1463,7 +1461,7 @@ var mutations = []mutation{
 	{"unkept", "a group whose field has no index fails its events", "../internal/cloud/firestorestore/sum.go",
 		`if r.By != nil && needsIndex(err) {`,
 		`if false {`, "TestExemptGroup"},
-	{"alarm-covers", "an alarm that rings too early ends in a pause", "events_alarm.go",
+	{"alarm-covers", "an alarm that rings too early ends in a pause", "internal/events/alarm.go",
 		`!s.unkept.over(a.At) && !c.now().Before(a.At)`,
 		`!s.unkept.over(a.At)`, "TestAlarmOfAPausingCounter"},
 	{"unkept", "a document that is full fails a locked write's events", "../internal/cloud/firestorestore/locked.go",
@@ -1472,24 +1470,24 @@ var mutations = []mutation{
 	{"unkept", "every refused write makes its counter unkept", "../internal/cloud/firestorestore/store.go",
 		`	if status.Code(err) != codes.InvalidArgument {`,
 		`	if err == nil {`, "TestWriteErrors"},
-	{"tolerance", "doubles agree exactly or not at all", "agree.go",
+	{"tolerance", "doubles agree exactly or not at all", "internal/roll/agree.go",
 		`<= sumTolerance*magnitude`,
-		`<= 0*magnitude`, "TestSameTotal"},
+		`<= 0*magnitude`, "internal/roll/TestSameTotal"},
 	{"tolerance", "numbers beyond the largest double are held to no tolerance", "../internal/cloud/firestorestore/sum.go",
 		`min(2*a.sum.Float64()-added.sum, math.MaxFloat64)`,
 		`2*a.sum.Float64() - added.sum`, "../internal/test/storetest/TestFirestore/Magnitude_beyond_the_largest_double"},
-	{"tolerance", "numbers that cancel out are held to the tolerance of their sum", "compare.go",
-		`	err = a.weigh(looking, &l)
+	{"tolerance", "numbers that cancel out are held to the tolerance of their sum", "internal/schedule/compare.go",
+		`	err = a.Weigh(looking, &l)
 `,
 		``, "TestDoublesThatCancelOut"},
 	{"tolerance", "what is negative has no magnitude", "../internal/cloud/firestorestore/sum.go",
 		`2*a.sum.Float64()-added.sum`,
 		`a.sum.Float64()`, "../internal/test/storetest/TestFirestore/Magnitude"},
-	{"both-walks", "an audit finds counters by their shards only", "audit.go",
+	{"both-walks", "an audit finds counters by their shards only", "internal/schedule/audit.go",
 		`	a.walkAll(ctx, byRollUps, &a.cursor.RollUps, 0, rollUpsShare)
 `,
 		``, "TestAuditOfAll"},
-	{"both-walks", "an audit finds counters by their roll-ups only", "audit.go",
+	{"both-walks", "an audit finds counters by their roll-ups only", "internal/schedule/audit.go",
 		`	a.walkAll(ctx, byShards, &a.cursor.Shards, len(byRollUps), 1)
 `,
 		``, "TestAuditOfAll"},
@@ -1519,16 +1517,16 @@ var mutations = []mutation{
 	{"both-walks", "a counter with two sources is not found", "../internal/cloud/firestorestore/audit.go",
 		`range routes[:slices.Index(routes, route)] {`,
 		`range routes {`, "../internal/test/storetest/TestFirestore/RollUps_and_Missing"},
-	{"audit-bounds", "the walks of the roll-ups use up the audit's reads", "audit.go",
+	{"audit-bounds", "the walks of the roll-ups use up the audit's reads", "internal/schedule/audit.go",
 		`&a.cursor.RollUps, 0, rollUpsShare)`,
 		`&a.cursor.RollUps, 0, 1)`, "TestAuditSharesItsReads"},
-	{"audit-bounds", "the walks of the roll-ups use up the audit's time", "audit.go",
+	{"audit-bounds", "the walks of the roll-ups use up the audit's time", "internal/schedule/audit.go",
 		`return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))`,
 		`return !time.Now().Before(a.enough)`, "TestAuditSharesItsTime"},
-	{"audit-bounds", "with few reads the shards are never walked", "audit.go",
+	{"audit-bounds", "with few reads the shards are never walked", "internal/schedule/audit.go",
 		`(pages == 0 || !a.spent())`,
 		`!a.spent()`, "TestAuditWithFewReads"},
-	{"audit-bounds", "the walks of the roll-ups wait for those of the shards", "audit.go",
+	{"audit-bounds", "the walks of the roll-ups wait for those of the shards", "internal/schedule/audit.go",
 		`	a.begin(&a.cursor.RollUps, rollUps)
 	a.begin(&a.cursor.Shards, shards)
 `,
@@ -1544,49 +1542,49 @@ var mutations = []mutation{
 	{"both-walks", "slow pages take all of their caller's time", "../internal/cloud/firestorestore/audit.go",
 		` || time.Now().After(until) {`,
 		` || until.IsZero() {`, "TestSlowPages"},
-	{"cursor", "an audit saves at every page once it has saved", "audit.go",
+	{"cursor", "an audit saves at every page once it has saved", "internal/schedule/audit.go",
 		`	a.saved = time.Now()
 `,
 		``, "TestAuditSavesNowAndThen"},
-	{"differs", "an audit takes a roll-up that other routes made as it was found", "decide.go",
-		`return !l.asOf.After(l.readTime) && c.decide(l) == actionLeave`,
-		`return !l.asOf.After(l.readTime)`, "TestAuditRepairsEveryDifference"},
-	{"differs", "an audit takes an as_of in the future as it was found", "decide.go",
-		`return !l.asOf.After(l.readTime) && c.decide(l) == actionLeave`,
+	{"differs", "an audit takes a roll-up that other routes made as it was found", "internal/schedule/decide.go",
+		`return !l.AsOf.After(l.ReadTime) && c.decide(l) == actionLeave`,
+		`return !l.AsOf.After(l.ReadTime)`, "TestAuditRepairsEveryDifference"},
+	{"differs", "an audit takes an as_of in the future as it was found", "internal/schedule/decide.go",
+		`return !l.AsOf.After(l.ReadTime) && c.decide(l) == actionLeave`,
 		`return c.decide(l) == actionLeave`, "TestAuditRepairsEveryDifference"},
-	{"differs", "a difference that the pace keeps is none", "compare.go",
+	{"differs", "a difference that the pace keeps is none", "internal/schedule/compare.go",
 		`return actionTell, l, 0, err`,
 		`return actionLeave, l, 0, err`, "TestAuditLeavesLongCadencesAlone"},
-	{"only-finite", "one malformed shard is none", "compare.go",
-		`if l.totals.Malformed > 0 {
+	{"only-finite", "one malformed shard is none", "internal/schedule/compare.go",
+		`if l.Totals.Malformed > 0 {
 		a.report`,
-		`if l.totals.Malformed > 1 {
+		`if l.Totals.Malformed > 1 {
 		a.report`, "TestAuditCountsMalformedShards"},
-	{"bounded", "an audit remembers any number of differences", "audit.go",
+	{"bounded", "an audit remembers any number of differences", "internal/schedule/audit.go",
 		`if a.waits() > maxWaiting {`,
 		`if false {`, "TestAuditRemembersSomeDifferences"},
-	{"cursor", "a cut audit passes what it had begun", "audit.go",
+	{"cursor", "a cut audit passes what it had begun", "internal/schedule/audit.go",
 		`		return false // what was begun may not be done
 `,
 		``, "TestCutAuditIsNotComplete"},
-	{"cursor", "an audit from the first moves the cursor", "audit.go",
+	{"cursor", "an audit from the first moves the cursor", "internal/schedule/audit.go",
 		`a.o.DryRun || a.o.FromFirst || a.overlapped`,
 		`a.o.DryRun || a.overlapped`, "TestAuditFromTheFirst"},
-	{"cursor", "an overlapped audit saves", "audit.go",
+	{"cursor", "an overlapped audit saves", "internal/schedule/audit.go",
 		`a.o.FromFirst || a.overlapped || ctx.Err() != nil {`,
 		`a.o.FromFirst || ctx.Err() != nil {`, "TestOverlappedAuditStops"},
-	{"cursor", "a cut audit saves", "audit.go",
+	{"cursor", "a cut audit saves", "internal/schedule/audit.go",
 		`a.o.FromFirst || a.overlapped || ctx.Err() != nil {`,
 		`a.o.FromFirst || a.overlapped {`, "TestAuditEndsWithItsContext"},
-	{"cursor", "an overlapped audit goes on", "audit.go",
+	{"cursor", "an overlapped audit goes on", "internal/schedule/audit.go",
 		`	if ctx.Err() != nil || a.overlapped {
 		return true`,
 		`	if ctx.Err() != nil {
 		return true`, "TestOverlappedAuditStops"},
-	{"cursor", "a cut doubt counts as done", "audit.go",
+	{"cursor", "a cut doubt counts as done", "internal/schedule/audit.go",
 		`if ctx.Err() == nil { // else it is not done with`,
 		`if true { // else it is not done with`, "TestCutDoubtIsNotDone"},
-	{"cursor", "after a change of routes no cursor is saved", "cursor.go",
+	{"cursor", "after a change of routes no cursor is saved", "internal/schedule/cursor.go",
 		`			UpdateTime: c.UpdateTime,
 `,
 		``, "TestAuditOfOtherRoutes"},
@@ -1603,23 +1601,23 @@ var mutations = []mutation{
 `,
 		`		return rollup.Cursor{}, err
 `, "TestForeignCursor"},
-	{"removal", "a roll-up of zeros is removed within its hour", "decide.go",
-		`l.readTime.Sub(l.asOf) > removeAfter`,
-		`l.readTime.Sub(l.asOf) > removeAfter/2`, "TestOrphaned"},
-	{"removal", "a counter at zero is removed", "decide.go",
-		`l.totals.Empty() && !l.asOf.IsZero() && l.read`,
-		`l.totals.Values["count"].Float64() == 0 && !l.asOf.IsZero() && l.read`, "TestAuditKeepsCountersAtZero"},
+	{"removal", "a roll-up of zeros is removed within its hour", "internal/schedule/decide.go",
+		`l.ReadTime.Sub(l.AsOf) > removeAfter`,
+		`l.ReadTime.Sub(l.AsOf) > removeAfter/2`, "TestOrphaned"},
+	{"removal", "a counter at zero is removed", "internal/schedule/decide.go",
+		`l.Totals.Empty() && !l.AsOf.IsZero() && l.ReadTime`,
+		`l.Totals.Values["count"].Float64() == 0 && !l.AsOf.IsZero() && l.ReadTime`, "TestAuditKeepsCountersAtZero"},
 	{"removal", "documents that meet no condition are none", "route/totals.go",
 		`t.NumShards() == 0 && !t.Some`,
 		`t.NumShards() == 0`, "TestAuditOfFilteredTotals"},
 	{"removal", "documents that meet no condition are none if another route has none", "route/totals.go",
 		`all.Some || part.Some`,
 		`part.Some`, "TestAuditOfFilteredAndNone"},
-	{"renew", "as_of is not renewed while no document meets a condition", "decide.go",
-		`case !l.totals.Empty() && l.readTime`,
-		`case l.totals.NumShards() > 0 && l.readTime`, "TestKeepOfFilteredTotals"},
-	{"untold", "what a large document has left is drift", "compare.go",
-		`		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)
+	{"renew", "as_of is not renewed while no document meets a condition", "internal/schedule/decide.go",
+		`case !l.Totals.Empty() && l.ReadTime`,
+		`case l.Totals.NumShards() > 0 && l.ReadTime`, "TestKeepOfFilteredTotals"},
+	{"untold", "what a large document has left is drift", "internal/schedule/compare.go",
+		`		d.comparison.untold = a.untold(ctx, d.Counter, l.AsOf)
 `,
 		``, "TestUntold"},
 	{"untold", "large events are not noted", "../internal/cloud/app/event.go",
@@ -1629,25 +1627,25 @@ var mutations = []mutation{
 	{"untold", "a document that was created has left a counter", "../internal/cloud/app/event.go",
 		`if !change.Known() && (created.IsZero() || !created.Equal(`,
 		`if !change.Known() && (true || !created.Equal(`, "TestLargeEventsAreNoted"},
-	{"untold", "what a large document has left is drift in a dry run", "compare.go",
+	{"untold", "what a large document has left is drift in a dry run", "internal/schedule/compare.go",
 		`err == nil && (did == actionRepair || did == actionTell)`,
 		`err == nil && did == actionRepair`, "TestUntoldInADryRun"},
-	{"untold", "a note stands for the moment only", "noted.go",
-		`since.Add(-noteEvery)`,
+	{"untold", "a note stands for the moment only", "internal/schedule/note.go",
+		`since.Add(-note.Every)`,
 		`since`, "TestUntold"},
-	{"untold", "one large document's event hides drift forever", "noted.go",
-		`since.Add(-noteEvery)`,
+	{"untold", "one large document's event hides drift forever", "internal/schedule/note.go",
+		`since.Add(-note.Every)`,
 		`time.Time{}`, "TestUntold"},
-	{"untold", "each large document's event is noted", "note.go",
-		`sent.Sub(last) < noteEvery`,
+	{"untold", "each large document's event is noted", "internal/note/note.go",
+		`sent.Sub(last) < Every`,
 		`sent.Before(last)`, "TestUntoldAllTheTime"},
-	{"untold", "a note that failed counts", "note.go",
-		`	if errors.Is(err, ErrConflict) {
+	{"untold", "a note that failed counts", "internal/note/note.go",
+		`	if errors.Is(err, roll.ErrConflict) {
 		return nil
 	}
 	return err`,
 		`	return nil`, "TestUntoldFails"},
-	{"untold", "a note that cannot be read hides drift", "noted.go",
+	{"untold", "a note that cannot be read hides drift", "internal/schedule/note.go",
 		`		return false
 	}
 	return at.After(after)`,
@@ -1661,18 +1659,18 @@ var mutations = []mutation{
 			return nil
 		} else {
 			templates =`, "TestUntoldOfSeveralRoutes"},
-	{"untold", "one route alone is noted", "note.go",
+	{"untold", "one route alone is noted", "internal/note/note.go",
 		`		err := n.note(ctx, untoldOf(t))
 `,
 		`		return n.note(ctx, untoldOf(t))
 		var err error
 `, "TestUntoldOfSeveralRoutes"},
-	{"removal", "a roll-up is removed whatever was written meanwhile", "compare.go",
-		`		return did, l, 0, a.remove(looking, &l)`,
+	{"removal", "a roll-up is removed whatever was written meanwhile", "internal/schedule/compare.go",
+		`		return did, l, 0, a.Remove(looking, &l)`,
 		`		if v, err := a.store.View(looking, c); err == nil {
-			l.rollUp = v.RollUp()
+			l.RollUp = v.RollUp()
 		}
-		return did, l, 0, a.remove(looking, &l)`, "TestRemovalHasItsPrecondition"},
+		return did, l, 0, a.Remove(looking, &l)`, "TestRemovalHasItsPrecondition"},
 	{"removal", "a removal takes the app's fields along", "../internal/test/memstore/memstore.go",
 		`if len(fields) > 0 || c.Template.Existing {`,
 		`if false {`, "TestRemovalKeepsTheAppsFields"},
@@ -1685,92 +1683,92 @@ var mutations = []mutation{
 	{"removal", "Firestore removes a roll-up whatever was written meanwhile", "../internal/cloud/firestorestore/audit.go",
 		`unchanged := firestore.LastUpdateTime(r.UpdateTime)`,
 		`unchanged := firestore.Exists`, "../internal/test/storetest/TestFirestore/Remove_is_refused"},
-	{"grace", "a difference is repaired before its grace is over", "decide.go",
-		`case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():`,
+	{"grace", "a difference is repaired before its grace is over", "internal/schedule/decide.go",
+		`case c.grace && !c.graceOver && !l.AsOf.IsZero() && !l.Rerouted():`,
 		`case false:`, "TestDrift"},
-	{"grace", "a made-up time of the last sum hides drift", "publish.go",
+	{"grace", "a made-up time of the last sum hides drift", "internal/roll/publish.go",
 		`return min(r.Tally.Took, maxWriteAge)`,
 		`return r.Tally.Took`, "TestDriftBehindATimeThatIsMadeUp"},
-	{"grace", "the grace is shorter than a redelivery takes", "audit.go",
+	{"grace", "the grace is shorter than a redelivery takes", "internal/schedule/audit.go",
 		`cadence + 2*holdLimit + redelivery`,
 		`cadence + 2*holdLimit + redelivery - 5*time.Second`, "TestGrace"},
-	{"other-routes", "a roll-up of other routes ends a comparison", "decide.go",
-		`return c.from.IsZero() || l.covers().Before(c.from)`,
-		`return c.from.IsZero() || l.asOf.Before(c.from)`, "TestNeedsSum"},
-	{"grace", "a difference that a roll-up has covered is drift", "decide.go",
-		`return c.from.IsZero() || l.covers().Before(c.from)`,
-		`return c.from.IsZero() || l.covers().Before(l.readTime)`, "TestBusyCounterDoesNotDrift"},
-	{"grace", "a difference is drift although another wrote the roll-up", "decide.go",
-		`lasted := c.graceOver && l.asOf.Equal(c.asOf)`,
+	{"other-routes", "a roll-up of other routes ends a comparison", "internal/schedule/decide.go",
+		`return c.from.IsZero() || l.Covers().Before(c.from)`,
+		`return c.from.IsZero() || l.AsOf.Before(c.from)`, "internal/schedule/TestNeedsSum"},
+	{"grace", "a difference that a roll-up has covered is drift", "internal/schedule/decide.go",
+		`return c.from.IsZero() || l.Covers().Before(c.from)`,
+		`return c.from.IsZero() || l.Covers().Before(l.ReadTime)`, "TestBusyCounterDoesNotDrift"},
+	{"grace", "a difference is drift although another wrote the roll-up", "internal/schedule/decide.go",
+		`lasted := c.graceOver && l.AsOf.Equal(c.asOf)`,
 		`lasted := c.graceOver`, "TestNoDriftAfterAnothersRollUp"},
-	{"other-routes", "a roll-up of other routes is drift", "decide.go",
-		`	case l.rerouted():
+	{"other-routes", "a roll-up of other routes is drift", "internal/schedule/decide.go",
+		`	case l.Rerouted():
 		return differenceRerouted
 `,
 		``, "TestRerouted"},
-	{"other-routes", "roll-ups of other routes are not left alone", "decide.go",
-		`case l.rerouted() && c.keepRerouted || `,
+	{"other-routes", "roll-ups of other routes are not left alone", "internal/schedule/decide.go",
+		`case l.Rerouted() && c.keepRerouted || `,
 		`case `, "TestRerouted"},
-	{"cursor", "the cursor passes what waits for its grace", "audit.go",
+	{"cursor", "the cursor passes what waits for its grace", "internal/schedule/audit.go",
 		`c.Places[d.walk] = d.before`,
 		`_ = d`, "TestKilledAudits"},
-	{"cursor", "the cursor is kept although the routes are others", "cursor.go",
+	{"cursor", "the cursor is kept although the routes are others", "internal/schedule/cursor.go",
 		`c.Routes != routes.String() || len(c.Places)`,
 		`len(c.Places)`, "TestCursorHoldsOnItsRoutes"},
-	{"cursor", "the cursor may hold other places than there are routes", "cursor.go",
+	{"cursor", "the cursor may hold other places than there are routes", "internal/schedule/cursor.go",
 		`	if c.Routes != routes.String() || len(c.Places) != places(routes) {`,
 		`	if c.Places = c.Places[:min(len(c.Places), places(routes))]; c.Routes != routes.String() || len(c.Places) != places(routes) {`, "TestCursorHoldsOnItsRoutes"},
-	{"cursor", "a route that is done does not wait for the others", "cycle.go",
+	{"cursor", "a route that is done does not wait for the others", "internal/schedule/cycle.go",
 		`first || cuts || due && !left`,
 		`first || cuts || due && (!left || true)`, "TestTemplatesShareACall"},
-	{"cursor", "a page that fails keeps the others from starting over", "audit.go",
+	{"cursor", "a page that fails keeps the others from starting over", "internal/schedule/audit.go",
 		`		place.Failed = true
 `,
 		``, "TestFailedPageHoldsUpNoOne"},
-	{"cursor", "a page that fails ends its route", "audit.go",
+	{"cursor", "a page that fails ends its route", "internal/schedule/audit.go",
 		`		place.Failed = true
 `,
 		`		*place = Place{Done: true}
 `, "TestFailedPageKeepsItsPlace"},
-	{"cursor", "an audit is complete although a page failed", "cursor.go",
+	{"cursor", "an audit is complete although a page failed", "internal/schedule/cursor.go",
 		`	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done })`,
 		`	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })`, "TestFailedPageKeepsItsPlace"},
-	{"cursor", "a cycle is from tick to tick", "cursor.go",
+	{"cursor", "a cycle is from tick to tick", "internal/schedule/cursor.go",
 		`c.Cycle = at.Sub(c.Complete)`,
 		`c.Cycle = at.Sub(c.Tick)`, "TestCycle"},
-	{"cursor", "an audit is complete when the walks of the roll-ups are", "audit.go",
+	{"cursor", "an audit is complete when the walks of the roll-ups are", "internal/schedule/audit.go",
 		`a.report.Complete = a.cursor.RollUps.Ended && a.cursor.Shards.Ended`,
 		`a.report.Complete = a.cursor.RollUps.Ended`, "TestAuditSharesItsReads"},
-	{"cursor", "an audit is complete only if all walks end in one", "audit.go",
+	{"cursor", "an audit is complete only if all walks end in one", "internal/schedule/audit.go",
 		`a.cursor.RollUps.Ended = a.cursor.RollUps.Ended || complete(rollUps)`,
 		`a.cursor.RollUps.Ended = complete(rollUps)`, "TestAuditSharesItsReads"},
-	{"cycle", "a cycle begins at each call", "cycle.go",
+	{"cycle", "a cycle begins at each call", "internal/schedule/cycle.go",
 		`	return passed >= a.takes, false
 `,
 		`	return true, false
 `, "TestCallBetweenCycles"},
-	{"cycle", "a cycle's reads are not spread", "cycle.go",
+	{"cycle", "a cycle's reads are not spread", "internal/schedule/cycle.go",
 		`return passed >= a.takes || float64(p.Reads)`,
 		`return true || float64(p.Reads)`, "TestAtRest"},
-	{"cycle", "a walk is not ended within its cycle", "cycle.go",
+	{"cycle", "a walk is not ended within its cycle", "internal/schedule/cycle.go",
 		`	passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every
 `,
 		`	passed := a.cursor.ReadTime.Sub(l.Began) / 2
 `, "TestAtRest"},
-	{"cycle", "the reads of the last cycle are forgotten", "cycle.go",
+	{"cycle", "the reads of the last cycle are forgotten", "internal/schedule/cycle.go",
 		`		reads += p.Last
 `,
 		`		reads += 0 * p.Last
 `, "TestAtRest"},
-	{"cycle", "a call that has nothing to do saves its cursor", "audit.go",
+	{"cycle", "a call that has nothing to do saves its cursor", "internal/schedule/audit.go",
 		`	if !a.changed || a.o.DryRun`,
 		`	if a.o.DryRun`, "TestCallBetweenCycles"},
-	{"cycle", "a call that has nothing to do ends a cycle", "audit.go",
+	{"cycle", "a call that has nothing to do ends a cycle", "internal/schedule/audit.go",
 		` || complete(rollUps) && !a.rested[0]
 	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards) && !a.rested[1]`,
 		` || complete(rollUps)
 	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards)`, "TestCallBetweenCycles"},
-	{"cycle", "a dry run waits for its cycle", "cycle.go",
+	{"cycle", "a dry run waits for its cycle", "internal/schedule/cycle.go",
 		`	if a.o.Cycle == nil || a.o.DryRun {`,
 		`	if a.o.Cycle == nil {`, "TestDryRunBetweenCycles"},
 	{"cycle", "an emulator's calls are spread", "../internal/cloud/config/budget.go",
@@ -1781,201 +1779,201 @@ var mutations = []mutation{
 	{"cycle", "a cycle takes a day at most only by TALLY_AUDIT", "../internal/cloud/config/budget.go",
 		`return min(max(affordable, shortestAuto), longestAuto)`,
 		`return max(affordable, shortestAuto)`, "../internal/cloud/config/TestTakes"},
-	{"audit-bounds", "a walk goes on until its end", "cycle.go",
+	{"audit-bounds", "a walk goes on until its end", "internal/schedule/cycle.go",
 		`if !ok || done < behind {`,
 		`if !ok || done < behind && false {`, "TestTemplatesShareACall"},
-	{"new", "nothing is new", "cycle.go",
+	{"new", "nothing is new", "internal/schedule/cycle.go",
 		`		c.New = c.ReadTime
 		a.changed = true
 `,
 		``, "TestNewIsAuditedAtOnce"},
-	{"new", "a revision is never new", "cycle.go",
+	{"new", "a revision is never new", "internal/schedule/cycle.go",
 		` && c.Revision == o.Revision`,
 		``, "TestNewIsAuditedAtOnce"},
-	{"new", "a database is never new", "cycle.go",
+	{"new", "a database is never new", "internal/schedule/cycle.go",
 		` && c.Database == o.Database`,
 		``, "TestNewIsAuditedAtOnce"},
-	{"new", "a new revision has one cycle", "cycle.go",
+	{"new", "a new revision has one cycle", "internal/schedule/cycle.go",
 		`newFor = 10 * time.Minute`,
 		`newFor = 0`, "TestNewTriggerStartsAfterACycle"},
-	{"new", "the cycle that begins after ten minutes is spread", "cycle.go",
+	{"new", "the cycle that begins after ten minutes is spread", "internal/schedule/cycle.go",
 		`a.takes == 0 || l.Hurried || a.cursor.isNew(l)`,
 		`a.takes == 0 || a.cursor.isNew(l)`, "TestNewTriggerStartsLate"},
-	{"new", "another queue is no purge", "cycle.go",
-		`o.Purged = later(o.Purged, c.Moved)`,
+	{"new", "another queue is no purge", "internal/schedule/cycle.go",
+		`o.Purged = roll.Later(o.Purged, c.Moved)`,
 		``, "TestQueueMoved"},
-	{"new", "another queue is a purge for good", "cycle.go",
+	{"new", "another queue is a purge for good", "internal/schedule/cycle.go",
 		`		c.Moved = c.ReadTime
 `,
 		`		c.Moved = c.ReadTime.Add(24 * time.Hour)
 `, "TestQueueMoved"},
-	{"new", "each revision starts over", "cycle.go",
+	{"new", "each revision starts over", "internal/schedule/cycle.go",
 		`		c.New = c.ReadTime
 `,
 		`		c.New, c.Places = c.ReadTime, make([]Place, len(c.Places))
 `, "TestManyRevisions"},
-	{"note-all", "a note is not read", "noted.go",
-		`			a.noted = later(a.noted, n.UpdateTime)
+	{"note-all", "a note is not read", "internal/schedule/note.go",
+		`			a.noted = roll.Later(a.noted, n.UpdateTime)
 `,
 		``, "TestNoteAboutAll"},
-	{"note-all", "a repair by a command takes no note away", "noted.go",
+	{"note-all", "a repair by a command takes no note away", "internal/schedule/note.go",
 		`	if a.o.DryRun {
 		return`,
 		`	if a.o.FromFirst || a.o.DryRun {
 		return`, "TestRepairTakesNotesAway"},
-	{"note-all", "a repair by a command that leaves a counter takes all notes away", "noted.go",
+	{"note-all", "a repair by a command that leaves a counter takes all notes away", "internal/schedule/note.go",
 		`if !done || a.o.FromFirst && leaves {`,
 		`if !done || false && leaves {`, "TestRepairTakesNotesAway"},
-	{"note-all", "each note begins a cycle", "cycle.go",
+	{"note-all", "each note begins a cycle", "internal/schedule/cycle.go",
 		`noted && passed >= max(leastNoted, a.takes/2)`,
-		`noted`, "TestNoteWaits"},
-	{"note-all", "a note begins a cycle every hour", "cycle.go",
+		`noted`, "internal/schedule/TestNoteWaits"},
+	{"note-all", "a note begins a cycle every hour", "internal/schedule/cycle.go",
 		`max(leastNoted, a.takes/2)`,
-		`leastNoted`, "TestNoteWaits"},
-	{"note-all", "a note's cycle waits for the one under way", "cycle.go",
+		`leastNoted`, "internal/schedule/TestNoteWaits"},
+	{"note-all", "a note's cycle waits for the one under way", "internal/schedule/cycle.go",
 		`cuts := due && hurried && !a.hurries(l)`,
 		`cuts := false`, "TestNoteAboutAll"},
-	{"note-all", "notes all the time keep a long walk from its end", "cycle.go",
+	{"note-all", "notes all the time keep a long walk from its end", "internal/schedule/cycle.go",
 		`cuts := due && hurried && !a.hurries(l)`,
 		`cuts := due && hurried`, "TestNotesDuringALongCycle"},
-	{"note-all", "a note is deleted when its cycle begins", "noted.go",
+	{"note-all", "a note is deleted when its cycle begins", "internal/schedule/note.go",
 		`done := complete(a.cursor.Places) && n.UpdateTime`,
 		`done := n.UpdateTime`, "TestNoteStaysUntilTheEnd"},
-	{"note-all", "a note stands for no event after it", "noted.go",
-		`n.UpdateTime.Before(before.Add(-noteEvery))`,
+	{"note-all", "a note stands for no event after it", "internal/schedule/note.go",
+		`n.UpdateTime.Before(before.Add(-note.Every))`,
 		`n.UpdateTime.Before(before)`, "TestNoteStandsForAMinute"},
 	{"note-all", "an event without a route is dropped without a note", "../internal/cloud/app/event.go",
 		`		d.err = s.noteDropped(ctx, d)
 `,
 		``, "../internal/cloud/app/TestDroppedIsNoted"},
-	{"note-all", "the counters that a note names are not looked at", "audit.go",
+	{"note-all", "the counters that a note names are not looked at", "internal/schedule/audit.go",
 		`	a.examineNoted(ctx)
 `,
 		``, "TestNamedCounters"},
-	{"note-all", "a note stays", "audit.go",
+	{"note-all", "a note stays", "internal/schedule/audit.go",
 		`	a.settleNotes(ctx)
 `,
 		``, "TestNamedCounters"},
-	{"note-all", "a counter that failed is done with", "note.go",
+	{"note-all", "a counter that failed is done with", "internal/note/note.go",
 		`if !left[path] && counters[path].Equal(at) {`,
 		`if counters[path].Equal(at) {`, "TestNamedCountersStay"},
-	{"note-all", "a counter that was noted again is done with", "note.go",
+	{"note-all", "a counter that was noted again is done with", "internal/note/note.go",
 		`if !left[path] && counters[path].Equal(at) {`,
 		`if !left[path] && !at.IsZero() {`, "TestNamedCountersStay"},
-	{"note-all", "a note names any number of counters", "note.go",
-		`full = !named && len(counters) >= maxNoted`,
+	{"note-all", "a note names any number of counters", "internal/note/note.go",
+		`full = !named && len(counters) >= Most`,
 		`full = named && false`, "TestManyNamedCounters"},
-	{"note-all", "a counter that a full note does not name is forgotten", "note.go",
+	{"note-all", "a counter that a full note does not name is forgotten", "internal/note/note.go",
 		`	if err == nil && full {
 		err = n.All(ctx)
 	}
 `,
 		``, "TestManyNamedCounters"},
-	{"lapsed", "unkept counters beyond the first hundred are not tried", "noted.go",
+	{"lapsed", "unkept counters beyond the first hundred are not tried", "internal/schedule/note.go",
 		`	a.notes = append(a.notes, more...)
 `,
 		``, "TestManyUnkept"},
-	{"lapsed", "the same unkept counters are tried each time", "noted.go",
+	{"lapsed", "the same unkept counters are tried each time", "internal/schedule/note.go",
 		`after := max(a.cursor.Noted, notes[len(notes)-1].ID)`,
 		`after := notes[len(notes)-1].ID`, "TestManyUnkept"},
-	{"lapsed", "the note of an unkept counter is deleted while an instance pauses", "noted.go",
-		`if left[path] || !n.UpdateTime.Before(a.cursor.ReadTime.Add(-longestUnkept)) {`,
+	{"lapsed", "the note of an unkept counter is deleted while an instance pauses", "internal/schedule/note.go",
+		`if left[path] || !n.UpdateTime.Before(a.cursor.ReadTime.Add(-note.LongestUnkept)) {`,
 		`if left[path] {`, "TestUnkeptNoteOfAPause"},
-	{"lapsed", "the note of a counter that is still unkept is deleted", "noted.go",
+	{"lapsed", "the note of a counter that is still unkept is deleted", "internal/schedule/note.go",
 		`if left[path] || !n.UpdateTime`,
 		`if path == "" || !n.UpdateTime`, "TestManyUnkept"},
-	{"missing-covers", "a look that finds a document missing makes no alarm", "prober.go",
+	{"missing-covers", "a look that finds a document missing makes no alarm", "internal/events/prober.go",
 		`		c.awaitDocument(ctx, s, &l)
 `,
 		``, "TestDocumentIsCreatedLater"},
-	{"missing-covers", "alarms of a missing document never end", "missing.go",
+	{"missing-covers", "alarms of a missing document never end", "internal/events/missing.go",
 		`next := g.missing + 1`,
 		`next := min(g.missing+1, len(missingAfter))`, "TestDocumentIsCreatedLater"},
-	{"missing-covers", "each alarm that waits has one more made", "missing.go",
+	{"missing-covers", "each alarm that waits has one more made", "internal/events/missing.go",
 		`return slices.Compact(numbers)`,
 		`return numbers`, "TestManyAlarmsAwaitADocument"},
-	{"missing-covers", "each event makes an alarm of a missing document", "missing.go",
-		`onGrid(s.counter.RollUp, after/2, l.readTime.Add(after))`,
-		`l.readTime.Add(after)`, "TestMissingAgain"},
-	{"missing-covers", "an alarm that rings early makes the next one", "missing.go",
-		`if !g.from.After(l.readTime) && next <= len(missingAfter) {`,
+	{"missing-covers", "each event makes an alarm of a missing document", "internal/events/missing.go",
+		`roll.OnGrid(s.counter.RollUp, after/2, l.ReadTime.Add(after))`,
+		`l.ReadTime.Add(after)`, "TestMissingAgain"},
+	{"missing-covers", "an alarm that rings early makes the next one", "internal/events/missing.go",
+		`if !g.from.After(l.ReadTime) && next <= len(missingAfter) {`,
 		`if next <= len(missingAfter) {`, "TestDocumentIsCreatedLater"},
-	{"missing-covers", "an alarm that was refused is not tried again", "missing.go",
-		`c.tryTwice(s, func() error { return c.createAlarm(ctx, a) })`,
-		`c.createAlarm(ctx, a)`, "TestQueueRefusesWhileDocumentIsMissing"},
-	{"missing-covers", "a document without an alarm is not noted", "missing.go",
+	{"missing-covers", "an alarm that was refused is not tried again", "internal/events/missing.go",
+		`c.tryTwice(s, func() error { return c.roller.CreateAlarm(ctx, a) })`,
+		`c.roller.CreateAlarm(ctx, a)`, "TestQueueRefusesWhileDocumentIsMissing"},
+	{"missing-covers", "a document without an alarm is not noted", "internal/events/missing.go",
 		`			c.unchained(ctx, l)
 `,
 		``, "TestQueueRefusesWhileDocumentIsMissing"},
-	{"note-all", "a noted counter whose document is missing is done with", "noted.go",
-		`d.left = time.Since(at) < missingFor`,
+	{"note-all", "a noted counter whose document is missing is done with", "internal/schedule/note.go",
+		`d.left = time.Since(at) < note.MissingFor`,
 		`_ = at`, "TestQueueRefusesWhileDocumentIsMissing"},
-	{"note-all", "a noted counter whose document is missing stays for good", "noted.go",
-		`d.left = time.Since(at) < missingFor`,
+	{"note-all", "a noted counter whose document is missing stays for good", "internal/schedule/note.go",
+		`d.left = time.Since(at) < note.MissingFor`,
 		`d.left = !at.IsZero()`, "TestQueueRefusesWhileDocumentIsMissing"},
-	{"new", "a purge begins no cycle", "cycle.go",
+	{"new", "a purge begins no cycle", "internal/schedule/cycle.go",
 		` || a.o.Purged.After(l.Began) || a.o.Stopped`,
 		` || a.o.Stopped`, "TestPurged"},
-	{"new", "a queue that does not run begins no cycle", "cycle.go",
+	{"new", "a queue that does not run begins no cycle", "internal/schedule/cycle.go",
 		` || a.o.Purged.After(l.Began) || a.o.Stopped`,
 		` || a.o.Purged.After(l.Began)`, "TestPurged"},
-	{"new", "each cycle makes all alarms again", "cycle.go",
+	{"new", "each cycle makes all alarms again", "internal/schedule/cycle.go",
 		`Remake:  a.o.Purged.After(l.Began)`,
 		`Remake:  !a.o.Purged.IsZero()`, "TestPurgedOnce"},
-	{"new", "the first cycle trusts alarms that were purged", "cycle.go",
+	{"new", "the first cycle trusts alarms that were purged", "internal/schedule/cycle.go",
 		`Remake:  a.o.Purged.After(l.Began)`,
 		`Remake:  !first && a.o.Purged.After(l.Began)`, "TestPurgedBeforeTheFirstCycle"},
-	{"new", "an audit trusts alarms that were purged", "compare.go",
-		`	l.alarmGone = k.remake
+	{"new", "an audit trusts alarms that were purged", "internal/schedule/compare.go",
+		`	l.AlarmGone = k.remake
 `,
 		``, "TestPurged"},
-	{"new", "an alarm that was purged is not made again if its counter is not due", "compare.go",
-		`		err = a.createDue(looking, &l, p)
+	{"new", "an alarm that was purged is not made again if its counter is not due", "internal/schedule/compare.go",
+		`		err = a.CreateDue(looking, &l, p)
 `,
 		``, "TestPurged"},
-	{"note-all", "a roll-up without its alarm is not noted", "events_chain.go",
-		`	err := c.notes.Counter(noting, l.counter)
+	{"note-all", "a roll-up without its alarm is not noted", "internal/events/chain.go",
+		`	err := c.notes.Counter(noting, l.Counter)
 `,
 		`	err := noting.Err()
 `, "TestWindowWithoutAnAlarm"},
-	{"cursor", "an audit goes on although another is at work", "audit.go",
-		`	case errors.Is(err, ErrConflict):
+	{"cursor", "an audit goes on although another is at work", "internal/schedule/audit.go",
+		`	case errors.Is(err, roll.ErrConflict):
 		a.overlapped = true
 `,
-		`	case errors.Is(err, ErrConflict):
+		`	case errors.Is(err, roll.ErrConflict):
 `, "TestAuditsOverlap"},
-	{"audit-bounds", "an audit's reads have no bound", "audit.go",
+	{"audit-bounds", "an audit's reads have no bound", "internal/schedule/audit.go",
 		`return a.o.MaxReads > 0 && float64(a.o.Reads()) >= a.share*float64(a.o.MaxReads)`,
 		`return false`, "TestAuditReadsNoMore"},
-	{"audit-bounds", "an audit's time has no bound", "audit.go",
+	{"audit-bounds", "an audit's time has no bound", "internal/schedule/audit.go",
 		`return time.Since(a.began) >= time.Duration(a.share*float64(a.enough.Sub(a.began)))`,
 		`return false`, "TestAuditStopsInTime"},
-	{"audit-bounds", "a grace that is longer because of long sums ends too late", "audit.go",
+	{"audit-bounds", "a grace that is longer because of long sums ends too late", "internal/schedule/audit.go",
 		` && a.canWait(f.RollUp)`,
 		``, "TestAuditHasNoTimeForALongSumsGrace"},
-	{"audit-bounds", "counters whose sums time out are tried when the time is over", "compare.go",
+	{"audit-bounds", "counters whose sums time out are tried when the time is over", "internal/schedule/compare.go",
 		`	if a.o.Until.IsZero() {
 		return ctx`,
 		`	if true {
 		return ctx`, "TestAuditOfHangingSumsStopsInTime"},
-	{"differs", "a dry run repairs", "decide.go",
+	{"differs", "a dry run repairs", "internal/schedule/decide.go",
 		`if c.dryRun {`,
 		`if false {`, "TestDryRun"},
-	{"former", "any write takes former totals away", "publish.go",
-		`if r.prune {`,
+	{"former", "any write takes former totals away", "internal/roll/publish.go",
+		`if r.Prune {`,
 		`if true {`, "TestPrune"},
-	{"former", "an audit takes no former totals away", "publish.go",
-		`if r.prune {`,
+	{"former", "an audit takes no former totals away", "internal/roll/publish.go",
+		`if r.Prune {`,
 		`if false {`, "TestPrune"},
-	{"differs", "a dry run removes", "decide.go",
-		`case (l.agrees() && removable(l) || forsaken(l)) && !c.dryRun:`,
-		`case l.agrees() && removable(l) || forsaken(l):`, "TestDryRun"},
-	{"differs", "a dry run takes former totals away", "decide.go",
-		`len(l.rollUp.Tally.Former) > 0:
+	{"differs", "a dry run removes", "internal/schedule/decide.go",
+		`case (l.Agrees() && removable(l) || forsaken(l)) && !c.dryRun:`,
+		`case l.Agrees() && removable(l) || forsaken(l):`, "TestDryRun"},
+	{"differs", "a dry run takes former totals away", "internal/schedule/decide.go",
+		`len(l.RollUp.Tally.Former) > 0:
 		return repair`,
-		`len(l.rollUp.Tally.Former) > 0:
+		`len(l.RollUp.Tally.Former) > 0:
 		return actionRepair`, "TestPrune"},
-	{"differs", "a dry run saves its cursor", "audit.go",
+	{"differs", "a dry run saves its cursor", "internal/schedule/audit.go",
 		`!a.changed || a.o.DryRun || a.o.FromFirst`,
 		`!a.changed || a.o.FromFirst`, "TestDryRun"},
 
@@ -2238,26 +2236,26 @@ var mutations = []mutation{
 	{"bounded", "an alarm's path may be as long as a request", "../internal/cloud/alarm/alarm.go",
 		` && len(f.RollUp) <= document.LongestPath`,
 		``, "../internal/cloud/alarm/TestDecodeRefuses"},
-	{"contended", "no write locks the document", "contention.go",
-		`contended := c.refused >= maxRefused && c.asOf.Equal(l.asOf)`,
+	{"contended", "no write locks the document", "internal/roll/contention.go",
+		`contended := c.refused >= maxRefused && c.asOf.Equal(l.AsOf)`,
 		`contended := false`, "TestAppWritesAllTheTime"},
-	{"contended", "the first refusal is followed by a lock", "contention.go",
+	{"contended", "the first refusal is followed by a lock", "internal/roll/contention.go",
 		`c.refused >= maxRefused`,
 		`c.refused >= 1`, "TestLocksAfterRefusals"},
-	{"contended", "refusals by other roll-ups count", "contention.go",
-		`		c.asOf, c.refused = l.asOf, 1
+	{"contended", "refusals by other roll-ups count", "internal/roll/contention.go",
+		`		c.asOf, c.refused = l.AsOf, 1
 `,
-		`		c.asOf, c.refused = l.asOf, c.refused+1
+		`		c.asOf, c.refused = l.AsOf, c.refused+1
 `, "TestAnothersRollUpsAreNoContention"},
-	{"contended", "refusals of an older roll-up count", "contention.go",
-		`&& c.asOf.Equal(l.asOf)
+	{"contended", "refusals of an older roll-up count", "internal/roll/contention.go",
+		`&& c.asOf.Equal(l.AsOf)
 	return`,
 		`
 	return`, "TestAnothersRollUpsAreNoContention"},
-	{"contended", "a lock forgets that there is contention", "contention.go",
+	{"contended", "a lock forgets that there is contention", "internal/roll/contention.go",
 		`maxRefused-1`,
 		`0`, "TestLocksAfterRefusals"},
-	{"contended", "a lock follows another at once", "contention.go",
+	{"contended", "a lock follows another at once", "internal/roll/contention.go",
 		` && time.Since(c.locked) >= every`,
 		``, "TestLocksOnceACadence"},
 	{"contended", "half an answer of a lock counts as a document without a tally", "../internal/cloud/firestorestore/locked.go",
@@ -2266,12 +2264,12 @@ var mutations = []mutation{
 	{"contended", "a locked write names a field twice", "../internal/cloud/firestorestore/locked.go",
 		`if fields[name] == nil {`,
 		`if true {`, "TestLockedMask"},
-	{"contended", "an audit never locks", "compare.go",
-		`a.write(ctx, l, p, &k.contention)`,
-		`a.write(ctx, l, p, new(contention))`, "TestScheduleLocks"},
-	{"contended", "a tick never locks", "keep.go",
-		`k.write(ctx, &v.look, p, &e.contention)`,
-		`k.write(ctx, &v.look, p, new(contention))`, "TestScheduleLocks"},
+	{"contended", "an audit never locks", "internal/schedule/compare.go",
+		`a.Write(ctx, l, p, &k.contention)`,
+		`a.Write(ctx, l, p, new(roll.Contention))`, "TestScheduleLocks"},
+	{"contended", "a tick never locks", "internal/schedule/keep.go",
+		`k.Write(ctx, &v.Look, p, &e.contention)`,
+		`k.Write(ctx, &v.Look, p, new(roll.Contention))`, "TestScheduleLocks"},
 	{"contended", "an integer that became a double is another tally", "../internal/document/document.go",
 		`integer(fields["took"])`,
 		`func() int64 { n, _ := fields["took"].(int64); return n }()`, "TestTallyOfDoublesIsTheSame"},
@@ -2311,19 +2309,19 @@ var mutations = []mutation{
 		`		CurrentDocument: &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: true}},
 `,
 		``, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
-	{"proves-nothing", "a locked write that was refused is taken for success", "publish.go",
-		`		return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+	{"proves-nothing", "a locked write that was refused is taken for success", "internal/roll/publish.go",
+		`		return r.store.WriteLocked(ctx, l.Counter, written, l.RollUp.Tally)
 `,
-		`			err := r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+		`			err := r.store.WriteLocked(ctx, l.Counter, written, l.RollUp.Tally)
 			if err != ErrConflict {
 				return err
 			}
 			return nil
 `, "TestSimulation"},
-	{"proves-nothing", "a locked write of unknown outcome is taken for success", "publish.go",
-		`		return r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+	{"proves-nothing", "a locked write of unknown outcome is taken for success", "internal/roll/publish.go",
+		`		return r.store.WriteLocked(ctx, l.Counter, written, l.RollUp.Tally)
 `,
-		`			err := r.store.WriteLocked(ctx, l.counter, written, l.rollUp.Tally)
+		`			err := r.store.WriteLocked(ctx, l.Counter, written, l.RollUp.Tally)
 			if err == ErrConflict || err == ErrUnkept {
 				return err
 			}
@@ -2339,10 +2337,10 @@ var mutations = []mutation{
 	{"proves-nothing", "a locked write that Firestore aborted is an error like others", "../internal/cloud/firestorestore/locked.go",
 		`unkept(outcome(err, "writing", c.RollUp))`,
 		`unkept(err)`, "TestLockedErrors"},
-	{"sixty-seconds", "a snapshot does not age while a machine is suspended", "publish.go",
-		`max(monotonic.Sub(l.began), wall.Sub(l.began.Round(0)))`,
-		`monotonic.Sub(l.began)`, "TestAgeByEitherClock"},
-	{"sixty-seconds", "a late write in a lock is sent", "publish.go",
+	{"sixty-seconds", "a snapshot does not age while a machine is suspended", "internal/roll/publish.go",
+		`max(monotonic.Sub(l.Began), wall.Sub(l.Began.Round(0)))`,
+		`monotonic.Sub(l.Began)`, "internal/roll/TestAgeByEitherClock"},
+	{"sixty-seconds", "a late write in a lock is sent", "internal/roll/publish.go",
 		`	if left <= 0 {`,
 		`	if locks {
 		left = time.Hour
@@ -2352,8 +2350,8 @@ var mutations = []mutation{
 		`	begun, err := s.api.BeginTransaction(`,
 		`	ctx = context.WithoutCancel(ctx)
 	begun, err := s.api.BeginTransaction(`, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
-	{"logged-once", "each lock is logged", "logged.go",
-		`first := r.options.Logged.First(message, c.RollUp, err)`,
+	{"logged-once", "each lock is logged", "internal/roll/logged.go",
+		`first := r.Options.Logged.First(message, c.RollUp, err)`,
 		`first := true`, "TestAppWritesAllTheTime"},
 	{"calls-end", "connections that a network forgot are taken again", "../internal/cloud/alarm/queue.go",
 		`		q.client.CloseIdleConnections() // a network that forgot one has most likely forgotten all
@@ -2388,76 +2386,76 @@ var mutations = []mutation{
 
 	total := r.Total(shards, v.now)
 	return part{Totals: total.Totals}, nil`, "TestMissingIndexNamesMalformed"},
-	{"only-finite", "what keeps malformed shards from being named is not logged", "look.go",
+	{"only-finite", "what keeps malformed shards from being named is not logged", "internal/roll/look.go",
 		`		log = log.With("error", err)
 `,
 		``, "TestMalformedShardsAreNotNamed"},
-	{"anchor-held", "an event that fails takes older generations along", "generation.go",
+	{"anchor-held", "an event that fails takes older generations along", "internal/events/generation.go",
 		`slices.Delete(s.closed, closed, closed+1)`,
 		`slices.Delete(s.closed, 0, closed+1)`, "TestYoungerGenerationFailsAlone"},
-	{"anchor-held", "an event does not say what kept it from being covered", "generation.go",
+	{"anchor-held", "an event does not say what kept it from being covered", "internal/events/generation.go",
 		`	if s.failures > 0 {
 		err =`,
 		`	if false {
 		err =`, "TestYoungerGenerationFailsAlone"},
-	{"hold-limit", "a look has the youngest anchor's values", "prober.go",
+	{"hold-limit", "a look has the youngest anchor's values", "internal/events/prober.go",
 		`return s.closed[0]`,
 		`return s.closed[len(s.closed)-1]`, "TestYoungerGenerationFailsAlone"},
-	{"each-done", "an event is covered as of its last counter's roll-up", "coalescer.go",
-		`ending.AsOf = later(ending.AsOf, h.generation.asOf)`,
+	{"each-done", "an event is covered as of its last counter's roll-up", "internal/events/coalescer.go",
+		`ending.AsOf = roll.Later(ending.AsOf, h.generation.asOf)`,
 		`ending.AsOf = h.generation.asOf`, "TestEndingOfTwoCounters"},
-	{"each-done", "a copy whose time is up was not held", "coalescer.go",
+	{"each-done", "a copy whose time is up was not held", "internal/events/coalescer.go",
 		`return Ending{Held: true}, fmt.Errorf(`,
 		`return Ending{}, fmt.Errorf(`, "TestEndingOfCopy"},
-	{"turns", "a new revision's wait begins with its youngest event", "turn.go",
-		`l.readTime.Sub(s.closed[0].from)`,
-		`l.readTime.Sub(s.closed[len(s.closed)-1].from)`, "TestTurns"},
-	{"turns", "the writer leaves other revisions no time", "turn.go",
-		`		return p.dueNext(l) + c.turnTakes(s)
+	{"turns", "a new revision's wait begins with its youngest event", "internal/events/turn.go",
+		`l.ReadTime.Sub(s.closed[0].from)`,
+		`l.ReadTime.Sub(s.closed[len(s.closed)-1].from)`, "TestTurns"},
+	{"turns", "the writer leaves other revisions no time", "internal/events/turn.go",
+		`		return p.DueNext(l) + c.turnTakes(s)
 `,
-		`		return p.dueNext(l)
+		`		return p.DueNext(l)
 `, "TestWriterOfARevisionLooksLate"},
-	{"turns", "any number of turns counts", "turns.go",
+	{"turns", "any number of turns counts", "internal/roll/turns.go",
 		`if len(turns) > maxTurns {`,
 		`if false {`, "TestForgedTurns"},
-	{"pace", "more than a minute is never used up", "pace.go",
-		`max(furthestAhead, time.Duration(p.burst)*p.cadence)`,
+	{"pace", "more than a minute is never used up", "internal/roll/pace.go",
+		`max(furthestAhead, time.Duration(p.burst)*p.Cadence)`,
 		`furthestAhead`, "TestLongBurst"},
-	{"missing-covers", "the first roll-up of the app's document uses up one cadence more", "pace.go",
-		`return l.readTime.Add(time.Duration(p.burst-1) * p.cadence)`,
-		`return l.readTime.Add(time.Duration(p.burst) * p.cadence)`, "TestNewDocumentHasNoBurst"},
-	{"pauses", "a claim that is waited for does not end the failures", "turn.go",
+	{"missing-covers", "the first roll-up of the app's document uses up one cadence more", "internal/roll/pace.go",
+		`return l.ReadTime.Add(time.Duration(p.burst-1) * p.Cadence)`,
+		`return l.ReadTime.Add(time.Duration(p.burst) * p.Cadence)`, "TestNewDocumentHasNoBurst"},
+	{"pauses", "a claim that is waited for does not end the failures", "internal/events/turn.go",
 		`	s.failures = 0
 `,
 		``, "TestClaimEndsFailures"},
-	{"lapsed", "an unkept counter is not noted", "prober.go",
+	{"lapsed", "an unkept counter is not noted", "internal/events/prober.go",
 		`	c.noteUnkept(ctx, s.counter, oldest)
 `,
 		``, "TestLapsed"},
-	{"lapsed", "a note hides drift forever", "noted.go",
-		`since.Add(-longestUnkept)`,
+	{"lapsed", "a note hides drift forever", "internal/schedule/note.go",
+		`since.Add(-note.LongestUnkept)`,
 		`time.Time{}`, "TestLapsed"},
-	{"lapsed", "what is acknowledged in the pause is drift", "noted.go",
-		`since.Add(-longestUnkept)`,
+	{"lapsed", "what is acknowledged in the pause is drift", "internal/schedule/note.go",
+		`since.Add(-note.LongestUnkept)`,
 		`since`, "TestLapsed"},
-	{"lapsed", "a note that cannot be read hides drift", "noted.go",
+	{"lapsed", "a note that cannot be read hides drift", "internal/schedule/note.go",
 		`		return false
 	}
 	return at.After(after)`,
 		`		return true
 	}
 	return at.After(after)`, "TestLapsedNotRead"},
-	{"calls-end", "an unkept counter is noted without a time-out", "prober.go",
+	{"calls-end", "an unkept counter is noted without a time-out", "internal/events/prober.go",
 		`	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 
 	err := c.notes.Unkept`,
 		`	err := c.notes.Unkept`, "TestUnkeptNoteHangs"},
 
-	{"deferred-ahead", "an alarm may ring as soon as the look is done", "turn.go",
-		`	case due < leastAhead: //`,
+	{"deferred-ahead", "an alarm may ring as soon as the look is done", "internal/events/turn.go",
+		`	case due < roll.LeastAhead: //`,
 		`	case false: //`, "TestAlarmRingsLater"},
-	{"deferred-ahead", "an alarm that could not be made stands", "events_alarm.go",
+	{"deferred-ahead", "an alarm that could not be made stands", "internal/events/alarm.go",
 		`	if err != nil {
 		return err
 	}
@@ -2471,31 +2469,31 @@ var mutations = []mutation{
 	defer c.mu.Unlock()
 	s.failures = 0
 	ahead :=`, "TestSimulation"},
-	{"deferred-ahead", "an alarm stands for what came while it was made", "events_alarm.go",
+	{"deferred-ahead", "an alarm stands for what came while it was made", "internal/events/alarm.go",
 		`	if s.open != nil && c.knowsAlarm(s, s.open.told) {`,
 		`	if s.open != nil {`, "TestSlowAlarm"},
-	{"alarm-routes", "an alarm does not say whose routes it is for", "events_alarm.go",
-		`Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: p.deferTo}`,
-		`Alarm{RollUp: s.counter.RollUp, At: p.deferTo}`, "TestSimulation"},
-	{"alarm-routes", "an alarm of other routes does not ring again", "events_alarm.go",
+	{"alarm-routes", "an alarm does not say whose routes it is for", "internal/events/alarm.go",
+		`roll.Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: p.deferTo}`,
+		`roll.Alarm{RollUp: s.counter.RollUp, At: p.deferTo}`, "TestSimulation"},
+	{"alarm-routes", "an alarm of other routes does not ring again", "internal/events/alarm.go",
 		`	if again && c.options.Alarms != nil {`,
 		`	if false {`, "TestSimulation"},
-	{"alarm-routes", "an alarm of other routes is no change", "events_alarm.go",
+	{"alarm-routes", "an alarm of other routes is no change", "internal/events/alarm.go",
 		`	if ok {
 		var err error
 `,
 		`	if ok && counter.Template.Hash() == a.Routes {
 		var err error
 `, "TestSimulation"},
-	{"alarm-routes", "the last alarm is not the last", "events_alarm.go",
+	{"alarm-routes", "the last alarm is not the last", "internal/events/alarm.go",
 		`	again := !a.Last && (`,
 		`	again := true && (`, "TestAlarmOfOtherRoutes"},
-	{"alarm-covers", "any roll-up ends an alarm", "events_alarm.go",
+	{"alarm-covers", "any roll-up ends an alarm", "internal/events/alarm.go",
 		`		from:    a.At,
 `,
 		`		from:   time.Unix(0, 0),
 `, "TestSimulation"},
-	{"alarm-covers", "an alarm that is not due is done", "events_alarm.go",
+	{"alarm-covers", "an alarm that is not due is done", "internal/events/alarm.go",
 		`		ending, err = c.ring(ctx, a, counter)
 `,
 		`		c.mu.Lock()
@@ -2506,68 +2504,68 @@ var mutations = []mutation{
 		}
 		ending, err = c.ring(ctx, a, counter)
 `, "TestSimulation"},
-	{"alarm-covers", "an earlier alarm stands for one", "events_alarm.go",
+	{"alarm-covers", "an earlier alarm stands for one", "internal/events/alarm.go",
 		`end(s.alarms, p.deferTo.Add(-time.Microsecond), deferred)`,
 		`end(s.alarms, p.deferTo.Add(time.Hour), deferred)`, "TestAlarmByHand"},
-	{"alarm-covers", "an unkept counter ends alarms that rang early", "generation.go",
+	{"alarm-covers", "an unkept counter ends alarms that rang early", "internal/events/generation.go",
 		`s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })`,
 		`s.alarms = end(s.alarms, now.Add(time.Hour), func(g *generation) { g.unkept = true })`, "TestAlarmOfUnkeptCounter"},
-	{"alarm-reach", "an alarm rings as late as it is due", "alarm.go",
+	{"alarm-reach", "an alarm rings as late as it is due", "internal/roll/alarm.go",
 		`	if due.Sub(now) <= furthest {`,
 		`	if true {`, "TestAlarmsReachAMonth"},
-	{"alarm-reach", "an alarm that is far ahead rings at any time of the day", "alarm.go",
-		`	return onGrid(rollUp, day, now.Add(furthest-day))
+	{"alarm-reach", "an alarm that is far ahead rings at any time of the day", "internal/roll/alarm.go",
+		`	return OnGrid(rollUp, day, now.Add(furthest-day))
 `,
 		`	_ = rollUp
 	return now.Add(furthest)
 `, "TestAlarmsReachAMonth"},
-	{"alarm-reach", "all alarms that are far ahead ring at midnight", "alarm.go",
-		`	return onGrid(rollUp, day, now.Add(furthest-day))
+	{"alarm-reach", "all alarms that are far ahead ring at midnight", "internal/roll/alarm.go",
+		`	return OnGrid(rollUp, day, now.Add(furthest-day))
 `,
 		`	_ = rollUp
 	return now.Add(furthest).Truncate(day)
 `, "TestWindowsAlarmsAreSpread"},
-	{"alarm-covers", "an alarm that failed is done", "events_alarm.go",
+	{"alarm-covers", "an alarm that failed is done", "internal/events/alarm.go",
 		`			return c.handOn(ctx, a, counter, err)
 `,
 		`			return ending, nil
 `, "TestSimulation"},
-	{"alarm-covers", "an alarm that failed is always handed on by ten seconds", "events_alarm.go",
+	{"alarm-covers", "an alarm that failed is always handed on by ten seconds", "internal/events/alarm.go",
 		`s.handedOn.begin(firstHandOn, longestHandOn, c.now())`,
 		`s.handedOn.begin(firstHandOn, firstHandOn, c.now())`, "TestAlarmIsHandedOn"},
-	{"alarm-covers", "an alarm that is handed on stays one of other routes", "events_alarm.go",
-		`Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})`,
-		`Alarm{RollUp: a.RollUp, Routes: a.Routes, At: at})`, "TestAlarmOfOtherRoutesIsHandedOn"},
-	{"alarm-covers", "an old alarm is handed on to a time that has passed", "events_alarm.go",
-		`later(c.now(), a.At).Truncate`,
+	{"alarm-covers", "an alarm that is handed on stays one of other routes", "internal/events/alarm.go",
+		`roll.Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})`,
+		`roll.Alarm{RollUp: a.RollUp, Routes: a.Routes, At: at})`, "TestAlarmOfOtherRoutesIsHandedOn"},
+	{"alarm-covers", "an old alarm is handed on to a time that has passed", "internal/events/alarm.go",
+		`roll.Later(c.now(), a.At).Truncate`,
 		`a.At.Truncate`, "TestOldAlarmIsHandedOn"},
-	{"alarm-covers", "the local clock says when an alarm is handed on", "events_alarm.go",
-		`later(c.now(), a.At).Truncate`,
-		`later(time.Now(), a.At).Truncate`, "TestOldAlarmIsHandedOn"},
-	{"alarm-covers", "an alarm fails with its counter", "events_alarm.go",
+	{"alarm-covers", "the local clock says when an alarm is handed on", "internal/events/alarm.go",
+		`roll.Later(c.now(), a.At).Truncate`,
+		`roll.Later(time.Now(), a.At).Truncate`, "TestOldAlarmIsHandedOn"},
+	{"alarm-covers", "an alarm fails with its counter", "internal/events/alarm.go",
 		`		if err != nil && c.options.Alarms != nil {`,
 		`		if false {`, "TestAlarmIsHandedOn"},
-	{"known-alarm", "a known alarm stands for events until it rings", "events_alarm.go",
-		`	ahead := p.deferTo.Sub(l.readTime) - leastAhead
+	{"known-alarm", "a known alarm stands for events until it rings", "internal/events/alarm.go",
+		`	ahead := p.deferTo.Sub(l.ReadTime) - roll.LeastAhead
 `,
-		`	ahead := p.deferTo.Sub(l.readTime) + leastAhead
+		`	ahead := p.deferTo.Sub(l.ReadTime) + roll.LeastAhead
 `, "TestKnownAlarm"},
-	{"known-alarm", "an alarm is known while a machine is suspended", "events_alarm.go",
+	{"known-alarm", "an alarm is known while a machine is suspended", "internal/events/alarm.go",
 		`!monotonic.Before(k.until) || !wall.Before(k.until.Round(0))`,
-		`!monotonic.Before(k.until)`, "TestKnownUntilEitherClock"},
-	{"known-alarm", "what an event tells is not the time", "events_alarm.go",
-		`	latest := later(c.newest, told)
+		`!monotonic.Before(k.until)`, "internal/events/TestKnownUntilEitherClock"},
+	{"known-alarm", "what an event tells is not the time", "internal/events/alarm.go",
+		`	latest := roll.Later(c.newest, told)
 `,
 		`	latest := c.newest
 `, "TestKnownAlarmOfAClockThatStoodStill"},
-	{"known-alarm", "an alarm is known for as long as it stands", "events_alarm.go",
-		`l.began.Add(min(ahead, knownFor))`,
-		`l.began.Add(ahead)`, "TestKnownAlarmIsLookedAtAgain"},
-	{"alarm-reach", "a counter waits for alarms that cannot be made", "events_alarm.go",
+	{"known-alarm", "an alarm is known for as long as it stands", "internal/events/alarm.go",
+		`l.Began.Add(min(ahead, knownFor))`,
+		`l.Began.Add(ahead)`, "TestKnownAlarmIsLookedAtAgain"},
+	{"alarm-reach", "a counter waits for alarms that cannot be made", "internal/events/alarm.go",
 		`	s.alarmless.begin(alarmlessFor, alarmlessFor, c.now())
 `,
 		``, "TestNoQueue"},
-	{"alarm-reach", "one alarm that cannot be made is enough", "events_alarm.go",
+	{"alarm-reach", "one alarm that cannot be made is enough", "internal/events/alarm.go",
 		`	time.Sleep(secondTry)
 	err = create()
 	if err == nil {
@@ -2575,163 +2573,163 @@ var mutations = []mutation{
 	}
 `,
 		``, "TestAlarmThatIsMadeAtTheSecondTry"},
-	{"alarm-reach", "the second try follows at once", "events_alarm.go",
+	{"alarm-reach", "the second try follows at once", "internal/events/alarm.go",
 		`	time.Sleep(secondTry)
 `,
 		``, "TestWindowOfAnEventThatIsDeferredAtTheSecondTry"},
-	{"alarm-reach", "a slow cadence is kept without alarms", "turn.go",
+	{"alarm-reach", "a slow cadence is kept without alarms", "internal/events/turn.go",
 		`	if c.defers(s, l) {
 		return`,
 		`	if true {
 		return`, "TestNoQueue"},
-	{"alarm-first", "the last writer goes at the time of the alarm", "turn.go",
-		`	case l.asOf.Equal(s.own) && !c.followsAlarms(s, l):
+	{"alarm-first", "the last writer goes at the time of the alarm", "internal/events/turn.go",
+		`	case l.AsOf.Equal(s.own) && !c.followsAlarms(s, l):
 `,
-		`	case l.asOf.Equal(s.own):
+		`	case l.AsOf.Equal(s.own):
 `, "TestAlarmGoesFirst"},
-	{"grace", "what an alarm stands for is drift", "compare.go",
-		`l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery+sumsTake(l.rollUp)`,
+	{"grace", "what an alarm stands for is drift", "internal/schedule/compare.go",
+		`l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumsTake(l.RollUp)`,
 		`false`, "TestDeferredIsNoDrift"},
-	{"grace", "a counter with a slow cadence never drifts", "compare.go",
-		`l.readTime.Sub(l.asOf) < a.cadence(&l)+redelivery+sumsTake(l.rollUp)`,
-		`a.cadence(&l) > time.Minute`, "TestDeferredIsNoDrift"},
-	{"known-alarm", "a newer look is not the time", "events_alarm.go",
-		`	latest := later(c.newest, told)
+	{"grace", "a counter with a slow cadence never drifts", "internal/schedule/compare.go",
+		`l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumsTake(l.RollUp)`,
+		`a.Cadence(&l) > time.Minute`, "TestDeferredIsNoDrift"},
+	{"known-alarm", "a newer look is not the time", "internal/events/alarm.go",
+		`	latest := roll.Later(c.newest, told)
 `,
 		`	latest := told
 `, "TestKnownAlarmOfAClockThatStoodStill"},
-	{"billed", "what sums bill has no bound", "pace.go",
-		`	return max(r.routeCadence(l.counter.Template), r.billedCadence(l))
+	{"billed", "what sums bill has no bound", "internal/roll/pace.go",
+		`	return max(r.RouteCadence(l.Counter.Template), r.billedCadence(l))
 `,
-		`	return r.routeCadence(l.counter.Template)
+		`	return r.RouteCadence(l.Counter.Template)
 `, "TestLargeCounters"},
-	{"billed", "a large counter has a burst", "pace.go",
+	{"billed", "a large counter has a burst", "internal/roll/pace.go",
 		`		p.burst = 1
 `,
 		``, "TestBilledCadence"},
-	{"billed", "a roll-up that counts as none has a cadence", "pace.go",
-		`r.options.ReadsPerSecond <= 0 || l.asOf.IsZero()`,
-		`r.options.ReadsPerSecond <= 0`, "TestInvalidAsOfHasNoCadence"},
-	{"billed", "any num_shards counts", "pace.go",
+	{"billed", "a roll-up that counts as none has a cadence", "internal/roll/pace.go",
+		`r.Options.ReadsPerSecond <= 0 || l.AsOf.IsZero()`,
+		`r.Options.ReadsPerSecond <= 0`, "TestInvalidAsOfHasNoCadence"},
+	{"billed", "any num_shards counts", "internal/roll/pace.go",
 		`min(seconds, longestBilled.Seconds())`,
 		`seconds`, "TestBilledCadence"},
-	{"alarm-first", "an event is held until a counter with alarms is due", "turn.go",
+	{"alarm-first", "an event is held until a counter with alarms is due", "internal/events/turn.go",
 		`	case c.defers(s, l): // the next`,
 		`	case false: // the next`, "TestLargeCounters"},
-	{"alarm-first", "an event is held until the next roll-up of a counter with alarms", "turn.go",
+	{"alarm-first", "an event is held until the next roll-up of a counter with alarms", "internal/events/turn.go",
 		`	case c.defers(s, l): // no event`,
 		`	case false: // no event`, "TestLargeCounters"},
-	{"alarm-first", "the last writer does not go first although no alarm rings", "turn.go",
-		`	return c.defers(s, l) && (c.cadence(l) > c.canBeHeld() || l.long)
+	{"alarm-first", "the last writer does not go first although no alarm rings", "internal/events/turn.go",
+		`	return c.defers(s, l) && (c.roller.Cadence(l) > c.canBeHeld() || l.Long)
 `,
 		`	return c.defers(s, l)
 `, "TestLargeCounters"},
-	{"covered-from", "a long sum covers what no look has seen", "generation.go",
+	{"covered-from", "a long sum covers what no look has seen", "internal/events/generation.go",
 		`		if g.from.IsZero() || g.from.After(by) {`,
 		`		if g.from.After(by) {`, "TestLongSumCoversNoLaterEvent"},
-	{"long-sums", "no sum is long", "turn.go",
-		`	return c.canMakeAlarms(s, l) && (c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))
+	{"long-sums", "no sum is long", "internal/events/turn.go",
+		`	return c.canMakeAlarms(s, l) && (c.takesLong(l.RollUp.Tally.Took) || time.Now().Before(s.long.until))
 `,
 		`	return false
 `, "TestLongSums"},
-	{"long-sums", "what a roll-up says makes no sum long", "turn.go",
-		`(c.takesLong(l.rollUp.Tally.Took) || time.Now().Before(s.long.until))`,
+	{"long-sums", "what a roll-up says makes no sum long", "internal/events/turn.go",
+		`(c.takesLong(l.RollUp.Tally.Took) || time.Now().Before(s.long.until))`,
 		`time.Now().Before(s.long.until)`, "TestSumIsCutOff"},
-	{"long-sums", "a sum that was cut off is not long", "long.go",
+	{"long-sums", "a sum that was cut off is not long", "internal/events/long.go",
 		`	s.long.until = time.Now().Add(longKnownFor)
 }`,
 		`}`, "TestSumIsCutOff"},
-	{"long-sums", "a long sum that fails is not known to be long", "long.go",
+	{"long-sums", "a long sum that fails is not known to be long", "internal/events/long.go",
 		`	s.long.until = s.long.rest.until.Add(longKnownFor)
 `,
 		``, "TestSumIsCutOffForLong"},
-	{"long-sums", "a sum that was cut off is long forever", "prober.go",
+	{"long-sums", "a sum that was cut off is long forever", "internal/events/prober.go",
 		`		s.long.until = time.Time{} // the roll-up says how long its sum took
 `,
 		``, "TestSumIsCutOff"},
-	{"long-sums", "a sum is long that ends in time", "long.go",
+	{"long-sums", "a sum is long that ends in time", "internal/events/long.go",
 		`return took > c.options.Hold/4`,
 		`return took > c.options.Hold/5`, "TestSumIsLong"},
-	{"long-sums", "a long sum has the time of others", "long.go",
+	{"long-sums", "a long sum has the time of others", "internal/events/long.go",
 		`	return max(c.options.LongTimeout, c.options.Timeout)
 `,
 		`	return c.options.Timeout
 `, "TestLongSums"},
-	{"long-sums", "an alarm waits no longer than an event", "long.go",
+	{"long-sums", "an alarm waits no longer than an event", "internal/events/long.go",
 		`	timer := time.NewTimer(c.longTimeout())
 `,
 		`	timer := time.NewTimer(0)
 `, "TestEventsDuringALongSum"},
-	{"long-apart", "events wait for a long sum", "turn.go",
+	{"long-apart", "events wait for a long sum", "internal/events/turn.go",
 		`	if len(s.closed) > 0 {
 		grid`,
 		`	if s.long.summing {
-		return plan{wait: LongestCadence(c.options.Hold)}
+		return plan{wait: roll.LongestCadence(c.options.Hold)}
 	}
 	if len(s.closed) > 0 {
 		grid`, "TestEventsDuringALongSum"},
-	{"long-apart", "an alarm that waits for a long sum makes others", "turn.go",
+	{"long-apart", "an alarm that waits for a long sum makes others", "internal/events/turn.go",
 		`	if len(s.closed) > 0 {
 		grid`,
 		`	if s.waits() {
 		grid`, "TestLongSumMakesNoAlarm"},
-	{"long-apart", "events of a long sum that is not due have near alarms", "turn.go",
+	{"long-apart", "events of a long sum that is not due have near alarms", "internal/events/turn.go",
 		`	case due > c.canBeHeld():
 `,
 		`	case due > c.canBeHeld() && false:
 `, "TestLongSumThatIsNotDue"},
-	{"long-apart", "alarms that ring are deferred with events", "turn.go",
-		`p.deferTo, p.alarmsStay = ahead(l.readTime, leastAhead, grid), true`,
-		`p.deferTo = ahead(l.readTime, leastAhead, grid)`, "TestAlarmAndEventTogether"},
-	{"long-apart", "a long sum is not claimed", "prober.go",
-		`	if p.sums && (l.long || c.slow(&l)) {`,
-		`	if p.sums && !l.long && c.slow(&l) {`, "TestLongSumIsClaimed"},
-	{"long-apart", "an alarm waits for another's long sum", "turn.go",
-		`	if l.long { // whatever`,
+	{"long-apart", "alarms that ring are deferred with events", "internal/events/turn.go",
+		`p.deferTo, p.alarmsStay = ahead(l.ReadTime, roll.LeastAhead, grid), true`,
+		`p.deferTo = ahead(l.ReadTime, roll.LeastAhead, grid)`, "TestAlarmAndEventTogether"},
+	{"long-apart", "a long sum is not claimed", "internal/events/prober.go",
+		`	if p.sums && (l.Long || c.slow(&l)) {`,
+		`	if p.sums && !l.Long && c.slow(&l) {`, "TestLongSumIsClaimed"},
+	{"long-apart", "an alarm waits for another's long sum", "internal/events/turn.go",
+		`	if l.Long { // whatever`,
 		`	if false { // whatever`, "TestLongSumIsClaimed"},
-	{"long-apart", "a claim of a long sum holds as long as others", "claim.go",
+	{"long-apart", "a claim of a long sum holds as long as others", "internal/events/claim.go",
 		`		return min(c.took(l)*3/2, c.longTimeout())
 `,
 		`		return min(c.took(l)*3/2, c.options.Timeout)
 `, "TestLongSumIsClaimed"},
-	{"long-apart", "events look all the time while no alarm can be made", "turn.go",
-		`		return plan{wait: LongestCadence(c.options.Hold)}
+	{"long-apart", "events look all the time while no alarm can be made", "internal/events/turn.go",
+		`		return plan{wait: roll.LongestCadence(c.options.Hold)}
 `,
 		`		return plan{wait: time.Millisecond}
 `, "TestLongSumWithoutAQueue"},
-	{"long-sums", "a long sum that failed is tried again at once", "long.go",
+	{"long-sums", "a long sum that failed is tried again at once", "internal/events/long.go",
 		`	s.long.rest.begin(firstRest, longestRest, c.now())
 `,
 		``, "TestLongSumFails"},
-	{"long-sums", "events take another time than alarms", "turn.go",
-		`max(s.long.rest.serverUntil.Sub(l.readTime), leastAhead)`,
+	{"long-sums", "events take another time than alarms", "internal/events/turn.go",
+		`max(s.long.rest.serverUntil.Sub(l.ReadTime), roll.LeastAhead)`,
 		`s.long.rest.step`, "TestLongSumFails"},
-	{"long-sums", "each rest is as long as the first", "long.go",
+	{"long-sums", "each rest is as long as the first", "internal/events/long.go",
 		`s.long.rest.begin(firstRest, longestRest, c.now())`,
 		`s.long.rest.begin(firstRest, firstRest, c.now())`, "TestLongSumFails"},
-	{"long-sums", "an alarm for which there is no time stands for events", "turn.go",
-		`max(s.long.rest.serverUntil.Sub(l.readTime), leastAhead)`,
-		`s.long.rest.serverUntil.Sub(l.readTime)`, "TestEventsWhileALongSumRests"},
-	{"long-sums", "a long sum is refused if the app edits the document", "publish.go",
-		`locks || l.long && l.counter.Template.Existing && l.rollUp.Exists()`,
+	{"long-sums", "an alarm for which there is no time stands for events", "internal/events/turn.go",
+		`max(s.long.rest.serverUntil.Sub(l.ReadTime), roll.LeastAhead)`,
+		`s.long.rest.serverUntil.Sub(l.ReadTime)`, "TestEventsWhileALongSumRests"},
+	{"long-sums", "a long sum is refused if the app edits the document", "internal/roll/publish.go",
+		`locks || l.Long && l.Counter.Template.Existing && l.RollUp.Exists()`,
 		`locks`, "TestLongSumOfADocumentThatTheAppEdits"},
-	{"grace", "an alarm waits for no long sum", "compare.go",
-		`+redelivery+sumsTake(l.rollUp)`,
+	{"grace", "an alarm waits for no long sum", "internal/schedule/compare.go",
+		`+redelivery+sumsTake(l.RollUp)`,
 		`+redelivery`, "TestLongSumIsNoDrift"},
-	{"grace", "a long sum has the grace of others", "audit.go",
+	{"grace", "a long sum has the grace of others", "internal/schedule/audit.go",
 		`a.o.Grace+sumsTake(d.RollUp)`,
 		`a.o.Grace`, "TestLongSumIsNoDrift"},
-	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "events_alarm.go",
+	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "internal/events/alarm.go",
 		`	if now.Before(a.At.Add(lastAfter)) {`,
 		`	if false {`, "TestAlarmWithoutAQueue"},
-	{"alarm-routes", "an instance without a queue is done with an alarm of no route of its own", "events_alarm.go",
+	{"alarm-routes", "an instance without a queue is done with an alarm of no route of its own", "internal/events/alarm.go",
 		`	if again && c.options.Alarms == nil {`,
 		`	if ok && again && c.options.Alarms == nil {`, "TestAlarmWithoutAQueueOrARoute"},
-	{"alarm-routes", "an instance that has looked at nothing fails an alarm of no route forever", "events_alarm.go",
+	{"alarm-routes", "an instance that has looked at nothing fails an alarm of no route forever", "internal/events/alarm.go",
 		`		now = time.Now()
 `,
 		``, "TestAlarmWithoutAQueueOrARoute"},
-	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "events_alarm.go",
+	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "internal/events/alarm.go",
 		`	if now.Before(a.At.Add(lastAfter)) {`,
 		`	if true {`, "TestAlarmWithoutAQueue"},
 	{"window-instant", "a window begins a microsecond early", "route/window.go",
@@ -2760,24 +2758,24 @@ var mutations = []mutation{
 `,
 		`	if false {
 `, "../internal/test/storetest/TestMemory"},
-	{"alarm-before", "a roll-up is written without its alarm", "prober.go",
+	{"alarm-before", "a roll-up is written without its alarm", "internal/events/prober.go",
 		`	c.chain(ctx, s, l)
 `,
 		``, "TestSimulation"},
-	{"alarm-before", "a long sum is written without its alarm", "prober.go",
+	{"alarm-before", "a long sum is written without its alarm", "internal/events/prober.go",
 		`	c.chain(ctx, s, l)
 `,
-		`	if !l.long {
+		`	if !l.Long {
 		c.chain(ctx, s, l)
 	}
 `, "TestSimulation"},
-	{"alarm-before", "an alarm is made once its roll-up is written", "prober.go",
+	{"alarm-before", "an alarm is made once its roll-up is written", "internal/events/prober.go",
 		`	c.chain(ctx, s, l)
 
 	c.mu.Lock()
 	p := c.pace(s, l)
 	c.mu.Unlock()
-	err = c.write(ctx, l, p, &s.contention)
+	err = c.roller.Write(ctx, l, p, &s.contention)
 	if err != nil {
 		return 0, err
 	}
@@ -2785,124 +2783,124 @@ var mutations = []mutation{
 		`	c.mu.Lock()
 	p := c.pace(s, l)
 	c.mu.Unlock()
-	err = c.write(ctx, l, p, &s.contention)
+	err = c.roller.Write(ctx, l, p, &s.contention)
 	if err != nil {
 		return 0, err
 	}
 	c.chain(ctx, s, l)
 `, "TestWindow"},
-	{"alarm-before", "an audit writes a roll-up without its alarm", "compare.go",
+	{"alarm-before", "an audit writes a roll-up without its alarm", "internal/schedule/compare.go",
 		`	if needed {
-		err := a.makeNext`,
+		err := a.MakeNext`,
 		`	if needed && false {
-		err := a.makeNext`, "TestAuditOfWindows"},
+		err := a.MakeNext`, "TestAuditOfWindows"},
 	{"alarm-before", "the schedule has no queue", "../internal/cloud/app/schedule.go",
 		`o.Logged, o.Alarms = d.logged, d.alarms`,
 		`o.Logged = d.logged`, "../internal/cloud/app/TestTickMakesAlarms"},
-	{"alarm-before", "an alarm that could not be made stands", "window.go",
-		`	err := r.createAlarm(ctx, a)
+	{"alarm-before", "an alarm that could not be made stands", "internal/roll/window.go",
+		`	err := r.CreateAlarm(ctx, a)
 	if err == nil {
-		l.rings = next
+		l.Rings = next
 	}
 	return err
 `,
-		`	_ = r.createAlarm(ctx, a)
-	l.rings = next
+		`	_ = r.CreateAlarm(ctx, a)
+	l.Rings = next
 	return nil
 `, "TestSimulation"},
-	{"alarm-before", "one alarm that could not be made is enough to do without", "events_chain.go",
-		`	err := c.tryTwice(s, func() error { return c.makeNext(ctx, l, next) })
+	{"alarm-before", "one alarm that could not be made is enough to do without", "internal/events/chain.go",
+		`	err := c.tryTwice(s, func() error { return c.roller.MakeNext(ctx, l, next) })
 `,
-		`	err := c.makeNext(ctx, l, next)
+		`	err := c.roller.MakeNext(ctx, l, next)
 `, "TestWindowsAlarmAtTheSecondTry"},
-	{"alarm-before", "the second try follows at once", "events_alarm.go",
+	{"alarm-before", "the second try follows at once", "internal/events/alarm.go",
 		`	time.Sleep(secondTry)
 `,
 		``, "TestWindowsAlarmAtTheSecondTry"},
-	{"alarm-before", "an instance that does without alarms tries all the same", "events_chain.go",
+	{"alarm-before", "an instance that does without alarms tries all the same", "internal/events/chain.go",
 		`	if !can {
 		c.unchained`,
 		`	if !can && false {
 		c.unchained`, "TestWindowWithoutAnAlarm"},
-	{"alarm-before", "no one is told that alarms cannot be made", "events_chain.go",
-		`	c.tellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.counter, l.eventID, nil)
+	{"alarm-before", "no one is told that alarms cannot be made", "internal/events/chain.go",
+		`	c.roller.TellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.Counter, l.EventID, nil)
 `,
 		``, "TestWindowWithoutAnAlarm"},
-	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "events_chain.go",
-		`	if !rings.IsZero() && !rings.After(l.asOf) {
+	{"alarm-before", "an alarm is done with a roll-up that another has written without one", "internal/events/chain.go",
+		`	if !rings.IsZero() && !rings.After(l.AsOf) {
 		return time.Time{}
 	}
-	return l.covers()
+	return l.Covers()
 `,
 		`	_ = rings
-	return l.covers()
+	return l.Covers()
 `, "TestWindowWithoutAnAlarm"},
-	{"alarm-before", "an alarm is done with a roll-up that its instance has written without one", "events_chain.go",
-		`	if l.rings.Equal(l.readTime) {
+	{"alarm-before", "an alarm is done with a roll-up that its instance has written without one", "internal/events/chain.go",
+		`	if l.Rings.Equal(l.ReadTime) {
 `,
 		`	if false {
 `, "TestWindowWithoutAnAlarm"},
-	{"alarm-relied", "a roll-up relies on an alarm that may have rung", "window.go",
-		`		if rings.After(l.readTime) && (next.IsZero() || !rings.After(next)) {
+	{"alarm-relied", "a roll-up relies on an alarm that may have rung", "internal/roll/window.go",
+		`		if rings.After(l.ReadTime) && (next.IsZero() || !rings.After(next)) {
 `,
 		`		if !rings.IsZero() && (next.IsZero() || !rings.After(next)) {
 `, "TestSimulation"},
-	{"alarm-relied", "a roll-up relies on an alarm that rings too late", "window.go",
-		`		if rings.After(l.readTime) && (next.IsZero() || !rings.After(next)) {
+	{"alarm-relied", "a roll-up relies on an alarm that rings too late", "internal/roll/window.go",
+		`		if rings.After(l.ReadTime) && (next.IsZero() || !rings.After(next)) {
 `,
-		`		if rings.After(l.readTime) {
+		`		if rings.After(l.ReadTime) {
 `, "TestSimulation"},
-	{"alarm-relied", "a roll-up relies on an alarm of other routes", "window.go",
-		`	if l.asOf.IsZero() || l.rerouted() || l.alarmGone {
+	{"alarm-relied", "a roll-up relies on an alarm of other routes", "internal/roll/window.go",
+		`	if l.AsOf.IsZero() || l.Rerouted() || l.AlarmGone {
 		seen = time.Time{}
 `,
-		`	if l.asOf.IsZero() || l.alarmGone {
+		`	if l.AsOf.IsZero() || l.AlarmGone {
 		seen = time.Time{}
 `, "TestWindowNeedsAnotherAlarm"},
-	{"alarm-relied", "each roll-up makes an alarm", "window.go",
-		`	needed = !next.IsZero() && l.rings.IsZero()
+	{"alarm-relied", "each roll-up makes an alarm", "internal/roll/window.go",
+		`	needed = !next.IsZero() && l.Rings.IsZero()
 `,
 		`	needed = !next.IsZero()
 `, "TestWindowsAlarmIsKept"},
-	{"alarm-relied", "a roll-up that needs no alarm forgets the one that stands", "window.go",
+	{"alarm-relied", "a roll-up that needs no alarm forgets the one that stands", "internal/roll/window.go",
 		`(next.IsZero() || !rings.After(next))`,
 		`!next.IsZero() && !rings.After(next)`, "TestEmptyWindowKeepsItsAlarm"},
-	{"alarm-relied", "an instance forgets the alarm of a write that was refused", "events_chain.go",
+	{"alarm-relied", "an instance forgets the alarm of a write that was refused", "internal/events/chain.go",
 		`	s.chained = next
 `,
 		``, "TestWindowOfRefusedWrites"},
-	{"alarm-relied", "an alarm of an audit has the name of another", "audit.go",
-		`	a.prune, a.salted = o.Prune, true
+	{"alarm-relied", "an alarm of an audit has the name of another", "internal/schedule/audit.go",
+		`	a.Prune, a.Salted = o.Prune, true
 `,
-		`	a.prune = o.Prune
+		`	a.Prune = o.Prune
 `, "TestAuditOfWindows"},
-	{"alarm-relied", "each document leaves by a roll-up of its own", "window.go",
-		`max(leaving.Window/windowParts, r.cadence(l))`,
+	{"alarm-relied", "each document leaves by a roll-up of its own", "internal/roll/window.go",
+		`max(leaving.Window/windowParts, r.Cadence(l))`,
 		`(leaving.Window / windowParts / 1000)`, "TestLikesLeaveTogether"},
-	{"alarm-relied", "documents leave more often than their counter is rolled up", "window.go",
-		`max(leaving.Window/windowParts, r.cadence(l))`,
+	{"alarm-relied", "documents leave more often than their counter is rolled up", "internal/roll/window.go",
+		`max(leaving.Window/windowParts, r.Cadence(l))`,
 		`(leaving.Window / windowParts)`, "TestLikesLeaveTogether"},
-	{"alarm-relied", "an alarm rings as soon as it is made", "window.go",
-		`later(leaving.At, l.readTime.Add(leastAhead))`,
+	{"alarm-relied", "an alarm rings as soon as it is made", "internal/roll/window.go",
+		`Later(leaving.At, l.ReadTime.Add(LeastAhead))`,
 		`leaving.At`, "TestWindowsAlarmIsRounded"},
-	{"alarm-relied", "all counters have their alarms at the same time", "alarm.go",
+	{"alarm-relied", "all counters have their alarms at the same time", "internal/roll/alarm.go",
 		`	phase := time.Duration(h.Sum64() % uint64(step)).Truncate(time.Microsecond)
 `,
 		`	phase := time.Duration(0)
 `, "TestWindowsAlarmsAreSpread"},
-	{"alarm-relied", "the last of several windows has the alarm", "window.go",
+	{"alarm-relied", "the last of several windows has the alarm", "internal/roll/window.go",
 		`		if first.IsZero() || at.Before(first) {
 `,
 		`		if first.IsZero() || at.After(first) {
 `, "TestWindowsAlarmIsRounded"},
-	{"alarm-relied", "a document that never leaves has alarms forever", "window.go",
-		`		if leaving.At.Sub(l.readTime) > longestAhead {
+	{"alarm-relied", "a document that never leaves has alarms forever", "internal/roll/window.go",
+		`		if leaving.At.Sub(l.ReadTime) > longestAhead {
 			continue
 		}
 `,
 		``, "TestWindowsAlarmIsRounded"},
-	{"alarm-relied", "an alarm rings later than Cloud Tasks reaches", "window.go",
-		`	return withinReach(l.counter.RollUp, l.readTime, first)
+	{"alarm-relied", "an alarm rings later than Cloud Tasks reaches", "internal/roll/window.go",
+		`	return WithinReach(l.Counter.RollUp, l.ReadTime, first)
 `,
 		`	return first
 `, "TestWindowsAlarmIsRounded"},
@@ -2911,27 +2909,27 @@ var mutations = []mutation{
 `,
 		`	v.now = v.readTime
 `, "../internal/test/storetest/TestFirestore/windows"},
-	{"left-late", "what has left a window is drift", "compare.go",
+	{"left-late", "what has left a window is drift", "internal/schedule/compare.go",
 		`	k.leaving, err = a.leftSince(looking, &l)
 	if err != nil {
 		return asks, l, err
 	}
 `,
 		``, "TestAuditOfWindows"},
-	{"left-late", "an audit does not wait for the alarm", "decide.go",
+	{"left-late", "an audit does not wait for the alarm", "internal/schedule/decide.go",
 		`	case c.leaving == leftLately:
 		return actionLeave
 `,
 		``, "TestAuditOfWindows"},
-	{"left-late", "what left late is not repaired", "decide.go",
-		`	case c.leaving == leftLate && !(l.rerouted() && c.keepRerouted):
+	{"left-late", "what left late is not repaired", "internal/schedule/decide.go",
+		`	case c.leaving == leftLate && !(l.Rerouted() && c.keepRerouted):
 		return repair
 `,
 		`	case c.leaving == leftLate:
 		return actionLeave
 `, "TestAuditOfWindows"},
-	{"left-late", "every difference is called late", "schedule_left.go",
-		`		if err != nil || !then.agrees() {
+	{"left-late", "every difference is called late", "internal/schedule/left.go",
+		`		if err != nil || !then.Agrees() {
 			return leftNone, err
 		}
 `,
@@ -2939,57 +2937,57 @@ var mutations = []mutation{
 			return leftNone, err
 		}
 `, "TestAuditOfWindows"},
-	{"left-late", "an alarm that has not come is waited without an end", "schedule_left.go",
-		`	return l.alarmGone || l.readTime.Sub(l.rollUp.Tally.Rings) > a.cadence(l)+redelivery+sumsTake(l.rollUp)
+	{"left-late", "an alarm that has not come is waited without an end", "internal/schedule/left.go",
+		`	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > a.Cadence(l)+redelivery+sumsTake(l.RollUp)
 `,
 		`	return false
 `, "TestAuditOfWindows"},
-	{"left-late", "an alarm that comes again is overdue", "schedule_left.go",
-		`> a.cadence(l)+redelivery+sumsTake(l.rollUp)`,
-		`> a.cadence(l)`, "TestAuditOfWindows"},
-	{"left-late", "a roll-up that needs an alarm and has none is right", "schedule_left.go",
+	{"left-late", "an alarm that comes again is overdue", "internal/schedule/left.go",
+		`> a.Cadence(l)+redelivery+sumsTake(l.RollUp)`,
+		`> a.Cadence(l)`, "TestAuditOfWindows"},
+	{"left-late", "a roll-up that needs an alarm and has none is right", "internal/schedule/left.go",
 		`	case rings.IsZero() && agrees: // such`,
 		`	case rings.IsZero() && agrees && false: // such`, "TestAuditOfALikeFarAhead"},
-	{"left-late", "an audit leaves a roll-up alone whose alarm is lost and whose totals are right", "schedule_left.go",
+	{"left-late", "an audit leaves a roll-up alone whose alarm is lost and whose totals are right", "internal/schedule/left.go",
 		`	case rings.IsZero() || a.overdue(l):
 `,
 		`	case agrees:
 		return leftNone, nil
 	case rings.IsZero() || a.overdue(l):
 `, "TestAuditOfWindows"},
-	{"left-late", "an audit trusts an alarm that rings too late", "schedule_left.go",
+	{"left-late", "an audit trusts an alarm that rings too late", "internal/schedule/left.go",
 		`	case a.ringsTooLate(&then):
 		return leftSooner, nil
 `,
 		``, "TestSimulation"},
-	{"left-late", "a like that leaves sooner is late at once", "schedule_left.go",
+	{"left-late", "a like that leaves sooner is late at once", "internal/schedule/left.go",
 		`	case a.ringsTooLate(&then):
 		return leftSooner, nil
 `,
 		`	case a.ringsTooLate(&then):
 		return leftLate, nil
 `, "TestAuditOfASoonerLeaving"},
-	{"left-late", "an alarm that is rounded rings too late", "schedule_left.go",
-		`then.rollUp.Tally.Rings.Sub(next) > a.cadence(then)+redelivery`,
-		`then.rollUp.Tally.Rings.Sub(next) > -time.Hour`, "TestAuditOfWindows"},
-	{"left-late", "an alarm that rings too late is left alone while the totals are right", "decide.go",
-		`	case l.agrees() && c.leaving != leftSooner:
+	{"left-late", "an alarm that is rounded rings too late", "internal/schedule/left.go",
+		`then.RollUp.Tally.Rings.Sub(next) > a.Cadence(then)+redelivery`,
+		`then.RollUp.Tally.Rings.Sub(next) > -a.Options.Cadence`, "TestAuditOfWindows"},
+	{"left-late", "an alarm that rings too late is left alone while the totals are right", "internal/schedule/decide.go",
+		`	case l.Agrees() && c.leaving != leftSooner:
 `,
-		`	case l.agrees():
+		`	case l.Agrees():
 `, "TestAuditOfASoonerLeaving"},
-	{"left-late", "a like that has left before its alarm rings is drift", "decide.go",
+	{"left-late", "a like that has left before its alarm rings is drift", "internal/schedule/decide.go",
 		`	case c.leaving == leftSooner:
 		return differenceLate
 `,
 		``, "TestAuditOfASoonerLeaving"},
-	{"left-late", "a document that was dated far ahead is late", "schedule_left.go",
+	{"left-late", "a document that was dated far ahead is late", "internal/schedule/left.go",
 		`	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
 		return leftSooner, nil
 `,
 		`	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
 		return leftLate, nil
 `, "TestAuditOfALikeFarAhead"},
-	{"foreign-kind", "what no total can be is written over", "foreign.go",
+	{"foreign-kind", "what no total can be is written over", "internal/roll/foreign.go",
 		`	if value.IsNothing(field) {
 		return false
 	}
@@ -2998,38 +2996,38 @@ var mutations = []mutation{
 		return false
 	}
 `, "TestForeignKind"},
-	{"foreign-kind", "nothing is the app's", "foreign.go",
+	{"foreign-kind", "nothing is the app's", "internal/roll/foreign.go",
 		`if value.IsNothing(field) {`,
 		`if field == nil {`, "TestNothingIsWrittenOver"},
-	{"foreign-kind", "a time is a number", "foreign.go",
+	{"foreign-kind", "a time is a number", "internal/roll/foreign.go",
 		`	_, isNumber := value.Number(field)
 	return !isNumber
 `,
 		`	_, isValue := value.Of(field)
 	return !isValue
 `, "TestForeignKind"},
-	{"foreign-kind", "a number is a time", "foreign.go",
+	{"foreign-kind", "a number is a time", "internal/roll/foreign.go",
 		`		_, isTime := field.(time.Time)
 		return !isTime
 `,
 		`		_, isValue := value.Of(field)
 		return !isValue
 `, "TestForeignKind"},
-	{"foreign-kind", "a roll-up's total that somebody writes a list over is the app's", "store.go",
+	{"foreign-kind", "a roll-up's total that somebody writes a list over is the app's", "internal/roll/store.go",
 		`if isForeign(field, t.OfTimes(name)) && !r.Tally.Wrote(name) {`,
 		`if isForeign(field, t.OfTimes(name)) {`, "TestTotalOfAnotherKindIsWrittenOver"},
-	{"foreign-kind", "a total that is left out is named", "foreign.go",
-		`	return slices.DeleteFunc(names, l.rollUp.isForeign), values
+	{"foreign-kind", "a total that is left out is named", "internal/roll/foreign.go",
+		`	return slices.DeleteFunc(names, l.RollUp.isForeign), values
 `,
 		`	return names, values
 `, "TestForeignKind"},
-	{"foreign-kind", "a total that is left out differs", "agree.go",
-		`		if l.rollUp.isForeign(name) {
+	{"foreign-kind", "a total that is left out differs", "internal/roll/agree.go",
+		`		if l.RollUp.isForeign(name) {
 			continue
 		}
 `,
 		``, "TestForeignKind"},
-	{"foreign-kind", "a lock writes over what is the app's", "foreign.go",
+	{"foreign-kind", "a lock writes over what is the app's", "internal/roll/foreign.go",
 		`		if held.isForeign(name) {
 			return r, false
 		}
@@ -3038,33 +3036,33 @@ var mutations = []mutation{
 	{"foreign-kind", "a lock of Firestore writes over what is the app's", "../internal/cloud/firestorestore/locked.go",
 		`if !ok || !held.Tally.Equal(seen) {`,
 		`if (ok || !ok) && !held.Tally.Equal(seen) {`, "../internal/test/storetest/TestFirestore/foreign_kinds"},
-	{"foreign-kind", "no word of it", "look.go",
-		`if err == nil && len(l.rollUp.Foreign) > 0 {`,
+	{"foreign-kind", "no word of it", "internal/roll/look.go",
+		`if err == nil && len(l.RollUp.Foreign) > 0 {`,
 		`if false {`, "TestForeignKind"},
-	{"foreign-kind", "each event tells it", "logged.go",
-		`	first := r.options.Logged.First(message, c.RollUp, err)
+	{"foreign-kind", "each event tells it", "internal/roll/logged.go",
+		`	first := r.Options.Logged.First(message, c.RollUp, err)
 	if !first {`,
 		`	if false {`, "TestForeignKind"},
-	{"foreign-kind", "a field that was cleared is drift", "decide.go",
-		` || !l.asOf.IsZero() && onlyUncovered(l):`,
+	{"foreign-kind", "a field that was cleared is drift", "internal/schedule/decide.go",
+		` || !l.AsOf.IsZero() && onlyUncovered(l):`,
 		`:`, "TestForeignKind"},
-	{"foreign-kind", "an audit does not count it", "compare.go",
-		`if len(l.rollUp.Foreign) > 0 && !counted {`,
+	{"foreign-kind", "an audit does not count it", "internal/schedule/compare.go",
+		`if len(l.RollUp.Foreign) > 0 && !counted {`,
 		`if counted && false {`, "TestForeignKind"},
-	{"nobodys-number", "a total without sources is the app's", "agree.go",
-		`		return len(l.rollUp.Unwritten()) == 0
+	{"nobodys-number", "a total without sources is the app's", "internal/roll/agree.go",
+		`		return len(l.RollUp.Unwritten()) == 0
 	}
-	if l.asOf`,
+	if l.AsOf`,
 		`		return true
 	}
-	if l.asOf`, "TestForgedTotals"},
-	{"nobodys-number", "a zero without sources differs", "foreign.go",
+	if l.AsOf`, "TestForgedTotals"},
+	{"nobodys-number", "a zero without sources differs", "internal/roll/foreign.go",
 		`if !v.IsNull() && !v.IsZero() && !r.Tally.Wrote(name) {`,
 		`if !v.IsNull() && !r.Tally.Wrote(name) {`, "TestZerosAgree"},
 	{"nobodys-number", "a tally without a time is believed", "../internal/document/document.go",
 		`return !t.AsOf.IsZero() && t.names(name)`,
 		`return t.names(name)`, "../internal/document/TestTally"},
-	{"nobodys-number", "the walk of the roll-ups passes over it", "schedule_store.go",
+	{"nobodys-number", "the walk of the roll-ups passes over it", "internal/schedule/store.go",
 		`if !f.RollUp.Tally.AsOf.IsZero() || len(f.RollUp.Unwritten()) > 0 {
 		return false
 	}
@@ -3073,7 +3071,7 @@ var mutations = []mutation{
 		return false
 	}
 	p.LeaveOut(f)`, "TestForgedTotals"},
-	{"nobodys-number", "two walks find it", "cursor.go",
+	{"nobodys-number", "two walks find it", "internal/schedule/cursor.go",
 		`			page.Found = slices.DeleteFunc(page.Found, func(f FoundCounter) bool { return len(f.RollUp.Unwritten()) > 0 })
 `,
 		``, "TestUnwrittenIsCounted"},
@@ -3089,12 +3087,12 @@ var mutations = []mutation{
 	{"nobodys-number", "Firestore's walk of homes passes over it", "../internal/cloud/firestorestore/audit.go",
 		`return part[i].RollUp.Tally.AsOf.IsZero() && len(part[i].RollUp.Unwritten()) == 0 })`,
 		`return part[i].RollUp.Tally.AsOf.IsZero() })`, "../internal/test/storetest/TestFirestore/homes_with_totals_that_no_roll-up_wrote"},
-	{"nobodys-number", "a client says that a day is old", "cycle.go",
+	{"nobodys-number", "a client says that a day is old", "internal/schedule/cycle.go",
 		` && f.RollUp.UpdateTime.Before(before)`,
 		``, "TestForgedOldDay"},
-	{"nobodys-number", "a day of a missing shop stays", "look.go",
-		`l.rollUp.Tally.AsOf.IsZero() && len(l.rollUp.Unwritten()) == 0`,
-		`l.rollUp.Tally.AsOf.IsZero()`, "TestForgedDayOfMissingShop"},
+	{"nobodys-number", "a day of a missing shop stays", "internal/roll/look.go",
+		`l.RollUp.Tally.AsOf.IsZero() && len(l.RollUp.Unwritten()) == 0`,
+		`l.RollUp.Tally.AsOf.IsZero()`, "TestForgedDayOfMissingShop"},
 	{"nobodys-number", "a document with a tally concerns itself", "route/concern.go",
 		`if kind == "a timestamp" || !t.isHeld(holds) {`,
 		`if kind == "" && false || !t.isHeld(holds) {`, "route/TestOwn"},
@@ -3104,10 +3102,10 @@ var mutations = []mutation{
 	{"nobodys-number", "an event does not concern its own counter", "../internal/cloud/app/event.go",
 		`return source.Own(source.Concerned(change), change.Holds), told, nil`,
 		`return source.Concerned(change), told, nil`, "../internal/cloud/app/TestForgedHomeConcernsItself"},
-	{"nobodys-number", "a command repairs by any routes", "decide.go",
+	{"nobodys-number", "a command repairs by any routes", "internal/schedule/decide.go",
 		` || replaces(l) && c.keepUnwritten:`,
 		`:`, "TestUnwrittenIsCounted"},
-	{"nothing-is-lost", "what is replaced is gone", "foreign.go",
+	{"nothing-is-lost", "what is replaced is gone", "internal/roll/foreign.go",
 		`			before[name] = v
 		}
 	}
@@ -3117,7 +3115,7 @@ var mutations = []mutation{
 	}
 
 	r.Tally.Before = nil`, "TestBefore"},
-	{"nothing-is-lost", "the next roll-up forgets it", "foreign.go",
+	{"nothing-is-lost", "the next roll-up forgets it", "internal/roll/foreign.go",
 		`		if r.carries(name) {
 			before[name] = v
 		}
@@ -3126,12 +3124,12 @@ var mutations = []mutation{
 			before[name] = v
 		}
 `, "TestBefore"},
-	{"nothing-is-lost", "the routes' names alone are kept", "foreign.go",
+	{"nothing-is-lost", "the routes' names alone are kept", "internal/roll/foreign.go",
 		` || slices.Contains(r.Tally.Former, name)
 `,
 		`
 `, "TestBefore"},
-	{"nothing-is-lost", "a roll-up's own total is kept, too", "foreign.go",
+	{"nothing-is-lost", "a roll-up's own total is kept, too", "internal/roll/foreign.go",
 		`if there && v.Keepable() && !kept && !held.Tally.Wrote(name) {`,
 		`if there && v.Keepable() && !kept {`, "TestBefore"},
 	{"nothing-is-lost", "what says nothing is kept", "../internal/document/document.go",
@@ -3146,13 +3144,13 @@ var mutations = []mutation{
 	{"nothing-is-lost", "a lock of Firestore keeps nothing", "../internal/cloud/firestorestore/locked.go",
 		`	r, ok := r.Over(held)`,
 		`	_, ok := r.Over(held)`, "../internal/test/storetest/TestFirestore/before"},
-	{"nothing-is-lost", "zeros take it along", "decide.go",
-		`return !l.counter.Template.Existing && !keeps && l.totals.Empty()`,
-		`return !l.counter.Template.Existing && (keeps || !keeps) && l.totals.Empty()`, "TestBeforeIsNotRemoved"},
-	{"nothing-is-lost", "a missing shop takes it along", "decide.go",
-		`return l.ownerless && !keeps && !unmarked(l)`,
-		`return l.ownerless && (keeps || !keeps) && !unmarked(l)`, "TestForgedDayOfMissingShop"},
-	{"nothing-is-lost", "pruning takes it away", "foreign.go",
+	{"nothing-is-lost", "zeros take it along", "internal/schedule/decide.go",
+		`return !l.Counter.Template.Existing && !keeps && l.Totals.Empty()`,
+		`return !l.Counter.Template.Existing && (keeps || !keeps) && l.Totals.Empty()`, "TestBeforeIsNotRemoved"},
+	{"nothing-is-lost", "a missing shop takes it along", "internal/schedule/decide.go",
+		`return l.Ownerless && !keeps && !unmarked(l)`,
+		`return l.Ownerless && (keeps || !keeps) && !unmarked(l)`, "TestForgedDayOfMissingShop"},
+	{"nothing-is-lost", "pruning takes it away", "internal/roll/foreign.go",
 		`		if there {
 			values[name] = before
 		} else {`,
@@ -3164,51 +3162,51 @@ var mutations = []mutation{
 	if there {`,
 		`	before, there := r.Tally.Before[field]
 	if there && false {`, "../internal/test/storetest/TestFirestore/before"},
-	{"cycle", "old days of other routes are spared", "cycle.go",
+	{"cycle", "old days of other routes are spared", "internal/schedule/cycle.go",
 		`tally.Routes == f.Template.Hash()`,
 		`(true || tally.Routes == f.Template.Hash())`, "TestOldDaysThatAreNotRight"},
-	{"cycle", "old days with former totals are spared", "cycle.go",
+	{"cycle", "old days with former totals are spared", "internal/schedule/cycle.go",
 		`len(tally.Former) == 0`,
 		`(true || len(tally.Former) == 0)`, "TestOldDaysThatAreNotRight"},
-	{"cycle", "old days without a shop are spared", "cycle.go",
+	{"cycle", "old days without a shop are spared", "internal/schedule/cycle.go",
 		`right := !f.Ownerless &&`,
 		`right :=`, "TestOldDaysThatAreNotRight"},
-	{"cycle", "old days that are marked are spared", "cycle.go",
+	{"cycle", "old days that are marked are spared", "internal/schedule/cycle.go",
 		`tally.OwnerlessSince.IsZero() &&`,
 		``, "TestOldDaysThatAreNotRight"},
-	{"cycle", "a call that comes a little sooner begins no lap", "cycle.go",
+	{"cycle", "a call that comes a little sooner begins no lap", "internal/schedule/cycle.go",
 		`passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every/2`,
-		`passed := a.cursor.ReadTime.Sub(l.Began)`, "TestCallALittleSooner"},
-	{"cursor", "a note has a failed walk begin again", "cycle.go",
+		`passed := a.cursor.ReadTime.Sub(l.Began)`, "internal/schedule/TestCallALittleSooner"},
+	{"cursor", "a note has a failed walk begin again", "internal/schedule/cycle.go",
 		`if begins && !p.Failed && (p.Done || cuts) {`,
-		`if begins && (p.Done || cuts) {`, "TestNoteLeavesFailedWalks"},
-	{"new", "the cursor of another version is not new", "cycle.go",
+		`if begins && (p.Done || cuts) {`, "internal/schedule/TestNoteLeavesFailedWalks"},
+	{"new", "the cursor of another version is not new", "internal/schedule/cycle.go",
 		`o.Database && len(c.Places) == places(a.routes)`,
-		`o.Database`, "TestCursorOfAnotherVersion"},
-	{"note-all", "a note that others write is tried forever", "note.go",
-		`if !errors.Is(err, ErrConflict) || try == noteTries {`,
-		`if !errors.Is(err, ErrConflict) {`, "TestNoteIsGivenUp"},
-	{"note-all", "a note that names counters makes a lap due", "noted.go",
+		`o.Database`, "internal/schedule/TestCursorOfAnotherVersion"},
+	{"note-all", "a note that others write is tried forever", "internal/note/note.go",
+		`if !errors.Is(err, roll.ErrConflict) || try == noteTries {`,
+		`if !errors.Is(err, roll.ErrConflict) {`, "internal/note/TestNoteIsGivenUp"},
+	{"note-all", "a note that names counters makes a lap due", "internal/schedule/note.go",
 		`		if len(n.Counters) == 0 {
 			a.noted =`,
 		`		if true {
-			a.noted =`, "TestNoteOfNamesMakesNoLap"},
-	{"note-all", "a repair that leaves counters to other routes takes the note away", "noted.go",
+			a.noted =`, "internal/schedule/TestNoteOfNamesMakesNoLap"},
+	{"note-all", "a repair that leaves counters to other routes takes the note away", "internal/schedule/note.go",
 		`a.report.Failed+a.report.Unkept+a.report.Differing > 0`,
 		`a.report.Failed+a.report.Unkept > 0`, "TestRepairTakesNotesAway"},
-	{"circle-silent", "all counters of an event without documents are noted", "coalescer.go",
+	{"circle-silent", "all counters of an event without documents are noted", "internal/events/coalescer.go",
 		`		if !concern.Untold {
 			continue
 		}
 `,
 		``, "TestOnlyUntoldIsNoted"},
-	{"logged-once", "an audit logs no unkept counter", "compare.go",
-		`		a.tellUnkept(ctx, d.Counter, "", err)
+	{"logged-once", "an audit logs no unkept counter", "internal/schedule/compare.go",
+		`		a.TellUnkept(ctx, d.Counter, "", err)
 `,
 		``, "TestAuditOfUnkept"},
-	{"long-sums", "a long sum begins for an alarm that rang early", "turn.go",
+	{"long-sums", "a long sum begins for an alarm that rang early", "internal/events/turn.go",
 		`return !g.from.After(now) })`,
-		`return true || !g.from.After(now) })`, "TestAlarmThatRangEarly"},
+		`return true || !g.from.After(now) })`, "internal/events/TestAlarmThatRangEarly"},
 	{"bounds", "a time whose day has no end is in a day", "route/key.go",
 		`return p.id(), ok
 	default:`,

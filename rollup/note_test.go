@@ -103,7 +103,7 @@ func TestUntoldUnread(t *testing.T) {
 		if err != nil || report.RolledUp != 1 || report.Drift != 1 {
 			t.Errorf("%+v: %v; want a drift", report, err)
 		}
-		if !strings.Contains(w.log.String(), "the note about events without their documents was not read") {
+		if !strings.Contains(w.log.String(), "a note was not read") {
 			t.Errorf("logged:\n%s", &w.log)
 		}
 	})

@@ -300,7 +300,7 @@ func TestLapsedNotRead(t *testing.T) {
 		w.increment(1)
 		store := unread{w.store, unkeptNote}
 		report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.patient())
-		if err != nil || report.Drift != 1 || !strings.Contains(w.log.String(), "the note about an unkept counter was not read") {
+		if err != nil || report.Drift != 1 || !strings.Contains(w.log.String(), "a note was not read") {
 			t.Errorf("%+v: %v\n%s", report, err, &w.log)
 		}
 	})

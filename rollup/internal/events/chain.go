@@ -1,0 +1,67 @@
+package events
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup/internal/roll"
+)
+
+// chain makes the alarm that must stand before the look's roll-up is written. If two alarms in a
+// row cannot be made, the roll-up is written without: its totals are exact as of its time, but what
+// leaves later is late. No alarm is done with such a roll-up, and the audit finds it.
+func (c *Coalescer) chain(ctx context.Context, s *counterState, l *roll.Look) {
+	c.mu.Lock()
+	next, needed := c.roller.PlanAlarm(l, s.chained)
+	can := c.canMakeAlarms(s, l)
+	c.mu.Unlock()
+	if !needed {
+		return
+	}
+
+	if !can {
+		c.unchained(ctx, l)
+		return
+	}
+	err := c.tryTwice(s, func() error { return c.roller.MakeNext(ctx, l, next) })
+	if err != nil {
+		c.unchained(ctx, l)
+		return
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.chained = next
+}
+
+// unchained is called before events are acknowledged without the alarm that their counter needs. It
+// notes that for the next audit.
+func (c *Coalescer) unchained(ctx context.Context, l *roll.Look) {
+	noting, cancel := context.WithTimeout(ctx, c.options.Timeout/2)
+	defer cancel()
+	err := c.notes.Counter(noting, l.Counter)
+	if err != nil {
+		c.options.Logger.WarnContext(ctx, "a counter without an alarm was not noted; a cycle of audits finds it", "counter", l.Counter.RollUp, "event_id", l.EventID, "error", err)
+	}
+
+	c.roller.TellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.Counter, l.EventID, nil)
+}
+
+// rung returns up to which time the alarms of the counter are done because of the roll-up that the
+// look saw. None is if the roll-up needs an alarm and has none.
+func rung(l *roll.Look) time.Time {
+	rings := l.RollUp.Tally.Rings
+	if !rings.IsZero() && !rings.After(l.AsOf) {
+		return time.Time{}
+	}
+	return l.Covers()
+}
+
+// rungWhenWritten is rung of the roll-up that was written after the look.
+func rungWhenWritten(l *roll.Look) time.Time {
+	if l.Rings.Equal(l.ReadTime) {
+		return time.Time{}
+	}
+	return l.ReadTime
+}

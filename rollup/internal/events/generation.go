@@ -1,0 +1,172 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup/internal/note"
+	"github.com/firestore-tally/tally/rollup/internal/roll"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// counterState is what one instance knows of a counter. The Coalescer's mutex guards it. A counter
+// is in one of these states, and only those named move it:
+//
+//	┌────────────────────────────────────────────────────────────┐
+//	│ unknown                                                    │ ◀────────────────┐
+//	└────────────────────────────────────────────────────────────┘                  │
+//	                  │ an event (enter) or an alarm (ring)                         │
+//	                  ▼                                                             │
+//	┌────────────────────────────────────────────────────────────┐                  │
+//	│ probed: the prober sleeps until its look, closes the open  │                  │
+//	│ generation, looks, and may sum and write                   │                  │
+//	└────────────────────────────────────────────────────────────┘                  │
+//	     │ a look is due, and      ▲ an event that must be held, an alarm,          │
+//	     ▼ nothing waits (close)   │ or the end of a long sum (sumApart)            │
+//	┌────────────────────────────────────────────────────────────┐                  │
+//	│ remembered: no prober runs                                 │ ─────────────────┘
+//	└────────────────────────────────────────────────────────────┘  rememberedUntil is over (forget)
+//
+// A long sum is begun by the prober, which goes on meanwhile, or ends. Until the sum ends, the
+// counter is not forgotten. Each of the following may be so in any state but the first,
+// and ends by itself when its time is over:
+//
+//	alarm known    events are deferred at once     begun by makeAlarm, ended by unkeep, too
+//	alarmless      no alarm is made                begun by tryTwice
+//	own            this instance goes first        begun by covered
+//	unkept         events are done at once         begun by unkeep, ended by observe and covered, too
+//	long           events are deferred             begun by noteLong or failedLong, ended by observe, too
+//	resting        no long sum begins              begun by failedLong, ended by covered, too
+type counterState struct {
+	counter route.Counter
+	probing bool
+
+	open   *generation   // absorbs events; nil when none does
+	closed []*generation // wait to be covered, oldest first
+	alarms []*generation // one for each alarm that rings; see Coalescer.Rings
+
+	known   known     // the alarm that stands for further events
+	chained time.Time // when the last alarm rings that this instance made because of a window
+
+	unkept    pause // nothing is tried, because the counter is unkept
+	alarmless pause // no alarm is made, because two could not be made
+	handedOn  pause // until the alarm rings to which one was handed on, because the counter could not be rolled up
+	long      long  // what is known of sums that take long, with the rest after one that failed
+
+	own      time.Time // as_of of the last roll-up that this instance wrote
+	ownUntil time.Time // how long own is remembered, by the local clock
+
+	seen time.Time // as_of of the roll-up that the last look saw
+	draw float64   // a number in [0, 1), drawn again for each roll-up seen; the back-off depends on it
+
+	contention roll.Contention // used by whatever sums the counter, one at a time
+
+	refused  bool  // the last write was refused, and there was no look since
+	failures int   // how many looks and writes have failed in a row
+	failure  error // the last of them
+}
+
+// A generation is a group of events that wait for one snapshot. One of them, the anchor, is not
+// acknowledged until the generation is covered or deferred, or the counter is unkept. It stands for
+// the others, which are acknowledged on arrival.
+type generation struct {
+	anchor   string          // event id
+	weak     bool            // the anchor changes no total; see Concern.Unchanged
+	commit   time.Time       // of the anchor
+	values   context.Context // the anchor's context, which does not end here; the looks that the anchor waits for have its values
+	latest   time.Time       // the latest update time that its events' documents carry
+	told     time.Time       // the latest time of any kind that its events carry
+	missing  int             // Alarm.Missing
+	from     time.Time       // covered-from: read time of the first look begun after it closed; zero until then; of an alarm its time
+	done     chan struct{}   // closed when the generation is covered, deferred, unkept or failed
+	asOf     time.Time       // of the roll-up that covers it; valid after done
+	deferred bool            // it ended because an alarm stands for it; valid after done
+	unkept   bool            // it ended because the counter is unkept; valid after done
+	err      error           // valid after done
+}
+
+// release ends every closed generation that a roll-up with this as_of covers, and every alarm whose
+// time is not later than rung.
+func (s *counterState) release(asOf, rung time.Time) {
+	covered := func(g *generation) { g.asOf = asOf }
+	s.closed = end(s.closed, asOf, covered)
+	s.alarms = end(s.alarms, rung, covered)
+}
+
+// end ends those of the generations that are covered from a time at or before the time given, and
+// returns the others. While a sum runs apart from the prober, there may be some without a
+// covered-from time, because their look is under way.
+func end(all []*generation, by time.Time, how func(*generation)) []*generation {
+	return slices.DeleteFunc(all, func(g *generation) bool {
+		if g.from.IsZero() || g.from.After(by) {
+			return false
+		}
+		how(g)
+		close(g.done)
+		return true
+	})
+}
+
+// unkeep releases every generation, and every alarm due at the time of the newest look. The
+// counter is then done with their events, although no roll-up covers them. After that it pauses,
+// for a step the first time, and twice as long each further time in a row. server is an upper bound
+// on the server's time.
+func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
+	s.unkept.begin(step, note.LongestUnkept, server)
+	s.known = known{}
+
+	if s.open != nil {
+		s.closed = append(s.closed, s.open)
+		s.open = nil
+	}
+	for _, g := range s.closed {
+		g.unkept = true
+		close(g.done)
+	}
+	s.closed = nil
+	s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })
+}
+
+// rememberedUntil returns until when the counter is remembered after its prober has ended. That is
+// as long as this instance goes first because of its own last roll-up, knows an alarm, or knows
+// that sums are long. A pause is remembered beyond its end, so that the next can be longer.
+func (s *counterState) rememberedUntil() time.Time {
+	return slices.MaxFunc([]time.Time{
+		s.ownUntil,
+		s.known.until,
+		s.long.until,
+		s.alarmless.until,
+		s.unkept.until.Add(note.LongestUnkept),
+		s.handedOn.until.Add(longestHandOn),
+		s.long.rest.until.Add(longestRest),
+	}, time.Time.Compare)
+}
+
+// fail ends the generation g with err, unless it has ended already.
+func (s *counterState) fail(g *generation, err error) {
+	closed, alarm := slices.Index(s.closed, g), slices.Index(s.alarms, g)
+	switch {
+	case s.open == g:
+		s.open = nil
+	case closed >= 0:
+		s.closed = slices.Delete(s.closed, closed, closed+1)
+	case alarm >= 0:
+		s.alarms = slices.Delete(s.alarms, alarm, alarm+1)
+	default:
+		return
+	}
+
+	g.err = err
+	close(g.done)
+}
+
+// uncovered is the error of an event whose context ended before a roll-up covered it.
+func (s *counterState) uncovered(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if s.failures > 0 {
+		err = fmt.Errorf("%w; the last attempt: %w", err, s.failure)
+	}
+	return fmt.Errorf("rollup: no roll-up of %s covered the event in time: %w", s.counter.RollUp, err)
+}

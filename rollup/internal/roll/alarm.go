@@ -1,0 +1,92 @@
+package roll
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+// An Alarm is a call of RollUpOnWrite at a later time. Two alarms with the same fields are one.
+type Alarm struct {
+	RollUp string    // path of the roll-up document below the database's root
+	Routes string    // Template.Hash of the counter's routes
+	At     time.Time // the earliest time at which it rings, in microseconds
+	Last   bool      // no further alarm is made for it
+	Salt   string    // random for alarms of audits and commands; "" otherwise
+
+	// Missing counts the alarms of a counter whose document is missing, from 1 on; 0 for all others.
+	// None of them stands for an event.
+	Missing int
+}
+
+// Alarms makes the alarms of one database. It must be safe for concurrent use.
+type Alarms interface {
+	// Create makes sure that the alarm stands, or has already rung, at its time or later. An error
+	// proves nothing: the alarm may stand or not.
+	Create(ctx context.Context, a Alarm) error
+}
+
+const (
+	// LeastAhead is how much later than the look an alarm rings. An event may be deferred only if
+	// it came before the alarm's time, by Firestore's clock and by the clock of the alarms. The two
+	// differ, and so do the clocks by which this instance reckons the time between its looks.
+	LeastAhead = 3 * time.Second
+
+	// furthest is how far ahead an alarm may ring. Cloud Tasks takes no task that is more than 30
+	// days ahead, by its own clock (https://docs.cloud.google.com/tasks/docs/quotas).
+	furthest = 29 * day
+	day      = 24 * time.Hour
+)
+
+// WithinReach returns when an alarm rings for what is due at a time. If that is too far ahead, the
+// alarm rings on an earlier day, and makes the next one, because its counter is not due then. Each
+// counter has its time of the day, so that instances that look on the same day make one alarm, and
+// that the alarms of many counters do not ring at once.
+func WithinReach(rollUp string, now, due time.Time) time.Time {
+	if due.Sub(now) <= furthest {
+		return due
+	}
+	return OnGrid(rollUp, day, now.Add(furthest-day))
+}
+
+// CreateDue makes an alarm for when the counter is due. It has a name of its own.
+func (r *Roller) CreateDue(ctx context.Context, l *Look, p Pace) error {
+	return r.CreateAlarm(ctx, Alarm{
+		RollUp: l.Counter.RollUp,
+		Routes: l.Counter.Template.Hash(),
+		At:     WithinReach(l.Counter.RollUp, l.ReadTime, l.ReadTime.Add(max(p.Due(l), LeastAhead))),
+		Salt:   rand.Text(),
+	})
+}
+
+// ErrNotMade says that an alarm may not stand.
+var ErrNotMade = errors.New("rollup: could not make an alarm")
+
+// CreateAlarm makes an alarm. There is time for two attempts while an event is held.
+func (r *Roller) CreateAlarm(ctx context.Context, a Alarm) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Options.Timeout/2)
+	defer cancel()
+
+	a.At = a.At.Truncate(time.Microsecond).UTC()
+	err := r.Options.Alarms.Create(ctx, a)
+	if err != nil {
+		return fmt.Errorf("%w of %s for %v: %w", ErrNotMade, a.RollUp, a.At, err)
+	}
+	return nil
+}
+
+// OnGrid returns the first time on a counter's grid that is not before a time.
+func OnGrid(rollUp string, step time.Duration, t time.Time) time.Time {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(rollUp))
+	phase := time.Duration(h.Sum64() % uint64(step)).Truncate(time.Microsecond)
+
+	past := time.Duration(t.Add(-phase).UnixMicro()) * time.Microsecond % step
+	if past == 0 {
+		return t
+	}
+	return t.Add(step - past)
+}

@@ -1,0 +1,163 @@
+package roll
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
+)
+
+// A document of the app's may hold something in the field of a total that no roll-up wrote. If no
+// such total can be of its kind, it is the app's, and the total is left out:
+// docs/design/rules.md#foreign-kind. A number is replaced by what the documents add up to
+// (docs/design/rules.md#nobodys-number), and kept in Tally.Before
+// (docs/design/rules.md#nothing-is-lost).
+
+// isForeign reports whether a total, which may be one of times, cannot be of the value's kind. What
+// says nothing is of no kind.
+func isForeign(field any, ofTimes bool) bool {
+	if value.IsNothing(field) {
+		return false
+	}
+	if ofTimes {
+		_, isTime := field.(time.Time)
+		return !isTime
+	}
+	_, isNumber := value.Number(field)
+	return !isNumber
+}
+
+// noteForeign notes that the field of a total holds a value of the app's.
+func (r *RollUp) noteForeign(name, kind string) {
+	if r.Foreign == nil {
+		r.Foreign = make(map[string]string)
+	}
+	r.Foreign[name] = kind
+}
+
+// isForeign reports whether the field of the total holds a value of the app's.
+func (r RollUp) isForeign(name string) bool {
+	_, is := r.Foreign[name]
+	return is
+}
+
+// ForeignExample says where a value of the app's stands, such as "posts/a: likes is an array"; ""
+// if there is none. path is that of the document.
+func (r RollUp) ForeignExample(path string) string {
+	for _, name := range slices.Sorted(maps.Keys(r.Foreign)) {
+		return fmt.Sprintf("%s: %s is %s", path, name, r.Foreign[name])
+	}
+	return ""
+}
+
+// Unwritten returns the names of the totals whose numbers or timestamps no roll-up wrote, sorted.
+// Zeros are not among them: apps write them into new documents, and they agree with a counter that
+// has no documents.
+func (r RollUp) Unwritten() []string {
+	var names []string
+	for name, v := range r.Values {
+		if !v.IsNull() && !v.IsZero() && !r.Tally.Wrote(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// UnwrittenExample says what stands where no roll-up wrote, such as "posts/b: likes is 1234"; "" if
+// nothing does. path is that of the document.
+func (r RollUp) UnwrittenExample(path string) string {
+	for _, name := range r.Unwritten() {
+		return fmt.Sprintf("%s: %s is %v", path, name, r.Values[name])
+	}
+	return ""
+}
+
+// Over returns r as it is written over what its document holds: with Tally.Before, which keeps what
+// the document's own has, and what r is the first to replace. It reports false if r would replace a
+// value of the app's that is of another kind.
+func (r RollUp) Over(held RollUp) (over RollUp, ok bool) {
+	before := make(map[string]value.Value)
+	for name, v := range held.Tally.Before {
+		if r.carries(name) {
+			before[name] = v
+		}
+	}
+
+	for name := range r.Values {
+		if held.isForeign(name) {
+			return r, false
+		}
+		v, there := held.Values[name]
+		_, kept := before[name]
+		if there && v.Keepable() && !kept && !held.Tally.Wrote(name) {
+			before[name] = v
+		}
+	}
+
+	r.Tally.Before = nil
+	if len(before) > 0 {
+		r.Tally.Before = before
+	}
+	return r, true
+}
+
+// carries reports whether the name stays in the tally that r writes.
+func (r RollUp) carries(name string) bool {
+	return slices.Contains(r.Tally.Totals, name) || slices.Contains(r.Tally.Former, name)
+}
+
+// kept returns the totals that the look's roll-up is written with: those whose fields hold nothing
+// of the app's.
+func (l *Look) kept() (names []string, values map[string]value.Value) {
+	names, values = l.Counter.Template.Totals(), l.Totals.Values
+	if len(l.RollUp.Foreign) == 0 {
+		return names, values
+	}
+
+	values = maps.Clone(values)
+	for name := range l.RollUp.Foreign {
+		delete(values, name)
+	}
+	return slices.DeleteFunc(names, l.RollUp.isForeign), values
+}
+
+// Uncovered returns the names of the totals that the roll-up does not speak for, and whose fields
+// hold nothing of the app's: a value there was cleared, or a client made up the tally.
+func (l *Look) Uncovered() []string {
+	return slices.DeleteFunc(l.Counter.Template.Totals(), func(name string) bool {
+		return l.RollUp.Tally.Covers(name) || l.RollUp.isForeign(name)
+	})
+}
+
+// prune has r take the former totals away. What stood in their fields before the first roll-up is
+// put back.
+func (r *RollUp) prune(held document.Tally) {
+	gone, values := r.Tally.Former, maps.Clone(r.Values)
+	r.Gone, r.Tally.Former = nil, nil
+	for _, name := range gone {
+		before, there := held.Before[name]
+		if there {
+			values[name] = before
+		} else {
+			r.Gone = append(r.Gone, name)
+		}
+	}
+	r.Values = values
+}
+
+// tellForeign logs which totals of a counter are left out, unless that was logged lately.
+func (r *Roller) tellForeign(ctx context.Context, l *Look) {
+	var fields []string
+	for _, name := range slices.Sorted(maps.Keys(l.RollUp.Foreign)) {
+		fields = append(fields, fmt.Sprintf("%s is %s", name, l.RollUp.Foreign[name]))
+	}
+	r.TellOnce(ctx, slog.LevelWarn, "totals left out: their fields hold the app's own values", l.Counter, l.EventID, nil,
+		"fields", strings.Join(fields, ", "), "remedy", "name the totals otherwise by \"as\" in the route, or clear the fields")
+}

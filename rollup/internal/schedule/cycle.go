@@ -1,0 +1,188 @@
+package schedule
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup/internal/note"
+	"github.com/firestore-tally/tally/rollup/internal/roll"
+	"github.com/firestore-tally/tally/rollup/route"
+)
+
+// A Lap is one go through all walks of a kind. A cycle is a lap of each kind. Reads are what an
+// audit costs, so laps have a least length, and their reads are spread over the audits of that
+// time.
+type Lap struct {
+	Began   time.Time // by Firestore's clock; zero: no lap has
+	Hurried bool      // it is not spread, because something new or a note made it due
+	Remake  bool      // alarms that began before it may be gone: see AuditOptions.Purged
+	Ended   bool      // it has come to its end since Cursor.Complete
+	Number  int64     // how many laps began before it
+}
+
+const (
+	// newFor is for how long routes, a revision or a database count as new. By then a trigger
+	// delivers, and an old revision of the function has ended.
+	newFor = 10 * time.Minute
+
+	// leastNoted is the least time between the beginnings of two laps of which the second is due to
+	// a note. Anybody may cause notes all the time.
+	leastNoted = time.Hour
+)
+
+// isNew reports whether no lap has begun yet that sees all that was changed while the routes, the
+// revision or the database were new.
+func (c *Cursor) isNew(l *Lap) bool { return l.Began.Before(c.New.Add(newFor)) }
+
+// hurries reports whether a lap is not spread.
+func (a *audit) hurries(l *Lap) bool { return a.takes == 0 || l.Hurried || a.cursor.isNew(l) }
+
+// meet notes whether the routes, the revision, the database or the queue are new. Other routes have
+// other walks, so these start over. Otherwise the walks go on, or deployments that follow each
+// other would keep a long walk from its end.
+func (a *audit) meet() {
+	c, o := &a.cursor, &a.o
+	known := c.Routes == a.routes.String() && c.Revision == o.Revision && c.Database == o.Database && len(c.Places) == places(a.routes)
+	moved := c.Queue != o.Queue && !c.UpdateTime.IsZero()
+	last := c.Moved
+	*c = c.on(a.routes)
+	c.Revision, c.Database, c.Queue, c.Moved = o.Revision, o.Database, o.Queue, last
+	if moved {
+		c.Moved = c.ReadTime
+		a.changed = true
+	}
+	o.Purged = roll.Later(o.Purged, c.Moved)
+
+	if !known {
+		c.New = c.ReadTime
+		a.changed = true
+	}
+}
+
+// cycleTakes returns how long a cycle takes at least, going by the reads of the last one.
+func (a *audit) cycleTakes() time.Duration {
+	if a.o.Cycle == nil || a.o.DryRun { // a dry run compares all, whatever is due
+		return 0
+	}
+
+	var reads int64
+	for _, p := range a.cursor.Places {
+		reads += p.Last
+	}
+	return a.o.Cycle(reads)
+}
+
+// begin begins a lap if one is due and all walks have come to their ends. A walk whose page could
+// not be read goes on from there. A lap that a note makes due cuts one that is spread. It waits for
+// one that is not spread, because notes all the time would keep a long walk from its end.
+func (a *audit) begin(l *Lap, places []Place) {
+	first := l.Began.IsZero()
+	left := slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })
+	due, hurried := a.due(l)
+	cuts := due && hurried && !a.hurries(l)
+
+	begins := first || cuts || due && !left
+	for i, p := range places {
+		if begins && !p.Failed && (p.Done || cuts) {
+			places[i] = Place{Last: p.Last}
+		}
+		places[i].Failed = false
+	}
+	if !begins {
+		return
+	}
+
+	*l = Lap{
+		Began:   a.cursor.ReadTime,
+		Hurried: hurried,
+		Remake:  a.o.Purged.After(l.Began),
+		Ended:   l.Ended,
+		Number:  l.Number + 1,
+	}
+	a.changed = true
+}
+
+// due reports whether the next lap may begin, and whether it is not spread. A call of the schedule
+// comes now and then a little sooner than the one before.
+func (a *audit) due(l *Lap) (due, hurried bool) {
+	if a.takes == 0 || a.cursor.isNew(l) {
+		return true, true
+	}
+
+	passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every/2
+	noted := a.noted.After(l.Began.Add(-note.Every)) || a.o.Purged.After(l.Began) || a.o.Stopped
+	if noted && passed >= max(leastNoted, a.takes/2) {
+		return true, true
+	}
+	return passed >= a.takes, false
+}
+
+// mayGoOn reports whether a walk may go on now. Its reads are those of the last lap, spread over
+// the lap. The last audit of the lap goes to the end.
+func (a *audit) mayGoOn(l *Lap, p Place) bool {
+	if p.Done || p.Failed {
+		return false
+	}
+	if a.hurries(l) {
+		return true
+	}
+
+	passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every
+	return passed >= a.takes || float64(p.Reads) < passed.Seconds()/a.takes.Seconds()*float64(p.Last)
+}
+
+// next returns the walk that goes on, of those whose places are from first on. It is the one that
+// is furthest behind. So a template is not left until the others have come to their ends.
+func (a *audit) next(l *Lap, first, walks int) (n int, ok bool) {
+	behind := 0.0
+	for i := first; i < first+walks; i++ {
+		p := a.cursor.Places[i]
+		if !a.mayGoOn(l, p) {
+			continue
+		}
+		done := float64(p.Reads) / float64(max(p.Last, 1))
+		if !ok || done < behind {
+			n, behind, ok = i, done, true
+		}
+	}
+	return n, ok
+}
+
+const (
+	// oldAfter is how old the as_of of a day's or month's roll-up is once it counts as old. Hardly a
+	// document of then changes, and such roll-ups become more and more.
+	oldAfter = 30 * 24 * time.Hour
+
+	// oldLaps is the number of laps of which one compares an old roll-up.
+	oldLaps = 30
+)
+
+// sparesOld reports whether a lap leaves most old roll-ups alone. A lap that something new or a
+// note made due does not: nothing says how old the documents were whose events were lost.
+func (a *audit) sparesOld(l *Lap) bool { return !a.o.FromFirst && !a.o.DryRun && !a.hurries(l) }
+
+// spares reports whether the audit leaves a counter that the walk of its template has found to
+// another lap, because its roll-up is old.
+func (a *audit) spares(f FoundCounter) bool {
+	tally, l := f.RollUp.Tally, &a.cursor.RollUps
+	before := l.Began.Add(-oldAfter)
+	old := f.Template.Timed() && tally.AsOf.Before(before) && f.RollUp.UpdateTime.Before(before) // somebody may have written an old as_of since
+	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0
+	if !old || !right || !a.sparesOld(l) {
+		return false
+	}
+
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(f.Counter.RollUp)) // it never fails
+	return int64(h.Sum32()%oldLaps) != l.Number%oldLaps
+}
+
+// since returns how old the days or months are that the walk of a route's shards finds; zero: any.
+func (a *audit) since(r *route.Route) time.Time {
+	l := &a.cursor.Shards
+	if r.Time() == "" || !a.sparesOld(l) || l.Number%oldLaps == 0 {
+		return time.Time{}
+	}
+	return l.Began.Add(-oldAfter)
+}
