@@ -65,11 +65,16 @@ import "embed"
 //go:embed rollup/internal/events/claim.go
 //go:embed rollup/internal/events/coalescer.go
 //go:embed rollup/internal/events/doc.go
+//go:embed rollup/internal/events/event.go
+//go:embed rollup/internal/events/failed.go
+//go:embed rollup/internal/events/forget.go
 //go:embed rollup/internal/events/generation.go
 //go:embed rollup/internal/events/long.go
 //go:embed rollup/internal/events/missing.go
+//go:embed rollup/internal/events/observe.go
 //go:embed rollup/internal/events/pause.go
 //go:embed rollup/internal/events/prober.go
+//go:embed rollup/internal/events/ring.go
 //go:embed rollup/internal/events/turn.go
 //go:embed rollup/internal/note/doc.go
 //go:embed rollup/internal/note/note.go

@@ -25,15 +25,15 @@ var mutations = []mutation{
 		err = c.roller.Write(ctx, l, p, &s.contention)
 	}
 	if err != nil {`, "TestSimulation"},
-	{"covered-from", "the covered-from time is moved by later looks", "internal/events/prober.go",
+	{"covered-from", "the covered-from time is moved by later looks", "internal/events/observe.go",
 		`		if g.from.IsZero() {
 `,
 		`		{
 `, "TestCoveredFromDoesNotMove"},
-	{"each-done", "a second copy of an anchor is absorbed", "internal/events/coalescer.go",
+	{"each-done", "a second copy of an anchor is absorbed", "internal/events/event.go",
 		`if first := c.deliveries[e.ID]; first != nil {`,
 		`if first := c.deliveries[e.ID]; first != nil && len(concerns) == 0 {`, "TestSimulation"},
-	{"each-done", "copies are answered for each counter apart", "internal/events/coalescer.go",
+	{"each-done", "copies are answered for each counter apart", "internal/events/event.go",
 		`	if first := c.deliveries[e.ID]; first != nil {
 		c.mu.Unlock()
 		return c.join(ctx, first)
@@ -59,7 +59,7 @@ var mutations = []mutation{
 			}
 		}
 `, "TestCopyStandsForNothing"},
-	{"each-done", "a copy whose time is up ends what it joined", "internal/events/coalescer.go",
+	{"each-done", "a copy whose time is up ends what it joined", "internal/events/event.go",
 		`	case <-ctx.Done():
 		return Ending{Held: true}, fmt.Errorf(`,
 		`	case <-ctx.Done():
@@ -71,7 +71,7 @@ var mutations = []mutation{
 			}
 		}
 		return Ending{Held: true}, fmt.Errorf(`, "TestCopyFailsAlone"},
-	{"each-done", "an event is acknowledged when one of its counters is done", "internal/events/coalescer.go",
+	{"each-done", "an event is acknowledged when one of its counters is done", "internal/events/event.go",
 		`	for _, h := range held {
 `,
 		`	for i, h := range held {
@@ -82,7 +82,7 @@ var mutations = []mutation{
 			continue
 		}
 `, "TestEventOfTwoCounters"},
-	{"each-done", "an event ends at once when one of its counters fails it", "internal/events/coalescer.go",
+	{"each-done", "an event ends at once when one of its counters fails it", "internal/events/event.go",
 		`		failed = errors.Join(failed, h.generation.err)
 `,
 		`		failed = errors.Join(failed, h.generation.err)
@@ -90,12 +90,12 @@ var mutations = []mutation{
 			break
 		}
 `, "TestEventFailsOnceAllHaveEnded"},
-	{"each-done", "an event does not fail with one of its counters", "internal/events/coalescer.go",
+	{"each-done", "an event does not fail with one of its counters", "internal/events/event.go",
 		`		failed = errors.Join(failed, h.generation.err)
 `,
 		`		failed = h.generation.err
 `, "TestEventFailsWithOneCounter"},
-	{"each-done", "one unkept counter ends the event for the others", "internal/events/coalescer.go",
+	{"each-done", "one unkept counter ends the event for the others", "internal/events/event.go",
 		`		ending.Unkept = ending.Unkept || h.generation.unkept
 `,
 		`		if h.generation.unkept {
@@ -162,15 +162,11 @@ var mutations = []mutation{
 `,
 		`			return nil, true
 `, "../internal/cloud/trigger/TestValue"},
-	{"unchanged-young", "a deletion is as old as the document", "internal/events/coalescer.go",
+	{"unchanged-young", "a deletion is as old as the document", "internal/events/event.go",
 		`	return e.told()
-}
-
-// freshFor`,
+}`,
 		`	return e.UpdateTime
-}
-
-// freshFor`, "TestUnchangedByADeletion"},
+}`, "TestUnchangedByADeletion"},
 	{"unchanged-everywhere", "a condition's field changes nothing", "route/concern.go",
 		`slices.ContainsFunc(r.reads, w.Changed)`,
 		`slices.ContainsFunc(r.Fields(), w.Changed)`, "route/TestRoutesOfOnePattern"},
@@ -326,7 +322,7 @@ var mutations = []mutation{
 	}
 	if locks {
 		return r.store.WriteLocked(`, "TestSimulation"},
-	{"covered-from", "an event is acknowledged because the roll-up is newer than its commit", "internal/events/prober.go",
+	{"covered-from", "an event is acknowledged because the roll-up is newer than its commit", "internal/events/observe.go",
 		`g.from = l.ReadTime`,
 		`g.from = l.AsOf`, "TestDeferred"},
 	{"first-read", "the roll-up is not read in the transaction of the sum", "../internal/cloud/firestorestore/sum.go",
@@ -384,7 +380,7 @@ var mutations = []mutation{
 	{"logged-once", "another cause is not logged", "internal/roll/logged.go",
 		`[3]string{kind, rollUp, l.cause(err)}`,
 		`[3]string{kind, rollUp, l.cause(nil)}`, "TestCausesAreLoggedApart"},
-	{"logged-once", "each failure is logged", "internal/events/prober.go",
+	{"logged-once", "each failure is logged", "internal/events/failed.go",
 		`first := c.options.Logged.First("failed", s.counter.RollUp, err)`,
 		`first := true`, "TestRefusalIsLoggedOnceInAWhile"},
 	{"logged-once", "an alarm that cannot be done is logged whenever it rings", "../internal/cloud/app/alarm.go",
@@ -531,19 +527,19 @@ var mutations = []mutation{
 	{"no-loop", "a route may read tally", "route/levels.go",
 		` || f.Within(document.TallyField)`,
 		``, "route/TestRefusedRoutes"},
-	{"circle-silent", "an old event of a circle has its roll-up written", "internal/events/coalescer.go",
+	{"circle-silent", "an old event of a circle has its roll-up written", "internal/events/event.go",
 		`(concern.Circular || c.fresh(commit))`,
 		`c.fresh(commit)`, "TestCirclesFallSilent"},
 	{"circle-silent", "events do not say that they are of a circle", "route/concern.go",
 		`circular := r.Circular()`,
 		`circular := false`, "route/TestCircularRoutes"},
-	{"circle-silent", "an event without its documents is as any other", "internal/events/coalescer.go",
+	{"circle-silent", "an event without its documents is as any other", "internal/events/event.go",
 		`if concern.Untold || `,
 		`if `, "TestCircleWithoutDocuments"},
-	{"circle-silent", "an event without its documents is not noted", "internal/events/coalescer.go",
+	{"circle-silent", "an event without its documents is not noted", "internal/events/event.go",
 		`	if !slices.ContainsFunc(concerns, isUntold) { // nearly always`,
 		`	if slices.ContainsFunc(concerns, isUntold) || true {`, "TestCircleWithoutDocuments"},
-	{"circle-silent", "an event is done although it could not be noted", "internal/events/coalescer.go",
+	{"circle-silent", "an event is done although it could not be noted", "internal/events/event.go",
 		`	err := c.noteUntold(ctx, concerns)
 	if err != nil {`,
 		`	err := c.noteUntold(ctx, concerns)
@@ -657,20 +653,20 @@ var mutations = []mutation{
 `,
 		``, "TestIndexes"},
 
-	{"missing-covers", "a missing document covers nothing", "internal/events/prober.go",
+	{"missing-covers", "a missing document covers nothing", "internal/events/observe.go",
 		`		s.release(l.ReadTime, l.ReadTime)
 		s.failures, s.unkept, s.refused = 0, pause{}, false`,
 		`		s.failures, s.unkept, s.refused = 0, pause{}, false`, "TestMissingDocument"},
 	{"missing-covers", "an app that sets its document has it rolled up at each change", "internal/roll/pace.go",
 		`case l.AsOf.IsZero() && l.Counter.Template.Existing:`,
 		`case false:`, "TestAppSetsItsDocument"},
-	{"removal", "a missing document is created", "internal/events/prober.go",
+	{"removal", "a missing document is created", "internal/events/observe.go",
 		`if l.Missing() { //`,
 		`if false { //`, "TestMissingDocument"},
-	{"missing-covers", "a missing document is looked at for each event", "internal/events/prober.go",
-		`return plan{wait: c.roller.Step(s.counter.Template)}, nil`,
+	{"missing-covers", "a missing document is looked at for each event", "internal/events/observe.go",
+		`return plan{wait: s.step}, nil`,
 		`return plan{}, nil`, "TestMissingDocument"},
-	{"missing-covers", "a missing document covers what came after the look", "internal/events/prober.go",
+	{"missing-covers", "a missing document covers what came after the look", "internal/events/observe.go",
 		`		s.release(l.ReadTime, l.ReadTime)
 		s.failures, s.unkept, s.refused = 0, pause{}, false`,
 		`		s.release(l.ReadTime.Add(time.Hour), l.ReadTime)
@@ -725,13 +721,13 @@ var mutations = []mutation{
 	{"unchanged-young", "the local clock says how old an event is", "internal/events/coalescer.go",
 		`c.newest.Add(time.Since(c.sent)).Sub(commit)`,
 		`time.Since(commit)`, "TestUnchangedCostsNothing"},
-	{"unchanged-young", "the server's time counts from the look's answer", "internal/events/prober.go",
+	{"unchanged-young", "the server's time counts from the look's answer", "internal/events/observe.go",
 		`c.newest, c.sent = l.ReadTime, l.Began`,
 		`c.newest, c.sent = l.ReadTime, l.Received`, "TestUnchangedDuringLooks"},
-	{"unchanged-young", "an event that changes nothing absorbs", "internal/events/coalescer.go",
+	{"unchanged-young", "an event that changes nothing absorbs", "internal/events/event.go",
 		`weak:   concern.Unchanged,`,
 		``, "TestUnchangedIsNoAnchor"},
-	{"unchanged-young", "an event that changes nothing absorbs an older one", "internal/events/coalescer.go",
+	{"unchanged-young", "an event that changes nothing absorbs an older one", "internal/events/event.go",
 		` && !commit.Before(g.commit)`,
 		``, "TestUnchangedIsNoAnchor"},
 	{"no-loop", "Tally's own documents may be shards", "route/conflict.go",
@@ -1025,7 +1021,7 @@ var mutations = []mutation{
 	{"credit", "the writer does not go first", "internal/events/turn.go",
 		`case l.AsOf.Equal(s.own) && !c.followsAlarms(s, l):`,
 		`case false:`, "TestCredit"},
-	{"credit", "one's own roll-up is forgotten with the counter", "internal/events/prober.go",
+	{"credit", "one's own roll-up is forgotten with the counter", "internal/events/forget.go",
 		`time.AfterFunc(time.Until(s.rememberedUntil()), func() {`,
 		`s.ownUntil = time.Time{}
 	time.AfterFunc(0, func() {`, "TestCredit"},
@@ -1058,13 +1054,13 @@ var mutations = []mutation{
 	{"former", "what an audit prunes stays in Firestore", "../internal/cloud/firestorestore/store.go",
 		`range r.Gone {`,
 		`range r.Gone[:0] {`, "../internal/test/storetest/TestFirestore/Write_replaces_what_was_read"},
-	{"credit", "the back-off is drawn again with each look", "internal/events/prober.go",
+	{"credit", "the back-off is drawn again with each look", "internal/events/observe.go",
 		`if !l.AsOf.Equal(s.seen) {`,
 		`if s.draw = c.options.Random(); !l.AsOf.Equal(s.seen) {`, "TestBackOffIsDrawnOnce"},
-	{"credit", "nothing is drawn for the roll-up that refused a write", "internal/events/prober.go",
+	{"credit", "nothing is drawn for the roll-up that refused a write", "internal/events/observe.go",
 		`s.seen, s.draw, s.failures, s.unkept = l.AsOf, c.options.Random(), 0, pause{}`,
 		`s.seen, s.failures, s.unkept = l.AsOf, 0, pause{}`, "TestRefusedByAnotherRollUp"},
-	{"contended", "a write that the app refused is sent again at once", "internal/events/prober.go",
+	{"contended", "a write that the app refused is sent again at once", "internal/events/observe.go",
 		`} else if s.refused {`,
 		`} else if s.refused && false {`, "TestRefusedByTheApp"},
 	{"pace", "what another pace used up is given back", "internal/roll/pace.go",
@@ -1107,16 +1103,16 @@ var mutations = []mutation{
 		`if ahead > 0 && wait+c.turnTakes(s) > 0 {`,
 		`if ahead < -1 {`, "TestRevisionsTakeTurns"},
 	{"turns", "a new revision waits like others", "internal/events/turn.go",
-		`if isNew && (s.draw < 0.25 || s.waited(l) > c.roller.Step(l.Counter.Template)) {`,
+		`if isNew && (s.draw < 0.25 || s.waited(l) > s.step) {`,
 		`if false {`, "TestTurns"},
 	{"turns", "a new revision never goes as a whole", "internal/events/turn.go",
-		` || s.waited(l) > c.roller.Step(l.Counter.Template)) {`,
+		` || s.waited(l) > s.step) {`,
 		`) {`, "TestTurns"},
 	{"turns", "a new revision goes as a whole at once", "internal/events/turn.go",
-		`if isNew && (s.draw < 0.25 || s.waited(l) > c.roller.Step(l.Counter.Template)) {`,
+		`if isNew && (s.draw < 0.25 || s.waited(l) > s.step) {`,
 		`if isNew {`, "TestTurns"},
 	{"turns", "those whose turn it is do not leave a new revision time", "internal/events/turn.go",
-		`wait := free + c.roller.Step(l.Counter.Template)/20`,
+		`wait := free + s.step/20`,
 		`wait := free`, "TestTurns"},
 	{"turns", "a revision that is gone keeps its turn", "internal/roll/turns.go",
 		`return age < 0 || age > TurnsKept*r.Cadence(l)`,
@@ -1124,7 +1120,7 @@ var mutations = []mutation{
 	{"turns", "a turn from the future counts", "internal/roll/turns.go",
 		`return age < 0 || age > TurnsKept*r.Cadence(l)`,
 		`return age > TurnsKept*r.Cadence(l)`, "TestTurns"},
-	{"turns", "a revision's last writer is forgotten after a cadence", "internal/events/prober.go",
+	{"turns", "a revision's last writer is forgotten after a cadence", "internal/events/observe.go",
 		`l.Received.Add(roll.TurnsKept * own)`,
 		`l.Received.Add(own)`, "TestWriterOfARevisionGoesFirst"},
 	{"turns", "turns are not written", "internal/roll/publish.go",
@@ -1180,7 +1176,7 @@ var mutations = []mutation{
 	{"claim", "one's own claim is waited for", "internal/events/claim.go",
 		`seen.By != c.name && `,
 		`(seen.By != c.name || true) && `, "TestOwnClaim"},
-	{"claim", "a claim is waited for without bound", "internal/events/claim.go",
+	{"claim", "a claim is waited for without bound", "internal/events/long.go",
 		`return min(l.RollUp.Tally.Took, c.options.Timeout)`,
 		`return l.RollUp.Tally.Took`, "TestClaims"},
 	{"claim", "a refused claim sums all the same", "internal/events/claim.go",
@@ -1209,47 +1205,47 @@ var mutations = []mutation{
 	{"pace", "a tick paces by the slower of two", "internal/roll/pace.go",
 		`return Pace{every, 1}`,
 		`return Pace{max(every, r.Options.Cadence), 1}`, "TestTickPacesByItsRoute"},
-	{"unchanged-young", "a slow look's answer tells the server's time", "internal/events/prober.go",
+	{"unchanged-young", "a slow look's answer tells the server's time", "internal/events/observe.go",
 		`if l.ReadTime.After(c.newest) {`,
 		`if true {`, "TestUnchangedDuringOverlappingLooks"},
-	{"pauses", "a counter is forgotten during a look", "internal/events/prober.go",
+	{"pauses", "a counter is forgotten during a look", "internal/events/forget.go",
 		`if !s.probing && !s.long.summing`,
 		`if !s.long.summing`, "TestCounterIsRememberedDuringALook"},
-	{"pauses", "a younger roll-up is forgotten with an older", "internal/events/prober.go",
+	{"pauses", "a younger roll-up is forgotten with an older", "internal/events/forget.go",
 		` && !time.Now().Before(s.rememberedUntil()) {`,
 		` {`, "TestYoungerRollUpIsRemembered"},
-	{"pauses", "a counter is forgotten that is known again", "internal/events/prober.go",
+	{"pauses", "a counter is forgotten that is known again", "internal/events/forget.go",
 		`!s.long.summing && c.counters[s.counter.RollUp] == s && `,
 		`!s.long.summing && `, "TestForgottenCounterIsKnownAgain"},
-	{"pauses", "a missing document does not end a row of failures", "internal/events/prober.go",
+	{"pauses", "a missing document does not end a row of failures", "internal/events/observe.go",
 		`s.failures, s.unkept, s.refused = 0, pause{}, false`,
 		`s.unkept = pause{}`, "TestFailuresStartOver"},
-	{"pauses", "a good look does not end a row of failures", "internal/events/prober.go",
+	{"pauses", "a good look does not end a row of failures", "internal/events/observe.go",
 		`	if !p.sums && p.deferTo.IsZero() {
 		s.failures = 0
 	}
 `,
 		``, "TestFailuresStartOver"},
-	{"pauses", "another's roll-up does not end a row of failures", "internal/events/prober.go",
+	{"pauses", "another's roll-up does not end a row of failures", "internal/events/observe.go",
 		`s.seen, s.draw, s.failures, s.unkept = l.AsOf, c.options.Random(), 0, pause{}`,
 		`s.seen, s.draw, s.unkept = l.AsOf, c.options.Random(), pause{}`, "TestFailuresStartOver"},
-	{"pauses", "one's own roll-up does not end a row of failures", "internal/events/prober.go",
+	{"pauses", "one's own roll-up does not end a row of failures", "internal/events/observe.go",
 		`s.failures, s.unkept, s.handedOn, s.long.rest = 0, pause{}, pause{}, pause{}`,
 		`s.unkept, s.handedOn, s.long.rest = pause{}, pause{}, pause{}`, "TestFailuresStartOver"},
 
-	{"belt", "a snapshot from before the change covers", "internal/events/prober.go",
+	{"belt", "a snapshot from before the change covers", "internal/events/observe.go",
 		`if g.latest.After(l.ReadTime) {`,
 		`if false && g.latest.After(l.ReadTime) {`, "TestSnapshotFromBeforeTheChange"},
-	{"belt", "a snapshot from before the change covers, under noise", "internal/events/prober.go",
+	{"belt", "a snapshot from before the change covers, under noise", "internal/events/observe.go",
 		`if g.latest.After(l.ReadTime) {`,
 		`if false && g.latest.After(l.ReadTime) {`, "TestSnapshotsOfTheGroup"},
-	{"belt", "the belt looks at the anchor's time only", "internal/events/coalescer.go",
+	{"belt", "the belt looks at the anchor's time only", "internal/events/event.go",
 		`if e.UpdateTime.After(g.latest) {`,
 		`if false {`, "TestSnapshotFromBeforeTheChange"},
-	{"belt", "the belt looks at the last event's time only", "internal/events/coalescer.go",
+	{"belt", "the belt looks at the last event's time only", "internal/events/event.go",
 		`if e.UpdateTime.After(g.latest) {`,
 		`if e.UpdateTime != g.latest {`, "TestSnapshotFromBeforeTheChange"},
-	{"belt", "a snapshot from before the change is no error", "internal/events/prober.go",
+	{"belt", "a snapshot from before the change is no error", "internal/events/failed.go",
 		`level = slog.LevelError`,
 		`level = slog.LevelWarn`, "TestSnapshotFromBeforeTheChange"},
 
@@ -1265,18 +1261,18 @@ var mutations = []mutation{
 		`g.err = nil
 	close(g.done)`, "TestBackOffOfTheSubscription"},
 
-	{"covered-from", "another instance's roll-up releases nothing", "internal/events/prober.go",
+	{"covered-from", "another instance's roll-up releases nothing", "internal/events/observe.go",
 		`	s.release(l.Covers(), rung(l))
 `,
 		``, "TestEndings"},
-	{"covered-from", "one's own roll-up releases nothing", "internal/events/prober.go",
+	{"covered-from", "one's own roll-up releases nothing", "internal/events/observe.go",
 		`	s.release(l.ReadTime, rungWhenWritten(l))
 	s.own`,
 		`	s.own`, "TestLoneEventIsRolledUpAtOnce"},
 	{"server-times", "as_of in the future is taken at its word", "internal/roll/look.go",
 		`case asOf.After(l.ReadTime):`,
 		`case false:`, "TestInvalidAsOfIsOverwritten"},
-	{"covered-from", "the look begins before its generation closes", "internal/events/prober.go",
+	{"covered-from", "the look begins before its generation closes", "internal/events/observe.go",
 		`for _, g := range s.closed {
 		if g.latest`,
 		`if s.open != nil {
@@ -1285,7 +1281,7 @@ var mutations = []mutation{
 	}
 	for _, g := range s.closed {
 		if g.latest`, "TestSimulation"},
-	{"covered-from", "events are absorbed into a closed generation", "internal/events/coalescer.go",
+	{"covered-from", "events are absorbed into a closed generation", "internal/events/event.go",
 		`if g := s.open; g != nil {`,
 		`if s.open == nil && len(s.closed) > 0 {
 		return nil, nil
@@ -1294,7 +1290,7 @@ var mutations = []mutation{
 	{"covered-from", "a roll-up older than the covered-from time releases", "internal/events/generation.go",
 		`|| g.from.After(by) {`,
 		`|| g.from.After(by.Add(time.Second)) {`, "TestSimulation"},
-	{"anchor-held", "an anchor that fails leaves its generation open", "internal/events/coalescer.go",
+	{"anchor-held", "an anchor that fails leaves its generation open", "internal/events/event.go",
 		`			h.state.fail(h.generation, h.state.uncovered(ctx))
 `,
 		`			failed = h.state.uncovered(ctx)
@@ -1339,19 +1335,19 @@ var mutations = []mutation{
 	ahead`,
 		`	defer c.mu.Unlock()
 	ahead`, "TestAlarmEndsARowOfFailures"},
-	{"pauses", "a failing store is asked without a pause", "internal/events/prober.go",
-		`time.Now().Add(c.roller.PauseAfter(s.failures-1, c.roller.Step(s.counter.Template)))`,
+	{"pauses", "a failing store is asked without a pause", "internal/events/failed.go",
+		`time.Now().Add(c.roller.PauseAfter(s.failures-1, s.step))`,
 		`time.Now().Add(time.Millisecond)`, "TestPausesBetweenFailures"},
 	{"anchor-held", "events are held without end while Firestore fails", "internal/events/prober.go",
 		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
 		`if s.open != nil {`, "TestFewEventsAreHeldWhileLooksFail"},
-	{"pauses", "a counter is not forgotten", "internal/events/prober.go",
+	{"pauses", "a counter is not forgotten", "internal/events/forget.go",
 		`delete(c.counters, s.counter.RollUp)`,
 		``, "TestSimulation"},
 	{"covered-from", "an event is said to be covered as of its look, not as of the roll-up", "internal/events/generation.go",
 		`g.asOf = asOf`,
 		`g.asOf = g.from`, "TestEndings"},
-	{"hold-limit", "a look ends with the request of its anchor", "internal/events/coalescer.go",
+	{"hold-limit", "a look ends with the request of its anchor", "internal/events/event.go",
 		`values: context.WithoutCancel(ctx)`,
 		`values: ctx`, "TestWorkHasTheAnchorsValues"},
 	{"precondition", "Firestore's precondition is dropped", "../internal/cloud/firestorestore/store.go",
@@ -1399,13 +1395,13 @@ var mutations = []mutation{
 	{"tolerance", "an integer and a double within the tolerance agree", "internal/roll/agree.go",
 		`if !a.IsDouble() || !b.IsDouble() || !a.Finite()`,
 		`if !a.Finite()`, "internal/roll/TestSameTotal"},
-	{"unkept", "an event of an unkept counter fails", "internal/events/prober.go",
+	{"unkept", "an event of an unkept counter fails", "internal/events/failed.go",
 		`	if errors.Is(err, roll.ErrUnkept) {`,
 		`	if false {`, "TestUnkept"},
-	{"unkept", "whatever waiting may fix is unkept, too", "internal/events/prober.go",
+	{"unkept", "whatever waiting may fix is unkept, too", "internal/events/failed.go",
 		`	if errors.Is(err, roll.ErrUnkept) {`,
 		`	if !errors.Is(err, roll.ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
-	{"unkept-paced", "an unkept counter is looked at for each event", "internal/events/coalescer.go",
+	{"unkept-paced", "an unkept counter is looked at for each event", "internal/events/event.go",
 		`	if !s.unkept.over(told) {`,
 		`	if false {`, "TestUnkeptForAnHour"},
 	{"unkept-paced", "a suspended machine goes on pausing", "internal/events/pause.go",
@@ -1426,7 +1422,7 @@ var mutations = []mutation{
 	{"unkept-paced", "the pauses of an unkept counter grow without end", "internal/events/pause.go",
 		`min(max(2*p.step, first), longest)`,
 		`max(2*p.step, first, min(first, longest))`, "TestUnkeptForAnHour"},
-	{"unkept-paced", "a counter that is kept again pauses as long as before", "internal/events/prober.go",
+	{"unkept-paced", "a counter that is kept again pauses as long as before", "internal/events/observe.go",
 		`s.seen, s.draw, s.failures, s.unkept = l.AsOf, c.options.Random(), 0, pause{}`,
 		`s.seen, s.draw, s.failures = l.AsOf, c.options.Random(), 0`, "TestUnkeptElsewhereKept"},
 	{"lapsed", "an unkept counter is a failure of the audit", "internal/schedule/compare.go",
@@ -1461,7 +1457,7 @@ var mutations = []mutation{
 	{"unkept", "a group whose field has no index fails its events", "../internal/cloud/firestorestore/sum.go",
 		`if r.By != nil && needsIndex(err) {`,
 		`if false {`, "TestExemptGroup"},
-	{"alarm-covers", "an alarm that rings too early ends in a pause", "internal/events/alarm.go",
+	{"alarm-covers", "an alarm that rings too early ends in a pause", "internal/events/ring.go",
 		`!s.unkept.over(a.At) && !c.now().Before(a.At)`,
 		`!s.unkept.over(a.At)`, "TestAlarmOfAPausingCounter"},
 	{"unkept", "a document that is full fails a locked write's events", "../internal/cloud/firestorestore/locked.go",
@@ -2401,10 +2397,10 @@ var mutations = []mutation{
 	{"hold-limit", "a look has the youngest anchor's values", "internal/events/prober.go",
 		`return s.closed[0]`,
 		`return s.closed[len(s.closed)-1]`, "TestYoungerGenerationFailsAlone"},
-	{"each-done", "an event is covered as of its last counter's roll-up", "internal/events/coalescer.go",
+	{"each-done", "an event is covered as of its last counter's roll-up", "internal/events/event.go",
 		`ending.AsOf = roll.Later(ending.AsOf, h.generation.asOf)`,
 		`ending.AsOf = h.generation.asOf`, "TestEndingOfTwoCounters"},
-	{"each-done", "a copy whose time is up was not held", "internal/events/coalescer.go",
+	{"each-done", "a copy whose time is up was not held", "internal/events/event.go",
 		`return Ending{Held: true}, fmt.Errorf(`,
 		`return Ending{}, fmt.Errorf(`, "TestEndingOfCopy"},
 	{"turns", "a new revision's wait begins with its youngest event", "internal/events/turn.go",
@@ -2428,7 +2424,7 @@ var mutations = []mutation{
 		`	s.failures = 0
 `,
 		``, "TestClaimEndsFailures"},
-	{"lapsed", "an unkept counter is not noted", "internal/events/prober.go",
+	{"lapsed", "an unkept counter is not noted", "internal/events/failed.go",
 		`	c.noteUnkept(ctx, s.counter, oldest)
 `,
 		``, "TestLapsed"},
@@ -2445,7 +2441,7 @@ var mutations = []mutation{
 		`		return true
 	}
 	return at.After(after)`, "TestLapsedNotRead"},
-	{"calls-end", "an unkept counter is noted without a time-out", "internal/events/prober.go",
+	{"calls-end", "an unkept counter is noted without a time-out", "internal/events/failed.go",
 		`	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 
@@ -2473,27 +2469,27 @@ var mutations = []mutation{
 		`	if s.open != nil && c.knowsAlarm(s, s.open.told) {`,
 		`	if s.open != nil {`, "TestSlowAlarm"},
 	{"alarm-routes", "an alarm does not say whose routes it is for", "internal/events/alarm.go",
-		`roll.Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: p.deferTo}`,
-		`roll.Alarm{RollUp: s.counter.RollUp, At: p.deferTo}`, "TestSimulation"},
-	{"alarm-routes", "an alarm of other routes does not ring again", "internal/events/alarm.go",
+		`roll.Alarm{RollUp: s.counter.RollUp, Routes: s.counter.Template.Hash(), At: at}`,
+		`roll.Alarm{RollUp: s.counter.RollUp, At: at}`, "TestSimulation"},
+	{"alarm-routes", "an alarm of other routes does not ring again", "internal/events/ring.go",
 		`	if again && c.options.Alarms != nil {`,
 		`	if false {`, "TestSimulation"},
-	{"alarm-routes", "an alarm of other routes is no change", "internal/events/alarm.go",
+	{"alarm-routes", "an alarm of other routes is no change", "internal/events/ring.go",
 		`	if ok {
 		var err error
 `,
 		`	if ok && counter.Template.Hash() == a.Routes {
 		var err error
 `, "TestSimulation"},
-	{"alarm-routes", "the last alarm is not the last", "internal/events/alarm.go",
+	{"alarm-routes", "the last alarm is not the last", "internal/events/ring.go",
 		`	again := !a.Last && (`,
 		`	again := true && (`, "TestAlarmOfOtherRoutes"},
-	{"alarm-covers", "any roll-up ends an alarm", "internal/events/alarm.go",
+	{"alarm-covers", "any roll-up ends an alarm", "internal/events/ring.go",
 		`		from:    a.At,
 `,
 		`		from:   time.Unix(0, 0),
 `, "TestSimulation"},
-	{"alarm-covers", "an alarm that is not due is done", "internal/events/alarm.go",
+	{"alarm-covers", "an alarm that is not due is done", "internal/events/ring.go",
 		`		ending, err = c.ring(ctx, a, counter)
 `,
 		`		c.mu.Lock()
@@ -2505,8 +2501,8 @@ var mutations = []mutation{
 		ending, err = c.ring(ctx, a, counter)
 `, "TestSimulation"},
 	{"alarm-covers", "an earlier alarm stands for one", "internal/events/alarm.go",
-		`end(s.alarms, p.deferTo.Add(-time.Microsecond), deferred)`,
-		`end(s.alarms, p.deferTo.Add(time.Hour), deferred)`, "TestAlarmByHand"},
+		`end(s.alarms, at.Add(-time.Microsecond), deferred)`,
+		`end(s.alarms, at.Add(time.Hour), deferred)`, "TestAlarmByHand"},
 	{"alarm-covers", "an unkept counter ends alarms that rang early", "internal/events/generation.go",
 		`s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })`,
 		`s.alarms = end(s.alarms, now.Add(time.Hour), func(g *generation) { g.unkept = true })`, "TestAlarmOfUnkeptCounter"},
@@ -2525,32 +2521,32 @@ var mutations = []mutation{
 		`	_ = rollUp
 	return now.Add(furthest).Truncate(day)
 `, "TestWindowsAlarmsAreSpread"},
-	{"alarm-covers", "an alarm that failed is done", "internal/events/alarm.go",
+	{"alarm-covers", "an alarm that failed is done", "internal/events/ring.go",
 		`			return c.handOn(ctx, a, counter, err)
 `,
 		`			return ending, nil
 `, "TestSimulation"},
-	{"alarm-covers", "an alarm that failed is always handed on by ten seconds", "internal/events/alarm.go",
+	{"alarm-covers", "an alarm that failed is always handed on by ten seconds", "internal/events/ring.go",
 		`s.handedOn.begin(firstHandOn, longestHandOn, c.now())`,
 		`s.handedOn.begin(firstHandOn, firstHandOn, c.now())`, "TestAlarmIsHandedOn"},
-	{"alarm-covers", "an alarm that is handed on stays one of other routes", "internal/events/alarm.go",
+	{"alarm-covers", "an alarm that is handed on stays one of other routes", "internal/events/ring.go",
 		`roll.Alarm{RollUp: a.RollUp, Routes: counter.Template.Hash(), At: at})`,
 		`roll.Alarm{RollUp: a.RollUp, Routes: a.Routes, At: at})`, "TestAlarmOfOtherRoutesIsHandedOn"},
-	{"alarm-covers", "an old alarm is handed on to a time that has passed", "internal/events/alarm.go",
+	{"alarm-covers", "an old alarm is handed on to a time that has passed", "internal/events/ring.go",
 		`roll.Later(c.now(), a.At).Truncate`,
 		`a.At.Truncate`, "TestOldAlarmIsHandedOn"},
-	{"alarm-covers", "the local clock says when an alarm is handed on", "internal/events/alarm.go",
+	{"alarm-covers", "the local clock says when an alarm is handed on", "internal/events/ring.go",
 		`roll.Later(c.now(), a.At).Truncate`,
 		`roll.Later(time.Now(), a.At).Truncate`, "TestOldAlarmIsHandedOn"},
-	{"alarm-covers", "an alarm fails with its counter", "internal/events/alarm.go",
+	{"alarm-covers", "an alarm fails with its counter", "internal/events/ring.go",
 		`		if err != nil && c.options.Alarms != nil {`,
 		`		if false {`, "TestAlarmIsHandedOn"},
 	{"known-alarm", "a known alarm stands for events until it rings", "internal/events/alarm.go",
-		`	ahead := p.deferTo.Sub(l.ReadTime) - roll.LeastAhead
+		`	ahead := at.Sub(l.ReadTime) - roll.LeastAhead
 `,
-		`	ahead := p.deferTo.Sub(l.ReadTime) + roll.LeastAhead
+		`	ahead := at.Sub(l.ReadTime) + roll.LeastAhead
 `, "TestKnownAlarm"},
-	{"known-alarm", "an alarm is known while a machine is suspended", "internal/events/alarm.go",
+	{"known-alarm", "an alarm is known while a machine is suspended", "internal/events/generation.go",
 		`!monotonic.Before(k.until) || !wall.Before(k.until.Round(0))`,
 		`!monotonic.Before(k.until)`, "internal/events/TestKnownUntilEitherClock"},
 	{"known-alarm", "what an event tells is not the time", "internal/events/alarm.go",
@@ -2639,11 +2635,11 @@ var mutations = []mutation{
 		`	s.long.until = time.Now().Add(longKnownFor)
 }`,
 		`}`, "TestSumIsCutOff"},
-	{"long-sums", "a long sum that fails is not known to be long", "internal/events/long.go",
+	{"long-sums", "a long sum that fails is not known to be long", "internal/events/failed.go",
 		`	s.long.until = s.long.rest.until.Add(longKnownFor)
 `,
 		``, "TestSumIsCutOffForLong"},
-	{"long-sums", "a sum that was cut off is long forever", "internal/events/prober.go",
+	{"long-sums", "a sum that was cut off is long forever", "internal/events/observe.go",
 		`		s.long.until = time.Time{} // the roll-up says how long its sum took
 `,
 		``, "TestSumIsCutOff"},
@@ -2655,7 +2651,7 @@ var mutations = []mutation{
 `,
 		`	return c.options.Timeout
 `, "TestLongSums"},
-	{"long-sums", "an alarm waits no longer than an event", "internal/events/long.go",
+	{"long-sums", "an alarm waits no longer than an event", "internal/events/ring.go",
 		`	timer := time.NewTimer(c.longTimeout())
 `,
 		`	timer := time.NewTimer(0)
@@ -2697,14 +2693,14 @@ var mutations = []mutation{
 `,
 		`		return plan{wait: time.Millisecond}
 `, "TestLongSumWithoutAQueue"},
-	{"long-sums", "a long sum that failed is tried again at once", "internal/events/long.go",
+	{"long-sums", "a long sum that failed is tried again at once", "internal/events/failed.go",
 		`	s.long.rest.begin(firstRest, longestRest, c.now())
 `,
 		``, "TestLongSumFails"},
 	{"long-sums", "events take another time than alarms", "internal/events/turn.go",
 		`max(s.long.rest.serverUntil.Sub(l.ReadTime), roll.LeastAhead)`,
 		`s.long.rest.step`, "TestLongSumFails"},
-	{"long-sums", "each rest is as long as the first", "internal/events/long.go",
+	{"long-sums", "each rest is as long as the first", "internal/events/failed.go",
 		`s.long.rest.begin(firstRest, longestRest, c.now())`,
 		`s.long.rest.begin(firstRest, firstRest, c.now())`, "TestLongSumFails"},
 	{"long-sums", "an alarm for which there is no time stands for events", "internal/events/turn.go",
@@ -2719,17 +2715,17 @@ var mutations = []mutation{
 	{"grace", "a long sum has the grace of others", "internal/schedule/audit.go",
 		`a.o.Grace+sumsTake(d.RollUp)`,
 		`a.o.Grace`, "TestLongSumIsNoDrift"},
-	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "internal/events/alarm.go",
+	{"alarm-routes", "an instance without a queue is done with an alarm of other routes", "internal/events/ring.go",
 		`	if now.Before(a.At.Add(lastAfter)) {`,
 		`	if false {`, "TestAlarmWithoutAQueue"},
-	{"alarm-routes", "an instance without a queue is done with an alarm of no route of its own", "internal/events/alarm.go",
+	{"alarm-routes", "an instance without a queue is done with an alarm of no route of its own", "internal/events/ring.go",
 		`	if again && c.options.Alarms == nil {`,
 		`	if ok && again && c.options.Alarms == nil {`, "TestAlarmWithoutAQueueOrARoute"},
-	{"alarm-routes", "an instance that has looked at nothing fails an alarm of no route forever", "internal/events/alarm.go",
+	{"alarm-routes", "an instance that has looked at nothing fails an alarm of no route forever", "internal/events/ring.go",
 		`		now = time.Now()
 `,
 		``, "TestAlarmWithoutAQueueOrARoute"},
-	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "internal/events/alarm.go",
+	{"alarm-routes", "an instance without a queue fails an alarm of other routes forever", "internal/events/ring.go",
 		`	if now.Before(a.At.Add(lastAfter)) {`,
 		`	if true {`, "TestAlarmWithoutAQueue"},
 	{"window-instant", "a window begins a microsecond early", "route/window.go",
@@ -3194,7 +3190,7 @@ var mutations = []mutation{
 	{"note-all", "a repair that leaves counters to other routes takes the note away", "internal/schedule/note.go",
 		`a.report.Failed+a.report.Unkept+a.report.Differing > 0`,
 		`a.report.Failed+a.report.Unkept > 0`, "TestRepairTakesNotesAway"},
-	{"circle-silent", "all counters of an event without documents are noted", "internal/events/coalescer.go",
+	{"circle-silent", "all counters of an event without documents are noted", "internal/events/event.go",
 		`		if !concern.Untold {
 			continue
 		}

@@ -11,14 +11,6 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// took returns how long the last sum took, but at most as long as a sum may take.
-func (c *Coalescer) took(l *roll.Look) time.Duration {
-	if l.Long {
-		return min(l.RollUp.Tally.Took, c.longTimeout())
-	}
-	return min(l.RollUp.Tally.Took, c.options.Timeout)
-}
-
 // claimReads is what a claim costs, in reads. Its write costs as much as three, and two instances
 // read it: the one that claims, and one that waits.
 const claimReads = 5

@@ -41,6 +41,7 @@ import (
 //	resting        no long sum begins              begun by failedLong, ended by covered, too
 type counterState struct {
 	counter route.Counter
+	step    time.Duration // the unit of pauses and back-offs: Roller.Step
 	probing bool
 
 	open   *generation   // absorbs events; nil when none does
@@ -113,8 +114,8 @@ func end(all []*generation, by time.Time, how func(*generation)) []*generation {
 // counter is then done with their events, although no roll-up covers them. After that it pauses,
 // for a step the first time, and twice as long each further time in a row. server is an upper bound
 // on the server's time.
-func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
-	s.unkept.begin(step, note.LongestUnkept, server)
+func (s *counterState) unkeep(now, server time.Time) {
+	s.unkept.begin(s.step, note.LongestUnkept, server)
 	s.known = known{}
 
 	if s.open != nil {
@@ -127,21 +128,6 @@ func (s *counterState) unkeep(step time.Duration, now, server time.Time) {
 	}
 	s.closed = nil
 	s.alarms = end(s.alarms, now, func(g *generation) { g.unkept = true })
-}
-
-// rememberedUntil returns until when the counter is remembered after its prober has ended. That is
-// as long as this instance goes first because of its own last roll-up, knows an alarm, or knows
-// that sums are long. A pause is remembered beyond its end, so that the next can be longer.
-func (s *counterState) rememberedUntil() time.Time {
-	return slices.MaxFunc([]time.Time{
-		s.ownUntil,
-		s.known.until,
-		s.long.until,
-		s.alarmless.until,
-		s.unkept.until.Add(note.LongestUnkept),
-		s.handedOn.until.Add(longestHandOn),
-		s.long.rest.until.Add(longestRest),
-	}, time.Time.Compare)
 }
 
 // fail ends the generation g with err, unless it has ended already.
@@ -169,4 +155,25 @@ func (s *counterState) uncovered(ctx context.Context) error {
 		err = fmt.Errorf("%w; the last attempt: %w", err, s.failure)
 	}
 	return fmt.Errorf("rollup: no roll-up of %s covered the event in time: %w", s.counter.RollUp, err)
+}
+
+// A known alarm stands for all events that come early enough. The zero value knows of none.
+type known struct {
+	at    time.Time // when it rings
+	until time.Time // when this instance stops relying on it, by the local clock
+}
+
+// over reports whether this instance stops relying on the alarm, by its monotonic clock, which
+// stands still while a machine is suspended, and by its wall clock.
+func (k known) over(monotonic, wall time.Time) bool {
+	return !monotonic.Before(k.until) || !wall.Before(k.until.Round(0))
+}
+
+// A sum is long if it takes more than a quarter of the time for which an event can be held. Only
+// alarms wait for such a sum (docs/design/events.md#long-sums). It runs apart from the prober,
+// which goes on looking and deferring.
+type long struct {
+	until   time.Time // how long this instance remembers that a sum was cut off, by the local clock
+	summing bool      // a sum is under way
+	rest    pause     // nothing is summed, because a long sum has failed
 }

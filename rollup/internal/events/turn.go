@@ -187,7 +187,7 @@ func (c *Coalescer) untilAlarm(s *counterState, l *roll.Look) time.Duration {
 	}
 
 	first := slices.MinFunc(s.alarms, func(a, b *generation) int { return a.from.Compare(b.from) })
-	return min(first.from.Sub(l.ReadTime), c.roller.Step(s.counter.Template))
+	return min(first.from.Sub(l.ReadTime), s.step)
 }
 
 // turn returns how long after the look's answer it is this instance's turn to roll the counter up.
@@ -223,11 +223,11 @@ func (c *Coalescer) turnAmong(s *counterState, l *roll.Look, turns []document.Tu
 
 	ahead := slices.IndexFunc(turns, func(t document.Turn) bool { return t.Routes == l.Counter.Template.Hash() })
 	isNew := ahead < 0
-	if isNew && (s.draw < 0.25 || s.waited(l) > c.roller.Step(l.Counter.Template)) {
+	if isNew && (s.draw < 0.25 || s.waited(l) > s.step) {
 		return free
 	}
 
-	wait := free + c.roller.Step(l.Counter.Template)/20
+	wait := free + s.step/20
 	if ahead > 0 && wait+c.turnTakes(s) > 0 {
 		return wait + c.turnTakes(s) // then look again, to see who has had a turn
 	}
@@ -245,7 +245,7 @@ func (c *Coalescer) turnTakes(s *counterState) time.Duration { return c.lateBack
 // backOff returns how much longer an instance waits than the writer of the last roll-up. It depends
 // on the number in [0, 1) that the instance drew.
 func (c *Coalescer) backOff(s *counterState) time.Duration {
-	step := c.roller.Step(s.counter.Template)
+	step := s.step
 	return step/10 + time.Duration(s.draw*float64(min(step/4, time.Second)))
 }
 
@@ -254,7 +254,7 @@ func (c *Coalescer) backOff(s *counterState) time.Duration {
 // alone, however many there are.
 func (c *Coalescer) lateBackOff(s *counterState, draw float64) time.Duration {
 	const steepness = 50 // few writes are refused with some 20 to 100 instances
-	step := c.roller.Step(s.counter.Template)
+	step := s.step
 	spread := min(step*3/4, 3*time.Second)
 	late := math.Log1p(steepness*draw) / math.Log1p(steepness)
 	return step/10 + time.Duration(late*float64(spread))
