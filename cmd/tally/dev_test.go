@@ -228,7 +228,7 @@ func TestDevTellsOfLockedAuthors(t *testing.T) {
 	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
 	c.Dir = dir
 	out := c.follow(t)
-	out.await("and call connectAuthEmulator")
+	out.await("call        connectAuthEmulator")
 
 	edit := func(user string, wantStatus int) {
 		t.Helper()
@@ -269,7 +269,7 @@ func TestDevTriesRules(t *testing.T) {
 			c := tally(t, "dev", "--project="+emulatortest.Project(t), "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
 			c.Dir, c.Env = dir, slices.Concat(c.Env, env, recordedJava(t, pids))
 			out := c.follow(t)
-			out.await("and call connectAuthEmulator")
+			out.await("call        connectAuthEmulator")
 			out.commit("owner", http.StatusOK, `{"update": {"name": "ROOT/posts/1", "fields": {"author": {"stringValue": "ann"}}}}`)
 			out.commit("owner", http.StatusOK, `{"update": {"name": "ROOT/posts/1/likes/bob", "fields": {}}}`)
 			out.await("firestore.rules:5: tried: user ann may edit posts/1 until it has totals, and then no more, as if this lists or counts the fields of posts/{post}: Tally adds 'likes', 'tally'. Compare only what changes: request.resource.data.diff(resource.data).affectedKeys().hasOnly([…]) (firestore.rules line 5: allow update: if request.auth.uid == resource.data.author && request.resource.data.values().size() == 1;)\n")

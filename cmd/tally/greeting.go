@@ -19,7 +19,7 @@ func (d *dev) greeting(s *local.Stack) string {
 	text := "\nTally runs. " + d.stopping(s) + "\n\n" + d.parts(s) + d.pointing(s)
 	command := addOne(s.Config.Routes, s.Config.Databases[0])
 	if command != "" {
-		text += fmt.Sprintf("Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.Addr, d.project, command)
+		text += fmt.Sprintf("Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s\n  export GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.Addr, d.project, command)
 	}
 	return text
 }
@@ -87,11 +87,14 @@ func (d *dev) pointing(s *local.Stack) string {
 	return fmt.Sprintf(`
 Point an app at it:
   Web         const db = getFirestore(initializeApp({ projectId: '%s' })%s);
-              connectFirestoreEmulator(db, '%s', %s, { mockUserToken: { sub: 'ann' } }); // ann is signed in
-  servers     export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%[1]s
+              // ann is signed in
+              connectFirestoreEmulator(db, '%s', %s, { mockUserToken: { sub: 'ann' } });
+  servers     export FIRESTORE_EMULATOR_HOST=%s
+              export GOOGLE_CLOUD_PROJECT=%[1]s
 
-To sign users in yourself, run firebase emulators:start --only auth --project %[1]s, leave mockUserToken out, add apiKey: 'any' to
-initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
+To sign users in yourself, leave mockUserToken out, add apiKey: 'any' to initializeApp, and:
+  run         firebase emulators:start --only auth --project %[1]s
+  call        connectAuthEmulator(getAuth(), '%[6]s');
 
 `, d.project, database, host, port, s.Addr, d.auth)
 }

@@ -3,12 +3,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -107,6 +109,74 @@ func TestWidthsOfWork(t *testing.T) {
 			wantNarrow(t, columns, args[0], drawn)
 		}
 	}
+}
+
+// Dev keeps to the width from its first line to its last, also when it shows roll-ups and hints.
+func TestWidthsOfDev(t *testing.T) {
+	for _, columns := range []int{80, 60} {
+		t.Run(strconv.Itoa(columns), func(t *testing.T) {
+			t.Parallel()
+			text := devOnTerminal(t, columns)
+			wantNarrow(t, columns, "dev", text)
+			for _, want := range []string{"number_of_sales 1", "belongs to no counter"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("it does not say %q:\n%s", want, text)
+				}
+			}
+		})
+	}
+}
+
+// devOnTerminal runs dev on a terminal of so many columns until it shows the roll-up of one of two
+// documents, of which the other has no shop. It returns what dev prints.
+func devOnTerminal(t *testing.T, columns int) string {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	project := emulatortest.Project(t)
+	c := exec.CommandContext(t.Context(), executable, "dev", "--project="+project, "--firestore-port=0", "--functions-port=0", "--dashboard-port=0", "--instances=1")
+	c.Dir, c.Env = t.TempDir(), append(append(os.Environ(), asTally+"=1", "TERM=xterm"), onShared(t)...)
+	const routes = "routes: |\n  sales/{sale} by shop -> shops_of_the_whole_country/{shop} : count() as number_of_sales, sum(amount) as revenue : existing\n"
+	write(t, filepath.Join(c.Dir, "tally.yaml"), []byte(routes))
+	screen, err := pty.StartWithSize(c, &pty.Winsize{Rows: 24, Cols: uint16(columns)})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	client := emulatortest.ClientDatabase(t, project, "(default)")
+	set := func(path string, data map[string]any) {
+		_, err := client.Doc(path).Set(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	for lines := bufio.NewReader(screen); ; {
+		line, err := lines.ReadString('\n')
+		out.WriteString(line)
+		if err != nil {
+			break // the terminal of a process that has ended fails
+		}
+		switch {
+		case strings.Contains(line, "Point an app at it"):
+			set("shops_of_the_whole_country/corner", map[string]any{"name": "the one at the corner"})
+			set("sales/1", map[string]any{"shop": nil, "amount": 5})
+			set("sales/2", map[string]any{"shop": "corner", "amount": 5})
+		case strings.Contains(line, "number_of_sales 1"):
+			_, err = screen.WriteString("\x03") // Ctrl-C
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err = c.Wait()
+	if err != nil {
+		t.Errorf("dev: %v", err)
+	}
+	text := strings.ReplaceAll(out.String(), "\r\n", "\n")
+	return strings.ReplaceAll(text, c.Dir, ".") // which may have any width
 }
 
 // With --routes, init asks nothing on a terminal either: a pasted block of commands keeps its next
