@@ -42,7 +42,7 @@ export function ownLike(ref, { coverage, feed }, saved) {
   /** Whether it is known if the document is there. */ let known = false;
   /** Whether the listener has caught up with the server. */ let live = false;
   /** Whether the listener has told the document that is there, so the cache keeps what it tells. */ let confirmed = false;
-  /** The latest version that the server has acknowledged to this page. */ let latest = 0;
+  /** The latest version that the server has acknowledged or told to this page. */ let latest = 0;
   /** Whether this page has written the document, and the listener has not told that yet. */ let fresh = false;
   /** How many snapshots came, and writes of this page began. */ let turn = 0;
   /** @type {Unsubscribe | null} Ends the listener. */ let stop = null;
@@ -128,9 +128,10 @@ export function ownLike(ref, { coverage, feed }, saved) {
 
     const version = snapshot ? versionOf(snapshot) : undefined;
     const waits = snapshot?.metadata.hasPendingWrites || base?.there === true;
-    // A cache that has dropped what this page did tells what was before, until it has caught up.
-    const told = there ? version : base?.version;
-    const stale = !waits && told !== undefined && (own.now ? told < latest : there && told <= latest);
+    // Until it has caught up, the SDK may tell what was before. If a write that waits is refused, that
+    // is true again.
+    const told = version ?? base?.version;
+    const stale = !waits && told !== undefined && (own.now ? told < latest : there && !pending && told <= latest);
     // While a write is acknowledged, the SDK may tell for a moment what was before.
     if (there !== own.now && !waits && !late && (fresh || pending)) {
       setTimeout(() => now === turn && hear(snapshot, true), MOMENT);
@@ -144,7 +145,10 @@ export function ownLike(ref, { coverage, feed }, saved) {
       pending = waits;
       take(there, live);
       const created = snapshot ? createdAt(snapshot) : undefined;
-      if (!pending) commit(created ?? version ?? bound(base), created);
+      if (!pending) {
+        latest = version ?? latest;
+        commit(created ?? version ?? bound(base), created);
+      }
       confirmed = !pending && created !== undefined;
     }
     show();
