@@ -104,6 +104,8 @@ import "embed"
 //go:embed rollup/internal/schedule/keep.go
 //go:embed rollup/internal/schedule/left.go
 //go:embed rollup/internal/schedule/note.go
+//go:embed rollup/internal/schedule/options.go
+//go:embed rollup/internal/schedule/report.go
 //go:embed rollup/internal/schedule/store.go
 //go:embed rollup/internal/schedule/time.go
 //go:embed rollup/rollup.go

@@ -265,11 +265,11 @@ var mutations = []mutation{
 		`		if r.Template.owner > 0 && !other.Template.Existing && overlap(r.owner(), other.template) {`,
 		`		if false {`, "route/TestRefusedRoutes"},
 	{"cycle", "each cycle compares old days", "internal/schedule/cycle.go",
-		`	if !old || !right || !a.sparesOld(l) {`,
-		`	if true || !old || !right || !a.sparesOld(l) {`, "TestOldDays"},
+		`	if !old || !right || !c.sparesOld(l) {`,
+		`	if true || !old || !right || !c.sparesOld(l) {`, "TestOldDays"},
 	{"cycle", "a note about all leaves old days alone", "internal/schedule/cycle.go",
-		`return !a.o.FromFirst && !a.o.DryRun && !a.hurries(l)`,
-		`return !a.o.FromFirst && !a.o.DryRun`, "TestOldDays"},
+		`return !c.o.FromFirst && !c.o.DryRun && !c.hurries(l)`,
+		`return !c.o.FromFirst && !c.o.DryRun`, "TestOldDays"},
 	{"cycle", "old days are never compared", "internal/schedule/cycle.go",
 		`return int64(h.Sum32()%oldLaps) != l.Number%oldLaps`,
 		`return true`, "TestOldDays"},
@@ -277,7 +277,7 @@ var mutations = []mutation{
 		`old := f.Template.Timed() && tally.AsOf.Before(before)`,
 		`old := f.Template.Timed()`, "TestOldDays"},
 	{"cycle", "each walk of the orders begins with the first day", "internal/schedule/cycle.go",
-		`	if r.Time() == "" || !a.sparesOld(l) || l.Number%oldLaps == 0 {`,
+		`	if r.Time() == "" || !c.sparesOld(l) || l.Number%oldLaps == 0 {`,
 		`	if true || r.Time() == "" || l.Number%oldLaps == 0 {`, "TestOldDays"},
 	{"cycle", "a walk since a day leaves out a day that is not over", "../internal/cloud/firestorestore/bytime.go",
 		`		l.start, _, _ = r.Period(since)`,
@@ -551,7 +551,7 @@ var mutations = []mutation{
 		`return c.isNull(f) && !c.isRollUp()`,
 		`return c.isNull(f)`, "../internal/cloud/trigger/TestNullMayHaveChanged"},
 	{"circle-silent", "no cycle follows a change of routes", "internal/schedule/cycle.go",
-		`		c.New = c.ReadTime
+		`		c.cursor.New = c.cursor.ReadTime
 `,
 		``, "TestAnchorOfRoutesBeforeTheCircle"},
 	{"no-loop", "a circle of several routes is not found", "route/levels.go",
@@ -675,7 +675,7 @@ var mutations = []mutation{
 			s.open = nil
 		}
 		s.failures, s.refused = 0, false`, "TestMissingDocumentCoversWhatCameBefore"},
-	{"removal", "an audit looks at missing documents", "internal/schedule/compare.go",
+	{"removal", "an audit looks at missing documents", "internal/schedule/audit.go",
 		`gone := d.walk >= 0 && d.Template.Existing && !d.RollUp.Exists()`,
 		`gone := false`, "TestAuditOfExisting"},
 	{"removal", "an audit creates the app's documents", "internal/schedule/compare.go",
@@ -1383,8 +1383,8 @@ var mutations = []mutation{
 `,
 		`		return 100 * longestWait * 3600
 `, "TestAuditLeavesLongCadencesAlone"},
-	{"differs", "an audit does not say what its pace kept it from", "internal/schedule/compare.go",
-		`			a.report.Paced++
+	{"differs", "an audit does not say what its pace kept it from", "internal/schedule/report.go",
+		`			f.report.Paced++
 `,
 		``, "TestAuditLeavesLongCadencesAlone"},
 	{"differs", "an audit leaves what differs", "internal/schedule/decide.go",
@@ -1425,7 +1425,7 @@ var mutations = []mutation{
 	{"unkept-paced", "a counter that is kept again pauses as long as before", "internal/events/observe.go",
 		`s.seen, s.draw, s.failures, s.unkept = l.AsOf, c.options.Random(), 0, pause{}`,
 		`s.seen, s.draw, s.failures = l.AsOf, c.options.Random(), 0`, "TestUnkeptElsewhereKept"},
-	{"lapsed", "an unkept counter is a failure of the audit", "internal/schedule/compare.go",
+	{"lapsed", "an unkept counter is a failure of the audit", "internal/schedule/audit.go",
 		`	case errors.Is(err, roll.ErrUnkept):`,
 		`	case false:`, "TestAuditOfUnkept"},
 	{"lapsed", "an audit tries an unkept counter again and again", "internal/schedule/compare.go",
@@ -1551,11 +1551,11 @@ var mutations = []mutation{
 	{"differs", "a difference that the pace keeps is none", "internal/schedule/compare.go",
 		`return actionTell, l, 0, err`,
 		`return actionLeave, l, 0, err`, "TestAuditLeavesLongCadencesAlone"},
-	{"only-finite", "one malformed shard is none", "internal/schedule/compare.go",
+	{"only-finite", "one malformed shard is none", "internal/schedule/report.go",
 		`if l.Totals.Malformed > 0 {
-		a.report`,
+		f.report`,
 		`if l.Totals.Malformed > 1 {
-		a.report`, "TestAuditCountsMalformedShards"},
+		f.report`, "TestAuditCountsMalformedShards"},
 	{"bounded", "an audit remembers any number of differences", "internal/schedule/audit.go",
 		`if a.waits() > maxWaiting {`,
 		`if false {`, "TestAuditRemembersSomeDifferences"},
@@ -1612,7 +1612,7 @@ var mutations = []mutation{
 	{"renew", "as_of is not renewed while no document meets a condition", "internal/schedule/decide.go",
 		`case !l.Totals.Empty() && l.ReadTime`,
 		`case l.Totals.NumShards() > 0 && l.ReadTime`, "TestKeepOfFilteredTotals"},
-	{"untold", "what a large document has left is drift", "internal/schedule/compare.go",
+	{"untold", "what a large document has left is drift", "internal/schedule/audit.go",
 		`		d.comparison.untold = a.untold(ctx, d.Counter, l.AsOf)
 `,
 		``, "TestUntold"},
@@ -1623,7 +1623,7 @@ var mutations = []mutation{
 	{"untold", "a document that was created has left a counter", "../internal/cloud/app/event.go",
 		`if !change.Known() && (created.IsZero() || !created.Equal(`,
 		`if !change.Known() && (true || !created.Equal(`, "TestLargeEventsAreNoted"},
-	{"untold", "what a large document has left is drift in a dry run", "internal/schedule/compare.go",
+	{"untold", "what a large document has left is drift in a dry run", "internal/schedule/audit.go",
 		`err == nil && (did == actionRepair || did == actionTell)`,
 		`err == nil && did == actionRepair`, "TestUntoldInADryRun"},
 	{"untold", "a note stands for the moment only", "internal/schedule/note.go",
@@ -1685,7 +1685,7 @@ var mutations = []mutation{
 	{"grace", "a made-up time of the last sum hides drift", "internal/roll/publish.go",
 		`return min(r.Tally.Took, maxWriteAge)`,
 		`return r.Tally.Took`, "TestDriftBehindATimeThatIsMadeUp"},
-	{"grace", "the grace is shorter than a redelivery takes", "internal/schedule/audit.go",
+	{"grace", "the grace is shorter than a redelivery takes", "internal/schedule/options.go",
 		`cadence + 2*holdLimit + redelivery`,
 		`cadence + 2*holdLimit + redelivery - 5*time.Second`, "TestGrace"},
 	{"other-routes", "a roll-up of other routes ends a comparison", "internal/schedule/decide.go",
@@ -1739,17 +1739,17 @@ var mutations = []mutation{
 		`a.cursor.RollUps.Ended = a.cursor.RollUps.Ended || complete(rollUps)`,
 		`a.cursor.RollUps.Ended = complete(rollUps)`, "TestAuditSharesItsReads"},
 	{"cycle", "a cycle begins at each call", "internal/schedule/cycle.go",
-		`	return passed >= a.takes, false
+		`	return passed >= c.takes, false
 `,
 		`	return true, false
 `, "TestCallBetweenCycles"},
 	{"cycle", "a cycle's reads are not spread", "internal/schedule/cycle.go",
-		`return passed >= a.takes || float64(p.Reads)`,
+		`return passed >= c.takes || float64(p.Reads)`,
 		`return true || float64(p.Reads)`, "TestAtRest"},
 	{"cycle", "a walk is not ended within its cycle", "internal/schedule/cycle.go",
-		`	passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every
+		`	passed := c.cursor.ReadTime.Sub(l.Began) + c.o.Every
 `,
-		`	passed := a.cursor.ReadTime.Sub(l.Began) / 2
+		`	passed := c.cursor.ReadTime.Sub(l.Began) / 2
 `, "TestAtRest"},
 	{"cycle", "the reads of the last cycle are forgotten", "internal/schedule/cycle.go",
 		`		reads += p.Last
@@ -1765,8 +1765,8 @@ var mutations = []mutation{
 		` || complete(rollUps)
 	a.cursor.Shards.Ended = a.cursor.Shards.Ended || complete(shards)`, "TestCallBetweenCycles"},
 	{"cycle", "a dry run waits for its cycle", "internal/schedule/cycle.go",
-		`	if a.o.Cycle == nil || a.o.DryRun {`,
-		`	if a.o.Cycle == nil {`, "TestDryRunBetweenCycles"},
+		`	if c.o.Cycle == nil || c.o.DryRun {`,
+		`	if c.o.Cycle == nil {`, "TestDryRunBetweenCycles"},
 	{"cycle", "an emulator's calls are spread", "../internal/cloud/config/budget.go",
 		`	case c.EmulatorHost != "":
 		return 0
@@ -1779,34 +1779,34 @@ var mutations = []mutation{
 		`if !ok || done < behind {`,
 		`if !ok || done < behind && false {`, "TestTemplatesShareACall"},
 	{"new", "nothing is new", "internal/schedule/cycle.go",
-		`		c.New = c.ReadTime
-		a.changed = true
+		`		c.cursor.New = c.cursor.ReadTime
+		c.changed = true
 `,
 		``, "TestNewIsAuditedAtOnce"},
 	{"new", "a revision is never new", "internal/schedule/cycle.go",
-		` && c.Revision == o.Revision`,
+		` && last.Revision == o.Revision`,
 		``, "TestNewIsAuditedAtOnce"},
 	{"new", "a database is never new", "internal/schedule/cycle.go",
-		` && c.Database == o.Database`,
+		` && last.Database == o.Database`,
 		``, "TestNewIsAuditedAtOnce"},
 	{"new", "a new revision has one cycle", "internal/schedule/cycle.go",
 		`newFor = 10 * time.Minute`,
 		`newFor = 0`, "TestNewTriggerStartsAfterACycle"},
 	{"new", "the cycle that begins after ten minutes is spread", "internal/schedule/cycle.go",
-		`a.takes == 0 || l.Hurried || a.cursor.isNew(l)`,
-		`a.takes == 0 || a.cursor.isNew(l)`, "TestNewTriggerStartsLate"},
+		`c.takes == 0 || l.Hurried || c.cursor.isNew(l)`,
+		`c.takes == 0 || c.cursor.isNew(l)`, "TestNewTriggerStartsLate"},
 	{"new", "another queue is no purge", "internal/schedule/cycle.go",
-		`o.Purged = roll.Later(o.Purged, c.Moved)`,
+		`o.Purged = roll.Later(o.Purged, c.cursor.Moved)`,
 		``, "TestQueueMoved"},
 	{"new", "another queue is a purge for good", "internal/schedule/cycle.go",
-		`		c.Moved = c.ReadTime
+		`		c.cursor.Moved = c.cursor.ReadTime
 `,
-		`		c.Moved = c.ReadTime.Add(24 * time.Hour)
+		`		c.cursor.Moved = c.cursor.ReadTime.Add(24 * time.Hour)
 `, "TestQueueMoved"},
 	{"new", "each revision starts over", "internal/schedule/cycle.go",
-		`		c.New = c.ReadTime
+		`		c.cursor.New = c.cursor.ReadTime
 `,
-		`		c.New, c.Places = c.ReadTime, make([]Place, len(c.Places))
+		`		c.cursor.New, c.cursor.Places = c.cursor.ReadTime, make([]Place, len(c.cursor.Places))
 `, "TestManyRevisions"},
 	{"note-all", "a note is not read", "internal/schedule/note.go",
 		`			a.noted = roll.Later(a.noted, n.UpdateTime)
@@ -1821,16 +1821,16 @@ var mutations = []mutation{
 		`if !done || a.o.FromFirst && leaves {`,
 		`if !done || false && leaves {`, "TestRepairTakesNotesAway"},
 	{"note-all", "each note begins a cycle", "internal/schedule/cycle.go",
-		`noted && passed >= max(leastNoted, a.takes/2)`,
+		`noted && passed >= max(leastNoted, c.takes/2)`,
 		`noted`, "internal/schedule/TestNoteWaits"},
 	{"note-all", "a note begins a cycle every hour", "internal/schedule/cycle.go",
-		`max(leastNoted, a.takes/2)`,
+		`max(leastNoted, c.takes/2)`,
 		`leastNoted`, "internal/schedule/TestNoteWaits"},
 	{"note-all", "a note's cycle waits for the one under way", "internal/schedule/cycle.go",
-		`cuts := due && hurried && !a.hurries(l)`,
+		`cuts := due && hurried && !c.hurries(l)`,
 		`cuts := false`, "TestNoteAboutAll"},
 	{"note-all", "notes all the time keep a long walk from its end", "internal/schedule/cycle.go",
-		`cuts := due && hurried && !a.hurries(l)`,
+		`cuts := due && hurried && !c.hurries(l)`,
 		`cuts := due && hurried`, "TestNotesDuringALongCycle"},
 	{"note-all", "a note is deleted when its cycle begins", "internal/schedule/note.go",
 		`done := complete(a.cursor.Places) && n.UpdateTime`,
@@ -1908,17 +1908,17 @@ var mutations = []mutation{
 		`d.left = time.Since(at) < note.MissingFor`,
 		`d.left = !at.IsZero()`, "TestQueueRefusesWhileDocumentIsMissing"},
 	{"new", "a purge begins no cycle", "internal/schedule/cycle.go",
-		` || a.o.Purged.After(l.Began) || a.o.Stopped`,
-		` || a.o.Stopped`, "TestPurged"},
+		` || c.o.Purged.After(l.Began) || c.o.Stopped`,
+		` || c.o.Stopped`, "TestPurged"},
 	{"new", "a queue that does not run begins no cycle", "internal/schedule/cycle.go",
-		` || a.o.Purged.After(l.Began) || a.o.Stopped`,
-		` || a.o.Purged.After(l.Began)`, "TestPurged"},
+		` || c.o.Purged.After(l.Began) || c.o.Stopped`,
+		` || c.o.Purged.After(l.Began)`, "TestPurged"},
 	{"new", "each cycle makes all alarms again", "internal/schedule/cycle.go",
-		`Remake:  a.o.Purged.After(l.Began)`,
-		`Remake:  !a.o.Purged.IsZero()`, "TestPurgedOnce"},
+		`Remake:  c.o.Purged.After(l.Began)`,
+		`Remake:  !c.o.Purged.IsZero()`, "TestPurgedOnce"},
 	{"new", "the first cycle trusts alarms that were purged", "internal/schedule/cycle.go",
-		`Remake:  a.o.Purged.After(l.Began)`,
-		`Remake:  !first && a.o.Purged.After(l.Began)`, "TestPurgedBeforeTheFirstCycle"},
+		`Remake:  c.o.Purged.After(l.Began)`,
+		`Remake:  !first && c.o.Purged.After(l.Began)`, "TestPurgedBeforeTheFirstCycle"},
 	{"new", "an audit trusts alarms that were purged", "internal/schedule/compare.go",
 		`	l.AlarmGone = k.remake
 `,
@@ -2583,10 +2583,10 @@ var mutations = []mutation{
 `,
 		`	case l.AsOf.Equal(s.own):
 `, "TestAlarmGoesFirst"},
-	{"grace", "what an alarm stands for is drift", "internal/schedule/compare.go",
+	{"grace", "what an alarm stands for is drift", "internal/schedule/audit.go",
 		`l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumsTake(l.RollUp)`,
 		`false`, "TestDeferredIsNoDrift"},
-	{"grace", "a counter with a slow cadence never drifts", "internal/schedule/compare.go",
+	{"grace", "a counter with a slow cadence never drifts", "internal/schedule/audit.go",
 		`l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumsTake(l.RollUp)`,
 		`a.Cadence(&l) > time.Minute`, "TestDeferredIsNoDrift"},
 	{"known-alarm", "a newer look is not the time", "internal/events/alarm.go",
@@ -2635,7 +2635,7 @@ var mutations = []mutation{
 		`	s.long.until = time.Now().Add(longKnownFor)
 }`,
 		`}`, "TestSumIsCutOff"},
-	{"long-sums", "a long sum that fails is not known to be long", "internal/events/failed.go",
+	{"long-sums", "a long sum that fails is not known to be long", "internal/events/prober.go",
 		`	s.long.until = s.long.rest.until.Add(longKnownFor)
 `,
 		``, "TestSumIsCutOffForLong"},
@@ -2693,14 +2693,14 @@ var mutations = []mutation{
 `,
 		`		return plan{wait: time.Millisecond}
 `, "TestLongSumWithoutAQueue"},
-	{"long-sums", "a long sum that failed is tried again at once", "internal/events/failed.go",
+	{"long-sums", "a long sum that failed is tried again at once", "internal/events/prober.go",
 		`	s.long.rest.begin(firstRest, longestRest, c.now())
 `,
 		``, "TestLongSumFails"},
 	{"long-sums", "events take another time than alarms", "internal/events/turn.go",
 		`max(s.long.rest.serverUntil.Sub(l.ReadTime), roll.LeastAhead)`,
 		`s.long.rest.step`, "TestLongSumFails"},
-	{"long-sums", "each rest is as long as the first", "internal/events/failed.go",
+	{"long-sums", "each rest is as long as the first", "internal/events/prober.go",
 		`s.long.rest.begin(firstRest, longestRest, c.now())`,
 		`s.long.rest.begin(firstRest, firstRest, c.now())`, "TestLongSumFails"},
 	{"long-sums", "an alarm for which there is no time stands for events", "internal/events/turn.go",
@@ -2709,7 +2709,7 @@ var mutations = []mutation{
 	{"long-sums", "a long sum is refused if the app edits the document", "internal/roll/publish.go",
 		`locks || l.Long && l.Counter.Template.Existing && l.RollUp.Exists()`,
 		`locks`, "TestLongSumOfADocumentThatTheAppEdits"},
-	{"grace", "an alarm waits for no long sum", "internal/schedule/compare.go",
+	{"grace", "an alarm waits for no long sum", "internal/schedule/audit.go",
 		`+redelivery+sumsTake(l.RollUp)`,
 		`+redelivery`, "TestLongSumIsNoDrift"},
 	{"grace", "a long sum has the grace of others", "internal/schedule/audit.go",
@@ -3042,7 +3042,7 @@ var mutations = []mutation{
 	{"foreign-kind", "a field that was cleared is drift", "internal/schedule/decide.go",
 		` || !l.AsOf.IsZero() && onlyUncovered(l):`,
 		`:`, "TestForeignKind"},
-	{"foreign-kind", "an audit does not count it", "internal/schedule/compare.go",
+	{"foreign-kind", "an audit does not count it", "internal/schedule/report.go",
 		`if len(l.RollUp.Foreign) > 0 && !counted {`,
 		`if counted && false {`, "TestForeignKind"},
 	{"nobodys-number", "a total without sources is the app's", "internal/roll/agree.go",
@@ -3171,13 +3171,13 @@ var mutations = []mutation{
 		`tally.OwnerlessSince.IsZero() &&`,
 		``, "TestOldDaysThatAreNotRight"},
 	{"cycle", "a call that comes a little sooner begins no lap", "internal/schedule/cycle.go",
-		`passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every/2`,
-		`passed := a.cursor.ReadTime.Sub(l.Began)`, "internal/schedule/TestCallALittleSooner"},
+		`passed := c.cursor.ReadTime.Sub(l.Began) + c.o.Every/2`,
+		`passed := c.cursor.ReadTime.Sub(l.Began)`, "internal/schedule/TestCallALittleSooner"},
 	{"cursor", "a note has a failed walk begin again", "internal/schedule/cycle.go",
 		`if begins && !p.Failed && (p.Done || cuts) {`,
 		`if begins && (p.Done || cuts) {`, "internal/schedule/TestNoteLeavesFailedWalks"},
 	{"new", "the cursor of another version is not new", "internal/schedule/cycle.go",
-		`o.Database && len(c.Places) == places(a.routes)`,
+		`o.Database && len(last.Places) == places(c.routes)`,
 		`o.Database`, "internal/schedule/TestCursorOfAnotherVersion"},
 	{"note-all", "a note that others write is tried forever", "internal/note/note.go",
 		`if !errors.Is(err, roll.ErrConflict) || try == noteTries {`,
@@ -3196,7 +3196,7 @@ var mutations = []mutation{
 		}
 `,
 		``, "TestOnlyUntoldIsNoted"},
-	{"logged-once", "an audit logs no unkept counter", "internal/schedule/compare.go",
+	{"logged-once", "an audit logs no unkept counter", "internal/schedule/audit.go",
 		`		a.TellUnkept(ctx, d.Counter, "", err)
 `,
 		``, "TestAuditOfUnkept"},

@@ -10,26 +10,6 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// failedLong has the counter rest after a long sum that failed. What waits is deferred to the end
-// of the rest.
-func (c *Coalescer) failedLong(ctx context.Context, s *counterState, l *roll.Look, err error) {
-	switch {
-	case errors.Is(err, roll.ErrUnkept):
-		c.unkeep(ctx, s, l.EventID, err)
-		return
-	case errors.Is(err, roll.ErrConflict):
-		c.options.Logger.DebugContext(ctx, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", l.EventID, "error", err)
-		return
-	}
-
-	c.mu.Lock()
-	s.long.rest.begin(firstRest, longestRest, c.now())
-	s.long.until = s.long.rest.until.Add(longKnownFor)
-	c.mu.Unlock()
-	c.options.Logger.Log(ctx, slog.LevelWarn, "long sum failed; its counter rests", "counter", s.counter.RollUp, "event_id", l.EventID,
-		"took", l.Took, "error", err)
-}
-
 // failed is called after a failure, and returns when to look next. The call that failed may have
 // taken effect all the same.
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) (next time.Time) {

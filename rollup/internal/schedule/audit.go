@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,135 +12,6 @@ import (
 	"github.com/firestore-tally/tally/rollup/internal/roll"
 	"github.com/firestore-tally/tally/rollup/route"
 )
-
-// AuditOptions configure an audit.
-type AuditOptions struct {
-	roll.Options
-
-	// Concurrency is how many counters are in work at once. It must be positive.
-	Concurrency int
-
-	// Grace is how long the audit leaves a difference to an event that may be on its way; see the
-	// function Grace. Zero means that it repairs at once, and calls nothing drift. Routes that say
-	// "every" have no grace.
-	Grace time.Duration
-
-	// Cycle returns how long a cycle takes at least, if the last one was billed so many reads; 0:
-	// unknown. Its reads are spread over audits, which follow each other by Every. Nil or a result
-	// of 0: each audit goes on as far as it can, and begins with the first counter again when the
-	// last one has come to the end.
-	Cycle func(reads int64) time.Duration
-	Every time.Duration
-
-	// Revision names the revision of the functions, and Database the database. While either of them
-	// or the routes are new, cycles follow each other and are not spread, until one has begun ten
-	// minutes after that. Cycles follow from the stored cursor, and so does what is new.
-	Revision string
-	Database string
-
-	// Queue names the queue of the alarms. Another name than that of the last audit counts as a purge:
-	// alarms that stood in the other queue may ring nowhere.
-	Queue string
-
-	// Purged is when somebody last deleted all alarms, by a server's clock; zero: never. Stopped
-	// reports whether none rings now. Both make a cycle due, like a note about all counters. After a
-	// purge the audit makes each alarm again that a roll-up relies on.
-	Purged  time.Time
-	Stopped bool
-
-	// Until is when to stop. What is in work then is finished, or given up soon enough that the
-	// audit has saved its cursor within Options.Timeout. Zero: only the context ends the audit.
-	Until time.Time
-
-	// MaxReads bounds the reads that are billed, as Reads counts them. The counters that are in
-	// work when it is reached are finished. Zero: no bound.
-	MaxReads int64
-	Reads    func() int64 // must not be nil when MaxReads is positive
-
-	// DryRun reports, and changes nothing, not even the cursor.
-	DryRun bool
-
-	// KeepRerouted leaves alone the roll-ups that other routes made. A caller that does not know
-	// the routes of the deployed functions must set it. Otherwise the audit takes their roll-ups
-	// for wrong.
-	KeepRerouted bool
-
-	// KeepUnwritten leaves alone the documents that hold totals that no roll-up wrote. A caller must
-	// set it unless it works by the routes of functions that run: by others it would replace values
-	// of the app's that no function replaces.
-	KeepUnwritten bool
-
-	// Prune takes away totals that earlier routes kept. It must not be set while a revision that
-	// still keeps them runs, because the totals would come and go.
-	Prune bool
-
-	// FromFirst walks from the first counter, and leaves the stored cursor alone.
-	FromFirst bool
-
-	// Progress, unless nil, is called with the report so far, one call at a time.
-	Progress func(Report)
-}
-
-// redelivery is how long it takes until an event that failed comes again. Eventarc waits for 10 s
-// at least. The rest is for the way.
-const redelivery = 15 * time.Second
-
-// Grace returns how long a difference must last to be called drift. By then an event has had the
-// time to be held, to fail, to come again and to be held again. Only an event that failed twice
-// comes later.
-func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
-
-// sumsTake returns how much later than other events those of a counter are rolled up because its
-// sums take long. A change may have to wait for the alarm to which its event was deferred, for a
-// sum that had begun before it, and for its own.
-func sumsTake(r roll.RollUp) time.Duration { return 3 * r.TookAtMost() }
-
-// FittingGrace returns the grace that an audit with this much time left keeps: the whole grace if
-// that is at most half of the time, else none.
-func FittingGrace(grace, left time.Duration) time.Duration {
-	if left < 2*grace {
-		return 0
-	}
-	return grace
-}
-
-// A Report says what an audit did and found.
-type Report struct {
-	Counters  int `json:"counters"`  // compared with their shards, or failed
-	RolledUp  int `json:"rolled_up"` // written, because they differed
-	Unchanged int `json:"unchanged"` // agreed, or were brought up to date by others
-	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
-	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted or KeepUnwritten, or because of their pace
-	Paced     int `json:"paced"`     // differed and were left so, because their pace allowed no roll-up before Until, or for a while; some of Differing
-	Failed    int `json:"failed"`    // could not be compared, repaired or removed
-	Unkept    int `json:"unkept"`    // cannot be rolled up until someone fixes them; see ErrUnkept
-
-	Drift     int `json:"drift"`     // differed for longer than the grace; like the next six, some of RolledUp and Differing
-	Lapsed    int `json:"lapsed"`    // lacked changes that came while they were unkept
-	Late      int `json:"late"`      // were right, until documents left a window and no alarm had them rolled up
-	Missing   int `json:"missing"`   // had no roll-up, such as new counters
-	Orphaned  int `json:"orphaned"`  // had a roll-up that is not zeros, and no shards
-	Rerouted  int `json:"rerouted"`  // had a roll-up that other routes made
-	Outdated  int `json:"outdated"`  // were right, but held totals of earlier routes, which Prune takes away
-	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
-
-	Unwritten   int `json:"unwritten,omitempty"`    // held totals that no roll-up wrote; like drift, some of RolledUp and Differing
-	ForeignKind int `json:"foreign_kind,omitempty"` // documents that hold values of the app's in the fields of totals, which are left out
-
-	UnwrittenExample   string `json:"unwritten_example,omitempty"`    // such as "posts/b: likes is 1234"
-	ForeignKindExample string `json:"foreign_kind_example,omitempty"` // such as "posts/a: likes is an array"
-
-	Complete   bool     `json:"complete"`   // every walk has come to its last counter, in this audit or since the last one that was complete
-	Overlapped bool     `json:"overlapped"` // it stopped because another audit was at work
-	Cursor     string   `json:"cursor"`     // where the next begins: walks, and places in them
-	Errors     []string `json:"errors,omitempty"`
-
-	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
-
-	Waiting int           `json:"-"` // differences that are left to the trigger until their grace is over
-	Cycle   time.Duration `json:"-"` // how long the last walk of all counters took; 0: unknown
-	Since   time.Duration `json:"-"` // time since the audit before began; 0: unknown
-}
 
 const (
 	// maxWaiting is how many differences an audit remembers while their grace lasts. If there are
@@ -196,16 +66,11 @@ const (
 // joins the failures of pages and of the cursor, the reason why ctx ended, and how many counters
 // failed. The report is valid even with an error.
 func Audit(ctx context.Context, store Store, routes route.Routes, o AuditOptions) (Report, error) {
-	a := &audit{
-		Roller: roll.New(store, o.Options),
-		o:      o,
-		store:  store,
-		routes: routes,
-		began:  time.Now(),
-		slots:  make(chan struct{}, o.Concurrency),
-	}
+	a := &audit{o: o, began: time.Now(), enough: o.Until, slots: make(chan struct{}, o.Concurrency)}
+	a.cycle = cycle{o: &a.o, routes: routes}
+	a.examiner = examiner{Roller: roll.New(store, o.Options), o: &a.o, store: store}
 	a.Prune, a.Salted = o.Prune, true
-	a.enough = o.Until
+	a.findings.roller = &a.Roller
 	if !a.enough.IsZero() {
 		a.o.Grace = FittingGrace(o.Grace, time.Until(o.Until))
 		a.enough = o.Until.Add(-a.o.Grace)
@@ -239,31 +104,25 @@ func Audit(ctx context.Context, store Store, routes route.Routes, o AuditOptions
 
 // An audit is one run of Audit.
 type audit struct {
-	roll.Roller
+	examiner
+	cycle
+	findings
 	o      AuditOptions
-	store  Store
-	routes route.Routes
 	began  time.Time
 	enough time.Time // no counter is begun after it; zero: no bound
 	slots  chan struct{}
 
 	// these belong to the goroutine that walks
-	cursor     Cursor
-	takes      time.Duration // how long a cycle takes at least
-	rested     [2]bool       // the walks of the roll-ups, and those of the shards, had nothing to do at the beginning
+	rested     [2]bool // the walks of the roll-ups, and those of the shards, had nothing to do at the beginning
 	notes      []note.Note
-	noted      time.Time       // when the newest note about all counters was written, by Firestore's clock
 	named      []*doubt        // that notes name
 	examined   map[string]bool // the roll-ups of those that were begun
-	changed    bool            // the cursor needs to be saved
 	saved      time.Time       // local
 	share      float64         // of the audit's reads and time, that may be used up by now
 	problems   []error
 	overlapped bool
 
-	mu      sync.Mutex
-	report  Report
-	waiting []*doubt // in the order of the pages they were found on
+	waiting []*doubt // in the order of the pages they were found on; the mutex of the findings guards it
 	doubts  sync.WaitGroup
 }
 
@@ -423,7 +282,7 @@ func (a *audit) examinePage(ctx context.Context, w walk, n int) bool {
 		return false
 	}
 
-	a.countForeign(page.Foreign, page.ForeignExample)
+	a.countLeftOut(page.Foreign, page.ForeignExample)
 	done := a.examineAll(ctx, page.Found, n)
 	if ctx.Err() != nil {
 		return false // what was begun may not be done
@@ -513,20 +372,6 @@ func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 	})
 }
 
-// countForeign counts documents that hold values of the app's in the fields of totals.
-func (a *audit) countForeign(n int, example string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.report.countForeign(n, example)
-}
-
-// countForeign counts documents that hold values of the app's in the fields of totals, and keeps
-// the first example.
-func (r *Report) countForeign(n int, example string) {
-	r.ForeignKind += n
-	r.ForeignKindExample = cmp.Or(r.ForeignKindExample, example)
-}
-
 // progress reports how far the audit has come. The mutex is held.
 func (a *audit) progress() {
 	if a.o.Progress != nil {
@@ -535,11 +380,43 @@ func (a *audit) progress() {
 	}
 }
 
-// appendError adds err to a report's errors, up to ten. The log has every error.
-func appendError(errors []string, err error) []string {
-	const most = 10
-	if len(errors) == most {
-		return errors
+// examine compares a counter with its shards, acts on that, and counts the outcome in the report.
+func (a *audit) examine(ctx context.Context, d *doubt) {
+	gone := d.walk >= 0 && d.Template.Existing && !d.RollUp.Exists()
+	if gone {
+		return
 	}
-	return append(errors, err.Error())
+
+	did, l, err := a.compare(ctx, d.FoundCounter, &d.comparison)
+	if did == actionSkip {
+		return
+	}
+
+	d.comparison.deferred = l.ReadTime.Sub(l.AsOf) < a.Cadence(&l)+redelivery+sumsTake(l.RollUp) // by then an alarm has rung
+	differs := err == nil && (did == actionRepair || did == actionTell)
+	if differs && d.comparison.difference(&l) == differenceDrift {
+		d.comparison.untold = a.untold(ctx, d.Counter, l.AsOf)
+		d.comparison.unkept = a.wasUnkept(ctx, d.Counter, l.AsOf)
+	}
+
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d.left = err != nil || did == actionWait || did == actionTell
+	switch {
+	case errors.Is(err, roll.ErrUnkept):
+		a.report.Unkept++
+		a.report.UnkeptCounters = appendError(a.report.UnkeptCounters, err)
+		a.TellUnkept(ctx, d.Counter, "", err)
+	case err != nil:
+		a.report.Failed++
+		a.report.Errors = appendError(a.report.Errors, err)
+		a.Options.Logger.ErrorContext(ctx, "counter not audited", "counter", d.Counter.RollUp, "error", err)
+		a.countAudited(&l)
+	case did == actionWait:
+		a.lookAgain(ctx, d)
+	default:
+		a.countAction(ctx, did, &d.comparison, &l)
+		a.countAudited(&l)
+	}
+	a.progress()
 }

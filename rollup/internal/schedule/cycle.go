@@ -31,56 +31,66 @@ const (
 	leastNoted = time.Hour
 )
 
+// A cycle says which walks of an audit go on, and when they begin again. It belongs to the goroutine
+// that walks.
+type cycle struct {
+	o       *AuditOptions
+	routes  route.Routes
+	cursor  Cursor
+	changed bool          // the cursor needs to be saved
+	takes   time.Duration // how long a cycle takes at least
+	noted   time.Time     // when the newest note about all counters was written, by Firestore's clock
+}
+
 // isNew reports whether no lap has begun yet that sees all that was changed while the routes, the
 // revision or the database were new.
 func (c *Cursor) isNew(l *Lap) bool { return l.Began.Before(c.New.Add(newFor)) }
 
 // hurries reports whether a lap is not spread.
-func (a *audit) hurries(l *Lap) bool { return a.takes == 0 || l.Hurried || a.cursor.isNew(l) }
+func (c *cycle) hurries(l *Lap) bool { return c.takes == 0 || l.Hurried || c.cursor.isNew(l) }
 
 // meet notes whether the routes, the revision, the database or the queue are new. Other routes have
 // other walks, so these start over. Otherwise the walks go on, or deployments that follow each
 // other would keep a long walk from its end.
-func (a *audit) meet() {
-	c, o := &a.cursor, &a.o
-	known := c.Routes == a.routes.String() && c.Revision == o.Revision && c.Database == o.Database && len(c.Places) == places(a.routes)
-	moved := c.Queue != o.Queue && !c.UpdateTime.IsZero()
-	last := c.Moved
-	*c = c.on(a.routes)
-	c.Revision, c.Database, c.Queue, c.Moved = o.Revision, o.Database, o.Queue, last
+func (c *cycle) meet() {
+	last, o := c.cursor, c.o
+	known := last.Routes == c.routes.String() && last.Revision == o.Revision && last.Database == o.Database && len(last.Places) == places(c.routes)
+	moved := last.Queue != o.Queue && !last.UpdateTime.IsZero()
+	c.cursor = last.on(c.routes)
+	c.cursor.Revision, c.cursor.Database, c.cursor.Queue, c.cursor.Moved = o.Revision, o.Database, o.Queue, last.Moved
 	if moved {
-		c.Moved = c.ReadTime
-		a.changed = true
+		c.cursor.Moved = c.cursor.ReadTime
+		c.changed = true
 	}
-	o.Purged = roll.Later(o.Purged, c.Moved)
+	o.Purged = roll.Later(o.Purged, c.cursor.Moved)
 
 	if !known {
-		c.New = c.ReadTime
-		a.changed = true
+		c.cursor.New = c.cursor.ReadTime
+		c.changed = true
 	}
 }
 
 // cycleTakes returns how long a cycle takes at least, going by the reads of the last one.
-func (a *audit) cycleTakes() time.Duration {
-	if a.o.Cycle == nil || a.o.DryRun { // a dry run compares all, whatever is due
+func (c *cycle) cycleTakes() time.Duration {
+	if c.o.Cycle == nil || c.o.DryRun { // a dry run compares all, whatever is due
 		return 0
 	}
 
 	var reads int64
-	for _, p := range a.cursor.Places {
+	for _, p := range c.cursor.Places {
 		reads += p.Last
 	}
-	return a.o.Cycle(reads)
+	return c.o.Cycle(reads)
 }
 
 // begin begins a lap if one is due and all walks have come to their ends. A walk whose page could
 // not be read goes on from there. A lap that a note makes due cuts one that is spread. It waits for
 // one that is not spread, because notes all the time would keep a long walk from its end.
-func (a *audit) begin(l *Lap, places []Place) {
+func (c *cycle) begin(l *Lap, places []Place) {
 	first := l.Began.IsZero()
 	left := slices.ContainsFunc(places, func(p Place) bool { return !p.Done && !p.Failed })
-	due, hurried := a.due(l)
-	cuts := due && hurried && !a.hurries(l)
+	due, hurried := c.due(l)
+	cuts := due && hurried && !c.hurries(l)
 
 	begins := first || cuts || due && !left
 	for i, p := range places {
@@ -94,51 +104,51 @@ func (a *audit) begin(l *Lap, places []Place) {
 	}
 
 	*l = Lap{
-		Began:   a.cursor.ReadTime,
+		Began:   c.cursor.ReadTime,
 		Hurried: hurried,
-		Remake:  a.o.Purged.After(l.Began),
+		Remake:  c.o.Purged.After(l.Began),
 		Ended:   l.Ended,
 		Number:  l.Number + 1,
 	}
-	a.changed = true
+	c.changed = true
 }
 
 // due reports whether the next lap may begin, and whether it is not spread. A call of the schedule
 // comes now and then a little sooner than the one before.
-func (a *audit) due(l *Lap) (due, hurried bool) {
-	if a.takes == 0 || a.cursor.isNew(l) {
+func (c *cycle) due(l *Lap) (due, hurried bool) {
+	if c.takes == 0 || c.cursor.isNew(l) {
 		return true, true
 	}
 
-	passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every/2
-	noted := a.noted.After(l.Began.Add(-note.Every)) || a.o.Purged.After(l.Began) || a.o.Stopped
-	if noted && passed >= max(leastNoted, a.takes/2) {
+	passed := c.cursor.ReadTime.Sub(l.Began) + c.o.Every/2
+	noted := c.noted.After(l.Began.Add(-note.Every)) || c.o.Purged.After(l.Began) || c.o.Stopped
+	if noted && passed >= max(leastNoted, c.takes/2) {
 		return true, true
 	}
-	return passed >= a.takes, false
+	return passed >= c.takes, false
 }
 
 // mayGoOn reports whether a walk may go on now. Its reads are those of the last lap, spread over
 // the lap. The last audit of the lap goes to the end.
-func (a *audit) mayGoOn(l *Lap, p Place) bool {
+func (c *cycle) mayGoOn(l *Lap, p Place) bool {
 	if p.Done || p.Failed {
 		return false
 	}
-	if a.hurries(l) {
+	if c.hurries(l) {
 		return true
 	}
 
-	passed := a.cursor.ReadTime.Sub(l.Began) + a.o.Every
-	return passed >= a.takes || float64(p.Reads) < passed.Seconds()/a.takes.Seconds()*float64(p.Last)
+	passed := c.cursor.ReadTime.Sub(l.Began) + c.o.Every
+	return passed >= c.takes || float64(p.Reads) < passed.Seconds()/c.takes.Seconds()*float64(p.Last)
 }
 
 // next returns the walk that goes on, of those whose places are from first on. It is the one that
 // is furthest behind. So a template is not left until the others have come to their ends.
-func (a *audit) next(l *Lap, first, walks int) (n int, ok bool) {
+func (c *cycle) next(l *Lap, first, walks int) (n int, ok bool) {
 	behind := 0.0
 	for i := first; i < first+walks; i++ {
-		p := a.cursor.Places[i]
-		if !a.mayGoOn(l, p) {
+		p := c.cursor.Places[i]
+		if !c.mayGoOn(l, p) {
 			continue
 		}
 		done := float64(p.Reads) / float64(max(p.Last, 1))
@@ -160,16 +170,16 @@ const (
 
 // sparesOld reports whether a lap leaves most old roll-ups alone. A lap that something new or a
 // note made due does not: nothing says how old the documents were whose events were lost.
-func (a *audit) sparesOld(l *Lap) bool { return !a.o.FromFirst && !a.o.DryRun && !a.hurries(l) }
+func (c *cycle) sparesOld(l *Lap) bool { return !c.o.FromFirst && !c.o.DryRun && !c.hurries(l) }
 
 // spares reports whether the audit leaves a counter that the walk of its template has found to
 // another lap, because its roll-up is old.
-func (a *audit) spares(f FoundCounter) bool {
-	tally, l := f.RollUp.Tally, &a.cursor.RollUps
+func (c *cycle) spares(f FoundCounter) bool {
+	tally, l := f.RollUp.Tally, &c.cursor.RollUps
 	before := l.Began.Add(-oldAfter)
 	old := f.Template.Timed() && tally.AsOf.Before(before) && f.RollUp.UpdateTime.Before(before) // somebody may have written an old as_of since
 	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0
-	if !old || !right || !a.sparesOld(l) {
+	if !old || !right || !c.sparesOld(l) {
 		return false
 	}
 
@@ -179,9 +189,9 @@ func (a *audit) spares(f FoundCounter) bool {
 }
 
 // since returns how old the days or months are that the walk of a route's shards finds; zero: any.
-func (a *audit) since(r *route.Route) time.Time {
-	l := &a.cursor.Shards
-	if r.Time() == "" || !a.sparesOld(l) || l.Number%oldLaps == 0 {
+func (c *cycle) since(r *route.Route) time.Time {
+	l := &c.cursor.Shards
+	if r.Time() == "" || !c.sparesOld(l) || l.Number%oldLaps == 0 {
 		return time.Time{}
 	}
 	return l.Began.Add(-oldAfter)

@@ -13,7 +13,7 @@ import (
 
 // A walk whose page could not be read goes on from there, also if a note cuts its lap.
 func TestNoteLeavesFailedWalks(t *testing.T) {
-	a := audit{takes: 24 * time.Hour, noted: looked, cursor: Cursor{ReadTime: looked}}
+	a := cycle{o: new(AuditOptions), takes: 24 * time.Hour, noted: looked, cursor: Cursor{ReadTime: looked}}
 	lap := Lap{Began: looked.Add(-13 * time.Hour)}
 	places := []Place{{From: "failed", Failed: true}, {From: "half", Last: 7}, {Done: true}}
 	a.begin(&lap, places)
@@ -24,7 +24,7 @@ func TestNoteLeavesFailedWalks(t *testing.T) {
 
 // A call that comes a little sooner than the one before begins the lap all the same.
 func TestCallALittleSooner(t *testing.T) {
-	a := audit{takes: time.Hour, cursor: Cursor{ReadTime: looked}, o: AuditOptions{Every: 10 * time.Minute}}
+	a := cycle{takes: time.Hour, cursor: Cursor{ReadTime: looked}, o: &AuditOptions{Every: 10 * time.Minute}}
 	for ago, want := range map[time.Duration]bool{time.Hour - 10*time.Second: true, 54 * time.Minute: false} {
 		due, hurried := a.due(&Lap{Began: looked.Add(-ago)})
 		if due != want || hurried {
@@ -37,7 +37,7 @@ func TestCallALittleSooner(t *testing.T) {
 func TestCursorOfAnotherVersion(t *testing.T) {
 	routes := route.Routes{decideBy}
 	for _, n := range []int{0, places(routes)} {
-		a := audit{routes: routes, cursor: Cursor{Routes: routes.String(), Places: make([]Place, n), ReadTime: looked, UpdateTime: looked}}
+		a := cycle{o: new(AuditOptions), routes: routes, cursor: Cursor{Routes: routes.String(), Places: make([]Place, n), ReadTime: looked, UpdateTime: looked}}
 		a.meet()
 		if isNew := a.cursor.New.Equal(looked); isNew != (n == 0) {
 			t.Errorf("%d places: new %v", n, isNew)
@@ -59,7 +59,8 @@ func (s noteStore) Notes(context.Context, string, int) ([]note.Note, error) {
 func TestNoteOfNamesMakesNoLap(t *testing.T) {
 	for _, counters := range []map[string]time.Time{{"rollups/a": looked}, nil} {
 		store := noteStore{note: note.Note{ID: note.NoteCounters, Counters: counters, UpdateTime: looked}}
-		a := audit{store: store, Roller: roll.New(store, roll.Options{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})}
+		roller := roll.New(store, roll.Options{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		a := audit{examiner: examiner{Roller: roller, store: store}}
 		a.loadNotes(t.Context())
 		if all := !a.noted.IsZero(); all != (counters == nil) {
 			t.Errorf("a note of %v is about all: %v", counters, all)
@@ -78,7 +79,7 @@ func TestNoteWaits(t *testing.T) {
 		{24 * time.Hour, 11 * time.Hour, false},
 		{24 * time.Hour, 12 * time.Hour, true},
 	} {
-		a := audit{takes: test.takes, noted: looked, cursor: Cursor{ReadTime: looked}}
+		a := cycle{o: new(AuditOptions), takes: test.takes, noted: looked, cursor: Cursor{ReadTime: looked}}
 		due, _ := a.due(&Lap{Began: looked.Add(-test.ago)})
 		if due != test.want {
 			t.Errorf("in a cycle of %v, %v after the last lap began: due %v", test.takes, test.ago, due)

@@ -2,16 +2,18 @@
 // the counters of routes that say "every". Audit walks all counters, and repairs those that differ
 // from their shards.
 //
+//	time.go     compares times, and waits
+//	options.go  how audits are configured
+//	cursor.go   where a walk goes on
 //	store.go    what the schedule asks of a database
-//	keep.go     visits the counters of routes that say "every"
-//	find.go     finds these counters
-//	fair.go     says which of them is next
-//	audit.go    walks all counters
-//	compare.go  compares one counter with its shards
 //	decide.go   decides what to do with a counter that was looked at
 //	left.go     says whether time alone explains how a roll-up differs
-//	cycle.go    when the walks begin again
-//	cursor.go   where a walk goes on
+//	compare.go  compares one counter with its shards, and repairs it
+//	report.go   what an audit found
+//	cycle.go    which walks go on, and when they begin again
 //	note.go     reads the notes that events have left, and takes them away
-//	time.go     compares times, and waits
+//	audit.go    walks all counters
+//	fair.go     says which counter of a route that says "every" is next
+//	find.go     finds these counters
+//	keep.go     visits them
 package schedule

@@ -19,7 +19,7 @@ const (
 // leftSince reports whether the roll-up was right when it was written and is wrong because time has
 // passed. It also reports so if the totals are right but the alarm is overdue or rings too late,
 // because then nothing has them rolled up when the next document leaves.
-func (a *audit) leftSince(ctx context.Context, l *roll.Look) (leaving, error) {
+func (a *examiner) leftSince(ctx context.Context, l *roll.Look) (leaving, error) {
 	if !l.Counter.Template.Windowed() || l.AsOf.IsZero() || l.Rerouted() {
 		return leftNone, nil
 	}
@@ -57,13 +57,13 @@ func (a *audit) leftSince(ctx context.Context, l *roll.Look) (leaving, error) {
 
 // overdue reports whether the alarm of the roll-up should have rung by now, or could not be made,
 // or may be gone. An alarm may wait for the counter's pace.
-func (a *audit) overdue(l *roll.Look) bool {
+func (a *examiner) overdue(l *roll.Look) bool {
 	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > a.Cadence(l)+redelivery+sumsTake(l.RollUp)
 }
 
 // ringsTooLate reports whether a document leaves before the alarm of the roll-up rings, by more
 // than rounding explains. The look is as of the roll-up.
-func (a *audit) ringsTooLate(then *roll.Look) bool {
+func (a *examiner) ringsTooLate(then *roll.Look) bool {
 	next := a.NextLeaves(then)
 	return !next.IsZero() && then.RollUp.Tally.Rings.Sub(next) > a.Cadence(then)+redelivery
 }

@@ -16,20 +16,20 @@ import (
 // wasUnkept reports whether a counter was unkept after an instant. An instance acknowledges events
 // for up to a pause after its note. So a note that is older than the instant by less than that
 // counts, too.
-func (a *audit) wasUnkept(ctx context.Context, c route.Counter, since time.Time) bool {
+func (a *examiner) wasUnkept(ctx context.Context, c route.Counter, since time.Time) bool {
 	return a.wasNoted(ctx, c, note.UnkeptSince, since.Add(-note.LongestUnkept))
 }
 
 // untold reports whether events of the counter's template came without their documents since an
 // instant.
-func (a *audit) untold(ctx context.Context, c route.Counter, since time.Time) bool {
+func (a *examiner) untold(ctx context.Context, c route.Counter, since time.Time) bool {
 	isNoted := slices.ContainsFunc(c.Template.Routes, func(r *route.Route) bool { return r.By != nil || r.Circular() })
 	return isNoted && a.wasNoted(ctx, c, note.UntoldSince, since.Add(-note.Every))
 }
 
 // wasNoted reports whether a note about a counter was written after an instant. The function read
 // returns when it was written last.
-func (a *audit) wasNoted(ctx context.Context, c route.Counter, read func(context.Context, note.Store, route.Counter) (time.Time, error), after time.Time) bool {
+func (a *examiner) wasNoted(ctx context.Context, c route.Counter, read func(context.Context, note.Store, route.Counter) (time.Time, error), after time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, a.Options.Timeout)
 	defer cancel()
 	at, err := read(ctx, a.store, c)
