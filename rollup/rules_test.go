@@ -115,6 +115,14 @@ var rules = []chapter{
 			{says: "Tally names exactly the indexes that its queries need."},
 			{says: "A counter whose index is missing is read shard by shard up to 1,000 shards, and no further."},
 		}},
+		{name: "indexed-or-not-run", clauses: []clause{
+			{
+				says: "⚑ On the Enterprise edition, a query is sent only if its index was READY when the indexes of the database were last listed. Each instance lists them before its first query and every five minutes while it works. A counter whose query is not sent is [unkept](#unkept), and the error names the index.",
+				why:  "Without it, Firestore reads all documents of the collection for each roll-up, and bills them. An app's `firebase deploy` may delete an index at any time.",
+			},
+			{says: "⚑ A list older than ten minutes counts as none. Without a list no query is sent, and events are delivered again."},
+			{says: "On every edition, a query whose order matters says it, and so does one whose sum leaves out documents without the field. A write in a lock asks for the lock."},
+		}},
 		{name: "calls-end", clauses: []clause{
 			{says: "Every call has a time-out and ends with its context; nothing waits for a clean-up. An event outlives one dead call."},
 		}},

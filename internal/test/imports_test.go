@@ -148,7 +148,8 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// The deployed functions carry none of what only cmd/tally needs.
+// The deployed functions carry none of what only cmd/tally needs. They list indexes, without the
+// client of that API.
 func TestFunctionsStaySmall(t *testing.T) {
 	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -158,7 +159,7 @@ func TestFunctionsStaySmall(t *testing.T) {
 		path = strings.TrimSpace(path)
 		for _, heavy := range []string{"cloud.google.com/go/functions/apiv2", "cloud.google.com/go/scheduler", "cloud.google.com/go/firestore/apiv1/admin", "cloud.google.com/go/run", "cloud.google.com/go/eventarc",
 			"github.com/spf13/cobra", "github.com/firestore-tally/tally/internal/tool/deploy", "github.com/firestore-tally/tally/internal/tool/doctor"} {
-			if strings.HasPrefix(path, heavy) {
+			if strings.HasPrefix(path, heavy) && path != "cloud.google.com/go/firestore/apiv1/admin/adminpb" {
 				t.Errorf("the functions import %s", path)
 			}
 		}

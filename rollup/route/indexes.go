@@ -158,6 +158,11 @@ func (q Query) indexes(collection string, keys []document.Field) []Index {
 	return []Index{{Collection: collection, Fields: append(fields, along...)}}
 }
 
+// IsEqual reports whether a query of the route tests a field for equality.
+func (r *Route) IsEqual(q Query, field document.Field) bool {
+	return slices.Contains(q.equal(r.equalKeys()), field)
+}
+
 // equal returns the fields that the query tests for equality, sorted: the keys, and those of
 // conditions.
 func (q Query) equal(keys []document.Field) []document.Field {

@@ -20,3 +20,6 @@ func (s *Store) CountersUntil(ctx context.Context, route *route.Route, from stri
 func (s *Store) RollUpsUntil(ctx context.Context, t *route.Template, from string, limit int, until time.Time) (rollup.Page, error) {
 	return s.rollUps(ctx, t, from, limit, until)
 }
+
+// SetClock has the age of the list of indexes measured by another clock.
+func (s *Store) SetClock(now func() time.Time) { s.indexes.now = now }

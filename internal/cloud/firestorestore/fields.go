@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/document"
 )
 
@@ -14,20 +15,29 @@ import (
 // nested as in the document. It also returns when the document was created. If the document does
 // not exist, there are none. It costs one read.
 func (s *Store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, time.Time, error) {
-	doc := s.client.Doc(path)
-	var paths []firestore.FieldPath
+	req := &firestorepb.BatchGetDocumentsRequest{
+		Documents: []string{s.database + "/documents/" + path},
+		Mask:      new(firestorepb.DocumentMask),
+	}
 	for _, f := range fields {
-		paths = append(paths, f.Names())
+		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(f))
 	}
 
-	found, err := doc.Parent.Where(firestore.DocumentID, "==", doc).SelectPaths(paths...).Documents(ctx).GetAll()
+	var found *firestorepb.Document
+	err := s.batchGet(ctx, req, func(answer *firestorepb.BatchGetDocumentsResponse) {
+		if answer.GetFound() != nil {
+			found = answer.GetFound()
+		}
+	})
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("firestore: reading %s: %w", path, err)
 	}
-	if len(found) == 0 {
+	if found == nil {
 		return nil, time.Time{}, nil
 	}
-	return Data(found[0]), found[0].CreateTime, nil
+	held := decodeFields(found.Fields)
+	resolve(held, s.database+"/documents/")
+	return held, found.CreateTime.AsTime(), nil
 }
 
 // Data returns the fields of a document as the SDK decodes them, with one exception: references to
@@ -47,6 +57,11 @@ func resolve(fields map[string]any, database string) {
 			resolve(v, database)
 		case *firestore.DocumentRef:
 			path, own := strings.CutPrefix(v.Path, database)
+			if own {
+				fields[name] = document.Reference(path)
+			}
+		case *firestorepb.Value_ReferenceValue:
+			path, own := strings.CutPrefix(v.ReferenceValue, database)
 			if own {
 				fields[name] = document.Reference(path)
 			}

@@ -45,7 +45,7 @@ func (s *Store) Foreign(ctx context.Context, r *route.Route, field document.Fiel
 			documents.WherePath(field.Names(), ">", s.client.Doc(lastDocument)),
 		} {
 			work.Go(func() error {
-				n, path, err := countOf(ctx, query)
+				n, path, err := countOf(ctx, query.OrderByPath(field.Names(), firestore.Asc))
 				add(n, path)
 				return err
 			})

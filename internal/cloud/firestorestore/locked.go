@@ -20,9 +20,7 @@ import (
 func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollUp, seen document.Tally) error {
 	begun, err := s.api.BeginTransaction(s.routed(ctx), &firestorepb.BeginTransactionRequest{
 		Database: s.database,
-		Options: &firestorepb.TransactionOptions{
-			Mode: &firestorepb.TransactionOptions_ReadWrite_{ReadWrite: new(firestorepb.TransactionOptions_ReadWrite)},
-		},
+		Options:  s.locking(),
 	})
 	if err != nil {
 		return outcome(err, "locking", c.RollUp)
@@ -33,6 +31,16 @@ func (s *Store) WriteLocked(ctx context.Context, c route.Counter, r rollup.RollU
 		go s.rollBack(ctx, begun.Transaction)
 	}
 	return err
+}
+
+// locking are the options of a transaction that locks what it reads. On Standard each transaction
+// that may write does so. On Enterprise it only does so if it asks.
+func (s *Store) locking() *firestorepb.TransactionOptions {
+	mode := new(firestorepb.TransactionOptions_ReadWrite)
+	if s.edition == route.Enterprise {
+		mode.ConcurrencyMode = firestorepb.TransactionOptions_PESSIMISTIC
+	}
+	return &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{ReadWrite: mode}}
 }
 
 // commitIf commits a roll-up in a transaction, if the tally of its document is the one that was

@@ -22,6 +22,11 @@
 // created. A query whose index is missing fails. A field that a document lacks, or that is exempt
 // from indexing, is in no index.
 //
+// The Enterprise edition differs in this. It makes no index by itself, and answers a query without
+// its index by reading all documents. A query has no order but the one that it asks for. So each
+// query whose order matters says it, and one that has a limit without an order only asks whether
+// there is any document. A transaction that may write takes locks only if it asks for them.
+//
 // An aggregation query answers COUNT, SUM or AVG from the index, and bills one read for each 1,000
 // entries. SUM and AVG pass over values that are not numbers.
 //
@@ -43,7 +48,8 @@
 // audit.go walks all counters: by their roll-ups, or along a lane of their shards (lane.go, and for
 // days and months bytime.go). cursor.go keeps where a walk goes on, and note.go what needs an audit
 // soon. growth.go reads shards and adds more, fields.go reads single fields, value.go decodes and
-// encodes values, and client.go opens the connection.
+// encodes values, and client.go opens the connection. enterprise.go keeps queries without an index
+// from the Enterprise edition.
 package firestorestore
 
 import (
@@ -77,8 +83,10 @@ import (
 type Store struct {
 	client   *firestore.Client
 	api      *vkit.Client
-	database string // its resource name
-	routing  string // the parameters by which calls are routed to it
+	edition  route.Edition
+	indexes  *knownIndexes // on Enterprise
+	database string        // its resource name
+	routing  string        // the parameters by which calls are routed to it
 	logger   *slog.Logger
 
 	remedies sync.Map // remedies for missing indexes that the log has named
@@ -237,6 +245,9 @@ var expired = []string{
 // request invalid if its transaction has expired. unkept does not mark that error, because a new
 // transaction helps (https://github.com/googleapis/nodejs-firestore/pull/1347).
 func unkept(err error) error {
+	if _, is := errors.AsType[*notRun](err); is {
+		return fmt.Errorf("%w: %w", rollup.ErrUnkept, err)
+	}
 	if status.Code(err) != codes.InvalidArgument {
 		return err
 	}

@@ -47,6 +47,8 @@ type field struct {
 
 	// ranged is another field, of which the query takes a range. "" if it takes none.
 	ranged document.Field
+
+	equal bool // the query tests the field for equality, so it has no order by it
 }
 
 // where returns the same field of fewer documents: those whose value compares to another as the
@@ -56,11 +58,15 @@ func (f field) where(operator string, than any) field {
 	return f
 }
 
-// along returns the same field of the same documents, in the order of a range. So all queries take
-// the same index. Without a range, they do so by themselves.
+// along returns the same field of the same documents, in the order of a range and of the field. So
+// all queries take the same index, and leave out documents without the field. On Enterprise, only
+// the order does that: a document counts whether or not it has what is summed.
 func (f field) along() field {
 	if f.ranged != "" {
-		f.of = f.of.OrderByPath(f.ranged.Names(), firestore.Asc).OrderByPath(f.path.Names(), firestore.Asc)
+		f.of = f.of.OrderByPath(f.ranged.Names(), firestore.Asc)
+	}
+	if !f.equal {
+		f.of = f.of.OrderByPath(f.path.Names(), firestore.Asc)
 	}
 	return f
 }
@@ -128,7 +134,8 @@ type part struct {
 }
 
 // sumRoute totals a route's documents by queries. If the index of a query is missing, it reads the
-// documents one by one, and the log says so once.
+// documents one by one, and the log says so once. On Enterprise it reads none, because that would
+// take an index, too.
 func (v *snapshot) sumRoute(ctx context.Context, r *route.Route) (part, error) {
 	if _, some := r.Where(v.counter); !some {
 		return part{Totals: r.Total(nil, v.now).Totals}, nil
@@ -138,7 +145,7 @@ func (v *snapshot) sumRoute(ctx context.Context, r *route.Route) (part, error) {
 	}
 
 	p, err := v.aggregate(ctx, r)
-	if unindexed, ok := errors.AsType[*unindexedError](err); ok {
+	if unindexed, ok := errors.AsType[*unindexedError](err); ok && v.store.edition == route.Standard {
 		return v.sumUnindexed(ctx, r, unindexed)
 	}
 	if err != nil {
@@ -240,6 +247,7 @@ func (v *snapshot) field(r *route.Route, q route.Query) field {
 	if q.Ranged() != q.Field {
 		f.ranged = q.Ranged()
 	}
+	f.equal = r.IsEqual(q, q.Field)
 	return f
 }
 
@@ -279,7 +287,7 @@ func (v *snapshot) answer(ctx context.Context, q route.Query, f field) (answer, 
 
 // best finds the greatest or least value of a field among the numbers between the infinities, or
 // among the timestamps. Firestore's timestamps begin with the year 1. If the query takes a range of
-// another field, Firestore itself appends that to the order, in the same direction
+// another field, that follows in the order, in the same direction: Standard would append it itself
 // (https://cloud.google.com/firestore/docs/reference/rpc/google.firestore.v1#structuredquery).
 func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (answer, error) {
 	ofKind := f.where(">", math.Inf(-1)).where("<", math.Inf(1))
@@ -292,6 +300,9 @@ func (v *snapshot) best(ctx context.Context, best route.Aggregate, f field) (ans
 	}
 
 	query := ofKind.of.SelectPaths(f.path.Names()).OrderByPath(f.path.Names(), direction)
+	if f.ranged != "" {
+		query = query.OrderByPath(f.ranged.Names(), direction)
+	}
 	first, err := v.read(ctx, query.Limit(1))
 	if err != nil || len(first) == 0 {
 		return answer{field: f, best: value.Null}, err
@@ -599,7 +610,10 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 		selected := s.of.SelectPaths(path)
 		queries := []firestore.Query{selected.Limit(maxLooked)}
 		if s.ranged == "" {
-			ordered := selected.OrderByPath(path, firestore.Asc) // the index that SUM uses has this order only
+			ordered := selected // in the one order that the index of SUM has
+			if s.equal {
+				ordered = selected.OrderByPath(path, firestore.Asc)
+			}
 			queries = []firestore.Query{ordered.StartAt(math.Inf(1)).Limit(most), ordered.EndAt(math.Inf(-1)).Limit(most)}
 		}
 

@@ -54,7 +54,7 @@ type indexedStream struct {
 }
 
 func (s indexedStream) SendMsg(msg any) error {
-	for _, need := range neededBy(msg) {
+	for _, need := range neededBy(msg, route.Standard) {
 		s.mu.Lock()
 		i, known := slices.BinarySearchFunc(s.needed, need, route.Index.Compare)
 		if !known {
@@ -69,13 +69,13 @@ func (s indexedStream) SendMsg(msg any) error {
 	return s.ClientStream.SendMsg(msg)
 }
 
-// neededBy returns the indexes that Firestore needs for a query, by its own rules: the fields that
-// must be equal, in any order, then those of the orders, and then those of ranges and aggregations.
-// If there are only fields that must be equal, it merges the index of each
+// neededBy returns the indexes that an edition of Firestore needs for a query, by its own rules:
+// the fields that must be equal, in any order, then those of the orders, and then those of ranges
+// and aggregations. If there are only fields that must be equal, Standard merges the index of each
 // (https://firebase.google.com/docs/firestore/query-data/index-overview). "in" is a way to be equal.
 // Ranges that are not in the order follow in that of their names and in the last direction
 // (https://cloud.google.com/firestore/docs/reference/rpc/google.firestore.v1#structuredquery).
-func neededBy(msg any) []route.Index {
+func neededBy(msg any, edition route.Edition) []route.Index {
 	var query *firestorepb.StructuredQuery
 	var aggregations []*firestorepb.StructuredAggregationQuery_Aggregation
 	switch req := msg.(type) {
@@ -88,13 +88,17 @@ func neededBy(msg any) []route.Index {
 	if query == nil {
 		return nil
 	}
-	collection := query.From[0].CollectionId
+	of := route.Index{Collection: query.From[0].CollectionId}
+	if edition == route.Enterprise {
+		of.Group = query.From[0].AllDescendants
+	}
 
 	equal, ranges := tested(query)
 	var along []route.IndexField
 	then := func(field string, descending bool) {
 		same := func(f route.IndexField) bool { return string(f.Field) == field }
-		if field != "" && field != "__name__" && !slices.Contains(equal, field) && !slices.ContainsFunc(along, same) {
+		isKnown := field == "" || field == string(route.DocumentName) && edition == route.Standard
+		if !isKnown && !slices.Contains(equal, field) && !slices.ContainsFunc(along, same) {
 			along = append(along, route.IndexField{Field: document.Field(field), Descending: descending})
 		}
 	}
@@ -116,13 +120,17 @@ func neededBy(msg any) []route.Index {
 	for _, field := range equal {
 		fields = append(fields, route.IndexField{Field: document.Field(field)})
 	}
-	if len(along) > 0 {
-		return []route.Index{{Collection: collection, Fields: append(fields, along...)}}
+	of.Fields = append(fields, along...)
+	if len(of.Fields) == 0 {
+		return nil
+	}
+	if len(along) > 0 || edition == route.Enterprise {
+		return []route.Index{of}
 	}
 
 	var single []route.Index
 	for _, f := range fields {
-		single = append(single, route.Index{Collection: collection, Fields: []route.IndexField{f}})
+		single = append(single, route.Index{Collection: of.Collection, Fields: []route.IndexField{f}})
 	}
 	return single
 }

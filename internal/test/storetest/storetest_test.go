@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/memstore"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -73,12 +74,24 @@ func openFirestore(t *testing.T) backend { return openWith(t) }
 // openWith opens a database of the emulator, with options of the store's connection.
 func openWith(t *testing.T, options ...grpc.DialOption) backend {
 	project := emulatortest.Project(t)
-	client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
-	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler), options...)
+	return backendOf(t, project, openEdition(t, route.Standard, project, options...))
+}
+
+// openEdition opens the Store of a project's database, as one of an edition.
+func openEdition(t *testing.T, edition route.Edition, project string, options ...grpc.DialOption) *firestorestore.Store {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	store, err := firestorestore.OpenEdition(t.Context(), edition, emulatortest.Addr(t), project, firestore.DefaultDatabaseID, logger, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// backendOf returns the backend of a project's database.
+func backendOf(t *testing.T, project string, store *firestorestore.Store) backend {
+	client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
 	return backend{
 		AuditStore: store,
 		Store:      store,

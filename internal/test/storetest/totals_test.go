@@ -252,11 +252,11 @@ func TestMissingIndexInMemory(t *testing.T) {
 	}
 }
 
-// Random documents make the same totals by random routes in both stores, and read one by one. The
+// Random documents make the same totals by random routes in all stores, and read one by one. The
 // queries need the indexes that the routes name, and no others.
 func TestStoresAgree(t *testing.T) {
 	var indexes emulatortest.Indexes
-	stores := map[string]backend{"memory": openMemory(t), "Firestore": openWith(t, indexes.DialOption())}
+	stores := map[string]backend{"memory": openMemory(t), "Firestore": openWith(t, indexes.DialOption()), "Enterprise": openEnterprise(t)}
 	seed := uint64(time.Now().UnixNano())
 	if fixed := os.Getenv("STORES_SEED"); fixed != "" {
 		var err error
