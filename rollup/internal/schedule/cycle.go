@@ -31,8 +31,8 @@ const (
 	leastNoted = time.Hour
 )
 
-// A cycle says which walks of an audit go on, and when they begin again. It belongs to the goroutine
-// that walks.
+// A cycle says which walks of an audit go on, and when they begin again. It belongs to the
+// goroutine that walks.
 type cycle struct {
 	o       *AuditOptions
 	routes  route.Routes
