@@ -39,8 +39,9 @@
 //
 // # What serves the command line
 //
-//   - cmd/tally parses, calls and prints. internal/tool/terminal shows text, tables, progress and
-//     questions.
+//   - cmd/tally parses, calls and prints. Its package counters has the commands about counters.
+//     Its packages session, counter, court, draft, settings and command have what commands share.
+//     internal/tool/terminal shows text, tables, progress and questions.
 //   - internal/tool/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and
 //     indexes.
 //   - internal/tool/rules writes security rules for routes, reads those of an app, and judges on an

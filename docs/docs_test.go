@@ -77,7 +77,7 @@ func TestLinks(t *testing.T) {
 func TestRealProjects(t *testing.T) {
 	untried := regexp.MustCompile(`(?i)\b(no|not|never|nothing|no one)\b[^.\n]*\breal (google cloud )?project`)
 	want := map[string]int{"../README.md": 1, "limits.md": 1}
-	for _, page := range glob(t, "../*.md", "*.md", "design/*.md", "../cmd/tally/help/*.md", "../npm/*.md", "../clients/web/README.md", "../examples/*/README.md") {
+	for _, page := range glob(t, "../*.md", "*.md", "design/*.md", "../cmd/tally/command/help/*.md", "../npm/*.md", "../clients/web/README.md", "../examples/*/README.md") {
 		if found := untried.FindAllString(read(t, page), -1); len(found) != want[page] {
 			t.Errorf("%s: got %q, want %d", page, found, want[page])
 		}

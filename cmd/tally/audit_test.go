@@ -155,7 +155,7 @@ func TestAuditRemovesRoutes(t *testing.T) {
 	c.set("posts/5", map[string]any{"likes": 3, document.TallyField: kept.Encode()})
 	removed := []string{"audit", "--grace", "0", "--prune", "--json", "--removed", likes + "; pages/{page}/shards/{shard} -> page_totals/{page} : views"}
 	many := c.client.BulkWriter(t.Context()) // more than a page, with documents of others among them
-	for i := range removedPage + 10 {
+	for i := range 310 /* more than it reads at once */ {
 		fields := map[string]any{"title": i}
 		if i%10 == 0 {
 			fields[document.TallyField] = document.Tally{AsOf: time.Now(), Totals: []string{"likes"}}.Encode()

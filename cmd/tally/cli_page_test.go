@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/cmd/tally/command"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -90,7 +91,7 @@ func paragraphs(text string) string {
 	return b.String()
 }
 
-// Every page of help is a command's. newCommand makes sure of the opposite.
+// Every page of help is a command's. command.New makes sure of the opposite.
 func TestHelpPages(t *testing.T) {
 	names := map[string]bool{}
 	var note func(c *cobra.Command)
@@ -101,7 +102,7 @@ func TestHelpPages(t *testing.T) {
 		}
 	}
 	note(rootCommand())
-	pages, err := help.ReadDir("help")
+	pages, err := command.Pages.ReadDir("help")
 	if err != nil {
 		t.Fatal(err)
 	}

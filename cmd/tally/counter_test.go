@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/cmd/tally/counter"
+	"github.com/firestore-tally/tally/cmd/tally/counters"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
@@ -146,7 +148,7 @@ func shows(t *testing.T, c *cobra.Command, printed []byte) {
 // Every command on counters shows examples, which the route serves that they are for, and which
 // role it needs.
 func TestCounterHelp(t *testing.T) {
-	for _, command := range counterCommands() {
+	for _, command := range append(counters.Commands(), dashboardCommand()) {
 		if !strings.Contains(command.Example, "tally "+command.Name()) || !strings.Contains(command.Long, "roles/datastore.") || command.Flags().Lookup("json") == nil {
 			t.Errorf("tally %s: want examples, the role and --json", command.Name())
 		}
@@ -163,7 +165,7 @@ func TestCounterHelp(t *testing.T) {
 				t.Errorf("%s: %v", line, err)
 			}
 			if named := strings.Fields(line)[2]; !strings.HasPrefix(named, "-") {
-				if _, err = counterOf(served, named); err != nil {
+				if _, err = counter.Of(served, named); err != nil {
 					t.Errorf("%s: %v", line, err)
 				}
 			}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/counters"
+	"github.com/firestore-tally/tally/cmd/tally/session"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/dashboard"
 	"github.com/firestore-tally/tally/internal/tool/local"
@@ -18,35 +21,35 @@ const dashboardPort = 8091
 func dashboardCommand() *cobra.Command {
 	board := dashboard.New()
 	p := page{on: true}
-	c := newCommand("dashboard")
+	c := command.New("dashboard")
 	p.define(c, "port", dashboardPort, "the page")
-	return databaseCommand{endless: true, dial: board.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
+	return session.Command{Endless: true, Dial: board.DialOptions(), Run: func(ctx context.Context, s *session.Session, _ []string) error {
 		return serveDashboard(ctx, s, board, &p)
-	}}.define(c)
+	}}.Define(c)
 }
 
 // serveDashboard serves the dashboard of the session's database until ctx ends.
-func serveDashboard(ctx context.Context, s *session, board *dashboard.Board, p *page) error {
+func serveDashboard(ctx context.Context, s *session.Session, board *dashboard.Board, p *page) error {
 	if err := p.open(); err != nil {
 		return err
 	}
 	defer p.listener.Close()
-	err := s.print(map[string]string{"url": p.url() + "/"}, "The dashboard is at %s/\nStop it with Ctrl-C.", p.url())
+	err := s.Print(map[string]string{"url": p.url() + "/"}, "The dashboard is at %s/\nStop it with Ctrl-C.", p.url())
 	if err != nil {
 		return err
 	}
 
 	return board.Run(ctx, p.listener, dashboard.Options{
-		Project:   s.project,
-		Databases: []dashboard.Database{{ID: s.database, Client: s.client}},
+		Project:   s.Project,
+		Databases: []dashboard.Database{{ID: s.Database, Client: s.Client}},
 		Emulator:  os.Getenv(firestorestore.EmulatorHost),
-		Routes:    s.config.Routes,
-		Name:      func(c route.Counter) string { return nameOf(s.config.Routes, c) },
-		Cadence:   s.config.Cadence,
-		Due:       pacing(s.config).Due,
+		Routes:    s.Config.Routes,
+		Name:      func(c route.Counter) string { return counters.NameOf(s.Config.Routes, c) },
+		Cadence:   s.Config.Cadence,
+		Due:       counters.Pacing(s.Config).Due,
 		Report: func(err error) error {
-			err = s.told(err)
-			fmt.Fprintf(s.logs, "tally: %v\n", err)
+			err = s.Told(err)
+			fmt.Fprintf(s.Logs, "tally: %v\n", err)
 			return err
 		},
 	})
@@ -57,8 +60,8 @@ func showDashboard(ctx context.Context, p *page, s *local.Stack) error {
 	board := dashboard.New()
 	o := dashboard.Options{
 		Project: s.Config.Project, Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,
-		Name:   func(c route.Counter) string { return nameOf(s.Config.Routes, c) },
-		Due:    pacing(s.Config).Due,
+		Name:   func(c route.Counter) string { return counters.NameOf(s.Config.Routes, c) },
+		Due:    counters.Pacing(s.Config).Due,
 		Report: func(err error) error { s.Say("%v", err); return err },
 		Functions: func() (dashboard.Functions, error) {
 			billed, err := s.Billed()

@@ -13,6 +13,9 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/counters"
+	"github.com/firestore-tally/tally/cmd/tally/court"
 	"github.com/firestore-tally/tally/internal/tool/load"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
@@ -24,9 +27,9 @@ import (
 func demoCommand() *cobra.Command {
 	var d demo
 	var p projectDemo
-	n := numShards(shards.DefaultNumShards)
+	n := counters.NumShards(shards.DefaultNumShards)
 
-	c := newCommand("demo")
+	c := command.New("demo")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
 		err := p.checkFlags(c)
@@ -104,7 +107,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	folder, err := d.stack.settings.here(d.logs)
+	folder, err := d.stack.settings.Here(d.logs)
 	if err != nil {
 		return err
 	}
@@ -117,7 +120,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 
 	defer d.stack.lines.close()
-	d.stack.Downloads = downloads(d.logs)
+	d.stack.Downloads = court.Downloads(d.logs)
 	d.stack.Say = func(format string, args ...any) { fmt.Fprintf(d.logs, "tally: "+format+"\n", args...) }
 	seconds := float64(d.load.Increments) / d.load.Rate
 	fmt.Fprintf(d.logs, "%s; then %d increments, at %v a second, take %.0f s\n", d.stack.starting(), d.load.Increments, d.load.Rate, seconds)

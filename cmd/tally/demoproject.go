@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/cmd/tally/counters"
+	"github.com/firestore-tally/tally/cmd/tally/session"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/internal/tool/trial"
@@ -78,10 +81,10 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 	if err != nil {
 		return err
 	}
-	if d.load.Shards == int(auto) {
+	if d.load.Shards == int(counters.Auto) {
 		return errors.New("--num-shards auto: not with --project")
 	}
-	_, chosen, err := realProject(d.stack.settings, p.project, d.logs)
+	_, chosen, err := settings.RealProject(d.stack.settings, p.project, d.logs)
 	if err != nil {
 		return err
 	}
@@ -106,8 +109,8 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 
 // trial reads what is deployed in the project, and returns the trial of it.
 func (d *demo) trial(ctx context.Context, project string, p projectDemo) (*trial.Trial, error) {
-	at := endpointsOf(ctx)
-	o, err := at.signIn(ctx)
+	at := settings.EndpointsOf(ctx)
+	o, err := at.SignIn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +121,7 @@ func (d *demo) trial(ctx context.Context, project string, p projectDemo) (*trial
 		return nil, err
 	}
 	return trial.New(deployed, trial.Options{
-		Load: d.load.Load, Shards: d.load.Shards, Timeout: p.timeout, Address: at.firestore, Dial: at.dial,
+		Load: d.load.Load, Shards: d.load.Shards, Timeout: p.timeout, Address: at.Firestore, Dial: at.Dial,
 	})
 }
 
@@ -145,7 +148,7 @@ func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
 
 // remedied returns the error of a trial with what fixes it.
 func remedied(t *trial.Trial, r trial.Report, err error) error {
-	err = explain(err, r.Project, true)
+	err = session.Explain(err, r.Project, true)
 	if errors.Is(err, trial.ErrSilent) {
 		err = errors.Join(err, fmt.Errorf("this tells why:\n  tally doctor --project=%s", r.Project))
 	}

@@ -25,6 +25,8 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
@@ -209,7 +211,7 @@ func (r demoResult) report(t *testing.T) (report trial.Report) {
 // production.
 func (d *deployedDemo) demo(ctx context.Context, f faults, args ...string) demoResult {
 	var stdout, stderr bytes.Buffer
-	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: d.REST(), firestore: d.stack.Addr, dial: f.dial()})
+	ctx = settings.WithEndpoints(ctx, settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Dial: f.dial()})
 	status := run(ctx, append([]string{"demo", "--project=my-project"}, args...), &stdout, &stderr)
 	return demoResult{status, stdout.String(), stderr.String()}
 }
@@ -529,7 +531,7 @@ func (d *deployedDemo) silent(t *testing.T) {
 
 // The help of demo explains each key of the report.
 func TestDemoReportKeys(t *testing.T) {
-	page, err := help.ReadFile("help/demo.md")
+	page, err := command.Pages.ReadFile("help/demo.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,47 +11,21 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
 )
-
-// endpoints are where Google's APIs are, if not at their own addresses: options of their clients,
-// and the address of Firestore, with options of its connections.
-type endpoints struct {
-	apis      []option.ClientOption
-	firestore string
-	dial      []grpc.DialOption
-	judge     judge // of security rules; nil: an emulator that is started for it
-}
-
-// endpointsKey is the key of a command's endpoints in its context, which only tests set.
-type endpointsKey struct{}
-
-// endpointsOf returns where Google's APIs are for a command.
-func endpointsOf(ctx context.Context) endpoints {
-	at, _ := ctx.Value(endpointsKey{}).(endpoints)
-	return at
-}
-
-// signIn returns the options with which Google's clients sign in.
-func (at endpoints) signIn(ctx context.Context) ([]option.ClientOption, error) {
-	if at.apis != nil {
-		return at.apis, nil
-	}
-	return deploy.SignIn(ctx)
-}
 
 // A deployment is what deploy and undeploy have in common.
 type deployment struct {
-	settings          settingsFile
+	settings          settings.File
 	project           string
-	chosen            chosenProject
+	chosen            settings.Project
 	dryRun, yes, json bool
 
 	folder *appfolder.Folder
@@ -64,8 +38,8 @@ type deployment struct {
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
 	f := c.Flags()
-	d.settings.define(f)
-	f.StringVar(&d.project, "project", "", projectUsage)
+	d.settings.Define(f)
+	f.StringVar(&d.project, "project", "", settings.ProjectUsage)
 	f.BoolVar(&d.dryRun, "dry-run", false, "print each step, and change nothing")
 	f.BoolVar(&d.json, "json", false, "with --dry-run: print JSON")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
@@ -76,7 +50,7 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 		}
 
 		var err error
-		d.folder, d.chosen, err = realProject(d.settings, d.project, d.logs)
+		d.folder, d.chosen, err = settings.RealProject(d.settings, d.project, d.logs)
 		if err != nil {
 			return err
 		}
@@ -88,7 +62,7 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 
 // read reads what is deployed in the project.
 func (d *deployment) read(ctx context.Context) error {
-	o, err := endpointsOf(ctx).signIn(ctx)
+	o, err := settings.EndpointsOf(ctx).SignIn(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,7 +100,7 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing 
 	if d.dryRun {
 		return nil
 	}
-	if err := d.chosen.confirm(ctx, d.in, d.logs, d.yes); err != nil {
+	if err := d.chosen.Confirm(ctx, d.in, d.logs, d.yes); err != nil {
 		return err
 	}
 	if err := terminal.Confirm(ctx, d.in, d.logs, d.yes, "Go on?"); err != nil {
@@ -178,7 +152,7 @@ func (f *deployFlags) check(dryRun bool) error {
 func deployCommand() *cobra.Command {
 	var d deployment
 	var flags deployFlags
-	c := newCommand("deploy")
+	c := command.New("deploy")
 	flags.define(c.Flags())
 	return d.command(c, func(ctx context.Context) error { return d.deploy(ctx, flags) })
 }
@@ -260,7 +234,7 @@ func (d *deployment) want(ctx context.Context, flags deployFlags) (*deploy.Deplo
 
 func undeployCommand() *cobra.Command {
 	var d deployment
-	c := newCommand("undeploy")
+	c := command.New("undeploy")
 	return d.command(c, func(ctx context.Context) error {
 		if err := d.read(ctx); err != nil {
 			return err

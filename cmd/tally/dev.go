@@ -3,11 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,19 +15,21 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/court"
+	"github.com/firestore-tally/tally/cmd/tally/session"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/alarm"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/local"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/rollup/route"
-	"github.com/googleapis/gax-go/v2"
 	"github.com/spf13/cobra"
 )
 
 func devCommand() *cobra.Command {
 	d := dev{leave: func() {}}
-	c := newCommand("dev")
+	c := command.New("dev")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
 		err := d.run(c.Context())
@@ -85,7 +84,7 @@ type dev struct {
 
 // run runs Tally until ctx ends, and starts it again whenever the settings in tally.yaml change.
 func (d *dev) run(ctx context.Context) error {
-	folder, err := d.stack.settings.here(d.logs)
+	folder, err := d.stack.settings.Here(d.logs)
 	if err != nil {
 		return err
 	}
@@ -107,12 +106,12 @@ func (d *dev) run(ctx context.Context) error {
 	}
 
 	defer d.stack.lines.close()
-	d.stack.Downloads, d.stack.Say = downloads(d.logs), d.stack.lines.print
+	d.stack.Downloads, d.stack.Say = court.Downloads(d.logs), d.stack.lines.print
 	d.stack.OtherProject = d.otherProject
 	d.hints.say, d.hints.written = d.stack.lines.tell, make(chan written, maxWritten)
-	c := &court{downloads: d.stack.Downloads}
-	defer c.close()
-	d.hints.court = c.open
+	c := &court.Court{Downloads: d.stack.Downloads}
+	defer c.Close()
+	d.hints.court = c.Open
 	d.hints.follow(d.stack.rules)
 	d.stack.Written = d.hints.noteWritten
 	fmt.Fprintln(d.logs, d.stack.starting())
@@ -122,7 +121,7 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	defer s.Stop()
 	if s.Emulator != nil {
-		c.addr = s.Addr
+		c.Addr = s.Addr
 	}
 	ctx, cancel := s.WhileUp(ctx)
 
@@ -145,7 +144,7 @@ func (d *dev) read(folder *appfolder.Folder) error {
 	if err := d.usePorts(); err != nil {
 		return err
 	}
-	chosen, err := chooseProject(d.project, folder)
+	chosen, err := settings.ChooseProject(d.project, folder)
 	if err != nil {
 		return err
 	}
@@ -201,7 +200,7 @@ func (d *dev) openData() (err error) {
 // otherProject reports a request for a project other than the one that runs. The emulator serves
 // every project, but no functions count the documents of the others.
 func (d *dev) otherProject(project string) {
-	if project == devProject {
+	if project == session.DevProject {
 		return
 	}
 	d.stack.lines.tell("a request names the project %s, and the counters are those of %s: have your app say projectId: %q, or start tally dev --project %[1]s",
@@ -248,7 +247,7 @@ func (d *dev) tellLeft(former, routes route.Routes) {
 // serve runs the dashboard, the schedule and the hints of a stack. It returns nil when tally.yaml
 // changes, and an error when ctx ends. again says that the stack ran before, with other settings.
 func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
-	if err := noteDev(ctx, s.Addr, d.project, noted(s)); err != nil {
+	if err := session.NoteDev(ctx, s.Addr, d.project, noted(s)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -284,7 +283,7 @@ func (d *dev) tellDecisions() {
 // noted returns what tally dev notes on the emulator: the variables of its functions, where its
 // queue takes alarms, and where to ask whether it runs.
 func noted(s *local.Stack) map[string]string {
-	variables := map[string]string{aliveAt: s.RelayAddr, alarm.EmulatorHost: s.QueueAddr}
+	variables := map[string]string{session.AliveAt: s.RelayAddr, alarm.EmulatorHost: s.QueueAddr}
 	for name, value := range s.Environment {
 		if strings.HasPrefix(name, "TALLY_") {
 			variables[name] = value
@@ -327,186 +326,4 @@ func (d *dev) tellRefusals(ctx context.Context, s *local.Stack) {
 	if err != nil && ctx.Err() == nil {
 		d.hints.say("refused requests are no longer shown: %v", err)
 	}
-}
-
-// lookAtFiles is how often the files of the app's folder are looked at. They are short, and read in
-// a millisecond.
-const lookAtFiles = time.Second / 2
-
-// A complaint is about files that cannot be taken. It is told once, until there is another.
-type complaint struct {
-	say  func(format string, args ...any)
-	kept string // what is in force meanwhile
-	told string
-}
-
-// about tells the error, unless it was told the last time. nil: all is well.
-func (c *complaint) about(err error) {
-	problem := fmt.Sprint(err)
-	if err != nil && problem != c.told {
-		c.say("%s\n%s", problem, c.kept)
-	}
-	c.told = problem
-}
-
-// awaitChange waits until tally.yaml has other settings than those that run. It notes them, and
-// returns nil. If ctx ends before, it returns the cause. Security rules that change meanwhile are
-// put in force. If a file cannot be taken, it says why once.
-func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
-	ofSettings := complaint{say: s.Say, kept: "The functions keep the settings that they have."}
-	ofRules := complaint{say: s.Say, kept: "The former rules stay in force."}
-	for {
-		stopped := gax.Sleep(ctx, lookAtFiles)
-		if stopped != nil {
-			return context.Cause(ctx)
-		}
-
-		folder, err := d.reread()
-		if err == nil && folder == nil {
-			continue // a file went away
-		}
-		changed := false
-		if err == nil {
-			ofRules.about(d.takeRules(ctx, s, folder))
-			d.tellDatabases(s, folder)
-			changed, err = d.look(folder, s)
-		}
-		if changed {
-			return nil
-		}
-		ofSettings.about(err)
-	}
-}
-
-// reread reads the app's folder again. It returns nil if tally.yaml went away: an editor may be
-// writing it.
-func (d *dev) reread() (*appfolder.Folder, error) {
-	folder, err := d.stack.settings.here(io.Discard)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-
-	wentAway := d.file != "" && folder.File != d.file
-	if wentAway {
-		return nil, nil
-	}
-	folder.ProjectID = d.project
-	return folder, nil
-}
-
-// takeRules puts the folder's security rules in force if they are other than those that are. Those
-// of an emulator that somebody else runs are only checked.
-func (d *dev) takeRules(ctx context.Context, s *local.Stack, folder *appfolder.Folder) error {
-	former := d.stack.rules
-	rules, err := d.stack.findRules(folder, s.Config.Databases[0])
-	if !d.areNew(rules, err) {
-		d.wrongRules, d.mistake = appRules{}, nil
-		return nil
-	}
-	if s.Emulator == nil {
-		if err == nil {
-			d.stack.rules = rules
-			d.hints.follow(rules)
-			d.hints.checkRules()
-		}
-		return nil
-	}
-	if err != nil || rules == d.wrongRules {
-		return cmp.Or(err, d.mistake)
-	}
-
-	err = s.SetRules(ctx, rules.text)
-	wrong, isMistake := errors.AsType[*emulator.RulesError](err)
-	if isMistake {
-		d.wrongRules, d.mistake = rules, wrong.In(rules.file)
-		return d.mistake
-	}
-	if err != nil {
-		return err
-	}
-
-	d.stack.rules, d.wrongRules, d.mistake = rules, appRules{}, nil
-	d.hints.follow(rules)
-	defer d.hints.checkRules()
-	what := "firebase.json names " + rules.name()
-	if rules.file == former.file {
-		what = rules.name() + " changed"
-	}
-	s.Say("%s: its rules are in force now", what)
-	return nil
-}
-
-// areNew reports whether security rules that were found, or the error of finding them, are other
-// than those in force. An editor may be writing a file, which is then missing, or says something
-// else at the next look. Until that is over, the former rules stay in force.
-func (d *dev) areNew(rules appRules, err error) bool {
-	former, last := d.stack.rules, d.lastRules
-	d.lastRules = rules
-
-	switch {
-	case rules.file == "" && former.file != "", rules.file == former.file && errors.Is(err, fs.ErrNotExist):
-		return false
-	case err != nil:
-		return true
-	default:
-		return rules == last && rules != former
-	}
-}
-
-// tellDatabases tells which databases tally deploy would refuse, and which rules that firebase.json
-// names are not in force, because they are those of another database. tally dev puts those of one
-// file in force for all databases. The emulator would take others for each, but the Firebase CLI,
-// up to version 15.34, gives it none if firebase.json names several databases
-// (https://github.com/firebase/firebase-tools/blob/master/src/emulator/controller.ts).
-func (d *dev) tellDatabases(s *local.Stack, folder *appfolder.Folder) {
-	databases, err := folder.Databases()
-	if err != nil {
-		return // takeRules says why
-	}
-	for _, database := range databases {
-		isServed := slices.Contains(s.Config.Databases, database.ID)
-		if why := database.Unserved(); isServed && why != "" && d.hints.first("unserved", why) {
-			d.stack.lines.tell("%s", why)
-		}
-
-		hasOther := database.Rules != "" && database.Rules != d.stack.rules.file && database.ID != s.Config.Databases[0]
-		if s.Emulator != nil && hasOther && d.hints.first("rules of", database.ID, database.Rules, d.stack.rules.name()) {
-			d.stack.lines.tell("%s, which firebase.json names for database %s, is not in force: tally dev has one file's rules for all databases, those of %s, and firebase emulators:start has none if there are several databases",
-				filepath.Base(database.Rules), database.ID, d.stack.rules.name())
-		}
-	}
-}
-
-// look compares the settings of the app's folder with those that run. If they differ, it notes
-// them.
-func (d *dev) look(folder *appfolder.Folder, s *local.Stack) (changed bool, err error) {
-	environment, config, err := d.stack.functions(folder, d.project)
-	if err != nil {
-		return false, err
-	}
-	beingWritten := !maps.Equal(environment, d.lastEnvironment)
-	d.lastEnvironment = environment
-	if maps.Equal(environment, s.Environment) {
-		return false, d.checkPorts(folder)
-	}
-	if beingWritten {
-		return false, nil
-	}
-	if config.AckDeadline() != s.Config.AckDeadline() {
-		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
-	}
-
-	d.file, d.environment, d.config = folder.File, environment, config
-	return true, nil
-}
-
-// checkPorts returns an error if tally.yaml names other ports than it did.
-func (d *dev) checkPorts(folder *appfolder.Folder) error {
-	if maps.Equal(folder.Settings.Dev, d.ports) {
-		return nil
-	}
-	return errors.New("the ports of dev: changed: stop tally dev and start it again, to take them")
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/local"
 )
@@ -80,8 +81,8 @@ func BenchmarkDev(b *testing.B) {
 
 // benchStack starts a stack without listeners.
 func benchStack(b *testing.B) (addr, project string) {
-	var nearest settingsFile
-	folder, err := nearest.here(io.Discard)
+	var nearest settings.File
+	folder, err := nearest.Here(io.Discard)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -362,7 +362,7 @@ func TestDevRunsOnce(t *testing.T) {
 	settings := fmt.Sprintf("dev:\n  firestore_port: %d\n  functions_port: %d\n  dashboard_port: %d\n", port, port+1, port+2)
 	write(t, filepath.Join(dir, "tally.yaml"), []byte(settings))
 	temporary := t.TempDir()
-	begin := func(env ...string) *command {
+	begin := func(env ...string) *process {
 		c := tally(t, "dev", "--every=1h", "--instances=1")
 		c.Dir, c.Env = dir, append(c.Env, append(env, "TMPDIR="+temporary)...)
 		return c
@@ -558,7 +558,7 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 	} {
 		write(t, file, nil)
 		d := dev{project: "demo-tally", file: file, logs: io.Discard}
-		folder, err := d.stack.settings.here(io.Discard)
+		folder, err := d.stack.settings.Here(io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/test/googletest"
@@ -368,7 +369,7 @@ func (r *reader) follow(line, prints string) {
 	if isDev {
 		r.stopDev()
 	}
-	c := &command{Cmd: r.sh("exec " + line)}
+	c := &process{Cmd: r.sh("exec " + line)}
 	c.Stdin, c.Stderr = nil, &c.stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -456,6 +457,6 @@ func mainOfTests() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: g.REST(), firestore: os.Getenv(firestoreOfTests), judge: content})
+	ctx = settings.WithEndpoints(ctx, settings.Endpoints{APIs: g.REST(), Firestore: os.Getenv(firestoreOfTests), Judge: content})
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/court"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/tool/doctor"
 	"github.com/spf13/cobra"
 )
@@ -22,7 +25,7 @@ var (
 
 func doctorCommand() *cobra.Command {
 	var d doctorFlags
-	c := newCommand("doctor")
+	c := command.New("doctor")
 	d.define(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if d.list {
@@ -35,7 +38,7 @@ func doctorCommand() *cobra.Command {
 
 // doctorFlags are the flags of the doctor command.
 type doctorFlags struct {
-	settings settingsFile
+	settings settings.File
 	project  string
 	skip     []string
 	files    bool
@@ -47,8 +50,8 @@ type doctorFlags struct {
 
 func (d *doctorFlags) define(c *cobra.Command) {
 	f := c.Flags()
-	d.settings.define(f)
-	f.StringVar(&d.project, "project", "", projectUsage)
+	d.settings.Define(f)
+	f.StringVar(&d.project, "project", "", settings.ProjectUsage)
 	f.StringSliceVar(&d.skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&d.files, "files", false, "check only the files of the app's folder, such as in a CI job; ask no project")
 	f.BoolVar(&d.json, "json", false, "print JSON")
@@ -112,33 +115,33 @@ func (d *doctorFlags) examine(ctx context.Context, logs io.Writer) (findings []d
 	if err != nil {
 		return nil, "", err
 	}
-	c := &court{downloads: downloads(logs)}
-	defer c.close()
-	read.Judge = c.judge
-	if at := endpointsOf(ctx); at.judge != nil {
-		read.Judge = at.judge
+	c := &court.Court{Downloads: court.Downloads(logs)}
+	defer c.Close()
+	read.Judge = c.Judge
+	if at := settings.EndpointsOf(ctx); at.Judge != nil {
+		read.Judge = at.Judge
 	}
 	return read.Examine(ctx, skip), project, nil
 }
 
 // read reads the app's folder, and its project, as far as that can be read.
 func (d *doctorFlags) read(ctx context.Context, logs io.Writer) (read *doctor.Deployment, project string, err error) {
-	folder, err := d.settings.here(logs)
+	folder, err := d.settings.Here(logs)
 	if err != nil {
 		return doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is fixed")), "", nil
 	}
 
-	chosen, err := chooseProject(d.project, folder)
+	chosen, err := settings.ChooseProject(d.project, folder)
 	if err == nil && chosen.ID == "" {
-		err = errNoProject
+		err = settings.ErrNoProject
 	}
 	if err != nil || d.files {
 		return doctor.Local(folder, nil, err), "", nil
 	}
-	chosen.say(logs)
+	chosen.Say(logs)
 	project = chosen.ID
 
-	o, err := endpointsOf(ctx).signIn(ctx)
+	o, err := settings.EndpointsOf(ctx).SignIn(ctx)
 	if err != nil {
 		return doctor.Local(folder, nil, err), project, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/cmd/tally/session"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 )
@@ -26,7 +27,7 @@ type explained struct {
 	Why            []string
 	Routes         []struct {
 		Counter string
-		Asks    []explainedPart
+		Asks    []askedPart
 		Has     bool
 	}
 	Holds *struct {
@@ -34,6 +35,12 @@ type explained struct {
 		MadeOf                []string `json:"made_of"`
 		Unkept, Missing, Next string
 	}
+}
+
+// An askedPart is what a route asks of a document, and what the document has there.
+type askedPart struct {
+	Asks, Value string
+	Holds       bool
 }
 
 // explaining returns a console on whose project functions run by explainedRoutes, as tally dev
@@ -46,7 +53,7 @@ func explaining(t *testing.T) (c *console, explain func(path string) explained) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { alive.Close() })
-	err = noteDev(t.Context(), emulatortest.Addr(t), c.project, map[string]string{aliveAt: alive.Addr().String(), "TALLY_ROUTES": explainedRoutes})
+	err = session.NoteDev(t.Context(), emulatortest.Addr(t), c.project, map[string]string{session.AliveAt: alive.Addr().String(), "TALLY_ROUTES": explainedRoutes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +104,7 @@ func TestExplainWhyNot(t *testing.T) {
 		})
 	}
 
-	err := noteDev(t.Context(), emulatortest.Addr(t), c.project, map[string]string{aliveAt: "127.0.0.1:1", "TALLY_ROUTES": explainedRoutes})
+	err := session.NoteDev(t.Context(), emulatortest.Addr(t), c.project, map[string]string{session.AliveAt: "127.0.0.1:1", "TALLY_ROUTES": explainedRoutes})
 	if err != nil {
 		t.Fatal(err)
 	}

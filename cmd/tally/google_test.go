@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
@@ -70,11 +71,11 @@ func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
 	synctest.Test(c.t, func(t *testing.T) {
-		at := endpoints{apis: c.REST(), firestore: c.firestore, judge: content}
+		at := settings.Endpoints{APIs: c.REST(), Firestore: c.firestore, Judge: content}
 		if c.signedOut {
-			at.apis = nil
+			at.APIs = nil
 		}
-		ctx := context.WithValue(t.Context(), endpointsKey{}, at)
+		ctx := settings.WithEndpoints(t.Context(), at)
 		status = run(context.WithValue(ctx, programKey{}, c.program), args, &out, &out)
 	})
 	return out.String(), status

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/cmd/tally/counter"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -109,9 +110,9 @@ func addOne(routes route.Routes, database string) string {
 	}
 
 	route := routes[i]
-	collection := above(capture.ReplaceAllString(route.Pattern().String(), "my-$1"))
+	collection := counter.Above(capture.ReplaceAllString(route.Pattern().String(), "my-$1"))
 	words := []string{collection}
-	document := above(collection)
+	document := counter.Above(collection)
 	if len(routes) == 1 && document != "" {
 		words[0] = document
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
@@ -184,14 +185,14 @@ func (d *deployment) foreign() error {
 // readHomes counts and reads documents of the app's that get new totals. If they cannot be read, a
 // note says so: the account that deploys may not be allowed to read documents.
 func (d *deployment) readHomes(ctx context.Context, wanted *deploy.Deployment, plan *deploy.Plan) error {
-	at := endpointsOf(ctx)
+	at := settings.EndpointsOf(ctx)
 	joined := joinedBy(wanted)
-	if len(joined) == 0 || at.apis != nil && at.firestore == "" { // there is no Firestore with the APIs
+	if len(joined) == 0 || at.APIs != nil && at.Firestore == "" { // there is no Firestore with the APIs
 		return nil
 	}
 
 	for _, database := range wanted.Databases {
-		store, err := firestorestore.Open(ctx, at.firestore, d.project, database.ID, slog.New(slog.DiscardHandler), at.dial...)
+		store, err := firestorestore.Open(ctx, at.Firestore, d.project, database.ID, slog.New(slog.DiscardHandler), at.Dial...)
 		if err != nil {
 			return err
 		}

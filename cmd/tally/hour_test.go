@@ -30,6 +30,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
@@ -56,7 +57,7 @@ var (
 type hour struct {
 	ctx     context.Context
 	project string
-	at      endpoints
+	at      settings.Endpoints
 	kept    *json.Encoder
 	program program
 	client  *http.Client // signs in to Google's APIs
@@ -67,13 +68,13 @@ type hour struct {
 
 // in returns a context in which commands work on the hour's project.
 func (h *hour) in(ctx context.Context) context.Context {
-	return context.WithValue(context.WithValue(ctx, endpointsKey{}, h.at), programKey{}, h.program)
+	return context.WithValue(settings.WithEndpoints(ctx, h.at), programKey{}, h.program)
 }
 
 // newHour returns an hour whose calls of Google's APIs are kept.
-func newHour(t *testing.T, project string, at endpoints, out io.Writer) *hour {
+func newHour(t *testing.T, project string, at settings.Endpoints, out io.Writer) *hour {
 	t.Helper()
-	o, err := at.signIn(t.Context())
+	o, err := at.SignIn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,8 @@ func newHour(t *testing.T, project string, at endpoints, out io.Writer) *hour {
 	}
 	h := &hour{project: project, kept: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf}
 	h.client = &http.Client{Transport: &keeper{base: client.Transport, kept: h.kept}}
-	h.at = endpoints{[]option.ClientOption{option.WithHTTPClient(h.client)}, at.firestore, at.dial, at.judge}
+	h.at = at
+	h.at.APIs = []option.ClientOption{option.WithHTTPClient(h.client)}
 	h.ctx = h.in(t.Context())
 	h.call = func(_ string, f func(context.Context)) { f(h.ctx) }
 	return h
@@ -186,13 +188,13 @@ func (h *hour) ask() (all []answer) {
 	const most = 10 * time.Minute // new triggers and roles take as long
 	ctx, cancel := context.WithTimeout(h.ctx, 4*most)
 	defer cancel()
-	store, err := firestorestore.Open(ctx, h.at.firestore, h.project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler), h.at.dial...)
+	store, err := firestorestore.Open(ctx, h.at.Firestore, h.project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler), h.at.Dial...)
 	if err != nil {
 		return []answer{{"can Firestore be reached?", "not looked", err.Error()}}
 	}
 	defer store.Close()
 	q := &questioner{hour: h, ctx: ctx, id: fmt.Sprint("tally-hour-", time.Now().Unix()), store: store, client: store.Client(), patient: most}
-	if h.at.firestore != "" {
+	if h.at.Firestore != "" {
 		q.patient = 15 * time.Second
 	}
 	defer q.forget()
@@ -315,8 +317,8 @@ func (q *questioner) lag() (string, string) {
 // client that is not signed in.
 func (q *questioner) offset() (string, string) {
 	base := "https://firestore.googleapis.com"
-	if q.at.firestore != "" {
-		base = "http://" + q.at.firestore
+	if q.at.Firestore != "" {
+		base = "http://" + q.at.Firestore
 	}
 	address := base + (&url.URL{Path: path.Join("/v1/projects", q.project, "databases/(default)/documents:runQuery")}).EscapedPath()
 	var statuses []int
@@ -411,7 +413,7 @@ func TestFirstHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	h := newHour(t, *hourProject, endpoints{}, out)
+	h := newHour(t, *hourProject, settings.Endpoints{}, out)
 	t.Chdir(t.TempDir())
 	write(t, "tally.yaml", []byte(hourSettings))
 	if failed := h.run(); len(failed) > 0 {
@@ -429,7 +431,7 @@ func firstHourHere(t *testing.T) {
 	d.want(0, "undeploy", "--yes")
 	d.log([]byte(`{"message":"request of the first hour","query":"","headers":{"Content-Type":"application/protobuf"},"bytes":7}`))
 	var kept bytes.Buffer
-	h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr, judge: content}, &kept)
+	h := newHour(t, "my-project", settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Judge: content}, &kept)
 	h.demo = []string{"--rate=100", "--increments=20"}
 	h.call = func(command string, f func(context.Context)) {
 		if command == "demo" { // the emulator knows no virtual time
@@ -460,7 +462,7 @@ func firstHourHere(t *testing.T) {
 
 // The questions are answered yes, and what they wrote is deleted.
 func (d *deployedDemo) answers(t *testing.T) {
-	h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr, judge: content}, io.Discard)
+	h := newHour(t, "my-project", settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Judge: content}, io.Discard)
 	for i, a := range h.ask() {
 		want := "yes"
 		if i == 3 { // the functions here do not echo
@@ -493,7 +495,7 @@ func (d *deployedDemo) answersNo(t *testing.T) {
 		"for another id": {func(w http.ResponseWriter, again func() int) { w.WriteHeader(again()) }, "only \"rollups/"},
 	} {
 		end := d.relayed(t, test.push)
-		h := newHour(t, "my-project", endpoints{apis: d.REST(), firestore: d.stack.Addr, dial: faults{send: latest}.dial(), judge: content}, io.Discard)
+		h := newHour(t, "my-project", settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Dial: faults{send: latest}.dial(), Judge: content}, io.Discard)
 		got := h.ask()
 		end()
 		for i, want := range []string{test.want, "a sum of 1, where 0 were written before the read", "200 without an offset, 200 with one"} {

@@ -7,25 +7,27 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/tool/doctor"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/spf13/cobra"
 )
 
 func indexesCommand() *cobra.Command {
-	var settings settingsFile
+	var file settings.File
 	var routes, check string
-	c := newCommand("indexes")
+	c := command.New("indexes")
 	f := c.Flags()
-	settings.define(f)
+	file.Define(f)
 	f.StringVar(&routes, "routes", "", "routes, separated by semicolons (default: those of tally.yaml)")
 	f.StringVar(&check, "check", "", "say what this firestore.indexes.json lacks, and print nothing else")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		folder, err := settings.here(c.ErrOrStderr())
+		folder, err := file.Here(c.ErrOrStderr())
 		if err != nil {
 			return err
 		}
-		parsed, err := route.Parse(cmp.Or(routes, named(folder)["TALLY_ROUTES"], route.Default))
+		parsed, err := route.Parse(cmp.Or(routes, settings.Variables(folder)["TALLY_ROUTES"], route.Default))
 		if err != nil {
 			return err
 		}

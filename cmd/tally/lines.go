@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/cmd/tally/counter"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -65,7 +66,7 @@ func (l *lines) counted(rollUp string, numShards int64) string {
 	defer l.mu.Unlock()
 	for _, template := range l.routes.Templates() {
 		if _, ok := template.Counter(rollUp); ok {
-			return strings.ReplaceAll(counted(template, numShards), "\t", "  ")
+			return strings.ReplaceAll(counter.Counted(template, numShards), "\t", "  ")
 		}
 	}
 	return "" // routes that were changed a moment ago made it
@@ -77,7 +78,7 @@ func (l *lines) summed(rollUp string) string {
 	defer l.mu.Unlock()
 	for _, template := range l.routes.Templates() {
 		if _, ok := template.Counter(rollUp); ok {
-			return noun(template) + "s"
+			return counter.Noun(template) + "s"
 		}
 	}
 	return "documents"

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/spf13/cobra"
 )
 
 func TestList(t *testing.T) {
@@ -103,14 +104,24 @@ func TestWatch(t *testing.T) {
 	}
 	c.set("counters/views/shards/0", map[string]any{"count": 7})
 	c.rollUp("counters/views/shards/0")
-	shows(t, watchCommand(), await(`{"counter":"counters/views","rollup":{"totals":{"count":7},"num_shards":1,"as_of":"T",T}}`))
+	shows(t, commandNamed(t, "watch"), await(`{"counter":"counters/views","rollup":{"totals":{"count":7},"num_shards":1,"as_of":"T",T}}`))
 	_, out, _ := c.run("get", "views", "--json")
-	shows(t, getCommand(), []byte(out))
+	shows(t, commandNamed(t, "get"), []byte(out))
 	stop()
 	go io.Copy(io.Discard, reader)
 	if status := <-ended; status != 0 || !strings.Contains(logs.String(), "no such counter: counters/likes; ") {
 		t.Errorf("Ctrl-C: status %d, %s", status, &logs)
 	}
+}
+
+// commandNamed returns the command of a name.
+func commandNamed(t *testing.T, name string) *cobra.Command {
+	t.Helper()
+	c, _, err := rootCommand().Find([]string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // Where events are deferred, the commands say when a counter is due.
@@ -126,7 +137,7 @@ func TestDue(t *testing.T) {
 	}
 	c.set("posts/9", map[string]any{})
 
-	due := stamp(now.Add(time.Hour))
+	due := now.Add(time.Hour).Format(time.RFC3339Nano)
 	for args, want := range map[string]string{
 		"ls": `^COUNTER  likes  DOCUMENTS  AS OF +DUE
 posts/7  1      1          \S+ +` + due + `

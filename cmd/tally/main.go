@@ -2,16 +2,19 @@
 // project and checks it there (deploy, doctor, undeploy), and manages counters of an emulator or of
 // a project. tally --help lists the commands; docs/cli.md is made from what they say of themselves.
 //
-// A command's name, text and examples are a page in the folder help. Its code parses the arguments,
-// calls the packages that do the work, and prints. What commands share, from the bottom up:
+// A command's name, text and examples are a page in the folder command/help. Its code parses the
+// arguments, calls the packages that do the work, and prints. Commands share these packages, from
+// the bottom up:
 //
-//   - dialog.go shows results, progress and questions by the package terminal.
-//   - settings.go and project.go find the app's folder and its project.
-//   - routes.go decides by which routes a command works, and whether it may change anything: a
-//     command that changes totals works by the routes of the functions that run.
-//   - counter.go finds the counter that an argument names.
-//   - session.go puts these together for each command that works on a database.
-//   - stack.go, lines.go and port.go are what dev and demo have in common.
+//   - command makes a command from its page of help.
+//   - settings finds the app's folder and its project.
+//   - draft makes routes of example documents. counter finds the counter that an argument names.
+//   - court has an emulator on which security rules are judged.
+//   - session runs a command on a database. It decides by which routes, and whether it may change
+//     anything: a command that changes totals works by the routes of the functions that run.
+//   - counters has the commands about counters.
+//
+// stack.go, lines.go and port.go are what dev and demo have in common.
 package main
 
 import (
@@ -23,6 +26,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/counters"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/spf13/cobra"
 )
@@ -42,15 +47,15 @@ const (
 )
 
 func rootCommand() *cobra.Command {
-	root := newCommand("tally")
+	root := command.New("tally")
 	root.Args = nil // so that cobra suggests commands for a name that it does not know
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = programVersion()
 	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(flagError)
-	root.SetHelpFunc(helpIn(root.HelpFunc()))
-	root.PersistentPreRun = wrapLines
+	root.SetFlagErrorFunc(command.FlagError)
+	root.SetHelpFunc(command.HelpIn(root.HelpFunc()))
+	root.PersistentPreRun = command.WrapLines
 	add := func(group string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: group, Title: group + ":"})
 		for _, c := range commands {
@@ -59,7 +64,7 @@ func rootCommand() *cobra.Command {
 		root.AddCommand(commands...)
 	}
 	add("On this machine", initCommand(), devCommand(), demoCommand(), functionsCommand(), indexesCommand(), versionCommand())
-	add("Counters", counterCommands()...)
+	add("Counters", append(counters.Commands(), dashboardCommand())...)
 	add("Projects", deployCommand(), undeployCommand(), doctorCommand())
 	return root
 }
@@ -67,7 +72,7 @@ func rootCommand() *cobra.Command {
 // run runs the command line and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCommand()
-	root.SetArgs(negativesLast(root, args))
+	root.SetArgs(command.NegativesLast(root, args))
 	stdout, stderr = terminal.NewScreen(stdout), terminal.NewScreen(stderr)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

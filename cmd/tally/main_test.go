@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/cmd/tally/session"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
 	"github.com/firestore-tally/tally/internal/tool/local/freeport"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -62,13 +63,13 @@ func freePorts(t *testing.T, n int) int {
 	}
 }
 
-// command is a tally process.
-type command struct {
+// A process is a tally that runs.
+type process struct {
 	*exec.Cmd
 	stdout, stderr bytes.Buffer
 }
 
-func tally(t *testing.T, args ...string) *command {
+func tally(t *testing.T, args ...string) *process {
 	t.Helper()
 	emulatortest.Need(t)
 	executable, err := os.Executable()
@@ -77,7 +78,7 @@ func tally(t *testing.T, args ...string) *command {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), emulatortest.Eventually())
 	t.Cleanup(cancel)
-	c := &command{Cmd: exec.CommandContext(ctx, executable, args...)}
+	c := &process{Cmd: exec.CommandContext(ctx, executable, args...)}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 10 * time.Second
 	c.Dir = filepath.Join("..", "..") // where firestore.rules is
@@ -118,7 +119,7 @@ func wantNoListeners(t *testing.T, ports ...int) {
 }
 
 // follow starts the command and returns when it says that it runs.
-func (c *command) follow(t *testing.T) *follower {
+func (c *process) follow(t *testing.T) *follower {
 	t.Helper()
 	c.Stdout = nil
 	out, err := c.StdoutPipe()
@@ -131,7 +132,7 @@ func (c *command) follow(t *testing.T) *follower {
 }
 
 // followErrors starts the command, and follows its standard error.
-func (c *command) followErrors(t *testing.T) *follower {
+func (c *process) followErrors(t *testing.T) *follower {
 	t.Helper()
 	c.Stderr = nil
 	out, err := c.StderrPipe()
@@ -141,7 +142,7 @@ func (c *command) followErrors(t *testing.T) *follower {
 	return c.start(t, out)
 }
 
-func (c *command) start(t *testing.T, out io.Reader) *follower {
+func (c *process) start(t *testing.T, out io.Reader) *follower {
 	t.Helper()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -152,7 +153,7 @@ func (c *command) start(t *testing.T, out io.Reader) *follower {
 // A follower reads what a command prints.
 type follower struct {
 	t       *testing.T
-	command *command
+	command *process
 	out     io.Reader
 	read    strings.Builder
 }
@@ -282,7 +283,7 @@ func TestSilentProgram(t *testing.T) {
 		cancel()
 	}()
 
-	err = checkEmulator(ctx, silent.Addr().String(), &heard)
+	err = session.CheckEmulator(ctx, silent.Addr().String(), &heard)
 	want := "tally: a program listens at " + silent.Addr().String() + ", and has not answered for 3s: "
 	if err == nil || !strings.HasPrefix(heard.text, want) {
 		t.Errorf("got %v and %q, want %q", err, heard.text, want)
@@ -299,7 +300,7 @@ func TestBusyEmulator(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	const want = "the program that listens there is too busy to answer; try again when it has less to do"
-	if err := checkEmulator(ctx, busy.Addr().String(), io.Discard); err == nil || err.Error() != want {
+	if err := session.CheckEmulator(ctx, busy.Addr().String(), io.Discard); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/cmd/tally/command"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/spf13/cobra"
 )
@@ -55,7 +57,7 @@ func programVersion() string {
 func versionCommand() *cobra.Command {
 	var project string
 	var asJSON bool
-	c := newCommand("version")
+	c := command.New("version")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&project, "project", "", "project id: say which version is deployed there, too")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -93,7 +95,7 @@ type versions struct {
 // readDeployed reads which version is deployed in a project.
 func (v *versions) readDeployed(c *cobra.Command, flag string) error {
 	ctx := c.Context()
-	_, chosen, err := realProject("", flag, c.ErrOrStderr())
+	_, chosen, err := settings.RealProject("", flag, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func (v *versions) readDeployed(c *cobra.Command, flag string) error {
 		return err
 	}
 
-	o, err := endpointsOf(ctx).signIn(ctx)
+	o, err := settings.EndpointsOf(ctx).SignIn(ctx)
 	if err != nil {
 		return err
 	}

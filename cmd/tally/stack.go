@@ -10,21 +10,18 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/caarlos0/env/v11"
 	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/cmd/tally/session"
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/internal/tool/local/freeport"
-	"github.com/firestore-tally/tally/internal/tool/rules"
-	"github.com/firestore-tally/tally/internal/tool/terminal"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -34,7 +31,7 @@ type stackFlags struct {
 	logs io.Writer // for what the user reads before the stack runs
 
 	local.Options
-	settings settingsFile
+	settings settings.File
 	lines    lines
 	rulesAt  string   // value of the flag --rules
 	rules    appRules // the security rules, in force on the emulator that the stack runs
@@ -52,7 +49,7 @@ type stackFlags struct {
 func (f *stackFlags) define(c *cobra.Command) {
 	flags := c.Flags()
 	f.flags = flags
-	f.settings.define(flags)
+	f.settings.Define(flags)
 	flags.IntVar(&f.FirestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
 	flags.IntVar(&f.FunctionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
 	flags.IntVar(&f.Processes, "instances", 2, "functions processes")
@@ -107,7 +104,7 @@ func (f *stackFlags) configure(
 // functions returns the environment of the functions, and the configuration that it says.
 func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[string]string, config.Config, error) {
 	environment := env.ToMap(os.Environ())
-	maps.Copy(environment, named(folder))
+	maps.Copy(environment, settings.Variables(folder))
 	if !f.lines.all {
 		environment["TALLY_LOG_LEVEL"] = f.severity
 	}
@@ -128,7 +125,7 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folder) error {
 	host := f.Config.EmulatorHost
 	if host != "" {
-		err := checkEmulator(ctx, host, f.logs)
+		err := session.CheckEmulator(ctx, host, f.logs)
 		port := portHere(host)
 		switch {
 		case err == nil:
@@ -166,7 +163,7 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	}
 
 	addr := net.JoinHostPort(at.Host, strconv.Itoa(at.Port))
-	err = awaitAnswer(ctx, addr, f.logs)
+	err = session.AwaitAnswer(ctx, addr, f.logs)
 	switch {
 	case err == nil:
 		f.Config.EmulatorHost, f.joined = addr, from
@@ -214,35 +211,6 @@ func (f *stackFlags) choosePorts(others ...port) error {
 	return check(others...)
 }
 
-// appRules are security rules.
-type appRules struct {
-	file string // "": they are Tally's own, which are built in
-	text string
-}
-
-// name returns what messages call the rules.
-func (r appRules) name() string {
-	if r.file == "" {
-		return "Tally's built-in rules"
-	}
-	return filepath.Base(r.file)
-}
-
-// quote returns what messages call statements that begin on these lines.
-func (r appRules) quote(lines []int) string {
-	read := rules.Parse(r.text)
-	var all []string
-	for _, n := range lines {
-		line := fmt.Sprintf("line %d", n)
-		statement := read.Statement(n)
-		if statement != "" {
-			line += ": " + statement
-		}
-		all = append(all, line)
-	}
-	return r.name() + " " + strings.Join(all, " and ")
-}
-
 // findRules returns the security rules of the flag --rules, those of the app's database, or
 // Tally's.
 func (f *stackFlags) findRules(folder *appfolder.Folder, database string) (appRules, error) {
@@ -265,16 +233,6 @@ func (f *stackFlags) findRules(folder *appfolder.Folder, database string) (appRu
 	return appRules{file, text}, nil
 }
 
-// downloads fetches the emulator and a Java for it, on a machine that lacks them, and says so on
-// out.
-func downloads(out io.Writer) *emulator.Downloads {
-	return emulator.NewDownloads(func(what string, size int64) (at func(done int64), end func()) {
-		fmt.Fprintf(out, "tally: downloading %s, %d MB, once\n", what, size/1e6)
-		p := terminal.NewProgress(out, "downloading MB", "MB", int(size/1e6))
-		return func(done int64) { p.At(int(done/1e6), int(size/1e6)) }, p.Stop
-	})
-}
-
 // starting says what takes some seconds now.
 func (f *stackFlags) starting() string {
 	what := "the Firestore emulator and "
@@ -282,38 +240,4 @@ func (f *stackFlags) starting() string {
 		what = ""
 	}
 	return "tally: starting " + what + "the functions, which takes some seconds"
-}
-
-// silence is how long a program may be silent before the user is told. An idle emulator answers in
-// a millisecond.
-const silence = 3 * time.Second
-
-// awaitAnswer does what emulator.Check does, and tells a program that takes connections and does
-// not answer: it may be a busy emulator, or another program that never will.
-func awaitAnswer(ctx context.Context, addr string, logs io.Writer) error {
-	told := time.AfterFunc(silence, func() {
-		fmt.Fprintf(logs, "tally: a program listens at %s, and has not answered for %v: waiting for half a minute in all, in case it is a busy emulator\n", addr, silence)
-	})
-	defer told.Stop()
-	return emulator.Check(ctx, addr)
-}
-
-// checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the
-// value of FIRESTORE_EMULATOR_HOST. The remedy is never to unset that: the next command would go to
-// a real project.
-func checkEmulator(ctx context.Context, addr string, logs io.Writer) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil || host == "" || port == "" {
-		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
-	}
-
-	err = awaitAnswer(ctx, addr, logs)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, emulator.ErrBusy):
-		return fmt.Errorf("%w; try again when it has less to do", err)
-	default:
-		return fmt.Errorf("%w; tally dev starts one there, or name the one that runs", err)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"google.golang.org/grpc"
 )
 
@@ -38,7 +39,7 @@ func (c *console) stopped(method string, calls int64, args ...string) (status in
 		}),
 	}
 	var logs bytes.Buffer
-	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{dial: dial})
+	ctx = settings.WithEndpoints(ctx, settings.Endpoints{Dial: dial})
 	status = run(ctx, append(args, "--project", c.project), io.Discard, &logs)
 	return status, logs.String()
 }
@@ -78,7 +79,7 @@ func TestStopped(t *testing.T) {
 // goes on.
 func TestDeleteMatchingGoesOn(t *testing.T) {
 	c := newConsole(t)
-	const n = 3 * deletedAtOnce
+	const n = 48 // three times as many as it deletes at once
 	bulk := c.client.BulkWriter(t.Context())
 	for i := range n {
 		for path, fields := range map[string]map[string]any{

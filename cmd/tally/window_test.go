@@ -31,6 +31,7 @@ func TestWindows(t *testing.T) {
 		c.set("rooms/"+room+"/members/bob", map[string]any{"seen": now.Add(-40 * time.Minute)})
 	}
 
+	stamp := func(t time.Time) string { return t.Format(time.RFC3339Nano) }
 	const left = ` old  documents have left a window since; `
 	for args, want := range map[string]string{
 		"get rooms/a":        left + `its alarm rings at ` + stamp(soon) + "\n$",

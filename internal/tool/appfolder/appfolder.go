@@ -201,3 +201,16 @@ func (f *Folder) Emulator(name string) (Address, error) {
 	}
 	return at, nil
 }
+
+// Shown returns a path as short as it can be from the current folder.
+func Shown(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	relative, err := filepath.Rel(dir, path)
+	if err != nil {
+		return path
+	}
+	return relative
+}

@@ -27,6 +27,9 @@ func Escaped(args []any) []any {
 	return args
 }
 
+// Cells are text for [Table], whose tabs and newlines [Escaped] leaves alone.
+type Cells string
+
 // Escape escapes the characters that a terminal must not get, except those in keep. A string of
 // JSON that is escaped still has the same value.
 func Escape(text, keep string) string {
@@ -61,4 +64,12 @@ func Said(err error) string {
 		all = append(all, Said(err))
 	}
 	return strings.Join(all, "\n")
+}
+
+// Plural returns a number of things in words. one is the word for a single thing.
+func Plural[N int | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
 }
