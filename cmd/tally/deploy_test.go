@@ -11,9 +11,11 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +66,8 @@ func TestDeploy(t *testing.T) {
 	folder := abs(t, "testdata/deploy")
 	c := newCloud(t)
 	t.Setenv("PATH", "") // no other program is needed
+	first := filepath.Join(folder, "first.txtar")
+	var opening map[string]string // of the first deployment's plan
 	tell := func(t *testing.T, file string) {
 		told, err := txtar.ParseFile(file)
 		if err != nil {
@@ -73,7 +77,14 @@ func TestDeploy(t *testing.T) {
 		p.program.source = os.DirFS(filepath.Join(p.clone, "source"))
 		played := slices.Clone(told.Files)
 		for i, f := range told.Files {
-			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE").Replace(string(p.play(f))))
+			printed := strings.ReplaceAll(string(p.play(f)), p.clone, "CLONE")
+			switch {
+			case f.Name == "tally deploy" && file == first && opening == nil:
+				opening = openingOf(printed)
+			case strings.HasPrefix(f.Name, "tally ") && file != first:
+				printed = shortened(printed, opening)
+			}
+			played[i].Data = []byte(printed)
 		}
 		if *update {
 			write(t, file, txtar.Format(&txtar.Archive{Comment: told.Comment, Files: played}))
@@ -84,7 +95,6 @@ func TestDeploy(t *testing.T) {
 			}
 		}
 	}
-	first := filepath.Join(folder, "first.txtar")
 	tell(t, first)
 	if testing.Short() {
 		return // the others take seconds
@@ -103,6 +113,71 @@ func TestDeploy(t *testing.T) {
 			})
 		}
 	}
+}
+
+// openingLine matches what a plan says besides its steps, stepLine a step of the plan, and progress
+// how a line about a step that is done begins.
+var (
+	stepLine    = regexp.MustCompile(`^  (\S.*)`)
+	openingLine = regexp.MustCompile(`^  (source|routes|where|at rest|changes|worst day|prices|not done|undo) +`)
+	progress    = regexp.MustCompile(`\[\d+/\d+\] `)
+)
+
+// openingOf returns what the plan that was printed says besides its steps, by the kind of it.
+func openingOf(printed string) map[string]string {
+	said := make(map[string]string)
+	for line := range strings.SplitSeq(printed, "\n") {
+		kind := openingLine.FindString(line)
+		if kind != "" {
+			said[kind] = line
+		}
+	}
+	return said
+}
+
+// shortened returns what was printed without what says the same as the opening of the first
+// deployment's plan, and with three points for the heading that all plans have. If each step of the
+// plan was done, in order, it leaves only the last one's line.
+func shortened(printed string, first map[string]string) string {
+	const heading = "tally: project my-project (GOOGLE_CLOUD_PROJECT)\nreading project my-project\nIn project my-project:\n\n"
+	afterHeading, hasHeading := strings.CutPrefix(printed, heading)
+	if hasHeading {
+		printed = "...\n" + afterHeading
+	}
+
+	opening := openingOf(printed)
+	var lines, steps, done []string
+	for line := range strings.SplitSeq(printed, "\n") {
+		kind := openingLine.FindString(line)
+		if kind != "" && line == first[kind] {
+			continue
+		}
+		lines = append(lines, line)
+		at := progress.FindStringIndex(line)
+		step := stepLine.FindStringSubmatch(line)
+		switch {
+		case at != nil:
+			done = append(done, line[at[1]:])
+		case step != nil && kind == "" && done == nil:
+			steps = append(steps, step[1])
+		}
+	}
+	if len(opening) > 0 {
+		for _, kind := range slices.Sorted(maps.Keys(first)) {
+			if opening[kind] == "" {
+				lines = append(lines, "without "+strings.TrimSpace(kind))
+			}
+		}
+	}
+	if len(done) < 2 || !slices.Equal(steps, done) {
+		return strings.Join(lines, "\n")
+	}
+
+	last := fmt.Sprintf("[%d/%[1]d] %s", len(done), done[len(done)-1])
+	lines = slices.DeleteFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "[") && progress.MatchString(line) && line != last
+	})
+	return strings.Join(lines, "\n")
 }
 
 // A player plays a story.
