@@ -264,6 +264,80 @@ var mutations = []mutation{
 	{"within", "Tally creates and removes the owners itself", "route/conflict.go",
 		`		if r.Template.owner > 0 && !other.Template.Existing && overlap(r.owner(), other.template) {`,
 		`		if false {`, "route/TestRefusedRoutes"},
+	{"labels", "no roll-up has labels", "internal/roll/publish.go",
+		`		Labels: l.labels(),
+`, ``, "TestLabels"},
+	{"labels", "Firestore writes no labels", "../internal/cloud/firestorestore/store.go",
+		`	for name, id := range r.Labels {
+		fields[name] = id
+	}
+`, ``, "../internal/test/storetest/TestFirestore/labels"},
+	{"labels", "Firestore reads no labels", "../internal/cloud/firestorestore/store.go",
+		`	return append(append(t.Totals(), document.TallyField), t.Labels()...)`,
+		`	return append(t.Totals(), document.TallyField)`, "../internal/test/storetest/TestFirestore/labels"},
+	{"labels", "a label that is wrong or missing stays", "internal/schedule/decide.go",
+		`	case l.Mislabeled() && (l.Agrees() || forsaken(l)): // also before it is removed, or the label would stay
+		return repair
+`, ``, "TestLabels"},
+	{"labels", "a day with a wrong label is removed, and the label stays", "internal/schedule/decide.go",
+		`	case l.Mislabeled() && (l.Agrees() || forsaken(l)): // also`,
+		`	case l.Mislabeled() && l.Agrees() && !removable(l): // also`, "TestSimulation"},
+	{"labels", "a missing label is as good as one", "internal/roll/label.go",
+		`		if r.Labels[name] != id {`,
+		`		if r.Labels[name] != "" && r.Labels[name] != id {`, "TestLabels"},
+	{"labels", "any text is a label", "internal/roll/label.go",
+		`		if r.Labels[name] != id {`,
+		`		if r.Labels[name] == "" && id != "" {`, "TestLabels"},
+	{"labels", "a document that Tally never wrote lacks labels", "internal/roll/label.go",
+		`!l.AsOf.IsZero() && l.RollUp.Mislabeled`,
+		`l.RollUp.Mislabeled`, "TestUnlabeled"},
+	{"labels", "the hash has the names of captures", "route/template.go",
+		`	slices.Sort(sources)
+`,
+		`	sources = append(sources, t.Labels()...)
+	slices.Sort(sources)
+`, "route/TestZonesData"},
+	{"labels", "a removed day of Firestore keeps its labels", "../internal/cloud/firestorestore/audit.go",
+		`		if others[name] == id { // any other text is the app's`,
+		`		if false && others[name] == id { // any other text is the app's`, "../internal/test/storetest/TestFirestore/labels"},
+	{"labels", "a removed day of Firestore takes another text with it", "../internal/cloud/firestorestore/audit.go",
+		`		if others[name] == id { // any other text is the app's`,
+		`		if id != "" {`, "../internal/test/storetest/TestFirestore/labels"},
+	{"labels", "a list is written over", "internal/roll/label.go",
+		`		case !value.IsNothing(fields[name]):`,
+		`		case false:`, "TestForeignLabels"},
+	{"labels", "a label that is left out is missing", "internal/roll/label.go",
+		`		delete(labels, name)`,
+		`		delete(labels, name+".")`, "TestForeignLabels"},
+	{"labels", "a lock writes over what is the app's", "internal/roll/foreign.go",
+		`		left := held.isForeign(name)`,
+		`		left := held.isForeign(name + ".")`, "TestForeignLabels"},
+	{"labels", "a label may be called tally", "route/parse.go",
+		`	if capture.Name == document.TallyField {`,
+		`	if false {`, "route/TestRefusedRoutes"},
+	{"labels", "a label may have a dot", "route/parse.go",
+		`	if i := strings.LastIndex(capture.Name, "."); i >= 0 {`,
+		`	if i := -1; i >= 0 {`, "route/TestRefusedRoutes"},
+	{"labels", "a label may have a name that no total has", "route/parse.go",
+		`	return text.checkName(at, capture.Name)
+}
+
+// timeAt`,
+		`	return nil
+}
+
+// timeAt`, "route/TestRefusedRoutes"},
+	{"labels", "a total may be called as a label", "route/conflict.go",
+		`				if slices.Contains(t.Labels(), total.Name) {`,
+		`				if false {`, "route/TestRefusedRoutes"},
+	{"labels", "two routes may give a label two names", "route/parse.go",
+		`		case r.Template.Within && !slices.Equal(r.template, other.template):`,
+		`		case false:`, "route/TestRefusedRoutes"},
+	{"no-loop", "a circular route may read a label", "route/levels.go",
+		`	names := r.Template.Labels()
+`,
+		`	var names []string
+`, "route/TestRefusedRoutes"},
 	{"cycle", "each cycle compares old days", "internal/schedule/cycle.go",
 		`	if !old || !right || !c.sparesOld(l) {`,
 		`	if true || !old || !right || !c.sparesOld(l) {`, "TestOldDays"},
@@ -1078,8 +1152,8 @@ var mutations = []mutation{
 		`slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField})`,
 		`slices.Concat(c.Template.Totals(), []string{document.TallyField})`, "TestRemovalTakesFormerTotals"},
 	{"former", "former totals outlive their roll-up in Firestore", "../internal/cloud/firestorestore/audit.go",
-		`append(rollUpFields(c.Template), r.Tally.Former...)`,
-		`rollUpFields(c.Template)`, "../internal/test/storetest/TestFirestore/Remove"},
+		`slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField})`,
+		`slices.Concat(c.Template.Totals(), []string{document.TallyField})`, "../internal/test/storetest/TestFirestore/Remove"},
 	{"former", "what an audit prunes stays in Firestore", "../internal/cloud/firestorestore/store.go",
 		`range r.Gone {`,
 		`range r.Gone[:0] {`, "../internal/test/storetest/TestFirestore/Write_replaces_what_was_read"},

@@ -75,6 +75,14 @@ var rules = []chapter{
 				why:  "Without it, anyone who may write a source makes roll-ups without end. Without the hour, a shop that is written again loses its days.",
 			},
 		}},
+		{name: "labels", clauses: []clause{
+			{
+				says: "⚑ Each roll-up of a template that says `within` has the ids of its path in text fields, its *labels*, which are called as the template's captures are. Each roll-up writes them, and an audit repairs one that is missing or wrong, also before it removes the roll-up. The hash leaves them out. Removal takes a label away if it is the id.",
+				why:  "Without it, a client that writes another's name into its week is on a board in that name; or a day that is removed leaves a stub; or a version that knows labels makes every total again.",
+			},
+			{says: "⚑ What no id can be, such as a list or a number, is the app's: that label alone is left out, also of a removal."},
+			{says: "⚑ No label has a dot in its name, is called `tally`, or as a total of the roll-up. Routes of one template name its captures alike."},
+		}},
 		{name: "tokens", clauses: []clause{
 			{says: "The words of the grammar, such as `by` and `where`, stand in backticks when they are names. An indented line continues the one above."},
 		}},

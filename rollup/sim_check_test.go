@@ -30,6 +30,11 @@ func (s *simulation) remove(ctx context.Context, c route.Counter, r rollup.RollU
 		return err
 	}
 	s.tell("%s: %s is removed", name, c.RollUp)
+	left := s.store.Get(c.RollUp)
+	_, isList := left["shop"].([]any)
+	if s.shops != nil && left != nil && (len(left) > 1 || !isList) {
+		s.breach("%s: %s was removed, and %v is left", name, c.RollUp, left)
+	}
 	if s.existing {
 		s.breach("%s: %s, the app's own, was removed", name, c.RollUp)
 	}
@@ -80,6 +85,11 @@ func (s *simulation) commit(c route.Counter, r rollup.RollUp, name string, write
 		s.breach("%s: %s, the app's own, was created", name, c.RollUp)
 	}
 	s.checkOwner(counter, r, creates, name)
+	for label, id := range r.Labels {
+		if held := s.store.Get(c.RollUp)[label]; held != id {
+			s.breach("%s: %s has %v in %s", name, c.RollUp, held, label)
+		}
+	}
 	if asOf.Before(counter.asOf) {
 		s.breach("%s: as_of of %s went back from %s to %s", name, c.RollUp, s.clock(counter.asOf), s.clock(asOf))
 	}
@@ -197,6 +207,9 @@ func (s *simulation) check() {
 		s.settle()
 	}
 	for _, c := range s.counters {
+		if !s.nothing(c) {
+			s.checkLabels(c, "after an audit")
+		}
 		if !s.nothing(c) && !s.exact(c) {
 			s.breach("after an audit %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
@@ -230,7 +243,7 @@ func (s *simulation) prune() {
 		s.breach("the pruning audit: %+v: %v", report, err)
 	}
 	for _, c := range s.counters {
-		kept := append(i.counterOf(c).Template.Totals(), document.TallyField, "edits", "author", "team", "parent", "root", "points", "shown", "text")
+		kept := append(i.counterOf(c).Template.Totals(), document.TallyField, "edits", "author", "team", "parent", "root", "points", "shown", "text", "shop", "day")
 		for field := range s.store.Get(c.RollUp) {
 			if !slices.Contains(kept, field) && !c.forged { // it may have been put back
 				s.breach("%s holds %s after a pruning", c.RollUp, field)
@@ -292,7 +305,7 @@ func (stood *simulatedDelivery) stoodFor(d *simulatedDelivery, c *simulatedCount
 // nothing reports whether a counter has neither sources nor a roll-up. If its only event found it
 // unkept, it never had one.
 func (s *simulation) nothing(c *simulatedCounter) bool {
-	return s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty()
+	return s.left(c) == nil && c.at(s.store.Now()).empty()
 }
 
 // exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are
@@ -302,7 +315,7 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 		return true
 	}
 	is := c.at(s.store.Now())
-	fields := s.store.Get(c.RollUp)
+	fields := s.left(c)
 	s.mu.Lock() // alarms may still ring
 	came, removed, lacksShop := c.came, c.removed, s.lacksShop(c)
 	s.mu.Unlock()

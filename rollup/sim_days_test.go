@@ -87,6 +87,53 @@ func (s *simulation) startShops() {
 	}
 }
 
+// startDefacing has somebody write into the fields of days that hold the ids of their paths.
+func (s *simulation) startDefacing() {
+	if s.shops == nil {
+		return
+	}
+	for _, c := range s.counters {
+		for n := range s.chance(0.5, c.RollUp+" is defaced", upTo(3)) {
+			name := fmt.Sprint(c.RollUp, " defacing ", n+1)
+			s.actors.Go(func() {
+				time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, 20*time.Minute) + jitter(name))
+				how := s.chance(1, name+" writes", upTo(2))
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				fields := s.store.Get(c.RollUp)
+				if fields == nil {
+					return
+				}
+				fields["shop"] = []any{"x", nil, []any{"x"}}[how]
+				s.around(c, func() { s.store.Put(c.RollUp, fields) })
+				s.tell("somebody writes %v into %s", fields["shop"], c.RollUp)
+			})
+		}
+	}
+}
+
+// left returns what the document of a counter holds; nil if that is only a list of the app's.
+func (s *simulation) left(c *simulatedCounter) map[string]any {
+	fields := s.store.Get(c.RollUp)
+	_, isList := fields["shop"].([]any)
+	if s.shops != nil && len(fields) == 1 && isList {
+		return nil
+	}
+	return fields
+}
+
+// checkLabels checks that a roll-up has the ids of its path in fields, where nothing of the app's
+// stands.
+func (s *simulation) checkLabels(c *simulatedCounter, when string) {
+	fields := s.left(c)
+	for name, id := range c.Labels() {
+		_, isList := fields[name].([]any)
+		if fields != nil && !isList && fields[name] != id {
+			s.breach("%s: %s has %v in %s", when, c.RollUp, fields[name], name)
+		}
+	}
+}
+
 // setShop creates, edits or deletes a shop. The mutex is held, or nothing runs yet.
 func (s *simulation) setShop(shop string, there bool) {
 	var at time.Time

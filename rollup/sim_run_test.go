@@ -393,6 +393,7 @@ func (s *simulation) run() {
 	s.addLevels()
 	s.startApp()
 	s.startShops()
+	s.startDefacing()
 	for _, c := range s.counters {
 		s.startUnkept(c)
 	}

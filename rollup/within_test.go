@@ -266,6 +266,7 @@ func (s *oldDays) add(n int, age time.Duration) {
 		c, _ := byDay.Counter(fmt.Sprintf("shops/a/days/%s", time.Unix(0, 0).AddDate(0, 0, next).UTC().Format(time.DateOnly)))
 		s.days = append(s.days, rollup.FoundCounter{Counter: c, Next: fmt.Sprint(next + 1), RollUp: rollup.RollUp{
 			Values:     map[string]value.Value{"orders": value.Int(0)},
+			Labels:     c.Labels(),
 			Tally:      document.Tally{AsOf: s.Now().Add(-age), Routes: c.Template.Hash()},
 			UpdateTime: time.Unix(0, 0),
 		}})

@@ -87,6 +87,9 @@ func (rs Routes) conflicts(p *problems) {
 					p.add(r, "its total %q and that of route %q have one name in one roll-up; rename one of them with \"as\"", total.Name, other)
 				}
 				seen[total.Name] = r
+				if slices.Contains(t.Labels(), total.Name) {
+					p.add(r, "its total %q has the name of a capture, and the roll-up has the capture's id in a field of that name; rename the total with \"as\"", total.Name)
+				}
 			}
 		}
 	}

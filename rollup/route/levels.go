@@ -102,7 +102,7 @@ func (r *Route) mustFallSilent(rs Routes, p *problems) {
 // writerOf returns a route whose roll-ups are sources of r, and write a field of them.
 func (rs Routes) writerOf(f document.Field, r *Route) *Route {
 	writes := func(w *Route) bool {
-		return w.feeds(r) && (w.makes([]document.Field{f}) || f.Within(document.TallyField))
+		return w.feeds(r) && (w.makes(f) || f.Within(document.TallyField))
 	}
 	if i := slices.IndexFunc(rs, writes); i >= 0 {
 		return rs[i]
@@ -147,9 +147,11 @@ func (rs Routes) through(circle []int) string {
 	return strings.Join(names, ", whose roll-ups are sources of ")
 }
 
-// makes reports whether one of the route's totals is one of the fields, or holds one of them.
-func (r *Route) makes(fields []document.Field) bool {
-	return slices.ContainsFunc(r.Totals, func(t Total) bool {
-		return slices.ContainsFunc(fields, func(f document.Field) bool { return f.Within(document.FieldOf(t.Name)) })
-	})
+// makes reports whether the route's roll-ups write the field, or one that holds it.
+func (r *Route) makes(f document.Field) bool {
+	names := r.Template.Labels()
+	for _, t := range r.Totals {
+		names = append(names, t.Name)
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return f.Within(document.FieldOf(name)) })
 }

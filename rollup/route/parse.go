@@ -88,6 +88,8 @@ func (rs Routes) share(p *problems) {
 			p.add(r, "it and route %q make one roll-up, and their ids differ; name numbers, days, weeks and months by the same functions and zones in both", other)
 		case r.Template.Within != other.Template.Within || r.Template.owner != other.Template.owner:
 			p.add(r, "it and route %q make one roll-up; say the same \"within\" in both, or in neither", other)
+		case r.Template.Within && !slices.Equal(r.template, other.template):
+			p.add(r, "it and route %q make one roll-up, which has its ids in fields that are called as the captures are; give the captures the same names in both", other)
 		case r.Template.Existing != other.Template.Existing:
 			p.add(r, "it and route %q make one roll-up; say \"existing\" in both, or in neither", other)
 		default:
@@ -621,6 +623,14 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 		return text.mistake(at, "within %s: want a document above %s, spelled as in that path%s", owner, r.template, ownedBy(r.template[:r.ownable()]))
 	}
 
+	for i, s := range r.template {
+		if s.Capture {
+			err := text.checkLabel(n.template[i].at, s)
+			if err != nil {
+				return err
+			}
+		}
+	}
 	for i, s := range r.template[len(owner):] {
 		if !s.Capture || r.timeAt(len(owner)+i) {
 			continue
@@ -631,6 +641,17 @@ func (text source) checkWithin(r *Route, n routeNode) error {
 		return text.mistake(at, "anyone who may write a source could make up a %v, and roll-ups without end; want within %s, which the app creates", s, r.template[:r.ownable()])
 	}
 	return nil
+}
+
+// checkLabel checks that a roll-up can have a field that is called as a capture.
+func (text source) checkLabel(at int, capture Segment) error {
+	if capture.Name == document.TallyField {
+		return text.mistake(at, "%v would be a field of the roll-up, and Tally itself writes one of that name; rename the capture, a key with \"as\"", capture)
+	}
+	if i := strings.LastIndex(capture.Name, "."); i >= 0 {
+		return text.mistake(at, "%v would be a field of the roll-up, and a top-level field has no dots in its name; rename the capture, as in {%s}", capture, capture.Name[i+1:])
+	}
+	return text.checkName(at, capture.Name)
 }
 
 // timeAt reports whether a day, a week or a month is the id at an index of the template.

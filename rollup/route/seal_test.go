@@ -43,6 +43,9 @@ func TestZonesData(t *testing.T) {
 	if hash(berlin, "") != hash(`o/{x} by day(at, "Europe/Berlin") as when -> d/{when} : count() : existing`, "") {
 		t.Error("the name of a key makes a difference")
 	}
+	if hash("o/{o} by day(at) -> d/{day} : count() : existing", "") != hash("o/{o} by day(at) as when -> d/{when} : count() : within", "") {
+		t.Error("the name of a label makes a difference")
+	}
 }
 
 // Each zone of the database can be read.

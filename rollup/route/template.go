@@ -27,7 +27,8 @@ type Template struct {
 	Existing bool
 
 	// Within says that Tally creates and removes the documents, although a route has keys. It creates
-	// one only while the counter's owner exists: see [Counter.Owner].
+	// one only while the counter's owner exists: see [Counter.Owner]. Each document has the ids of
+	// its path in Labels.
 	Within bool
 
 	owner     int      // how many segments of a roll-up's path are the owner's
@@ -53,9 +54,39 @@ func (c Counter) Owner() string {
 	return strings.Join(ids[:c.Template.owner], "/")
 }
 
+// Labels returns the fields in which the counter's roll-up has the ids of its path, by their names;
+// nil if it has none. Queries go by them, as for all days of one shop, or all shops of one day. An
+// id that stands nowhere else needs none: that of a document of the app's is in its name.
+func (c Counter) Labels() map[string]string {
+	if !c.Template.Within {
+		return nil
+	}
+
+	labels := make(map[string]string)
+	ids := strings.Split(c.RollUp, "/")
+	for i, s := range c.Template.segments {
+		if s.Capture {
+			labels[s.Name] = ids[i]
+		}
+	}
+	return labels
+}
+
+// Labels returns the names of the fields in which each roll-up has the ids of its path, in the
+// order of the path: the names of the captures, if the routes say within.
+func (t *Template) Labels() []string {
+	var names []string
+	for _, s := range t.segments {
+		if s.Capture && t.Within {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // Hash returns a text that differs between templates that make different totals. It is a hash of
 // the sources, the roll-up path and the totals. The options and the names of the captures make no
-// difference.
+// difference: another name of a label changes no total.
 func (t *Template) Hash() string { return t.hash }
 
 // Scheduled reports whether the routes say "every", so that the schedule keeps the roll-ups. Events

@@ -208,6 +208,9 @@ func (d draft) String() string {
 	for _, i := range slices.Sorted(maps.Keys(d.keys)) {
 		by = append(by, d.keys[i])
 		template[i] = captureOf(d.keys[i])
+		if d.dated() >= 0 { // the roll-up has a top-level field that is called so
+			template[i] = "{" + template[i][strings.LastIndexAny(template[i], "{.")+1:]
+		}
 	}
 	if by != nil {
 		pattern += " by " + strings.Join(by, ", ")

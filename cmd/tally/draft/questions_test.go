@@ -59,6 +59,8 @@ func TestQuestions(t *testing.T) {
 		{"a month of a zone", `visits/{visit} by month(at, "Europe/Berlin") -> visit_months/{month} : count() as visits : within`,
 			[]string{"visits/1", "", "visit_months/2026-11", `month(at, "Berlin")`, `month(at, "Europe/Berlin")`},
 			[]string{"did you mean Europe/Berlin?", "Tally creates visit_months/2026-11 and all others like it.\n"}},
+		{"a week of a customer", "logs/{log} by customer.id, week(at) -> users/{id}/weeks/{week} : count() as logs : within users/{id}",
+			[]string{"logs/1", "", "users/ann/weeks/2026-W48", "customer.id", "at"}, nil},
 		{"a week", "logs/{log} by user, week(at) -> users/{user}/weeks/{week} : count() as logs : within users/{user}",
 			[]string{"logs/1", "", "users/ann/weeks/2026-W48", "user", "at"}, nil},
 		{"a day below the document above", "shops/{shop}/orders/{order} by day(paid.at) -> shops/{shop}/days/{day} : count() as orders : within shops/{shop}",

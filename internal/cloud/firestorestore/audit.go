@@ -318,8 +318,14 @@ func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) er
 	}
 
 	others := doc.Data()
+	fields := slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField})
+	for name, id := range c.Labels() {
+		if others[name] == id { // any other text is the app's
+			fields = append(fields, name)
+		}
+	}
 	var updates []firestore.Update
-	for _, field := range append(rollUpFields(c.Template), r.Tally.Former...) {
+	for _, field := range fields {
 		delete(others, field)
 		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: putBack(r, field)})
 	}

@@ -193,7 +193,9 @@ func (s *Store) routed(ctx context.Context) context.Context {
 }
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.
-func rollUpFields(t *route.Template) []string { return append(t.Totals(), document.TallyField) }
+func rollUpFields(t *route.Template) []string {
+	return append(append(t.Totals(), document.TallyField), t.Labels()...)
+}
 
 // maskOf has a read answered with these fields only.
 func maskOf(t *route.Template) *firestorepb.DocumentMask {
@@ -221,6 +223,9 @@ func written(r rollup.RollUp) map[string]any {
 	fields := make(map[string]any)
 	for name, v := range r.Values {
 		fields[name] = v.Firestore()
+	}
+	for name, id := range r.Labels {
+		fields[name] = id
 	}
 	fields[document.TallyField] = r.Tally.Encode()
 	return fields

@@ -261,6 +261,9 @@ func (s *Store) write(c route.Counter, d stored, r rollup.RollUp) {
 	for name, v := range r.Values {
 		fields[name] = v.Firestore()
 	}
+	for name, id := range r.Labels {
+		fields[name] = id
+	}
 	fields[document.TallyField] = r.Tally.Encode()
 	s.put(c.RollUp, fields)
 }
@@ -460,6 +463,11 @@ func (s *Store) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) er
 	fields := d.clone()
 	for _, field := range slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField}) {
 		delete(fields, field)
+	}
+	for name, id := range c.Labels() {
+		if fields[name] == id {
+			delete(fields, name)
+		}
 	}
 	for name, v := range r.Tally.Before {
 		fields[name] = v.Firestore()

@@ -72,6 +72,7 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"RollUps of groups", testGroups},
 		{"RollUps and Missing of days", testDays},
 		{"owners", testOwners},
+		{"labels", testLabels},
 		{"a counter among foreign documents", testAmongForeign},
 		{"RollUps reads what it finds", testRollUpsReads},
 		{"Remove", testRemove},

@@ -1,15 +1,19 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // testDays finds each day of each shop once, in pages of any size, by each kind of key and among
@@ -160,6 +164,76 @@ func testOwners(t *testing.T, b backend) {
 		}
 		if err := b.Remove(t.Context(), c, s.RollUp()); err != nil || b.Get(t, path) != nil {
 			t.Errorf("%s removed: %v, it holds %v", path, err, b.Get(t, path))
+		}
+	}
+}
+
+// testLabels: the roll-up of a day has the ids of its path in fields, which are written, read and
+// removed with it. What else stands in such a field is the app's.
+func testLabels(t *testing.T, b backend) {
+	routes, err := route.Parse("orders/{order} by shop as `a shop`, day(at) -> shops/{`a shop`}/days/{day} : count() as n : within shops/{`a shop`}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := routes[0].Template.Counter("shops/a/days/2026-01-02")
+	r := rollup.RollUp{Values: map[string]value.Value{"n": value.Int(1)}, Labels: c.Labels(), Tally: document.Tally{AsOf: someTime, Totals: []string{"n"}}}
+	labels := map[string]any{"a shop": "a", "day": "2026-01-02"}
+	whole := map[string]any{"n": int64(1), "tally": r.Tally.Encode(), "a shop": "a", "day": "2026-01-02"}
+
+	if err := b.Write(t.Context(), c, r); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(whole, b.Get(t, c.RollUp)); d != "" {
+		t.Errorf("written (-want +got):\n%s", d)
+	}
+	b.Put(t, c.RollUp, map[string]any{"tally": r.Tally.Encode(), "day": "x", "title": "y"})
+	if err := b.WriteLocked(t.Context(), c, r, r.Tally); err != nil {
+		t.Fatal(err)
+	}
+	whole["title"] = "y"
+	if d := cmp.Diff(whole, b.Get(t, c.RollUp)); d != "" {
+		t.Errorf("written in a lock (-want +got):\n%s", d)
+	}
+
+	for name, test := range map[string]struct {
+		holds, labels map[string]any
+		foreign       map[string]string
+		left          map[string]any
+	}{
+		"both":                 {labels, labels, nil, nil},
+		"another text":         {map[string]any{"a shop": "b", "day": "2026-01-02"}, map[string]any{"a shop": "b", "day": "2026-01-02"}, nil, map[string]any{"a shop": "b"}},
+		"none":                 {nil, nil, nil, nil},
+		"what says nothing":    {map[string]any{"a shop": "", "day": nil}, map[string]any{"a shop": ""}, nil, map[string]any{"a shop": "", "day": nil}},
+		"what no id can be":    {map[string]any{"a shop": []any{"a"}, "day": 7}, nil, map[string]string{"a shop": "an array", "day": "a number"}, map[string]any{"a shop": []any{"a"}, "day": int64(7)}},
+		"a field of the app's": {map[string]any{"a shop": "a", "day": "2026-01-02", "title": "y"}, labels, nil, map[string]any{"title": "y"}},
+	} {
+		fields := map[string]any{"n": 1, "tally": r.Tally.Encode()}
+		maps.Copy(fields, test.holds)
+		b.Put(t, c.RollUp, fields)
+		got := open(t, b, c).RollUp()
+		read := make(map[string]any)
+		for name, id := range got.Labels {
+			read[name] = id
+		}
+		if d := cmp.Diff(test.labels, read, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s: labels (-want +got):\n%s", name, d)
+		}
+		if d := cmp.Diff(test.foreign, got.Foreign, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s: foreign (-want +got):\n%s", name, d)
+		}
+		page, err := b.RollUps(t.Context(), routes[0].Template, "", 10)
+		if err != nil || len(page.Found) != 1 || diff(got, page.Found[0].RollUp) != "" {
+			t.Errorf("%s: the walk found %+v, %v; want %+v", name, page.Found, err, got)
+		}
+
+		err = b.WriteLocked(t.Context(), c, r, r.Tally)
+		if isForeign := test.foreign != nil; errors.Is(err, rollup.ErrConflict) != isForeign {
+			t.Errorf("%s: written in a lock: %v", name, err)
+		}
+		b.Put(t, c.RollUp, fields)
+		err = b.Remove(t.Context(), c, open(t, b, c).RollUp())
+		if d := cmp.Diff(test.left, b.Get(t, c.RollUp)); err != nil || d != "" {
+			t.Errorf("%s: removed: %v (-want +got):\n%s", name, err, d)
 		}
 	}
 }

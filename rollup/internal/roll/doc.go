@@ -15,6 +15,7 @@
 //	alarm.go       alarms: calls at a later time
 //	window.go      when documents leave windows, and which alarm a roll-up needs then
 //	foreign.go     totals that somebody else wrote: left out, or replaced and kept
+//	label.go       the ids of a roll-up's path that stand in its fields
 //	owner.go       since when the document is missing within which Tally makes a roll-up
 //	logged.go      what the log has said lately
 package roll

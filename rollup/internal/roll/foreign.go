@@ -90,6 +90,12 @@ func (r RollUp) Over(held RollUp) (over RollUp, ok bool) {
 		}
 	}
 
+	for name := range r.Labels {
+		left := held.isForeign(name)
+		if left {
+			return r, false
+		}
+	}
 	for name := range r.Values {
 		if held.isForeign(name) {
 			return r, false
@@ -159,5 +165,5 @@ func (r *Roller) tellForeign(ctx context.Context, l *Look) {
 		fields = append(fields, fmt.Sprintf("%s is %s", name, l.RollUp.Foreign[name]))
 	}
 	r.TellOnce(ctx, slog.LevelWarn, "totals left out: their fields hold the app's own values", l.Counter, l.EventID, nil,
-		"fields", strings.Join(fields, ", "), "remedy", "name the totals otherwise by \"as\" in the route, or clear the fields")
+		"fields", strings.Join(fields, ", "), "remedy", "name the totals otherwise by \"as\" in the route, or its captures, or clear the fields")
 }

@@ -55,6 +55,7 @@ func (r *Roller) publish(ctx context.Context, l *Look, p Pace, locks bool) error
 	names, values := l.kept()
 	written := RollUp{
 		Values: values,
+		Labels: l.labels(),
 		Tally: document.Tally{
 			AsOf:       l.ReadTime,
 			NumShards:  l.Totals.NumShards(),

@@ -16,9 +16,14 @@ type RollUp struct {
 	Values map[string]value.Value // the totals by name, without totals that the document lacks, or that are not a number, a timestamp or null
 	Tally  document.Tally
 
+	// Labels are the ids of the document's path that it has in fields: see route.Counter.Labels. A
+	// read has the texts that stand in these fields.
+	Labels map[string]string
+
 	// Foreign says of which kind a value of the app's is that stands in the field of a total, such
-	// as "an array", by the total's name: see foreign.go. Values lacks these totals. It is nil if
-	// there are none, and in what is written.
+	// as "an array", by the total's name: see foreign.go. Values lacks these totals. It also has
+	// what stands in the field of a label, and is no text. It is nil if there are none, and in what is
+	// written.
 	Foreign map[string]string
 
 	Gone []string // names of totals that a write takes away; nil after a read
@@ -50,6 +55,7 @@ func RollUpOf(t *route.Template, fields map[string]any, updateTime time.Time) Ro
 			r.Values[name] = v
 		}
 	}
+	r.readLabels(t, fields)
 	return r
 }
 

@@ -178,7 +178,7 @@ func (c *cycle) spares(f FoundCounter) bool {
 	tally, l := f.RollUp.Tally, &c.cursor.RollUps
 	before := l.Began.Add(-oldAfter)
 	old := f.Template.Timed() && tally.AsOf.Before(before) && f.RollUp.UpdateTime.Before(before) // somebody may have written an old as_of since
-	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0
+	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0 && !f.RollUp.Mislabeled(f.Counter)
 	if !old || !right || !c.sparesOld(l) {
 		return false
 	}

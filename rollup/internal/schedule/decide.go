@@ -27,7 +27,7 @@ const (
 	differenceMissing                     // there was no roll-up
 	differenceOrphaned                    // it was not zeros, and there were no shards
 	differenceRerouted                    // it was made by other routes
-	differenceOutdated                    // its totals are right, and it also holds totals of earlier routes
+	differenceOutdated                    // its totals are right, and it also holds totals of earlier routes, or its labels are not
 	differenceUntold                      // an event came that did not tell which counter its document had left
 	differenceLapsed                      // changes came while the counter was unkept
 	differenceLate                        // documents had left a window, and no alarm had it rolled up
@@ -83,6 +83,8 @@ func (c *comparison) decide(l *roll.Look) action {
 	}
 
 	switch {
+	case l.Mislabeled() && (l.Agrees() || forsaken(l)): // also before it is removed, or the label would stay
+		return repair
 	case (l.Agrees() && removable(l) || forsaken(l)) && !c.dryRun:
 		return actionRemove
 	case c.leaving == leftLate && !(l.Rerouted() && c.keepRerouted):

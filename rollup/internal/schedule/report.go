@@ -137,7 +137,7 @@ func (f *findings) noteDifference(ctx context.Context, k *comparison, l *roll.Lo
 		log.InfoContext(ctx, "rerouted: the roll-up was made by other routes", "totals", l.RollUp.Tally.Totals)
 	case differenceOutdated:
 		f.report.Outdated++
-		log.InfoContext(ctx, "outdated: the roll-up holds totals of earlier routes", "former", l.RollUp.Tally.Former)
+		log.InfoContext(ctx, "outdated: the roll-up holds totals of earlier routes, or lacks the ids of its path", "former", l.RollUp.Tally.Former, "labels", l.RollUp.Labels)
 	case differenceUntold:
 		log.InfoContext(ctx, "untold: events came that did not tell which counter their document had left")
 	case differenceLapsed:
