@@ -102,7 +102,9 @@ import "embed"
 //go:embed rollup/internal/schedule/fair.go
 //go:embed rollup/internal/schedule/find.go
 //go:embed rollup/internal/schedule/keep.go
+//go:embed rollup/internal/schedule/kept.go
 //go:embed rollup/internal/schedule/left.go
+//go:embed rollup/internal/schedule/memory.go
 //go:embed rollup/internal/schedule/note.go
 //go:embed rollup/internal/schedule/options.go
 //go:embed rollup/internal/schedule/report.go

@@ -15,5 +15,7 @@
 //	audit.go    walks all counters
 //	fair.go     says which counter of a route that says "every" is next
 //	find.go     finds these counters
-//	keep.go     visits them
+//	memory.go   where the next call of Keep goes on
+//	kept.go     what a call of Keep did, and how old it found roll-ups
+//	keep.go     visits these counters
 package schedule

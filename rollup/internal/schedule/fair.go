@@ -30,37 +30,39 @@ var classTurns = [...]class{classChanged, classWithout, classChanged, classUncha
 // classes cannot take all slots when they hang. Of 32 slots these are 4.
 const spare = 8
 
+// A line has the counters that wait for their visits, and says which is next.
+type line struct {
+	slots  int // how many visits may be in work at once
+	queues [classes]queue
+	busy   [classes]int // visits in work
+	turn   int
+	pushed int
+}
+
 // next returns the counter to visit now, and counts its visit as in work. If no counter may be
 // visited now, it returns nil and the time to ask again. That time is zero if only the end of a
-// visit or of a page can change anything. The mutex is held.
-func (k *keeper) next() (e *keptCounter, at time.Time) {
-	now := time.Now()
-	if !k.mayRead(now) {
-		return nil, now.Add(k.readsWait())
-	}
-
+// visit or of a page can change anything.
+func (l *line) next(now time.Time) (e *keptCounter, at time.Time) {
 	for i := range classTurns {
-		turn := (k.turn + i) % len(classTurns)
-		q := &k.queues[classTurns[turn]]
+		turn := (l.turn + i) % len(classTurns)
+		q := &l.queues[classTurns[turn]]
 		if len(*q) == 0 {
 			continue
 		}
 
 		due := (*q)[0].due
 		if due.After(now) {
-			if at.IsZero() || due.Before(at) {
-				at = due
-			}
+			at = sooner(at, due)
 			continue
 		}
 
-		if !k.hasSlot(classTurns[turn]) {
+		if !l.hasSlot(classTurns[turn]) {
 			continue
 		}
 
-		k.turn = turn + 1
+		l.turn = turn + 1
 		e := heap.Pop(q).(*keptCounter)
-		k.busy[e.class]++
+		l.busy[e.class]++
 		if e.finder != nil {
 			e.finder.waiting--
 			e.finder = nil
@@ -70,31 +72,30 @@ func (k *keeper) next() (e *keptCounter, at time.Time) {
 	return nil, at
 }
 
-// hasSlot reports whether a slot is free for one more visit of a class. The mutex is held.
-func (k *keeper) hasSlot(of class) bool {
-	free := k.o.Concurrency - k.inWork()
-	for c, busy := range k.busy {
+// hasSlot reports whether a slot is free for one more visit of a class.
+func (l *line) hasSlot(of class) bool {
+	free := l.slots - l.inWork()
+	for c, busy := range l.busy {
 		if class(c) != of {
-			free -= max(0, k.o.Concurrency/spare-busy)
+			free -= max(0, l.slots/spare-busy)
 		}
 	}
 	return free > 0
 }
 
-// inWork returns how many visits are in work. The mutex is held.
-func (k *keeper) inWork() (n int) {
-	for _, busy := range k.busy {
+// inWork returns how many visits are in work.
+func (l *line) inWork() (n int) {
+	for _, busy := range l.busy {
 		n += busy
 	}
 	return n
 }
 
-// push puts a counter into the queue of its class. The mutex is held.
-func (k *keeper) push(e *keptCounter) {
-	k.known[e.RollUp] = e
-	k.pushed++
-	e.pushed = k.pushed
-	heap.Push(&k.queues[e.class], e)
+// push puts a counter into the queue of its class.
+func (l *line) push(e *keptCounter) {
+	l.pushed++
+	e.pushed = l.pushed
+	heap.Push(&l.queues[e.class], e)
 }
 
 // class returns the class of a counter after a visit that went well.
@@ -124,38 +125,45 @@ const (
 	shardsToFind  = 1.0 / 16
 )
 
+// An allowance says how many reads a call may have used by now.
+type allowance struct {
+	most         int64 // 0: no bound
+	reads        func() int64
+	began, until time.Time // until: zero if the call has no end
+}
+
 // mayUse returns how many reads the call may have used by now.
-func (k *keeper) mayUse(now time.Time) int64 {
-	if k.o.Until.IsZero() {
-		return k.o.MaxReads
+func (a *allowance) mayUse(now time.Time) int64 {
+	if a.until.IsZero() {
+		return a.most
 	}
-	atOnce := k.o.MaxReads / readsAtOnce
-	passed := float64(now.Sub(k.began)) / float64(max(1, k.o.Until.Sub(k.began)))
-	return atOnce + int64(float64(k.o.MaxReads-atOnce)*min(passed, 1))
+	atOnce := a.most / readsAtOnce
+	passed := float64(now.Sub(a.began)) / float64(max(1, a.until.Sub(a.began)))
+	return atOnce + int64(float64(a.most-atOnce)*min(passed, 1))
 }
 
 // mayRead reports whether reads are left for a visit now.
-func (k *keeper) mayRead(now time.Time) bool {
-	return k.o.MaxReads == 0 || k.o.Reads() < k.mayUse(now)
+func (a *allowance) mayRead(now time.Time) bool {
+	return a.most == 0 || a.reads() < a.mayUse(now)
 }
 
 // mayFind reports whether reads are left for a finder's next page now.
-func (k *keeper) mayFind(f *finder, now time.Time) bool {
-	return k.o.MaxReads == 0 || k.mayRead(now) && float64(f.reads) < f.share*float64(k.mayUse(now))
+func (a *allowance) mayFind(f *finder, now time.Time) bool {
+	return a.most == 0 || a.mayRead(now) && float64(f.reads) < f.share*float64(a.mayUse(now))
 }
 
 // pageSize returns how many counters a page looks at, at most. Finding one by its shards takes two
 // reads, so a page takes a quarter of a call's reads at most. A call without an end takes no turns.
-func (k *keeper) pageSize() int {
-	if k.o.MaxReads == 0 || k.o.Until.IsZero() {
+func (a *allowance) pageSize() int {
+	if a.most == 0 || a.until.IsZero() {
 		return walkPage
 	}
-	return int(max(1, min(walkPage, k.o.MaxReads/8)))
+	return int(max(1, min(walkPage, a.most/8)))
 }
 
 // readsWait returns how long to wait when no reads are left now. By then a thousandth of all reads
 // has been added.
-func (k *keeper) readsWait() time.Duration { return k.o.Until.Sub(k.began)/1000 + 1 }
+func (a *allowance) readsWait() time.Duration { return a.until.Sub(a.began)/1000 + 1 }
 
 // A queue is a heap of counters. The one that is due first is on top.
 type queue []*keptCounter

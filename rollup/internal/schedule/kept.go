@@ -1,0 +1,155 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup/internal/roll"
+)
+
+// A KeepReport says what Keep did.
+type KeepReport struct {
+	Counters  int `json:"counters"`  // visited
+	RolledUp  int `json:"rolled_up"` // roll-ups written
+	Unchanged int `json:"unchanged"` // visits that found nothing to write
+	Removed   int `json:"removed"`   // roll-ups that had been at zeros without shards for over an hour
+	Failed    int `json:"failed"`    // counters whose last visit failed
+	Unkept    int `json:"unkept"`    // counters that cannot be rolled up until someone fixes them; see ErrUnkept
+	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
+	Left      int `json:"left"`      // counters that were due when the time or the reads were over; the next call goes on with them
+
+	// GreatestAge is the age in seconds of the oldest roll-up, and Oldest is its path. The age is
+	// measured from as_of to a visit, or to the end of the call if the counter was due then. Ages
+	// are compared as multiples of the routes' "every". A visit that finds nothing to write makes a
+	// roll-up young again for the rest of the call, although its as_of stays.
+	GreatestAge float64 `json:"greatest_age_seconds"`
+	Oldest      string  `json:"oldest"`
+
+	Errors []string `json:"errors,omitempty"`
+
+	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
+
+	// Unfound names walks that no call has begun yet, or that are under way for longer than
+	// lateAfter allows. Their counters have no GreatestAge.
+	Unfound []string `json:"unfound,omitempty"`
+}
+
+// observe counts what a visit did, and how old it found the roll-up. The mutex is held.
+func (k *keeper) observe(e *keptCounter, v *visit) {
+	if v.ReadTime.After(k.newest) {
+		k.newest, k.heard = v.ReadTime, v.Received
+	}
+	if v.hasShards {
+		k.age(e, roll.Later(e.young, v.AsOf), v.ReadTime)
+	}
+	if v.err != nil {
+		return
+	}
+
+	switch v.action {
+	case actionRepair:
+		k.report.RolledUp++
+	case actionRemove:
+		k.report.Removed++
+	case actionLeave:
+		k.report.Unchanged++
+	}
+	if v.Totals.Malformed > 0 {
+		e.malformed = true
+	}
+
+	e.young = time.Time{}
+	switch {
+	case v.action == actionSkip:
+		e.young = v.AsOf
+	case v.hasShards:
+		e.young = v.ReadTime
+	}
+}
+
+// age notes in the report how old a roll-up was. The mutex is held.
+func (k *keeper) age(e *keptCounter, young, now time.Time) {
+	if young.IsZero() {
+		return
+	}
+
+	age := now.Sub(young)
+	late := age.Seconds() / e.Template.Every.Seconds()
+	if late > k.late {
+		k.late, k.report.GreatestAge, k.report.Oldest = late, age.Seconds(), e.RollUp
+	}
+}
+
+// lateAfter bounds the age of a roll-up, as a multiple of its route's "every". If one is older, the
+// log says so. A roll-up that is kept in time can be as old as staleAfter says. The time of a visit
+// and the pause between two calls come on top.
+const lateAfter = 2 * staleAfter
+
+// countKept counts a counter in the report, and if its last visit failed, how.
+func (k *keeper) countKept(ctx context.Context, e *keptCounter) {
+	if e.visited {
+		k.report.Counters++
+	}
+	if e.malformed {
+		k.report.Malformed++
+	}
+
+	switch {
+	case errors.Is(e.failure, roll.ErrUnkept):
+		k.report.Unkept++
+		k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", e.RollUp, e.failure))
+	case e.failure != nil:
+		k.report.Failed++
+		k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
+		k.Options.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
+	}
+}
+
+// sumUp completes the report.
+func (k *keeper) sumUp(ctx context.Context) {
+	now := time.Now()
+	end := now // a counter that was due later is not late
+	if !k.o.Until.IsZero() && k.o.Until.Before(now) {
+		end = k.o.Until
+	}
+
+	for _, e := range k.known {
+		k.countKept(ctx, e)
+		if errors.Is(e.failure, roll.ErrUnkept) || e.due.After(end) {
+			continue
+		}
+
+		if !e.visited || !k.o.Until.IsZero() && e.failure == nil {
+			k.report.Left++
+		}
+		if !k.heard.IsZero() {
+			k.age(e, e.young, k.newest.Add(now.Sub(k.heard)))
+		}
+	}
+
+	for _, f := range k.finders {
+		for _, w := range f.walks {
+			lately := !w.began.IsZero() && end.Sub(w.began) <= lateAfter*w.template.Every
+			if !w.over && !lately {
+				k.report.Unfound = append(k.report.Unfound, w.what)
+			}
+		}
+	}
+
+	slices.Sort(k.report.Errors)
+	slices.Sort(k.report.UnkeptCounters)
+	if k.late > lateAfter || len(k.report.Unfound) > 0 {
+		k.Options.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge,
+			"left", k.report.Left, "unfound", k.report.Unfound)
+	}
+
+	if ctx.Err() != nil {
+		k.problems = append(k.problems, context.Cause(ctx))
+	}
+	if k.report.Failed > 0 {
+		k.problems = append(k.problems, fmt.Errorf("rollup: %d of %d counters failed", k.report.Failed, k.report.Counters))
+	}
+}
