@@ -147,6 +147,11 @@ func shortened(printed string, first map[string]string) string {
 
 	opening := openingOf(printed)
 	var lines, steps, done []string
+	for _, kind := range slices.Sorted(maps.Keys(first)) {
+		if len(opening) > 0 && opening[kind] == "" {
+			lines = append(lines, "without "+strings.TrimSpace(kind))
+		}
+	}
 	for line := range strings.SplitSeq(printed, "\n") {
 		kind := openingLine.FindString(line)
 		if kind != "" && line == first[kind] {
@@ -160,13 +165,6 @@ func shortened(printed string, first map[string]string) string {
 			done = append(done, line[at[1]:])
 		case step != nil && kind == "" && done == nil:
 			steps = append(steps, step[1])
-		}
-	}
-	if len(opening) > 0 {
-		for _, kind := range slices.Sorted(maps.Keys(first)) {
-			if opening[kind] == "" {
-				lines = append(lines, "without "+strings.TrimSpace(kind))
-			}
 		}
 	}
 	if len(done) < 2 || !slices.Equal(steps, done) {

@@ -180,7 +180,8 @@ type questioner struct {
 	store   *firestorestore.Store
 	client  *firestore.Client
 	written []string
-	patient time.Duration
+	patient time.Duration // how long it waits for a roll-up
+	slack   time.Duration // it waits for so much longer than ten times what the first took
 }
 
 // ask asks all questions, and deletes what it wrote for them.
@@ -193,9 +194,9 @@ func (h *hour) ask() (all []answer) {
 		return []answer{{"can Firestore be reached?", "not looked", err.Error()}}
 	}
 	defer store.Close()
-	q := &questioner{hour: h, ctx: ctx, id: fmt.Sprint("tally-hour-", time.Now().Unix()), store: store, client: store.Client(), patient: most}
+	q := &questioner{hour: h, ctx: ctx, id: fmt.Sprint("tally-hour-", time.Now().Unix()), store: store, client: store.Client(), patient: most, slack: 20 * time.Second}
 	if h.at.Firestore != "" {
-		q.patient = 15 * time.Second
+		q.patient, q.slack = 15*time.Second, time.Second
 	}
 	defer q.forget()
 
@@ -245,9 +246,11 @@ func (q *questioner) covers(counter string, at time.Time) bool {
 func (q *questioner) spaces() (string, string) {
 	trimmed, spaced := q.id+"-space", q.id+"-space "
 	at, err := q.put("counters/" + trimmed + "/shards/0")
+	began := time.Now()
 	if err != nil || !q.covers(trimmed, at) {
 		return "not looked", fmt.Sprintf("no roll-up of %q came: %v", trimmed, err)
 	}
+	q.patient = min(q.patient, q.slack+10*time.Since(began))
 	for n := range 2 {
 		at, err := q.put(fmt.Sprintf("counters/%s/shards/%d ", spaced, n))
 		switch {
