@@ -157,6 +157,9 @@ func TestDev(t *testing.T) {
 	add(3)
 
 	out.await("INFO  audited  report map[")
+	if strings.Contains(out.read.String(), "the queue was not asked") {
+		t.Errorf("a tick does not reach the queue of alarms:\n%s", &out.read)
+	}
 	ports := append(out.ports(), first, first+1, first+2)
 	out.interrupt()
 	if said := out.command.stderr.String(); said != starting+"\n" {

@@ -101,8 +101,12 @@ func (e *examination) rulesFile(ctx context.Context) {
 func (e *examination) judge(ctx context.Context, file string, j rules.Judge, routes route.Routes, documents map[string][]rules.Document) {
 	e.judging.Lock()
 	defer e.judging.Unlock()
-	for _, text := range rules.Parse(j.Text).Doubles(routes) {
+	read := rules.Parse(j.Text)
+	for _, text := range read.Doubles(routes) {
 		e.note("%s:%s", file, text)
+	}
+	for _, path := range read.Closed(routes) {
+		e.note("%s lets no client create documents %s. If clients are to, tally init shows a block for them", file, path)
 	}
 
 	answers, err := e.Judge(ctx, j, routes, documents)

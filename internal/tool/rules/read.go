@@ -389,6 +389,22 @@ func (r *Rules) Doubles(routes route.Routes) (all []string) {
 	return all
 }
 
+// Closed returns the paths of the routes' documents that no block lets a client create, unless they
+// are shards, whose increments are tried. It is nil if the text could not be read to its end.
+func (r *Rules) Closed(routes route.Routes) (paths []string) {
+	if r.unread != "" {
+		return nil
+	}
+	for _, of := range routes {
+		path := of.Pattern().String()
+		opens := func(b *readBlock) bool { return slices.Contains(b.writes(), "create") && b.meets(of) }
+		if !areShards(of) && !slices.Contains(paths, path) && !slices.ContainsFunc(r.blocks, opens) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 // writes returns the methods that write and that the block may allow.
 func (b *readBlock) writes() (methods []string) {
 	for _, method := range writeMethods {
@@ -402,6 +418,25 @@ func (b *readBlock) writes() (methods []string) {
 // of returns the first of the routes' paths that some of the block's documents have; "" if none
 // have any.
 func (b *readBlock) of(routes route.Routes) string {
+	for _, r := range routes {
+		_, holds := r.Template.Counter(b.example())
+		switch {
+		case b.meets(r):
+			return r.Pattern().String()
+		case holds, b.matches.MatchString("/" + Request{at: r.Template.Segments()}.Path()):
+			return r.Template.String()
+		}
+	}
+	return ""
+}
+
+// meets reports whether some of the block's documents are a route's.
+func (b *readBlock) meets(r *route.Route) bool {
+	return r.Covers(b.example()) || b.matches.MatchString("/"+Request{at: r.Pattern()}.Path())
+}
+
+// example returns the path of one of the block's documents.
+func (b *readBlock) example() string {
 	var ids []string
 	for _, s := range b.path {
 		if isCapture(s) {
@@ -409,18 +444,7 @@ func (b *readBlock) of(routes route.Routes) string {
 		}
 		ids = append(ids, s)
 	}
-	own := strings.Join(ids, "/")
-
-	for _, r := range routes {
-		_, holds := r.Template.Counter(own)
-		switch {
-		case r.Covers(own), b.matches.MatchString("/" + Request{at: r.Pattern()}.Path()):
-			return r.Pattern().String()
-		case holds, b.matches.MatchString("/" + Request{at: r.Template.Segments()}.Path()):
-			return r.Template.String()
-		}
-	}
-	return ""
+	return strings.Join(ids, "/")
 }
 
 // called matches the name of a function that a text calls. Strings are blank.

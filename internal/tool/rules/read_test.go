@@ -71,6 +71,28 @@ func TestDoubles(t *testing.T) {
 	}
 }
 
+// Documents that no block lets a client create are named: the app's servers may write them.
+func TestClosed(t *testing.T) {
+	const likes, shard = "posts/{post}/likes/{user}", "counters/{counter}/shards/{shard}"
+	of := parsed(t, likes+" -> posts/{post} : count() as likes : existing\n"+shard+" -> rollups/{counter} : count")
+	for _, test := range []struct {
+		rules string
+		want  []string
+	}{
+		{root.Rules, []string{likes}},
+		{in("match /posts/{p} { allow write: if a(); }"), []string{likes}},
+		{in("match /posts/{p}/likes/{u} { allow read, update, delete: if a(); }"), []string{likes}},
+		{in("match /posts/{p}/likes/{u} { allow create: if false; }"), []string{likes}},
+		{in("match /posts/{p}/likes/{u} { allow create: if a(); }"), nil},
+		{in("match /posts/featured/likes/{u} { allow write: if a(); }"), nil},
+		{in("match /posts/{all=**} { allow write: if a(); }"), nil},
+	} {
+		if d := cmp.Diff(test.want, Parse(test.rules).Closed(of)); d != "" {
+			t.Errorf("(-want +got):\n%s\n%s", d, test.rules)
+		}
+	}
+}
+
 // Names beyond ASCII are compared as they are.
 func TestNamesBeyondASCII(t *testing.T) {
 	r := Parse(in("match /größe/{p} { allow write; }\nmatch /gr_ße/{p} { allow create; }\nmatch /größe/{id} { allow update: if a('größe'); } // größe"))

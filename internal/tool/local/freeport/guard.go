@@ -8,13 +8,15 @@ import (
 )
 
 // Guard has a handler answer programs of this machine alone: requests to an address of this
-// machine ([IsHere]), of the media type contentType, with bodies that are no larger than most. A
+// machine ([IsHere]), with bodies of the media type contentType that are no larger than most. A
 // web page of any site can have a browser send requests to this machine, but of no such type
-// without asking first, and not under a name of this machine if the site's own name leads here.
+// without asking first, and not under a name of this machine if the site's own name leads here. It
+// can also have it GET, which changes nothing, and whose answer the page may not read.
 func Guard(handler http.Handler, contentType string, most int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-		if !IsHere(r.Host) || strings.TrimSpace(sent) != contentType {
+		typed := r.Method == http.MethodGet || strings.TrimSpace(sent) == contentType
+		if !IsHere(r.Host) || !typed {
 			http.Error(w, "want a request of "+contentType+" to an address of this machine", http.StatusForbidden)
 			return
 		}

@@ -19,6 +19,14 @@ func TestGuard(t *testing.T) {
 	}), "application/json", 100)
 
 	const small, large = 100, 101
+	answer := func(method, host, contentType string, size int) int {
+		r := httptest.NewRequest(method, "/", strings.NewReader(strings.Repeat("x", size)))
+		r.Host = host
+		r.Header.Set("Content-Type", contentType)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w.Code
+	}
 	for _, test := range []struct {
 		host, contentType string
 		size, want        int
@@ -41,13 +49,17 @@ func TestGuard(t *testing.T) {
 		{"0.0.0.0:9499", "application/json", small, http.StatusForbidden},
 		{"", "application/json", small, http.StatusForbidden},
 	} {
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", test.size)))
-		r.Host = test.host
-		r.Header.Set("Content-Type", test.contentType)
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		if w.Code != test.want {
-			t.Errorf("%s, %q, %d bytes: %d, want %d", test.host, test.contentType, test.size, w.Code, test.want)
+		got := answer(http.MethodPost, test.host, test.contentType, test.size)
+		if got != test.want {
+			t.Errorf("%s, %q, %d bytes: %d, want %d", test.host, test.contentType, test.size, got, test.want)
+		}
+	}
+
+	// What only reads has no body, and so no type.
+	for host, want := range map[string]int{"127.0.0.1:9499": http.StatusOK, "evil.example:9499": http.StatusForbidden} {
+		got := answer(http.MethodGet, host, "", 0)
+		if got != want {
+			t.Errorf("GET at %s: %d, want %d", host, got, want)
 		}
 	}
 }

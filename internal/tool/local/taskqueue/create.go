@@ -53,6 +53,15 @@ func (q *Queue) serveCreate(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // the caller may be gone
 }
 
+// serveState serves the method that tells a queue's state:
+// https://docs.cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues/get
+func serveState(w http.ResponseWriter, r *http.Request) {
+	queue := &cloudtaskspb.Queue{Name: strings.TrimPrefix(r.URL.Path, "/v2/"), State: cloudtaskspb.Queue_RUNNING}
+	text, _ := protojson.Marshal(queue) // both fields are text
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // the caller may be gone
+}
+
 // taskID matches what a task may be called:
 // https://docs.cloud.google.com/tasks/docs/reference/rest/v2/projects.locations.queues.tasks#Task
 var taskID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,500}$`)

@@ -2,7 +2,8 @@
 // Tally uses it.
 //
 // A [Queue] takes the request of Google's REST API that makes a task, holds the task until its
-// time, and then has an [eventrelay.Relay] make the task's call, until the answer is 2xx:
+// time, and then has an [eventrelay.Relay] make the task's call, until the answer is 2xx. Asked for
+// its state, it runs, and was never purged:
 //
 //	alarm.Queue ──POST …/tasks──▶ Queue.ServeHTTP ──hold until its time──▶ Relay ──▶ http://…/RollUpOnWrite
 //
@@ -82,6 +83,7 @@ func New(o eventrelay.Options) *Queue {
 
 	api := http.NewServeMux()
 	api.HandleFunc("POST /v2/projects/{project}/locations/{location}/queues/{queue}/tasks", q.serveCreate)
+	api.HandleFunc("GET /v2/projects/{project}/locations/{location}/queues/{queue}", serveState)
 	q.api = freeport.Guard(api, "application/json", maxTask)
 	return q
 }

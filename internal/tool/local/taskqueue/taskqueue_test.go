@@ -104,6 +104,19 @@ func wait(t *testing.T, q *Queue) {
 	}
 }
 
+// Asked for its state, a queue runs, as Cloud Tasks says it.
+func TestState(t *testing.T) {
+	q, _ := newQueue(t, eventrelay.Options{}, ok)
+	w := httptest.NewRecorder()
+	q.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1:9499/v2/"+strings.TrimSuffix(tasks, "/tasks"), nil))
+
+	var queue struct{ Name, State string }
+	err := json.Unmarshal(w.Body.Bytes(), &queue)
+	if err != nil || queue.Name != "projects/app/locations/local/queues/tally" || queue.State != "RUNNING" {
+		t.Errorf("%d %s: %v", w.Code, w.Body, err)
+	}
+}
+
 // A task is called at its time, and again until the answer is 2xx.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
