@@ -64,6 +64,11 @@ func TestIndexesCommand(t *testing.T) {
 		t.Errorf("of what was printed: exit status %d\n%s", status, said)
 	}
 
+	const board = `  {"collectionGroup":"weeks","queryScope":"COLLECTION_GROUP","fields":[{"fieldPath":"week","order":"ASCENDING"},{"fieldPath":"points","order":"DESCENDING"}]}` + "\n{\n"
+	if said, status := call("indexes", "--routes", "laps/{lap} by racer, week(at) -> racers/{racer}/weeks/{week} : sum(points) as points : within racers/{racer}"); !strings.Contains(said, board) || status != 0 {
+		t.Errorf("of weeks: exit status %d\n%s", status, said)
+	}
+
 	save("bare.json", `{"indexes": [], "fieldOverrides": []}`)
 	for _, part := range []string{"tally: add to indexes of bare.json, or", "add to fieldOverrides of bare.json, or"} {
 		if said, status := call("indexes", "--check", "bare.json"); !strings.Contains(said, part) || status != 1 {

@@ -340,6 +340,32 @@ test('tokens by user and month', async (t) => {
     await refused(attack);
 });
 
+test('a board for each week', { skip: underInit && 'tally init opens no collection group' }, async (t) => {
+  const { bestOf, rankOf } = await recipe('A board for each week');
+  const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
+  const best = await watching(t, (show) => bestOf(alice, '2026-W48', (all) => show(...all.map(({ racer, points }) => `${racer} ${points}`))));
+  for (const racer of ['ann', 'bob', 'cy']) await setDoc(doc(owner, 'racers', racer), {});
+  const laps = (racer, points, at) => setDoc(doc(collection(owner, 'laps')), { racer, points, at: new Date(at) });
+  await Promise.all([
+    laps('ann', 1000, '2026-11-22T14:59:59Z'), // on Sunday
+    laps('ann', 3, '2026-11-22T15:00:00Z'), // Tokyo's Monday
+    laps('bob', 5, '2026-11-25T12:00:00Z'),
+    laps('cy', 4, '2026-11-29T14:59:59Z'),
+    laps('cy', 1000, '2026-11-29T15:00:00Z'),
+    setDoc(doc(owner, 'seasons/1/weeks/x'), { week: '2026-W48', points: 999 }), // another collection of the name
+  ]);
+  await best('bob 5', 'cy 4', 'ann 3');
+  assert.equal(await rankOf(alice, '2026-W48', 4), 3); // the other collection's counts, too
+  await laps('ann', 4, '2026-11-26T12:00:00Z');
+  await best('ann 7', 'bob 5', 'cy 4');
+  for (const attack of [
+    () => updateDoc(doc(alice, 'racers/ann/weeks/2026-W48'), { points: 1000 }),
+    () => setDoc(doc(alice, 'racers/alice/weeks/2026-W48'), { week: '2026-W48', points: 1000 }),
+    () => getDocs(query(collection(alice, 'laps'), limit(1))),
+  ])
+    await refused(attack);
+});
+
 test('followers', async (t) => {
   const { follow, unfollow } = await recipe('Followers');
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];

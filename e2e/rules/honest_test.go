@@ -40,6 +40,7 @@ var ofRecipes = map[string]struct {
 	"A site's statistics in one document":  {},
 	"Sales by day, and totals of any size": {},
 	"Tokens by user and month":             {},
+	"A board for each week":                {},
 	"Best score, and its reset":            {},
 	"Counts by owner": {
 		open: map[string]string{

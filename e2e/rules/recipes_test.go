@@ -151,6 +151,25 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"one's own": get("customers/ann/months/2026-11")},
 		secrets: map[string]func(*database, user) error{"another's": get("customers/bob/months/2026-11"), "all": query("customers/ann", "months", 1)},
 	},
+	"A board for each week": {
+		seed: map[string]fields{
+			"laps/1": {"racer": "ann", "points": 5, "at": time.Unix(1, 0)}, "racers/ann": {}, "racers/bob": {},
+			"racers/ann/weeks/2026-W48": {"points": 5, "racer": "ann", "week": "2026-W48"}, "racers/bob/weeks/2026-W48": {"points": 6, "racer": "bob", "week": "2026-W48"},
+		},
+		attacks: []blockAttack{
+			{"a lap", "", ann, writes(transform(set("laps/2", fields{"racer": "ann", "points": 1000}), serverTime("at")))},
+			{"delete a lap", "", ann, writes(remove("laps/1"))},
+			{"the total", "", ann, writes(merge("racers/ann/weeks/2026-W48", fields{"points": 1000}, "points"))},
+			{"another's name", "", ann, writes(merge("racers/ann/weeks/2026-W48", fields{"racer": "bob"}, "racer"))},
+			{"a week", "", ann, writes(set("racers/ann/weeks/2026-W49", fields{"points": 1000, "week": "2026-W48"}))},
+			{"a week elsewhere", "", ann, writes(set("weeks/2026-W48", fields{"points": 1000, "week": "2026-W48"}))},
+			{"a week below", "", ann, writes(set("racers/ann/weeks/2026-W48/weeks/x", fields{"points": 1000, "week": "2026-W48"}))},
+		},
+		reads: map[string]func(*database, user) error{
+			"the board": list{collection: "weeks", limit: 10, group: true}.query, "a rank": sum("", "weeks", 1000, true)},
+		secrets: map[string]func(*database, user) error{
+			"all": list{collection: "weeks", group: true}.query, "a lap": get("laps/1"), "all racers": query("", "racers", 1)},
+	},
 	"Followers": {
 		seed: map[string]fields{
 			"follows/bob_ann": {"follower": "bob", "followee": "ann"}, "people/ann": {"followers": 1}, "follows/ann_x_y": {"follower": "ann_x", "followee": "y"},

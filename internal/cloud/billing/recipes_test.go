@@ -34,6 +34,7 @@ func TestRecipes(t *testing.T) {
 		{"[a note of an owner](#counts-by-owner)", "Counts by owner", billing.Counts{Writes: 1}, 1},
 		{"[a sale of a day](#sales-by-day-and-totals-of-any-size)", "Sales by day, and totals of any size", billing.Counts{Writes: 1}, 1},
 		{"[an entry of a month](#tokens-by-user-and-month)", "Tokens by user and month", billing.Counts{Writes: 1}, 1},
+		{"[a lap of a week](#a-board-for-each-week)", "A board for each week", billing.Counts{Writes: 1}, 1},
 		{"[a follow](#followers)", "Followers", billing.Counts{Writes: 1}, 2},
 		{"[a reply](#replies)", "Replies", billing.Counts{Reads: 1, Writes: 1}, 1},
 		{"[a seat that is taken](#numbered-seats)", "Numbered seats", billing.Counts{Reads: 1, Writes: 1}, 1},

@@ -38,6 +38,15 @@ func NewIndexesFile(routes route.Routes) IndexesFile {
 	return needs
 }
 
+// Boards returns the indexes for boards, as elements of the file. No route needs them.
+func Boards(routes route.Routes) []string {
+	var all []string
+	for _, x := range routes.Boards() {
+		all = append(all, element(IndexConfig{CollectionGroup: x.Collection, QueryScope: "COLLECTION_GROUP", Fields: deploy.IndexFields(x)}))
+	}
+	return all
+}
+
 // CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and which of its
 // exemptions keep queries from working. Each problem says what to do. It matters because "firebase
 // deploy --only firestore:indexes" offers to delete indexes that the file lacks, and with --force
