@@ -192,7 +192,7 @@ func TestAuditOfOthersTotals(t *testing.T) {
 	c.set("posts/9", map[string]any{"likes": 0})
 	for _, args := range []string{"audit", "audit --verbose"} {
 		status, out, logs := c.run(strings.Fields(args)...)
-		for _, want := range []string{" (missing 1, unwritten 1).\n", "unwritten     1  such as posts/8: likes is 1234, which no roll-up wrote\n",
+		for _, want := range []string{" (missing 1, unwritten 1); 1 counter without some of the totals, whose fields hold values of the app's.\n", "unwritten     1  such as posts/8: likes is 1234, which no roll-up wrote\n",
 			"foreign kind  1  such as posts/7: likes is an array; name the total otherwise by \"as\", or clear the field\n"} {
 			if status != 1 || !strings.Contains(out, want) {
 				t.Errorf("tally %s: status %d, no %q in\n%s%s", args, status, want, out, logs)
@@ -227,7 +227,7 @@ func TestAuditOfFullDocument(t *testing.T) {
 
 	c.set("posts/full", map[string]any{"text": "short"})
 	status, out, logs = c.run("audit", "--grace", "0", "--repair")
-	if status != 0 || !strings.HasPrefix(out, "The only counter is right; 1 were brought up to date or removed (missing 1).\nbilled ") {
+	if status != 0 || !strings.HasPrefix(out, "The only counter is right; brought up to date or removed: 1 (missing 1).\nbilled ") {
 		t.Errorf("with room again: status %d: %s%s", status, out, logs)
 	}
 }

@@ -33,6 +33,7 @@ type explained struct {
 	Holds *struct {
 		RollUp                *struct{ Totals map[string]any }
 		MadeOf                []string `json:"made_of"`
+		LeftOut               []string `json:"left_out"`
 		Unkept, Missing, Next string
 	}
 }
@@ -173,6 +174,31 @@ func TestExplainOfRollUps(t *testing.T) {
 	e = explain("shops/7")
 	if !strings.Contains(e.Holds.Unkept, "the counter could not be rolled up at ") {
 		t.Errorf("got %+v", e.Holds)
+	}
+}
+
+// A value of the app's in the field of a total is why documents are not in it.
+func TestExplainOfForeignKinds(t *testing.T) {
+	c, explain := explaining(t)
+	c.set("shops/8", map[string]any{"revenue": []string{"the app's"}})
+	c.set("orders/2", map[string]any{"shop": "8", "amount": 5})
+	status, _, logs := c.run("audit", "--repair", "--grace", "0s")
+	if status != 0 {
+		t.Fatalf("audit: exit status %d: %s", status, logs)
+	}
+
+	const why = `revenue is left out: the field holds an array of the app's: name the total otherwise by "as", or clear the field`
+	e := explain("orders/2")
+	if e.Counts || e.Says != "orders/2 does not count, or not in all totals: "+why {
+		t.Errorf("got %+v", e)
+	}
+	e = explain("shops/8")
+	if len(e.Holds.LeftOut) != 1 || e.Holds.LeftOut[0] != why {
+		t.Errorf("got %+v", e.Holds)
+	}
+	_, out, _ := c.run("explain", "shops/8", "--routes", explainedRoutes)
+	if !strings.Contains(out, "\n  left out: "+why+"\n") {
+		t.Errorf("got %s", out)
 	}
 }
 

@@ -259,10 +259,22 @@ func (a *answers) readDatabases(folder *appfolder.Folder, routes route.Routes) (
 			a.warnings = append(a.warnings, rules.Overview(appfolder.Shown(d.Rules), text, routes)...)
 		}
 	}
+	if len(a.databases) > 1 {
+		a.warnings = append(a.warnings, severalDatabases(a.databases))
+	}
 	if circles := routes.Circles(); circles != "" {
 		a.warnings = append(a.warnings, circles)
 	}
 	return nil
+}
+
+// severalDatabases says which of an app's databases Tally serves until tally.yaml says others.
+func severalDatabases(all []appfolder.Database) string {
+	var ids []string
+	for _, d := range all {
+		ids = append(ids, d.ID)
+	}
+	return fmt.Sprintf("firebase.json names the databases %s. Tally serves (default) alone until %s names others: write under databases in which of them the routes are", strings.Join(ids, ", "), appfolder.FileName)
 }
 
 // rulesFile is the file of the security rules, and firebaseJSON the firebase.json that names it.

@@ -235,7 +235,7 @@ func (a audited) says() string {
 	differing := fmt.Sprintf("of %d left alone", a.Counters)
 	done := ""
 	if repaired := a.RolledUp + a.Removed; repaired > 0 {
-		done = fmt.Sprintf("; %d were brought up to date or removed%s", repaired, a.kinds())
+		done = fmt.Sprintf("; brought up to date or removed: %d%s", repaired, a.kinds())
 	}
 	if a.DryRun {
 		differing = fmt.Sprintf("of %d not right%s", a.Counters, a.kinds())
@@ -243,6 +243,7 @@ func (a audited) says() string {
 	add(a.Differing, differing)
 	add(a.Unkept, "unkept: no roll-up until someone fixes what is in the way")
 	add(a.Failed, "failed: they could not be looked at")
+	add(a.ForeignKind, "without some of the totals, whose fields hold values of the app's")
 	add(a.Malformed, "with values that do not count as finite numbers, so no sum has them")
 
 	switch {

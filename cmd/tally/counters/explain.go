@@ -132,6 +132,9 @@ func (s explainer) explainRoute(ctx context.Context, r *route.Route, doc *firest
 	one.RollUp = rollUpOf(s.Config, c.Template, held, snapshot.ReadTime())
 	current := held.Tally.Routes == c.Template.Hash()
 	one.Has = doc.Exists() && current && !held.Tally.AsOf.Before(doc.UpdateTime)
+	if one.RollUp != nil {
+		one.Why = append(one.Why, one.RollUp.without(r)...)
+	}
 	if one.Has || !doc.Exists() {
 		return one, nil
 	}
@@ -266,6 +269,9 @@ func (s explainer) explainRollUp(ctx context.Context, c route.Counter) (*explain
 	e := &explainedRollUp{RollUp: rollUpOf(s.Config, c.Template, held, snapshot.ReadTime()), Missing: missingHome(c, snapshot), Next: s.next(c, held.Tally)}
 	for _, r := range c.Template.Routes {
 		e.MadeOf = append(e.MadeOf, madeOf(r, c))
+		if e.RollUp != nil {
+			e.LeftOut = append(e.LeftOut, e.RollUp.without(r)...)
+		}
 	}
 	e.Unkept, err = s.unkept(ctx, c, snapshot)
 	return e, err

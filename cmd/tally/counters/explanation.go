@@ -54,7 +54,8 @@ type explainedPart struct {
 type explainedRollUp struct {
 	RollUp  *rollUp  `json:"rollup"` // null: there is none yet
 	MadeOf  []string `json:"made_of"`
-	Unkept  string   `json:"unkept,omitempty"` // why Tally cannot roll the counter up; "": it can
+	LeftOut []string `json:"left_out,omitempty"` // totals, and why
+	Unkept  string   `json:"unkept,omitempty"`   // why Tally cannot roll the counter up; "": it can
 	Missing string   `json:"missing,omitempty"`
 	Next    string   `json:"next"` // when the counter is rolled up
 }
@@ -153,6 +154,9 @@ func (e *explanation) cells() terminal.Cells {
 		for _, part := range e.Holds.MadeOf {
 			lines = append(lines, "  "+part)
 		}
+		for _, why := range e.Holds.LeftOut {
+			lines = append(lines, "  left out: "+why)
+		}
 		if e.Holds.Missing != "" {
 			lines = append(lines, "  missing: "+e.Holds.Missing)
 		}
@@ -184,6 +188,17 @@ func (p explainedPart) line(exists bool) string {
 	default:
 		return "✗ " + p.Asks + ": " + cmp.Or(p.Value, "no such field")
 	}
+}
+
+// without says which totals of a route the roll-up leaves out, and what to do.
+func (r *rollUp) without(of *route.Route) (why []string) {
+	for _, t := range of.Totals {
+		text := r.leftOut(t.Name)
+		if text != "" {
+			why = append(why, text+": name the total otherwise by \"as\", or clear the field")
+		}
+	}
+	return why
 }
 
 // line returns the roll-up in a line.

@@ -118,12 +118,21 @@ func (r *rollUp) cells(of *route.Template) terminal.Cells {
 		line += "\tbefore: " + terminal.Shown(r.Before.String())
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Foreign)) {
-		line += terminal.Shown(fmt.Sprintf("  %s is left out: the field holds %s of the app's", name, r.Foreign[name]))
+		line += terminal.Shown("  " + r.leftOut(name))
 	}
 	if r.Left {
 		line += "\tdocuments have left a window since; " + r.alarm(r.AsOf.Add(age))
 	}
 	return terminal.Cells(line)
+}
+
+// leftOut says why a total is not in the roll-up; "" if no value of the app's is in its way.
+func (r *rollUp) leftOut(total string) string {
+	kind, foreign := r.Foreign[total]
+	if !foreign {
+		return ""
+	}
+	return fmt.Sprintf("%s is left out: the field holds %s of the app's", total, kind)
 }
 
 // alarm says what will have the documents that left taken from the roll-up.
