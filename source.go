@@ -34,6 +34,7 @@ import "embed"
 //go:embed internal/cloud/firestorestore/bytime.go
 //go:embed internal/cloud/firestorestore/client.go
 //go:embed internal/cloud/firestorestore/cursor.go
+//go:embed internal/cloud/firestorestore/enterprise.go
 //go:embed internal/cloud/firestorestore/fields.go
 //go:embed internal/cloud/firestorestore/foreign.go
 //go:embed internal/cloud/firestorestore/growth.go
@@ -82,7 +83,7 @@ import "embed"
 //go:embed rollup/internal/roll/alarm.go
 //go:embed rollup/internal/roll/contention.go
 //go:embed rollup/internal/roll/doc.go
-//go:embed rollup/internal/roll/foreign.go
+//go:embed rollup/internal/roll/label.go
 //go:embed rollup/internal/roll/logged.go
 //go:embed rollup/internal/roll/look.go
 //go:embed rollup/internal/roll/options.go
@@ -90,6 +91,7 @@ import "embed"
 //go:embed rollup/internal/roll/pace.go
 //go:embed rollup/internal/roll/publish.go
 //go:embed rollup/internal/roll/roller.go
+//go:embed rollup/internal/roll/rollup.go
 //go:embed rollup/internal/roll/store.go
 //go:embed rollup/internal/roll/turns.go
 //go:embed rollup/internal/roll/window.go
@@ -102,6 +104,7 @@ import "embed"
 //go:embed rollup/internal/schedule/fair.go
 //go:embed rollup/internal/schedule/find.go
 //go:embed rollup/internal/schedule/keep.go
+//go:embed rollup/internal/schedule/keeper.go
 //go:embed rollup/internal/schedule/kept.go
 //go:embed rollup/internal/schedule/left.go
 //go:embed rollup/internal/schedule/memory.go
@@ -110,6 +113,7 @@ import "embed"
 //go:embed rollup/internal/schedule/report.go
 //go:embed rollup/internal/schedule/store.go
 //go:embed rollup/internal/schedule/time.go
+//go:embed rollup/internal/schedule/walk.go
 //go:embed rollup/rollup.go
 //go:embed rollup/route/concern.go
 //go:embed rollup/route/condition.go

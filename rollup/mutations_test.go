@@ -217,7 +217,7 @@ var mutations = []mutation{
 	{"homes", "each document without totals is found, also without sources", "../internal/cloud/firestorestore/audit.go",
 		`		bare = keep(bare, func(i int) bool { return !has[i] })`,
 		`		bare = keep(bare, func(i int) bool { return !has[i] && i < 0 })`, "../internal/test/storetest/TestFirestore/homes_with_totals_that_no_roll-up_wrote"},
-	{"homes", "an audit leaves documents without totals alone", "internal/schedule/cursor.go",
+	{"homes", "an audit leaves documents without totals alone", "internal/schedule/walk.go",
 		`if !t.FoundByHomes() {`,
 		`if true {`, "TestAuditOfHomes"},
 	{"within", "a day is created without its shop", "internal/roll/look.go",
@@ -309,7 +309,7 @@ var mutations = []mutation{
 	{"labels", "a label that is left out is missing", "internal/roll/label.go",
 		`		delete(labels, name)`,
 		`		delete(labels, name+".")`, "TestForeignLabels"},
-	{"labels", "a lock writes over what is the app's", "internal/roll/foreign.go",
+	{"labels", "a lock writes over what is the app's", "internal/roll/rollup.go",
 		`		left := held.isForeign(name)`,
 		`		left := held.isForeign(name + ".")`, "TestForeignLabels"},
 	{"labels", "a label may be called tally", "route/parse.go",
@@ -436,7 +436,7 @@ var mutations = []mutation{
 	{"logged-once", "malformed shards are named with each sum", "internal/roll/look.go",
 		`first := r.Options.Logged.First("malformed", l.Counter.RollUp, nil)`,
 		`first := true`, "TestMalformedShardsAreNamedOnceInAWhile"},
-	{"logged-once", "an unkept counter is logged by each look", "internal/roll/logged.go",
+	{"logged-once", "an unkept counter is logged by each look", "internal/roll/roller.go",
 		`first := r.Options.Logged.First(message, c.RollUp, err)`,
 		`first := true`, "TestUnkeptForAnHour"},
 	{"logged-once", "a lasting fault is logged once for all", "internal/roll/logged.go",
@@ -550,7 +550,7 @@ var mutations = []mutation{
 	{"calls-end", "an audit's look has no time-out", "internal/schedule/compare.go",
 		`looking, cancel := context.WithTimeout(ctx, a.Options.Timeout)`,
 		`looking, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
-	{"calls-end", "a walk's page has no time-out", "internal/schedule/cursor.go",
+	{"calls-end", "a walk's page has no time-out", "internal/schedule/walk.go",
 		`ctx, cancel := context.WithTimeout(ctx, within)`,
 		`ctx, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
 	{"calls-end", "a cursor is saved without a time-out", "internal/schedule/audit.go",
@@ -931,20 +931,20 @@ var mutations = []mutation{
 	{"shares", "one class goes before the others", "internal/schedule/fair.go",
 		`l.turn = turn + 1`,
 		`l.turn = 0`, "TestSharesOfVisits"},
-	{"shares", "what is unchanged stays among what has changed", "internal/schedule/fair.go",
+	{"shares", "what is unchanged stays among what has changed", "internal/schedule/keep.go",
 		`		return classUnchanged
 	}
 }`,
 		`		return before
 	}
 }`, "TestClassOfChangedCounters"},
-	{"shares", "a renewal is a change", "internal/schedule/fair.go",
+	{"shares", "a renewal is a change", "internal/schedule/keep.go",
 		`case v.action == actionRepair && !(rolledUp && v.Agrees()):`,
 		`case v.action == actionRepair:`, "TestClassOfChangedCounters"},
-	{"shares", "a first roll-up is no change", "internal/schedule/fair.go",
+	{"shares", "a first roll-up is no change", "internal/schedule/keep.go",
 		`case v.action == actionRepair && !(rolledUp && v.Agrees()):`,
 		`case v.action == actionRepair && rolledUp && !v.Agrees():`, "TestClassOfChangedCounters"},
-	{"shares", "what is not due is unchanged", "internal/schedule/fair.go",
+	{"shares", "what is not due is unchanged", "internal/schedule/keep.go",
 		`case v.action == actionSkip && before != classWithout:`,
 		`case false:`, "TestChangedAndNotDue"},
 	{"shares", "visits that hang take every slot", "internal/schedule/fair.go",
@@ -2449,7 +2449,7 @@ var mutations = []mutation{
 		`	begun, err := s.api.BeginTransaction(`,
 		`	ctx = context.WithoutCancel(ctx)
 	begun, err := s.api.BeginTransaction(`, "../internal/test/storetest/TestFirestore/WriteLocked_is_refused"},
-	{"logged-once", "each lock is logged", "internal/roll/logged.go",
+	{"logged-once", "each lock is logged", "internal/roll/roller.go",
 		`first := r.Options.Logged.First(message, c.RollUp, err)`,
 		`first := true`, "TestAppWritesAllTheTime"},
 	{"calls-end", "connections that a network forgot are taken again", "../internal/cloud/alarm/queue.go",
@@ -3009,7 +3009,7 @@ var mutations = []mutation{
 		`	v.now = v.readTime
 `, "../internal/test/storetest/TestFirestore/windows"},
 	{"left-late", "what has left a window is drift", "internal/schedule/compare.go",
-		`	k.leaving, err = a.leftSince(looking, &l)
+		`	k.leaving, err = leftSince(looking, &a.Roller, &l)
 	if err != nil {
 		return asks, l, err
 	}
@@ -3037,38 +3037,38 @@ var mutations = []mutation{
 		}
 `, "TestAuditOfWindows"},
 	{"left-late", "an alarm that has not come is waited without an end", "internal/schedule/left.go",
-		`	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > a.Cadence(l)+redelivery+sumsTake(l.RollUp)
+		`	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > r.Cadence(l)+redelivery+sumsTake(l.RollUp)
 `,
 		`	return false
 `, "TestAuditOfWindows"},
 	{"left-late", "an alarm that comes again is overdue", "internal/schedule/left.go",
-		`> a.Cadence(l)+redelivery+sumsTake(l.RollUp)`,
-		`> a.Cadence(l)`, "TestAuditOfWindows"},
+		`> r.Cadence(l)+redelivery+sumsTake(l.RollUp)`,
+		`> r.Cadence(l)`, "TestAuditOfWindows"},
 	{"left-late", "a roll-up that needs an alarm and has none is right", "internal/schedule/left.go",
 		`	case rings.IsZero() && agrees: // such`,
 		`	case rings.IsZero() && agrees && false: // such`, "TestAuditOfALikeFarAhead"},
 	{"left-late", "an audit leaves a roll-up alone whose alarm is lost and whose totals are right", "internal/schedule/left.go",
-		`	case rings.IsZero() || a.overdue(l):
+		`	case rings.IsZero() || overdue(r, l):
 `,
 		`	case agrees:
 		return leftNone, nil
-	case rings.IsZero() || a.overdue(l):
+	case rings.IsZero() || overdue(r, l):
 `, "TestAuditOfWindows"},
 	{"left-late", "an audit trusts an alarm that rings too late", "internal/schedule/left.go",
-		`	case a.ringsTooLate(&then):
+		`	case ringsTooLate(r, &then):
 		return leftSooner, nil
 `,
 		``, "TestSimulation"},
 	{"left-late", "a like that leaves sooner is late at once", "internal/schedule/left.go",
-		`	case a.ringsTooLate(&then):
+		`	case ringsTooLate(r, &then):
 		return leftSooner, nil
 `,
-		`	case a.ringsTooLate(&then):
+		`	case ringsTooLate(r, &then):
 		return leftLate, nil
 `, "TestAuditOfASoonerLeaving"},
 	{"left-late", "an alarm that is rounded rings too late", "internal/schedule/left.go",
-		`then.RollUp.Tally.Rings.Sub(next) > a.Cadence(then)+redelivery`,
-		`then.RollUp.Tally.Rings.Sub(next) > -a.Options.Cadence`, "TestAuditOfWindows"},
+		`then.RollUp.Tally.Rings.Sub(next) > r.Cadence(then)+redelivery`,
+		`then.RollUp.Tally.Rings.Sub(next) > -r.Options.Cadence`, "TestAuditOfWindows"},
 	{"left-late", "an alarm that rings too late is left alone while the totals are right", "internal/schedule/decide.go",
 		`	case l.Agrees() && c.leaving != leftSooner:
 `,
@@ -3086,7 +3086,7 @@ var mutations = []mutation{
 		`	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
 		return leftLate, nil
 `, "TestAuditOfALikeFarAhead"},
-	{"foreign-kind", "what no total can be is written over", "internal/roll/foreign.go",
+	{"foreign-kind", "what no total can be is written over", "internal/roll/rollup.go",
 		`	if value.IsNothing(field) {
 		return false
 	}
@@ -3095,27 +3095,27 @@ var mutations = []mutation{
 		return false
 	}
 `, "TestForeignKind"},
-	{"foreign-kind", "nothing is the app's", "internal/roll/foreign.go",
+	{"foreign-kind", "nothing is the app's", "internal/roll/rollup.go",
 		`if value.IsNothing(field) {`,
 		`if field == nil {`, "TestNothingIsWrittenOver"},
-	{"foreign-kind", "a time is a number", "internal/roll/foreign.go",
+	{"foreign-kind", "a time is a number", "internal/roll/rollup.go",
 		`	_, isNumber := value.Number(field)
 	return !isNumber
 `,
 		`	_, isValue := value.Of(field)
 	return !isValue
 `, "TestForeignKind"},
-	{"foreign-kind", "a number is a time", "internal/roll/foreign.go",
+	{"foreign-kind", "a number is a time", "internal/roll/rollup.go",
 		`		_, isTime := field.(time.Time)
 		return !isTime
 `,
 		`		_, isValue := value.Of(field)
 		return !isValue
 `, "TestForeignKind"},
-	{"foreign-kind", "a roll-up's total that somebody writes a list over is the app's", "internal/roll/store.go",
+	{"foreign-kind", "a roll-up's total that somebody writes a list over is the app's", "internal/roll/rollup.go",
 		`if isForeign(field, t.OfTimes(name)) && !r.Tally.Wrote(name) {`,
 		`if isForeign(field, t.OfTimes(name)) {`, "TestTotalOfAnotherKindIsWrittenOver"},
-	{"foreign-kind", "a total that is left out is named", "internal/roll/foreign.go",
+	{"foreign-kind", "a total that is left out is named", "internal/roll/publish.go",
 		`	return slices.DeleteFunc(names, l.RollUp.isForeign), values
 `,
 		`	return names, values
@@ -3126,7 +3126,7 @@ var mutations = []mutation{
 		}
 `,
 		``, "TestForeignKind"},
-	{"foreign-kind", "a lock writes over what is the app's", "internal/roll/foreign.go",
+	{"foreign-kind", "a lock writes over what is the app's", "internal/roll/rollup.go",
 		`		if held.isForeign(name) {
 			return r, false
 		}
@@ -3138,7 +3138,7 @@ var mutations = []mutation{
 	{"foreign-kind", "no word of it", "internal/roll/look.go",
 		`if err == nil && len(l.RollUp.Foreign) > 0 {`,
 		`if false {`, "TestForeignKind"},
-	{"foreign-kind", "each event tells it", "internal/roll/logged.go",
+	{"foreign-kind", "each event tells it", "internal/roll/roller.go",
 		`	first := r.Options.Logged.First(message, c.RollUp, err)
 	if !first {`,
 		`	if false {`, "TestForeignKind"},
@@ -3155,7 +3155,7 @@ var mutations = []mutation{
 		`		return true
 	}
 	if l.AsOf`, "TestForgedTotals"},
-	{"nobodys-number", "a zero without sources differs", "internal/roll/foreign.go",
+	{"nobodys-number", "a zero without sources differs", "internal/roll/rollup.go",
 		`if !v.IsNull() && !v.IsZero() && !r.Tally.Wrote(name) {`,
 		`if !v.IsNull() && !r.Tally.Wrote(name) {`, "TestZerosAgree"},
 	{"nobodys-number", "a tally without a time is believed", "../internal/document/document.go",
@@ -3170,7 +3170,7 @@ var mutations = []mutation{
 		return false
 	}
 	p.LeaveOut(f)`, "TestForgedTotals"},
-	{"nobodys-number", "two walks find it", "internal/schedule/cursor.go",
+	{"nobodys-number", "two walks find it", "internal/schedule/walk.go",
 		`			page.Found = slices.DeleteFunc(page.Found, func(f FoundCounter) bool { return len(f.RollUp.Unwritten()) > 0 })
 `,
 		``, "TestUnwrittenIsCounted"},
@@ -3204,7 +3204,7 @@ var mutations = []mutation{
 	{"nobodys-number", "a command repairs by any routes", "internal/schedule/decide.go",
 		` || replaces(l) && c.keepUnwritten:`,
 		`:`, "TestUnwrittenIsCounted"},
-	{"nothing-is-lost", "what is replaced is gone", "internal/roll/foreign.go",
+	{"nothing-is-lost", "what is replaced is gone", "internal/roll/rollup.go",
 		`			before[name] = v
 		}
 	}
@@ -3214,7 +3214,7 @@ var mutations = []mutation{
 	}
 
 	r.Tally.Before = nil`, "TestBefore"},
-	{"nothing-is-lost", "the next roll-up forgets it", "internal/roll/foreign.go",
+	{"nothing-is-lost", "the next roll-up forgets it", "internal/roll/rollup.go",
 		`		if r.carries(name) {
 			before[name] = v
 		}
@@ -3223,12 +3223,12 @@ var mutations = []mutation{
 			before[name] = v
 		}
 `, "TestBefore"},
-	{"nothing-is-lost", "the routes' names alone are kept", "internal/roll/foreign.go",
+	{"nothing-is-lost", "the routes' names alone are kept", "internal/roll/rollup.go",
 		` || slices.Contains(r.Tally.Former, name)
 `,
 		`
 `, "TestBefore"},
-	{"nothing-is-lost", "a roll-up's own total is kept, too", "internal/roll/foreign.go",
+	{"nothing-is-lost", "a roll-up's own total is kept, too", "internal/roll/rollup.go",
 		`if there && v.Keepable() && !kept && !held.Tally.Wrote(name) {`,
 		`if there && v.Keepable() && !kept {`, "TestBefore"},
 	{"nothing-is-lost", "what says nothing is kept", "../internal/document/document.go",
@@ -3249,7 +3249,7 @@ var mutations = []mutation{
 	{"nothing-is-lost", "a missing shop takes it along", "internal/schedule/decide.go",
 		`return l.Ownerless && !keeps && !unmarked(l)`,
 		`return l.Ownerless && (keeps || !keeps) && !unmarked(l)`, "TestForgedDayOfMissingShop"},
-	{"nothing-is-lost", "pruning takes it away", "internal/roll/foreign.go",
+	{"nothing-is-lost", "pruning takes it away", "internal/roll/rollup.go",
 		`		if there {
 			values[name] = before
 		} else {`,

@@ -1,7 +1,9 @@
 package roll
 
 import (
+	"context"
 	"math"
+	"slices"
 
 	"github.com/firestore-tally/tally/internal/value"
 )
@@ -54,4 +56,43 @@ func sameTotal(a, b value.Value, magnitude float64) bool {
 	}
 	magnitude = max(magnitude, math.Abs(a.Float64()), math.Abs(b.Float64()))
 	return math.Abs(a.Float64()-b.Float64()) <= sumTolerance*magnitude
+}
+
+// Uncovered returns the names of the totals that the roll-up does not speak for, and whose fields
+// hold nothing of the app's: a value there was cleared, or a client made up the tally.
+func (l *Look) Uncovered() []string {
+	return slices.DeleteFunc(l.Counter.Template.Totals(), func(name string) bool {
+		return l.RollUp.Tally.Covers(name) || l.RollUp.isForeign(name)
+	})
+}
+
+// Weigh asks for the magnitudes of totals that seem to differ from the roll-up's. Doubles that
+// cancel out can leave a sum that is smaller than its rounding errors, so it may differ each time
+// it is computed. weigh asks only if nothing but totals of doubles differs.
+func (r *Roller) Weigh(ctx context.Context, l *Look) (err error) {
+	otherwise := l.Rerouted() || l.RollUp.Tally.NumShards != l.Totals.NumShards()
+	if otherwise || l.AsOf.IsZero() {
+		return nil
+	}
+
+	var names []string
+	for name, sum := range l.Totals.Values {
+		seen := l.RollUp.Values[name]
+		if l.RollUp.isForeign(name) || sameTotal(seen, sum, 0) {
+			continue
+		}
+		if !seen.IsDouble() || !sum.IsDouble() {
+			return nil
+		}
+		names = append(names, name)
+	}
+
+	l.magnitudes = make(map[string]float64)
+	for _, name := range names {
+		l.magnitudes[name], err = l.Snapshot.Magnitude(ctx, name)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

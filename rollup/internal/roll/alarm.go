@@ -9,26 +9,6 @@ import (
 	"time"
 )
 
-// An Alarm is a call of RollUpOnWrite at a later time. Two alarms with the same fields are one.
-type Alarm struct {
-	RollUp string    // path of the roll-up document below the database's root
-	Routes string    // Template.Hash of the counter's routes
-	At     time.Time // the earliest time at which it rings, in microseconds
-	Last   bool      // no further alarm is made for it
-	Salt   string    // random for alarms of audits and commands; "" otherwise
-
-	// Missing counts the alarms of a counter whose document is missing, from 1 on; 0 for all others.
-	// None of them stands for an event.
-	Missing int
-}
-
-// Alarms makes the alarms of one database. It must be safe for concurrent use.
-type Alarms interface {
-	// Create makes sure that the alarm stands, or has already rung, at its time or later. An error
-	// proves nothing: the alarm may stand or not.
-	Create(ctx context.Context, a Alarm) error
-}
-
 const (
 	// LeastAhead is how much later than the look an alarm rings. An event may be deferred only if
 	// it came before the alarm's time, by Firestore's clock and by the clock of the alarms. The two

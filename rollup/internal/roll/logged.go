@@ -1,13 +1,9 @@
 package roll
 
 import (
-	"context"
 	"hash/maphash"
-	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A Logged remembers what was logged lately about counters that wait for someone to fix them. So
@@ -73,22 +69,4 @@ func (l *Logged) First(kind, rollUp string, err error) bool {
 func (l *Logged) forgetOldest() {
 	delete(l.known, l.lines[0].key)
 	l.lines = l.lines[1:]
-}
-
-// TellOnce logs a line about a counter, unless one with the same message and cause was logged
-// lately.
-func (r *Roller) TellOnce(ctx context.Context, level slog.Level, message string, c route.Counter, eventID string, err error, args ...any) {
-	first := r.Options.Logged.First(message, c.RollUp, err)
-	if !first {
-		return
-	}
-	if err != nil {
-		args = append(args, "error", err)
-	}
-	r.Options.Logger.With("counter", c.RollUp, "event_id", eventID).Log(ctx, level, message, args...)
-}
-
-// TellUnkept logs that a counter is unkept, unless that was logged lately.
-func (r *Roller) TellUnkept(ctx context.Context, c route.Counter, eventID string, err error) {
-	r.TellOnce(ctx, slog.LevelError, "counter unkept; no retry can help", c, eventID, err)
 }

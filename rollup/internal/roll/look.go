@@ -2,6 +2,11 @@ package roll
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
@@ -100,37 +105,6 @@ func (r *Roller) Sum(ctx context.Context, l *Look) (err error) {
 	return err
 }
 
-// Weigh asks for the magnitudes of totals that seem to differ from the roll-up's. Doubles that
-// cancel out can leave a sum that is smaller than its rounding errors, so it may differ each time
-// it is computed. weigh asks only if nothing but totals of doubles differs.
-func (r *Roller) Weigh(ctx context.Context, l *Look) (err error) {
-	otherwise := l.Rerouted() || l.RollUp.Tally.NumShards != l.Totals.NumShards()
-	if otherwise || l.AsOf.IsZero() {
-		return nil
-	}
-
-	var names []string
-	for name, sum := range l.Totals.Values {
-		seen := l.RollUp.Values[name]
-		if l.RollUp.isForeign(name) || sameTotal(seen, sum, 0) {
-			continue
-		}
-		if !seen.IsDouble() || !sum.IsDouble() {
-			return nil
-		}
-		names = append(names, name)
-	}
-
-	l.magnitudes = make(map[string]float64)
-	for _, name := range names {
-		l.magnitudes[name], err = l.Snapshot.Magnitude(ctx, name)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // maxNamed is how many malformed shards a log line names.
 const maxNamed = 5
 
@@ -147,4 +121,14 @@ func (r *Roller) nameMalformed(ctx context.Context, l *Look) {
 		log = log.With("error", err)
 	}
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
+}
+
+// tellForeign logs which totals of a counter are left out, unless that was logged lately.
+func (r *Roller) tellForeign(ctx context.Context, l *Look) {
+	var fields []string
+	for _, name := range slices.Sorted(maps.Keys(l.RollUp.Foreign)) {
+		fields = append(fields, fmt.Sprintf("%s is %s", name, l.RollUp.Foreign[name]))
+	}
+	r.TellOnce(ctx, slog.LevelWarn, "totals left out: their fields hold the app's own values", l.Counter, l.EventID, nil,
+		"fields", strings.Join(fields, ", "), "remedy", "name the totals otherwise by \"as\" in the route, or its captures, or clear the fields")
 }

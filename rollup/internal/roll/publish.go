@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // Write publishes what the look has summed. It locks the document if that is contended.
@@ -108,4 +110,19 @@ func (r *Roller) Remove(ctx context.Context, l *Look) error {
 func (r *Roller) logTotals(ctx context.Context, message string, l *Look) {
 	r.Options.Logger.DebugContext(ctx, message, "counter", l.Counter.RollUp, "event_id", l.EventID,
 		"totals", l.Totals.Values, "num_shards", l.Totals.NumShards(), "as_of", l.ReadTime)
+}
+
+// kept returns the totals that the look's roll-up is written with: those whose fields hold nothing
+// of the app's.
+func (l *Look) kept() (names []string, values map[string]value.Value) {
+	names, values = l.Counter.Template.Totals(), l.Totals.Values
+	if len(l.RollUp.Foreign) == 0 {
+		return names, values
+	}
+
+	values = maps.Clone(values)
+	for name := range l.RollUp.Foreign {
+		delete(values, name)
+	}
+	return slices.DeleteFunc(names, l.RollUp.isForeign), values
 }

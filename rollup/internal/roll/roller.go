@@ -1,8 +1,12 @@
 package roll
 
 import (
+	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A Roller looks at counters and publishes roll-ups. Coalescers, audits and Keep each have one.
@@ -43,4 +47,22 @@ func Later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// TellOnce logs a line about a counter, unless one with the same message and cause was logged
+// lately.
+func (r *Roller) TellOnce(ctx context.Context, level slog.Level, message string, c route.Counter, eventID string, err error, args ...any) {
+	first := r.Options.Logged.First(message, c.RollUp, err)
+	if !first {
+		return
+	}
+	if err != nil {
+		args = append(args, "error", err)
+	}
+	r.Options.Logger.With("counter", c.RollUp, "event_id", eventID).Log(ctx, level, message, args...)
+}
+
+// TellUnkept logs that a counter is unkept, unless that was logged lately.
+func (r *Roller) TellUnkept(ctx context.Context, c route.Counter, eventID string, err error) {
+	r.TellOnce(ctx, slog.LevelError, "counter unkept; no retry can help", c, eventID, err)
 }

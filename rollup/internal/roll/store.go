@@ -7,60 +7,8 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 )
-
-// A RollUp is a roll-up document.
-type RollUp struct {
-	Values map[string]value.Value // the totals by name, without totals that the document lacks, or that are not a number, a timestamp or null
-	Tally  document.Tally
-
-	// Labels are the ids of the document's path that it has in fields: see route.Counter.Labels. A
-	// read has the texts that stand in these fields.
-	Labels map[string]string
-
-	// Foreign says of which kind a value of the app's is that stands in the field of a total, such
-	// as "an array", by the total's name: see foreign.go. Values lacks these totals. It also has
-	// what stands in the field of a label, and is no text. It is nil if there are none, and in what is
-	// written.
-	Foreign map[string]string
-
-	Gone []string // names of totals that a write takes away; nil after a read
-
-	// UpdateTime is when the document was last written, as Firestore says; zero when it does not
-	// exist. It is the precondition of the write that replaces what was read.
-	UpdateTime time.Time
-}
-
-// RollUpOf returns the roll-up that a document with the fields holds. The fields are as the
-// Firestore SDK decodes them.
-func RollUpOf(t *route.Template, fields map[string]any, updateTime time.Time) RollUp {
-	r := RollUp{
-		Values:     make(map[string]value.Value),
-		Tally:      document.DecodeTally(fields[document.TallyField]),
-		UpdateTime: updateTime,
-	}
-	for _, name := range t.Totals() {
-		field, there := fields[name]
-		if !there {
-			continue
-		}
-		if isForeign(field, t.OfTimes(name)) && !r.Tally.Wrote(name) {
-			r.noteForeign(name, value.KindOf(field))
-			continue
-		}
-		v, ok := value.Of(field)
-		if ok {
-			r.Values[name] = v
-		}
-	}
-	r.readLabels(t, fields)
-	return r
-}
-
-// Exists reports whether the document existed when it was read.
-func (r RollUp) Exists() bool { return !r.UpdateTime.IsZero() }
 
 // A Claim says that an instance is summing a counter whose sums take long.
 type Claim struct {
@@ -171,4 +119,24 @@ type Snapshot interface {
 	// Claim reads the counter's claim. View must have opened the snapshot. If there is no claim,
 	// the result has no By.
 	Claim(ctx context.Context) (Claim, error)
+}
+
+// An Alarm is a call of RollUpOnWrite at a later time. Two alarms with the same fields are one.
+type Alarm struct {
+	RollUp string    // path of the roll-up document below the database's root
+	Routes string    // Template.Hash of the counter's routes
+	At     time.Time // the earliest time at which it rings, in microseconds
+	Last   bool      // no further alarm is made for it
+	Salt   string    // random for alarms of audits and commands; "" otherwise
+
+	// Missing counts the alarms of a counter whose document is missing, from 1 on; 0 for all others.
+	// None of them stands for an event.
+	Missing int
+}
+
+// Alarms makes the alarms of one database. It must be safe for concurrent use.
+type Alarms interface {
+	// Create makes sure that the alarm stands, or has already rung, at its time or later. An error
+	// proves nothing: the alarm may stand or not.
+	Create(ctx context.Context, a Alarm) error
 }

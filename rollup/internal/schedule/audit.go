@@ -27,10 +27,6 @@ const (
 	// The walks of the shards have the rest. They only find counters whose very first event was
 	// lost, or that are older than Tally.
 	rollUpsShare = 0.75
-
-	// maxTries is how often one counter is tried. A try is lost to a failure, or to another writer.
-	// Such a writer has most often covered the counter by the next try.
-	maxTries = 5
 )
 
 // Audit first compares the counters that notes name. It then walks all counters of the routes, as

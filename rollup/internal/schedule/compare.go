@@ -17,6 +17,10 @@ type examiner struct {
 	store Store
 }
 
+// maxTries is how often one counter is tried. A try is lost to a failure, or to another writer.
+// Such a writer has most often covered the counter by the next try.
+const maxTries = 5
+
 // errBusy says that the pace did not allow another roll-up at any of the tries.
 var errBusy = errors.New("others had rolled it up each time it was looked at")
 
@@ -150,7 +154,7 @@ func (a *examiner) study(looking context.Context, c route.Counter, k *comparison
 		return asks, l, err
 	}
 
-	k.leaving, err = a.leftSince(looking, &l)
+	k.leaving, err = leftSince(looking, &a.Roller, &l)
 	if err != nil {
 		return asks, l, err
 	}

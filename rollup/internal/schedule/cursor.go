@@ -1,68 +1,15 @@
 package schedule
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// walkPage is how many counters are found at a time, at most. It bounds the memory of an audit.
-const walkPage = 100
-
-// A walk goes through the counters of a template by their roll-ups, or through those of a route by
-// their shards.
-type walk struct {
-	template *route.Template
-	what     string // what it goes through, for errors
-	find     func(ctx context.Context, from string, limit int) (Page, error)
-}
-
-// walksOf returns the walks of the roll-ups, one for each template, and the walks of the shards,
-// one for each route whose counters are not FoundByHomes. The walks of the roll-ups find the
-// counters whose roll-up has a tally or Unwritten totals, and those found by their homes. The walks
-// of the shards find the others. So all walks together find each counter once. since says for a
-// route how old a day or month may be that the walk of its shards finds; zero: any.
-func walksOf(routes route.Routes, store Store, since func(*route.Route) time.Time) (byRollUps, byShards []walk) {
-	for _, t := range routes.Templates() {
-		find := func(ctx context.Context, from string, limit int) (Page, error) {
-			page, err := store.RollUps(ctx, t, from, limit)
-			if !t.FoundByHomes() {
-				page.Found = slices.DeleteFunc(page.Found, page.isLeftOut)
-			}
-			return page, err
-		}
-		byRollUps = append(byRollUps, walk{t, "roll-ups of " + t.String(), find})
-	}
-
-	for _, r := range byShardsOf(routes) {
-		find := func(ctx context.Context, from string, limit int) (Page, error) {
-			page, err := store.Missing(ctx, r, since(r), from, limit)
-			page.Found = slices.DeleteFunc(page.Found, func(f FoundCounter) bool { return len(f.RollUp.Unwritten()) > 0 })
-			return page, err
-		}
-		byShards = append(byShards, walk{r.Template, "shards of " + r.Pattern().String(), find})
-	}
-	return byRollUps, byShards
-}
-
 // byShardsOf returns the routes whose counters are found by their shards.
 func byShardsOf(routes route.Routes) route.Routes {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *route.Route) bool { return r.Template.FoundByHomes() })
-}
-
-// page finds the next counters of a walk, up to limit, within a time.
-func (w walk) page(ctx context.Context, from string, limit int, within time.Duration) (Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	page, err := w.find(ctx, from, limit)
-	if err != nil {
-		return page, fmt.Errorf("rollup: finding the %s: %w", w.what, err)
-	}
-	return page, nil
 }
 
 // A Place is how far one walk has come. The zero Place is the beginning.
@@ -142,29 +89,13 @@ func complete(places []Place) bool {
 	return !slices.ContainsFunc(places, func(p Place) bool { return !p.Done })
 }
 
-// describe names where the walks of one kind go on. If all of them are done, it returns "".
-func describe(walks []walk, places []Place) string {
-	i := slices.IndexFunc(places, func(p Place) bool { return !p.Done })
-	if i < 0 {
-		return ""
-	}
-	text := walks[i].what
-	if from := places[i].From; from != "" {
-		text += fmt.Sprintf(", from %q on", from)
-	}
-	return text
-}
-
-// describe names where the walks of both kinds go on.
-func (c Cursor) describe(byRollUps, byShards []walk) string {
-	rollUps := describe(byRollUps, c.Places[:len(byRollUps)])
-	shards := describe(byShards, c.Places[len(byRollUps):])
-	switch {
-	case rollUps == "" && shards == "":
-		return "at the beginning"
-	case rollUps == "" || shards == "":
-		return rollUps + shards
-	default:
-		return strings.Join([]string{rollUps, shards}, "; ")
-	}
+// A Lap is one go through all walks of a kind. A cycle is a lap of each kind. Reads are what an
+// audit costs, so laps have a least length, and their reads are spread over the audits of that
+// time.
+type Lap struct {
+	Began   time.Time // by Firestore's clock; zero: no lap has
+	Hurried bool      // it is not spread, because something new or a note made it due
+	Remake  bool      // alarms that began before it may be gone: see AuditOptions.Purged
+	Ended   bool      // it has come to its end since Cursor.Complete
+	Number  int64     // how many laps began before it
 }

@@ -10,17 +10,6 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// A Lap is one go through all walks of a kind. A cycle is a lap of each kind. Reads are what an
-// audit costs, so laps have a least length, and their reads are spread over the audits of that
-// time.
-type Lap struct {
-	Began   time.Time // by Firestore's clock; zero: no lap has
-	Hurried bool      // it is not spread, because something new or a note made it due
-	Remake  bool      // alarms that began before it may be gone: see AuditOptions.Purged
-	Ended   bool      // it has come to its end since Cursor.Complete
-	Number  int64     // how many laps began before it
-}
-
 const (
 	// newFor is for how long routes, a revision or a database count as new. By then a trigger
 	// delivers, and an old revision of the function has ended.

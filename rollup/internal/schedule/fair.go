@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"container/heap"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup/internal/roll"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // A class is one of three kinds of the counters that Keep keeps. Each class has a fixed share of
@@ -63,10 +66,6 @@ func (l *line) next(now time.Time) (e *keptCounter, at time.Time) {
 		l.turn = turn + 1
 		e := heap.Pop(q).(*keptCounter)
 		l.busy[e.class]++
-		if e.finder != nil {
-			e.finder.waiting--
-			e.finder = nil
-		}
 		return e, now
 	}
 	return nil, at
@@ -96,21 +95,6 @@ func (l *line) push(e *keptCounter) {
 	l.pushed++
 	e.pushed = l.pushed
 	heap.Push(&l.queues[e.class], e)
-}
-
-// class returns the class of a counter after a visit that went well.
-func (v *visit) class(before class) class {
-	rolledUp := !v.AsOf.IsZero()
-	switch {
-	case v.action == actionRepair && !(rolledUp && v.Agrees()):
-		return classChanged
-	case v.action == actionRemove, !rolledUp && v.action != actionRepair:
-		return classWithout
-	case v.action == actionSkip && before != classWithout:
-		return before
-	default:
-		return classUnchanged
-	}
 }
 
 const (
@@ -182,4 +166,22 @@ func (q *queue) Pop() any {
 	(*q)[last] = nil
 	*q = (*q)[:last]
 	return e
+}
+
+// A keptCounter is a counter that this call of Keep knows.
+type keptCounter struct {
+	route.Counter
+	class     class
+	due       time.Time     // when to visit it, by the local clock
+	pushed    int           // breaks ties
+	young     time.Time     // when its roll-up was last known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
+	failures  int           // visits that failed in a row
+	failure   error         // the last of them
+	missing   time.Duration // how long the pause is that follows because its document is missing; 0: the document exists
+	visited   bool
+	malformed bool
+	finder    *finder // that found it, until it is visited
+	walk      *keepWalk
+
+	contention roll.Contention
 }

@@ -10,24 +10,6 @@ import (
 	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// KeepOptions configure Keep.
-type KeepOptions struct {
-	roll.Options
-
-	// Concurrency is how many counters are in work at once. It must be positive.
-	Concurrency int
-
-	// Until is when to stop. Zero: Keep visits each counter once. The context should last some
-	// seconds longer, to finish what is in work and to save the cursor.
-	Until time.Time
-
-	// MaxReads bounds the reads that are billed, as Reads counts them. When it is reached, Keep
-	// finishes what is in work. It spreads the reads over its time, so that the last counters are
-	// as fresh as the first. Zero: no bound.
-	MaxReads int64
-	Reads    func() int64 // must not be nil when MaxReads is positive
-}
-
 // Keep rolls up the counters of the routes that say "every", each as often as its route says, until
 // a time. A roll-up that would change no total is written only when its as_of is old.
 //
@@ -78,51 +60,6 @@ func Keep(ctx context.Context, store Store, routes route.Routes, o KeepOptions) 
 
 	k.sumUp(ctx)
 	return k.report, errors.Join(k.problems...)
-}
-
-// A keeper is one call of Keep.
-type keeper struct {
-	roll.Roller
-	allowance
-	o       KeepOptions
-	store   Store
-	routes  route.Routes
-	loaded  time.Time // when the cursor was loaded, by the local clock
-	read    time.Time // the same by Firestore's; zero: unknown
-	finders []*finder
-	wake    chan struct{} // something ended
-	work    sync.WaitGroup
-
-	// these fields belong to the goroutine that saves
-	cursor  Cursor
-	unsaved bool // the cursor must not be saved: none could be loaded, or another call is at work
-
-	mu       sync.Mutex
-	report   KeepReport
-	problems []error
-	known    map[string]*keptCounter // by path of the roll-up
-	line     line
-	newest   time.Time // read time of the newest snapshot
-	heard    time.Time // when it was received, by the local clock
-	late     float64   // the age of the report's Oldest, as a multiple of its every
-}
-
-// A keptCounter is a counter that this call of Keep knows.
-type keptCounter struct {
-	route.Counter
-	class     class
-	due       time.Time     // when to visit it, by the local clock
-	pushed    int           // breaks ties
-	young     time.Time     // when its roll-up was last known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
-	failures  int           // visits that failed in a row
-	failure   error         // the last of them
-	missing   time.Duration // how long the pause is that follows because its document is missing; 0: the document exists
-	visited   bool
-	malformed bool
-	finder    *finder // that found it, until it is visited
-	walk      *keepWalk
-
-	contention roll.Contention
 }
 
 // goRound visits counters and finds more, until the time is over or nothing is left to do.
@@ -185,29 +122,6 @@ func (k *keeper) await(ctx context.Context, at time.Time) {
 	case <-due:
 	case <-k.wake:
 	case <-ctx.Done():
-	}
-}
-
-// next returns the counter to visit now, or when to ask again: see line. The mutex is held.
-func (k *keeper) next() (e *keptCounter, at time.Time) {
-	now := time.Now()
-	if !k.mayRead(now) {
-		return nil, now.Add(k.readsWait())
-	}
-	return k.line.next(now)
-}
-
-// push has a counter wait for its visit. The mutex is held.
-func (k *keeper) push(e *keptCounter) {
-	k.known[e.RollUp] = e
-	k.line.push(e)
-}
-
-// ended notes that something in work has ended. The mutex is held.
-func (k *keeper) ended() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -277,15 +191,6 @@ func (k *keeper) fail(e *keptCounter) {
 	k.push(e)
 }
 
-// A visit is one visit to a counter: what it saw and did.
-type visit struct {
-	roll.Look
-	err       error
-	action    action
-	nextDue   time.Time // when the counter is due next, by the local clock
-	hasShards bool      // the counter has shards
-}
-
 // rollUp rolls a counter up if that is due.
 func (k *keeper) rollUp(ctx context.Context, e *keptCounter) (v visit) {
 	looking, cancel := context.WithTimeout(ctx, k.Options.Timeout)
@@ -323,4 +228,19 @@ func (k *keeper) rollUp(ctx context.Context, e *keptCounter) (v visit) {
 		v.err = k.Remove(looking, &v.Look)
 	}
 	return v
+}
+
+// class returns the class of a counter after a visit that went well.
+func (v *visit) class(before class) class {
+	rolledUp := !v.AsOf.IsZero()
+	switch {
+	case v.action == actionRepair && !(rolledUp && v.Agrees()):
+		return classChanged
+	case v.action == actionRemove, !rolledUp && v.action != actionRepair:
+		return classWithout
+	case v.action == actionSkip && before != classWithout:
+		return before
+	default:
+		return classUnchanged
+	}
 }

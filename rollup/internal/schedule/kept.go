@@ -10,33 +10,6 @@ import (
 	"github.com/firestore-tally/tally/rollup/internal/roll"
 )
 
-// A KeepReport says what Keep did.
-type KeepReport struct {
-	Counters  int `json:"counters"`  // visited
-	RolledUp  int `json:"rolled_up"` // roll-ups written
-	Unchanged int `json:"unchanged"` // visits that found nothing to write
-	Removed   int `json:"removed"`   // roll-ups that had been at zeros without shards for over an hour
-	Failed    int `json:"failed"`    // counters whose last visit failed
-	Unkept    int `json:"unkept"`    // counters that cannot be rolled up until someone fixes them; see ErrUnkept
-	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
-	Left      int `json:"left"`      // counters that were due when the time or the reads were over; the next call goes on with them
-
-	// GreatestAge is the age in seconds of the oldest roll-up, and Oldest is its path. The age is
-	// measured from as_of to a visit, or to the end of the call if the counter was due then. Ages
-	// are compared as multiples of the routes' "every". A visit that finds nothing to write makes a
-	// roll-up young again for the rest of the call, although its as_of stays.
-	GreatestAge float64 `json:"greatest_age_seconds"`
-	Oldest      string  `json:"oldest"`
-
-	Errors []string `json:"errors,omitempty"`
-
-	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
-
-	// Unfound names walks that no call has begun yet, or that are under way for longer than
-	// lateAfter allows. Their counters have no GreatestAge.
-	Unfound []string `json:"unfound,omitempty"`
-}
-
 // observe counts what a visit did, and how old it found the roll-up. The mutex is held.
 func (k *keeper) observe(e *keptCounter, v *visit) {
 	if v.ReadTime.After(k.newest) {
@@ -152,4 +125,13 @@ func (k *keeper) sumUp(ctx context.Context) {
 	if k.report.Failed > 0 {
 		k.problems = append(k.problems, fmt.Errorf("rollup: %d of %d counters failed", k.report.Failed, k.report.Counters))
 	}
+}
+
+// A visit is one visit to a counter: what it saw and did.
+type visit struct {
+	roll.Look
+	err       error
+	action    action
+	nextDue   time.Time // when the counter is due next, by the local clock
+	hasShards bool      // the counter has shards
 }

@@ -19,7 +19,7 @@ const (
 // leftSince reports whether the roll-up was right when it was written and is wrong because time has
 // passed. It also reports so if the totals are right but the alarm is overdue or rings too late,
 // because then nothing has them rolled up when the next document leaves.
-func (a *examiner) leftSince(ctx context.Context, l *roll.Look) (leaving, error) {
+func leftSince(ctx context.Context, r *roll.Roller, l *roll.Look) (leaving, error) {
 	if !l.Counter.Template.Windowed() || l.AsOf.IsZero() || l.Rerouted() {
 		return leftNone, nil
 	}
@@ -31,7 +31,7 @@ func (a *examiner) leftSince(ctx context.Context, l *roll.Look) (leaving, error)
 		var err error
 		then.Totals, err = l.Snapshot.SumAsOf(ctx, l.AsOf)
 		if err == nil {
-			err = a.Weigh(ctx, &then)
+			err = r.Weigh(ctx, &then)
 		}
 		if err != nil || !then.Agrees() {
 			return leftNone, err
@@ -40,13 +40,13 @@ func (a *examiner) leftSince(ctx context.Context, l *roll.Look) (leaving, error)
 
 	rings := l.RollUp.Tally.Rings
 	switch {
-	case rings.IsZero() && agrees && a.NextLeaves(l).IsZero():
+	case rings.IsZero() && agrees && r.NextLeaves(l).IsZero():
 		return leftNone, nil
 	case rings.IsZero() && agrees: // such as a document that was dated far ahead, and has come nearer
 		return leftSooner, nil
-	case rings.IsZero() || a.overdue(l):
+	case rings.IsZero() || overdue(r, l):
 		return leftLate, nil
-	case a.ringsTooLate(&then):
+	case ringsTooLate(r, &then):
 		return leftSooner, nil
 	case agrees:
 		return leftNone, nil
@@ -57,13 +57,13 @@ func (a *examiner) leftSince(ctx context.Context, l *roll.Look) (leaving, error)
 
 // overdue reports whether the alarm of the roll-up should have rung by now, or could not be made,
 // or may be gone. An alarm may wait for the counter's pace.
-func (a *examiner) overdue(l *roll.Look) bool {
-	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > a.Cadence(l)+redelivery+sumsTake(l.RollUp)
+func overdue(r *roll.Roller, l *roll.Look) bool {
+	return l.AlarmGone || l.ReadTime.Sub(l.RollUp.Tally.Rings) > r.Cadence(l)+redelivery+sumsTake(l.RollUp)
 }
 
 // ringsTooLate reports whether a document leaves before the alarm of the roll-up rings, by more
 // than rounding explains. The look is as of the roll-up.
-func (a *examiner) ringsTooLate(then *roll.Look) bool {
-	next := a.NextLeaves(then)
-	return !next.IsZero() && then.RollUp.Tally.Rings.Sub(next) > a.Cadence(then)+redelivery
+func ringsTooLate(r *roll.Roller, then *roll.Look) bool {
+	next := r.NextLeaves(then)
+	return !next.IsZero() && then.RollUp.Tally.Rings.Sub(next) > r.Cadence(then)+redelivery
 }

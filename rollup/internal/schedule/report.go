@@ -7,48 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/firestore-tally/tally/rollup/internal/roll"
 )
-
-// A Report says what an audit did and found.
-type Report struct {
-	Counters  int `json:"counters"`  // compared with their shards, or failed
-	RolledUp  int `json:"rolled_up"` // written, because they differed
-	Unchanged int `json:"unchanged"` // agreed, or were brought up to date by others
-	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
-	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted or KeepUnwritten, or because of their pace
-	Paced     int `json:"paced"`     // differed and were left so, because their pace allowed no roll-up before Until, or for a while; some of Differing
-	Failed    int `json:"failed"`    // could not be compared, repaired or removed
-	Unkept    int `json:"unkept"`    // cannot be rolled up until someone fixes them; see ErrUnkept
-
-	Drift     int `json:"drift"`     // differed for longer than the grace; like the next six, some of RolledUp and Differing
-	Lapsed    int `json:"lapsed"`    // lacked changes that came while they were unkept
-	Late      int `json:"late"`      // were right, until documents left a window and no alarm had them rolled up
-	Missing   int `json:"missing"`   // had no roll-up, such as new counters
-	Orphaned  int `json:"orphaned"`  // had a roll-up that is not zeros, and no shards
-	Rerouted  int `json:"rerouted"`  // had a roll-up that other routes made
-	Outdated  int `json:"outdated"`  // were right, but held totals of earlier routes, which Prune takes away
-	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
-
-	Unwritten   int `json:"unwritten,omitempty"`    // held totals that no roll-up wrote; like drift, some of RolledUp and Differing
-	ForeignKind int `json:"foreign_kind,omitempty"` // documents that hold values of the app's in the fields of totals, which are left out
-
-	UnwrittenExample   string `json:"unwritten_example,omitempty"`    // such as "posts/b: likes is 1234"
-	ForeignKindExample string `json:"foreign_kind_example,omitempty"` // such as "posts/a: likes is an array"
-
-	Complete   bool     `json:"complete"`   // every walk has come to its last counter, in this audit or since the last one that was complete
-	Overlapped bool     `json:"overlapped"` // it stopped because another audit was at work
-	Cursor     string   `json:"cursor"`     // where the next begins: walks, and places in them
-	Errors     []string `json:"errors,omitempty"`
-
-	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
-
-	Waiting int           `json:"-"` // differences that are left to the trigger until their grace is over
-	Cycle   time.Duration `json:"-"` // how long the last walk of all counters took; 0: unknown
-	Since   time.Duration `json:"-"` // time since the audit before began; 0: unknown
-}
 
 // countLeftOut counts documents that a walk has left out because of their values.
 func (f *findings) countLeftOut(n int, example string) {

@@ -1,17 +1,66 @@
 package roll
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup/route"
 )
+
+// A RollUp is a roll-up document.
+type RollUp struct {
+	Values map[string]value.Value // the totals by name, without totals that the document lacks, or that are not a number, a timestamp or null
+	Tally  document.Tally
+
+	// Labels are the ids of the document's path that it has in fields: see route.Counter.Labels. A
+	// read has the texts that stand in these fields.
+	Labels map[string]string
+
+	// Foreign says of which kind a value of the app's is that stands in the field of a total, such
+	// as "an array", by the total's name. Values lacks these totals. It also has
+	// what stands in the field of a label, and is no text. It is nil if there are none, and in what is
+	// written.
+	Foreign map[string]string
+
+	Gone []string // names of totals that a write takes away; nil after a read
+
+	// UpdateTime is when the document was last written, as Firestore says; zero when it does not
+	// exist. It is the precondition of the write that replaces what was read.
+	UpdateTime time.Time
+}
+
+// RollUpOf returns the roll-up that a document with the fields holds. The fields are as the
+// Firestore SDK decodes them.
+func RollUpOf(t *route.Template, fields map[string]any, updateTime time.Time) RollUp {
+	r := RollUp{
+		Values:     make(map[string]value.Value),
+		Tally:      document.DecodeTally(fields[document.TallyField]),
+		UpdateTime: updateTime,
+	}
+	for _, name := range t.Totals() {
+		field, there := fields[name]
+		if !there {
+			continue
+		}
+		if isForeign(field, t.OfTimes(name)) && !r.Tally.Wrote(name) {
+			r.noteForeign(name, value.KindOf(field))
+			continue
+		}
+		v, ok := value.Of(field)
+		if ok {
+			r.Values[name] = v
+		}
+	}
+	r.readLabels(t, fields)
+	return r
+}
+
+// Exists reports whether the document existed when it was read.
+func (r RollUp) Exists() bool { return !r.UpdateTime.IsZero() }
 
 // A document of the app's may hold something in the field of a total that no roll-up wrote. If no
 // such total can be of its kind, it is the app's, and the total is left out:
@@ -119,29 +168,6 @@ func (r RollUp) carries(name string) bool {
 	return slices.Contains(r.Tally.Totals, name) || slices.Contains(r.Tally.Former, name)
 }
 
-// kept returns the totals that the look's roll-up is written with: those whose fields hold nothing
-// of the app's.
-func (l *Look) kept() (names []string, values map[string]value.Value) {
-	names, values = l.Counter.Template.Totals(), l.Totals.Values
-	if len(l.RollUp.Foreign) == 0 {
-		return names, values
-	}
-
-	values = maps.Clone(values)
-	for name := range l.RollUp.Foreign {
-		delete(values, name)
-	}
-	return slices.DeleteFunc(names, l.RollUp.isForeign), values
-}
-
-// Uncovered returns the names of the totals that the roll-up does not speak for, and whose fields
-// hold nothing of the app's: a value there was cleared, or a client made up the tally.
-func (l *Look) Uncovered() []string {
-	return slices.DeleteFunc(l.Counter.Template.Totals(), func(name string) bool {
-		return l.RollUp.Tally.Covers(name) || l.RollUp.isForeign(name)
-	})
-}
-
 // prune has r take the former totals away. What stood in their fields before the first roll-up is
 // put back.
 func (r *RollUp) prune(held document.Tally) {
@@ -156,14 +182,4 @@ func (r *RollUp) prune(held document.Tally) {
 		}
 	}
 	r.Values = values
-}
-
-// tellForeign logs which totals of a counter are left out, unless that was logged lately.
-func (r *Roller) tellForeign(ctx context.Context, l *Look) {
-	var fields []string
-	for _, name := range slices.Sorted(maps.Keys(l.RollUp.Foreign)) {
-		fields = append(fields, fmt.Sprintf("%s is %s", name, l.RollUp.Foreign[name]))
-	}
-	r.TellOnce(ctx, slog.LevelWarn, "totals left out: their fields hold the app's own values", l.Counter, l.EventID, nil,
-		"fields", strings.Join(fields, ", "), "remedy", "name the totals otherwise by \"as\" in the route, or its captures, or clear the fields")
 }
