@@ -89,8 +89,8 @@ func TestHintsOfOtherSources(t *testing.T) {
 	set("talks/1/votes/1", map[string]any{"n": 4.5})
 	set("talks/1/votes/total", map[string]any{"n": 7})
 	look()
-	want := []string{"no route covers posts/1/likes/ann, and the source posts/{post}/like/{user} has no documents: did you mean likes, not like? " +
-		"The route is posts/{post}/like/{user} -> posts/{post} : count() as likes : existing"}
+	want := []string{"no route covers posts/1/likes/ann, and the source posts/{post}/like/{user} has no documents: the document is in likes, and the route says like: " +
+		"posts/{post}/like/{user} -> posts/{post} : count() as likes : existing"}
 	if d := cmp.Diff(want, said); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
 	}

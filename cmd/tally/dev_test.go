@@ -747,7 +747,7 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 			out.await("orders/2 belongs to shops/c, which does not exist: the totals come with the next change, or an audit, after the app has created that document\n")
 			if test.name == "own" { // a joined emulator tells only of the documents of routes
 				write("posts/z/like/ann", map[string]any{"at": "now"})
-				out.await("no route covers posts/z/like/ann, and the source posts/{post}/likes/{user} has no documents: did you mean like, not likes? The route is posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n")
+				out.await("no route covers posts/z/like/ann, and the source posts/{post}/likes/{user} has no documents: the document is in like, and the route says likes: posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n")
 				write("votes/1/shards/0", map[string]any{"n": 1})
 				out.await("no route covers votes/1/shards/0, which looks like a shard; to sum it, add the route votes/{vote}/shards/{shard} -> vote_totals/{vote} : n\n")
 				write("pages/1", map[string]any{"tally": map[string]any{"as_of": time.Now()}})

@@ -83,7 +83,7 @@ func TestExplainWhyNot(t *testing.T) {
 		fields     map[string]any
 		want       string
 	}{
-		{"wrong collection", "posts/1/comment/9", map[string]any{"approved": true}, "no route covers posts/1/comment/9: did you mean comment, not comments? The route is posts/{post}/comments/{c}"},
+		{"wrong collection", "posts/1/comment/9", map[string]any{"approved": true}, "no route covers posts/1/comment/9: the document is in comment, and the route says comments: posts/{post}/comments/{c}"},
 		{"no collection of a route", "pages/1", map[string]any{"approved": true}, "no route covers pages/1"},
 		{"missing field", "posts/1/comments/1", map[string]any{"aproved": true, "stars": 5}, "it has no field approved; did you mean aproved?"},
 		{"wrong type", "posts/1/comments/2", map[string]any{"approved": "true", "stars": 5}, "its approved is a string, and approved == true compares it with a boolean"},

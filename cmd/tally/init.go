@@ -129,7 +129,7 @@ func (a *answers) tell(out io.Writer, wrote []string) {
 	if left == 1 {
 		stand = "decision stands"
 	}
-	fmt.Fprintf(out, "%d %s in %s as false; // decide. tally init --ask puts the questions, once you have deleted what it wrote\n", left, stand, a.rulesName)
+	fmt.Fprintf(out, "%d %s in %s as false; // decide. To be asked instead, delete the written files and run tally init --ask\n", left, stand, a.rulesName)
 }
 
 // merge says where the rules to merge go: into the files that are there, else into one that

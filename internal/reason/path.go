@@ -32,7 +32,7 @@ func Similar(routes route.Routes, path string) (all []Reason) {
 	for _, r := range routes {
 		has, want := differing(path, r.Pattern())
 		if Nearly(has, want) {
-			all = append(all, Reason{Kind: Misplaced, Route: r, Like: has, About: has, Why: fmt.Sprintf(": did you mean %s, not %s? The route is %s", has, want, r)})
+			all = append(all, Reason{Kind: Misplaced, Route: r, Like: has, About: has, Why: fmt.Sprintf(": the document is in %s, and the route says %s: %s", has, want, r)})
 		}
 	}
 	return all

@@ -30,13 +30,14 @@ func New(use string) *cobra.Command {
 	return c
 }
 
-// WrapLines has a command that talks to a person keep to the terminal's width, unless it prints
-// JSON. Others print what is copied or read by programs.
+// WrapLines has what a command says to a person keep to the terminal's width: its notices and
+// errors, and its output if that is no JSON. Others print what is copied or read by programs.
 func WrapLines(c *cobra.Command, _ []string) {
-	talks := slices.Contains([]string{"audit", "demo", "dev", "doctor", "explain", "help"}, c.Name())
+	terminal.Wrap(c.ErrOrStderr())
+	talks := slices.Contains([]string{"audit", "demo", "dev", "doctor", "explain", "help", "init"}, c.Name())
 	json := c.Flags().Lookup("json")
 	if talks && (json == nil || json.Value.String() != "true") {
-		terminal.Wrap(c.OutOrStdout(), c.ErrOrStderr())
+		terminal.Wrap(c.OutOrStdout())
 	}
 }
 

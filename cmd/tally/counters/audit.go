@@ -68,6 +68,7 @@ func auditCommand() *cobra.Command {
 	f.BoolVar(&a.prune, "prune", false, "also list totals of removed routes; --repair deletes them: first make sure that no revision still runs those routes, and that the app does not use the fields")
 	f.StringVar(&a.removed, "removed", "", "with --prune: the removed routes, as they were written, if no route writes those documents any more")
 	f.DurationVar(&a.grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
+	f.Lookup("grace").DefValue = "" // the text says it
 	f.BoolVar(&a.verbose, "verbose", false, "print each number of the audit, too")
 	f.IntVar(&a.concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
 	return session.Command{Endless: true, Dial: meter.DialOptions(), Run: func(ctx context.Context, s *session.Session, _ []string) error {

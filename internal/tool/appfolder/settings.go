@@ -28,7 +28,7 @@ type Settings struct {
 	MaxInstances   *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have, 10 by default."`                                 // nil: the default
 	Alerts         Alerts            `yaml:"alerts" means:"Who hears about problems: an address, a list of notification channels, or console. Without it there are no alerts and no dashboard."`
 	Env            map[string]string `yaml:"env" means:"Other variables of the functions."`
-	Dev            map[string]int    `yaml:"dev" means:"The ports of tally dev, each as its flag, which wins; 0: any that is free."`
+	Dev            map[string]int    `yaml:"dev" means:"The ports of tally dev: firestore_port, functions_port and dashboard_port. A flag wins; 0: any that is free."`
 }
 
 // devPorts are the keys that dev may have: the flags of tally dev that name ports, with

@@ -156,6 +156,26 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// A caret points at the same place of a line that is broken.
+func TestWrappedCaret(t *testing.T) {
+	const line = "  orders/{order} by shop group on day -> shops/{shop}"
+	for column, want := range map[int]string{
+		2:  "  orders/{order} by\n  ^\n  shop group on day\n  -> shops/{shop}\nend\n",
+		20: "  orders/{order} by\n  shop group on day\n  ^\n  -> shops/{shop}\nend\n",
+		25: "  orders/{order} by\n  shop group on day\n       ^\n  -> shops/{shop}\nend\n",
+		41: "  orders/{order} by\n  shop group on day\n  -> shops/{shop}\n     ^\nend\n",
+		53: "  orders/{order} by\n  shop group on day\n  -> shops/{shop}\n                 ^\nend\n",
+	} {
+		var shown bytes.Buffer
+		s := &Screen{raw: &shown, width: 20}
+		Wrap(s)
+		_, err := io.WriteString(s, line+"\n"+strings.Repeat(" ", column)+"^\nend\n")
+		if err != nil || shown.String() != want {
+			t.Errorf("at %d: %v, got\n%s, want\n%s", column, err, &shown, want)
+		}
+	}
+}
+
 // A command that is broken can be copied: it goes on behind a backslash, and not within quotes.
 func TestCommands(t *testing.T) {
 	const text = "  tally ls # all\n  tally init --routes 'a/{a}/b/{b} -> c/{a} : n' --ask # asks for the rest"

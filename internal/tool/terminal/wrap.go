@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/mitchellh/go-wordwrap"
@@ -41,18 +42,46 @@ func Hanging(first, text string, width int) string {
 
 // wrapped breaks the lines of a text. One that continues what was written before stays as it is.
 func (s *Screen) wrapped(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
+	var all, rows []string // rows are those of the line before
+	for i, line := range strings.Split(text, "\n") {
+		if strings.TrimSpace(line) == caret && len(rows) > 1 {
+			before := all[:len(all)-len(rows)]
+			all = append(before, pointed(rows, uniseg.StringWidth(line)-1)...)
+			continue
+		}
+
+		rows = []string{line}
 		continues := i == 0 && s.midline
 		if !continues && uniseg.StringWidth(line) > s.width {
 			at := hangs(line, s.width)
-			lines[i] = Hanging(line[:at], line[at:], s.width)
+			rows = strings.Split(Hanging(line[:at], line[at:], s.width), "\n")
 		}
+		all = append(all, rows...)
 	}
 	if text != "" {
 		s.midline = !strings.HasSuffix(text, "\n")
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(all, "\n")
+}
+
+// caret is alone in a line, and points at a place in the line before.
+const caret = "^"
+
+// pointed adds a caret below the place that it points at, in a line that is broken into rows. The
+// column is that of the whole line, of which a blank went with each break.
+func pointed(rows []string, column int) []string {
+	for i, row := range rows {
+		indent := 0
+		if i > 0 {
+			indent = uniseg.StringWidth(row) - uniseg.StringWidth(strings.TrimLeft(row, " "))
+		}
+		width := uniseg.StringWidth(row) - indent
+		if column <= width || i == len(rows)-1 {
+			return slices.Insert(rows, i+1, strings.Repeat(" ", indent+column)+caret)
+		}
+		column -= width + 1
+	}
+	return rows
 }
 
 // hangs returns the place in a line below which its other lines begin: behind its mark and its
