@@ -86,9 +86,9 @@ type numShardsCache struct {
 // of the first of them.
 const readLimit = 10 * time.Second
 
-// keep replaces the number by one that was right at the time at. A read that is under way may still
+// set replaces the number by one that was right at the time at. A read that is under way may still
 // put an older number in its place, for numShardsLife at most.
-func (s *numShardsCache) keep(n int64, at time.Time) {
+func (s *numShardsCache) set(n int64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n, s.until = n, at.Add(numShardsLife)
@@ -133,6 +133,6 @@ func (s *numShardsCache) readForAll(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.keep(n, began)
+	s.set(n, began)
 	return n, nil
 }

@@ -127,7 +127,7 @@ func ask(ctx context.Context, s *numShardsCache) *asked {
 // Who found no number, and comes to read it when another read has just ended, takes its answer.
 func TestNumShardsReadMeanwhile(t *testing.T) {
 	s, reads := newPending()
-	s.keep(7, time.Now())
+	s.set(7, time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // a read ends at once
 	n, err := s.readForAll(ctx)

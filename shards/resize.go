@@ -65,6 +65,6 @@ func (c *Counter) redeclare(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	c.numShards.keep(n, c.numShards.now())
+	c.numShards.set(n, c.numShards.now())
 	return nil
 }

@@ -209,8 +209,8 @@ func (h *hints) anotherHome(template *route.Template) int {
 func (h *hints) left(path string, fields map[string]any) {
 	made, _ := fields[document.TallyField].(map[string]any)
 	_, isRollUp := made["as_of"].(time.Time)
-	kept := func(t *route.Template) bool { _, ok := t.Counter(path); return ok }
-	if !isRollUp || slices.ContainsFunc(h.routes.Templates(), kept) {
+	holdsTotals := func(t *route.Template) bool { _, ok := t.Counter(path); return ok }
+	if !isRollUp || slices.ContainsFunc(h.routes.Templates(), holdsTotals) {
 		return
 	}
 

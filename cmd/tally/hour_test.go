@@ -55,15 +55,15 @@ var (
 
 // An hour is a first hour at work.
 type hour struct {
-	ctx     context.Context
-	project string
-	at      settings.Endpoints
-	kept    *json.Encoder
-	program program
-	client  *http.Client // signs in to Google's APIs
-	say     func(format string, args ...any)
-	call    func(command string, f func(context.Context)) // calls a command's function
-	demo    []string                                      // flags of the demo
+	ctx      context.Context
+	project  string
+	at       settings.Endpoints
+	recorded *json.Encoder
+	program  program
+	client   *http.Client // signs in to Google's APIs
+	say      func(format string, args ...any)
+	call     func(command string, f func(context.Context)) // calls a command's function
+	demo     []string                                      // flags of the demo
 }
 
 // in returns a context in which commands work on the hour's project.
@@ -71,7 +71,7 @@ func (h *hour) in(ctx context.Context) context.Context {
 	return context.WithValue(settings.WithEndpoints(ctx, h.at), programKey{}, h.program)
 }
 
-// newHour returns an hour whose calls of Google's APIs are kept.
+// newHour returns an hour whose calls of Google's APIs are recorded.
 func newHour(t *testing.T, project string, at settings.Endpoints, out io.Writer) *hour {
 	t.Helper()
 	o, err := at.SignIn(t.Context())
@@ -82,8 +82,8 @@ func newHour(t *testing.T, project string, at settings.Endpoints, out io.Writer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hour{project: project, kept: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf}
-	h.client = &http.Client{Transport: &keeper{base: client.Transport, kept: h.kept}}
+	h := &hour{project: project, recorded: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf}
+	h.client = &http.Client{Transport: &recorder{base: client.Transport, out: h.recorded}}
 	h.at = at
 	h.at.APIs = []option.ClientOption{option.WithHTTPClient(h.client)}
 	h.ctx = h.in(t.Context())
@@ -134,8 +134,8 @@ func (h *hour) step(args ...string) (ok bool) {
 }
 
 func (h *hour) keep(v any) {
-	if err := h.kept.Encode(v); err != nil {
-		h.say("not kept: %v", err)
+	if err := h.recorded.Encode(v); err != nil {
+		h.say("not recorded: %v", err)
 	}
 }
 
@@ -433,8 +433,8 @@ func firstHourHere(t *testing.T) {
 	d := newDeployedDemo(t)
 	d.want(0, "undeploy", "--yes")
 	d.log([]byte(`{"message":"request of the first hour","query":"","headers":{"Content-Type":"application/protobuf"},"bytes":7}`))
-	var kept bytes.Buffer
-	h := newHour(t, "my-project", settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Judge: content}, &kept)
+	var recorded bytes.Buffer
+	h := newHour(t, "my-project", settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Judge: content}, &recorded)
 	h.demo = []string{"--rate=100", "--increments=20"}
 	h.call = func(command string, f func(context.Context)) {
 		if command == "demo" { // the emulator knows no virtual time
@@ -454,7 +454,7 @@ func firstHourHere(t *testing.T) {
 		`"call":"POST cloudfunctions.googleapis.com/v2/projects/my-project/locations/us-central1/functions`,
 		`"call":"DELETE cloudfunctions.googleapis.com/v2/projects/my-project/locations/us-central1/functions`,
 	} {
-		if !strings.Contains(kept.String(), want) {
+		if !strings.Contains(recorded.String(), want) {
 			t.Errorf("no line has %s", want)
 		}
 	}
@@ -524,8 +524,8 @@ func (d *deployedDemo) forgetHour(t *testing.T) {
 	}
 }
 
-// The keeper keeps every answer, and no token, document or secret. The caller gets all of it.
-func TestKeeper(t *testing.T) {
+// The recorder keeps every answer, and no token, document or secret. The caller gets all of it.
+func TestRecorder(t *testing.T) {
 	const answer = `{"state": "ACTIVE", "serviceConfig": {"timeoutSeconds": 60, "environmentVariables": {"TALLY_BURST": "5", "MINE": "s3cret"}},
 		"httpTarget": {"uri": "https://tally.run.app/?token=s3cret", "headers": {"Authorization": "s3cret"}, "body": "s3cret"},
 		"access_token": "s3cret", "labels": {"auth_token": "s3cret"}, "uploadUrl": "https://storage.googleapis.com/x?X-Goog-Signature=s3cret",
@@ -544,7 +544,7 @@ func TestKeeper(t *testing.T) {
 	}))
 	defer server.Close()
 
-	var kept bytes.Buffer
+	var recorded bytes.Buffer
 	base := roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path == "/broken" {
 			return nil, errors.New("dial ann.s3cret@example.org: broken")
@@ -553,7 +553,7 @@ func TestKeeper(t *testing.T) {
 		here.URL.Scheme, here.URL.Host = "http", strings.TrimPrefix(server.URL, "http://")
 		return http.DefaultTransport.RoundTrip(here)
 	})
-	client := &http.Client{Transport: &keeper{base: base, kept: json.NewEncoder(&kept)}}
+	client := &http.Client{Transport: &recorder{base: base, out: json.NewEncoder(&recorded)}}
 	for _, at := range []string{"cloudfunctions.googleapis.com/v2/x?token=s3cret", "firestore.googleapis.com/v1/projects/p/databases/d/documents/posts/1", "storage.googleapis.com/a.zip?X-Goog-Signature=s3cret", "run.googleapis.com/broken"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+at, strings.NewReader("s3cret"))
 		if err != nil {
@@ -582,12 +582,12 @@ func TestKeeper(t *testing.T) {
 		`"uri":"https://tally.run.app/hidden"`, `"serviceAccount:tally-build@my-project.iam.gserviceaccount.com"`, `"role":"roles/owner"`, `"user:hidden"`,
 		`"call":"GET storage.googleapis.com/a.zip","status":403`, `"answer":"dial hidden: broken"`,
 	} {
-		if !strings.Contains(kept.String(), want) {
+		if !strings.Contains(recorded.String(), want) {
 			t.Errorf("it does not keep %s", want)
 		}
 	}
-	if strings.Contains(kept.String(), "s3cret") || strings.Count(kept.String(), "\n") != 4 {
-		t.Errorf("it keeps\n%s", &kept)
+	if strings.Contains(recorded.String(), "s3cret") || strings.Count(recorded.String(), "\n") != 4 {
+		t.Errorf("it records\n%s", &recorded)
 	}
 }
 

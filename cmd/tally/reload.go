@@ -24,16 +24,16 @@ const lookAtFiles = time.Second / 2
 
 // A complaint is about files that cannot be taken. It is told once, until there is another.
 type complaint struct {
-	say  func(format string, args ...any)
-	kept string // what is in force meanwhile
-	told string
+	say       func(format string, args ...any)
+	meanwhile string // what is in force
+	told      string
 }
 
 // about tells the error, unless it was told the last time. nil: all is well.
 func (c *complaint) about(err error) {
 	problem := fmt.Sprint(err)
 	if err != nil && problem != c.told {
-		c.say("%s\n%s", problem, c.kept)
+		c.say("%s\n%s", problem, c.meanwhile)
 	}
 	c.told = problem
 }
@@ -42,8 +42,8 @@ func (c *complaint) about(err error) {
 // returns nil. If ctx ends before, it returns the cause. Security rules that change meanwhile are
 // put in force. If a file cannot be taken, it says why once.
 func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
-	ofSettings := complaint{say: s.Say, kept: "The functions keep the settings that they have."}
-	ofRules := complaint{say: s.Say, kept: "The former rules stay in force."}
+	ofSettings := complaint{say: s.Say, meanwhile: "The functions keep the settings that they have."}
+	ofRules := complaint{say: s.Say, meanwhile: "The former rules stay in force."}
 	for {
 		stopped := gax.Sleep(ctx, lookAtFiles)
 		if stopped != nil {

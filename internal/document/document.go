@@ -256,7 +256,7 @@ func (t Tally) decodeBefore(v any) map[string]value.Value {
 	var before map[string]value.Value
 	for name, field := range fields {
 		held, ok := value.Of(field)
-		if !ok || !held.Keepable() || !t.names(name) {
+		if !ok || !held.SaysSomething() || !t.names(name) {
 			continue
 		}
 		if before == nil {

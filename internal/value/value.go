@@ -125,8 +125,8 @@ func (v Value) Finite() bool {
 	return v.IsNumber() && !math.IsNaN(v.double) && !math.IsInf(v.double, 0)
 }
 
-// Keepable reports whether v is a finite number or a timestamp, so that it says something.
-func (v Value) Keepable() bool { return v.Finite() || v.kind == timestamp }
+// SaysSomething reports whether v is a finite number or a timestamp.
+func (v Value) SaysSomething() bool { return v.Finite() || v.kind == timestamp }
 
 // IsZero reports whether v is the number 0, of whatever type and sign.
 func (v Value) IsZero() bool { return v.IsNumber() && v.Float64() == 0 }

@@ -23,7 +23,7 @@ type problems struct {
 // maxProblems is how many problems an error lists. More would only hide the first ones.
 const maxProblems = 10
 
-func (p *problems) keep(err error) {
+func (p *problems) note(err error) {
 	if len(p.first) == maxProblems {
 		p.more++
 		return
@@ -37,7 +37,7 @@ func (p *problems) add(r *Route, format string, args ...any) {
 		p.more++
 		return
 	}
-	p.keep(fmt.Errorf("route %q: "+format, append([]any{r}, args...)...))
+	p.note(fmt.Errorf("route %q: "+format, append([]any{r}, args...)...))
 }
 
 // join returns one error for all problems. It returns nil if there are none.

@@ -33,7 +33,7 @@ func Parse(text string) (Routes, error) {
 		next := 1 + slices.IndexFunc(tokens, func(t token) bool { return t.kind == end })
 		r, err := parseRoute(source(text), tokens[:next])
 		if err != nil {
-			found.keep(err)
+			found.note(err)
 		} else {
 			routes = append(routes, r)
 		}

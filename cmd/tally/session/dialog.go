@@ -20,10 +20,10 @@ type dialog struct {
 	JSON      bool // the result is JSON
 	Yes       bool // do not ask
 
-	timeout  time.Duration      // without progress; 0: none
-	patience *time.Timer        // ends the command after the timeout; nil: there is none
-	Progress *terminal.Progress // of the work that begin has begun; nil: none has begun
-	kept     string             // what is true if this work is stopped, and how to go on
+	timeout   time.Duration      // without progress; 0: none
+	patience  *time.Timer        // ends the command after the timeout; nil: there is none
+	Progress  *terminal.Progress // of the work that begin has begun; nil: none has begun
+	whenEnded string             // what is true if this work is stopped, and how to go on
 }
 
 // newDialog returns the dialog of a command that was called with these flags.
@@ -51,10 +51,11 @@ func (d *dialog) patient(ctx context.Context) (context.Context, func()) {
 }
 
 // Begin shows the progress of work that may take long. what names the work. total says how many of
-// the unit it has, or terminal.Unknown. kept says what is true if it is stopped, and how to go on.
-func (d *dialog) Begin(what, unit string, total int, kept string) {
+// the unit it has, or terminal.Unknown. whenEnded says what is true if it is stopped, and how to go
+// on.
+func (d *dialog) Begin(what, unit string, total int, whenEnded string) {
 	d.Stop()
-	d.Progress, d.kept = terminal.NewProgress(d.Logs, what, unit, total), kept
+	d.Progress, d.whenEnded = terminal.NewProgress(d.Logs, what, unit, total), whenEnded
 }
 
 // Report notes how much of the work is done, and restarts the timeout.
@@ -81,7 +82,7 @@ func (d *dialog) ended(ctx context.Context, err error) error {
 	if d.Progress == nil {
 		return cause
 	}
-	return errors.Join(cause, fmt.Errorf("%v. %s", d.Progress, d.kept))
+	return errors.Join(cause, fmt.Errorf("%v. %s", d.Progress, d.whenEnded))
 }
 
 // Confirm asks whether to go on, unless --yes says so.

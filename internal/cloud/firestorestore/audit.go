@@ -102,7 +102,7 @@ func (s *Store) Missing(ctx context.Context, route *route.Route, since time.Time
 			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", earlier, err)
 		}
 		page.Reads += int64(len(page.Found))
-		page.Found = keep(page.Found, func(i int) bool { return !has[i] })
+		page.Found = filter(page.Found, func(i int) bool { return !has[i] })
 	}
 	return page, nil
 }
@@ -256,21 +256,21 @@ func (s *Store) leaveOut(ctx context.Context, t *route.Template, page *rollup.Pa
 		if err != nil {
 			return err
 		}
-		page.Found = append(page.Found, keep(part, func(i int) bool { return !isBare[part[i].Counter.RollUp] })...)
+		page.Found = append(page.Found, filter(part, func(i int) bool { return !isBare[part[i].Counter.RollUp] })...)
 	}
 	return nil
 }
 
 // bare returns which documents of a page to leave out.
 func (s *Store) bare(ctx context.Context, t *route.Template, part []rollup.FoundCounter, page *rollup.Page) (map[string]bool, error) {
-	bare := keep(part, func(i int) bool { return part[i].RollUp.Tally.AsOf.IsZero() && len(part[i].RollUp.Unwritten()) == 0 })
+	bare := filter(part, func(i int) bool { return part[i].RollUp.Tally.AsOf.IsZero() && len(part[i].RollUp.Unwritten()) == 0 })
 	for _, r := range t.Routes {
 		has, err := s.haveShards(ctx, bare, r)
 		if err != nil {
 			return nil, fmt.Errorf("firestore: finding shards of %s: %w", r, err)
 		}
 		page.Reads += int64(len(bare))
-		bare = keep(bare, func(i int) bool { return !has[i] })
+		bare = filter(bare, func(i int) bool { return !has[i] })
 	}
 
 	isBare := make(map[string]bool)
@@ -281,15 +281,15 @@ func (s *Store) bare(ctx context.Context, t *route.Template, part []rollup.Found
 	return isBare, nil
 }
 
-// keep returns the counters whose index meets a condition.
-func keep(found []rollup.FoundCounter, meets func(i int) bool) []rollup.FoundCounter {
-	var kept []rollup.FoundCounter
+// filter returns the counters whose index meets a condition.
+func filter(found []rollup.FoundCounter, meets func(i int) bool) []rollup.FoundCounter {
+	var matching []rollup.FoundCounter
 	for i, f := range found {
 		if meets(i) {
-			kept = append(kept, f)
+			matching = append(matching, f)
 		}
 	}
-	return kept
+	return matching
 }
 
 // group returns a query for the documents behind the path from; "" is the beginning. It finds all

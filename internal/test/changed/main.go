@@ -106,7 +106,7 @@ func run(checks []check, passed string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return keep(checks, before, now)
+		return write(checks, before, now)
 	}
 
 	for _, c := range checks {
@@ -135,9 +135,9 @@ func readLines(file string) ([]string, error) {
 	return lines, nil
 }
 
-// keep writes the lines of checks that passed now, in place of those of the same checks before.
+// write writes the lines of checks that passed now, in place of those of the same checks before.
 // Lines of checks that there are no more go.
-func keep(checks []check, before, now []string) error {
+func write(checks []check, before, now []string) error {
 	lines := make(map[string]string) // by check
 	for _, line := range slices.Concat(before, now) {
 		name, _, _ := strings.Cut(line, " ")

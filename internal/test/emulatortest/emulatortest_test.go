@@ -20,7 +20,7 @@ import (
 // Variables that make a child of this test binary misbehave.
 const (
 	withoutMain = "EMULATORTEST_WITHOUT_MAIN" // TestMain forgets Main
-	killed      = "EMULATORTEST_KILLED"       // TestKilled kills the emulator's keeper
+	killed      = "EMULATORTEST_KILLED"       // TestKilled kills the emulator's host
 )
 
 func TestMain(m *testing.M) {
@@ -115,11 +115,11 @@ func TestKilled(t *testing.T) {
 		return
 	}
 	emulatortest.Addr(t)
-	keeper, err := os.FindProcess(emulatortest.Keeper())
+	host, err := os.FindProcess(emulatortest.Host())
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = keeper.Kill()
+	err = host.Kill()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
 package emulatortest
 
-// Keeper returns the process id of the shared emulator's keeper.
-func Keeper() int { return used.member.Keeper() }
+// Host returns the process id of the shared emulator's host.
+func Host() int { return used.member.Host() }

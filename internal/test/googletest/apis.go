@@ -42,7 +42,7 @@ func (c *call) answer() (proto.Message, error) {
 			c.build()
 		}
 	case *firestorepb.UpdateDocumentRequest: // it also creates
-		return c.keep(r.Document)
+		return c.store(r.Document)
 
 	// Cloud Run functions
 	case *functionspb.CreateFunctionRequest:

@@ -38,10 +38,10 @@ func (g *Google) remembered(h http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(raw))
 
 		host, _, _ := strings.Cut(r.Host, ":")
-		kept := Request{Verb: r.Method, At: host + r.URL.Path, Query: r.URL.Query().Encode(), Header: r.Header, Raw: raw}
-		_ = json.Unmarshal(raw, &kept.Body)
+		request := Request{Verb: r.Method, At: host + r.URL.Path, Query: r.URL.Query().Encode(), Header: r.Header, Raw: raw}
+		_ = json.Unmarshal(raw, &request.Body)
 		g.mu.Lock()
-		g.requests = append(g.requests, kept)
+		g.requests = append(g.requests, request)
 		g.mu.Unlock()
 		h.ServeHTTP(w, r)
 	})

@@ -271,7 +271,7 @@ func (c *call) create() (proto.Message, error) {
 	if !c.made(c.resource, m) {
 		return m, nil
 	}
-	return c.keep(m)
+	return c.store(m)
 }
 
 // update serves an Update. It replaces the fields that the mask names, or all if there is no mask.
@@ -284,7 +284,7 @@ func (c *call) update() (proto.Message, error) {
 
 	r, _ := c.request.(interface{ GetUpdateMask() *fieldmaskpb.FieldMask })
 	if r == nil || len(r.GetUpdateMask().GetPaths()) == 0 {
-		return c.keep(m)
+		return c.store(m)
 	}
 	merged := proto.Clone(old)
 	for _, path := range r.GetUpdateMask().Paths {
@@ -293,11 +293,11 @@ func (c *call) update() (proto.Message, error) {
 			return nil, err
 		}
 	}
-	return c.keep(merged)
+	return c.store(merged)
 }
 
-// keep stores a resource, unless its API refuses it.
-func (c *call) keep(m proto.Message) (proto.Message, error) {
+// store stores a resource, unless its API refuses it.
+func (c *call) store(m proto.Message) (proto.Message, error) {
 	err := c.refusal(m)
 	if err != nil {
 		return nil, err

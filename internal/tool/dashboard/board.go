@@ -112,7 +112,7 @@ func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 	for _, q := range b.queries {
 		b.begin(q)
 	}
-	work.Go(func() { b.keepTime(ctx) })
+	work.Go(func() { b.tickEachSecond(ctx) })
 
 	server := &http.Server{
 		Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
@@ -261,8 +261,8 @@ func isOld(r *route.Route, c route.Counter, now time.Time) bool {
 	return !end.IsZero() && now.Sub(end) > oldAfter*end.Sub(begin)
 }
 
-// keepTime updates once a second what changes with time.
-func (b *Board) keepTime(ctx context.Context) {
+// tickEachSecond updates once a second what changes with time.
+func (b *Board) tickEachSecond(ctx context.Context) {
 	for {
 		b.tick()
 
@@ -291,7 +291,7 @@ func (b *Board) tick() {
 // reported reports that Firestore does not answer, unless that was reported already. It returns the
 // error that the page shows.
 func (b *Board) reported(broken error) error {
-	if b.broken != nil { // read without the mutex: only keepTime changes it
+	if b.broken != nil { // read without the mutex: only tickEachSecond changes it
 		return b.broken
 	}
 	return b.options.Report(fmt.Errorf("no answer from Firestore, trying again: %w", broken))

@@ -313,7 +313,7 @@ func (b *block) creates() []term {
 
 // updates returns what must hold for a client to change a document, nil if no client may.
 func (b *block) updates() []term {
-	who := b.who(func(s source) Writer { return s.changer() }, b.keeper())
+	who := b.who(func(s source) Writer { return s.changer() }, b.editor())
 	if who == Servers {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (b *block) updates() []term {
 
 // deletes returns what must hold for a client to delete a document, nil if no client may.
 func (b *block) deletes() []term {
-	who := b.who(func(s source) Writer { return s.remover() }, b.keeper())
+	who := b.who(func(s source) Writer { return s.remover() }, b.editor())
 	if who == Servers {
 		return nil
 	}
@@ -360,8 +360,8 @@ func (s source) remover() Writer {
 	return s.changer()
 }
 
-// keeper returns who changes and deletes documents that hold totals.
-func (b *block) keeper() Writer {
+// editor returns who changes and deletes documents that hold totals.
+func (b *block) editor() Writer {
 	if b.home == nil || !b.home.Existing || b.creator == Servers {
 		return Servers
 	}

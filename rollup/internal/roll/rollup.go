@@ -150,8 +150,8 @@ func (r RollUp) Over(held RollUp) (over RollUp, ok bool) {
 			return r, false
 		}
 		v, there := held.Values[name]
-		_, kept := before[name]
-		if there && v.Keepable() && !kept && !held.Tally.Wrote(name) {
+		_, noted := before[name]
+		if there && v.SaysSomething() && !noted && !held.Tally.Wrote(name) {
 			before[name] = v
 		}
 	}

@@ -96,8 +96,8 @@ func (a *audit) examineNoted(ctx context.Context) {
 
 	for _, n := range a.notes {
 		for path, at := range n.Counters {
-			c, kept := a.routes.Counter(path)
-			if !kept { // by no route that events serve
+			c, served := a.routes.Counter(path)
+			if !served { // by no route that events serve
 				continue
 			}
 

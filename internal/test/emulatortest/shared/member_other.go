@@ -16,6 +16,6 @@ func Join(context.Context) (*Member, error) {
 }
 
 func (*Member) Addr() string              { return "" }
-func (*Member) Keeper() int               { return 0 }
+func (*Member) Host() int                 { return 0 }
 func (*Member) Want(string, string) error { return errors.ErrUnsupported }
 func (*Member) Check() error              { return errors.ErrUnsupported }

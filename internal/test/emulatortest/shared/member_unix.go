@@ -23,8 +23,8 @@ import (
 // A Member is a test binary's membership, from [Join] until the process ends. Its methods may be
 // called from any goroutine.
 type Member struct {
-	keeper *rpc.Client
-	hello  Hello
+	host  *rpc.Client
+	hello Hello
 }
 
 // Join returns a membership in the shared emulator, which it starts if need be. It fails where an
@@ -33,7 +33,7 @@ func Join(ctx context.Context) (*Member, error) {
 	return join(ctx, os.TempDir(), time.Minute)
 }
 
-// join is Join in a folder, with a keeper that lingers for a time.
+// join is Join in a folder, with a host that lingers for a time.
 func join(ctx context.Context, folder string, linger time.Duration) (*Member, error) {
 	name, err := nameOf(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func join(ctx context.Context, folder string, linger time.Duration) (*Member, er
 	if err == nil {
 		return m, nil
 	}
-	err = startKeeper(socket, linger)
+	err = startHost(socket, linger)
 	if err != nil {
 		return nil, err
 	}
@@ -60,17 +60,17 @@ func join(ctx context.Context, folder string, linger time.Duration) (*Member, er
 // Addr returns the emulator's host:port.
 func (m *Member) Addr() string { return m.hello.Addr }
 
-// Keeper returns the process id of the keeper, with which the emulator ends.
-func (m *Member) Keeper() int { return m.hello.Keeper }
+// Host returns the process id of the host, with which the emulator ends.
+func (m *Member) Host() int { return m.hello.Host }
 
 // Want has the events of a project posted to a URL, at the path to which the emulator posts them.
 func (m *Member) Want(project, url string) error {
-	return m.keeper.Call("Keeper.Want", Wanted{project, url}, new(struct{}))
+	return m.host.Call("Host.Want", Wanted{project, url}, new(struct{}))
 }
 
 // Check returns an error if the emulator has ended.
 func (m *Member) Check() error {
-	err := m.keeper.Call("Keeper.Hello", false, new(Hello))
+	err := m.host.Call("Host.Hello", false, new(Hello))
 	if err != nil {
 		return errors.New("the shared emulator has ended")
 	}
@@ -78,9 +78,9 @@ func (m *Member) Check() error {
 }
 
 // leave ends the membership before the process ends.
-func (m *Member) leave() error { return m.keeper.Close() }
+func (m *Member) leave() error { return m.host.Close() }
 
-// answerTimeout is how long a keeper may take to answer on a busy machine.
+// answerTimeout is how long a host may take to answer on a busy machine.
 const answerTimeout = time.Minute
 
 // nameOf returns the name of the socket.
@@ -125,7 +125,7 @@ func lock(socket string, how int) (*os.File, error) {
 	return file, nil
 }
 
-// dial joins the keeper that listens at a socket. A keeper that does not answer in time, because
+// dial joins the host that listens at a socket. A host that does not answer in time, because
 // somebody stopped it, is as good as none.
 func dial(socket string, patience time.Duration) (*Member, error) {
 	conn, err := net.Dial("unix", socket)
@@ -137,17 +137,17 @@ func dial(socket string, patience time.Duration) (*Member, error) {
 		return nil, err
 	}
 
-	m := &Member{keeper: rpc.NewClient(conn)}
-	err = m.keeper.Call("Keeper.Hello", true, &m.hello)
+	m := &Member{host: rpc.NewClient(conn)}
+	err = m.host.Call("Host.Hello", true, &m.hello)
 	if err != nil {
-		m.keeper.Close()
+		m.host.Close()
 		return nil, err
 	}
 	return m, conn.SetDeadline(time.Time{})
 }
 
-// startKeeper starts a keeper, and returns when it listens at the socket.
-func startKeeper(socket string, linger time.Duration) error {
+// startHost starts a host, and returns when it listens at the socket.
+func startHost(socket string, linger time.Duration) error {
 	executable, err := os.Executable()
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func startKeeper(socket string, linger time.Duration) error {
 
 	cmd := exec.Command(executable)
 	cmd.Dir = filepath.Dir(socket)
-	cmd.Env = append(os.Environ(), keepsVariable+"="+socket, lingerVariable+"="+linger.String())
+	cmd.Env = append(os.Environ(), hostVariable+"="+socket, lingerVariable+"="+linger.String())
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{said}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()

@@ -54,7 +54,7 @@ func awaitEnd(t *testing.T, pid int) {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-t.Context().Done():
-			t.Fatal("the keeper runs on")
+			t.Fatal("the host runs on")
 		}
 	}
 }
@@ -84,15 +84,15 @@ func TestJoin(t *testing.T) {
 	}
 	first := members[0]
 	for _, m := range members {
-		if m.Addr() != first.Addr() || m.Keeper() != first.Keeper() {
-			t.Errorf("keepers %d at %s and %d at %s", first.Keeper(), first.Addr(), m.Keeper(), m.Addr())
+		if m.Addr() != first.Addr() || m.Host() != first.Host() {
+			t.Errorf("hosts %d at %s and %d at %s", first.Host(), first.Addr(), m.Host(), m.Addr())
 		}
 	}
 
 	// The session, so that no Ctrl-C of the terminal reaches it.
-	own, err := unix.Getsid(first.Keeper())
-	if err != nil || own != first.Keeper() {
-		t.Errorf("the keeper is %d, its session %d (%v)", first.Keeper(), own, err)
+	own, err := unix.Getsid(first.Host())
+	if err != nil || own != first.Host() {
+		t.Errorf("the host is %d, its session %d (%v)", first.Host(), own, err)
 	}
 
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJoins$")
@@ -121,7 +121,7 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = child.Wait() // killed
-	awaitEnd(t, first.Keeper())
+	awaitEnd(t, first.Host())
 	if err := emulator.Check(t.Context(), first.Addr()); err == nil {
 		t.Error("the emulator runs on")
 	}
@@ -134,30 +134,30 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Keeper() == first.Keeper() {
-		t.Error("joined a keeper that has ended")
+	if again.Host() == first.Host() {
+		t.Error("joined a host that has ended")
 	}
 	if err := again.leave(); err != nil {
 		t.Error(err)
 	}
-	awaitEnd(t, again.Keeper())
+	awaitEnd(t, again.Host())
 }
 
-// A keeper that was killed takes its emulator with it. A member learns of it, and the next one
+// A host that was killed takes its emulator with it. A member learns of it, and the next one
 // starts another.
-func TestKeeperKilled(t *testing.T) {
+func TestHostKilled(t *testing.T) {
 	need(t)
 	folder := t.TempDir()
 	m, err := join(t.Context(), folder, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(m.Keeper(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(m.Host(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	awaitEnd(t, m.Keeper())
+	awaitEnd(t, m.Host())
 	if m.Check() == nil {
-		t.Error("a member does not learn that the keeper was killed")
+		t.Error("a member does not learn that the host was killed")
 	}
 
 	again, err := join(t.Context(), folder, time.Second)
@@ -170,11 +170,11 @@ func TestKeeperKilled(t *testing.T) {
 	if err := again.leave(); err != nil {
 		t.Error(err)
 	}
-	awaitEnd(t, again.Keeper())
+	awaitEnd(t, again.Host())
 }
 
-// A keeper whose emulator uses much memory takes no new members. It ends when its last one has
-// gone, and leaves the socket to the keeper that has come after it.
+// A host whose emulator uses much memory takes no new members. It ends when its last one has
+// gone, and leaves the socket to the host that has come after it.
 func TestFull(t *testing.T) {
 	need(t)
 	folder := t.TempDir()
@@ -187,7 +187,7 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(folder, name)
-	log, err := os.OpenFile(collections(socket, first.Keeper()), os.O_WRONLY|os.O_APPEND, 0)
+	log, err := os.OpenFile(collections(socket, first.Host()), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatalf("Java logs no collections: %v", err)
 	}
@@ -200,8 +200,8 @@ func TestFull(t *testing.T) {
 
 	collected(full)
 	second, err := join(t.Context(), folder, time.Second)
-	if err != nil || second.Keeper() != first.Keeper() {
-		t.Fatalf("did not join a keeper that is not full: %v", err)
+	if err != nil || second.Host() != first.Host() {
+		t.Fatalf("did not join a host that is not full: %v", err)
 	}
 	if err := second.leave(); err != nil {
 		t.Error(err)
@@ -211,18 +211,18 @@ func TestFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other.Keeper() == first.Keeper() {
-		t.Error("joined a full keeper")
+	if other.Host() == first.Host() {
+		t.Error("joined a full host")
 	}
 	if err := first.Check(); err != nil {
-		t.Errorf("a full keeper sends its members away: %v", err)
+		t.Errorf("a full host sends its members away: %v", err)
 	}
 
 	if err := first.leave(); err != nil {
 		t.Error(err)
 	}
-	awaitEnd(t, first.Keeper())
-	if another, err := dial(socket, answerTimeout); err != nil || another.Keeper() != other.Keeper() {
+	awaitEnd(t, first.Host())
+	if another, err := dial(socket, answerTimeout); err != nil || another.Host() != other.Host() {
 		t.Errorf("after the end of the full one: %v", err)
 	} else if err := another.leave(); err != nil {
 		t.Error(err)
@@ -230,10 +230,10 @@ func TestFull(t *testing.T) {
 	if err := other.leave(); err != nil {
 		t.Error(err)
 	}
-	awaitEnd(t, other.Keeper())
+	awaitEnd(t, other.Host())
 }
 
-// A keeper that listens and does not answer is not waited for.
+// A host that listens and does not answer is not waited for.
 func TestStopped(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	stopped, err := net.Listen("unix", socket)
@@ -242,11 +242,11 @@ func TestStopped(t *testing.T) {
 	}
 	defer stopped.Close()
 	if _, err := dial(socket, time.Millisecond); err == nil {
-		t.Error("joined a keeper that does not answer")
+		t.Error("joined a host that does not answer")
 	}
 }
 
-// A test binary that would start another emulator gets another keeper.
+// A test binary that would start another emulator gets another host.
 func TestName(t *testing.T) {
 	folder := t.TempDir()
 	jar, java := filepath.Join(folder, "a.jar"), filepath.Join(folder, "bin", "java")

@@ -56,11 +56,11 @@ type output struct {
 }
 
 func (o *output) Write(p []byte) (int, error) {
-	o.keep(p)
+	o.remember(p)
 	return o.hears.Write(p)
 }
 
-func (o *output) keep(p []byte) {
+func (o *output) remember(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 

@@ -31,10 +31,10 @@ import (
 
 // These are limits of Cloud Tasks: https://docs.cloud.google.com/tasks/docs/quotas
 const (
-	taken   = time.Hour           // how long a name is, after its task is done
-	reach   = 30 * 24 * time.Hour // how far ahead a task may be
-	kept    = 31 * 24 * time.Hour // how long a task is, unless it is done
-	maxTask = 1 << 20             // bytes of a task
+	taken    = time.Hour           // how long a name is, after its task is done
+	reach    = 30 * 24 * time.Hour // how far ahead a task may be
+	lifetime = 31 * 24 * time.Hour // how long a task is, unless it is done
+	maxTask  = 1 << 20             // bytes of a task
 )
 
 // A Queue takes tasks and makes their calls. Its methods may be called concurrently. A Queue must
@@ -165,7 +165,7 @@ func (q *Queue) create(t *task) error {
 	q.left++
 	q.stats.Created++
 	q.used[t.GetName()] = true
-	deleted := time.Now().Add(kept)
+	deleted := time.Now().Add(lifetime)
 	q.waiting[t.GetName()] = time.AfterFunc(time.Until(t.GetScheduleTime().AsTime()), func() { q.call(t, deleted) })
 	return nil
 }

@@ -12,18 +12,18 @@ import (
 	"sync"
 )
 
-// A keeper is a round-tripper that writes what Google's APIs answer, a line of JSON for each call:
-// without tokens, documents and secrets.
-type keeper struct {
+// A recorder is a round-tripper that writes what Google's APIs answer, a line of JSON for each
+// call: without tokens, documents and secrets.
+type recorder struct {
 	base http.RoundTripper
 	mu   sync.Mutex
-	kept *json.Encoder
+	out  *json.Encoder
 }
 
-// RoundTrip implements http.RoundTripper. It keeps nothing of the request but its address, without
-// the query, which may be signed.
-func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := k.base.RoundTrip(r)
+// RoundTrip implements http.RoundTripper. It records nothing of the request but its address,
+// without the query, which may be signed.
+func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.base.RoundTrip(r)
 	call := map[string]any{"call": r.Method + " " + r.URL.Host + r.URL.EscapedPath()}
 	var text []byte
 	if err == nil {
@@ -43,9 +43,9 @@ func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	call["answer"] = harmless("", answer)
 
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return response, errors.Join(err, k.kept.Encode(call))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return response, errors.Join(err, c.out.Encode(call))
 }
 
 // secrets match the names of fields that may hold a secret, or what only the app knows.
