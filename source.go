@@ -26,6 +26,7 @@ import "embed"
 //go:embed internal/cloud/app/outcome.go
 //go:embed internal/cloud/app/schedule.go
 //go:embed internal/cloud/billing/billing.go
+//go:embed internal/cloud/billing/enterprise.go
 //go:embed internal/cloud/billing/file.go
 //go:embed internal/cloud/billing/prices.go
 //go:embed internal/cloud/config/budget.go
@@ -115,6 +116,7 @@ import "embed"
 //go:embed rollup/internal/schedule/time.go
 //go:embed rollup/internal/schedule/walk.go
 //go:embed rollup/rollup.go
+//go:embed rollup/route/board.go
 //go:embed rollup/route/concern.go
 //go:embed rollup/route/condition.go
 //go:embed rollup/route/conflict.go

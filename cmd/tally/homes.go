@@ -192,7 +192,7 @@ func (d *deployment) readHomes(ctx context.Context, wanted *deploy.Deployment, p
 	}
 
 	for _, database := range wanted.Databases {
-		store, err := firestorestore.Open(ctx, at.Firestore, d.project, database.ID, slog.New(slog.DiscardHandler), at.Dial...)
+		store, err := firestorestore.OpenEdition(ctx, wanted.Config.Edition, at.Firestore, d.project, database.ID, slog.New(slog.DiscardHandler), at.Dial...)
 		if err != nil {
 			return err
 		}

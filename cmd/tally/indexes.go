@@ -32,6 +32,12 @@ func indexesCommand() *cobra.Command {
 			return err
 		}
 
+		var edition route.Edition
+		err = edition.UnmarshalText([]byte(settings.Variables(folder)["TALLY_EDITION"]))
+		if err != nil {
+			return err
+		}
+
 		if check == "" {
 			boards := doctor.Boards(parsed)
 			if len(boards) > 0 {
@@ -39,10 +45,10 @@ func indexesCommand() *cobra.Command {
 			}
 			e := json.NewEncoder(c.OutOrStdout())
 			e.SetIndent("", "  ")
-			return e.Encode(doctor.NewIndexesFile(parsed))
+			return e.Encode(doctor.NewIndexesFile(parsed, edition))
 		}
 
-		problems, err := doctor.CheckIndexesFile(check, parsed)
+		problems, err := doctor.CheckIndexesFile(check, parsed, edition)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"internal/cloud/growth":         {"internal/document", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},
 	"internal/cloud/billing":        {},
-	"internal/cloud/config":         {"rollup", "rollup/route"},
+	"internal/cloud/config":         {"internal/cloud/billing", "rollup", "rollup/route"},
 	"rollup":                        {"rollup/internal/events", "rollup/internal/note", "rollup/internal/roll", "rollup/internal/schedule", "rollup/route"},
 	"rollup/internal/events":        {"internal/document", "rollup/internal/note", "rollup/internal/roll", "rollup/route"},
 	"rollup/internal/schedule":      {"rollup/internal/note", "rollup/internal/roll", "rollup/route"},

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -22,6 +23,19 @@ func (e Edition) String() string {
 		return "standard"
 	}
 	return string(e)
+}
+
+// UnmarshalText reads the name of an edition.
+func (e *Edition) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "", Standard.String():
+		*e = Standard
+	case Enterprise.String():
+		*e = Enterprise
+	default:
+		return errors.New("want standard or enterprise")
+	}
+	return nil
 }
 
 // DocumentName is the field of an index that holds the names of the documents.

@@ -149,7 +149,7 @@ func (s *Session) open(ctx context.Context, flags databaseFlags, dial []grpc.Dia
 	s.Emulated = os.Getenv(firestorestore.EmulatorHost) != ""
 	address := cmp.Or(os.Getenv(firestorestore.EmulatorHost), at.Firestore)
 	logger := slog.New(slog.NewTextHandler(s.Logs, nil))
-	s.Store, err = firestorestore.Open(ctx, address, s.Project, s.Database, logger, slices.Concat(dial, at.Dial)...)
+	s.Store, err = firestorestore.OpenEdition(ctx, s.Config.Edition, address, s.Project, s.Database, logger, slices.Concat(dial, at.Dial)...)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDial, err)
 	}

@@ -93,7 +93,7 @@ func (a *App) load() (*service, error) {
 	}
 	dial := append(slices.Clone(a.dial), meter.DialOptions()...)
 	open := func(ctx context.Context, id string) (documentStore, error) {
-		return firestorestore.Open(ctx, loaded.EmulatorHost, loaded.Project, id, logger, dial...)
+		return firestorestore.OpenEdition(ctx, loaded.Edition, loaded.EmulatorHost, loaded.Project, id, logger, dial...)
 	}
 
 	s := &service{config: loaded, logger: logger, open: open, logged: rollup.NewLogged(firestorestore.Cause)}

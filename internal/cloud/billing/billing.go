@@ -15,7 +15,8 @@
 //   - reads that Firestore itself repeats in a read-write transaction;
 //   - the small print of the price list, such as index entries that a query skips.
 //
-// file.go passes the counts from one process to another. prices.go has the list prices.
+// file.go passes the counts from one process to another. prices.go has the list prices, and
+// enterprise.go what the Enterprise edition bills instead.
 package billing
 
 import (

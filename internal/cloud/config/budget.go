@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // These are the times that a deployment gives its functions. tally deploy sets them, and tally
@@ -124,11 +126,15 @@ func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
 	}
 }
 
-// Billed returns ReadsPerSecond, or 0 if there is no queue. Without one, the events of a counter
-// whose sums bill much could not be held until it is due.
+// Billed returns ReadsPerSecond, or on Enterprise what costs the same money there. It returns 0 if
+// there is no queue. Without one, the events of a counter whose sums bill much could not be held
+// until it is due.
 func (c Config) Billed() int64 {
 	if c.Queue == "" {
 		return 0
+	}
+	if c.Edition == route.Enterprise {
+		return billing.SameMoney(c.ReadsPerSecond)
 	}
 	return c.ReadsPerSecond
 }

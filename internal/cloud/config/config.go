@@ -33,7 +33,7 @@ type Config struct {
 	// ReadsPerSecond is what the sums of one counter may be billed on average, in document reads.
 	// Where there is no queue, it has no effect. 0: no bound. At 50 a total of a million documents,
 	// whose sum is 1,001 reads, is rolled up every 20 s, for 1.30 dollars a day at the list price of
-	// us-central1.
+	// us-central1. On Enterprise it is as many reads as cost the same money.
 	ReadsPerSecond int64 `env:"TALLY_READS_PER_SECOND" envDefault:"50"`
 
 	// HoldLimit is how long an event may wait for its roll-up before it fails and is delivered
@@ -54,6 +54,9 @@ type Config struct {
 	// Project and Databases are what the functions serve. Events of others are dropped.
 	Project   string   `env:"GOOGLE_CLOUD_PROJECT" means:"The project to serve; required."`
 	Databases []string `env:"TALLY_DATABASES" envDefault:"(default)"`
+
+	// Edition is the edition of all databases.
+	Edition route.Edition `env:"TALLY_EDITION" envDefault:"standard"`
 
 	// SchedulePeriod is how often RollUpOnSchedule is called. A call keeps the routes that say
 	// "every" until the next.

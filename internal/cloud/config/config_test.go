@@ -122,6 +122,11 @@ TALLY_ROUTES: route "d/{d}/s/{s} -> e/{d} : count() where at > now - 24h as n": 
 	}
 
 	c, err = Load(environment)
+	enterprise := c
+	enterprise.Edition = route.Enterprise
+	if enterprise.Billed() != 9 {
+		t.Errorf("on Enterprise sums may bill %d reads a second", enterprise.Billed())
+	}
 	if err != nil || c.CheckAlarms() != nil || c.Billed() != 50 {
 		t.Errorf("with a queue: %v, %v", err, c.CheckAlarms())
 	}

@@ -106,6 +106,11 @@ func (c *call) refusal(m proto.Message) error {
 	switch m := m.(type) {
 	case *dashboardpb.Dashboard:
 		return c.refusalOfDashboard(m)
+	case *adminpb.Field: // https://github.com/hashicorp/terraform-provider-google/issues/25331
+		if c.isEnterprise(c.resource) && m.IndexConfig != nil {
+			return status.Error(codes.InvalidArgument, "Single field indexes are not supported by databases of the Enterprise edition.")
+		}
+		return nil
 	case *eventarcpb.Trigger:
 		return c.refusalOfTrigger(m)
 	case *functionspb.Function:
@@ -392,7 +397,7 @@ func (g *Google) find(name string) (proto.Message, error) {
 
 // completeField gives a field the database's index configuration if it has none of its own.
 func (g *Google) completeField(f *adminpb.Field) {
-	if f.IndexConfig == nil {
+	if f.IndexConfig == nil && !g.isEnterprise(f.Name) {
 		database, _, _ := strings.Cut(f.Name, "/collectionGroups/")
 		ancestor := database + "/collectionGroups/__default__/fields/*"
 		f.IndexConfig = &adminpb.Field_IndexConfig{Indexes: byDefault, UsesAncestorConfig: true, AncestorField: ancestor}

@@ -3,6 +3,7 @@ package googletest
 import (
 	"fmt"
 	"path"
+	"strings"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,9 @@ func (c *call) createIndex(x *adminpb.Index) (proto.Message, error) {
 	}
 
 	x.State, x.ApiScope, x.Density = adminpb.Index_CREATING, adminpb.Index_ANY_API, adminpb.Index_SPARSE_ALL
+	if c.isEnterprise(c.resource) {
+		x.Density = adminpb.Index_DENSE
+	}
 	if c.Builds == 0 {
 		x.State = adminpb.Index_READY
 	}
@@ -57,6 +61,13 @@ func written(x *adminpb.Index) string {
 		text += fmt.Sprint(" ", f.FieldPath, f.GetOrder(), f.GetArrayConfig())
 	}
 	return text
+}
+
+// isEnterprise reports whether a resource is of a database of the Enterprise edition.
+func (g *Google) isEnterprise(name string) bool {
+	database, _, _ := strings.Cut(name, "/collectionGroups/")
+	d, _ := g.resources[database].(*adminpb.Database)
+	return d.GetDatabaseEdition() == adminpb.Database_ENTERPRISE
 }
 
 // build goes on with the indexes that are being built, at each look.

@@ -143,6 +143,7 @@ func (f *Folder) ofSettings() map[string]string {
 		"cadence":   f.Settings.Cadence,
 		"audit":     f.Settings.Audit,
 		"databases": strings.Join(f.Settings.Databases, ","),
+		"edition":   f.Settings.Edition,
 	}
 	if f.Settings.ReadsPerSecond != nil {
 		ofKeys["reads_per_second"] = strconv.Itoa(*f.Settings.ReadsPerSecond)

@@ -18,15 +18,20 @@ type Database struct {
 	Edition string `json:"edition"` // "": not said
 	Rules   string `json:"rules"`   // path of the file; "": firebase.json names none
 	Indexes string `json:"indexes"` // likewise
+
+	Tried bool `json:"-"` // tally.yaml says that Tally is tried on the Enterprise edition
 }
 
 // Unserved returns a sentence about why Tally does not serve the database; "": it does.
 func (d Database) Unserved() string {
-	if !strings.EqualFold(d.Edition, "enterprise") {
+	if !strings.EqualFold(d.Edition, enterprise) || d.Tried {
 		return ""
 	}
-	return fmt.Sprintf("firebase.json says that database %s is of the Enterprise edition, which is not served yet: tally deploy refuses it (docs/deploy.md#before)", d.ID)
+	return fmt.Sprintf("firebase.json says that database %s is of the Enterprise edition, on which no one has tried Tally yet: tally deploy refuses it, unless tally.yaml says edition: enterprise (docs/deploy.md#before)", d.ID)
 }
+
+// enterprise is the edition that Tally serves only if tally.yaml names it.
+const enterprise = "enterprise"
 
 // DatabaseIDs returns the databases of the app that Tally serves: those of tally.yaml, else the one
 // that firebase.json names, if it names one alone. It returns nil if neither says any.
@@ -66,6 +71,7 @@ func (f *Folder) Databases() ([]Database, error) {
 	}
 	for i := range all {
 		d := &all[i]
+		d.Tried = f.Settings.Edition == enterprise
 		d.Rules, err = f.nearFirebase(d.Rules)
 		if err == nil {
 			d.Indexes, err = f.nearFirebase(d.Indexes)

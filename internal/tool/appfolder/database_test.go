@@ -115,9 +115,15 @@ func TestPlaceBehindDoubled(t *testing.T) {
 
 func TestUnserved(t *testing.T) {
 	for edition, want := range map[string]bool{"": false, "standard": false, "enterprise": true, "ENTERPRISE": true} {
-		if got := (Database{ID: "orders", Edition: edition}).Unserved(); strings.Contains(got, "database orders is of the Enterprise edition, which is not served yet") != want {
+		if got := (Database{ID: "orders", Edition: edition}).Unserved(); strings.Contains(got, "database orders is of the Enterprise edition, on which no one has tried Tally yet") != want {
 			t.Errorf("%q: %q", edition, got)
 		}
+	}
+
+	said := map[string]string{"firebase.json": `{"firestore": {"edition": "enterprise", "database": "orders"}}`, "tally.yaml": "edition: enterprise"}
+	all, err := nearest(t, write(t, said)).Databases()
+	if err != nil || all[0].Unserved() != "" {
+		t.Errorf("as tally.yaml says: %v, %v", all, err)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // variableNames are the variables of the functions that keys of tally.yaml set.
-var variableNames = map[string]string{"routes": "TALLY_ROUTES", "cadence": "TALLY_CADENCE", "reads_per_second": "TALLY_READS_PER_SECOND", "audit": "TALLY_AUDIT", "databases": "TALLY_DATABASES"}
+var variableNames = map[string]string{"routes": "TALLY_ROUTES", "cadence": "TALLY_CADENCE", "reads_per_second": "TALLY_READS_PER_SECOND", "audit": "TALLY_AUDIT", "databases": "TALLY_DATABASES", "edition": "TALLY_EDITION"}
 
 // A variableProblem is an error of a variable, as config.Load returns it.
 type variableProblem interface {

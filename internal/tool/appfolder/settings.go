@@ -22,6 +22,7 @@ type Settings struct {
 	ReadsPerSecond *int              `yaml:"reads_per_second" means:"With a queue: what the sums of one counter may cost on average, in reads a second; 50 by default, 0: no bound."` // nil: the default
 	Audit          string            `yaml:"audit" means:"How long a cycle of audits takes at least: 10m to 168h, or auto, the default: an hour, or as long as keeps a month's audits at a dollar (3.3 million reads), at most 24 hours."`
 	Databases      []string          `yaml:"databases" means:"Ids of the databases; by default the only one that firebase.json names, else (default)."`
+	Edition        string            `yaml:"edition" means:"The edition of the databases: standard, the default, or enterprise, which has [not been tried yet](limits.md#not-tried-yet)."`
 	Region         string            `yaml:"region" means:"Where tally deploy puts the functions, such as us-central1; by default near the first database."`
 	Billing        string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite: by request, the default, or by instance."`
 	MinInstances   *int              `yaml:"min_instances" means:"How many instances of RollUpOnWrite wait for work, 0 by default. One costs $9.72 a month."` // nil: the default
@@ -159,7 +160,7 @@ var (
 )
 
 // choices are the values of the keys that take no others.
-var choices = map[string][]string{"billing": {"request", "instance"}}
+var choices = map[string][]string{"billing": {"request", "instance"}, "edition": {"standard", "enterprise"}}
 
 // mistakes returns what is wrong with the values. Values that only the functions understand, such
 // as routes, are checked by config.Load.
@@ -175,6 +176,7 @@ func (s *Settings) mistakes() []mistake {
 	note("cadence", checkText(s.Cadence))
 	note("audit", checkText(s.Audit))
 	note("databases", checkText(strings.Join(s.Databases, ",")))
+	note("edition", checkChoice("edition", s.Edition))
 	note("billing", checkChoice("billing", s.Billing))
 
 	if s.Region != "" && !region.MatchString(s.Region) {

@@ -48,7 +48,7 @@ func TestMistakenValues(t *testing.T) {
 		{"routes:\n  - a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:26: want text; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:24: want text; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
 		{"routes:\n  a/{a}/b/{b} -> c/{a} : count() as b : existing", "t.yaml:2:26: mapping value is not allowed in this context; write \"routes: |\" on a line, and each route on a line of its own below, indented"},
-		{"route: x\ncadence: [1s]", "t.yaml:1:1: unknown key \"route\"; the keys are routes, cadence, reads_per_second, audit, databases, region, billing, min_instances, max_instances, alerts, env, dev"},
+		{"route: x\ncadence: [1s]", "t.yaml:1:1: unknown key \"route\"; the keys are routes, cadence, reads_per_second, audit, databases, edition, region, billing, min_instances, max_instances, alerts, env, dev"},
 		{"cadence: [1s]", "t.yaml:1:10: want text"},
 		{"cadence: 1s\nroutes: |\n  a/{a}/b/{b} -> c/{a} : n\n\td/{d}/e/{e} -> f/{d} : n\n\n# more\nregion: x", "t.yaml:4:1: found a tab character where an indentation space is expected"},
 		{"billing: by-request\nmin_instances: -1", "t.yaml:1:1: billing: \"by-request\": want request or instance\nt.yaml:2:1: min_instances: -1: want at least 0"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
 )
 
@@ -44,7 +45,7 @@ func (r *Resource) Label() string {
 	case of != nil:
 		return path.Base(of[2])
 	case r.kind.Noun == "index":
-		return indexLabel(r.Name, r.Once["fields"])
+		return indexLabel(r.Name, r.Once)
 	case r.kind.At == "firestore/v1/fields":
 		_, field := cut(r.Name)
 		return segment(r.Name, "collectionGroups") + "." + field + " in " + segment(r.Name, "databases")
@@ -210,7 +211,7 @@ func (p *Project) match(ctx context.Context, k *Kind, name string) (Object, erro
 	}
 
 	for _, o := range list {
-		if key := k.keyOf(o); key == id || key == name {
+		if key := k.keyOf(o, p.edition); key == id || key == name {
 			return o, nil
 		}
 	}
@@ -218,9 +219,9 @@ func (p *Project) match(ctx context.Context, k *Kind, name string) (Object, erro
 }
 
 // keyOf returns what tells a resource from others of its kind; "" if it cannot be Tally's.
-func (k *Kind) keyOf(o Object) string {
+func (k *Kind) keyOf(o Object, on route.Edition) string {
 	if k.Key == "fields" {
-		return IndexKey(o)
+		return IndexKey(o, on)
 	}
 	return o.Get(k.Key)
 }

@@ -85,9 +85,17 @@ func (d *Deployment) worstDay() float64 {
 		if len(d.Config.Routes.Scheduled()) > 0 {
 			bound = bound.Add(billing.Counts{Reads: d.Config.KeepReads, Writes: d.Config.KeepReads / 2})
 		}
-		price += float64(ticks) * bound.CostIn(database.Location)
+		price += float64(ticks) * d.most(bound, database.Location)
 	}
 	return price
+}
+
+// most returns the most that operations cost in a location, on the edition of the databases.
+func (d *Deployment) most(c billing.Counts, location string) float64 {
+	if d.Config.Edition == route.Enterprise {
+		return billing.Units{Reads: c.Reads * billing.UnitsPerRead, Writes: c.Writes}.CostIn(location)
+	}
+	return c.CostIn(location)
 }
 
 // changes returns the price of a million changes, each of which makes a roll-up of the template. A
@@ -101,7 +109,30 @@ func (d *Deployment) changes(location string, t *route.Template) float64 {
 	for _, r := range t.Routes {
 		queries += len(r.Queries())
 	}
+	if d.Config.Edition == route.Enterprise {
+		return enterpriseRollUp(t).Times(million).CostIn(location) + events*d.rates().event
+	}
 	return billing.Counts{Reads: million * int64(1+queries), Writes: million}.CostIn(location) + events*d.rates().event
+}
+
+// enterpriseRollUp returns what a roll-up of the template takes on Enterprise, if each query is of
+// 1,000 documents, and the roll-up is of 1 KiB at most.
+func enterpriseRollUp(t *route.Template) billing.Units {
+	const documents, kib = 1000, 1 << 10
+	all := billing.PointReads(1, kib).Add(billing.Write(kib, 0))
+	for _, r := range t.Routes {
+		for _, q := range r.Queries() {
+			switch {
+			case q.Best != "":
+				all = all.Add(billing.Scan(1, billing.SumEntry)).Add(billing.PointReads(1, kib))
+			case q.Field == "" && len(q.Where) == 0 && r.By == nil:
+				all = all.Add(billing.Scan(documents, billing.NameEntry))
+			default:
+				all = all.Add(billing.Scan(documents, billing.SumEntry))
+			}
+		}
+	}
+	return all
 }
 
 // Cheaper returns what to say if the other way to bill RollUpOnWrite's instances would have cost a

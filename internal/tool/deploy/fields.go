@@ -30,7 +30,10 @@ type FieldConfig struct {
 // which tokens of IncrementOnce expire, and the times in the field that Tally adds to roll-ups. The
 // fields of a route that reads documents must have none either, because their indexes limit how
 // often it is written. A field needs its index if a query uses it.
-func Fields(routes route.Routes) []FieldConfig {
+//
+// Enterprise makes no indexes of fields by itself, and takes settings of a field only for times at
+// which documents expire.
+func Fields(routes route.Routes, on route.Edition) []FieldConfig {
 	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []Object{}}}
 	add := func(f FieldConfig) {
 		same := func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path }
@@ -44,6 +47,9 @@ func Fields(routes route.Routes) []FieldConfig {
 		fields[i].Descending = fields[i].Descending || f.Descending
 	}
 
+	if on == route.Enterprise {
+		return fields
+	}
 	for _, t := range routes.Templates() {
 		template := t.Segments()
 		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})

@@ -17,27 +17,39 @@ import (
 // them their names, so their fields tell them apart. Tally deletes only indexes whose build failed:
 // queries of the app's own may use the others.
 
-// IndexKey returns the IndexName of an index that Firestore has; "" if it serves no query of
-// Tally's.
-func IndexKey(o Object) string {
-	served := o.Get("queryScope") == CollectionScope &&
-		slices.Contains([]string{"", "ANY_API"}, o.Get("apiScope")) &&
-		slices.Contains([]string{"", "SPARSE_ALL"}, o.Get("density"))
-	if !served {
+// IndexKey returns the IndexName of an index that a database of an edition has; "" if it serves no
+// query of Tally's.
+func IndexKey(o Object, on route.Edition) string {
+	served := slices.Contains([]string{CollectionScope, GroupScope}, o.Get("queryScope")) &&
+		slices.Contains([]string{"", "ANY_API"}, o.Get("apiScope"))
+	isSparse := slices.Contains([]string{"", "SPARSE_ALL"}, o.Get("density"))
+	if !served || on == route.Standard && !isSparse {
 		return ""
 	}
 
 	data, _ := o["fields"].([]any)
 	fields, ok := indexFields(data)
 	group, _, _ := strings.Cut(o.name(), "/indexes/")
-	if !ok {
+	isTooShort := on == route.Standard && len(fields) < 2
+	if !ok || isTooShort {
 		return ""
 	}
-	return IndexName(group, fields)
+	return IndexName(group, route.Index{Fields: fields, Group: o.Get("queryScope") == GroupScope}, on)
 }
 
-// CollectionScope is the scope of an index that queries of one collection use.
-const CollectionScope = "COLLECTION"
+// Scopes of indexes: queries of one collection use one, and those of a collection group the other.
+const (
+	CollectionScope = "COLLECTION"
+	GroupScope      = "COLLECTION_GROUP"
+)
+
+// ScopeOf returns the scope of an index as Firestore names it.
+func ScopeOf(x route.Index) string {
+	if x.Group {
+		return GroupScope
+	}
+	return CollectionScope
+}
 
 // Orders of the values of an index's field, as Firestore names them.
 const (
@@ -53,22 +65,33 @@ func orderOf(f route.IndexField) string {
 	return Ascending
 }
 
-// IndexName returns a name for an index of a collection group. Two indexes have the same name if
-// they serve the same queries of Tally's. These ask for equal values of all fields but the last, so
-// neither the sequence nor the order of those fields matters.
-func IndexName(group string, fields []route.IndexField) string {
-	var equal []string
-	last := len(fields) - 1
-	for _, f := range fields[:last] {
-		equal = append(equal, string(f.Field))
+// IndexName returns a name for an index of a collection group. Two indexes of Standard have the
+// same name if they serve the same queries of Tally's. These ask for equal values of all fields but
+// the last, so neither the sequence nor the order of those fields matters. On Enterprise an index
+// that differs may have a query scan, so two indexes have the same name if they are the same.
+func IndexName(group string, x route.Index, on route.Edition) string {
+	var parts []string
+	last := len(x.Fields) - 1
+	for _, f := range x.Fields[:last] {
+		if on == route.Enterprise {
+			parts = append(parts, f.String())
+		} else {
+			parts = append(parts, string(f.Field))
+		}
 	}
-	slices.Sort(equal)
-	return group + "/indexes/" + strings.Join(append(equal, fields[last].String()), ", ")
+	if on == route.Standard {
+		slices.Sort(parts)
+	}
+	name := group + "/indexes/" + strings.Join(append(parts, x.Fields[last].String()), ", ")
+	if x.Group {
+		name += " of the group"
+	}
+	return name
 }
 
 // indexFields returns the fields of an index as Firestore and firestore.indexes.json have them,
-// without __name__ at the end. It reports false if the index has less than two fields, something
-// other than orders, or an order of __name__ that is not that of the field before it.
+// without __name__ behind others. It reports false if the index has no field, something other than
+// orders, or an order of __name__ that is not that of the field before it.
 func indexFields(data []any) (fields []route.IndexField, ok bool) {
 	for _, d := range data {
 		field := asObject(d)
@@ -80,13 +103,13 @@ func indexFields(data []any) (fields []route.IndexField, ok bool) {
 	}
 
 	last := len(fields) - 1
-	if last > 0 && fields[last].Field == "__name__" {
+	if last > 0 && fields[last].Field == route.DocumentName {
 		if fields[last].Descending != fields[last-1].Descending {
 			return nil, false
 		}
 		fields = fields[:last]
 	}
-	return fields, len(fields) > 1
+	return fields, len(fields) > 0
 }
 
 // An IndexFieldConfig is a field of a composite index, as Firestore and
@@ -105,12 +128,12 @@ func IndexFields(x route.Index) []IndexFieldConfig {
 	return all
 }
 
-// indexLabel returns an index as people tell it from others, such as "orders (shop ASC, amount
-// DESC) in (default)".
-func indexLabel(name string, fields any) string {
-	data, _ := fields.([]any)
+// indexLabel returns an index that is made so, as people tell it from others, such as "orders (shop
+// ASC, amount DESC) in (default)".
+func indexLabel(name string, made Object) string {
+	data, _ := made["fields"].([]any)
 	of, _ := indexFields(data)
-	x := route.Index{Collection: segment(name, "collectionGroups"), Fields: of}
+	x := route.Index{Collection: segment(name, "collectionGroups"), Fields: of, Group: made.Get("queryScope") == GroupScope}
 	return x.String() + " in " + segment(name, "databases")
 }
 
@@ -153,10 +176,12 @@ func (d *Deployment) Building() (all []string) {
 func (d *Deployment) awaited() (all []string) {
 	env := d.Variables()
 	var served []string
-	if routes, err := route.Parse(env["TALLY_ROUTES"]); err == nil {
+	var edition route.Edition
+	err := edition.UnmarshalText([]byte(env["TALLY_EDITION"]))
+	if routes, parsed := route.Parse(env["TALLY_ROUTES"]); err == nil && parsed == nil {
 		for id := range strings.SplitSeq(cmp.Or(env["TALLY_DATABASES"], firestore.DefaultDatabaseID), ",") {
-			for _, x := range routes.Indexes(route.Standard) {
-				served = append(served, IndexName("projects/"+d.ID+"/databases/"+id+"/collectionGroups/"+x.Collection, x.Fields))
+			for _, x := range routes.Indexes(edition) {
+				served = append(served, IndexName("projects/"+d.ID+"/databases/"+id+"/collectionGroups/"+x.Collection, x, edition))
 			}
 		}
 	}

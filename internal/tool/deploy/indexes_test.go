@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/test/googletest"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -39,13 +40,13 @@ func TestIndexKey(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"name": "g/indexes/7", "queryScope": "COLLECTION", "fields": [`+test.index+`]}`), &o); err != nil {
 			t.Fatal(err)
 		}
-		if got := IndexKey(o) == want; got != test.serves {
-			t.Errorf("%s: %q serves %q: %v, want %v", test.name, IndexKey(o), want, got, test.serves)
+		if got := IndexKey(o, route.Standard) == want; got != test.serves {
+			t.Errorf("%s: %q serves %q: %v, want %v", test.name, IndexKey(o, route.Standard), want, got, test.serves)
 		}
-		for path, value := range map[string]string{"queryScope": "COLLECTION_GROUP", "apiScope": "DATASTORE_MODE_API", "density": "DENSE"} {
+		for path, value := range map[string]string{"queryScope": "COLLECTION_RECURSIVE", "apiScope": "DATASTORE_MODE_API", "density": "DENSE"} {
 			before := o[path]
-			if o[path] = value; IndexKey(o) != "" {
-				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, IndexKey(o))
+			if o[path] = value; IndexKey(o, route.Standard) != "" {
+				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, IndexKey(o, route.Standard))
 			}
 			o[path] = before
 			if before == nil {

@@ -46,12 +46,14 @@ type manifest struct{ *Deployment }
 
 type manifestIndex struct {
 	Name   string
+	Scope  string
 	Fields []IndexFieldConfig
 }
 
 type manifestField struct {
 	Name   string
 	Orders []string
+	Exempt bool
 	TTL    bool
 }
 
@@ -137,21 +139,25 @@ func (m manifest) groups(d Database) string {
 	return "projects/" + m.ID + "/databases/" + d.ID + "/collectionGroups/"
 }
 
-// Indexes returns the composite indexes of all databases.
+// IsEnterprise reports whether the databases are of the Enterprise edition.
+func (m manifest) IsEnterprise() bool { return m.Config.Edition == route.Enterprise }
+
+// Indexes returns the indexes of all databases that Firestore does not make by itself.
 func (m manifest) Indexes() (all []manifestIndex) {
 	for _, database := range m.Databases {
-		for _, x := range m.Config.Routes.Indexes(route.Standard) {
-			all = append(all, manifestIndex{IndexName(m.groups(database)+x.Collection, x.Fields), IndexFields(x)})
+		for _, x := range m.Config.Routes.Indexes(m.Config.Edition) {
+			all = append(all, manifestIndex{IndexName(m.groups(database)+x.Collection, x, m.Config.Edition), ScopeOf(x), IndexFields(x)})
 		}
 	}
 	return all
 }
 
-// Fields returns the fields of all databases that have, or must not have, indexes of their own.
+// Fields returns the fields of all databases that have, or must not have, indexes of their own, and
+// those by which documents expire.
 func (m manifest) Fields() (all []manifestField) {
 	for _, database := range m.Databases {
-		for _, f := range Fields(m.Config.Routes) {
-			all = append(all, manifestField{m.groups(database) + f.CollectionGroup + "/fields/" + f.Path, f.orders(), f.TTL})
+		for _, f := range Fields(m.Config.Routes, m.Config.Edition) {
+			all = append(all, manifestField{m.groups(database) + f.CollectionGroup + "/fields/" + f.Path, f.orders(), !m.IsEnterprise() && !f.Indexed, f.TTL})
 		}
 	}
 	return all
@@ -345,6 +351,7 @@ func (d *Deployment) env() map[string]string {
 		"TALLY_HOLD_LIMIT":           d.Config.HoldLimit.String(),
 		"TALLY_LOG_LEVEL":            d.Config.LogLevel.String(),
 		"TALLY_DATABASES":            strings.Join(databases, ","),
+		"TALLY_EDITION":              d.Config.Edition.String(),
 		"TALLY_SCHEDULE_PERIOD":      config.SchedulePeriod.String(),
 		"TALLY_AUDIT":                d.Config.Audit.String(),
 		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(d.Config.AuditReads, 10),

@@ -171,7 +171,7 @@ var (
 // checkFilter checks that the code logs what the filter looks for.
 func checkFilter(t *testing.T, file, filter string) {
 	t.Helper()
-	logged := literals(t, "../../cloud/app", "../../../rollup")
+	logged := literals(t, "../../cloud/app", "../../../rollup", "../../../rollup/internal/*")
 	found := messages.FindAllStringSubmatch(filter, -1)
 	if len(found) == 0 {
 		t.Errorf("%s: the filter %s names no message", file, filter)
@@ -307,7 +307,7 @@ func TestMetricsExist(t *testing.T) {
 
 // The log lines of the playbooks are there too, and each playbook is a table.
 func TestPlaybooks(t *testing.T) {
-	logged := literals(t, "../../cloud/app", "../../../rollup")
+	logged := literals(t, "../../cloud/app", "../../../rollup", "../../../rollup/internal/*")
 	shown := regexp.MustCompile(`(?m)^    lines "(.*)"$`).FindAllStringSubmatch(contentOf(t, playbooks), -1)
 	if len(shown) < 10 {
 		t.Errorf("the playbooks look for %d lines", len(shown))

@@ -135,6 +135,9 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 	if err := d.Config.CheckGrace(); err != nil {
 		p.note("%v", err)
 	}
+	if d.Config.Edition == route.Enterprise {
+		p.note("no one has tried Tally on the Enterprise edition yet: watch what Firestore bills, and see docs/limits.md#not-tried-yet")
+	}
 	for _, text := range []string{d.Cheaper(ctx, time.Now()), d.Deprecated(time.Now())} {
 		if text != "" {
 			p.note("%s", text)

@@ -7,13 +7,14 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 
-	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/api/option"
 	transport "google.golang.org/api/transport/http"
 )
@@ -26,6 +27,7 @@ type Project struct {
 	Progress  io.Writer // gets a line for each step, and for what it waits for
 
 	client    *http.Client
+	edition   route.Edition       // of the databases, as wanted
 	here      string              // the functions' region, as wanted; "": not known
 	near      string              // location of the first database; "": not known
 	planned   bool                // nothing is asked, and nothing is there but databases
@@ -134,12 +136,13 @@ type Database struct {
 
 const nativeMode = "FIRESTORE_NATIVE" // the type of the databases that Tally serves
 
-// Locate returns the databases with their locations. The error lists those that Tally cannot serve.
-func (p *Project) Locate(ids []string) ([]Database, error) {
+// Locate returns the databases with their locations. The error lists those that Tally cannot serve,
+// or that are not of the edition.
+func (p *Project) Locate(ids []string, on route.Edition) ([]Database, error) {
 	var found []Database
 	var problems []error
 	for _, id := range ids {
-		problem := p.unservable(id)
+		problem := p.unservable(id, on)
 		if problem != nil {
 			problems = append(problems, problem)
 			continue
@@ -150,7 +153,7 @@ func (p *Project) Locate(ids []string) ([]Database, error) {
 }
 
 // unservable returns why Tally cannot serve the database, nil if it can.
-func (p *Project) unservable(id string) error {
+func (p *Project) unservable(id string, on route.Edition) error {
 	d := p.databases[id]
 	switch {
 	case d == nil && len(p.databases) == 0:
@@ -163,18 +166,30 @@ func (p *Project) unservable(id string) error {
 	case d.Get("type") != nativeMode:
 		return fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, d.Get("type"))
 
-	case d.Get("databaseEdition") == "ENTERPRISE":
-		// https://firebase.google.com/docs/firestore/enterprise/pricing-enterprise-edition
-		counted := id
-		if id == firestore.DefaultDatabaseID {
-			counted = "counters"
-		}
-		return fmt.Errorf("database %s is of the Enterprise edition, which Tally does not serve yet. There a sum is billed by the index entries that it reads, 8 units for 1,000 documents; "+
-			"a missing index scans all documents instead of failing; and transactions take no locks unless they ask. "+
-			"Keep what is counted in a Standard database of its own, and name that in tally.yaml:\n  %s --edition=standard\n  databases: [%s]\nOr wait: docs/limits.md says what Tally needs to know first",
-			id, createDatabase(p.ID, "tally-"+counted, d.Get("locationId")), "tally-"+counted)
+	case d.Get("databaseEdition") == enterprise && on != route.Enterprise:
+		return fmt.Errorf("database %s is of the Enterprise edition, on which no one has tried Tally yet (docs/limits.md#not-tried-yet); the line \"edition: enterprise\" in tally.yaml serves it all the same", id)
+
+	case d.Get("databaseEdition") == "STANDARD" && on == route.Enterprise:
+		return fmt.Errorf("database %s is of the Standard edition, and tally.yaml says edition: enterprise; take that line out, or name other databases: all must be of one edition", id)
+
+	case d.Get("firestoreDataAccessMode") == noAccess:
+		return fmt.Errorf("database %s refuses Firestore's API: its firestoreDataAccessMode is %s; enable Firestore data access for it:\n  %s", id, noAccess, editDatabase(p.ID, id))
+
+	case d.Get("realtimeUpdatesMode") == "REALTIME_UPDATES_MODE_DISABLED":
+		return fmt.Errorf("database %s sends no updates, which listeners to totals wait for: its realtimeUpdatesMode is %s; enable realtime updates for it:\n  %s", id, d.Get("realtimeUpdatesMode"), editDatabase(p.ID, id))
 	}
 	return nil
+}
+
+// What databases of the Enterprise edition say of themselves.
+const (
+	enterprise = "ENTERPRISE"
+	noAccess   = "DATA_ACCESS_MODE_DISABLED"
+)
+
+// editDatabase returns where the settings of a database are.
+func editDatabase(project, id string) string {
+	return "https://console.cloud.google.com/firestore/databases/" + url.PathEscape(id) + "?project=" + project
 }
 
 // createDatabase returns the command that creates a database.

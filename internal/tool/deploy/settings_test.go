@@ -60,7 +60,7 @@ func TestFields(t *testing.T) {
 	want := append(file.FieldOverrides, FieldConfig{CollectionGroup: "x", Path: "tally", Indexes: []Object{}}, FieldConfig{CollectionGroup: "s", Path: "m", Indexes: []Object{}})
 	var exempt []FieldConfig
 	var indexed []string
-	for _, f := range Fields(routes) {
+	for _, f := range Fields(routes, route.Standard) {
 		if f.Indexed {
 			indexed = append(indexed, f.CollectionGroup+"."+f.Path)
 		} else {

@@ -117,7 +117,7 @@ func (p *Project) queues(ctx context.Context, regions []string) (all []Object, e
 // deletion returns the step that deletes what the project has.
 func (p *Project) deletion(k *Kind, o Object, reasons ...string) *Step {
 	s := &Step{Does: "delete", Of: k.Noun, Name: o.name(), Reasons: reasons}
-	s.Title = "delete " + k.Noun + " " + path.Base(cmp.Or(k.keyOf(o), o.name()))
+	s.Title = "delete " + k.Noun + " " + path.Base(cmp.Or(k.keyOf(o, p.edition), o.name()))
 	s.do = func(ctx context.Context) error { return p.remove(ctx, k, o.name()) }
 	return s
 }

@@ -97,7 +97,7 @@ type Deployment struct {
 // c is the configuration that the variables of Project.Wanted say. It is an error if Tally cannot
 // serve one of the databases, or if the settings contradict each other.
 func Want(p *Project, f *appfolder.Folder, c config.Config, upload *Upload) (*Deployment, error) {
-	databases, err := p.Locate(c.Databases)
+	databases, err := p.Locate(c.Databases, c.Edition)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (p *Project) instances(f *appfolder.Folder, setting *int, field string, byD
 // Describe returns the deployment for the options.
 func Describe(p *Project, o Options, upload *Upload) (*Deployment, error) {
 	d := &Deployment{Project: p, Options: o, Upload: upload}
-	p.here, p.near = o.Place(), o.Databases[0].Location
+	p.here, p.near, p.edition = o.Place(), o.Databases[0].Location, o.Config.Edition
 	d.nameQueue()
 	if err := d.check(); err != nil {
 		return nil, err

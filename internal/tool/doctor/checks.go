@@ -138,9 +138,9 @@ var Checks = []Check{
 	},
 	{
 		Name:  "indexes",
-		Claim: "no composite index is being built",
+		Claim: "no index is being built",
 		RestsOn: "Without its index a sum reads up to 1,000 documents one by one. Above that the " +
-			"counter is unkept: its roll-up is not updated.",
+			"counter is unkept: its roll-up is not updated. On the Enterprise edition it is unkept at once.",
 		Fixes:   "tally deploy",
 		needs:   theDescription,
 		examine: (*examination).indexes,

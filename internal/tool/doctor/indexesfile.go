@@ -26,12 +26,12 @@ type IndexConfig struct {
 	Fields          []deploy.IndexFieldConfig `json:"fields"`
 }
 
-// NewIndexesFile returns what the file needs for the routes.
-func NewIndexesFile(routes route.Routes) IndexesFile {
-	exempt := slices.DeleteFunc(deploy.Fields(routes), func(f deploy.FieldConfig) bool { return f.Indexed })
+// NewIndexesFile returns what the file of a database of an edition needs for the routes.
+func NewIndexesFile(routes route.Routes, on route.Edition) IndexesFile {
+	exempt := slices.DeleteFunc(deploy.Fields(routes, on), func(f deploy.FieldConfig) bool { return f.Indexed })
 	needs := IndexesFile{Indexes: []IndexConfig{}, FieldOverrides: exempt}
-	for _, x := range routes.Indexes(route.Standard) {
-		config := IndexConfig{CollectionGroup: x.Collection, QueryScope: deploy.CollectionScope}
+	for _, x := range routes.Indexes(on) {
+		config := IndexConfig{CollectionGroup: x.Collection, QueryScope: deploy.ScopeOf(x)}
 		config.Fields = deploy.IndexFields(x)
 		needs.Indexes = append(needs.Indexes, config)
 	}
@@ -42,31 +42,31 @@ func NewIndexesFile(routes route.Routes) IndexesFile {
 func Boards(routes route.Routes) []string {
 	var all []string
 	for _, x := range routes.Boards() {
-		all = append(all, element(IndexConfig{CollectionGroup: x.Collection, QueryScope: "COLLECTION_GROUP", Fields: deploy.IndexFields(x)}))
+		all = append(all, element(IndexConfig{CollectionGroup: x.Collection, QueryScope: deploy.GroupScope, Fields: deploy.IndexFields(x)}))
 	}
 	return all
 }
 
-// CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and which of its
-// exemptions keep queries from working. Each problem says what to do. It matters because "firebase
-// deploy --only firestore:indexes" offers to delete indexes that the file lacks, and with --force
-// it deletes them.
-func CheckIndexesFile(file string, routes route.Routes) (problems []string, err error) {
+// CheckIndexesFile returns what the firestore.indexes.json of a database of an edition lacks for
+// the routes, and which of its exemptions keep queries from working. Each problem says what to do.
+// It matters because "firebase deploy --only firestore:indexes" offers to delete indexes that the
+// file lacks, and with --force it deletes them.
+func CheckIndexesFile(file string, routes route.Routes, on route.Edition) (problems []string, err error) {
 	has, err := readIndexesFile(file)
 	if err != nil {
 		return nil, err
 	}
 
-	needs := NewIndexesFile(routes)
+	needs := NewIndexesFile(routes, on)
 	var indexes, fields, exempt, undone []string
-	for i, x := range routes.Indexes(route.Standard) {
-		name := deploy.IndexName(x.Collection, x.Fields)
-		if !slices.ContainsFunc(has.Indexes, func(o deploy.Object) bool { return deploy.IndexKey(o) == name }) {
+	for i, x := range routes.Indexes(on) {
+		name := deploy.IndexName(x.Collection, x, on)
+		if !slices.ContainsFunc(has.Indexes, func(o deploy.Object) bool { return deploy.IndexKey(o, on) == name }) {
 			indexes = append(indexes, element(needs.Indexes[i]))
 		}
 	}
 
-	for _, f := range deploy.Fields(routes) {
+	for _, f := range deploy.Fields(routes, on) {
 		override := has.override(f.CollectionGroup, f.Path)
 		switch {
 		case f.Indexed:

@@ -19,7 +19,7 @@ func TestCheckIndexesFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs := NewIndexesFile(routes)
+	needs := NewIndexesFile(routes, route.Standard)
 	change := func(change func(f *IndexesFile)) string {
 		f := IndexesFile{append([]IndexConfig(nil), needs.Indexes...), append([]deploy.FieldConfig(nil), needs.FieldOverrides...)}
 		change(&f)
@@ -76,7 +76,7 @@ func TestCheckIndexesFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		problems, err := CheckIndexesFile(file, routes)
+		problems, err := CheckIndexesFile(file, routes, route.Standard)
 		for i := range problems {
 			problems[i] = strings.ReplaceAll(problems[i], file, "FILE")
 		}
@@ -91,11 +91,11 @@ func TestCheckIndexesFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := CheckIndexesFile(file, routes); err == nil || !strings.HasSuffix(err.Error(), "fieldOverrides.ttl: want true or false, and "+want) {
+		if _, err := CheckIndexesFile(file, routes, route.Standard); err == nil || !strings.HasSuffix(err.Error(), "fieldOverrides.ttl: want true or false, and "+want) {
 			t.Errorf("ttl %s: %v", ttl, err)
 		}
 	}
-	if _, err := CheckIndexesFile("nowhere.json", routes); !errors.Is(err, os.ErrNotExist) {
+	if _, err := CheckIndexesFile("nowhere.json", routes, route.Standard); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of no file: %v", err)
 	}
 }

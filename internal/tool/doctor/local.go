@@ -144,7 +144,7 @@ func (e *examination) indexesFile(context.Context) {
 		if d.Indexes == "" {
 			return "", nil
 		}
-		problems, err := CheckIndexesFile(d.Indexes, config.Routes)
+		problems, err := CheckIndexesFile(d.Indexes, config.Routes, config.Edition)
 		if err == nil && len(problems) > 0 {
 			err = errors.New(strings.Join(problems, "\n"))
 		}

@@ -67,7 +67,7 @@ var local = []struct {
 	{"all is well", nil, "", ""},
 	{"no files", map[string]string{"tally.yaml": "", "firebase.json": ""}, "", "- tally-yaml tally.yaml can be read, and tally deploy takes its settings not checked: there is no tally.yaml here or above: the settings are those that are deployed, or the defaults"},
 	{"a name of another kind", map[string]string{"tally.yaml": "", "tally.yml": someYAML}, "tally-yaml", "no command reads tally.yml: rename it to tally.yaml mv tally.yml tally.yaml"},
-	{"a database of the Enterprise edition", map[string]string{"firebase.json": strings.Replace(someFirebase, `{"rules"`, `{"edition": "enterprise", "rules"`, 1)}, "tally-yaml", "database (default) is of the Enterprise edition, which is not served yet"},
+	{"a database of the Enterprise edition", map[string]string{"firebase.json": strings.Replace(someFirebase, `{"rules"`, `{"edition": "enterprise", "rules"`, 1)}, "tally-yaml", "database (default) is of the Enterprise edition, on which no one has tried Tally yet"},
 	{"another database than that of firebase.json", map[string]string{"tally.yaml": someYAML + "databases: [(default)]\n", "firebase.json": strings.Replace(someFirebase, `{"rules"`, `{"database": "orders", "rules"`, 1)}, "", "firebase.json names no rules for database (default)"},
 	{"no firebase.json", map[string]string{"firebase.json": ""}, "", "not checked: there is no firebase.json here or above"},
 	{"no files of firebase.json", map[string]string{"firebase.json": "{}"}, "", "firebase.json names no rules for database (default)"},

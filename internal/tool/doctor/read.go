@@ -49,7 +49,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 
 	// Databases that Tally cannot serve are left out, so that the others can be checked.
 	var databases []deploy.Database
-	databases, d.noDatabase = d.Project.Locate(d.config.Databases)
+	databases, d.noDatabase = d.Project.Locate(d.config.Databases, d.config.Edition)
 	if len(databases) == 0 {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 // asDeployed finds what tally deploy would change, a problem for each difference. Each says what
@@ -123,9 +124,16 @@ func (e *examination) payment(ctx context.Context) {
 	}
 }
 
-// indexes finds composite indexes that are being built.
+// indexes finds indexes that are being built.
 func (e *examination) indexes(context.Context) {
 	for _, text := range e.wanted.Building() {
+		if e.wanted.Config.Edition == route.Enterprise {
+			text += "; until it is ready, Tally runs no query that needs it. Firestore would read all documents for each, which costs " + scanCost
+		}
 		e.wrong(e.deploy("--wait"), "index %s", text)
 	}
 }
+
+// scanCost is what a query without its index costs on Enterprise. docs/performance.md has the
+// price.
+const scanCost = "$12.50 for 1,000 queries of a million documents of 1 KiB"

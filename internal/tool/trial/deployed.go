@@ -31,7 +31,7 @@ func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deplo
 	if err != nil {
 		return nil, fmt.Errorf("could not read the variables of the deployed functions: %w", err)
 	}
-	databases, err := on.Locate(configured.Databases[:1])
+	databases, err := on.Locate(configured.Databases[:1], configured.Edition)
 	if err != nil {
 		return nil, err
 	}

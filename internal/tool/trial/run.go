@@ -46,7 +46,7 @@ func (t *Trial) Run(ctx context.Context) (Report, error) {
 	report := Report{Project: t.Project, Database: t.Database.ID, Location: t.Database.Location, ID: t.ID}
 
 	var err error
-	r.store, err = firestorestore.Open(listening, t.Address, t.Project, t.Database.ID, slog.New(slog.DiscardHandler), t.Dial...)
+	r.store, err = firestorestore.OpenEdition(listening, t.Config.Edition, t.Address, t.Project, t.Database.ID, slog.New(slog.DiscardHandler), t.Dial...)
 	if err != nil {
 		return report, err
 	}
