@@ -201,6 +201,9 @@ func inCommits[T any](c *Counter, done int, writes []T, commit func([]T) error) 
 	total := done + len(writes)
 	for chunk := range slices.Chunk(writes, shardsPerCommit) {
 		err := commit(chunk)
+		if errors.Is(err, ErrNumShards) { // found before the write
+			return fmt.Errorf("%d of %d writes are done: %w", done, total, err)
+		}
 		if err != nil {
 			return fmt.Errorf("%d of %d writes are done, the next %d perhaps: %w", done, total, len(chunk), err)
 		}

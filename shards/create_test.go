@@ -80,6 +80,8 @@ func wantErrNumShards(t *testing.T, err error, has, not int) {
 		t.Errorf("error %v, want ErrNumShards", err)
 	} else if want := fmt.Sprintf("%d, not %d", has, not); !strings.Contains(strings.ReplaceAll(err.Error(), " by option", ""), want) {
 		t.Errorf("error %q does not say %q", err, want)
+	} else if strings.Contains(err.Error(), "perhaps") {
+		t.Errorf("error %q: what was found before a write is no doubt", err)
 	}
 }
 

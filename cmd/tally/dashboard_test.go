@@ -65,7 +65,7 @@ func TestDashboardRefuses(t *testing.T) {
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
 	for _, test := range []struct{ args, want string }{
-		{fmt.Sprintf("dashboard --port %d", taken), fmt.Sprintf("port %d is in use; choose another with --port", taken)},
+		{fmt.Sprintf("dashboard --port %d", taken), fmt.Sprintf("port %d is in use; choose another with --port, or 0 for any that is free", taken)},
 		{"dashboard --port -1", "--port -1: want a port up to 65535, or 0 for any that is free"},
 		{"dashboard --routes likes", "configuration: TALLY_ROUTES"},
 		{"dashboard likes", `unexpected argument "likes"; usage: tally dashboard`},

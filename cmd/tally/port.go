@@ -34,7 +34,7 @@ func (p port) listen(i int) (net.Listener, error) {
 		err = errors.New("is in use")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("port %d %w; choose another with --%s", number, err, p.flag)
+		return nil, fmt.Errorf("port %d %w; choose another with --%s, or 0 for any that is free", number, err, p.flag)
 	}
 	return l, nil
 }

@@ -38,6 +38,9 @@ func (s explainer) explainRules(ctx context.Context, e explanation) []explainedR
 	}
 	all := []explainedRule{}
 	for _, a := range answers {
+		if a.Kind == rules.Own && a.Verdict == rules.Refused {
+			continue // as it should be, of documents that are not the user's
+		}
 		one := explainedRule{Asks: a.String(), Verdict: a.Verdict, Wrong: a.Wrong, Says: fmt.Sprintf("%s: %s", a, a.Verdict)}
 		switch {
 		case a.Wrong:

@@ -126,8 +126,10 @@ func (e *explanation) judge() {
 		e.Says = e.Document + " does not exist"
 	case e.Counts:
 		e.Says = fmt.Sprintf("%s counts in %s, and the roll-up has it as it is", e.Document, strings.Join(counters, " and "))
+	case slices.ContainsFunc(e.Routes, func(r explainedRoute) bool { return r.Has }):
+		e.Says = fmt.Sprintf("%s does not count in all totals: %s", e.Document, e.Why[0])
 	default:
-		e.Says = fmt.Sprintf("%s does not count, or not in all totals: %s", e.Document, e.Why[0])
+		e.Says = fmt.Sprintf("%s does not count: %s", e.Document, e.Why[0])
 	}
 }
 

@@ -230,7 +230,8 @@ func (q Questions) keys(ctx context.Context, source string, d draft) (draft, err
 	for _, i := range d.asked() {
 		id := strings.Split(d.target, "/")[i]
 		question := fmt.Sprintf("Which field of %s says %q", source, id)
-		if periodOf(id) != "" {
+		if period := periodOf(id); period != "" {
+			fmt.Fprintf(q.out, "%ss are those of UTC, unless the answer names a zone, as in %s(at, \"Europe/Berlin\").\n", strings.ToUpper(string(period[:1]))+string(period[1:]), period)
 			question = fmt.Sprintf("Which field of %s has a time in %s", source, id)
 		}
 		key, err := q.valid(ctx, question, none, d.checkKey(i))

@@ -55,7 +55,7 @@ func TestQuestions(t *testing.T) {
 			[]string{"comments/1", "count() as replies", "comments/2", "parent"}, nil},
 		{"a day", "orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as orders, sum(amount) as revenue : within shops/{shop}",
 			[]string{"orders/1", "count() as orders, sum(amount) as revenue", "shops/acme/days/2026-11-27", "shop", "at"},
-			[]string{"A total of each day, week or month has a document for each", `Which field of orders/1 says "acme"`, "Which field of orders/1 has a time in 2026-11-27", "Tally creates shops/acme/days/2026-11-27 and all others like it, if the app has created shops/acme."}},
+			[]string{"A total of each day, week or month has a document for each", `Which field of orders/1 says "acme"`, "Days are those of UTC, unless the answer names a zone, as in day(at, \"Europe/Berlin\").", "Which field of orders/1 has a time in 2026-11-27", "Tally creates shops/acme/days/2026-11-27 and all others like it, if the app has created shops/acme."}},
 		{"a month of a zone", `visits/{visit} by month(at, "Europe/Berlin") -> visit_months/{month} : count() as visits : within`,
 			[]string{"visits/1", "", "visit_months/2026-11", `month(at, "Berlin")`, `month(at, "Europe/Berlin")`},
 			[]string{"did you mean Europe/Berlin?", "Tally creates visit_months/2026-11 and all others like it.\n"}},
