@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"cmd/tally/draft":         {"internal/reason", "internal/tool/appfolder", "internal/tool/rules", "internal/tool/terminal", "rollup/route"},
 	"cmd/tally/settings":      {"internal/cloud/config", "internal/cloud/firestorestore", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/rules", "internal/tool/terminal", "rollup/route"},
 	"cmd/tally/command":       {"internal/tool/terminal"},
-	"internal/tool/doctor":    {"internal/cloud/config", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rules", "internal/tool/terminal", "rollup/route"},
+	"internal/tool/doctor":    {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/reason", "internal/tool/appfolder", "internal/tool/deploy", "internal/tool/local/emulator", "internal/tool/rules", "internal/tool/terminal", "rollup/route"},
 	"internal/tool/deploy":    {"internal/cloud/billing", "internal/cloud/config", "internal/document", "internal/tool/appfolder", "rollup", "rollup/route"},
 	"internal/tool/migration": {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/value", "rollup/route", "shards"},
 	"internal/tool/dashboard": {"internal/cloud/billing", "internal/cloud/firestorestore", "internal/document", "internal/tool/local/freeport", "internal/value", "rollup/route"},

@@ -3,12 +3,14 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
 	"github.com/firestore-tally/tally/internal/tool/deploy"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -127,13 +129,15 @@ func (e *examination) payment(ctx context.Context) {
 // indexes finds indexes that are being built.
 func (e *examination) indexes(context.Context) {
 	for _, text := range e.wanted.Building() {
-		if e.wanted.Config.Edition == route.Enterprise {
-			text += "; until it is ready, Tally runs no query that needs it. Firestore would read all documents for each, which costs " + scanCost
-		}
-		e.wrong(e.deploy("--wait"), "index %s", text)
+		e.wrong(e.deploy("--wait"), "index %s", unready(text, e.wanted.Config.Edition))
 	}
 }
 
-// scanCost is what a query without its index costs on Enterprise. docs/performance.md has the
-// price.
-const scanCost = "$12.50 for 1,000 queries of a million documents of 1 KiB"
+// unready says of an index that is being built what that means on an edition.
+func unready(index string, on route.Edition) string {
+	if on != route.Enterprise {
+		return index
+	}
+	scans := billing.Scan(1e6, 1<<10).Times(1000).CostIn(billing.PriceRegion)
+	return fmt.Sprintf("%s; until it is ready, Tally runs no query that needs it. Without it Firestore would read all documents: 1,000 queries of a million documents of 1 KiB cost $%.2f", index, scans)
+}

@@ -191,7 +191,7 @@ func (s *Stack) startEmulator(ctx context.Context) error {
 
 	e, err := emulator.Start(ctx, emulator.Options{
 		Port: s.FirestorePort, Rules: rules, RulesName: s.Rules, Functions: s.RelayAddr, Downloads: s.Downloads,
-		Project: s.Config.Project, OtherProject: s.OtherProject,
+		Project: s.Config.Project, OtherProject: s.OtherProject, Edition: s.Config.Edition.String(),
 	})
 	if err != nil {
 		return err

@@ -65,6 +65,10 @@ type Options struct {
 	// registered. Empty: events go nowhere.
 	Functions string
 
+	// Edition is the edition of the databases, such as "enterprise". Emulators before version 1.22
+	// pass over it. Empty: the emulator's own.
+	Edition string
+
 	// Project is the one that requests should name. Empty: any.
 	Project string
 
@@ -192,6 +196,9 @@ func arguments(jar string, port int, o Options) []string {
 	emulator := []string{"-cp", jar, mainClass, "--host=" + freeport.Loopback, "--port=" + strconv.Itoa(port)}
 	if o.Rules != "" {
 		emulator = append(emulator, "--rules="+o.Rules)
+	}
+	if o.Edition != "" {
+		emulator = append(emulator, "--database-edition="+o.Edition)
 	}
 	if o.Functions != "" {
 		emulator = append(emulator, "--functions_emulator="+o.Functions)
