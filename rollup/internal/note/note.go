@@ -34,8 +34,8 @@ const (
 	// noteAll is the ID of the note that all counters need an audit.
 	noteAll = document.NotePrefix + "all"
 
-	// NoteCounters is the ID of the note that names counters.
-	NoteCounters = document.NotePrefix + "counters"
+	// noteCounters is the ID of the note that names counters.
+	noteCounters = document.NotePrefix + "counters"
 )
 
 // untoldOf returns the ID of a template's note that events came without their documents.
@@ -176,7 +176,7 @@ func renew(ctx context.Context, store Store, n Note) error {
 // counters are noted. If Counter returns an error, nothing was noted.
 func (n *Notes) Counter(ctx context.Context, c route.Counter) error {
 	full := false
-	err := editNote(ctx, n.store, NoteCounters, func(counters map[string]time.Time) bool {
+	err := editNote(ctx, n.store, noteCounters, func(counters map[string]time.Time) bool {
 		_, named := counters[c.RollUp]
 		full = !named && len(counters) >= Most
 		if !full {

@@ -12,7 +12,7 @@ import (
 // A note that others write all the time is given up.
 func TestNoteIsGivenUp(t *testing.T) {
 	store := new(contendedStore)
-	err := editNote(t.Context(), store, NoteCounters, func(names map[string]time.Time) bool { names["rollups/a"] = time.Unix(1, 0); return true })
+	err := editNote(t.Context(), store, noteCounters, func(names map[string]time.Time) bool { names["rollups/a"] = time.Unix(1, 0); return true })
 	if !errors.Is(err, roll.ErrConflict) || store.saves != noteTries {
 		t.Errorf("%d tries: %v", store.saves, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/internal/note"
 	"github.com/firestore-tally/tally/rollup/internal/roll"
 	"github.com/firestore-tally/tally/rollup/route"
@@ -58,7 +59,7 @@ func (s noteStore) Notes(context.Context, string, int) ([]note.Note, error) {
 // A note that names counters, such as that of an unkept one, makes no lap due.
 func TestNoteOfNamesMakesNoLap(t *testing.T) {
 	for _, counters := range []map[string]time.Time{{"rollups/a": looked}, nil} {
-		store := noteStore{note: note.Note{ID: note.NoteCounters, Counters: counters, UpdateTime: looked}}
+		store := noteStore{note: note.Note{ID: document.NotePrefix + "counters", Counters: counters, UpdateTime: looked}}
 		roller := roll.New(store, roll.Options{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
 		a := audit{examiner: examiner{Roller: roller, store: store}}
 		a.loadNotes(t.Context())
