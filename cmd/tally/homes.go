@@ -78,15 +78,19 @@ func joinedBy(d *deploy.Deployment) []joinedTemplate {
 }
 
 // home says what documents of a template hold. There are so many of them, and the sample was read.
-func (j joinedTemplate) home(in deploy.Database, documents int64, sample []rollup.FoundCounter) home {
+func (j joinedTemplate) home(in deploy.Database, on route.Edition, documents int64, sample []rollup.FoundCounter) home {
 	reads := 1 + int64(j.Reads(1000))
+	bill := billing.Counts{Reads: documents * reads, Writes: documents}.CostIn(in.Location)
+	if on == route.Enterprise {
+		bill = billing.Units{Reads: documents * reads * billing.UnitsPerRead, Writes: documents}.CostIn(in.Location)
+	}
 	h := home{
 		Database:  in.ID,
 		Template:  j.String(),
 		Documents: documents,
 		Read:      len(sample),
 		RollUps:   documents,
-		Dollars:   billing.Counts{Reads: documents * reads, Writes: documents}.CostIn(in.Location),
+		Dollars:   bill,
 	}
 	for _, name := range j.added {
 		t := homeTotal{Name: name}
@@ -205,7 +209,7 @@ func (d *deployment) readHomes(ctx context.Context, wanted *deploy.Deployment, p
 				plan.Notes = append(plan.Notes, fmt.Sprintf("what the documents %s hold in the fields of new totals is not known, because they could not be read, which needs roles/datastore.viewer: %v", j.Template, err))
 				continue
 			}
-			d.homes = append(d.homes, j.home(database, documents, sample))
+			d.homes = append(d.homes, j.home(database, wanted.Config.Edition, documents, sample))
 		}
 		err = store.Close()
 		if err != nil {

@@ -40,7 +40,7 @@ func TestHomes(t *testing.T) {
 		add(test.zeros, map[string]any{"likes": int64(0)})
 		add(test.lists, map[string]any{"likes": []any{"ann"}})
 		add(test.others, map[string]any{"likes": nil})
-		h := j.home(deploy.Database{ID: "(default)", Location: "us-central1"}, 52000, sample)
+		h := j.home(deploy.Database{ID: "(default)", Location: "us-central1"}, route.Standard, 52000, sample)
 		if text := h.String(); !strings.Contains(text, test.want) || (h.problem() != nil) != test.stops {
 			t.Errorf("it says %s, and stops: %v", text, h.problem())
 		}

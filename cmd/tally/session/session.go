@@ -154,7 +154,10 @@ func (s *Session) open(ctx context.Context, flags databaseFlags, dial []grpc.Dia
 		return fmt.Errorf("%w: %w", errDial, err)
 	}
 	s.Client = s.Store.Client()
-	return nil
+	if address != "" { // an emulator has no edition
+		return nil
+	}
+	return s.Store.CheckEdition(ctx)
 }
 
 // chooseProject returns the id of the project. If nothing names one, it is demo-tally on an

@@ -40,6 +40,7 @@ func Open(ctx context.Context, emulator, project, database string, logger *slog.
 		return nil, fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)
 	}
 
+	s.conn = conn
 	s.client, err = firestore.NewClientWithDatabase(ctx, project, database, option.WithGRPCConn(conn))
 	if err == nil {
 		s.api, err = vkit.NewClient(ctx, option.WithGRPCConn(conn))

@@ -40,6 +40,21 @@ func OpenEdition(ctx context.Context, edition route.Edition, emulator, project, 
 	return s, nil
 }
 
+// CheckEdition returns an error if the database is of the Enterprise edition, and the Store was
+// opened as one of Standard, so that its queries may scan. If Firestore does not tell the edition,
+// there is no error.
+func (s *Store) CheckEdition(ctx context.Context) error {
+	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs("x-goog-request-params", "name="+url.QueryEscape(s.database)))
+	found, err := adminpb.NewFirestoreAdminClient(s.conn).GetDatabase(ctx, &adminpb.GetDatabaseRequest{Name: s.database})
+	if err != nil || s.edition == route.Enterprise || found.DatabaseEdition != adminpb.Database_ENTERPRISE {
+		return nil //nolint:nilerr // the account may read documents, and not this
+	}
+	return fmt.Errorf("database %s is of the Enterprise edition, where queries without an index read all documents; the line \"edition: enterprise\" in tally.yaml keeps them from being sent", s.name())
+}
+
+// name returns the id of the database.
+func (s *Store) name() string { return s.database[strings.LastIndex(s.database, "/")+1:] }
+
 const (
 	// listEvery is how old a list of indexes is when the next query waits for a new one. An app's
 	// "firebase deploy" may delete an index at any time.

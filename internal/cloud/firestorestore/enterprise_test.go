@@ -1,6 +1,7 @@
 package firestorestore_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -152,6 +153,39 @@ func TestWhichIndexServes(t *testing.T) {
 		_, err := openEnterprise(t, database.DialOptions()...).Sources(t.Context(), c).Sum(t.Context())
 		if errors.Is(err, rollup.ErrUnkept) == test.serves || (err == nil) != test.serves {
 			t.Errorf("%s: got %v, want it to serve: %v", test.name, err, test.serves)
+		}
+	}
+}
+
+// A Store that was opened as one of Standard tells that its database is none.
+func TestCheckEdition(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		opened route.Edition
+		is     adminpb.Database_DatabaseEdition
+		err    error // in place of an answer
+		wrong  bool
+	}{
+		{"Standard", route.Standard, adminpb.Database_STANDARD, nil, false},
+		{"Enterprise, opened as Standard", route.Standard, adminpb.Database_ENTERPRISE, nil, true},
+		{"Enterprise", route.Enterprise, adminpb.Database_ENTERPRISE, nil, false},
+		{"untold", route.Standard, 0, status.Error(codes.PermissionDenied, "no"), false},
+	} {
+		tell := grpc.WithChainUnaryInterceptor(func(_ context.Context, _ string, req, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
+			if name := req.(*adminpb.GetDatabaseRequest).Name; !strings.HasSuffix(name, "/databases/(default)") {
+				t.Errorf("asked for %s", name)
+			}
+			reply.(*adminpb.Database).DatabaseEdition = test.is
+			return test.err
+		})
+		store, err := firestorestore.OpenEdition(t.Context(), test.opened, emulatortest.Addr(t), emulatortest.Project(t), firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler), tell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		if err := store.CheckEdition(t.Context()); (err != nil) != test.wrong {
+			t.Errorf("%s: got %v", test.name, err)
 		}
 	}
 }

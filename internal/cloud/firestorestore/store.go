@@ -69,6 +69,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/rollup/route"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -81,6 +82,7 @@ import (
 // has ended. A Store begins a transaction with its first read, and does not end it: a read-only
 // transaction takes no locks, and expires.
 type Store struct {
+	conn     grpc.ClientConnInterface
 	client   *firestore.Client
 	api      *vkit.Client
 	edition  route.Edition
