@@ -1053,7 +1053,7 @@ var mutations = []mutation{
 		`		e.young = v.AsOf
 `, "TestAgeOfAQuietCounter"},
 	{"tick-place", "a page that fails ends its walk", "internal/schedule/find.go",
-		`		k.wrap(w) // the next call tries again
+		`		k.restart(w) // the next call tries again
 `,
 		`		w.over = true
 `, "TestKeepComesRound"},
@@ -1365,11 +1365,11 @@ var mutations = []mutation{
 	close(g.done)`, "TestBackOffOfTheSubscription"},
 
 	{"covered-from", "another instance's roll-up releases nothing", "internal/events/observe.go",
-		`	s.release(l.Covers(), rung(l))
+		`	s.release(l.Covers(), alarmsCoveredUntil(l))
 `,
 		``, "TestEndings"},
 	{"covered-from", "one's own roll-up releases nothing", "internal/events/observe.go",
-		`	s.release(l.ReadTime, rungWhenWritten(l))
+		`	s.release(l.ReadTime, coveredOnceWritten(l))
 	s.own`,
 		`	s.own`, "TestLoneEventIsRolledUpAtOnce"},
 	{"server-times", "as_of in the future is taken at its word", "internal/roll/look.go",

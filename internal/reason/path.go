@@ -94,7 +94,7 @@ func unsummed(routes route.Routes, r *route.Route, d Document) []Reason {
 	}
 
 	others := slices.DeleteFunc(slices.Clone(routes), func(other *route.Route) bool { return other == r })
-	why := fmt.Sprintf("%s, not %s", strings.Join(names, ", "), either(r.Fields())) + suggest("to sum it, the route is", r.With(totals), others)
+	why := fmt.Sprintf("%s, not %s", strings.Join(names, ", "), joinOr(r.Fields())) + suggest("to sum it, the route is", r.With(totals), others)
 	return []Reason{{Kind: Unsummed, Route: r, About: fmt.Sprint(names), Why: why}}
 }
 
@@ -132,8 +132,8 @@ func numbers(fields map[string]any) (names, written []string, totals []route.Tot
 	return names, written, totals
 }
 
-// either returns fields in a sentence.
-func either(fields []document.Field) string {
+// joinOr returns fields in a sentence.
+func joinOr(fields []document.Field) string {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = string(f)

@@ -392,16 +392,16 @@ func (text source) used(n routeNode, captured []string) ([]string, error) {
 			if Function(s.Name).OfTime() && n.by != nil {
 				did = fmt.Sprintf("; the %s of a timestamp is the key %[1]s(at)", s.Name)
 			}
-			return nil, text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), did)
+			return nil, text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.captureProblem(), did)
 		}
 		used = append(used, s.String())
 	}
 	return used, nil
 }
 
-// whatCaptures is the part of an error that follows a capture. It says why the template cannot use
-// that capture.
-func (n routeNode) whatCaptures() string {
+// captureProblem is the part of an error that follows a capture. It says why the template cannot
+// use that capture.
+func (n routeNode) captureProblem() string {
 	if n.by != nil {
 		return "is neither a key nor captured by the source pattern"
 	}

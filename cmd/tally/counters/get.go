@@ -120,7 +120,7 @@ func unsummedSources(ctx context.Context, client *firestore.Client, c counter.Co
 // note returns a cell that says which field is missing.
 func (u unsummedSource) note() terminal.Cells {
 	has := cmp.Or(strings.Join(u.has, ", "), "none")
-	return "\t" + terminal.Cells(terminal.Shown(fmt.Sprintf("no shard has the field %s; one has %s", either(u.route.Fields()), has)))
+	return "\t" + terminal.Cells(terminal.Shown(fmt.Sprintf("no shard has the field %s; one has %s", joinOr(u.route.Fields()), has)))
 }
 
 // hasAny reports whether a document has one of the fields.
@@ -128,8 +128,8 @@ func hasAny(found map[string]any, fields []document.Field) bool {
 	return slices.ContainsFunc(fields, func(f document.Field) bool { _, has := f.In(found); return has })
 }
 
-// either returns fields in a sentence.
-func either(fields []document.Field) string {
+// joinOr returns fields in a sentence.
+func joinOr(fields []document.Field) string {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = string(f)

@@ -504,7 +504,7 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]route.Sha
 
 // sumDocuments totals a route's documents by reading each.
 func (v *snapshot) sumDocuments(ctx context.Context, r *route.Route) (part, error) {
-	shards, err := v.read(ctx, v.wholly(r))
+	shards, err := v.read(ctx, v.allDocuments(r))
 	if err != nil {
 		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
 	}
@@ -516,7 +516,7 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *route.Route) (part, erro
 // sumUnindexed totals a route's documents by reading each, if they are few. Its query has no
 // condition except those of the keys. The indexes that Firestore creates by itself answer it.
 func (v *snapshot) sumUnindexed(ctx context.Context, r *route.Route, lacking *unindexedError) (part, error) {
-	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
+	shards, err := v.read(ctx, v.allDocuments(r).Limit(rollup.MaxUnindexed+1))
 	if r.By != nil && needsIndex(err) {
 		return part{}, fmt.Errorf("%w: %w", rollup.UnindexedKeys(r, v.counter), err)
 	}
@@ -544,9 +544,9 @@ func needsIndex(err error) bool {
 	return status.Code(err) == codes.FailedPrecondition && strings.HasPrefix(message(err), "The query requires ")
 }
 
-// wholly is the query for all of the counter's documents of a route. It returns only the fields
-// that the totals need.
-func (v *snapshot) wholly(r *route.Route) firestore.Query {
+// allDocuments is the query for all of the counter's documents of a route. It returns only the
+// fields that the totals need.
+func (v *snapshot) allDocuments(r *route.Route) firestore.Query {
 	var fields []firestore.FieldPath
 	for _, f := range r.Reads() {
 		fields = append(fields, f.Names())

@@ -70,7 +70,7 @@ func CheckIndexesFile(file string, routes route.Routes, on route.Edition) (probl
 		override := has.override(f.CollectionGroup, f.Path)
 		switch {
 		case f.Indexed:
-			if override != nil && !serves(override.Indexes, f) {
+			if override != nil && !hasIndex(override.Indexes, f) {
 				exempt = append(exempt, f.CollectionGroup+"."+f.Path)
 			}
 		case override == nil || override.Path == everyField:
@@ -149,8 +149,8 @@ func (has appIndexes) override(group, path string) *fieldOverride {
 	return nil
 }
 
-// serves reports whether a field's own indexes are enough for the queries.
-func serves(indexes []deploy.Object, f deploy.FieldConfig) bool {
+// hasIndex reports whether a field's own indexes are enough for the queries.
+func hasIndex(indexes []deploy.Object, f deploy.FieldConfig) bool {
 	has := func(order string) bool {
 		return slices.ContainsFunc(indexes, func(x deploy.Object) bool {
 			return x.Get("order") == order && cmp.Or(x.Get("queryScope"), deploy.CollectionScope) == deploy.CollectionScope

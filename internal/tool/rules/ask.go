@@ -71,7 +71,7 @@ type Answer struct {
 	Why     string   // it was not tried
 	Wrong   bool     // the verdict does harm
 	Path    string   // of the document
-	User    User     // who was allowed, or of an edit, who no longer is
+	User    User     // allowed was allowed, or of an edit, who no longer is
 	Fields  []string // of Tally's, that User could write
 	Lines   []int    // where the statements begin that may allow the method
 }
@@ -82,7 +82,7 @@ type stage struct {
 	database string
 	text     string // of the rules
 	rules    *Rules
-	users    []User          // who may make the requests
+	users    []User          // allowed may make the requests
 	path     string          // of the document whose requests are tried
 	has      *fields         // which fields it has now; nil: they are not known
 	copies   map[string]bool // paths of other documents

@@ -208,8 +208,8 @@ func (b *block) shards() []document.Field {
 	return slices.Compact(fields)
 }
 
-// apart says why no document can meet all that is said of the path, "" if one can.
-func (b *block) apart() string {
+// conflict says why no document can meet all that is said of the path, "" if one can.
+func (b *block) conflict() string {
 	shards := b.shards()
 	nested := func(f document.Field) bool { return !f.Simple() }
 	switch {
@@ -238,7 +238,7 @@ func (b *block) String() string {
 	}
 	reads := b.reads()
 	text += reads
-	apart := b.apart()
+	apart := b.conflict()
 	if apart != "" {
 		return text + allow("create, update, delete", []term{undecided(apart)}) + "    }\n"
 	}
@@ -283,9 +283,9 @@ func (b *block) comment() string {
 	return text.String()
 }
 
-// who returns the narrowest of those who may do something, of whom each source and the home name
-// one.
-func (b *block) who(ofSource func(source) Writer, ofHome Writer) Writer {
+// allowed returns the narrowest of those who may do something, of whom each source and the home
+// name one.
+func (b *block) allowed(ofSource func(source) Writer, ofHome Writer) Writer {
 	var all []Writer
 	for _, s := range b.sources {
 		all = append(all, ofSource(s))
@@ -302,7 +302,7 @@ func (b *block) creates() []term {
 	if b.home != nil && b.home.Existing {
 		home = b.creator
 	}
-	who := b.who(func(s source) Writer { return s.creator() }, home)
+	who := b.allowed(func(s source) Writer { return s.creator() }, home)
 	if who == Servers {
 		return nil
 	}
@@ -313,7 +313,7 @@ func (b *block) creates() []term {
 
 // updates returns what must hold for a client to change a document, nil if no client may.
 func (b *block) updates() []term {
-	who := b.who(func(s source) Writer { return s.changer() }, b.editor())
+	who := b.allowed(func(s source) Writer { return s.changer() }, b.editor())
 	if who == Servers {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (b *block) updates() []term {
 
 // deletes returns what must hold for a client to delete a document, nil if no client may.
 func (b *block) deletes() []term {
-	who := b.who(func(s source) Writer { return s.remover() }, b.editor())
+	who := b.allowed(func(s source) Writer { return s.remover() }, b.editor())
 	if who == Servers {
 		return nil
 	}
@@ -386,7 +386,7 @@ func (b *block) writers(who Writer, does string) []term {
 func (b *block) question(does string) string {
 	text := "who " + does + " " + b.path.String()
 	if does == "deletes" && b.home != nil {
-		return text + b.stays()
+		return text + b.remaining()
 	}
 
 	own := b.own()
@@ -515,8 +515,8 @@ func behind(f document.Field) string {
 	return "." + strings.Join(names, ".")
 }
 
-// stays says what becomes of the sources of a document that is deleted.
-func (b *block) stays() string {
+// remaining says what becomes of the sources of a document that is deleted.
+func (b *block) remaining() string {
 	var names []string
 	for _, r := range b.home.Routes {
 		pattern := r.Pattern()

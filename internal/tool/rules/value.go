@@ -197,18 +197,18 @@ func (b *block) group(s source, isNew bool) []term {
 		case k.Function == route.Text:
 			terms = append(terms, b.key(s, k.Field, isNew)...)
 		case b.ownID():
-			terms = append(terms, b.unlessLeft(k.Field, b.whose(s.Template, k)))
+			terms = append(terms, b.unlessLeft(k.Field, b.keyQuestion(s.Template, k)))
 		default:
-			terms = append(terms, undecided(b.whose(s.Template, k)))
+			terms = append(terms, undecided(b.keyQuestion(s.Template, k)))
 		}
 	}
 	return terms
 }
 
-// whose asks which counters a reference or a number may name, and proposes an answer. A reference
-// leads to the writer's own document, or to one that exists. Only servers know users' numbers, and
-// can put them into the users' tokens.
-func (b *block) whose(t *route.Template, k route.Key) string {
+// keyQuestion asks which counters a reference or a number may name, and proposes an answer. A
+// reference leads to the writer's own document, or to one that exists. Only servers know users'
+// numbers, and can put them into the users' tokens.
+func (b *block) keyQuestion(t *route.Template, k route.Key) string {
 	held, last := after(k.Field), k.Field.Names()[len(k.Field.Names())-1]
 	home, plain := homeOf(t, k)
 	switch {

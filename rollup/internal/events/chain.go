@@ -48,9 +48,9 @@ func (c *Coalescer) unchained(ctx context.Context, l *roll.Look) {
 	c.roller.TellOnce(ctx, slog.LevelWarn, "no alarm could be made; the next event or call of the schedule rolls the counter up", l.Counter, l.EventID, nil)
 }
 
-// rung returns up to which time the alarms of the counter are done because of the roll-up that the
-// look saw. None is if the roll-up needs an alarm and has none.
-func rung(l *roll.Look) time.Time {
+// alarmsCoveredUntil returns the time up to which the roll-up that the look saw makes alarms of the
+// counter unnecessary: zero if the roll-up needs an alarm and has none.
+func alarmsCoveredUntil(l *roll.Look) time.Time {
 	rings := l.RollUp.Tally.Rings
 	if !rings.IsZero() && !rings.After(l.AsOf) {
 		return time.Time{}
@@ -58,8 +58,8 @@ func rung(l *roll.Look) time.Time {
 	return l.Covers()
 }
 
-// rungWhenWritten is rung of the roll-up that was written after the look.
-func rungWhenWritten(l *roll.Look) time.Time {
+// coveredOnceWritten is like alarmsCoveredUntil, for the roll-up that was written after the look.
+func coveredOnceWritten(l *roll.Look) time.Time {
 	if l.Rings.Equal(l.ReadTime) {
 		return time.Time{}
 	}

@@ -12,7 +12,7 @@ import (
 // The mutex is held.
 func (c *Coalescer) covered(s *counterState, l *roll.Look) {
 	s.failures, s.unkept, s.handedOn, s.long.rest = 0, pause{}, pause{}, pause{}
-	s.release(l.ReadTime, rungWhenWritten(l))
+	s.release(l.ReadTime, coveredOnceWritten(l))
 	s.own = l.ReadTime
 
 	own := min(c.roller.Cadence(l), max(s.step, c.canBeHeld()))
@@ -51,7 +51,7 @@ func (c *Coalescer) observe(s *counterState, l *roll.Look) (plan, error) {
 		}
 	}
 
-	s.release(l.Covers(), rung(l))
+	s.release(l.Covers(), alarmsCoveredUntil(l))
 
 	if l.Missing() { // this covers and paces like a roll-up: deleting a post deletes its likes, too
 		s.release(l.ReadTime, l.ReadTime)

@@ -148,7 +148,7 @@ func (a *audit) load(ctx context.Context) error {
 		a.cursor = Cursor{ReadTime: a.cursor.ReadTime} // which notes are older than the audit
 	}
 
-	a.meet()
+	a.adapt()
 	a.loadNotes(ctx)
 	a.takes = a.cycleTakes()
 

@@ -38,10 +38,10 @@ func (c *Cursor) isNew(l *Lap) bool { return l.Began.Before(c.New.Add(newFor)) }
 // hurries reports whether a lap is not spread.
 func (c *cycle) hurries(l *Lap) bool { return c.takes == 0 || l.Hurried || c.cursor.isNew(l) }
 
-// meet notes whether the routes, the revision, the database or the queue are new. Other routes have
-// other walks, so these start over. Otherwise the walks go on, or deployments that follow each
+// adapt notes whether the routes, the revision, the database or the queue are new. Other routes
+// have other walks, so these start over. Otherwise the walks go on, or deployments that follow each
 // other would keep a long walk from its end.
-func (c *cycle) meet() {
+func (c *cycle) adapt() {
 	last, o := c.cursor, c.o
 	known := last.Routes == c.routes.String() && last.Revision == o.Revision && last.Database == o.Database && len(last.Places) == places(c.routes)
 	moved := last.Queue != o.Queue && !last.UpdateTime.IsZero()

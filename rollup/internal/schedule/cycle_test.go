@@ -39,7 +39,7 @@ func TestCursorOfAnotherVersion(t *testing.T) {
 	routes := route.Routes{decideBy}
 	for _, n := range []int{0, places(routes)} {
 		a := cycle{o: new(AuditOptions), routes: routes, cursor: Cursor{Routes: routes.String(), Places: make([]Place, n), ReadTime: looked, UpdateTime: looked}}
-		a.meet()
+		a.adapt()
 		if isNew := a.cursor.New.Equal(looked); isNew != (n == 0) {
 			t.Errorf("%d places: new %v", n, isNew)
 		}

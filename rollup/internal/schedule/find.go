@@ -49,8 +49,8 @@ type pass struct {
 	behind Place        // the place behind the step
 }
 
-// goOn returns the walk that goes on from a place of the cursor.
-func (k *keeper) goOn(w walk, place Place) *keepWalk {
+// resume returns the walk that goes on from a place of the cursor.
+func (k *keeper) resume(w walk, place Place) *keepWalk {
 	on := &keepWalk{walk: w, from: place.From, begun: place.From, place: place}
 	known := !k.read.IsZero() && !place.Began.IsZero() && !place.Began.After(k.read)
 	if known {
@@ -87,8 +87,8 @@ func (k *keeper) at(w *keepWalk, from string) Place {
 	return place
 }
 
-// pass notes that a counter was visited.
-func (w *keepWalk) pass(e *keptCounter) {
+// visited notes that a counter was visited.
+func (w *keepWalk) visited(e *keptCounter) {
 	for i := range w.passes {
 		if w.passes[i].waits == e {
 			w.passes[i].waits = nil
@@ -96,20 +96,20 @@ func (w *keepWalk) pass(e *keptCounter) {
 		}
 	}
 	e.walk = nil
-	w.move()
+	w.advance()
 }
 
-// move moves the walk's place on, up to the first counter that still waits for its visit.
-func (w *keepWalk) move() {
+// advance moves the walk's place on, up to the first counter that still waits for its visit.
+func (w *keepWalk) advance() {
 	for len(w.passes) > 0 && w.passes[0].waits == nil {
 		w.place = w.passes[0].behind
 		w.passes = w.passes[1:]
 	}
 }
 
-// wrap is called when a walk can go no further. The walk then goes on from the first counter to
+// restart is called when a walk can go no further. The walk then goes on from the first counter to
 // where it began, when that is due. If it has done that, it is over.
-func (k *keeper) wrap(w *keepWalk) {
+func (k *keeper) restart(w *keepWalk) {
 	if w.round || w.begun == "" {
 		w.over = true
 	}
@@ -183,7 +183,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		if ctx.Err() == nil {
 			k.problems = append(k.problems, err)
 		}
-		k.wrap(w) // the next call tries again
+		k.restart(w) // the next call tries again
 		return
 	}
 
@@ -214,9 +214,9 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 
 	w.from = page.Next
 	if w.from == "" {
-		k.wrap(w)
+		k.restart(w)
 	}
-	w.move()
+	w.advance()
 }
 
 // enlist has a counter that a walk has found wait for its visit, unless the call knows the counter

@@ -138,7 +138,7 @@ func (k *keeper) visit(ctx context.Context, e *keptCounter) {
 	e.failure = v.err
 	k.observe(e, &v)
 	if e.walk != nil {
-		e.walk.pass(e)
+		e.walk.visited(e)
 	}
 
 	switch {

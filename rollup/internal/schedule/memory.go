@@ -42,11 +42,11 @@ func (k *keeper) load(ctx context.Context) {
 	byRollUps, byShards := walksOf(k.routes, k.store, func(*route.Route) time.Time { return time.Time{} })
 	found := &finder{class: classUnchanged, most: maxKept, share: rollUpsToFind}
 	for i, w := range byRollUps {
-		found.walks = append(found.walks, k.goOn(w, k.cursor.Places[i]))
+		found.walks = append(found.walks, k.resume(w, k.cursor.Places[i]))
 	}
 	missing := &finder{class: classWithout, most: maxKept / 2, share: shardsToFind}
 	for i, w := range byShards {
-		missing.walks = append(missing.walks, k.goOn(w, k.cursor.Places[len(byRollUps)+i]))
+		missing.walks = append(missing.walks, k.resume(w, k.cursor.Places[len(byRollUps)+i]))
 	}
 	k.finders = []*finder{found, missing}
 	for _, f := range k.finders {
