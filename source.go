@@ -125,13 +125,14 @@ import "embed"
 //go:embed rollup/route/edition.go
 //go:embed rollup/route/indexes.go
 //go:embed rollup/route/instead.go
+//go:embed rollup/route/judge.go
 //go:embed rollup/route/key.go
 //go:embed rollup/route/levels.go
 //go:embed rollup/route/lex.go
 //go:embed rollup/route/mistake.go
-//go:embed rollup/route/parse.go
+//go:embed rollup/route/read.go
 //go:embed rollup/route/route.go
-//go:embed rollup/route/syntax.go
+//go:embed rollup/route/routes.go
 //go:embed rollup/route/template.go
 //go:embed rollup/route/total.go
 //go:embed rollup/route/totals.go

@@ -284,3 +284,11 @@ func (r *Route) identity() string {
 	}
 	return strings.Join(all, ", ")
 }
+
+// maxKeys is how many keys a route may have. Captures of the pattern do not count.
+const maxKeys = 2
+
+// timeAt reports whether a day, a week or a month is the id at an index of the template.
+func (r *Route) timeAt(i int) bool {
+	return slices.ContainsFunc(r.By, func(k Key) bool { return k.at == i && k.Function.OfTime() })
+}
