@@ -466,14 +466,15 @@ func TestForgedHome(t *testing.T) {
 	})
 }
 
-// A client that says that its day is old has it compared in the next cycle all the same.
+// A client that says that its day was rolled up long ago has it compared in the next cycle all the
+// same.
 func TestForgedOldDay(t *testing.T) {
 	store := &oldDays{compared: make(map[string]int)}
 	inSchedule(t, store, byDay.String(), func(s *schedule) {
 		s.settle()
-		store.add(30, 100*24*time.Hour)
+		store.add(30, 24*time.Hour)
 		for i := range store.days {
-			store.days[i].RollUp.UpdateTime = store.Now()
+			store.days[i].RollUp.Tally.AsOf = store.Now().AddDate(0, 0, -100)
 		}
 		s.calls(2 * time.Hour)
 		if len(store.compared) != 30 {

@@ -103,22 +103,6 @@ func TestForeignLabels(t *testing.T) {
 	})
 }
 
-// An old day whose labels are wrong is compared in each cycle.
-func TestOldDaysWithoutLabels(t *testing.T) {
-	store := &oldDays{compared: make(map[string]int)}
-	inSchedule(t, store, byDay.String(), func(s *schedule) {
-		s.settle()
-		store.add(60, 100*24*time.Hour)
-		for i := range store.days {
-			store.days[i].RollUp.Labels = map[string]string{"shop": "a"}
-		}
-		s.calls(2 * time.Hour)
-		if len(store.compared) != 60 {
-			t.Errorf("%d of 60 old days were compared", len(store.compared))
-		}
-	})
-}
-
 // A document at a day's path that Tally never wrote needs no labels, and an audit leaves it alone.
 func TestUnlabeled(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

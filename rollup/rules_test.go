@@ -527,7 +527,7 @@ var rules = []chapter{
 		}},
 		{name: "cycle", clauses: []clause{
 			{says: "A cycle of audits takes at least as long as `audit` says, and its reads are spread over its calls. A call between two cycles only reads the cursor and looks for notes."},
-			{says: "A day's, week's or month's roll-up whose `as_of` is older than 30 days is compared in one cycle of 30, and so are the sources of such days. Every cycle compares one whose owner is missing or whose routes have changed, and a cycle that something new or a note made due compares all."},
+			{says: "The roll-ups of days, weeks and months that ended more than 30 days ago are found and compared in one cycle of 30, collection by collection, and so are the sources of such days. Another cycle asks a collection only from the id of 30 days ago on, unless the owner is missing. A cycle that something new or a note made due compares all."},
 		}},
 		{name: "new", clauses: []clause{
 			{

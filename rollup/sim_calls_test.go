@@ -302,6 +302,10 @@ func (i *instance) Missing(ctx context.Context, r *route.Route, since time.Time,
 	return i.page(ctx, "page of shards", func() (rollup.Page, error) { return i.store.Missing(ctx, r, since, from, limit) })
 }
 
+func (i *instance) Recent(ctx context.Context, t *route.Template, since func(string) time.Time, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of recent roll-ups", func() (rollup.Page, error) { return i.store.Recent(ctx, t, since, from, limit) })
+}
+
 func (i *instance) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
 	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, t, from, limit) })
 }

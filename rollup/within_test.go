@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -250,7 +251,7 @@ func (s removing) Remove(ctx context.Context, c route.Counter, r rollup.RollUp) 
 	return s.AuditStore.Remove(ctx, c, r)
 }
 
-// An oldDays store has days whose roll-ups are right.
+// An oldDays store has days whose roll-ups are right, each of a shop of its own.
 type oldDays struct {
 	memstore.Store
 	days     []rollup.FoundCounter
@@ -259,24 +260,36 @@ type oldDays struct {
 	since    []time.Duration // how long ago each walk of the orders began
 }
 
-// add adds so many days, whose roll-ups have an age.
-func (s *oldDays) add(n int, age time.Duration) {
+// add adds so many days, of a while ago.
+func (s *oldDays) add(n int, ago time.Duration) {
 	for range n {
 		next := len(s.days)
-		c, _ := byDay.Counter(fmt.Sprintf("shops/a/days/%s", time.Unix(0, 0).AddDate(0, 0, next).UTC().Format(time.DateOnly)))
+		at := s.Now().Add(-ago)
+		c, _ := byDay.Counter(fmt.Sprintf("shops/%d/days/%s", next, at.UTC().Format(time.DateOnly)))
 		s.days = append(s.days, rollup.FoundCounter{Counter: c, Next: fmt.Sprint(next + 1), RollUp: rollup.RollUp{
 			Values:     map[string]value.Value{"orders": value.Int(0)},
 			Labels:     c.Labels(),
-			Tally:      document.Tally{AsOf: s.Now().Add(-age), Routes: c.Template.Hash()},
+			Tally:      document.Tally{AsOf: at, Routes: c.Template.Hash()},
 			UpdateTime: time.Unix(0, 0),
 		}})
 	}
 }
 
-func (s *oldDays) RollUps(_ context.Context, _ *route.Template, from string, limit int) (rollup.Page, error) {
+func (s *oldDays) RollUps(ctx context.Context, t *route.Template, from string, limit int) (rollup.Page, error) {
+	return s.Recent(ctx, t, func(string) time.Time { return time.Time{} }, from, limit)
+}
+
+func (s *oldDays) Recent(_ context.Context, t *route.Template, since func(string) time.Time, from string, limit int) (rollup.Page, error) {
 	first := 0
 	_, _ = fmt.Sscan(from, &first)
-	p := rollup.Page{ReadTime: s.Now(), Reads: 1, Found: s.days[first:min(first+limit, len(s.days))]}
+	p := rollup.Page{ReadTime: s.Now(), Reads: 1}
+	for _, f := range s.days[first:min(first+limit, len(s.days))] {
+		collection, id, _ := t.CutTime(f.Counter.RollUp)
+		at := since(collection)
+		if at.IsZero() || id >= t.TimeID(at) {
+			p.Found = append(p.Found, f)
+		}
+	}
 	if first+limit < len(s.days) {
 		p.Next = fmt.Sprint(first + limit)
 	}
@@ -295,7 +308,7 @@ func (s *oldDays) Sources(ctx context.Context, c route.Counter) rollup.Snapshot 
 	return s.Store.Sources(ctx, c)
 }
 
-// A day whose roll-up is older than 30 days is compared in one of 30 cycles, and the walk of the
+// A day that ended more than 30 days ago is compared in one of 30 cycles, and the walk of the
 // orders begins 30 days ago in the others. A note about all has all days compared.
 func TestOldDays(t *testing.T) {
 	const old, young = 300, 5
@@ -347,29 +360,6 @@ func TestOldDays(t *testing.T) {
 	})
 }
 
-// Whatever says that an old day may be wrong has each cycle compare it.
-func TestOldDaysThatAreNotRight(t *testing.T) {
-	for name, change := range map[string]func(*rollup.FoundCounter, time.Time){
-		"its routes have changed":                  func(f *rollup.FoundCounter, _ time.Time) { f.RollUp.Tally.Routes = "others" },
-		"its routes have lost a total":             func(f *rollup.FoundCounter, _ time.Time) { f.RollUp.Tally.Former = []string{"gone"} },
-		"its shop is missing":                      func(f *rollup.FoundCounter, _ time.Time) { f.Ownerless = true },
-		"its shop was missing when last looked at": func(f *rollup.FoundCounter, now time.Time) { f.RollUp.Tally.OwnerlessSince = now },
-	} {
-		store := &oldDays{compared: make(map[string]int)}
-		inSchedule(t, store, byDay.String(), func(s *schedule) {
-			s.settle()
-			store.add(60, 100*24*time.Hour)
-			for i := range store.days {
-				change(&store.days[i], store.Now())
-			}
-			s.calls(2 * time.Hour)
-			if len(store.compared) != 60 {
-				t.Errorf("%s: %d of 60 old days were compared", name, len(store.compared))
-			}
-		})
-	}
-}
-
 // Notes about all counters, which somebody may cause all the time, have each cycle compare old
 // days, too. They make no more cycles than one an hour, or two of each that would come without
 // them.
@@ -408,5 +398,43 @@ func TestNotesAllDayOfOldDays(t *testing.T) {
 	}
 	if compared[1] < hours*(old+young)*9/10 || compared[1] > (hours+1)*(old+young) {
 		t.Errorf("%d comparisons with notes all the time, want about %d", compared[1], hours*(old+young))
+	}
+}
+
+// A year of days costs audits little: a cycle reads a shop's days of the last 30 days, one older
+// day, and the shop. One cycle of 30 reads all of them.
+func TestYearOfDays(t *testing.T) {
+	const shops, days = 60, 365
+	var store memstore.Store
+	now := store.Now()
+	for shop := range shops {
+		store.Put(fmt.Sprintf("shops/%02d", shop), map[string]any{})
+		for ago := range days {
+			path := fmt.Sprintf("shops/%02d/days/%s", shop, now.AddDate(0, 0, -ago).UTC().Format(time.DateOnly))
+			store.Put(path, map[string]any{"tally": document.Tally{AsOf: now.AddDate(0, 0, -ago)}.Encode()})
+		}
+	}
+	reads := func(since func(string) time.Time) (all int64) {
+		for from := "-"; from != ""; {
+			p, err := store.Recent(t.Context(), byDay[0].Template, since, strings.TrimPrefix(from, "-"), 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += p.Reads
+			from = p.Next
+		}
+		return all
+	}
+
+	whole := reads(func(string) time.Time { return time.Time{} })
+	recent := reads(func(collection string) time.Time {
+		if collection == "shops/00/days" || collection == "shops/01/days" { // one of 30
+			return time.Time{}
+		}
+		return now.AddDate(0, 0, -30)
+	})
+	t.Logf("finding %d days of %d shops takes %d reads, and %d in a cycle that leaves most old ones out", shops*days, shops, whole, recent)
+	if whole < shops*days || recent > shops*(31+2+12+2) {
+		t.Errorf("%d reads, and %d without old days", whole, recent)
 	}
 }

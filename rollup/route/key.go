@@ -240,6 +240,32 @@ func (r *Route) Period(t time.Time) (start, end time.Time, ok bool) {
 	return periodOf(r.By[i].Function, r.By[i].zone, t).bounds()
 }
 
+// CutTime cuts a path that the template may give at the id that says the day, week or month. above
+// is the path of the collection that the id is in. It reports false for other paths, and without
+// such a key.
+func (t *Template) CutTime(path string) (above, id string, ok bool) {
+	_, ok = t.segments.translate(path, t.segments)
+	i := t.timeKey()
+	if !ok || i < 0 {
+		return "", "", false
+	}
+	ids := strings.Split(path, "/")
+	at := t.Routes[0].By[i].at
+	return strings.Join(ids[:at], "/"), ids[at], true
+}
+
+// TimeID returns the id of the day, week or month that holds an instant. The template must be
+// Timed.
+func (t *Template) TimeID(at time.Time) string {
+	k := t.Routes[0].By[t.timeKey()]
+	return periodOf(k.Function, k.zone, at).id()
+}
+
+// timeKey returns the index of the key that is a time; -1 if there is none.
+func (t *Template) timeKey() int {
+	return slices.IndexFunc(t.Routes[0].By, func(k Key) bool { return k.Function.OfTime() })
+}
+
 // isKey reports whether the field is one of the keys.
 func (r *Route) isKey(f document.Field) bool {
 	return slices.ContainsFunc(r.By, func(k Key) bool { return k.Field == f })

@@ -183,18 +183,7 @@ func (s *Store) rollUps(ctx context.Context, t *route.Template, from string, lim
 	}
 
 	page := rollup.Page{Reads: int64(max(1, len(docs)))}
-	if len(docs) > 0 {
-		page.ReadTime = docs[0].ReadTime.Truncate(time.Microsecond)
-	}
-	for _, doc := range docs {
-		page.Next = Path(doc.Ref)
-		c, ok := t.Counter(page.Next)
-		if ok {
-			r := rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)
-			page.Found = append(page.Found, rollup.FoundCounter{Counter: c, RollUp: r, Next: page.Next})
-		}
-	}
-
+	addFound(&page, t, docs)
 	if len(docs) < limit {
 		page.Next = ""
 	}
@@ -204,6 +193,127 @@ func (s *Store) rollUps(ctx context.Context, t *route.Template, from string, lim
 	}
 	err = s.leaveOut(ctx, t, &page, until)
 	return page, err
+}
+
+// Recent implements rollup.AuditStore. A collection costs a read, that of its owner, and one for
+// each roll-up that is found.
+func (s *Store) Recent(ctx context.Context, t *route.Template, since func(string) time.Time, from string, limit int) (rollup.Page, error) {
+	until := pageEnd(ctx, time.Now())
+	page := rollup.Page{Next: from}
+	for page.Reads < int64(limit) {
+		err := s.recent(ctx, t, since, &page, limit)
+		if err != nil {
+			return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
+		}
+		late := time.Now().After(until)
+		if page.Next == "" || late {
+			break
+		}
+	}
+
+	err := s.readOwners(ctx, &page)
+	if err != nil {
+		return rollup.Page{}, fmt.Errorf("firestore: finding owners of %s: %w", t, err)
+	}
+	err = s.leaveOut(ctx, t, &page, until)
+	return page, err
+}
+
+// recent adds to a page what is recent in the next collection of days.
+func (s *Store) recent(ctx context.Context, t *route.Template, since func(string) time.Time, page *rollup.Page, limit int) error {
+	segments := t.Segments()
+	docs, err := s.group(segments, page.Next).Select(rollUpFields(t)...).Limit(1).Documents(ctx).GetAll()
+	page.Reads++
+	if err != nil || len(docs) == 0 {
+		page.Next = ""
+		return err
+	}
+	path := Path(docs[0].Ref)
+	collection, id, matches := t.CutTime(path)
+	if !matches {
+		page.Next = next(segments, path)
+		return nil
+	}
+	c, ok := t.Counter(path)
+	if !ok { // no day has such an id
+		page.Next = path
+		return nil
+	}
+
+	end := collection + "\x00/" + firstID
+	rest := s.client.CollectionGroup(segments[len(segments)-2].Name).OrderBy(firestore.DocumentID, firestore.Asc).EndBefore(s.client.Doc(end))
+	first, err := s.firstRecent(ctx, c, collection, since, page)
+	if err != nil {
+		return err
+	}
+	if id < first {
+		rest = rest.StartAt(s.client.Doc(placeOf(segments, collection, first)))
+	} else {
+		addFound(page, t, docs)
+		rest = rest.StartAfter(docs[0].Ref)
+	}
+
+	most := limit - int(page.Reads)
+	if most <= 0 && id >= first {
+		return nil
+	}
+	most = max(1, most) // or the page would not get behind what is left out
+	docs, err = rest.Select(rollUpFields(t)...).Limit(most).Documents(ctx).GetAll()
+	if err != nil {
+		return err
+	}
+	page.Reads += int64(max(1, len(docs)))
+	addFound(page, t, docs)
+	if len(docs) < most {
+		page.Next = end
+	}
+	return nil
+}
+
+// firstRecent returns the first id of a collection of days that a walk finds; "" if it finds all.
+// The counter is one of the collection's.
+func (s *Store) firstRecent(ctx context.Context, c route.Counter, collection string, since func(string) time.Time, page *rollup.Page) (id string, err error) {
+	at := since(collection)
+	if at.IsZero() {
+		return "", nil
+	}
+	owner := c.Owner()
+	if owner != "" && strings.HasPrefix(collection, owner+"/") {
+		docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(owner)})
+		page.Reads++
+		if err != nil || !docs[0].Exists() {
+			return "", err
+		}
+	}
+	return c.Template.TimeID(at), nil
+}
+
+// placeOf returns the first place in a collection of days at which a path of the segments may come
+// that has an id there, or a later one.
+func placeOf(segments route.Path, collection, id string) string {
+	place := collection + "/" + id
+	for _, segment := range segments[strings.Count(place, "/")+1:] {
+		if segment.Capture {
+			segment.Name = firstID
+		}
+		place += "/" + segment.Name
+	}
+	return place
+}
+
+// addFound adds to a page what documents say, and moves it behind them.
+func addFound(page *rollup.Page, t *route.Template, docs []*firestore.DocumentSnapshot) {
+	for _, doc := range docs {
+		if page.ReadTime.IsZero() {
+			page.ReadTime = doc.ReadTime.Truncate(time.Microsecond)
+		}
+		page.Next = Path(doc.Ref)
+		c, ok := t.Counter(page.Next)
+		if ok {
+			r := rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)
+			page.Found = append(page.Found, rollup.FoundCounter{Counter: c, RollUp: r, Next: page.Next})
+		}
+	}
 }
 
 // readOwners notes which counters of a page have lost their owners. It reads each owner once.

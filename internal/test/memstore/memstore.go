@@ -287,6 +287,13 @@ func (s *Store) Claim(ctx context.Context, c route.Counter, claim rollup.Claim) 
 // RollUps implements rollup.AuditStore. A place is the path of the last document that was looked
 // at. As on Firestore, that may be one of another collection of the same name.
 func (s *Store) RollUps(ctx context.Context, template *route.Template, from string, limit int) (rollup.Page, error) {
+	all := func(string) time.Time { return time.Time{} }
+	return s.Recent(ctx, template, all, from, limit)
+}
+
+// Recent implements rollup.AuditStore. The first document of a collection of days that is left out
+// is read, and no further one.
+func (s *Store) Recent(ctx context.Context, template *route.Template, since func(string) time.Time, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -294,6 +301,7 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 	name := segments[len(segments)-2].Name
 	var p rollup.Page
 	owners := make(map[string]bool)
+	passed := "" // the collection of which a document was left out last
 	for _, path := range s.documents[after(s.documents, from):] {
 		collection, _ := split(path)
 		if collection[strings.LastIndexByte(collection, '/')+1:] != name {
@@ -303,9 +311,18 @@ func (s *Store) RollUps(ctx context.Context, template *route.Template, from stri
 			break
 		}
 
+		c, ok := template.Counter(path)
+		days, id, isTimed := template.CutTime(path)
+		if ok && isTimed && !s.ownerless(c) && !since(days).IsZero() && id < template.TimeID(since(days)) {
+			if days != passed {
+				p.Reads++
+			}
+			passed, p.Next = days, path
+			continue
+		}
+
 		p.Reads++
 		p.Next = path
-		c, ok := template.Counter(path)
 		if ok {
 			p.Found = append(p.Found, rollup.FoundCounter{Counter: c, RollUp: s.rollUp(c), Ownerless: s.ownerless(c), Next: path})
 			owners[c.Owner()] = true

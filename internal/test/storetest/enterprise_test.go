@@ -72,6 +72,10 @@ func (e *enterpriseStore) RollUps(ctx context.Context, t *route.Template, from s
 	return e.of(t.Routes).RollUps(ctx, t, from, limit)
 }
 
+func (e *enterpriseStore) Recent(ctx context.Context, t *route.Template, since func(string) time.Time, from string, limit int) (rollup.Page, error) {
+	return e.of(t.Routes).Recent(ctx, t, since, from, limit)
+}
+
 func (e *enterpriseStore) Missing(ctx context.Context, r *route.Route, since time.Time, from string, limit int) (rollup.Page, error) {
 	return e.of(r.Template.Routes).Missing(ctx, r, since, from, limit)
 }

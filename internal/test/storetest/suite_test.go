@@ -73,6 +73,7 @@ func run(t *testing.T, seeds uint64, open func(t *testing.T) backend) {
 		{"RollUps and Missing of days", testDays},
 		{"owners", testOwners},
 		{"labels", testLabels},
+		{"recent roll-ups", testRecent},
 		{"a counter among foreign documents", testAmongForeign},
 		{"RollUps reads what it finds", testRollUpsReads},
 		{"Remove", testRemove},

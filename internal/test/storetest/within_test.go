@@ -237,3 +237,93 @@ func testLabels(t *testing.T, b backend) {
 		}
 	}
 }
+
+// testRecent: in each collection of days the walk leaves out those that ended before an instant,
+// and reads one of them and the owner at most. None is left out if the owner is missing.
+func testRecent(t *testing.T, b backend) {
+	routes, err := route.Parse("orders/{order} by shop, day(at) -> shops/{shop}/days/{day} : count() as n : within shops/{shop}\n" +
+		"orders/{order} by month(at), shop -> reports/{month}/shops/{shop} : count() as n : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := map[string]any{"tally": rolledUp(value.Int(1), 1, someTime).Tally.Encode()}
+	want := make(map[string]bool)
+	put := func(path string, is bool) {
+		b.Put(t, path, tally)
+		want[path] = is
+	}
+	const last = 370 // days
+	for n := range last {
+		id := someTime.AddDate(0, 0, n-last+1).Format(time.DateOnly)
+		recent := n >= last-31
+		if n%37 == 0 || recent || n > last-34 {
+			put("shops/many/days/"+id, recent)
+		}
+	}
+	day := func(ago int) string { return someTime.AddDate(0, 0, -ago).Format(time.DateOnly) }
+	for _, shop := range []string{"gone", "old", "whole", "__id7__"} {
+		for _, ago := range []int{400, 31, 30, 0} {
+			put("shops/"+shop+"/days/"+day(ago), shop == "gone" || shop == "whole" || ago <= 30)
+		}
+		if shop != "gone" {
+			b.Put(t, "shops/"+shop, map[string]any{})
+		}
+	}
+	put("shops/quiet/days/"+day(100), false)
+	for _, shop := range []string{"many", "quiet"} {
+		b.Put(t, "shops/"+shop, map[string]any{})
+	}
+	for _, junk := range []string{"shops/old/days/x", "shops/old/days/__id5__", "shops/a/b/c/days/2020-01-01", "shops/old/days/" + day(0) + "/days/" + day(0), "other/a/days/" + day(0)} {
+		b.Put(t, junk, tally)
+	}
+	since := func(collection string) time.Time {
+		if collection == "shops/whole/days" {
+			return time.Time{}
+		}
+		return someTime.AddDate(0, 0, -30)
+	}
+
+	all := 0
+	for _, is := range want {
+		if is {
+			all++
+		}
+	}
+	for _, limit := range []int{1, 2, 3, 7, 100} {
+		got, reads := make(map[string]bool), int64(0)
+		for pages, from := 0, "-"; from != ""; pages++ {
+			p, err := b.Recent(t.Context(), routes[0].Template, since, strings.TrimPrefix(from, "-"), limit)
+			if err != nil || len(p.Found) > max(limit, 2) || pages > 1000 {
+				t.Fatalf("%d at a time, from %q: %d found, %v", limit, from, len(p.Found), err)
+			}
+			for _, f := range p.Found {
+				if got[f.Counter.RollUp] || f.Ownerless != strings.HasPrefix(f.Counter.RollUp, "shops/gone/") {
+					t.Errorf("%s was found again, or says %v of its shop", f.Counter.RollUp, f.Ownerless)
+				}
+				got[f.Counter.RollUp] = true
+			}
+			reads += p.Reads
+			from = p.Next
+		}
+		for path, is := range want {
+			if got[path] != is {
+				t.Errorf("%d at a time: %s found: %v, want %v", limit, path, got[path], is)
+			}
+		}
+		if limit == 100 && reads > int64(all)+30 {
+			t.Errorf("%d reads for %d days", reads, all)
+		}
+	}
+
+	for path, is := range map[string]bool{"reports/2025-11/shops/a": false, "reports/2025-12/shops/a": true, "reports/2026-01/shops/a": true, "reports/2026-01/shops/b": true} {
+		b.Put(t, path, tally)
+		p, err := b.Recent(t.Context(), routes[1].Template, since, "", 100)
+		found := false
+		for _, f := range p.Found {
+			found = found || f.Counter.RollUp == path
+		}
+		if err != nil || found != is {
+			t.Errorf("%s found: %v, %v; want %v", path, found, err, is)
+		}
+	}
+}

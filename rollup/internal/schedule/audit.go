@@ -77,7 +77,7 @@ func Audit(ctx context.Context, store Store, routes route.Routes, o AuditOptions
 		return a.report, err
 	}
 
-	byRollUps, byShards := walksOf(routes, store, a.since)
+	byRollUps, byShards := walksOf(routes, store, a.since, a.recent)
 	a.examineNoted(ctx)
 	a.walkAll(ctx, byRollUps, &a.cursor.RollUps, 0, rollUpsShare)
 	a.walkAll(ctx, byShards, &a.cursor.Shards, len(byRollUps), 1)
@@ -313,7 +313,7 @@ func (a *audit) examineAll(ctx context.Context, found []FoundCounter, n int) (be
 		if i > 0 && (a.ended(ctx) || a.spent()) { // one at least: finding them may have used up the reads
 			return i
 		}
-		if a.examined[f.Counter.RollUp] || n < len(a.routes.Templates()) && a.spares(f) {
+		if a.examined[f.Counter.RollUp] {
 			continue
 		}
 

@@ -149,11 +149,11 @@ func (c *cycle) next(l *Lap, first, walks int) (n int, ok bool) {
 }
 
 const (
-	// oldAfter is how old the as_of of a day's or month's roll-up is once it counts as old. Hardly a
-	// document of then changes, and such roll-ups become more and more.
+	// oldAfter is how long ago a day, week or month ended once it counts as old. Hardly a document of
+	// then changes, and such roll-ups become more and more.
 	oldAfter = 30 * 24 * time.Hour
 
-	// oldLaps is the number of laps of which one compares an old roll-up.
+	// oldLaps is the number of laps of which one compares the old roll-ups of a collection.
 	oldLaps = 30
 )
 
@@ -161,23 +161,26 @@ const (
 // note made due does not: nothing says how old the documents were whose events were lost.
 func (c *cycle) sparesOld(l *Lap) bool { return !c.o.FromFirst && !c.o.DryRun && !c.hurries(l) }
 
-// spares reports whether the audit leaves a counter that the walk of its template has found to
-// another lap, because its roll-up is old.
-func (c *cycle) spares(f FoundCounter) bool {
-	tally, l := f.RollUp.Tally, &c.cursor.RollUps
-	before := l.Began.Add(-oldAfter)
-	old := f.Template.Timed() && tally.AsOf.Before(before) && f.RollUp.UpdateTime.Before(before) // somebody may have written an old as_of since
-	right := !f.Ownerless && tally.OwnerlessSince.IsZero() && tally.Routes == f.Template.Hash() && len(tally.Former) == 0 && !f.RollUp.Mislabeled(f.Counter)
-	if !old || !right || !c.sparesOld(l) {
-		return false
+// recent returns since when the walk of a template's roll-ups finds days in a collection; zero:
+// all. It returns nil for a walk that finds all. The id says how old a day is, so no client makes
+// one older.
+func (c *cycle) recent(t *route.Template) func(collection string) time.Time {
+	l := &c.cursor.RollUps
+	if !t.Timed() || !c.sparesOld(l) {
+		return nil
 	}
 
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(f.Counter.RollUp)) // it never fails
-	return int64(h.Sum32()%oldLaps) != l.Number%oldLaps
+	return func(collection string) time.Time {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(collection)) // it never fails
+		if int64(h.Sum32()%oldLaps) == l.Number%oldLaps {
+			return time.Time{}
+		}
+		return l.Began.Add(-oldAfter)
+	}
 }
 
-// since returns how old the days or months are that the walk of a route's shards finds; zero: any.
+// since returns how old the days are that the walk of a route's shards finds; zero: any.
 func (c *cycle) since(r *route.Route) time.Time {
 	l := &c.cursor.Shards
 	if r.Time() == "" || !c.sparesOld(l) || l.Number%oldLaps == 0 {

@@ -39,7 +39,7 @@ func (k *keeper) load(ctx context.Context) {
 	k.cursor = cursor.on(k.routes)
 	k.loaded, k.read = time.Now(), k.cursor.ReadTime
 
-	byRollUps, byShards := walksOf(k.routes, k.store, func(*route.Route) time.Time { return time.Time{} })
+	byRollUps, byShards := walksOf(k.routes, k.store, func(*route.Route) time.Time { return time.Time{} }, func(*route.Template) func(string) time.Time { return nil })
 	found := &finder{class: classUnchanged, most: maxKept, share: rollUpsToFind}
 	for i, w := range byRollUps {
 		found.walks = append(found.walks, k.resume(w, k.cursor.Places[i]))

@@ -25,6 +25,13 @@ type Store interface {
 	// time is over, it makes no further ones, and the page ends.
 	RollUps(ctx context.Context, template *route.Template, from string, limit int) (Page, error)
 
+	// Recent is RollUps of a template of days, weeks or months, but leaves out those that ended before
+	// an instant, at the cost of a constant number of reads for each collection of them. since says
+	// for the path of such a collection which instant that is; zero: none is left out. None is left
+	// out either if the document is missing within which Tally makes the collection's roll-ups. It
+	// takes two queries for each collection.
+	Recent(ctx context.Context, template *route.Template, since func(collection string) time.Time, from string, limit int) (Page, error)
+
 	// Missing returns counters without a roll-up in the same way. They must not be FoundByHomes.
 	// Those are the counters that have shards by the route, whether or not the shards' parent
 	// documents exist, and whose roll-up has no tally. If the route has a day or a month as a key,

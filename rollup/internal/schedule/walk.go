@@ -25,11 +25,11 @@ type walk struct {
 // one for each route whose counters are not FoundByHomes. The walks of the roll-ups find the
 // counters whose roll-up has a tally or Unwritten totals, and those found by their homes. The walks
 // of the shards find the others. So all walks together find each counter once. since says for a
-// route how old a day or month may be that the walk of its shards finds; zero: any.
-func walksOf(routes route.Routes, store Store, since func(*route.Route) time.Time) (byRollUps, byShards []walk) {
+// route how old a day may be that the walk of its shards finds, and recent that of a template.
+func walksOf(routes route.Routes, store Store, since func(*route.Route) time.Time, recent func(*route.Template) func(string) time.Time) (byRollUps, byShards []walk) {
 	for _, t := range routes.Templates() {
 		find := func(ctx context.Context, from string, limit int) (Page, error) {
-			page, err := store.RollUps(ctx, t, from, limit)
+			page, err := rollUps(ctx, store, t, recent(t), from, limit)
 			if !t.FoundByHomes() {
 				page.Found = slices.DeleteFunc(page.Found, page.isLeftOut)
 			}
@@ -47,6 +47,14 @@ func walksOf(routes route.Routes, store Store, since func(*route.Route) time.Tim
 		byShards = append(byShards, walk{r.Template, "shards of " + r.Pattern().String(), find})
 	}
 	return byRollUps, byShards
+}
+
+// rollUps finds the next roll-ups of a template: all, or those of recent times.
+func rollUps(ctx context.Context, store Store, t *route.Template, since func(string) time.Time, from string, limit int) (Page, error) {
+	if since == nil {
+		return store.RollUps(ctx, t, from, limit)
+	}
+	return store.Recent(ctx, t, since, from, limit)
 }
 
 // page finds the next counters of a walk, up to limit, within a time.
