@@ -477,7 +477,7 @@ var rules = []chapter{
 			{says: "⚑ The counters of groups that say `existing` are found by their *homes*, the documents that hold their totals. Where a home has neither a `tally` nor [a total that somebody made up](#nobodys-number), a query for one document says whether there is something to sum."},
 		}},
 		{name: "tick-place", clauses: []clause{
-			{says: "⚑ A tick leaves a cursor to the next: the counters that had changed, and how far the visits to the others came. The others follow in the order of the walk, not of their age. A page of counters without a roll-up makes no further query to find some once half of its time is over. So a tick that is shorter than a whole page goes on, too."},
+			{says: "⚑ A tick saves which counters had changed, and where its walk stopped. The next tick visits the changed ones first, and continues the walk in its own order, not by age. A page of counters without a roll-up makes no further query to find some once half of its time is over. So a tick that is shorter than a whole page goes on, too."},
 			{says: "A tick goes round until the next tick is due, so that D may be shorter than the schedule's period."},
 			{says: "A counter or a page that fails keeps no other from being visited. It is tried again after a pause that grows."},
 		}},

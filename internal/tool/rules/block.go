@@ -523,5 +523,5 @@ func (b *block) remaining() string {
 		names = append(names, pattern[len(pattern)-2].Name)
 	}
 	slices.Sort(names)
-	return "; its " + strings.Join(slices.Compact(names), " and ") + " stay, and come back with its id"
+	return "; its " + strings.Join(slices.Compact(names), " and ") + " remain, and would count for a new document with its id"
 }

@@ -243,7 +243,7 @@ func TestDecisions(t *testing.T) {
 		"who lists posts/{post}, all of its fields, such as request.auth != null && listsAtMost(100)",
 		"who creates posts/{post}, such as mayWrite()",
 		"who changes posts/{post}",
-		"who deletes posts/{post}; its likes stay, and come back with its id",
+		"who deletes posts/{post}; its likes remain, and would count for a new document with its id",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
