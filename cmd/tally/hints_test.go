@@ -411,7 +411,7 @@ func TestAddOne(t *testing.T) {
 		{"a/{b}/c/{d} -> a/{b} : count() : existing", "(default)", ""},
 		{"a/{b}/c/{d} -> a/{b} : count() : existing; a/{`e f`}/`it's`/{d} -> t/{`e f`} : n, m", "other",
 			`TALLY create 'a/my-e f/it'\''s' --database other &&` + "\n  " + `TALLY increment 'a/my-e f/it'\''s' --database other --total n`},
-		{strings.SplitN(dayRoutes, "\nrooms", 2)[0], "(default)", ""}, // its sums are of days, which Tally makes
+		{"sales/{sale} by shop, day(at) -> shops/{shop}/days/{day} : amount : within shops/{shop}; shops/{shop}/days/{day} -> shops/{shop} : amount as revenue : existing", "(default)", ""}, // its sums are of days, which Tally makes
 		{"shards/{shard} -> totals/all : n", "(default)", "TALLY create shards &&\n  TALLY increment shards"},
 	} {
 		want := strings.ReplaceAll(test.want, "TALLY", os.Args[0])
