@@ -41,6 +41,7 @@ var lists = map[string]list{
 	"people/{user}":                               {collection: "people", limit: 100},
 	"chats/{chat}/inbox/{message}":                {parent: "chats/c", collection: "inbox", limit: 100, user: ann, own: "to"},
 	"stores/{store}/days/{day}":                   {parent: "stores/s", collection: "days", limit: 100, user: ann},
+	"{above=**}/weeks/{week}":                     {collection: "weeks", limit: 1000, group: true},
 	"tags/{tag}":                                  {collection: "tags", limit: 100},
 	"tags/{tag}/stories/{story}":                  {parent: "tags/go", collection: "stories", limit: 100},
 	"visitor_totals/{day}":                        {collection: "visitor_totals", limit: 100},
