@@ -867,7 +867,7 @@ testOfPage('from nothing to a total', async (t) => {
 
   const dev = await startStack({ cwd: folder });
   t.after(() => dev.stop());
-  await until(() => dev.output().includes('who deletes products/{product}; its votes stay'), dev.output);
+  await until(() => dev.output().includes('who deletes products/{product}; its votes remain'), dev.output);
   await writeFile(join(folder, 'app.mjs'), program.replace('8080', dev.port));
   const app = spawn(process.execPath, ['app.mjs'], { cwd: folder });
   t.after(() => app.kill());

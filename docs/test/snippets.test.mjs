@@ -155,7 +155,7 @@ const story = [
 
 test("The README's first snippet, after the lines that tally dev prints", async (t) => {
   const code = block('Use it', 'js', 'a random shard', readme);
-  const [connect] = stack.output().match(/const db = .*\n.*connectFirestoreEmulator\(.*/);
+  const [connect] = stack.output().match(/const db = .*\n.*ann is signed in\n.*connectFirestoreEmulator\(.*/);
   const { use } = await imported(`import { initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, doc, getFirestore, increment, onSnapshot, setDoc } from 'firebase/firestore';
 export async function use(user, show) {\n${[connect, code].join('\n')}\nreturn db.app;\n}`);
