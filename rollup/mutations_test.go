@@ -2211,7 +2211,7 @@ var mutations = []mutation{
 		`if onlyTriggers {`,
 		`if onlyTriggers && false {`, "../internal/tool/deploy/TestRetriesOn"},
 	{"unindexed-tally", "the field tally is indexed", "../internal/tool/deploy/fields.go",
-		`		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
+		`		add(FieldConfig{CollectionGroup: template.CollectionID(), Path: document.TallyField})
 `,
 		`		_ = template
 `, "../internal/tool/deploy/TestFields"},

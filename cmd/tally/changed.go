@@ -90,7 +90,7 @@ func exampleOf(ctx context.Context, client *firestore.Client, r *route.Route) st
 func examplesOf(ctx context.Context, client *firestore.Client, r *route.Route, most int) (found []*firestore.DocumentSnapshot) {
 	const looked = 100 // documents at least; others may have a collection of that name
 	pattern := r.Pattern()
-	query := client.CollectionGroup(pattern[len(pattern)-2].Name).Limit(max(looked, most))
+	query := client.CollectionGroup(pattern.CollectionID()).Limit(max(looked, most))
 	if len(pattern) == 2 {
 		query = client.Collection(pattern[0].Name).Limit(most)
 	}

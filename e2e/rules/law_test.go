@@ -143,7 +143,7 @@ func (l law) broken(u user, path string, before, after map[string]any, now time.
 func (l law) isHidden(t *route.Template) bool {
 	return t.Existing || slices.ContainsFunc(t.Routes, func(r *route.Route) bool {
 		pattern := r.Pattern()
-		collection := pattern[len(pattern)-2].Name
+		collection := pattern.CollectionID()
 		writer := l.writer(slices.DeleteFunc(slices.Clone(l.routes), func(o *route.Route) bool { return !o.Pattern().Same(pattern) }))
 		isShown := writer == rules.Owner || writer == rules.Users && collection == "comments"
 		return slices.ContainsFunc(r.Totals, func(total route.Total) bool {

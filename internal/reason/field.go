@@ -120,7 +120,7 @@ func (d Document) like(f document.Field, except []document.Field) string {
 // AbsentFrom says that none of n documents of a route has a field. The reason is about one of them.
 func (r Reason) AbsentFrom(n int) string {
 	pattern := r.Route.Pattern()
-	collection := pattern[len(pattern)-2].Name
+	collection := pattern.CollectionID()
 	has := "no " + string(r.Field)
 	if r.Like != "" {
 		has = r.Like

@@ -21,7 +21,7 @@ func (rs Routes) Boards() []Index {
 			if !t.OfTimes(total) {
 				fields := []IndexField{fieldNamed(label), fieldNamed(total)}
 				fields[1].Descending = true
-				all = append(all, Index{Collection: t.collectionID(), Fields: fields, Group: true})
+				all = append(all, Index{Collection: t.segments.CollectionID(), Fields: fields, Group: true})
 			}
 		}
 	}
@@ -44,12 +44,9 @@ func (t *Template) boardOf() (label string, has bool) {
 // shares reports whether another template's roll-ups are in collections of the same id.
 func (rs Routes) shares(t *Template) bool {
 	return slices.ContainsFunc(rs.Templates(), func(other *Template) bool {
-		return other != t && other.collectionID() == t.collectionID()
+		return other != t && other.segments.CollectionID() == t.segments.CollectionID()
 	})
 }
-
-// collectionID returns the id of the roll-ups' collections.
-func (t *Template) collectionID() string { return t.segments[len(t.segments)-2].Name }
 
 // fieldNamed returns a top-level field of an index.
 func fieldNamed(name string) IndexField { return IndexField{Field: document.FieldOf(name)} }

@@ -78,7 +78,7 @@ func (r *Route) walked() (all []Index) {
 	for _, k := range r.By {
 		if k.Function == Reference {
 			refers = true
-			all = append(all, Index{Collection: r.collectionID(), Fields: []IndexField{{Field: k.Field}}})
+			all = append(all, Index{Collection: r.pattern.CollectionID(), Fields: []IndexField{{Field: k.Field}}})
 		}
 	}
 	inMany := hasCapture(r.pattern[:len(r.pattern)-1])
@@ -94,7 +94,7 @@ func hasCapture(path Path) bool {
 
 // namesOf returns the index of the names in all collections that are called as that of a path.
 func namesOf(path Path) Index {
-	return Index{Collection: path[len(path)-2].Name, Group: true, Fields: []IndexField{{Field: DocumentName}}}
+	return Index{Collection: path.CollectionID(), Group: true, Fields: []IndexField{{Field: DocumentName}}}
 }
 
 // composite returns the one index that a query of the route needs on Enterprise. There is none if
@@ -113,5 +113,5 @@ func (r *Route) composite(q Query) []Index {
 	if fields == nil {
 		return nil
 	}
-	return []Index{{Collection: r.collectionID(), Fields: fields}}
+	return []Index{{Collection: r.pattern.CollectionID(), Fields: fields}}
 }

@@ -102,10 +102,7 @@ func (rs Routes) indexes() []Index {
 }
 
 // IndexesOf returns the indexes that a query of the route needs on Standard.
-func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.collectionID(), r.equalKeys()) }
-
-// collectionID returns the id of the collections of the route's documents.
-func (r *Route) collectionID() string { return r.pattern[len(r.pattern)-2].Name }
+func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern.CollectionID(), r.equalKeys()) }
 
 // equalKeys returns the fields of the keys that a counter's documents have equal.
 func (r *Route) equalKeys() (equal []document.Field) {

@@ -33,6 +33,9 @@ type Path []Segment
 // backticks: see quote.
 func (p Path) String() string { return join(p, "/") }
 
+// CollectionID returns the id of the collections whose documents have such paths.
+func (p Path) CollectionID() string { return p[len(p)-2].Name }
+
 // Same reports whether two patterns match the same paths: the names of captures do not count.
 func (p Path) Same(other Path) bool {
 	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }

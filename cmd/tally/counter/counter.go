@@ -83,7 +83,7 @@ func ofDocumentAbove(routes route.Routes, path string) (c Counter, ok bool, err 
 	var sources []*route.Route
 	for _, r := range routes {
 		pattern := r.Pattern()
-		collection := pattern[len(pattern)-2].Name
+		collection := pattern.CollectionID()
 		c, ok := r.Counter(path + "/" + collection)
 		if !ok {
 			continue
@@ -167,7 +167,7 @@ var ErrNoRoute = errors.New("no route serves")
 func notServed(routes route.Routes, arg string, ids []string) error {
 	for _, r := range routes {
 		pattern := r.Pattern()
-		for _, documents := range []string{arg, arg + "/" + pattern[len(pattern)-2].Name} {
+		for _, documents := range []string{arg, arg + "/" + pattern.CollectionID()} {
 			if r.By != nil && r.Covers(documents+"/id") {
 				return fmt.Errorf("%s which counter each belongs to: name one, as in %s", keysOf(r, documents), r.Template)
 			}

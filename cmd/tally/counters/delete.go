@@ -104,7 +104,7 @@ func sharing(ctx context.Context, s *session.Session, collection string) (string
 
 	for _, r := range s.Config.Routes {
 		pattern := r.Pattern()
-		other := doc + "/" + pattern[len(pattern)-2].Name
+		other := doc + "/" + pattern.CollectionID()
 		_, ok := r.Counter(other)
 		if !ok || !r.HasShards() || other == collection {
 			continue

@@ -241,7 +241,7 @@ func (s *Store) recent(ctx context.Context, t *route.Template, since func(string
 	}
 
 	end := collection + "\x00/" + firstID
-	rest := s.client.CollectionGroup(segments[len(segments)-2].Name).OrderBy(firestore.DocumentID, firestore.Asc).EndBefore(s.client.Doc(end))
+	rest := s.client.CollectionGroup(segments.CollectionID()).OrderBy(firestore.DocumentID, firestore.Asc).EndBefore(s.client.Doc(end))
 	first, err := s.firstRecent(ctx, c, collection, since, page)
 	if err != nil {
 		return err
@@ -409,7 +409,7 @@ func (s *Store) group(segments route.Path, from string) firestore.Query {
 	capture := slices.IndexFunc(segments, func(s route.Segment) bool { return s.Capture })
 	first := segments[:capture].String()
 
-	query := s.client.CollectionGroup(segments[len(segments)-2].Name).
+	query := s.client.CollectionGroup(segments.CollectionID()).
 		OrderBy(firestore.DocumentID, firestore.Asc).
 		EndBefore(s.client.Doc(first + "\x00/" + firstID))
 

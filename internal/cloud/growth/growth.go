@@ -333,7 +333,7 @@ func counterOf(routes route.Routes, path string) (counter, bool) {
 	serves := false
 	for _, r := range routes {
 		pattern := r.Pattern()
-		below := of + "/" + pattern[len(pattern)-2].Name
+		below := of + "/" + pattern.CollectionID()
 		_, ok := r.Counter(below)
 		if !ok || !r.HasShards() {
 			continue

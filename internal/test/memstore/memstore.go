@@ -298,7 +298,7 @@ func (s *Store) Recent(ctx context.Context, template *route.Template, since func
 	defer s.mu.Unlock()
 
 	segments := template.Segments()
-	name := segments[len(segments)-2].Name
+	name := segments.CollectionID()
 	var p rollup.Page
 	owners := make(map[string]bool)
 	passed := "" // the collection of which a document was left out last

@@ -52,13 +52,13 @@ func Fields(routes route.Routes, on route.Edition) []FieldConfig {
 	}
 	for _, t := range routes.Templates() {
 		template := t.Segments()
-		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
+		add(FieldConfig{CollectionGroup: template.CollectionID(), Path: document.TallyField})
 	}
 	for _, r := range routes {
 		pattern := r.Pattern()
 		for _, f := range r.Fields() {
 			if r.Documents {
-				add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: string(f)})
+				add(FieldConfig{CollectionGroup: pattern.CollectionID(), Path: string(f)})
 			}
 		}
 	}

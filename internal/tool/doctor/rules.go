@@ -118,7 +118,7 @@ func (e *examination) documents(ctx context.Context, database string) map[string
 			continue
 		}
 		segments := t.Segments()
-		from := []object{{"collectionId": segments[len(segments)-2].Name, "allDescendants": true}}
+		from := []object{{"collectionId": segments.CollectionID(), "allDescendants": true}}
 		parent := "projects/" + e.Project.ID + "/databases/" + database + "/documents"
 		var answer []struct{ Document json.RawMessage }
 		err := e.Project.Call(ctx, http.MethodPost, "firestore.googleapis.com/v1/"+parent+":runQuery", object{"structuredQuery": object{"from": from, "limit": 1}}, &answer)

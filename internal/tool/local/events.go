@@ -83,7 +83,7 @@ func (s *Stack) listenForEvents(ctx context.Context) error {
 	collections := make(map[string]bool)
 	for _, route := range s.Config.Routes.Live() {
 		pattern := route.Pattern()
-		collections[pattern[len(pattern)-2].Name] = true
+		collections[pattern.CollectionID()] = true
 	}
 
 	ctx, cancel := context.WithCancel(ctx)

@@ -161,7 +161,7 @@ func Scan(ctx context.Context, client *firestore.Client, routes route.Routes, pr
 // servesExtension reports whether a route's shards are the extension's.
 func servesExtension(r *route.Route) bool {
 	p := r.Pattern()
-	return p[len(p)-2].Name == shardsCollection && len(r.Fields()) > 0
+	return p.CollectionID() == shardsCollection && len(r.Fields()) > 0
 }
 
 // readState finds out how long the extension has been idle.

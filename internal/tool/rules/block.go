@@ -520,7 +520,7 @@ func (b *block) remaining() string {
 	var names []string
 	for _, r := range b.home.Routes {
 		pattern := r.Pattern()
-		names = append(names, pattern[len(pattern)-2].Name)
+		names = append(names, pattern.CollectionID())
 	}
 	slices.Sort(names)
 	return "; its " + strings.Join(slices.Compact(names), " and ") + " remain, and would count for a new document with its id"

@@ -74,7 +74,7 @@ func (b *block) all() string {
 // proposed returns the condition on who reads that a question proposes: those who joined, the user
 // to whom the document belongs, or any user, if an app shows such documents.
 func (b *block) proposed(does string) string {
-	collection := b.path[len(b.path)-2].Name
+	collection := b.path.CollectionID()
 	members, ok := b.inRules(len(b.path) - 1)
 	isShown := b.sources == nil || slices.Contains(shownDocuments, strings.ToLower(collection))
 	who := cmp.Or(b.named(), b.belongs())
@@ -167,7 +167,7 @@ var shownDocuments = []string{"answers", "comments", "downloads", "plays", "repl
 // whom they belong.
 func (s source) isShown(isOwned bool) bool {
 	pattern := s.Pattern()
-	collection := strings.ToLower(pattern[len(pattern)-2].Name)
+	collection := strings.ToLower(pattern.CollectionID())
 	byWriter := s.writer == Owner || s.writer == Users && slices.Contains(shownDocuments, collection)
 	isBelow := slices.ContainsFunc(s.Template.Segments(), func(segment route.Segment) bool { return segment.Capture })
 	counts := s.By == nil && isBelow && byWriter && !isOwned

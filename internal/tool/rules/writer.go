@@ -50,7 +50,7 @@ func Guess(r *route.Route) Writer {
 	if joins(pattern) && !areShards(r) {
 		return Undecided
 	}
-	id, collection := pattern[len(pattern)-1].Name, pattern[len(pattern)-2].Name
+	id, collection := pattern[len(pattern)-1].Name, pattern.CollectionID()
 	if isUser(id) || slices.Contains(onePerUser, strings.ToLower(collection)) && len(pattern) > 2 {
 		return Owner
 	}
@@ -71,7 +71,7 @@ func joins(path route.Path) bool {
 // isOf reports whether the collection of a path is called like one of some words, or like several
 // of what the word means.
 func isOf(path route.Path, some ...string) bool {
-	all := words(path[len(path)-2].Name)
+	all := words(path.CollectionID())
 	return len(all) > 0 && slices.Contains(some, strings.TrimSuffix(all[len(all)-1], "s"))
 }
 
@@ -107,7 +107,7 @@ func isOwn(f document.Field) bool { return isUser(strings.Join(f.Names(), "_")) 
 // ofUsers reports whether the documents of a template belong to users, one to each.
 func ofUsers(t *route.Template) bool {
 	segments := t.Segments()
-	collection := segments[len(segments)-2].Name
+	collection := segments.CollectionID()
 	return isUser(strings.TrimSuffix(collection, "s")) || slices.Contains([]string{"people", "profiles"}, strings.ToLower(collection))
 }
 
@@ -127,6 +127,6 @@ func liesAhead(f document.Field) bool {
 // only increments change. A sum of other documents adds up what an app writes there.
 func areShards(r *route.Route) bool {
 	pattern := r.Pattern()
-	named := strings.Contains(strings.ToLower(pattern[len(pattern)-1].Name+pattern[len(pattern)-2].Name), "shard")
+	named := strings.Contains(strings.ToLower(pattern[len(pattern)-1].Name+pattern.CollectionID()), "shard")
 	return named && r.Plain() // also if they hold totals
 }
