@@ -224,20 +224,24 @@ func (r *Route) spaces() []string {
 
 // Time returns the field of the key that is a day, a week or a month. It is "" if there is none.
 func (r *Route) Time() document.Field {
-	for _, k := range r.By {
-		if k.Function.OfTime() {
-			return k.Field
-		}
+	i := r.timeKey()
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return r.By[i].Field
+}
+
+// timeKey returns the index of the key that is a day, a week or a month; -1 if there is none.
+func (r *Route) timeKey() int {
+	return slices.IndexFunc(r.By, func(k Key) bool { return k.Function.OfTime() })
 }
 
 // Period returns when the day, week or month of the route's keys begins and ends that holds an
 // instant. It reports false if no counter can be of it, because it is not wholly within the years
 // that Firestore has. The route must have such a key.
 func (r *Route) Period(t time.Time) (start, end time.Time, ok bool) {
-	i := slices.IndexFunc(r.By, func(k Key) bool { return k.Function.OfTime() })
-	return periodOf(r.By[i].Function, r.By[i].zone, t).bounds()
+	k := r.By[r.timeKey()]
+	return periodOf(k.Function, k.zone, t).bounds()
 }
 
 // CutTime cuts a path that the template may give at the id that says the day, week or month. above
@@ -245,7 +249,7 @@ func (r *Route) Period(t time.Time) (start, end time.Time, ok bool) {
 // such a key.
 func (t *Template) CutTime(path string) (above, id string, ok bool) {
 	_, ok = t.segments.translate(path, t.segments)
-	i := t.timeKey()
+	i := t.Routes[0].timeKey()
 	if !ok || i < 0 {
 		return "", "", false
 	}
@@ -257,13 +261,9 @@ func (t *Template) CutTime(path string) (above, id string, ok bool) {
 // TimeID returns the id of the day, week or month that holds an instant. The template must be
 // Timed.
 func (t *Template) TimeID(at time.Time) string {
-	k := t.Routes[0].By[t.timeKey()]
+	r := t.Routes[0]
+	k := r.By[r.timeKey()]
 	return periodOf(k.Function, k.zone, at).id()
-}
-
-// timeKey returns the index of the key that is a time; -1 if there is none.
-func (t *Template) timeKey() int {
-	return slices.IndexFunc(t.Routes[0].By, func(k Key) bool { return k.Function.OfTime() })
 }
 
 // isKey reports whether the field is one of the keys.
