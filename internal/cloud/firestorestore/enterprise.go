@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -53,7 +54,7 @@ func (s *Store) CheckEdition(ctx context.Context) error {
 }
 
 // name returns the id of the database.
-func (s *Store) name() string { return s.database[strings.LastIndex(s.database, "/")+1:] }
+func (s *Store) name() string { return path.Base(s.database) }
 
 const (
 	// listEvery is how old a list of indexes is when the next query waits for a new one. An app's
@@ -88,7 +89,7 @@ type notRun struct {
 
 func (e *notRun) Error() string {
 	return fmt.Sprintf("a query was not run, because its index %s is not READY in database %s: without it Firestore reads and bills all documents. tally deploy creates the index",
-		e.needs, e.database[strings.LastIndex(e.database, "/")+1:])
+		e.needs, path.Base(e.database))
 }
 
 // GRPCStatus returns the status with which Standard refuses a query without an index.
