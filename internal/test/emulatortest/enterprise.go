@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -253,7 +254,7 @@ func (e *Enterprise) noteScan(msg any) {
 	for _, need := range neededBy(msg, route.Enterprise) {
 		served := false
 		for _, has := range e.has {
-			served = served || has.State == adminpb.Index_READY && listedAs(has) == need.String()
+			served = served || has.State == adminpb.Index_READY && listed(has).Compare(need) == 0
 		}
 		if !served {
 			e.scans = append(e.scans, need.String())
@@ -261,22 +262,18 @@ func (e *Enterprise) noteScan(msg any) {
 	}
 }
 
-// listedAs returns the text of an index as route.Index has it.
-func listedAs(has *adminpb.Index) string {
-	_, collection, _ := strings.Cut(has.Name, "/collectionGroups/")
-	collection, _, _ = strings.Cut(collection, "/")
-	var fields []string
+// listed returns an index that AdminIndex made.
+func listed(has *adminpb.Index) route.Index {
+	_, group, _ := strings.Cut(has.Name, "/collectionGroups/")
+	collection, _, _ := strings.Cut(group, "/")
+	x := route.Index{Collection: collection, Group: has.QueryScope == adminpb.Index_COLLECTION_GROUP}
 	for _, f := range has.Fields {
-		order := " ASC"
-		if f.GetOrder() == adminpb.Index_IndexField_DESCENDING {
-			order = " DESC"
-		}
-		fields = append(fields, f.FieldPath+order)
+		x.Fields = append(x.Fields, route.IndexField{
+			Field:      document.Field(f.FieldPath),
+			Descending: f.GetOrder() == adminpb.Index_IndexField_DESCENDING,
+		})
 	}
-	if has.QueryScope == adminpb.Index_COLLECTION_GROUP {
-		collection = "collection group " + collection
-	}
-	return collection + " (" + strings.Join(fields, ", ") + ")"
+	return x
 }
 
 // countsOthers reports whether an aggregation counts documents that lack a field which it adds up.
