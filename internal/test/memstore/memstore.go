@@ -313,7 +313,12 @@ func (s *Store) Recent(ctx context.Context, template *route.Template, since func
 
 		c, ok := template.Counter(path)
 		days, id, isTimed := template.CutTime(path)
-		if ok && isTimed && !s.ownerless(c) && !since(days).IsZero() && id < template.TimeID(since(days)) {
+		var first time.Time
+		if ok && isTimed {
+			first = since(days)
+		}
+		isEarlier := !first.IsZero() && id < template.TimeID(first)
+		if isEarlier && !s.ownerless(c) {
 			if days != passed {
 				p.Reads++
 			}
