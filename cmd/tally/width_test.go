@@ -20,19 +20,26 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// onTerminal runs a command on a terminal of so many columns, and returns what it prints.
-func onTerminal(t *testing.T, columns int, dir string, env []string, args ...string) string {
+// startOnTerminal starts a command on a terminal of so many columns.
+func startOnTerminal(t *testing.T, columns int, dir string, env []string, args ...string) (c *exec.Cmd, screen *os.File) {
 	t.Helper()
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), executable, args...)
+	c = exec.CommandContext(t.Context(), executable, args...)
 	c.Dir, c.Env = dir, append(append(os.Environ(), asTally+"=1", "TERM=xterm"), env...)
-	screen, err := pty.StartWithSize(c, &pty.Winsize{Rows: 24, Cols: uint16(columns)})
+	screen, err = pty.StartWithSize(c, &pty.Winsize{Rows: 24, Cols: uint16(columns)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c, screen
+}
+
+// onTerminal runs a command on a terminal of so many columns, and returns what it prints.
+func onTerminal(t *testing.T, columns int, dir string, env []string, args ...string) string {
+	t.Helper()
+	c, screen := startOnTerminal(t, columns, dir, env, args...)
 	var out bytes.Buffer
 	_, _ = io.Copy(&out, screen) // the terminal of a process that has ended fails
 	_ = c.Wait()                 // some have findings
@@ -131,19 +138,10 @@ func TestWidthsOfDev(t *testing.T) {
 // documents, of which the other has no shop. It returns what dev prints.
 func devOnTerminal(t *testing.T, columns int) string {
 	t.Helper()
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	project := emulatortest.Project(t)
-	c := exec.CommandContext(t.Context(), executable, "dev", "--project="+project, "--firestore-port=0", "--functions-port=0", "--dashboard-port=0", "--instances=1")
-	c.Dir, c.Env = t.TempDir(), append(append(os.Environ(), asTally+"=1", "TERM=xterm"), onShared(t)...)
+	dir, project := t.TempDir(), emulatortest.Project(t)
 	const routes = "routes: |\n  sales/{sale} by shop -> shops_of_the_whole_country/{shop} : count() as number_of_sales, sum(amount) as revenue : existing\n"
-	write(t, filepath.Join(c.Dir, "tally.yaml"), []byte(routes))
-	screen, err := pty.StartWithSize(c, &pty.Winsize{Rows: 24, Cols: uint16(columns)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "tally.yaml"), []byte(routes))
+	c, screen := startOnTerminal(t, columns, dir, onShared(t), "dev", "--project="+project, "--firestore-port=0", "--functions-port=0", "--dashboard-port=0", "--instances=1")
 
 	client := emulatortest.ClientDatabase(t, project, "(default)")
 	set := func(path string, data map[string]any) {
@@ -171,12 +169,12 @@ func devOnTerminal(t *testing.T, columns int) string {
 			}
 		}
 	}
-	err = c.Wait()
+	err := c.Wait()
 	if err != nil {
 		t.Errorf("dev: %v", err)
 	}
 	text := strings.ReplaceAll(out.String(), "\r\n", "\n")
-	return strings.ReplaceAll(text, c.Dir, ".") // which may have any width
+	return strings.ReplaceAll(text, dir, ".") // which may have any width
 }
 
 // With --routes, init asks nothing on a terminal either: a pasted block of commands keeps its next
@@ -190,17 +188,8 @@ func TestInitAsks(t *testing.T) {
 		t.Errorf("init --routes:\n%s", text)
 	}
 
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.CommandContext(t.Context(), executable, "init", routes, "--ask", "--alert-email=me@example.com")
-	c.Dir, c.Env = t.TempDir(), append(os.Environ(), asTally+"=1")
-	screen, err := pty.Start(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.WriteString(screen, "owner\nusers\n")
+	c, screen := startOnTerminal(t, 80, t.TempDir(), nil, "init", routes, "--ask", "--alert-email=me@example.com")
+	_, err := io.WriteString(screen, "owner\nusers\n")
 	if err != nil {
 		t.Fatal(err)
 	}
