@@ -343,6 +343,7 @@ func TestDemoOnProject(t *testing.T) {
 		{"asks first", (*deployedDemo).asksFirst},
 		{"answers", (*deployedDemo).answers},
 		{"answers that are no", (*deployedDemo).answersNo},
+		{"answers of Enterprise", (*deployedDemo).answersOfEnterprise},
 		{"increments in doubt", (*deployedDemo).doubts},
 		{"the first increment in doubt", (*deployedDemo).doubtsFirst},
 		{"interrupted while it writes", (*deployedDemo).interruptedWriting},

@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -28,16 +29,24 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/cmd/tally/settings"
 	"github.com/firestore-tally/tally/internal/cloud/firestorestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/test/emulatortest"
+	"github.com/firestore-tally/tally/internal/test/googletest"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
 	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/option"
 	htransport "google.golang.org/api/transport/http"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // A maintainer's first hour on a real project, in one command:
@@ -45,18 +54,21 @@ import (
 //	go test ./cmd/tally -run '^TestFirstHour$' -project my-project -answers answers.jsonl -timeout 2h -v
 //
 // It deploys, runs the demo, asks what no emulator answers, has doctor look, and takes all of it
-// away again. The project needs a Firestore database (default), should serve nothing else, and
-// costs some cents. docs/design/production.md says what each answer settles. Without -project the
-// same hour runs on googletest and an emulator.
+// away again. The project needs a Firestore database of either edition, should serve nothing else,
+// and costs some cents. docs/design/production.md says what each answer settles. Without -project
+// the same hour runs on googletest and an emulator.
 var (
-	hourProject = flag.String("project", "", "of TestFirstHour: a real project; empty: googletest and an emulator")
-	hourAnswers = flag.String("answers", "answers.jsonl", "of TestFirstHour on a real project: file for all answers, without tokens, documents and secrets")
+	hourProject  = flag.String("project", "", "of TestFirstHour: a real project; empty: googletest and an emulator")
+	hourDatabase = flag.String("database", firestore.DefaultDatabaseID, "of TestFirstHour: the database of the real project")
+	hourAnswers  = flag.String("answers", "answers.jsonl", "of TestFirstHour on a real project: file for all answers, without tokens, documents and secrets")
 )
 
 // An hour is a first hour at work.
 type hour struct {
 	ctx      context.Context
 	project  string
+	database string
+	edition  route.Edition // of the database
 	at       settings.Endpoints
 	recorded *json.Encoder
 	program  program
@@ -71,8 +83,8 @@ func (h *hour) in(ctx context.Context) context.Context {
 	return context.WithValue(settings.WithEndpoints(ctx, h.at), programKey{}, h.program)
 }
 
-// newHour returns an hour whose calls of Google's APIs are recorded.
-func newHour(t *testing.T, project string, at settings.Endpoints, out io.Writer) *hour {
+// newHour returns an hour on a database, whose calls of Google's APIs are recorded.
+func newHour(t *testing.T, project, database string, at settings.Endpoints, out io.Writer) *hour {
 	t.Helper()
 	o, err := at.SignIn(t.Context())
 	if err != nil {
@@ -82,13 +94,42 @@ func newHour(t *testing.T, project string, at settings.Endpoints, out io.Writer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hour{project: project, recorded: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf}
+	h := &hour{project: project, database: database, recorded: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf}
 	h.client = &http.Client{Transport: &recorder{base: client.Transport, out: h.recorded}}
 	h.at = at
 	h.at.APIs = []option.ClientOption{option.WithHTTPClient(h.client)}
 	h.ctx = h.in(t.Context())
 	h.call = func(_ string, f func(context.Context)) { f(h.ctx) }
+
+	var found struct {
+		Edition string `json:"databaseEdition"`
+	}
+	if err := h.get("firestore.googleapis.com/v1/projects/"+project+"/databases/"+database, &found); err != nil {
+		t.Fatal(err)
+	}
+	if found.Edition == adminpb.Database_ENTERPRISE.String() {
+		h.edition = route.Enterprise
+	}
 	return h
+}
+
+// get reads a resource of Google's.
+func (h *hour) get(name string, into any) error {
+	response, err := h.client.Get("https://" + name)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", name, response.Status)
+	}
+	return json.NewDecoder(response.Body).Decode(into)
+}
+
+// settings returns the tally.yaml of the hour, with the routes that the demo tries.
+func (h *hour) settings() []byte {
+	const routes = "routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n  posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n"
+	return fmt.Appendf(nil, "%sdatabases: ['%s']\nedition: %s\n", routes, h.database, h.edition)
 }
 
 // echoSource is a file of package tally.
@@ -178,40 +219,57 @@ type questioner struct {
 	ctx     context.Context
 	id      string
 	store   *firestorestore.Store
-	client  *firestore.Client
+	client  *firestore.Client // sends any query
 	written []string
 	patient time.Duration // how long it waits for a roll-up
 	slack   time.Duration // it waits for so much longer than ten times what the first took
 }
 
-// ask asks all questions, and deletes what it wrote for them.
-func (h *hour) ask() (all []answer) {
+// open opens the database.
+func (h *hour) open(ctx context.Context, dial ...grpc.DialOption) (*firestorestore.Store, error) {
+	return firestorestore.OpenEdition(ctx, h.edition, h.at.Firestore, h.project, h.database, slog.New(slog.DiscardHandler), append(dial, h.at.Dial...)...)
+}
+
+// ask asks all questions, or those that are named, and deletes what it wrote for them.
+func (h *hour) ask(named ...string) (all []answer) {
 	const most = 10 * time.Minute // new triggers and roles take as long
 	ctx, cancel := context.WithTimeout(h.ctx, 4*most)
 	defer cancel()
-	store, err := firestorestore.Open(ctx, h.at.Firestore, h.project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler), h.at.Dial...)
+	store, err := h.open(ctx)
 	if err != nil {
 		return []answer{{"can Firestore be reached?", "not looked", err.Error()}}
 	}
 	defer store.Close()
-	q := &questioner{hour: h, ctx: ctx, id: fmt.Sprint("tally-hour-", time.Now().Unix()), store: store, client: store.Client(), patient: most, slack: 20 * time.Second}
+	client, err := firestorestore.Dial(ctx, h.at.Firestore, h.project, h.database, h.at.Dial...)
+	if err != nil {
+		return []answer{{"can Firestore be reached?", "not looked", err.Error()}}
+	}
+	defer client.Close()
+	q := &questioner{hour: h, ctx: ctx, id: fmt.Sprint("tally-hour-", time.Now().Unix()), store: store, client: client, patient: most, slack: 20 * time.Second}
 	if h.at.Firestore != "" {
 		q.patient, q.slack = 15*time.Second, time.Second
 	}
 	defer q.forget()
 
-	for _, ask := range []struct {
+	type question struct {
 		asks string
 		find func() (answer, seen string)
-	}{
-		{"does an id that ends in a space arrive as it is?", q.spaces},
-		{"does a sum see the instant of its transaction's first read?", q.instant},
-		{"do the rules see a query's offset?", q.offset},
+	}
+	questions := []question{
+		{asksSpace, q.spaces},
+		{asksInstant, q.instant},
+		{asksOffset, q.offset},
 		{"how does an event come?", q.echo},
 		{"how late do roll-ups come?", q.lag},
-	} {
-		found, seen := ask.find()
-		all = append(all, answer{ask.asks, found, seen})
+	}
+	if h.edition == route.Enterprise {
+		questions = append(questions, question{asksLock, q.locks}, question{asksNames, q.names}, question{asksScan, q.scans})
+	}
+	for _, ask := range questions {
+		if len(named) == 0 || slices.Contains(named, ask.asks) {
+			found, seen := ask.find()
+			all = append(all, answer{ask.asks, found, seen})
+		}
 	}
 	return all
 }
@@ -295,6 +353,97 @@ func (q *questioner) instant() (string, string) {
 	return "yes", "that, 3 times"
 }
 
+// Questions that have an answer no, the last three only of a database of the Enterprise edition.
+const (
+	asksSpace   = "does an id that ends in a space arrive as it is?"
+	asksInstant = "does a sum see the instant of its transaction's first read?"
+	asksOffset  = "do the rules see a query's offset?"
+
+	asksLock  = "does a transaction that asks for a lock have it?"
+	asksNames = "does a walk along names use its index?"
+	asksScan  = "is a query without its index answered?"
+)
+
+// locks asks whether somebody else's write waits while Tally writes a roll-up in a lock. That write
+// comes before Tally's transaction commits.
+func (q *questioner) locks() (string, string) {
+	at, err := q.put("counters/" + q.id + "-lock/shards/0")
+	if err != nil || !q.covers(q.id+"-lock", at) {
+		return "not looked", fmt.Sprintf("no roll-up came: %v", err)
+	}
+
+	var other error
+	var waited time.Duration
+	write := func() {
+		ctx, cancel := context.WithTimeout(q.ctx, min(q.slack, 5*time.Second))
+		defer cancel()
+		began := time.Now()
+		_, other = q.client.Doc("rollups/"+q.id+"-lock").Update(ctx, []firestore.Update{{Path: "other", Value: true}})
+		waited = time.Since(began).Round(time.Millisecond)
+	}
+	store, err := q.open(q.ctx, faults{commit: func(_ *firestorepb.CommitRequest, apply func() error) error {
+		write()
+		return apply()
+	}}.dial()...)
+	if err != nil {
+		return "not looked", err.Error()
+	}
+	defer store.Close()
+	routes, err := route.Parse(route.Default)
+	if err != nil {
+		return "not looked", err.Error()
+	}
+	counter, _ := routes[0].Counter("counters/" + q.id + "-lock/shards")
+	snapshot, err := store.View(q.ctx, counter)
+	if err != nil {
+		return "not looked", err.Error()
+	}
+
+	err = store.WriteLocked(q.ctx, counter, snapshot.RollUp(), snapshot.RollUp().Tally)
+	seen := fmt.Sprintf("the other write took %v: %v; Tally's: %v", waited, other, err)
+	if other == nil || err != nil {
+		return "no", seen
+	}
+	return "yes", seen
+}
+
+// names asks by which index a query goes that walks along names, as an audit does.
+func (q *questioner) names() (string, string) {
+	walk := q.client.CollectionGroup("likes").OrderBy(firestore.DocumentID, firestore.Asc).Limit(1)
+	plan, err := q.plan(walk)
+	switch {
+	case err != nil:
+		return "not looked", err.Error()
+	case strings.Contains(plan, "TableScan"):
+		return "no", plan
+	}
+	return "yes", plan
+}
+
+// plan returns how Firestore runs a query
+// (https://docs.cloud.google.com/firestore/native/docs/enterprise-query-explain-reference).
+func (q *questioner) plan(query firestore.Query) (string, error) {
+	ran := q.client.Pipeline().CreateFromQuery(query).Execute(q.ctx, firestore.WithExplainMode(firestore.ExplainModeAnalyze))
+	if _, err := ran.Results().GetAll(); err != nil {
+		return "", err
+	}
+	text, err := ran.ExplainStats().Text()
+	if err == nil && text == "" {
+		err = errors.New("no plan came")
+	}
+	return text, err
+}
+
+// scans asks whether Firestore answers a query that no index serves. Tally sends none. If Firestore
+// refuses it, that rule has no purpose.
+func (q *questioner) scans() (string, string) {
+	_, err := q.client.Collection("posts").Where(q.id, "==", true).Limit(1).Documents(q.ctx).GetAll()
+	if err != nil {
+		return "no", err.Error()
+	}
+	return "yes", "it found nothing"
+}
+
 // lag asks how late roll-ups are of changes that come alone: from the answer to a write until a
 // read finds the roll-up that covers it.
 func (q *questioner) lag() (string, string) {
@@ -323,7 +472,7 @@ func (q *questioner) offset() (string, string) {
 	if q.at.Firestore != "" {
 		base = "http://" + q.at.Firestore
 	}
-	address := base + (&url.URL{Path: path.Join("/v1/projects", q.project, "databases/(default)/documents:runQuery")}).EscapedPath()
+	address := base + (&url.URL{Path: path.Join("/v1/projects", q.project, "databases", q.database, "documents:runQuery")}).EscapedPath()
 	var statuses []int
 	for _, body := range []string{`"limit": 1`, `"limit": 1, "offset": 1`} {
 		body = `{"structuredQuery": {"from": [{"collectionId": "rollups"}], ` + body + `}}`
@@ -416,16 +565,13 @@ func TestFirstHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	h := newHour(t, *hourProject, settings.Endpoints{}, out)
+	h := newHour(t, *hourProject, *hourDatabase, settings.Endpoints{}, out)
 	t.Chdir(t.TempDir())
-	write(t, "tally.yaml", []byte(hourSettings))
+	write(t, "tally.yaml", h.settings())
 	if failed := h.run(); len(failed) > 0 {
 		t.Errorf("not as expected: %s", strings.Join(failed, ", "))
 	}
 }
-
-// hourSettings are the routes that the demo tries.
-const hourSettings = "routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n  posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n"
 
 // firstHourHere runs the hour on googletest and an emulator, in which functions of this machine
 // roll up.
@@ -434,7 +580,7 @@ func firstHourHere(t *testing.T) {
 	d.want(0, "undeploy", "--yes")
 	d.log([]byte(`{"message":"request of the first hour","query":"","headers":{"Content-Type":"application/protobuf"},"bytes":7}`))
 	var recorded bytes.Buffer
-	h := newHour(t, "my-project", settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Judge: content}, &recorded)
+	h := newHour(t, "my-project", firestore.DefaultDatabaseID, settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Judge: content}, &recorded)
 	h.demo = []string{"--rate=100", "--increments=20"}
 	h.call = func(command string, f func(context.Context)) {
 		if command == "demo" { // the emulator knows no virtual time
@@ -465,7 +611,7 @@ func firstHourHere(t *testing.T) {
 
 // The questions are answered yes, and what they wrote is deleted.
 func (d *deployedDemo) answers(t *testing.T) {
-	h := newHour(t, "my-project", settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Judge: content}, io.Discard)
+	h := newHour(t, "my-project", firestore.DefaultDatabaseID, settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Judge: content}, io.Discard)
 	for i, a := range h.ask() {
 		want := "yes"
 		if i == 3 { // the functions here do not echo
@@ -476,6 +622,80 @@ func (d *deployedDemo) answers(t *testing.T) {
 		}
 	}
 	d.forgetHour(t)
+}
+
+// A database of the Enterprise edition is asked more. Each answer is no where it does something
+// else.
+func (d *deployedDemo) answersOfEnterprise(t *testing.T) {
+	googletest.Change(d.Google, "projects/my-project/databases/(default)", func(d *adminpb.Database) { d.DatabaseEdition = adminpb.Database_ENTERPRISE })
+	refused := func(request any) error {
+		if query, ok := request.(*firestorepb.RunQueryRequest); ok && query.GetStructuredQuery().GetWhere() != nil {
+			return status.Error(codes.FailedPrecondition, "The query requires an index.")
+		}
+		return nil
+	}
+	for _, test := range []struct {
+		dial []grpc.DialOption
+		want map[string][2]string // answers, and how what was seen begins
+	}{
+		{nil, map[string][2]string{asksLock: {"yes", "the other write took "}, asksNames: {"not looked", "rpc error: code = "}, asksScan: {"yes", "it found nothing"}}},
+		{append(withoutLocks(), planned("• SequentialScan")...), map[string][2]string{asksLock: {"no", "the other write took "}, asksNames: {"yes", "• SequentialScan"}}},
+		{append(faults{send: refused}.dial(), planned("• TableScan")...), map[string][2]string{asksNames: {"no", "• TableScan"}, asksScan: {"no", "rpc error: code = FailedPrecondition"}}},
+	} {
+		h := newHour(t, "my-project", firestore.DefaultDatabaseID, settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Dial: test.dial, Judge: content}, io.Discard)
+		if !strings.Contains(string(h.settings()), "\nedition: enterprise\n") {
+			t.Errorf("it deploys by\n%s", h.settings())
+		}
+		answers := h.ask(slices.Collect(maps.Keys(test.want))...)
+		if len(answers) != len(test.want) {
+			t.Errorf("got %+v, want %v", answers, test.want)
+		}
+		for _, a := range answers {
+			want := test.want[a.Asks]
+			if a.Answer != want[0] || !strings.HasPrefix(a.Seen, want[1]) {
+				t.Errorf("%+v, want %s", a, want)
+			}
+		}
+	}
+	d.forgetHour(t)
+}
+
+// withoutLocks has Firestore ignore that a transaction asks for a lock.
+func withoutLocks() []grpc.DialOption {
+	ignore := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		begin, ok := request.(*firestorepb.BeginTransactionRequest)
+		if ok && begin.Options.GetReadWrite() != nil {
+			begin.Options.GetReadWrite().ConcurrencyMode = firestorepb.TransactionOptions_OPTIMISTIC
+		}
+		return invoke(ctx, method, request, reply, conn, o...)
+	}
+	return append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(ignore)}, (&emulatortest.Enterprise{Optimistic: true}).DialOptions()...)
+}
+
+// planned has Firestore tell that it runs queries by a plan.
+func planned(plan string) []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+		s, err := open(ctx, desc, conn, method, o...)
+		if err == nil && method == firestorepb.Firestore_ExecutePipeline_FullMethodName {
+			s = &plannedStream{s, plan}
+		}
+		return s, err
+	})}
+}
+
+type plannedStream struct {
+	grpc.ClientStream
+	plan string // "": it was told
+}
+
+func (s *plannedStream) RecvMsg(message any) error {
+	if s.plan == "" {
+		return io.EOF
+	}
+	text, err := anypb.New(wrapperspb.String(s.plan))
+	message.(*firestorepb.ExecutePipelineResponse).ExplainStats = &firestorepb.ExplainStats{Data: text}
+	s.plan = ""
+	return err
 }
 
 // Each answer is no where production does something else.
@@ -498,8 +718,8 @@ func (d *deployedDemo) answersNo(t *testing.T) {
 		"for another id": {func(w http.ResponseWriter, again func() int) { w.WriteHeader(again()) }, "only \"rollups/"},
 	} {
 		end := d.relayed(t, test.push)
-		h := newHour(t, "my-project", settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Dial: faults{send: latest}.dial(), Judge: content}, io.Discard)
-		got := h.ask()
+		h := newHour(t, "my-project", firestore.DefaultDatabaseID, settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Dial: faults{send: latest}.dial(), Judge: content}, io.Discard)
+		got := h.ask(asksSpace, asksInstant, asksOffset)
 		end()
 		for i, want := range []string{test.want, "a sum of 1, where 0 were written before the read", "200 without an offset, 200 with one"} {
 			if got[i].Answer != "no" || !strings.HasPrefix(got[i].Seen, want) {
