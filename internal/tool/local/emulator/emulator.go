@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// startTimeout bounds the wait for the first answer. A start takes 0.7 s on two idle cores, and
+	// startTimeout bounds the wait for the first answer. A start takes 0.6 s on two idle cores, and
 	// some ten seconds on a busy machine. An emulator that cannot start mostly ends at once.
 	startTimeout = 3 * time.Minute
 
@@ -108,8 +108,9 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 		return nil, err
 	}
 
+	option := classes(ctx, java, jar)
 	for attempt := 1; ; attempt++ {
-		e, err := launch(ctx, java, jar, o, rules)
+		e, err := launch(ctx, java, option, jar, o, rules)
 		anotherPort := errors.Is(err, errPortInUse) && o.Port == 0
 		if !anotherPort || attempt == portAttempts {
 			return e, err
@@ -153,7 +154,7 @@ func (e *Emulator) Stop() error { return e.process.stop() }
 
 // launch starts Java once and waits until it serves the rules. If it returns an error, it has ended
 // the process.
-func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules string) (*Emulator, error) {
+func launch(ctx context.Context, java javaRuntime, option, jar string, o Options, rules string) (*Emulator, error) {
 	port := o.Port
 	if port == 0 {
 		held, release, err := freeport.Hold(0)
@@ -168,7 +169,7 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 	if o.OtherProject != nil {
 		hears = &projectWatch{tell: o.OtherProject}
 	}
-	p, err := startProcess(hears, java.path, arguments(jar, port, o)...)
+	p, err := startProcess(hears, java.path, arguments(option, jar, port, o)...)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: start %s: %w", java.path, err)
 	}
@@ -191,8 +192,8 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 	return &Emulator{addr: addr, feed: feed, process: p, jar: jar, java: java}, nil
 }
 
-// arguments returns the arguments with which Java runs the jar.
-func arguments(jar string, port int, o Options) []string {
+// arguments returns the arguments with which Java runs the jar, with one more option.
+func arguments(option, jar string, port int, o Options) []string {
 	emulator := []string{"-cp", jar, mainClass, "--host=" + freeport.Loopback, "--port=" + strconv.Itoa(port)}
 	if o.Rules != "" {
 		emulator = append(emulator, "--rules="+o.Rules)
@@ -206,7 +207,7 @@ func arguments(jar string, port int, o Options) []string {
 	if o.Project != "" {
 		emulator = append(emulator, "--single_project_mode=true", "--project_id="+o.Project)
 	}
-	return slices.Concat(javaOptions, emulator)
+	return slices.Concat(javaOptions, []string{option}, emulator)
 }
 
 // prepare returns nil when the emulator of process p answers at addr, and its rules compile.

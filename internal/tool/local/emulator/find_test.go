@@ -52,6 +52,7 @@ func fakeJava(t *testing.T, version int, script string) (home string) {
 	t.Helper()
 	home = emptyMachine(t)
 	fakeTool(t, home, "java", fmt.Sprintf(`[ "$1" != -version ] || { echo 'openjdk version "%d.0.2" 2022-01-18' >&2; exit 0; }
+case "$*" in *ArchiveClassesAtExit*) exit 1; esac
 %s`, version, script))
 	t.Setenv(pathVariable, writeFileAt(t, filepath.Join(home, "emulator.jar"), ""))
 	return home

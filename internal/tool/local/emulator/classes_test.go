@@ -1,0 +1,49 @@
+//go:build unix
+
+package emulator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The first start makes an archive of the emulator's classes, in place of those of other Javas. It
+// and every later start take the classes from it.
+func TestClassesAreArchived(t *testing.T) {
+	needJava(t)
+	dir := t.TempDir()
+	t.Setenv("FIREBASE_EMULATORS_PATH", dir)
+	writeFileAt(t, filepath.Join(dir, archivePrefix+"old.jsa"), "of another Java")
+	loaded := filepath.Join(t.TempDir(), "loaded")
+	t.Setenv("JDK_JAVA_OPTIONS", "-Xlog:class+load:file="+loaded+"::filecount=0")
+
+	var archive string
+	for range 2 {
+		e := start(t, Options{})
+		text, err := os.ReadFile(loaded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), mainClass+" source: shared objects file") {
+			t.Errorf("%s was read from the jar", mainClass)
+		}
+		if err := e.Stop(); err != nil {
+			t.Fatal(err)
+		}
+
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(files) != 1 || archive != "" && files[0] != archive {
+			t.Fatalf("in the cache: %v, %v, want one archive, once %q", files, err, archive)
+		}
+		archive = files[0]
+	}
+}
+
+// Where no archive can be made, the emulator starts without.
+func TestClassesAreNotArchived(t *testing.T) {
+	needJava(t)
+	t.Setenv("FIREBASE_EMULATORS_PATH", filepath.Join(writeFile(t, "file", ""), "below"))
+	start(t, Options{})
+}
