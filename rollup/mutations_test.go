@@ -502,7 +502,10 @@ var mutations = []mutation{
 		`			if s.logged.First(message+": "+why.About, change.Database+": "+text, nil) {
 `,
 		`			if text != "" {
-`, "../internal/cloud/app/TestNoGroupIsLogged"},
+`, "../internal/cloud/app/TestOmissionsAreLogged"},
+	{"logged-once", "a document that is in no window is logged like one in no group", "../internal/cloud/app/omission.go",
+		`string(why.Kind), r.String()`,
+		`"a document belongs to no counter", r.String()`, "TestOmissionsAreLogged"},
 	{"logged-once", "junk keeps other counters from being logged", "internal/roll/logged.go",
 		`	if len(l.lines) == maxLogged {
 `,
@@ -2140,6 +2143,14 @@ var mutations = []mutation{
 	{"differs", "a dry run writes", "../internal/cloud/app/schedule.go",
 		`o.DryRun = t.report.DryRun`,
 		`o.DryRun = false`, "TestDryRun"},
+	{"differs", "a dry run that is asked for in other words writes", "../internal/cloud/app/app.go",
+		`	if err != nil {
+		http.Error(w, fmt.Sprintf("dry_run=%q: `,
+		`	if err != nil && text == "" {
+		http.Error(w, fmt.Sprintf("dry_run=%q: `, "TestScheduleWantsDryRunToBeABoolean"},
+	{"databases-apart", "a database that is long in opening keeps the others from it", "../internal/cloud/app/database.go",
+		`s.opening.DoChan(id, func`,
+		`s.opening.DoChan("any", func`, "TestSlowOpen"},
 	{"databases-apart", "a database that fails stops the rest", "../internal/cloud/app/schedule.go",
 		`error { return t.audit(ctx, d, r, until) })`,
 		`error { return t.audit(ctx, d, r, until) })
@@ -2166,6 +2177,12 @@ var mutations = []mutation{
 	{"permanent", "an event of JSON is refused as an alarm", "../internal/cloud/app/alarm.go",
 		`r.Header.Get("Ce-Specversion") == "" && `,
 		``, "../internal/cloud/app/TestMalformedEvent"},
+	{"permanent", "an event whose decoding panics is acknowledged", "../internal/cloud/app/app.go",
+		`	inTime(w, r, s.config.HoldLimit)
+`,
+		`	inTime(w, r, s.config.HoldLimit)
+	defer func() { _ = http.NewResponseController(w).Flush() }()
+`, "TestPanicIsNotAnswered"},
 	{"permanent", "a dropped event is no error", "../internal/cloud/app/event.go",
 		`logger.ErrorContext(ctx, message, "unlogged"`,
 		`logger.WarnContext(ctx, message, "unlogged"`, "TestUnserved"},
@@ -2303,6 +2320,29 @@ var mutations = []mutation{
 	{"configured-first", "a revision that cannot read its configuration takes the traffic", "../functions.go",
 		`err := service.Configure()`,
 		`var err error`, "../TestMisconfigured"},
+	{"configured-first", "a cadence that needs alarms is taken without a queue", "../internal/cloud/app/app.go",
+		`return nil, c.CheckAlarms()`,
+		`return nil, nil`, "TestCadenceNeedsAQueue"},
+	{"reports", "a late roll-up is not warned of", "../internal/cloud/app/lag.go",
+		`if lag > s.config.Grace() {`,
+		`if lag > 2*s.config.Grace() {`, "TestLateRollUp"},
+	{"reports", "an event without a time is late", "../internal/cloud/app/lag.go",
+		` || d.change.Committed.IsZero() {`,
+		` {`, "TestEventWithoutATime"},
+	{"reports", "each lag is logged", "../internal/cloud/app/lag.go",
+		`last != 0 && now`,
+		`false && now`, "TestSampledLag"},
+	{"reports", "an unkept counter's event has a lag", "../internal/cloud/app/lag.go",
+		`d.outcome != covered ||`,
+		`!d.ending.Held ||`, "TestLagOfUnkept"},
+	{"reports", "the price of a first call is known", "../internal/cloud/app/schedule.go",
+		`	if r.Since > 0 {
+`,
+		`	if r.Cycle >= 0 {
+`, "TestPrice"},
+	{"each-done", "an event without a counter opens its database", "../internal/cloud/app/event.go",
+		`if err != nil || len(d.concerns) == 0 {`,
+		`if err != nil {`, "../internal/cloud/app/TestNoGroup"},
 	{"memory", "however many large events are read at once", "../internal/cloud/app/body.go",
 		`	if b.alone {
 		return nil
@@ -2315,6 +2355,14 @@ var mutations = []mutation{
 	{"memory", "large events wait for each other", "../internal/cloud/app/body.go",
 		`semaphore.NewWeighted(1)`,
 		`semaphore.NewWeighted(0)`, "TestLargeEventsWait"},
+	{"memory", "a held event keeps its body", "../internal/cloud/app/event.go",
+		`	event.Data = nil
+`,
+		``, "TestHeldEventsKeepNoBodies"},
+	{"memory", "a held event keeps its documents", "../internal/cloud/app/event.go",
+		`	d.change = d.change.Forget()
+`,
+		``, "TestHeldEventsKeepNoBodies"},
 	{"memory", "an event waits for memory however long", "../internal/cloud/app/body.go",
 		`b.memory.alone.Acquire(b.ctx, 1)`,
 		`b.memory.alone.Acquire(context.WithoutCancel(b.ctx), 1)`, "TestLargeEventIsNotHeldForever"},

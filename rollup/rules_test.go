@@ -551,6 +551,10 @@ var rules = []chapter{
 		{name: "memory", clauses: []clause{
 			{says: "An instance reads and decodes a bounded number of bytes of events at once, counted as they come and not as they are announced. Other events wait, no longer than the hold limit."},
 		}},
+		{name: "reports", clauses: []clause{
+			{says: "The functions log how late roll-ups are: the lag of one event in ten seconds, from its commit to the `as_of` that covers it, and each lag that a redelivery does not explain. An event that does not say when it was committed has none."},
+			{says: "A call of the schedule reports what a day of such calls costs, if it knows how long ago the one before was."},
+		}},
 		{name: "databases-apart", clauses: []clause{
 			{says: "A database that fails, or was deleted, keeps no tick from the other databases."},
 		}},

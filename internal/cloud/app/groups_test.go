@@ -221,68 +221,56 @@ func TestNoGroup(t *testing.T) {
 	}
 }
 
-// The log says why a document belongs to no counter: each reason once in ten minutes, and nothing
-// of a deletion.
-func TestNoGroupIsLogged(t *testing.T) {
-	w := newWorld(t, ordersByShop)
-	w.run(func() {
-		n := 0
-		for range 3 {
-			for _, shop := range []any{nil, int64(7), "", "a/b", reference("shops/a"), []any{"a", "b"}} {
-				after := fields{"shop": shop}
-				if shop == nil {
-					after = fields{}
-				}
-				for _, change := range [][2]fields{{nil, after}, {after, after}, {after, nil}} {
-					n++
-					w.deliver(request(w.t, w.changed(fmt.Sprint("e", n), fmt.Sprint("orders/", n), change[0], change[1])))
-				}
-			}
-			time.Sleep(7 * time.Minute)
-		}
-	})
-	for why, want := range map[string]int{
-		"it has no field shop":                  2,
-		"its shop is a number, not a string":    2,
-		"its shop is empty":                     2,
-		"which holds a slash":                   2,
-		"its shop is a reference, not a string": 2,
+// The log says why a document belongs to no counter, and why it is in no window: each reason once
+// in ten minutes. It says nothing of a deletion, or of a document without a window's time.
+func TestOmissionsAreLogged(t *testing.T) {
+	const window = "TALLY_ROUTES=orders/{order} -> totals/orders : count() where at > now - 24h as lately"
+	for _, test := range []struct {
+		variables []string
+		field     string
+		values    []any // nil: the document lacks the field
+		message   string
+		want      map[string]int
+	}{
+		{[]string{ordersByShop}, "shop", []any{nil, int64(7), "", "a/b", reference("shops/a"), []any{"a", "b"}}, "a document belongs to no counter", map[string]int{
+			"it has no field shop":                  2,
+			"its shop is a number, not a string":    2,
+			"its shop is empty":                     2,
+			"which holds a slash":                   2,
+			"its shop is a reference, not a string": 2,
 
-		`"reason":"an array","why":"its shop is an array, and a document is in one group`: 2,
-	} {
-		lines := w.log.lines(`"severity":"INFO","message":"a document belongs to no counter"`, `"document":"orders/`, why)
-		if len(lines) != want {
-			t.Errorf("%s: %d lines, want %d:\n%s", why, len(lines), want, &w.log)
-		}
-	}
-}
+			`"reason":"an array","why":"its shop is an array, and a document is in one group`: 2,
+		}},
+		{[]string{window, "TALLY_QUEUE=projects/p/locations/l/queues/tally", "TALLY_QUEUE_URL=https://tally.example/RollUpOnWrite", "CLOUD_TASKS_EMULATOR_HOST=127.0.0.1:1"},
+			"at", []any{nil, "2026-01-01", int64(7)}, "a document is in no window", map[string]int{
+				`"reason":"at is a string","why":"its at is a string, not a timestamp"`: 2,
+				`"reason":"at is a number","why":"its at is a number, not a timestamp"`: 2,
 
-// The log says that a document is in no window: each reason once in ten minutes, and nothing of a
-// deletion or of a document without a time.
-func TestNoWindowIsLogged(t *testing.T) {
-	w := newWorld(t, "TALLY_ROUTES=orders/{order} -> totals/orders : count() where at > now - 24h as lately",
-		"TALLY_QUEUE=projects/p/locations/l/queues/tally", "TALLY_QUEUE_URL=https://tally.example/RollUpOnWrite", "CLOUD_TASKS_EMULATOR_HOST=127.0.0.1:1")
-	w.run(func() {
-		n := 0
-		for range 3 {
-			for _, at := range []any{nil, "2026-01-01", int64(7)} {
-				after := fields{"at": at} // nil: the document lacks it
-				for _, change := range [][2]fields{{nil, after}, {after, after}, {after, nil}} {
-					n++
-					w.deliver(request(w.t, w.changed(fmt.Sprint("e", n), fmt.Sprint("orders/", n), change[0], change[1])))
-				}
-			}
-			time.Sleep(7 * time.Minute)
-		}
-	})
-	for why, want := range map[string]int{
-		`"reason":"at is a string","why":"its at is a string, not a timestamp"`: 2,
-		`"reason":"at is a number","why":"its at is a number, not a timestamp"`: 2,
-		`"reason":`: 4,
+				`"reason":`: 4,
+			}},
 	} {
-		lines := w.log.lines(`"severity":"INFO","message":"a document is in no window"`, `"document":"orders/`, why)
-		if len(lines) != want {
-			t.Errorf("%q: %d lines, want %d:\n%s", why, len(lines), want, &w.log)
+		w := newWorld(t, test.variables...)
+		w.run(func() {
+			n := 0
+			for range 3 {
+				for _, value := range test.values {
+					after := fields{test.field: value}
+					if value == nil {
+						after = fields{}
+					}
+					for _, change := range [][2]fields{{nil, after}, {after, after}, {after, nil}} {
+						n++
+						w.deliver(request(w.t, w.changed(fmt.Sprint("e", n), fmt.Sprint("orders/", n), change[0], change[1])))
+					}
+				}
+				time.Sleep(7 * time.Minute)
+			}
+		})
+		for why, want := range test.want {
+			lines := w.log.lines(`"severity":"INFO","message":"`+test.message+`"`, `"document":"orders/`, why)
+			if len(lines) != want {
+				t.Errorf("%s: %d lines, want %d:\n%s", why, len(lines), want, &w.log)
+			}
 		}
 	}
 }
