@@ -1,6 +1,16 @@
 import { Own } from './coverage.js';
 import { Observers } from './observers.js';
-import { createdAt, deleteDoc, getDocFromCache, onSnapshot, orNull, setDoc, stored, versionOf } from './sdk.js';
+import {
+  createdAt,
+  deleteDoc,
+  getDocFromCache,
+  onSnapshot,
+  orNull,
+  setDoc,
+  stored,
+  versionOf,
+  waitForPendingWrites,
+} from './sdk.js';
 
 /** @import { DocumentReference, DocumentSnapshot, Unsubscribe } from 'firebase/firestore' */
 /** @import { Micros } from './coverage.js' */
@@ -104,13 +114,31 @@ export function ownLike(ref, { coverage, feed }, saved) {
   async function settle(otherwise) {
     const now = turn;
     const base = await stored(ref);
+    const old = outdated(base?.there, base?.version);
     if (base?.known) latest = Math.max(latest, base.version ?? 0);
     // What came meanwhile is newer.
-    if (now !== turn || writing > 0 || (base && base.there !== own.now)) return;
+    if (now !== turn || writing > 0 || (base && !old && base.there !== own.now)) return;
 
     pending = false;
-    commit(bound(base) ?? otherwise);
+    commit(old ? otherwise : (bound(base) ?? otherwise));
     show();
+  }
+
+  /** Settles what another page has written, as soon as the server has acknowledged it. */
+  async function acknowledged() {
+    await orNull(waitForPendingWrites, ref.firestore); // null, too, if another user is signed in
+    await settle();
+  }
+
+  /**
+   * Whether a version of the document is older than what is known of it. A cache that keeps nothing of
+   * documents that are gone takes old versions again, as the listener catches up.
+   *
+   * @param {boolean | undefined} there whether the document was there
+   * @param {Micros} [version]
+   */
+  function outdated(there, version = Infinity) {
+    return version < latest || (version === latest && there && !own.now && !pending);
   }
 
   /**
@@ -127,11 +155,11 @@ export function ownLike(ref, { coverage, feed }, saved) {
     if (now !== turn || writing > 0) return;
 
     const version = snapshot ? versionOf(snapshot) : undefined;
-    const waits = snapshot?.metadata.hasPendingWrites || base?.there === true;
+    const gone = base?.there === true && !outdated(true, base.version); // the delete waits
+    const waits = snapshot?.metadata.hasPendingWrites || gone;
     // Until it has caught up, the SDK may tell what was before. If a write that waits is refused, that
     // is true again.
-    const told = version ?? base?.version;
-    const stale = !waits && told !== undefined && (own.now ? told < latest : there && !pending && told <= latest);
+    const stale = !waits && outdated(there, version ?? base?.version);
     // While a write is acknowledged, the SDK may tell for a moment what was before.
     if (there !== own.now && !waits && !late && (fresh || pending)) {
       setTimeout(() => now === turn && hear(snapshot, true), MOMENT);
@@ -142,6 +170,7 @@ export function ownLike(ref, { coverage, feed }, saved) {
     if (!stale && (there || base?.known || sure)) {
       fresh = false;
       known = true;
+      if (waits && !pending) void acknowledged();
       pending = waits;
       take(there, live);
       const created = snapshot ? createdAt(snapshot) : undefined;
@@ -156,7 +185,7 @@ export function ownLike(ref, { coverage, feed }, saved) {
 
   /** By when the document was deleted. @param {Awaited<ReturnType<typeof stored>>} base */
   function bound(base) {
-    return base?.known || confirmed ? base?.version : undefined;
+    return base?.there === own.now && (base.known || confirmed) ? base.version : undefined;
   }
 
   /**

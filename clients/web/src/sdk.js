@@ -18,7 +18,7 @@ export {
   waitForPendingWrites,
 } from 'firebase/firestore';
 
-/** @import { DocumentReference, DocumentSnapshot, Firestore, getDoc, Timestamp } from 'firebase/firestore' */
+/** @import { DocumentReference, DocumentSnapshot, Firestore, Timestamp } from 'firebase/firestore' */
 /** @import { Micros } from './coverage.js' */
 
 /**
@@ -41,15 +41,17 @@ export {
  */
 
 /**
- * A document as getDoc or getDocFromCache gives it; null: it gives none.
+ * What the SDK gives for a reference, such as a document by getDoc or getDocFromCache; null: it gives
+ * nothing.
  *
- * @param {typeof getDoc} read
- * @param {DocumentReference} ref
- * @returns {Promise<DocumentSnapshot | null>}
+ * @template Ref, Given
+ * @param {(ref: Ref) => Promise<Given>} get
+ * @param {Ref} ref
+ * @returns {Promise<Given | null>}
  */
-export async function orNull(read, ref) {
+export async function orNull(get, ref) {
   try {
-    return await read(ref);
+    return await get(ref);
   } catch {
     return null; // the SDK throws at once if the app has terminated it
   }
