@@ -58,7 +58,7 @@ malformed  0
 unkept     0
 foreign    0
 
-billed  27 reads, 0 writes, 0 deletes: $0.0000 at list price in us-central1
+billed  27 reads: $0.0000 at list price in us-central1
 `, 1, []string{"drift: ", `counter=rollups/drifted differs="count 6 → 7"`, "orphaned: ", "missing: ", "--repair repairs them"}},
 		{[]string{"audit", "--grace", "0", "--json", "--repair", "--routes", routes},
 			`{"counters":6,"rolled_up":4,"unchanged":1,"removed":1,"differing":0,"paced":0,"failed":0,"unkept":0,"drift":0,"lapsed":0,"late":0,"missing":2,"orphaned":1,"rerouted":0,"outdated":0,"malformed":1,"complete":true,` +

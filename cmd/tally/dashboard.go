@@ -41,6 +41,7 @@ func serveDashboard(ctx context.Context, s *session.Session, board *dashboard.Bo
 
 	return board.Run(ctx, p.listener, dashboard.Options{
 		Project:   s.Project,
+		Edition:   s.Config.Edition,
 		Databases: []dashboard.Database{{ID: s.Database, Client: s.Client}},
 		Emulator:  os.Getenv(firestorestore.EmulatorHost),
 		Routes:    s.Config.Routes,
@@ -59,14 +60,14 @@ func serveDashboard(ctx context.Context, s *session.Session, board *dashboard.Bo
 func showDashboard(ctx context.Context, p *page, s *local.Stack) error {
 	board := dashboard.New()
 	o := dashboard.Options{
-		Project: s.Config.Project, Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,
+		Project: s.Config.Project, Edition: s.Config.Edition, Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,
 		Name:   func(c route.Counter) string { return counters.NameOf(s.Config.Routes, c) },
 		Due:    counters.Pacing(s.Config).Due,
 		Report: func(err error) error { s.Say("%v", err); return err },
 		Functions: func() (dashboard.Functions, error) {
-			billed, err := s.Billed()
+			used, err := s.Used()
 			events := s.Relay.Stats()
-			return dashboard.Functions{Billed: billed, Events: events.Events, Waiting: events.Events - events.Acknowledged, Redelivered: events.Redelivered}, err
+			return dashboard.Functions{Used: used, Events: events.Events, Waiting: events.Events - events.Acknowledged, Redelivered: events.Redelivered}, err
 		},
 	}
 

@@ -80,10 +80,11 @@ func joinedBy(d *deploy.Deployment) []joinedTemplate {
 // home says what documents of a template hold. There are so many of them, and the sample was read.
 func (j joinedTemplate) home(in deploy.Database, on route.Edition, documents int64, sample []rollup.FoundCounter) home {
 	reads := 1 + int64(j.Reads(1000))
-	bill := billing.Counts{Reads: documents * reads, Writes: documents}.CostIn(in.Location)
-	if on == route.Enterprise {
-		bill = billing.Units{Reads: documents * reads * billing.UnitsPerRead, Writes: documents}.CostIn(in.Location)
+	used := billing.Usage{
+		Counts: billing.Counts{Reads: documents * reads, Writes: documents},
+		Units:  billing.Units{Reads: documents * reads * billing.UnitsPerRead, Writes: documents},
 	}
+	bill := used.On(on).CostIn(in.Location)
 	h := home{
 		Database:  in.ID,
 		Template:  j.String(),

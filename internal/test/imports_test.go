@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"internal/cloud/firestorestore": {"internal/cloud/growth", "internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/cloud/growth":         {"internal/document", "rollup/route"},
 	"internal/cloud/trigger":        {"internal/document"},
-	"internal/cloud/billing":        {},
+	"internal/cloud/billing":        {"rollup/route"},
 	"internal/cloud/config":         {"internal/cloud/billing", "rollup", "rollup/route"},
 	"rollup":                        {"rollup/internal/events", "rollup/internal/note", "rollup/internal/roll", "rollup/internal/schedule", "rollup/route"},
 	"rollup/internal/events":        {"internal/document", "rollup/internal/note", "rollup/internal/roll", "rollup/route"},

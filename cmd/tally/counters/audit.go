@@ -33,11 +33,11 @@ var (
 // audited is tally audit's answer in JSON.
 type audited struct {
 	rollup.Report
-	Foreign []foreign      `json:"foreign,omitempty"`
-	DryRun  bool           `json:"dry_run"`
-	Billed  billing.Counts `json:"billed"`
-	Dollars float64        `json:"dollars"` // list price in billing.PriceRegion
-	Seconds float64        `json:"seconds"`
+	Foreign []foreign    `json:"foreign,omitempty"`
+	DryRun  bool         `json:"dry_run"`
+	Billed  billing.Bill `json:"billed"`
+	Dollars float64      `json:"dollars"` // list price in billing.PriceRegion
+	Seconds float64      `json:"seconds"`
 }
 
 // A foreign counts documents of a route that belong to no counter, because a reference in the field
@@ -103,8 +103,8 @@ func (a auditing) run(ctx context.Context, s *session.Session, meter *billing.Me
 		answer.Foreign, err = countForeign(ctx, s)
 		ended = errors.Join(ended, err)
 	}
-	answer.Billed, answer.Seconds = meter.Counts(), time.Since(began).Seconds()
-	answer.Dollars = answer.Billed.Cost()
+	answer.Billed, answer.Seconds = meter.Usage().On(s.Config.Edition), time.Since(began).Seconds()
+	answer.Dollars = answer.Billed.CostIn(billing.PriceRegion)
 	return errors.Join(ended, printAudited(s, answer, a.verbose))
 }
 

@@ -152,7 +152,7 @@ func create(ctx context.Context, s *session.Session, arg string, n int) error {
 		return err
 	}
 	fields := r.Fields()
-	cost := billing.Counts{Reads: 1, Writes: int64(n*len(fields) + 1)}
+	cost := billing.Counts{Reads: 1, Writes: int64(n*len(fields) + 1)}.On(s.Config.Edition)
 	if err := mayGrow(ctx, s, c, r, growth{0, n, cost}); err != nil {
 		return err
 	}
@@ -187,13 +187,10 @@ func creatable(ctx context.Context, s *session.Session, arg string) (counter.Cou
 	return c, r, nil
 }
 
-// indexEntriesPerRead is how many shards an aggregation reads for the price of one document.
-const indexEntriesPerRead = 1000
-
 // A growth is a change of a counter's number of shards, and what it costs.
 type growth struct {
 	was, n int
-	cost   billing.Counts
+	cost   billing.Bill
 }
 
 // mayGrow asks before a counter gets many shards.
@@ -201,7 +198,7 @@ func mayGrow(ctx context.Context, s *session.Session, c counter.Counter, r *rout
 	if g.n <= max(g.was, manyShards) {
 		return nil
 	}
-	reads := (g.n + indexEntriesPerRead - 1) / indexEntriesPerRead * len(r.Fields())
-	return s.Confirm(ctx, "%s would get %d shards: %d writes, $%.4f at list price in %s; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
-		c.Path, g.n, g.cost.Writes, g.cost.Cost(), billing.PriceRegion, reads)
+	rollUp := billing.Sum(int64(g.n)).Times(int64(len(r.Fields()))).On(s.Config.Edition)
+	return s.Confirm(ctx, "%s would get %d shards: %s; and each roll-up, up to one a second while the counter changes, would bill %v. Go on?",
+		c.Path, g.n, price(g.cost), rollUp)
 }

@@ -123,13 +123,13 @@ func sharing(ctx context.Context, s *session.Session, collection string) (string
 
 // deleted is the answer of tally delete --matching in JSON.
 type deleted struct {
-	Counters []listed       `json:"counters"` // that match, with what their shards add up to
-	Cost     billing.Counts `json:"cost"`     // of their deletion
-	Dollars  float64        `json:"dollars"`  // list price of the cost in billing.PriceRegion
-	DryRun   bool           `json:"dry_run"`
-	Deleted  int64          `json:"deleted"` // counters
-	Shards   int64          `json:"shards"`  // of these
-	Billed   billing.Counts `json:"billed"`  // in all
+	Counters []listed     `json:"counters"` // that match, with what their shards add up to
+	Cost     billing.Bill `json:"cost"`     // of their deletion
+	Dollars  float64      `json:"dollars"`  // list price of the cost in billing.PriceRegion
+	DryRun   bool         `json:"dry_run"`
+	Deleted  int64        `json:"deleted"` // counters
+	Shards   int64        `json:"shards"`  // of these
+	Billed   billing.Bill `json:"billed"`  // in all
 }
 
 // deletedAtOnce is how many counters are in work at once.
@@ -154,9 +154,9 @@ func deleteMatching(ctx context.Context, s *session.Session, pattern string, dry
 		numShards += f.RollUp.Tally.NumShards
 	}
 	documents := numShards + int64(len(found))
-	cost := billing.Counts{Reads: documents, Deletes: documents}
+	cost := billing.Counts{Reads: documents, Deletes: documents}.On(s.Config.Edition)
 	result := deleted{Counters: listedOf(s.Config, found), Cost: cost, DryRun: dryRun}
-	result.Dollars = result.Cost.Cost()
+	result.Dollars = cost.CostIn(billing.PriceRegion)
 
 	deletes := len(found) > 0 && !dryRun
 	if !s.JSON || deletes && !s.Yes { // the user sees what the question is about
@@ -181,7 +181,7 @@ func deleteMatching(ctx context.Context, s *session.Session, pattern string, dry
 }
 
 func printDeleted(s *session.Session, r deleted, meter *billing.Meter) error {
-	r.Billed = meter.Counts()
+	r.Billed = meter.Usage().On(s.Config.Edition)
 	return s.Print(r, "deleted\t%s\t%s\nbilled\t%s", terminal.Plural(r.Deleted, "counter"), terminal.Plural(r.Shards, "shard"), price(r.Billed))
 }
 

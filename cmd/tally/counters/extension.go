@@ -32,14 +32,14 @@ type migrated struct {
 	Fold      int                    `json:"fold"`  // shards
 	Carry     totals                 `json:"carry"` // by field
 	Uncounted []uncounted            `json:"uncounted"`
-	Cost      billing.Counts         `json:"cost"` // as the first scan foretells it
+	Cost      billing.Bill           `json:"cost"` // as the first scan foretells it
 	DryRun    bool                   `json:"dry_run"`
 	Done      int                    `json:"done"` // documents
 	Differing []migration.Difference `json:"differing"`
 	LeftOut   int                    `json:"left_out"` // documents of which amounts are not counted
 	Moved     totals                 `json:"moved"`    // by field: what clients added meanwhile
 	RollUps   *rollup.Report         `json:"roll_ups"` // null: there were none to compare
-	Billed    billing.Counts         `json:"billed"`
+	Billed    billing.Bill           `json:"billed"`
 	Dollars   float64                `json:"dollars"` // list price in billing.PriceRegion
 	Seconds   float64                `json:"seconds"`
 }
@@ -62,8 +62,8 @@ func (m *migrationRun) run(ctx context.Context, meter *billing.Meter) error {
 
 	began := time.Now()
 	err := m.migrate(ctx)
-	m.migrated.Billed, m.migrated.Seconds = meter.Counts(), time.Since(began).Seconds()
-	m.migrated.Dollars = m.migrated.Billed.Cost()
+	m.migrated.Billed, m.migrated.Seconds = meter.Usage().On(m.Config.Edition), time.Since(began).Seconds()
+	m.migrated.Dollars = m.migrated.Billed.CostIn(billing.PriceRegion)
 	return errors.Join(err, m.Print(m.migrated, "billed %s", price(m.migrated.Billed)))
 }
 
@@ -130,7 +130,7 @@ func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, 
 // notePlan notes in the answer what there is to do.
 func (m *migrationRun) notePlan() {
 	a := &m.migrated
-	a.DryRun, a.Cost = m.dryRun, m.plan.Cost()
+	a.DryRun, a.Cost = m.dryRun, m.plan.Cost().On(m.Config.Edition)
 	a.Documents, a.ToDo, a.Carry = len(m.plan.Documents), len(m.plan.ToDo()), totalsOf(m.plan.Left())
 	for _, d := range m.plan.Documents {
 		a.Fold += d.Fold

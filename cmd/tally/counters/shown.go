@@ -161,8 +161,8 @@ func NameOf(routes route.Routes, c route.Counter) string {
 	return path
 }
 
-// price says what operations cost. Nothing here knows the database's location, so it names the one
-// of the price.
-func price(c billing.Counts) string {
-	return fmt.Sprintf("%d reads, %d writes, %d deletes: $%.4f at list price in %s", c.Reads, c.Writes, c.Deletes, c.Cost(), billing.PriceRegion)
+// price says what a bill costs. Nothing here knows the database's location, so it names the one of
+// the price.
+func price(b billing.Bill) string {
+	return fmt.Sprintf("%v: $%.4f at list price in %s", b, b.CostIn(billing.PriceRegion), billing.PriceRegion)
 }

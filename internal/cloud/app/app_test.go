@@ -17,6 +17,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/trigger"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
 func TestClassify(t *testing.T) {
@@ -151,15 +152,17 @@ func TestScheduleWantsDryRunToBeABoolean(t *testing.T) {
 func TestPrice(t *testing.T) {
 	for _, test := range []struct {
 		report        rollup.Report
-		billed        billing.Counts
+		on            route.Edition
+		used          billing.Usage
 		cycle, dollar float64 // 0: unknown
 	}{
-		{rollup.Report{}, billing.Counts{Reads: 1e5}, 0, 0},
-		{rollup.Report{Since: 10 * time.Minute}, billing.Counts{Reads: 1e5}, 0, 144 * 0.03},
-		{rollup.Report{Cycle: 30 * time.Minute, Since: 10 * time.Minute}, billing.Counts{Reads: 1e5, Writes: 1e5, Deletes: 1e5}, 1800, 144 * 0.13},
+		{rollup.Report{}, route.Standard, billing.Usage{Counts: billing.Counts{Reads: 1e5}}, 0, 0},
+		{rollup.Report{Since: 10 * time.Minute}, route.Standard, billing.Usage{Counts: billing.Counts{Reads: 1e5}}, 0, 144 * 0.03},
+		{rollup.Report{Since: 10 * time.Minute}, route.Enterprise, billing.Usage{Counts: billing.Counts{Reads: 1e5}, Units: billing.Units{Reads: 1e6, Writes: 1e6}}, 0, 144 * 0.31},
+		{rollup.Report{Cycle: 30 * time.Minute, Since: 10 * time.Minute}, route.Standard, billing.Usage{Counts: billing.Counts{Reads: 1e5, Writes: 1e5, Deletes: 1e5}}, 1800, 144 * 0.13},
 	} {
-		got := databaseReport{Report: test.report, Billed: test.billed}
-		got.price()
+		got := databaseReport{Report: test.report, used: test.used}
+		got.price(test.on)
 		if value(got.CycleSeconds) != test.cycle || math.Abs(value(got.DollarsPerDay)-test.dollar) > 1e-9 || (got.DollarsPerDay == nil) != (test.report.Since == 0) {
 			t.Errorf("%+v: a cycle of %v s, %v dollars", test, value(got.CycleSeconds), value(got.DollarsPerDay))
 		}

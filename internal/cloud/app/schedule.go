@@ -29,6 +29,7 @@ type databaseReport struct {
 	Every *rollup.KeepReport `json:"every"`
 
 	Billed billing.Counts `json:"billed"`
+	used   billing.Usage
 
 	// CycleSeconds is how long the last walk of all counters took, over all the calls that it
 	// needed. Null until audits have come to the last counter twice.
@@ -69,7 +70,7 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 	keeping.Wait()
 
 	for _, r := range t.report.Databases {
-		r.price()
+		r.price(s.config.Edition)
 	}
 	t.report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", t.report)
@@ -140,7 +141,8 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.Billed = r.Billed.Add(meter.Counts())
+	r.used = r.used.Add(meter.Usage())
+	r.Billed = r.used.Counts
 	if err != nil {
 		t.logger.ErrorContext(ctx, "tick failed", "database", id, "error", err)
 		err = fmt.Errorf("database %s: %w", id, err)
@@ -191,14 +193,14 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 	return err
 }
 
-// price fills in the cycle and the price, which follow from the other fields.
-func (r *databaseReport) price() {
+// price fills in the cycle, and the price on an edition, which follow from the other fields.
+func (r *databaseReport) price(on route.Edition) {
 	if r.Cycle > 0 {
 		r.CycleSeconds = new(r.Cycle.Seconds())
 	}
 
 	if r.Since > 0 {
 		const day = 24 * time.Hour
-		r.DollarsPerDay = new(r.Billed.Cost() * day.Seconds() / r.Since.Seconds())
+		r.DollarsPerDay = new(r.used.On(on).CostIn(billing.PriceRegion) * day.Seconds() / r.Since.Seconds())
 	}
 }

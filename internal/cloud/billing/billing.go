@@ -15,17 +15,21 @@
 //   - reads that Firestore itself repeats in a read-write transaction;
 //   - the small print of the price list, such as index entries that a query skips.
 //
-// file.go passes the counts from one process to another. prices.go has the list prices, and
-// enterprise.go what the Enterprise edition bills instead.
+// The Enterprise edition bills units instead, which enterprise.go counts of the same calls.
+//
+// file.go passes what was used from one process to another. prices.go has the list prices.
 package billing
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc"
 )
 
@@ -41,25 +45,97 @@ func (c Counts) Add(d Counts) Counts {
 	return Counts{c.Reads + d.Reads, c.Writes + d.Writes, c.Deletes + d.Deletes}
 }
 
+// String returns the counts in words, such as "3 reads, 1 write".
+func (c Counts) String() string {
+	return words(noun{c.Reads, "read"}, noun{c.Writes, "write"}, noun{c.Deletes, "delete"})
+}
+
+// On returns what an edition bills for operations that are not aggregations, on documents of up to
+// 1 KiB without indexes.
+func (c Counts) On(edition route.Edition) Bill {
+	return Usage{c, Units{Reads: c.Reads, Writes: c.Writes + c.Deletes}}.On(edition)
+}
+
+// Usage is what was used of Firestore, as each edition measures it.
+type Usage struct {
+	Counts Counts
+	Units  Units
+}
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage { return Usage{u.Counts.Add(v.Counts), u.Units.Add(v.Units)} }
+
+// Times returns n times as much.
+func (u Usage) Times(n int64) Usage {
+	return Usage{Counts{n * u.Counts.Reads, n * u.Counts.Writes, n * u.Counts.Deletes}, u.Units.Times(n)}
+}
+
+// Sum returns what a sum of n documents uses.
+func Sum(n int64) Usage { return Usage{Counts{Reads: units(n, entriesPerRead)}, Scan(n, SumEntry)} }
+
+// On returns what an edition bills for it.
+func (u Usage) On(edition route.Edition) Bill {
+	if edition == route.Enterprise {
+		return u.Units
+	}
+	return u.Counts
+}
+
+// A Bill is what an edition bills: Counts on Standard, Units on Enterprise.
+type Bill interface {
+	CostIn(location string) float64 // at list price, in US dollars
+	String() string                 // such as "3 reads, 1 write"
+}
+
+// A noun is a number of things.
+type noun struct {
+	n   int64
+	one string
+}
+
+// words returns numbers with their nouns, such as "12,000 reads, 1 write". All but the first are
+// left out if they are 0.
+func words(nouns ...noun) string {
+	var all []string
+	for i, of := range nouns {
+		if i > 0 && of.n == 0 {
+			continue
+		}
+		text := fmt.Sprint(of.n)
+		for at := len(text) - 3; at > 0; at -= 3 {
+			text = text[:at] + "," + text[at:]
+		}
+		text += " " + of.one
+		if of.n != 1 {
+			text += "s"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
 // A Meter counts the operations of the connections that were opened with its DialOptions. It may be
 // used by many goroutines at once.
 type Meter struct {
 	mu       sync.Mutex
-	counts   Counts
-	observer func(Counts)
+	usage    Usage
+	observer func(Usage)
 }
 
-// NewMeter returns a Meter. Whenever its counts grow, it calls observer with the new ones, one call
+// NewMeter returns a Meter. Whenever its usage grows, it calls observer with the new one, one call
 // at a time. The observer may be nil.
-func NewMeter(observer func(Counts)) *Meter {
+func NewMeter(observer func(Usage)) *Meter {
 	return &Meter{observer: observer}
 }
 
 // Counts returns the operations counted so far.
-func (m *Meter) Counts() Counts {
+func (m *Meter) Counts() Counts { return m.Usage().Counts }
+
+// Usage returns what was used so far.
+func (m *Meter) Usage() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.counts
+	return m.usage
 }
 
 // contextKey is the key of a context's own meter.
@@ -77,26 +153,26 @@ func FromContext(ctx context.Context) *Meter {
 	return m
 }
 
-// billCall counts operations of a call that was made with ctx.
-func (m *Meter) billCall(ctx context.Context, c Counts) {
-	m.bill(c)
+// billCall counts what a call used that was made with ctx.
+func (m *Meter) billCall(ctx context.Context, u Usage) {
+	m.bill(u)
 	own := FromContext(ctx)
 	if own != nil {
-		own.bill(c)
+		own.bill(u)
 	}
 }
 
-// bill counts operations.
-func (m *Meter) bill(c Counts) {
-	if c == (Counts{}) {
+// bill counts what was used.
+func (m *Meter) bill(u Usage) {
+	if u == (Usage{}) {
 		return
 	}
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.counts = m.counts.Add(c)
+	m.usage = m.usage.Add(u)
 	if m.observer != nil {
-		m.observer(m.counts)
+		m.observer(m.usage)
 	}
 }
 
@@ -114,10 +190,10 @@ func (m *Meter) unary(ctx context.Context, method string, req, reply any, conn *
 
 	switch req := req.(type) {
 	case *firestorepb.CommitRequest:
-		m.billCall(ctx, writes(req.Writes))
+		m.billCall(ctx, Usage{writes(req.Writes), unitsOfWrites(req.Writes)})
 	case *firestorepb.ListDocumentsRequest:
-		found := len(reply.(*firestorepb.ListDocumentsResponse).Documents)
-		m.billCall(ctx, Counts{Reads: max(1, int64(found))})
+		found := reply.(*firestorepb.ListDocumentsResponse).Documents
+		m.billCall(ctx, Usage{Counts{Reads: max(1, int64(len(found)))}, unitsOfList(found)})
 	}
 	return nil
 }
@@ -152,6 +228,8 @@ type stream struct {
 	meter   *Meter
 	query   bool   // the call is a query, which is billed even when it returns nothing
 	counter string // the alias of the aggregation COUNT, which tells how many index entries were matched; "": there is none
+	entry   int64  // bytes of each of these entries on Enterprise
+	found   int64  // documents that the query has returned
 	billed  bool   // the call has billed something
 }
 
@@ -162,7 +240,7 @@ func (s *stream) SendMsg(msg any) error {
 	case *firestorepb.RunQueryRequest:
 		s.query = true
 	case *firestorepb.RunAggregationQueryRequest:
-		s.query = true
+		s.query, s.entry = true, entryOf(req.GetStructuredAggregationQuery())
 		for _, a := range req.GetStructuredAggregationQuery().GetAggregations() {
 			_, isCount := a.Operator.(*firestorepb.StructuredAggregationQuery_Aggregation_Count_)
 			if isCount {
@@ -177,38 +255,42 @@ func (s *stream) SendMsg(msg any) error {
 func (s *stream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
 
-	var reads int64
+	var used Usage
+	ended := errors.Is(err, io.EOF) && s.query
 	switch {
 	case err == nil:
-		reads = s.readsIn(msg)
-	case errors.Is(err, io.EOF) && s.query && !s.billed:
-		reads = 1 // for a query that found nothing
+		used = s.readsIn(msg)
+	case ended && s.found > 0:
+		used.Units = Scan(s.found, SumEntry)
+	case ended && !s.billed:
+		used = Usage{Counts{Reads: 1}, Units{Reads: 1}} // for a query that found nothing
 	}
-	s.billed = s.billed || reads > 0
-	s.meter.billCall(s.Context(), Counts{Reads: reads})
+	s.billed = s.billed || used.Counts.Reads > 0
+	s.meter.billCall(s.Context(), used)
 	return err
 }
 
 // entriesPerRead is how many index entries an aggregation may match for one billed read.
 const entriesPerRead = 1000
 
-// readsIn returns the reads that an answer bills. An answer that has only the transaction or the
+// readsIn returns what an answer bills. An answer that has only the transaction or the
 // read time bills none.
-func (s *stream) readsIn(msg any) int64 {
+func (s *stream) readsIn(msg any) Usage {
 	switch res := msg.(type) {
 	case *firestorepb.BatchGetDocumentsResponse:
 		if res.Result != nil {
-			return 1
+			return Usage{Counts{Reads: 1}, unitsOfRead(res.GetFound())}
 		}
 	case *firestorepb.RunQueryResponse:
 		if res.Document != nil {
-			return 1
+			s.found++
+			return Usage{Counts{Reads: 1}, unitsOfRead(res.Document)}
 		}
 	case *firestorepb.RunAggregationQueryResponse:
 		if res.Result != nil {
 			entries := res.Result.AggregateFields[s.counter].GetIntegerValue()
-			return max(1, (entries+entriesPerRead-1)/entriesPerRead)
+			return Usage{Counts{Reads: units(entries, entriesPerRead)}, Scan(entries, s.entry)}
 		}
 	}
-	return 0
+	return Usage{}
 }

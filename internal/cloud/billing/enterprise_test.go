@@ -3,29 +3,75 @@ package billing
 import (
 	"math"
 	"testing"
+
+	"github.com/firestore-tally/tally/rollup/route"
 )
 
-// The units are those of Google's own examples:
-// https://firebase.google.com/docs/firestore/enterprise/pricing-examples
+// The units and prices are those of Google's own examples:
+//
+//	https://firebase.google.com/docs/firestore/enterprise/pricing-examples
+//	https://firebase.google.com/docs/firestore/enterprise/query-realtime-pricing-examples
 func TestGooglesExamples(t *testing.T) {
 	const kib, mib = 1 << 10, 1 << 20
 	for _, test := range []struct {
 		example string
 		got     Units
-		reads   int64
+		want    Units
+		million float64 // dollars for a million of them; 0: Google does not say
 	}{
-		{"a point read of a document of 1 KiB", PointReads(1, kib), 1},
-		{"a point read of a document of 4 KiB", PointReads(1, 4*kib), 1},
-		{"a point read of a document of 1 MiB", PointReads(1, mib), 256},
-		{"point reads of 100 documents of 1 KiB", PointReads(100, kib), 100},
-		{"a scan of 100 documents of 1 KiB", Scan(100, kib), 25},
-		{"a scan of 100 index entries of 1 KiB", Scan(100, kib), 25},
-		{"a scan of 100 index entries of 128 bytes", Scan(100, SumEntry), 4},
-		{"a count of 1,000 documents", Scan(1000, NameEntry), 8},
-		{"a scan of 128 index entries of 256 bytes, and point reads of 128 documents of 4 KiB", Scan(128, 256).Add(PointReads(128, 4*kib)), 136},
+		{"a point read of a document of 1 KiB", PointReads(1, kib), Units{Reads: 1}, 0},
+		{"a point read of a document of 4 KiB", PointReads(1, 4*kib), Units{Reads: 1}, 0},
+		{"a point read of a document of 1 MiB", PointReads(1, mib), Units{Reads: 256}, 0},
+		{"point reads of 100 documents of 1 KiB", PointReads(100, kib), Units{Reads: 100}, 0},
+		{"a scan of 100 documents of 1 KiB", Scan(100, kib), Units{Reads: 25}, 0},
+		{"a scan of 100 index entries of 1 KiB", Scan(100, kib), Units{Reads: 25}, 0},
+		{"a scan of 100 index entries of 128 bytes", Scan(100, SumEntry), Units{Reads: 4}, 0},
+		{"a count of 1,000 documents", Scan(1000, NameEntry), Units{Reads: 8}, 0},
+		{"a scan of 128 index entries of 256 bytes, and point reads of 128 documents of 4 KiB", Scan(128, 256).Add(PointReads(128, 4*kib)), Units{Reads: 136}, 0},
+		{"a query by an index that finds one document of 2 KiB", Scan(1, SumEntry).Add(PointReads(1, 2*kib)), Units{Reads: 2}, 0.10},
+		{"the same without the index, of 100 documents", Scan(100, 2*kib), Units{Reads: 50}, 2.50},
+		{"the first ten documents of 6 KiB of a listener", Scan(10, SumEntry).Add(PointReads(10, 6*kib)), Units{Reads: 21}, 1.05},
+		{"two updates of documents of 6 KiB", Updates(2, 6*kib), Units{Updates: 4}, 1.20},
+		{"1,000 updates of documents of 2 KiB", Updates(1000, 2*kib), Units{Updates: 1000}, 300},
+
+		{"a new document of 10 KiB without indexes", Write(10*kib, 0), Units{Writes: 10}, 0},
+		{"a new document of 1 KiB with an index entry of 256 bytes", Write(kib, 1), Units{Writes: 2}, 0},
+		{"a document of 10 KiB that changes, without indexes", Write(10*kib, 0), Units{Writes: 10}, 0},
+		{"a document of 1 KiB whose index entry changes: one is deleted, one made", Write(kib, 2), Units{Writes: 3}, 0},
+		{"a document that does not change", Write(kib, 0), Units{Writes: 1}, 0},
+		{"a document of 1 KiB that is deleted, with an index", Write(kib, 1), Units{Writes: 2}, 0},
+		{"a document of 1 KiB that is deleted, without indexes", Write(kib, 0), Units{Writes: 1}, 0},
+		{"a new index of 500 documents", IndexBuild(500), Units{Writes: 500}, 0},
 	} {
-		if test.got != (Units{Reads: test.reads}) {
-			t.Errorf("%s: got %+v, want %d read units", test.example, test.got, test.reads)
+		if test.got != test.want {
+			t.Errorf("%s: got %+v, want %+v", test.example, test.got, test.want)
+		}
+		price := test.got.Times(1e6).CostIn(PriceRegion)
+		if test.million > 0 && math.Abs(price-test.million) > 1e-9 {
+			t.Errorf("%s: a million cost $%g, want $%g", test.example, price, test.million)
+		}
+	}
+}
+
+// Each edition has a bill of its own, in its own words.
+func TestBills(t *testing.T) {
+	used := Usage{Counts{Reads: 12_000, Writes: 1}, Units{Reads: 1_234_567, Updates: 1}}
+	small := Counts{Reads: 1e6, Writes: 2e6, Deletes: 1e6}
+	for _, test := range []struct {
+		bill    Bill
+		says    string
+		dollars float64
+	}{
+		{used.On(route.Standard), "12,000 reads, 1 write", 12_000*readPrice/pricePer + writePrice/pricePer},
+		{used.On(route.Enterprise), "1,234,567 read units, 1 real-time update unit", 1_234_567*readUnitPrice + updateUnitPrice},
+		{Usage{}.On(route.Standard), "0 reads", 0},
+		{small.On(route.Standard), "1,000,000 reads, 2,000,000 writes, 1,000,000 deletes", 0.30 + 1.80 + 0.10},
+		{small.On(route.Enterprise), "1,000,000 read units, 3,000,000 write units", 0.05 + 0.78},
+		{Sum(2500).Times(2).On(route.Standard), "6 reads", 6 * readPrice / pricePer},
+		{Sum(2500).Times(2).On(route.Enterprise), "158 read units", 158 * readUnitPrice},
+	} {
+		if test.bill.String() != test.says || math.Abs(test.bill.CostIn(PriceRegion)-test.dollars) > 1e-9 {
+			t.Errorf("got %v, $%g; want %s, $%g", test.bill, test.bill.CostIn(PriceRegion), test.says, test.dollars)
 		}
 	}
 }

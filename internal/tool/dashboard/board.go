@@ -25,7 +25,8 @@ import (
 type Options struct {
 	Project   string
 	Databases []Database // at least one, all of the project
-	Emulator  string     // host:port; "": a real project
+	Edition   route.Edition
+	Emulator  string // host:port; "": a real project
 	Routes    route.Routes
 	Name      func(route.Counter) string // what people call a counter
 	Cadence   time.Duration              // of the functions; rates are means over two cadences, at least ten seconds
@@ -46,7 +47,7 @@ type Options struct {
 // Functions says what functions processes on this machine, and the delivery of their events, have
 // done.
 type Functions struct {
-	Billed      billing.Counts
+	Used        billing.Usage
 	Events      int // accepted for delivery
 	Waiting     int // events that are not yet acknowledged
 	Redelivered int // deliveries that repeated one
@@ -70,7 +71,7 @@ type Board struct {
 	mu     sync.Mutex
 	model  *model
 	looks  map[string]*look // by the path of the shards' collection, and the group
-	reads  int64            // that Firestore bills for this board
+	used   billing.Usage    // by this board
 	broken error            // why Firestore does not answer; nil: it does
 }
 

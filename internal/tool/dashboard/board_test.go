@@ -104,7 +104,7 @@ func (w *world) run(dial ...grpc.DialOption) {
 			Name: func(c route.Counter) string { return c.RollUp },
 			Due:  func(_ *route.Template, tally document.Tally) time.Time { return tally.PacedUntil },
 			Functions: func() (Functions, error) {
-				return Functions{Billed: billing.Counts{Reads: 100_000, Writes: 200_000}, Events: 7, Waiting: 2, Redelivered: 1}, nil
+				return Functions{Used: billing.Usage{Counts: billing.Counts{Reads: 100_000, Writes: 200_000}}, Events: 7, Waiting: 2, Redelivered: 1}, nil
 			},
 			Report: func(err error) error {
 				mu.Lock()
@@ -201,6 +201,9 @@ func has(rows int) func(*state) bool {
 }
 
 // totals returns the totals of all rows, by label.
+// watched returns the reads that Standard bills for the board.
+func (s *state) watched() int64 { return s.Watching.(billing.Counts).Reads }
+
 func (s *state) totals() map[string]string {
 	totals := make(map[string]string)
 	for _, r := range s.Rows {
@@ -229,12 +232,12 @@ func testCounters(t *testing.T, w *world) {
 	if d := cmp.Diff(row{Key: rowKey{"(default)", "rollups/a", "count"}, Name: "rollups/a", ID: s.Rows[3].ID, Label: [3]string{"rollups/", "a"}, Total: value.Int(5), AsOf: at.UnixMicro()}, s.Rows[3], cmpopts.IgnoreUnexported(row{}), cmpopts.IgnoreFields(row{}, "Route"), cmpopts.EquateComparable(value.Value{})); d != "" {
 		t.Errorf("rollups/a (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(&Functions{billing.Counts{Reads: 100_000, Writes: 200_000}, 7, 2, 1}, s.Functions); d != "" {
+	if d := cmp.Diff(&Functions{billing.Usage{Counts: billing.Counts{Reads: 100_000, Writes: 200_000}}, 7, 2, 1}, s.Functions); d != "" {
 		t.Errorf("functions (-want +got):\n%s", d)
 	}
 	// Read are the documents that its queries find, a roll-up or not; php_rollups/other and what is
 	// elsewhere are in none.
-	if got, want := s.Watching, (billing.Counts{Reads: 5}); got != want {
+	if got, want := s.Watching, (billing.Counts{Reads: 5}); got != billing.Bill(want) {
 		t.Errorf("watching has cost %+v, want %+v", got, want)
 	}
 	if age := time.Since(time.UnixMicro(s.Now)).Abs(); age > time.Minute {
@@ -369,7 +372,7 @@ func TestAppsDocument(t *testing.T) { everyWay(t, testAppsDocument) }
 
 func testAppsDocument(t *testing.T, w *world) {
 	w.run()
-	reads := w.await("", func(s *state) bool { return s.Ready }).Watching.Reads
+	reads := w.await("", func(s *state) bool { return s.Ready }).watched()
 	w.board.mu.Lock()
 	w.board.model.window = emulatortest.Eventually() // longer than this test
 	w.board.mu.Unlock()
@@ -384,7 +387,7 @@ func testAppsDocument(t *testing.T, w *world) {
 	w.rollUp(path, began, 1, map[string]any{"likes": 1, "views": 2})
 	w.await("", has(2))
 	update(firestore.Update{Path: "title", Value: "x"})
-	w.await("", func(s *state) bool { return s.Watching.Reads == reads+2 })
+	w.await("", func(s *state) bool { return s.watched() == reads+2 })
 	w.rollUp(path, began.Add(time.Second), 1, map[string]any{"likes": 5, "views": 2})
 	w.await("", func(s *state) bool { return s.totals()["posts/7/likes/x · likes"] == "5" })
 	w.board.mu.Lock()
@@ -410,7 +413,7 @@ func testShards(t *testing.T, w *world) {
 	write("x", "text")
 	w.run()
 	s := w.await("", func(s *state) bool { return s.Ready && has(1)(s) }) // each query has cost its first read
-	id, reads := s.Rows[0].ID, s.Watching.Reads
+	id, reads := s.Rows[0].ID, s.watched()
 	s = w.await(id, func(s *state) bool { return s.Open.Parts != nil })
 	want := []shard{{ID: "9", Count: new(value.Int(4))}, {ID: "10", Count: new(value.Int(1))}, {ID: "x"}}
 	if d := cmp.Diff(want, s.Open.Parts, cmpopts.IgnoreUnexported(shard{}), cmpopts.EquateComparable(value.Value{})); d != "" {
@@ -419,7 +422,7 @@ func testShards(t *testing.T, w *world) {
 	if *s.Open.Sum != value.Int(5) || len(s.Open.samples) != 1 || s.Open.samples[0].total != value.Int(5) {
 		t.Errorf("got %+v, want a sum of 5 and one roll-up, of 5", s.Open)
 	}
-	if got := s.Watching.Reads - reads; got != 3 {
+	if got := s.watched() - reads; got != 3 {
 		t.Errorf("looking at 3 shards has cost %d reads", got)
 	}
 	write("9", 6)

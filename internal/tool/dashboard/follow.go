@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -105,18 +106,22 @@ func (b *Board) interrupted(f *feed, err error) {
 // that is new or changed, and one for a query that finds nothing
 // (https://cloud.google.com/firestore/pricing). When the SDK opens a listener's stream again by
 // itself, Firestore may send and bill unchanged documents. No change reports these documents, so
-// they are not counted.
+// they are not counted. For Enterprise, documents are taken to have 4 KiB at most.
 func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
-	var reads int64
+	var used billing.Usage
 	for _, change := range changes {
 		if change.Kind != firestore.DocumentRemoved {
-			reads++
+			used.Counts.Reads++
 		}
 	}
+
+	n := used.Counts.Reads
+	used.Units = billing.Updates(n, 0)
 	if first {
-		reads = max(1, reads)
+		used.Counts.Reads = max(1, n)
+		used.Units = billing.Scan(n, billing.SumEntry).Add(billing.PointReads(n, 0))
 	}
-	b.reads += reads
+	b.used = b.used.Add(used)
 }
 
 // listen notes what a listener gets until Firestore ends it.

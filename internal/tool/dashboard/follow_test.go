@@ -165,7 +165,7 @@ func TestPolls(t *testing.T) {
 			return open(ctx, desc, conn, method, opts...)
 		}))
 		s := w.await("", func(s *state) bool { return s.Ready && len(s.Rows) == 1 })
-		id, reads := s.Rows[0].ID, s.Watching.Reads+1 // for shards that are not there
+		id, reads := s.Rows[0].ID, s.watched()+1 // for shards that are not there
 		w.await(id, func(s *state) bool { return s.Open.Parts != nil })
 		if !w.listens {
 			polls := func() int {
@@ -176,8 +176,8 @@ func TestPolls(t *testing.T) {
 			before := polls()
 			w.await(id, func(*state) bool { return polls() > before+3 })
 		}
-		if s := w.await(id, has(1)); s.Watching.Reads != reads {
-			t.Errorf("%d reads are counted though nothing has changed, want %d", s.Watching.Reads, reads)
+		if s := w.await(id, has(1)); s.watched() != reads {
+			t.Errorf("%d reads are counted though nothing has changed, want %d", s.watched(), reads)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/value"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -16,9 +17,12 @@ import (
 
 // formats are what page.html calls to show numbers, times and ids.
 var formats = template.FuncMap{
-	"age": age, "capital": capital, "clock": clock, "decimal": decimal, "last": last, "pending": pending, "plural": plural,
+	"age": age, "capital": capital, "clock": clock, "cost": cost, "decimal": decimal, "last": last, "pending": pending, "plural": plural,
 	"rate": rate, "since": since, "signed": signed, "steps": steps, "total": total, "visible": visible,
 }
+
+// cost returns what a bill costs at list price.
+func cost(b billing.Bill) string { return fmt.Sprintf("$%.4f", b.CostIn(billing.PriceRegion)) }
 
 var english = message.NewPrinter(language.English)
 

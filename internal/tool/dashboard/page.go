@@ -79,18 +79,19 @@ type state struct {
 	Now       int64   // Firestore's time, in microseconds since 1970
 	Ready     bool    // all counters are known
 	Problems  []string
-	Counters  int            // that have a roll-up; those that are gone only if the view shows them
-	Totals    int            // of these counters
-	Gone      int            // how many totals are of counters that are gone
-	Rates     []point        // changes of all totals a second
-	RollUps   []point        // roll-ups a second
-	Watching  billing.Counts // what this board bills
-	Functions *Functions     // nil: not known here
-	Shown     int            // how many rows the filter lets through
-	Fastest   float64        // the highest rate of these, up or down
-	Rows      []row          // those of these that the page shows at once
-	From      int            // index of the first of Rows
-	Open      *detail        // nil: no row is open
+	Counters  int          // that have a roll-up; those that are gone only if the view shows them
+	Totals    int          // of these counters
+	Gone      int          // how many totals are of counters that are gone
+	Rates     []point      // changes of all totals a second
+	RollUps   []point      // roll-ups a second
+	Watching  billing.Bill // of this board
+	Functions *Functions   // nil: not known here
+	Billed    billing.Bill // of the functions; nil: not known here
+	Shown     int          // how many rows the filter lets through
+	Fastest   float64      // the highest rate of these, up or down
+	Rows      []row        // those of these that the page shows at once
+	From      int          // index of the first of Rows
+	Open      *detail      // nil: no row is open
 }
 
 // First and Last return the numbers of the first and the last row in Rows, from 1 on. Previous
@@ -179,7 +180,10 @@ func (b *Board) figures(local time.Time, functions *Functions, trouble error) *s
 	s := &state{
 		Columns: columns, Project: b.options.Project, Emulator: b.options.Emulator, Window: b.model.window.Seconds(),
 		Now: b.line.serverTime(local).UnixMicro(), Ready: true, Rates: b.model.rates, RollUps: b.model.rollUpRates,
-		Watching: billing.Counts{Reads: b.reads}, Functions: functions,
+		Watching: b.used.On(b.options.Edition), Functions: functions,
+	}
+	if functions != nil {
+		s.Billed = functions.Used.On(b.options.Edition)
 	}
 
 	problems := []error{b.broken, trouble}

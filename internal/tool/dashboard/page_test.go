@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup/route"
 )
@@ -164,7 +166,7 @@ func TestNouns(t *testing.T) {
 		r := row{Route: routes(route)[0], Total: value.Int(2)}
 		var page strings.Builder
 		err := pageTemplate.Execute(&page, &state{
-			View: view{Open: "x"}, Columns: columns, Ready: true, Counters: 1, Totals: 1, Rows: []row{r},
+			View: view{Open: "x"}, Columns: columns, Ready: true, Counters: 1, Totals: 1, Rows: []row{r}, Watching: billing.Counts{},
 			Open: &detail{row: r, Parts: []shard{{ID: "a"}, {ID: "b"}}},
 		})
 		if err != nil {
@@ -250,6 +252,31 @@ func TestForeign(t *testing.T) {
 		}
 		if got := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'; script-src 'self';") || strings.Contains(got, "unsafe") {
 			t.Errorf("%s: policy %q", test.path, got)
+		}
+	}
+}
+
+// The price of watching is that of the database's edition.
+func TestPriceOfWatching(t *testing.T) {
+	three := []firestore.DocumentChange{{Kind: firestore.DocumentAdded}, {Kind: firestore.DocumentAdded}, {Kind: firestore.DocumentModified}}
+	gone := firestore.DocumentChange{Kind: firestore.DocumentRemoved}
+	for edition, want := range map[route.Edition]string{
+		route.Standard:   "6 reads",
+		route.Enterprise: "5 read units, 2 real-time update units",
+	} {
+		b := New()
+		b.model = newModel(leastWindow, false)
+		b.options.Edition = edition
+		b.bill(three, true)
+		b.bill(append(three[:2:2], gone), false)
+		b.bill(nil, true)
+
+		s := b.figures(time.Now(), &Functions{Used: billing.Usage{Counts: billing.Counts{Reads: 7}, Units: billing.Units{Reads: 8}}}, nil)
+		if s.Watching.String() != want {
+			t.Errorf("%v: watching bills %v, want %s", edition, s.Watching, want)
+		}
+		if price := map[route.Edition]string{route.Standard: "7 reads", route.Enterprise: "8 read units"}[edition]; s.Billed.String() != price {
+			t.Errorf("%v: the functions' bill is %v, want %s", edition, s.Billed, price)
 		}
 	}
 }

@@ -92,10 +92,8 @@ func (d *Deployment) worstDay() float64 {
 
 // most returns the most that operations cost in a location, on the edition of the databases.
 func (d *Deployment) most(c billing.Counts, location string) float64 {
-	if d.Config.Edition == route.Enterprise {
-		return billing.Units{Reads: c.Reads * billing.UnitsPerRead, Writes: c.Writes}.CostIn(location)
-	}
-	return c.CostIn(location)
+	most := billing.Usage{Counts: c, Units: billing.Units{Reads: c.Reads * billing.UnitsPerRead, Writes: c.Writes}}
+	return most.On(d.Config.Edition).CostIn(location)
 }
 
 // changes returns the price of a million changes, each of which makes a roll-up of the template. A
@@ -109,10 +107,11 @@ func (d *Deployment) changes(location string, t *route.Template) float64 {
 	for _, r := range t.Routes {
 		queries += len(r.Queries())
 	}
-	if d.Config.Edition == route.Enterprise {
-		return enterpriseRollUp(t).Times(million).CostIn(location) + events*d.rates().event
+	used := billing.Usage{
+		Counts: billing.Counts{Reads: million * int64(1+queries), Writes: million},
+		Units:  enterpriseRollUp(t).Times(million),
 	}
-	return billing.Counts{Reads: million * int64(1+queries), Writes: million}.CostIn(location) + events*d.rates().event
+	return used.On(d.Config.Edition).CostIn(location) + events*d.rates().event
 }
 
 // enterpriseRollUp returns what a roll-up of the template takes on Enterprise, if each query is of

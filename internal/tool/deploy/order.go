@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup/route"
 	"google.golang.org/grpc/codes"
@@ -110,6 +111,12 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 		n = len(lacks)
 	}
 	p := Plan{Steps: slices.Clone(lacks[:n])}
+	if d.Config.Edition == route.Enterprise {
+		p.note("no one has tried Tally on the Enterprise edition yet: watch what Firestore bills, and see docs/limits.md#not-tried-yet")
+		if slices.ContainsFunc(lacks[:n], func(s *Step) bool { return s.Of == "index" }) {
+			p.note("Firestore bills a write unit for each document that a new index takes in: $%.2f a million", billing.IndexBuild(million).CostIn(d.Databases[0].Location))
+		}
+	}
 	awaited := d.awaited()
 	switch {
 	case len(awaited) > 0 && !wait:
@@ -134,9 +141,6 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 	d.audit(&p)
 	if err := d.Config.CheckGrace(); err != nil {
 		p.note("%v", err)
-	}
-	if d.Config.Edition == route.Enterprise {
-		p.note("no one has tried Tally on the Enterprise edition yet: watch what Firestore bills, and see docs/limits.md#not-tried-yet")
 	}
 	for _, text := range []string{d.Cheaper(ctx, time.Now()), d.Deprecated(time.Now())} {
 		if text != "" {

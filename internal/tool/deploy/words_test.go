@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/cloud/config"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/google/go-cmp/cmp"
 	metricpb "google.golang.org/genproto/googleapis/api/metric"
 	monitoredrespb "google.golang.org/genproto/googleapis/api/monitoredres"
@@ -76,11 +77,13 @@ const auditReads = 4
 func TestReadme(t *testing.T) {
 	const like = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
 	region, multi := priced(t, like, "us-central1", nil), priced(t, like, "nam5", nil)
+	enterprise := priced(t, like, "us-central1", func(o *Options) { o.Config.Edition = route.Enterprise })
 	daily := float64(day/config.SchedulePeriod) * float64(region.Config.AuditReads) / auditReads
 	thousand := billing.Counts{Reads: 1000 * auditReads * int64(month/region.Config.Takes(1000*auditReads))}.Cost()
 	page := contentOf(t, "../../../README.md")
 	for _, want := range []string{
 		fmt.Sprintf("the roll-up | $%.2f a million; the like itself is $%.2f |", region.Costs().Change, billing.Counts{Writes: million}.Cost()),
+		fmt.Sprintf("which is untried | $%.2f a million; the like itself is $%.2f |", enterprise.Costs().Change, billing.Write(1, 0).Times(million).CostIn("us-central1")),
 		fmt.Sprintf("a like that comes alone is $%.2f a million, and the like itself $%.2f:", multi.Costs().Change, billing.Counts{Writes: million}.CostIn("nam5")),
 		fmt.Sprintf("$%.2f a month for their [audits](docs/config.md#audit), and $%.2f for the schedule", thousand, region.Costs().Rest),
 		fmt.Sprintf("within an hour for up to 1,000 totals, within a day for up to %.1f million", daily/million),

@@ -184,8 +184,8 @@ func (r *running) settle(ctx context.Context) (usage, error) {
 		return usage{}, cmp.Or(context.Cause(ctx), err)
 	}
 
-	billed, err := r.stack.Billed()
-	return usage{time.Now(), r.stack.Relay.Stats(), billed}, err
+	used, err := r.stack.Used()
+	return usage{time.Now(), r.stack.Relay.Stats(), used.Counts}, err
 }
 
 // alone makes the lone increments, one at a time. The functions forget a counter about a cadence

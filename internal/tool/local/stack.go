@@ -340,7 +340,7 @@ func (s *Stack) environment() []string {
 		variables = append(variables, name+"="+value)
 	}
 
-	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process alone; see Billed
+	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process alone; see Used
 	variables = append(variables, firestorestore.EmulatorHost+"="+s.Addr, alarm.EmulatorHost+"="+s.QueueAddr, "TALLY_USAGE_FILE="+usage)
 
 	// With these two set, a process would serve one function only, and flush its logs with empty
@@ -359,21 +359,21 @@ func (s *Stack) targets() []string {
 	return targets
 }
 
-// Billed returns the operations that Firestore billed to all functions processes, also to those
-// that have ended. A process that got no request has no file.
-func (s *Stack) Billed() (billing.Counts, error) {
+// Used returns what all functions processes have used of Firestore, also those that have ended. A
+// process that got no request has no file.
+func (s *Stack) Used() (billing.Usage, error) {
 	files, err := filepath.Glob(filepath.Join(s.dir, "usage-*"))
 	if err != nil {
-		return billing.Counts{}, err
+		return billing.Usage{}, err
 	}
 
-	var sum billing.Counts
+	var sum billing.Usage
 	for _, file := range files {
-		c, err := billing.ReadFile(file)
+		u, err := billing.ReadFile(file)
 		if err != nil {
-			return billing.Counts{}, err
+			return billing.Usage{}, err
 		}
-		sum = sum.Add(c)
+		sum = sum.Add(u)
 	}
 	return sum, nil
 }
