@@ -178,7 +178,7 @@ func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
 		return err
 	}
 	if flags.isNew {
-		plan.Notes = append(plan.Notes, "create the database first; its location can never change")
+		plan.Notes = append(plan.Notes, wanted.CreateFirst())
 	}
 
 	if len(plan.Awaited) == 0 && !flags.isNew {
@@ -218,8 +218,17 @@ func (d *deployment) want(ctx context.Context, flags deployFlags) (*deploy.Deplo
 		return nil, err
 	}
 	if flags.isNew {
-		ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
-		d.on = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)
+		ids := strings.Split(cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID), ",")
+		for _, id := range ids {
+			database, err := d.folder.Database(id)
+			if err != nil {
+				return nil, err
+			}
+			if why := database.Unserved(); why != "" {
+				return nil, errors.New(why)
+			}
+		}
+		d.on = deploy.NewProject(d.project, ids, flags.location)
 	} else if err := d.read(ctx); err != nil {
 		return nil, err
 	}

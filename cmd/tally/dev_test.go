@@ -339,9 +339,17 @@ func TestDevOfNamedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	settings, err := os.ReadFile(filepath.Join(dir, "tally.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsaid := strings.Replace(string(settings), "\nedition: enterprise\n", "\n", 1) // firebase.json still says it
+	write(t, filepath.Join(dir, "tally.yaml"), []byte(unsaid))
+
 	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false", "--every=1h", "--instances=1")
 	c.Dir = dir
 	out := c.follow(t)
+	out.await("the emulator is asked to be one of the Enterprise edition. Before version 1.22 it knows none, and answers as one of Standard\n")
 	out.await("firebase.json says that database my-database-id is of the Enterprise edition, on which no one has tried Tally yet: tally deploy refuses it, unless tally.yaml says edition: enterprise (docs/deploy.md#before)\n")
 	for range 3 {
 		out.increment("my-database-id", "counters/likes/shards/0", "count", http.StatusOK)

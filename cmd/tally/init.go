@@ -82,6 +82,7 @@ type answers struct {
 	alertEmail string // empty: no one gets alerts
 
 	databases []appfolder.Database // that firebase.json names
+	edition   string               // of the one that Tally serves; "": Standard
 	rulesName string               // the file for the security rules
 	rules     string               // those that follow from the answers
 	warnings  []string             // about the databases, the rules that the folder has, and the routes
@@ -229,7 +230,7 @@ func (a *answers) settings(folder *appfolder.Folder, routes route.Routes) (strin
 
 	var text bytes.Buffer
 	page := template.Must(template.New("").Parse(settingsTemplate))
-	err = page.Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": routes, "Alerts": a.alertEmail, "Databases": strings.Join(ids, ", ")})
+	err = page.Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": routes, "Alerts": a.alertEmail, "Databases": strings.Join(ids, ", "), "Edition": a.edition})
 	return text.String(), err
 }
 
@@ -250,10 +251,15 @@ func (a *answers) readDatabases(folder *appfolder.Folder, routes route.Routes) (
 		}
 	}
 
+	a.edition, err = folder.Edition()
+	if err != nil {
+		return err
+	}
+	if a.edition != "" {
+		a.warnings = append(a.warnings, "firebase.json says that the database is of the Enterprise edition, on which no one has tried Tally yet (docs/limits.md#not-tried-yet). Without the line \"edition: enterprise\" in tally.yaml, tally deploy refuses it")
+	}
+
 	for _, d := range a.databases {
-		if why := d.Unserved(); why != "" {
-			a.warnings = append(a.warnings, why)
-		}
 		text, err := appfolder.ReadRules(d.Rules)
 		if err == nil { // otherwise tally dev says why
 			a.warnings = append(a.warnings, rules.Overview(appfolder.Shown(d.Rules), text, routes)...)

@@ -15,6 +15,7 @@ import (
 	"github.com/firestore-tally/tally/internal/tool/appfolder"
 	"github.com/firestore-tally/tally/internal/tool/local"
 	"github.com/firestore-tally/tally/internal/tool/local/emulator"
+	"github.com/firestore-tally/tally/rollup/route"
 	"github.com/googleapis/gax-go/v2"
 )
 
@@ -155,6 +156,10 @@ func (d *dev) tellDatabases(s *local.Stack, folder *appfolder.Folder) {
 	if err != nil {
 		return // takeRules says why
 	}
+	if s.Emulator != nil && s.Config.Edition == route.Enterprise && d.hints.first("edition") {
+		d.stack.lines.tell("the emulator is asked to be one of the Enterprise edition. Before version 1.22 it knows none, and answers as one of Standard")
+	}
+
 	for _, database := range databases {
 		isServed := slices.Contains(s.Config.Databases, database.ID)
 		if why := database.Unserved(); isServed && why != "" && d.hints.first("unserved", why) {

@@ -111,6 +111,13 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 	environment["GOOGLE_CLOUD_PROJECT"] = project
 	maps.Copy(environment, local.QueueVariables(project))
 	maps.Copy(environment, f.variables)
+	if environment["TALLY_EDITION"] == "" {
+		edition, err := folder.Edition()
+		if err != nil {
+			return nil, config.Config{}, err
+		}
+		environment["TALLY_EDITION"] = edition
+	}
 
 	loaded, err := config.Load(environment)
 	if err != nil {

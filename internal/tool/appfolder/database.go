@@ -19,19 +19,41 @@ type Database struct {
 	Rules   string `json:"rules"`   // path of the file; "": firebase.json names none
 	Indexes string `json:"indexes"` // likewise
 
-	Tried bool `json:"-"` // tally.yaml says that Tally is tried on the Enterprise edition
+	Stated string `json:"-"` // the edition that tally.yaml says; "": none
 }
 
 // Unserved returns a sentence about why Tally does not serve the database; "": it does.
 func (d Database) Unserved() string {
-	if !strings.EqualFold(d.Edition, enterprise) || d.Tried {
-		return ""
+	switch {
+	case d.isEnterprise() && d.Stated != enterprise:
+		return fmt.Sprintf("firebase.json says that database %s is of the Enterprise edition, on which no one has tried Tally yet: tally deploy refuses it, unless tally.yaml says edition: enterprise (docs/deploy.md#before)", d.ID)
+	case !d.isEnterprise() && d.Edition != "" && d.Stated == enterprise:
+		return fmt.Sprintf("firebase.json says that database %s is of the %s edition, and tally.yaml says edition: enterprise: one of the two is wrong", d.ID, d.Edition)
 	}
-	return fmt.Sprintf("firebase.json says that database %s is of the Enterprise edition, on which no one has tried Tally yet: tally deploy refuses it, unless tally.yaml says edition: enterprise (docs/deploy.md#before)", d.ID)
+	return ""
 }
 
-// enterprise is the edition that Tally serves only if tally.yaml names it.
+func (d Database) isEnterprise() bool { return strings.EqualFold(d.Edition, enterprise) }
+
+// enterprise is the edition that tally deploy serves only if tally.yaml names it.
 const enterprise = "enterprise"
+
+// Edition returns the edition of the app's databases: that of tally.yaml, else "enterprise" if
+// firebase.json says that of the first; otherwise "".
+func (f *Folder) Edition() (string, error) {
+	if f.Settings.Edition != "" {
+		return f.Settings.Edition, nil
+	}
+	ids, err := f.DatabaseIDs()
+	if err != nil {
+		return "", err
+	}
+	d, err := f.Database(append(ids, firestore.DefaultDatabaseID)[0])
+	if err != nil || !d.isEnterprise() {
+		return "", err
+	}
+	return enterprise, nil
+}
 
 // DatabaseIDs returns the databases of the app that Tally serves: those of tally.yaml, else the one
 // that firebase.json names, if it names one alone. It returns nil if neither says any.
@@ -71,7 +93,7 @@ func (f *Folder) Databases() ([]Database, error) {
 	}
 	for i := range all {
 		d := &all[i]
-		d.Tried = f.Settings.Edition == enterprise
+		d.Stated = f.Settings.Edition
 		d.Rules, err = f.nearFirebase(d.Rules)
 		if err == nil {
 			d.Indexes, err = f.nearFirebase(d.Indexes)

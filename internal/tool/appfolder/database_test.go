@@ -113,20 +113,6 @@ func TestPlaceBehindDoubled(t *testing.T) {
 	}
 }
 
-func TestUnserved(t *testing.T) {
-	for edition, want := range map[string]bool{"": false, "standard": false, "enterprise": true, "ENTERPRISE": true} {
-		if got := (Database{ID: "orders", Edition: edition}).Unserved(); strings.Contains(got, "database orders is of the Enterprise edition, on which no one has tried Tally yet") != want {
-			t.Errorf("%q: %q", edition, got)
-		}
-	}
-
-	said := map[string]string{"firebase.json": `{"firestore": {"edition": "enterprise", "database": "orders"}}`, "tally.yaml": "edition: enterprise"}
-	all, err := nearest(t, write(t, said)).Databases()
-	if err != nil || all[0].Unserved() != "" {
-		t.Errorf("as tally.yaml says: %v, %v", all, err)
-	}
-}
-
 // Files that configure the Firebase CLI are found below the folder, and others are not taken for
 // one.
 func TestOtherConfigs(t *testing.T) {
@@ -152,6 +138,41 @@ func TestOtherConfigs(t *testing.T) {
 		got, err := nearest(t, write(t, map[string]string{name: files[name]})).OtherConfigs()
 		if slices.Contains(want, name) != (len(got) == 1) || err != nil {
 			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// tally.yaml has the last word about the edition. Without it, that of the database which Tally
+// serves counts, and no other. tally deploy takes Enterprise from tally.yaml alone, and both files
+// must agree.
+func TestEdition(t *testing.T) {
+	const (
+		two     = `{"firestore": [{"database": "orders", "edition": "enterprise"}, {"database": "(default)"}]}`
+		untried = "database orders is of the Enterprise edition, on which no one has tried Tally yet"
+	)
+	for _, test := range []struct{ firebase, settings, want, unserved string }{
+		{`{"firestore": {}}`, "", "", ""},
+		{`{"firestore": {"edition": "standard"}}`, "", "", ""},
+		{`{"firestore": {"edition": "enterprise", "database": "orders"}}`, "", "enterprise", untried},
+		{`{"firestore": {"edition": "ENTERPRISE", "database": "orders"}}`, "", "enterprise", untried},
+		{`{"firestore": {"edition": "enterprise", "database": "orders"}}`, "edition: standard", "standard", untried},
+		{`{"firestore": {"edition": "enterprise", "database": "orders"}}`, "edition: enterprise", "enterprise", ""},
+		{`{"firestore": {"edition": "standard"}}`, "edition: enterprise", "enterprise", "database (default) is of the standard edition, and tally.yaml says edition: enterprise"},
+		{two, "", "", untried},
+		{two, "databases: [orders]", "enterprise", untried},
+	} {
+		f := nearest(t, write(t, map[string]string{"firebase.json": test.firebase, "tally.yaml": test.settings}))
+		got, err := f.Edition()
+		if got != test.want || err != nil {
+			t.Errorf("%s, %q: got %q, %v; want %q", test.firebase, test.settings, got, err, test.want)
+		}
+		all, err := f.Databases()
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := all[0].Unserved()
+		if (why == "") != (test.unserved == "") || !strings.Contains(why, test.unserved) {
+			t.Errorf("%s, %q: got %q, want %q", test.firebase, test.settings, why, test.unserved)
 		}
 	}
 }

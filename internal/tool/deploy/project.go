@@ -158,7 +158,7 @@ func (p *Project) unservable(id string, on route.Edition) error {
 	switch {
 	case d == nil && len(p.databases) == 0:
 		return fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps forever (https://cloud.google.com/firestore/docs/locations):\n  %s",
-			p.ID, createDatabase(p.ID, id, "LOCATION"))
+			p.ID, createDatabase(p.ID, Database{id, "LOCATION"}, on))
 
 	case d == nil:
 		return fmt.Errorf("project %s has no database %s; it has %s", p.ID, id, strings.Join(slices.Sorted(maps.Keys(p.databases)), ", "))
@@ -192,7 +192,21 @@ func editDatabase(project, id string) string {
 	return "https://console.cloud.google.com/firestore/databases/" + url.PathEscape(id) + "?project=" + project
 }
 
-// createDatabase returns the command that creates a database.
-func createDatabase(project, id, location string) string {
-	return fmt.Sprintf("gcloud firestore databases create --database='%s' --location=%s --type=firestore-native --project=%s", id, location, project)
+// createDatabase returns the command that creates a database
+// (https://docs.cloud.google.com/firestore/native/docs/manage-databases#create_a_database).
+func createDatabase(project string, d Database, on route.Edition) string {
+	kind := "--type=firestore-native"
+	if on == route.Enterprise {
+		kind = "--edition=enterprise --enable-firestore-data-access --no-enable-mongodb-compatible-data-access --enable-realtime-updates"
+	}
+	return fmt.Sprintf("gcloud firestore databases create --database='%s' --location=%s %s --project=%s", d.ID, d.Location, kind, project)
+}
+
+// CreateFirst says which databases of a new project should be created first.
+func (d *Deployment) CreateFirst() string {
+	text := "create the database first; its location can never change:"
+	for _, database := range d.Databases {
+		text += "\n  " + createDatabase(d.ID, database, d.Config.Edition)
+	}
+	return text
 }

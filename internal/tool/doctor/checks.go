@@ -101,7 +101,7 @@ var Checks = []Check{
 	},
 	{
 		Name:    "databases",
-		Claim:   "the databases in TALLY_DATABASES exist, in native mode and the Standard edition",
+		Claim:   "the databases in TALLY_DATABASES exist, in native mode and tally.yaml's edition",
 		RestsOn: "Other databases send no events, or read every document for a sum.",
 		Fixes:   "edit tally.yaml; tally deploy",
 		needs:   theVariables,
