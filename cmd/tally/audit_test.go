@@ -60,6 +60,9 @@ foreign    0
 
 billed  27 reads: $0.0000 at list price in us-central1
 `, 1, []string{"drift: ", `counter=rollups/drifted differs="count 6 → 7"`, "orphaned: ", "missing: ", "--repair repairs them"}},
+		{[]string{"audit", "--grace", "1ms"},
+			"3 counters of 5 not right (drift 1, missing 1, orphaned 1).\nbilled 27 reads: $0.0000 at list price in us-central1\n", 1,
+			[]string{"\nrollups/drifted: drift: no event of a change came in time; ", "; differs: count 6 → 7"}},
 		{[]string{"audit", "--grace", "0", "--json", "--repair", "--routes", routes},
 			`{"counters":6,"rolled_up":4,"unchanged":1,"removed":1,"differing":0,"paced":0,"failed":0,"unkept":0,"drift":0,"lapsed":0,"late":0,"missing":2,"orphaned":1,"rerouted":0,"outdated":0,"malformed":1,"complete":true,` +
 				`"overlapped":false,"cursor":"at the beginning","dry_run":false,"billed":{"reads":36,"writes":4,"deletes":1},"dollars":T,"seconds":T}` + "\n", 0, nil},

@@ -79,7 +79,7 @@ func TestAuditOfGroups(t *testing.T) {
 	routes := strings.Join(strings.Split(groupRoutes, "\n")[1:2], "")
 	c.set("shops/7", map[string]any{"revenue": 4, "last": nil})
 	status, _, logs := c.run("audit", "--grace", "0", "--routes", routes)
-	if status != 1 || !strings.Contains(logs, `counter=shops/7 differs="last null → 2026-01-02T04:04:05Z, revenue 4 → 5" num_shards=2`) {
+	if status != 1 || !strings.Contains(logs, "\nshops/7: recent: a change whose event may be on its way; differs: last null → 2026-01-02T04:04:05Z, revenue 4 → 5; num_shards: 2") {
 		t.Errorf("status %d: %s", status, logs)
 	}
 	if status, out, logs := c.run("audit", "--grace", "0", "--repair", "--routes", routes); status != 0 {

@@ -69,7 +69,7 @@ func auditCommand() *cobra.Command {
 	f.StringVar(&a.removed, "removed", "", "with --prune: the removed routes, as they were written, if no route writes those documents any more")
 	f.DurationVar(&a.grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
 	f.Lookup("grace").DefValue = "" // the text says it
-	f.BoolVar(&a.verbose, "verbose", false, "print each number of the audit, too")
+	f.BoolVar(&a.verbose, "verbose", false, "print each number of the audit, too, and its log as programs read it")
 	f.IntVar(&a.concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
 	return session.Command{Endless: true, Dial: meter.DialOptions(), Run: func(ctx context.Context, s *session.Session, _ []string) error {
 		a.graceGiven = f.Changed("grace")
@@ -152,7 +152,7 @@ func (a auditing) check(s *session.Session) ([]*route.Template, error) {
 }
 
 func (a auditing) options(s *session.Session) (rollup.AuditOptions, error) {
-	o := auditOptions(s.Config, s.Logs)
+	o := auditOptions(s.Config, s.Logger(a.verbose))
 	o.Concurrency, o.DryRun, o.Prune, o.KeepUnwritten = a.concurrency, !a.repair, a.prune, !s.Served
 	if a.graceGiven {
 		o.Grace = a.grace
@@ -309,8 +309,8 @@ func printAudited(s *session.Session, a audited, verbose bool) error {
 // auditOptions returns the options of an audit by a command. It works as RollUpOnSchedule's does,
 // with two exceptions: it begins with the first counter, and it leaves roll-ups alone that other
 // routes made.
-func auditOptions(c config.Config, logs io.Writer) rollup.AuditOptions {
-	o := c.AuditOptions(slog.New(slog.NewTextHandler(logs, nil)))
+func auditOptions(c config.Config, logger *slog.Logger) rollup.AuditOptions {
+	o := c.AuditOptions(logger)
 	o.KeepRerouted, o.FromFirst = true, true
 	return o
 }

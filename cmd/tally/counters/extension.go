@@ -233,7 +233,7 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 	}
 
 	m.Begin("comparing", "roll-ups", terminal.Unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
-	o := auditOptions(m.Config, m.Logs)
+	o := auditOptions(m.Config, m.Logger(false))
 	o.Concurrency, o.DryRun = m.concurrency, true
 	r, err := audit(ctx, m.Session, after.Routes, o)
 	m.migrated.RollUps = &r

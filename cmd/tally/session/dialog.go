@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/tool/terminal"
@@ -37,6 +38,14 @@ func (d *dialog) Text() io.Writer {
 		return d.Logs
 	}
 	return d.out
+}
+
+// Logger returns a logger to the user: of lines for people, or raw, as programs read them.
+func (d *dialog) Logger(raw bool) *slog.Logger {
+	if raw || d.JSON {
+		return slog.New(slog.NewTextHandler(d.Logs, nil))
+	}
+	return terminal.NewLogger(d.Logs)
 }
 
 // patient returns a context that ends when the timeout has passed without a call of report.

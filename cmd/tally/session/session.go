@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -148,8 +147,7 @@ func (s *Session) open(ctx context.Context, flags databaseFlags, dial []grpc.Dia
 	at := settings.EndpointsOf(ctx)
 	s.Emulated = os.Getenv(firestorestore.EmulatorHost) != ""
 	address := cmp.Or(os.Getenv(firestorestore.EmulatorHost), at.Firestore)
-	logger := slog.New(slog.NewTextHandler(s.Logs, nil))
-	s.Store, err = firestorestore.OpenEdition(ctx, s.Config.Edition, address, s.Project, s.Database, logger, slices.Concat(dial, at.Dial)...)
+	s.Store, err = firestorestore.OpenEdition(ctx, s.Config.Edition, address, s.Project, s.Database, s.Logger(false), slices.Concat(dial, at.Dial)...)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDial, err)
 	}

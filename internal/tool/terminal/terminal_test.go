@@ -184,3 +184,16 @@ func TestCommands(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// A line of a log begins with the counter that it is about, and shows no control characters.
+func TestLogger(t *testing.T) {
+	var out strings.Builder
+	log := NewLogger(&out)
+	log.With("counter", "rollups/a").Warn("drift", "differs", "count 6 → 7", "age", 2*time.Second, "as_of", time.Time{}, "at", time.Unix(1, 5000).UTC())
+	log.Info("the cursor was lost", "error", errors.New("a\nb"))
+	log.Debug("nothing")
+	const want = "rollups/a: drift; differs: count 6 → 7; age: 2s; at: 1970-01-01T00:00:01.000005Z\nthe cursor was lost; error: a\\u000ab\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
