@@ -304,7 +304,7 @@ func (d *dev) runDashboard(ctx context.Context, s *local.Stack) {
 func (d *dev) hint(ctx context.Context, s *local.Stack, work *sync.WaitGroup) {
 	h := &d.hints
 	h.routes, h.addr, h.project = s.Config.Routes, s.Addr, d.project
-	h.indexes()
+	h.indexes(s.Config.Edition)
 	h.circles()
 	h.checkRules()
 	clients := make(map[string]*firestore.Client)

@@ -95,8 +95,13 @@ func (h *hints) firstThisHour(about ...any) bool {
 	return true
 }
 
-// indexes tells which routes need indexes on a project. The emulator asks for none.
-func (h *hints) indexes() {
+// indexes tells which routes need indexes on a project, whose database is of an edition. The
+// emulator asks for none.
+func (h *hints) indexes(on route.Edition) {
+	if on == route.Enterprise {
+		h.say("on a project, where tally deploy builds them first, each query needs an index, because the database is of the Enterprise edition; tally indexes prints them")
+		return
+	}
 	var need []string
 	for _, r := range h.routes {
 		if len(route.Routes{r}.Indexes(route.Standard)) > 0 {

@@ -380,9 +380,15 @@ func TestHintsOfIndexes(t *testing.T) {
 	} {
 		var said []string
 		h := hints{routes: parsed(t, routes), say: heard(&said)}
-		h.indexes()
+		h.indexes(route.Standard)
 		if d := cmp.Diff(want, said); d != "" {
 			t.Errorf("%s (-want +got):\n%s", routes, d)
+		}
+
+		said = nil
+		h.indexes(route.Enterprise)
+		if len(said) != 1 || !strings.Contains(said[0], "each query needs an index") {
+			t.Errorf("%s: on Enterprise it says %q", routes, said)
 		}
 	}
 }

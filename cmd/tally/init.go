@@ -268,11 +268,17 @@ func (a *answers) readDatabases(folder *appfolder.Folder, routes route.Routes) (
 	if len(a.databases) > 1 {
 		a.warnings = append(a.warnings, severalDatabases(a.databases))
 	}
+	for _, found := range countedField.FindAllStringSubmatch(a.routes, -1) {
+		a.warnings = append(a.warnings, fmt.Sprintf("count as %s adds up the field count of each document. To count the documents, write count() as %[1]s", found[1]))
+	}
 	if circles := routes.Circles(); circles != "" {
 		a.warnings = append(a.warnings, circles)
 	}
 	return nil
 }
+
+// countedField matches a total that adds up a field called count, where count() may be meant.
+var countedField = regexp.MustCompile(`\bcount as ([^\s,:]+)`)
 
 // severalDatabases says which of an app's databases Tally serves until tally.yaml says others.
 func severalDatabases(all []appfolder.Database) string {
