@@ -169,6 +169,19 @@ func TestHintsOfTriedRules(t *testing.T) {
 	}
 }
 
+// A trial of rules that ends with tally dev is not told.
+func TestHintsOfInterruptedTrial(t *testing.T) {
+	var said []string
+	ctx, cancel := context.WithCancel(t.Context())
+	h := hints{say: heard(&said), routes: parsed(t, "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing")}
+	h.court = func(context.Context) (string, error) { cancel(); return "", context.Canceled }
+	h.follow(appRules{"my.rules", "first"})
+	h.tryRules(ctx, written{"(default)", "posts/1"})
+	if len(said) > 0 {
+		t.Errorf("it says %q", said)
+	}
+}
+
 // Each reason why documents belong to no counter is told once an hour, also after another reason.
 func TestHintsOfGroupsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

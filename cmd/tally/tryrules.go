@@ -51,9 +51,12 @@ func (h *hints) tryRules(ctx context.Context, at written) {
 			continue
 		}
 		answers, err := h.try(ctx, in.text, t, at)
-		if err == nil {
+		switch {
+		case err == nil:
 			h.judged(in, t, answers)
-		} else if h.first("judged", err.Error()) {
+		case ctx.Err() != nil:
+			return // the user has stopped tally dev, perhaps in the middle
+		case h.first("judged", err.Error()):
 			h.say("the security rules were not tried: %v", err)
 		}
 	}
