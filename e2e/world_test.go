@@ -247,10 +247,12 @@ func (w *world) newCounter(id string) *counter {
 	started := sync.OnceFunc(func() { close(listening) })
 	listener.Go(func() {
 		defer started()
-		snapshots := doc.Snapshots(ctx)
+		// A listener to a document that is about to appear may hear for minutes that it is missing. A
+		// query's hears of it.
+		snapshots := w.client.Collection("rollups").Where(firestore.DocumentID, "==", doc).Snapshots(ctx)
 		defer snapshots.Stop()
 		for {
-			d, err := snapshots.Next()
+			found, err := snapshots.Next()
 			if ctx.Err() != nil {
 				return
 			}
@@ -258,8 +260,10 @@ func (w *world) newCounter(id string) *counter {
 				w.t.Errorf("listening to rollups/%s: %v", id, err)
 				return
 			}
-			if d.Exists() {
-				c.see(d)
+			for _, change := range found.Changes {
+				if change.Kind != firestore.DocumentRemoved {
+					c.see(change.Doc)
+				}
 			}
 			started()
 		}

@@ -76,6 +76,7 @@ type hour struct {
 	say      func(format string, args ...any)
 	call     func(command string, f func(context.Context)) // calls a command's function
 	demo     []string                                      // flags of the demo
+	slack    time.Duration                                 // see questioner
 }
 
 // in returns a context in which commands work on the hour's project.
@@ -94,7 +95,7 @@ func newHour(t *testing.T, project, database string, at settings.Endpoints, out 
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hour{project: project, database: database, recorded: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf}
+	h := &hour{project: project, database: database, recorded: json.NewEncoder(out), program: program{source: echoing(t)}, say: t.Logf, slack: 20 * time.Second}
 	h.client = &http.Client{Transport: &recorder{base: client.Transport, out: h.recorded}}
 	h.at = at
 	h.at.APIs = []option.ClientOption{option.WithHTTPClient(h.client)}
@@ -245,9 +246,9 @@ func (h *hour) ask(named ...string) (all []answer) {
 		return []answer{{"can Firestore be reached?", "not looked", err.Error()}}
 	}
 	defer client.Close()
-	q := &questioner{hour: h, ctx: ctx, id: fmt.Sprint("tally-hour-", time.Now().Unix()), store: store, client: client, patient: most, slack: 20 * time.Second}
+	q := &questioner{hour: h, ctx: ctx, id: fmt.Sprint("tally-hour-", time.Now().Unix()), store: store, client: client, patient: most, slack: h.slack}
 	if h.at.Firestore != "" {
-		q.patient, q.slack = 15*time.Second, time.Second
+		q.patient = emulatortest.Eventually()
 	}
 	defer q.forget()
 
@@ -719,6 +720,7 @@ func (d *deployedDemo) answersNo(t *testing.T) {
 	} {
 		end := d.relayed(t, test.push)
 		h := newHour(t, "my-project", firestore.DefaultDatabaseID, settings.Endpoints{APIs: d.REST(), Firestore: d.stack.Addr, Dial: faults{send: latest}.dial(), Judge: content}, io.Discard)
+		h.slack = 3 * time.Second // no roll-up comes
 		got := h.ask(asksSpace, asksInstant, asksOffset)
 		end()
 		for i, want := range []string{test.want, "a sum of 1, where 0 were written before the read", "200 without an offset, 200 with one"} {

@@ -127,10 +127,12 @@ function web(t, user, port = stack.port, projectId = stack.project) {
 }
 
 /**
- * Watches until the end of the test. Returns a function that waits until it shows want. A document
- * that is about to appear is watched, because a client that gets it again and again from the emulator
- * may be told for minutes that it does not exist.
+ * Waits until a document is there. The emulator may tell a client for minutes that a document that
+ * was about to appear does not exist, so one is watched only then. A query may be watched before.
  */
+const appeared = (path) => until(() => stack.rest('GET', `/${path}`), () => `no ${path} appears`);
+
+/** Watches until the end of the test. Returns a function that waits until it shows want. */
 async function watching(t, watch) {
   let last, shown, notify;
   await new Promise((began) => {
@@ -320,8 +322,6 @@ test('sales by day, and totals of any size', async (t) => {
 test('tokens by user and month', async (t) => {
   const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
   for (const user of ['alice', 'bob']) await setDoc(doc(owner, 'customers', user), { name: user });
-  // The emulator may tell a listener for minutes that a document does not exist that is about to
-  // appear. A query's listener it tells.
   const months = await watching(t, (show) =>
     onSnapshot(collection(owner, 'customers/alice/months'), ({ docs }) => show(Object.fromEntries(docs.map((d) => [d.id, [d.get('tokens'), d.get('calls')]])))),
   );
@@ -655,8 +655,9 @@ test('reactions, and polls', async (t) => {
 test('votes for what has no document', async (t) => {
   const { vote } = await recipe('Votes for what has no document');
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
-  const shows = await watching(t, (show) => watch(alice, 'poll_totals/p', ({ yes = 0 }) => show(yes)));
   await Promise.all([vote(alice, 'p', 'alice'), vote(bob, 'p', 'bob'), vote(bob, 'p', 'bob')]);
+  await appeared('poll_totals/p');
+  const shows = await watching(t, (show) => watch(alice, 'poll_totals/p', ({ yes = 0 }) => show(yes)));
   await shows(2);
   await vote(bob, 'p', 'bob', 0);
   await shows(1);
@@ -757,10 +758,11 @@ test('unique visitors', async (t) => {
       t.mock.timers.reset();
     }
   }
+  for (const [db, user] of [[alice, 'alice'], [alice, 'alice'], [bob, 'bob']]) await visitAt(today, db, user);
+  await appeared(`visitor_totals/${date(today)}`);
   const shows = await watching(t, (show) =>
     onSnapshot(doc(bob, 'visitor_totals', date(today)), (totals) => show(totals.data()?.visitors ?? 0)),
   );
-  for (const [db, user] of [[alice, 'alice'], [alice, 'alice'], [bob, 'bob']]) await visitAt(today, db, user);
   await shows(2);
   for (const days of [-9, 2]) await refused(() => visitAt(today + days * DAY, alice, 'alice'));
   await refused(() => visitAt(today, alice, 'bob'));
@@ -773,11 +775,12 @@ testOfPage('counters that clients create', async (t) => {
   const { createCounter } = await recipe('Counters that clients create');
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
   const shard = (db, counter, i) => doc(db, 'counters', counter, 'shards', String(i));
+
+  await createCounter(alice, 'room', 12);
+  await appeared('rollups/room');
   const shows = await watching(t, (show) =>
     onSnapshot(doc(bob, 'rollups/room'), (room) => show(room.data()?.count, room.data()?.tally.num_shards)),
   );
-
-  await createCounter(alice, 'room', 12);
   await shows(0, 12);
   await Promise.all([0, 5, 11].map((i) => updateDoc(shard(bob, 'room', i), { count: increment(1) }))); // as the samples do
   await shows(3, 12);
@@ -838,6 +841,7 @@ testOfPage('increments: a lost answer', async (t) => {
   for (const add of [plain, transaction, once]) got[add.name] = await afterALostAnswer(add.name, add);
   assert.deepEqual(got, { plain: 2, transaction: 2, once: 1 });
 
+  await appeared('rollups/once');
   const shows = await watching(t, (show) => watch(alice, 'rollups/once', ({ count = 0 }) => show(count)));
   await addOnce(alice, 'once');
   await shows(2);

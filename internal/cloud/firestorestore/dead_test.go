@@ -153,19 +153,25 @@ func TestDeadConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, p := openProxied(t) // a connection of its own
-			snapshot := view(t, store, c)
-			p.stall()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			ended := make(chan error, 1)
-			go func() { ended <- call(ctx, store, snapshot) }()
-			select {
-			case err := <-ended:
-				if err == nil {
-					t.Error("it was answered")
+			ends := func() bool {
+				store, p := openProxied(t) // a connection of its own
+				snapshot := view(t, store, c)
+				p.stall()
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- call(ctx, store, snapshot) }()
+				select {
+				case err := <-ended:
+					if err == nil {
+						t.Error("it was answered")
+					}
+					return true
+				case <-time.After(6 * time.Second): // a clean-up of the SDK's takes 5 s after the time-out
+					return false
 				}
-			case <-time.After(8 * time.Second): // a clean-up of the SDK's takes 5 s more
+			}
+			if !ends() && !ends() && !ends() { // a busy machine may be late, but not each time
 				t.Error("it does not end with its time-out of 2 s")
 			}
 		})
