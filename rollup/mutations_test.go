@@ -543,7 +543,7 @@ var mutations = []mutation{
 		`	if !f.equal {
 		f.of`,
 		`	if false {
-		f.of`, "../internal/test/storetest/TestUnordered"},
+		f.of`, "../internal/test/storetest/TestFirestore"},
 	{"indexed-or-not-run", "a write in a lock asks for none", "../internal/cloud/firestorestore/locked.go",
 		`if s.edition == route.Enterprise {`,
 		`if false {`, "../internal/test/storetest/TestContendedOnEnterprise"},

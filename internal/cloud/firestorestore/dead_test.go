@@ -171,7 +171,11 @@ func TestDeadConnection(t *testing.T) {
 					return false
 				}
 			}
-			if !ends() && !ends() && !ends() { // a busy machine may be late, but not each time
+			inTime := false
+			for range 3 { // a busy machine may be late, but not each time
+				inTime = inTime || ends()
+			}
+			if !inTime {
 				t.Error("it does not end with its time-out of 2 s")
 			}
 		})

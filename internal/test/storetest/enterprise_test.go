@@ -138,11 +138,3 @@ func TestScansOnEnterprise(t *testing.T) {
 		}
 	}
 }
-
-// A store of Standard passes the suite on a database without implicit orders: each query whose
-// order matters says it.
-func TestUnordered(t *testing.T) {
-	run(t, 2, func(t *testing.T) backend {
-		return openWith(t, (&emulatortest.Enterprise{Unordered: true}).DialOptions()...)
-	})
-}
