@@ -2,9 +2,13 @@ package billing
 
 import (
 	"math"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/firestore-tally/tally/rollup/route"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
 // The units and prices are those of Google's own examples:
@@ -78,6 +82,10 @@ func TestBills(t *testing.T) {
 
 // A million roll-ups of one total cost so much, in dollars. docs/performance.md has the table.
 func TestEnterpriseRollUps(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		documents   int64
 		count, sum  float64
@@ -102,6 +110,11 @@ func TestEnterpriseRollUps(t *testing.T) {
 			if math.Abs(c.got-c.want) > 0.005 {
 				t.Errorf("%s of %d documents: $%.4f a million, want $%.2f", name, test.documents, c.got, c.want)
 			}
+		}
+
+		row := message.NewPrinter(language.English).Sprintf("| %d | $%.2f | $%.2f | $%.2f | $%.2f |", test.documents, test.onStandard, test.count, test.sum, test.withoutPlan)
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/performance.md lacks %s", row)
 		}
 	}
 }

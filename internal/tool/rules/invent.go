@@ -109,7 +109,11 @@ func Invent(text string, t *route.Template) []Document {
 	}
 	maps.Copy(many, few)
 	for _, list := range lists.FindAllStringSubmatch(said, -1) {
-		for _, name := range inQuotes.FindAllStringSubmatch(list[1], -1) {
+		names := inQuotes.FindAllStringSubmatch(list[1], -1)
+		if names[0][1] == document.TallyField { // a path, such as ['tally', 'num_shards']
+			continue
+		}
+		for _, name := range names {
 			if len(many) < 2*maxInvented {
 				many[name[1]] = guessed(said, name[1])
 			}

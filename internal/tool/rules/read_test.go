@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -202,5 +203,24 @@ func TestManyWildcards(t *testing.T) {
 	rules := in("match " + path + "/c { allow write; }\nmatch " + path + "/likes/{d} { allow write; }")
 	if found := Parse(rules).Doubles(parsed(t, routes)); found != nil {
 		t.Errorf("found %v", found)
+	}
+}
+
+// A made-up document has the fields that rules list, and none that are parts of Tally's own map.
+func TestInvent(t *testing.T) {
+	const text = `service cloud.firestore { match /databases/{database}/documents {
+		match /posts/{post} {
+			allow create: if changesOnly(['title', 'likes']) && isText('title');
+			allow update: if changesOnly(['title']) && keepsInt(['tally', 'num_shards']) && keepsInt(['tally', 'took']);
+		}
+	} }`
+	parsed, err := route.Parse("posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := Invent(text, parsed.Templates()[0])
+	got := slices.Sorted(maps.Keys(documents[len(documents)-1].Fields))
+	if want := []string{"likes", "title"}; !slices.Equal(got, want) {
+		t.Errorf("got the fields %v, want %v", got, want)
 	}
 }
