@@ -65,7 +65,8 @@
 //     that both stores pass.
 //   - internal/test/emulatortest gives tests an emulator. Most share one, which
 //     internal/test/emulatortest/shared keeps in the background.
-//   - internal/test/googletest stands in for Google's APIs of deployments.
+//   - internal/test/googletest stands in for Google's APIs of deployments, and
+//     internal/test/firebasetest for the Firebase CLI.
 //   - internal/test/needs says what the tests need of a machine, and internal/test/changed which
 //     checks of .ci/run need not run again.
 //

@@ -3,30 +3,11 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// firebaseUse does what "firebase use" does in the current folder, with a configuration of its own.
-func firebaseUse(t *testing.T, project string) {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", config)
-	if err := os.Mkdir(filepath.Join(config, "configstore"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(config, "configstore", "firebase-tools.json"), fmt.Appendf(nil, `{"activeProjects": {%q: %q}}`, dir, project))
-}
+	"github.com/firestore-tally/tally/internal/test/firebasetest"
+)
 
 // "firebase deploy && tally deploy" does not serve two projects.
 func TestTwoProjects(t *testing.T) {
@@ -34,7 +15,7 @@ func TestTwoProjects(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "") // other tests of the process have an emulator
 	c.settings("cadence: 1s")
 	write(t, ".firebaserc", []byte(`{"projects": {"default": "my-project", "staging": "my-staging"}}`))
-	firebaseUse(t, "staging")
+	firebasetest.Use(t, "staging")
 
 	const both = "GOOGLE_CLOUD_PROJECT names my-project, and the Firebase CLI takes my-staging (the Firebase CLI's active project here: the alias staging in .firebaserc): name the one that you mean by --project"
 	for _, args := range [][]string{{"deploy", "--yes"}, {"deploy"}, {"create", "likes/x"}, {"delete", "likes/x", "--yes"}} {
@@ -55,7 +36,7 @@ func TestTwoProjects(t *testing.T) {
 		t.Errorf("undeploy says\n%s", printed)
 	}
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	firebaseUse(t, "default")
+	firebasetest.Use(t, "default")
 	if printed := c.want(0, "deploy", "--yes"); !strings.Contains(printed, "project my-project (the Firebase CLI's active project here: the alias default in .firebaserc)") {
 		t.Errorf("it says\n%s", printed)
 	}

@@ -78,6 +78,7 @@ var allowed = map[string][]string{
 	"internal/test/changed":             {},
 	"internal/test/emulatortest":        {"internal/document", "internal/test/emulatortest/shared", "internal/test/needs", "internal/tool/local/emulator", "internal/tool/local/freeport", "rollup/route"},
 	"internal/test/emulatortest/shared": {"internal/tool/local/emulator", "internal/tool/local/freeport"},
+	"internal/test/firebasetest":        {},
 	"internal/test/googletest":          {"internal/tool/local/freeport"},
 	"internal/test/memstore":            {"internal/cloud/growth", "internal/document", "internal/value", "rollup", "rollup/route"},
 	"internal/test/needs":               {},

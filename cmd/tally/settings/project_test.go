@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/test/firebasetest"
 	"github.com/firestore-tally/tally/internal/tool/terminal"
 )
 
@@ -33,7 +34,7 @@ func TestChooseProject(t *testing.T) {
 	} {
 		name := fmt.Sprintf("--project %q, GOOGLE_CLOUD_PROJECT=%q, active %q", test.flag, test.environment, test.active)
 		t.Setenv("GOOGLE_CLOUD_PROJECT", test.environment)
-		useProject(t, test.active)
+		firebasetest.Use(t, test.active)
 		folder, err := File("").Here(t.Output())
 		if err != nil {
 			t.Fatal(err)
@@ -79,21 +80,6 @@ func TestProjectNotCompared(t *testing.T) {
 	if err != nil || got.mayChange(nil) != nil {
 		t.Errorf("on an emulator: %+v, %v; want no comparison", got, err)
 	}
-}
-
-// useProject does what "firebase use" does in the current folder, with a configuration of its own.
-func useProject(t *testing.T, project string) {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", config)
-	writeFile(t, filepath.Join(config, "configstore", "firebase-tools.json"), fmt.Appendf(nil, `{"activeProjects": {%q: %q}}`, dir, project))
 }
 
 func writeFile(t *testing.T, file string, data []byte) {

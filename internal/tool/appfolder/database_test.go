@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/test/firebasetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -43,7 +44,7 @@ func TestDatabases(t *testing.T) {
 			"hosting": [2]`, want: []string{"(default): a"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store(t, "{}")
+			firebasetest.Store(t, "{}")
 			dir := write(t, map[string]string{"firebase.json": `{"firestore": ` + test.firebase + `}`, ".firebaserc": rc, "tally.yaml": test.yaml})
 			f := nearest(t, dir)
 			f.ProjectID = test.project
@@ -72,7 +73,7 @@ func TestDatabases(t *testing.T) {
 
 // Keys that are there twice do not join: the Firebase CLI takes the last, whole.
 func TestDoubledProjects(t *testing.T) {
-	store(t, "{}")
+	firebasetest.Store(t, "{}")
 	f := nearest(t, write(t, map[string]string{".firebaserc": `{"projects": {"default": "old", "other": "b"}, "projects": {"staging": "new"}}`}))
 	if p, err := f.Project(""); p.ID != "new" || err != nil {
 		t.Errorf("%v, %v", p, err)
@@ -81,7 +82,7 @@ func TestDoubledProjects(t *testing.T) {
 
 // Keys match exactly, as the Firebase CLI takes them.
 func TestInexactKeys(t *testing.T) {
-	store(t, "{}")
+	firebasetest.Store(t, "{}")
 	f := nearest(t, write(t, map[string]string{
 		"firebase.json": `{"Firestore": 5, "firestore": [{"database": "a", "Database": "b", "ruleſ": 1, "rules": "a.rules", "RULES": "b.rules"}, {"target": "T", "Target": 1}],
 			"emulators": {"Firestore": [], "firestore": {"port": 8181, "Port": "x"}}}`,

@@ -6,20 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// store has the Firebase CLI's configstore hold a text, in a configuration of its own.
-func store(t *testing.T, text string) {
-	t.Helper()
-	config := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", config)
-	if err := os.MkdirAll(filepath.Join(config, "configstore"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(config, "configstore", "firebase-tools.json"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/firestore-tally/tally/internal/test/firebasetest"
+)
 
 // active is what "firebase use" writes for a folder.
 func active(t *testing.T, dir, project string) string {
@@ -56,7 +45,7 @@ func TestProject(t *testing.T) {
 					files[".firebaserc"] = test.rc
 				}
 				dir := write(t, files)
-				store(t, active(t, dir, test.active))
+				firebasetest.Store(t, active(t, dir, test.active))
 				got, err := nearest(t, dir).Project(test.named)
 				if got != test.want || err != nil {
 					t.Errorf("%s: %v, %v; want %v", form, got, err, test.want)
@@ -82,14 +71,14 @@ func TestActiveProject(t *testing.T) {
 		{"other", "app", ""},
 		{"app", "other", ""},
 	} {
-		store(t, active(t, filepath.Join(dir, test.noted), "shop"))
+		firebasetest.Store(t, active(t, filepath.Join(dir, test.noted), "shop"))
 		got, err := nearest(t, filepath.Join(dir, test.from)).Project("")
 		if got.ID != test.want || err != nil {
 			t.Errorf("noted for %s, from %s: %v, %v; want %q", test.noted, test.from, got, err, test.want)
 		}
 	}
 
-	store(t, active(t, filepath.Join(dir, "app"), "shop"))
+	firebasetest.Store(t, active(t, filepath.Join(dir, "app"), "shop"))
 	got, err := nearest(t, link).Project("")
 	if got.ID != "shop" || err != nil {
 		t.Errorf("by a link: %v, %v", got, err)
@@ -110,11 +99,11 @@ func TestConfigstore(t *testing.T) {
 	}
 
 	for _, text := range []string{"", "{", "[]", `{"activeProjects": 5}`, "{}"} {
-		if store(t, text); project() != "old-shop" {
+		if firebasetest.Store(t, text); project() != "old-shop" {
 			t.Errorf("%q: %s", text, project())
 		}
 	}
-	store(t, active(t, dir, "shop"))
+	firebasetest.Store(t, active(t, dir, "shop"))
 	if got := project(); got != "shop" {
 		t.Errorf("XDG_CONFIG_HOME: %s", got)
 	}
