@@ -48,6 +48,9 @@ func (e *examination) differing(steps []*deploy.Step, remedy string) {
 		}
 		for _, line := range lines {
 			text := s.Title
+			if s.Of == "index" {
+				text = unready(text, e.wanted.Config.Edition)
+			}
 			if line != "" {
 				text += ": " + line
 			}
@@ -133,7 +136,7 @@ func (e *examination) indexes(context.Context) {
 	}
 }
 
-// unready says of an index that is being built what that means on an edition.
+// unready says of an index that is missing or being built what that means on an edition.
 func unready(index string, on route.Edition) string {
 	if on != route.Enterprise {
 		return index
