@@ -163,7 +163,11 @@ func (w *world) triggerAll(routes string) {
 	for i, r := range all {
 		var segments []string
 		for _, s := range r.Pattern() {
-			segments = append(segments, s.String())
+			segment := s.String()
+			if s.Deep {
+				segment = "{" + s.Name + "=**}"
+			}
+			segments = append(segments, segment)
 		}
 		w.trigger(fmt.Sprint("written", i), strings.Join(segments, "/"))
 	}

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -202,8 +203,12 @@ func (s *simulation) lacksShop(c *simulatedCounter) bool {
 	return s.shops != nil && !s.shopAt(c.Owner(), s.store.Now())
 }
 
-// belongs reports whether a document belongs to a counter by a route.
-func belongs(r *route.Route, c route.Counter, fields map[string]any) bool {
-	is, ok := r.Belongs("orders/1", func(f document.Field) any { held, _ := f.In(fields); return held })
-	return ok && is.RollUp == c.RollUp
+// belongs reports whether the document at a path belongs to a counter by a route.
+func belongs(r *route.Route, c route.Counter, path string, fields map[string]any) bool {
+	like := "orders/1"
+	if r.Across() { // all that are below regions count, wherever they are
+		like = "regions/1/orders/1"
+	}
+	is, ok := r.Belongs(like, func(f document.Field) any { held, _ := f.In(fields); return held })
+	return ok && is.RollUp == c.RollUp && !strings.HasPrefix(path, "depots/")
 }

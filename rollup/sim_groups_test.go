@@ -23,14 +23,31 @@ func (s *simulation) layOutGroups() {
 	}
 	options += s.drawSlowly()
 	routes := 1 + int(s.chance(0.8, "further routes", upTo(2)))
+	source, largest := "orders/{order}", ", maximum(amount) as largest"
+	if s.across = s.chance(0.4, "across parents", upTo(1)) == 1; s.across {
+		source, largest = "regions/{region}/orders/{order}", ""
+	}
 
 	s.layOutRevisions(routes, options, func(counts, paid string) []string {
 		return []string{
-			"orders/{order} by shop -> shops/{shop} : count() as " + counts + ", sum(amount) where paid == true as revenue, maximum(amount) as largest",
-			"orders/{order} by from -> shops/{from} : count() where paid == true as " + paid,
-			"orders/{order} by buyer -> buyers/{buyer} : sum(amount) where paid == true as spent, count() as " + counts,
+			source + " by shop -> shops/{shop} : count() as " + counts + ", sum(amount) where paid == true as revenue" + largest,
+			source + " by from -> shops/{from} : count() where paid == true as " + paid,
+			source + " by buyer -> buyers/{buyer} : sum(amount) where paid == true as spent, count() as " + counts,
 		}
 	})
+}
+
+// theParents are the paths of collections of orders in a run across parents. The last one is of
+// orders that do not count.
+var theParents = []string{"regions/1/orders", "regions/2/orders", "regions/1/orders/0/orders", "regions/2/depots/1/orders", "depots/1/orders"}
+
+// orderPath draws the path of an order.
+func (s *simulation) orderPath(name string) string {
+	if !s.across {
+		return fmt.Sprint("orders/", s.chance(0.8, name+" order", upTo(3)))
+	}
+	parent := theParents[s.chance(0.7, name+" is below", upTo(int64(len(theParents)-1)))]
+	return fmt.Sprint(parent, "/", s.chance(0.3, name+" order", upTo(1)))
 }
 
 // layOutRevisions makes the revisions of a run: of the lines, that many are their routes. The
@@ -88,7 +105,7 @@ func (s *simulation) neverComes(c *simulatedCounter) float64 {
 
 // commitOrder creates a document with groups, changes it or deletes it. The message is about it.
 func (s *simulation) commitOrder(m *message, name string, amount int64, deletes bool, malformed int64) {
-	path := fmt.Sprint("orders/", s.chance(0.8, name+" order", upTo(3)))
+	path := s.orderPath(name)
 	groups := []any{"a", "b", ghost, int64(7), "a/b", ""}
 	buyers := []any{buyer1, buyer2, nil}
 	amounts := []any{amount, "text", math.NaN()}
@@ -135,7 +152,7 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 	m.written = &written{path, before, after}
 	m.about = nil
 	for _, c := range s.counters {
-		was, is := contributions(c.Counter, before), contributions(c.Counter, after)
+		was, is := contributions(c.Counter, path, before), contributions(c.Counter, path, after)
 		if was == nil && is == nil {
 			continue
 		}
@@ -184,10 +201,10 @@ func adds(c route.Counter, path string, fields map[string]any) (all string) {
 
 // contributions returns what a document adds to a counter, by field By; nil if it does not belong
 // to it.
-func contributions(c route.Counter, fields map[string]any) map[document.Field]contribution {
+func contributions(c route.Counter, path string, fields map[string]any) map[document.Field]contribution {
 	var all map[document.Field]contribution
 	for _, r := range c.Template.Routes {
-		if !belongs(r, c, fields) {
+		if !belongs(r, c, path, fields) {
 			continue
 		}
 		if all == nil {
@@ -217,8 +234,8 @@ func (s *simulation) groupsOf(c route.Counter) map[document.Field]groupTruth {
 	all := make(map[document.Field]groupTruth)
 	for _, r := range c.Template.Routes {
 		g := groupTruth{largest: value.Null}
-		for _, fields := range s.orders {
-			if belongs(r, c, fields) {
+		for path, fields := range s.orders {
+			if belongs(r, c, path, fields) {
 				g.add(fields)
 			}
 		}

@@ -66,6 +66,7 @@ type simulation struct {
 	purged       time.Time                 // when somebody deleted all alarms; zero: never
 	every        bool                      // the schedule keeps the counters; their events come all the same, or not at all
 	orders       map[string]map[string]any // the documents of groups, by path; nil in a run without groups
+	across       bool                      // these are below several parents
 	shops        map[string][]presence     // whether the shops exist, by path; nil in a run without days
 	days         dayPair                   // of the orders, in a run with days
 	calm         bool                      // nothing fails any more
@@ -270,7 +271,10 @@ func (m *message) changed(c *simulatedCounter) bool {
 // concerns returns the counters that an event is about as an instance sees them.
 func (m *message) concerns(to *instance) []route.Concern {
 	if m.written != nil {
-		source, _ := to.routes.Source(m.written.path)
+		source, covered := to.routes.Source(m.written.path)
+		if !covered {
+			return nil
+		}
 		if m.untold {
 			return source.Concerned(untold{*m.written, to.store.Get(m.written.path)})
 		}

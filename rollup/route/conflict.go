@@ -53,10 +53,10 @@ func (p *problems) join() error {
 func (rs Routes) conflicts(p *problems) {
 	for i, r := range rs {
 		for _, other := range rs[:i] {
-			if overlap(r.pattern, other.pattern) {
+			if Overlap(r.pattern, other.pattern) {
 				r.overlaps(other, p)
 			}
-			if r.Template.canonical != other.Template.canonical && overlap(r.template, other.template) {
+			if r.Template.canonical != other.Template.canonical && Overlap(r.template, other.template) {
 				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each its own roll-ups", other)
 			}
 		}
@@ -68,10 +68,10 @@ func (rs Routes) conflicts(p *problems) {
 		}
 
 		for _, path := range own {
-			if overlap(path, r.pattern) {
+			if Overlap(path, r.pattern) {
 				p.add(r, "the source matches %s, which Tally writes itself; every roll-up would trigger another, without end", path)
 			}
-			if overlap(path, r.template) {
+			if Overlap(path, r.template) {
 				p.add(r, "the roll-up %s is where Tally keeps %s; choose another path", r.template, path)
 			}
 		}
@@ -97,9 +97,10 @@ func (rs Routes) conflicts(p *problems) {
 
 // overlaps adds a problem for everything that makes r and another route unsafe together, if one
 // document can be a source of both. Routes with the same pattern share a trigger, or have none, so
-// each event comes once.
+// each event comes once. So do routes of which one goes across parents and has all documents of the
+// other.
 func (r *Route) overlaps(other *Route, p *problems) {
-	if !r.pattern.Same(other.pattern) {
+	if !r.AmongThoseOf(other) && !other.AmongThoseOf(r) {
 		p.add(r, "its source and that of route %q could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart", other)
 		return
 	}
@@ -120,7 +121,7 @@ func (r *Route) mustExist(rs Routes, p *problems) {
 	}
 	for _, other := range append(Routes{r}, rs...) {
 		for n := 2; n < len(other.pattern); n += 2 {
-			if overlap(r.template, other.pattern[:n]) {
+			if Overlap(r.template, other.pattern[:n]) {
 				p.add(r, "the roll-up %s is a document above the source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path",
 					r.template, other.pattern)
 				return
@@ -132,7 +133,7 @@ func (r *Route) mustExist(rs Routes, p *problems) {
 // mustBeOwned adds a problem if Tally itself creates and removes the owners of r's counters.
 func (r *Route) mustBeOwned(rs Routes, p *problems) {
 	for _, other := range rs {
-		if r.Template.owner > 0 && !other.Template.Existing && overlap(r.owner(), other.template) {
+		if r.Template.owner > 0 && !other.Template.Existing && Overlap(r.owner(), other.template) {
 			p.add(r, "it makes its roll-ups within %s, which Tally creates and removes itself by route %q; add the option existing there if the app writes it, or choose another document", r.owner(), other)
 			return
 		}
@@ -142,7 +143,7 @@ func (r *Route) mustBeOwned(rs Routes, p *problems) {
 // conflict adds a problem for everything that makes r's roll-ups unsafe together with the sources
 // of a route. That route may be r itself.
 func (r *Route) conflict(other *Route, p *problems) {
-	if !overlap(r.template, other.pattern[:len(other.pattern)-2]) {
+	if !Overlap(r.template, other.pattern[:len(other.pattern)-2]) {
 		return
 	}
 
@@ -152,10 +153,4 @@ func (r *Route) conflict(other *Route, p *problems) {
 				t.Name, r.template)
 		}
 	}
-}
-
-// overlap reports whether a and b could name the same document. Each two segments must be equal, or
-// one of them a capture.
-func overlap(a, b Path) bool {
-	return slices.EqualFunc(a, b, func(s, t Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
 }

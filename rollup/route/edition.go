@@ -78,10 +78,10 @@ func (r *Route) walked() (all []Index) {
 	for _, k := range r.By {
 		if k.Function == Reference {
 			refers = true
-			all = append(all, Index{Collection: r.pattern.CollectionID(), Fields: []IndexField{{Field: k.Field}}})
+			all = append(all, Index{Collection: r.pattern.CollectionID(), Fields: []IndexField{{Field: k.Field}}, Group: r.Across()})
 		}
 	}
-	inMany := hasCapture(r.pattern[:len(r.pattern)-1])
+	inMany := hasCapture(r.pattern[:len(r.pattern)-1]) && !r.Across()
 	if inMany && (refers || !r.Template.FoundByHomes()) {
 		all = append(all, namesOf(r.pattern))
 	}
@@ -113,5 +113,5 @@ func (r *Route) composite(q Query) []Index {
 	if fields == nil {
 		return nil
 	}
-	return []Index{{Collection: r.pattern.CollectionID(), Fields: fields}}
+	return []Index{{Collection: r.pattern.CollectionID(), Fields: fields, Group: r.Across()}}
 }

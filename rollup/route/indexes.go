@@ -74,7 +74,8 @@ func (rs Routes) Indexes(on Edition) []Index {
 }
 
 // FieldIndexes returns the indexes of one field that the routes' queries need on Standard, each
-// once and in one order. Firestore makes them by itself, unless the field is exempt from indexing.
+// once and in one order. Firestore makes them by itself, unless the field is exempt from indexing;
+// but it makes none of a group.
 func (rs Routes) FieldIndexes() []Index {
 	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) > 1 })
 }
@@ -101,8 +102,33 @@ func (rs Routes) indexes() []Index {
 	return sorted(all)
 }
 
-// IndexesOf returns the indexes that a query of the route needs on Standard.
-func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern.CollectionID(), r.equalKeys()) }
+// IndexesOf returns the indexes that a query of the route needs on Standard. The keys of a counter
+// are equal to its ids. If the query only tests fields of one collection for equality, Firestore
+// merges the indexes of the single fields. Otherwise one index has all fields. The queries that tell
+// malformed values from others go along the same index.
+func (r *Route) IndexesOf(q Query) []Index {
+	collection, keys := r.pattern.CollectionID(), r.equalKeys()
+	equal, along := q.equal(keys), q.along()
+	if along == nil && !r.Across() {
+		var single []Index
+		for _, f := range equal {
+			single = append(single, Index{Collection: collection, Fields: []IndexField{{Field: f}}})
+		}
+		return single
+	}
+
+	var fields []IndexField
+	for _, f := range equal {
+		if f != q.Field {
+			fields = append(fields, IndexField{Field: f})
+		}
+	}
+	return []Index{{Collection: collection, Fields: append(fields, along...), Group: r.Across()}}
+}
+
+// IsAutomatic reports whether Firestore makes the index by itself on Standard, unless its field is
+// exempt from indexing.
+func (x Index) IsAutomatic() bool { return len(x.Fields) == 1 && !x.Group }
 
 // equalKeys returns the fields of the keys that a counter's documents have equal.
 func (r *Route) equalKeys() (equal []document.Field) {
@@ -130,29 +156,6 @@ func (r *Route) Remedy(indexes []Index) string {
 		remedy += ", or add \": documents\" to the route to have each document read, which costs one read a document"
 	}
 	return remedy
-}
-
-// indexes returns the indexes that the query needs. The keys of a counter are equal to its ids. If
-// it only tests fields for equality, Firestore merges the indexes of the single fields. Otherwise
-// one index has all fields. The queries that tell malformed values from others go along the same
-// index.
-func (q Query) indexes(collection string, keys []document.Field) []Index {
-	equal, along := q.equal(keys), q.along()
-	if along == nil {
-		var single []Index
-		for _, f := range equal {
-			single = append(single, Index{Collection: collection, Fields: []IndexField{{Field: f}}})
-		}
-		return single
-	}
-
-	var fields []IndexField
-	for _, f := range equal {
-		if f != q.Field {
-			fields = append(fields, IndexField{Field: f})
-		}
-	}
-	return []Index{{Collection: collection, Fields: append(fields, along...)}}
 }
 
 // IsEqual reports whether a query of the route tests a field for equality.

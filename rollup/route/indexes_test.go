@@ -13,8 +13,8 @@ func TestIndexes(t *testing.T) {
 	total := func(a Aggregate, field document.Field, conditions ...Condition) Total {
 		return Total{Aggregate: a, Field: field, Where: conditions}
 	}
-	orders := Path{{"orders", false}, {"order", true}}
-	comments := Path{{"posts", false}, {"post", true}, {"comments", false}, {"id", true}}
+	orders := Path{{Name: "orders"}, {Name: "order", Capture: true}}
+	comments := Path{{Name: "posts"}, {Name: "post", Capture: true}, {Name: "comments"}, {Name: "id", Capture: true}}
 	paid, due := where("status", "paid"), where("status", "due")
 
 	for _, test := range []struct {
@@ -115,9 +115,9 @@ func TestIndexesOfSeveralRoutes(t *testing.T) {
 	total := Total{Aggregate: Sum, Field: "amount", Where: []Condition{{"shop", Equal, "b"}}}
 	grouped := Total{Aggregate: Sum, Field: "amount", Where: []Condition{{"status", Equal, "paid"}}}
 	routes := Routes{
-		{pattern: Path{{"orders", false}, {"order", true}}, By: []Key{{Field: "shop"}}, queries: queries([]Total{grouped}, "")},
-		{pattern: Path{{"orders", false}, {"order", true}}, By: []Key{{Field: "status"}}, queries: queries([]Total{total}, "")},
-		{pattern: Path{{"orders", false}, {"order", true}, {"lines", false}, {"line", true}}, queries: queries([]Total{total}, "")},
+		{pattern: Path{{Name: "orders"}, {Name: "order", Capture: true}}, By: []Key{{Field: "shop"}}, queries: queries([]Total{grouped}, "")},
+		{pattern: Path{{Name: "orders"}, {Name: "order", Capture: true}}, By: []Key{{Field: "status"}}, queries: queries([]Total{total}, "")},
+		{pattern: Path{{Name: "orders"}, {Name: "order", Capture: true}, {Name: "lines"}, {Name: "line", Capture: true}}, queries: queries([]Total{total}, "")},
 	}
 	want := []string{"lines (shop ASC, amount ASC)", "orders (shop ASC, status ASC, amount ASC)"}
 	if d := cmp.Diff(want, texts(routes.Indexes(Standard))); d != "" {

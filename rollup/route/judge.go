@@ -40,6 +40,7 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 		return nil, err
 	}
 	r.place()
+	r.leaveOut()
 
 	r.Totals, err = text.totals(n, r)
 	if err != nil {
@@ -209,14 +210,15 @@ func (r *Route) place() {
 }
 
 // checkCaptures checks that the pattern ends in a capture. It also checks that the template uses
-// exactly the pattern's other captures and the keys, and if there are keys, each of them once.
+// exactly the pattern's other captures and the keys, and if there are keys, each of them once. With
+// keys, it may leave out the pattern's last but one: see checkAcross.
 func (text source) checkCaptures(n routeNode, keys []Key) error {
 	captured, err := text.captured(n.pattern)
 	if err != nil {
 		return err
 	}
 	for _, k := range keys {
-		captured = append([]string{Segment{k.Name, true}.String()}, captured...)
+		captured = append([]string{Segment{Name: k.Name, Capture: true}.String()}, captured...)
 	}
 
 	used, err := text.used(n, captured)
@@ -225,7 +227,7 @@ func (text source) checkCaptures(n routeNode, keys []Key) error {
 	}
 
 	for i, k := range keys {
-		name := Segment{k.Name, true}.String()
+		name := Segment{Name: k.Name, Capture: true}.String()
 		if !slices.Contains(used, name) {
 			return text.mistake(n.template[0].at, "the roll-up path does not use %s, the key %s; all its groups would share one roll-up: end the path in %s, or write a total for each value, as in count() where %s == \"a\" as a", name, keys[i], name, keys[i].Field)
 		}
@@ -235,9 +237,9 @@ func (text source) checkCaptures(n routeNode, keys []Key) error {
 			return text.mistake(n.template[0].at, "the roll-up path uses %s twice; a route with \"by\" uses each capture once", name)
 		}
 	}
-	for _, s := range n.pattern[:len(n.pattern)-1] {
+	for i, s := range n.pattern[:len(n.pattern)-1] {
 		if s.Capture && !slices.Contains(used, s.String()) {
-			return text.mistake(s.at, "the roll-up path does not use %v; counters that differ only in it would share one roll-up: %s", s, n.insteadOfUnused())
+			return text.checkAcross(n, i, keys, used)
 		}
 	}
 	return nil
@@ -347,6 +349,10 @@ func (text source) total(n totalNode, r *Route) (t Total, err error) {
 		}
 	}
 	err = text.checkTimed(n, t, r)
+	if err != nil {
+		return t, err
+	}
+	err = text.checkBest(n, t, r)
 	if err != nil {
 		return t, err
 	}

@@ -25,7 +25,7 @@ import (
 func (r *Route) Circular() bool { return r.feeds(r) }
 
 // feeds reports whether a roll-up of the route may be a source of another.
-func (r *Route) feeds(other *Route) bool { return overlap(r.template, other.pattern) }
+func (r *Route) feeds(other *Route) bool { return Overlap(r.template, other.pattern) }
 
 // Circles says which roll-ups of circular routes are events of their own routes, such as "each
 // roll-up of comments/{parent} is one more event of comments/{comment}". It returns "" if there are

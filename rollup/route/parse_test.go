@@ -140,9 +140,9 @@ count() is of documents, not of a field; want )
 want a field, as in sum(amount)
   a/{a}/s/{s} -> r/{a} : sum() as m
                              ^`},
-		{"a group below a parent that the template lacks", "shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing", "\n" +
-			"the roll-up path does not use {shop}; counters that differ only in it would share one roll-up: keep the documents in one collection, as in orders/{order} by customer\n" +
-			"  shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing\n" +
+		{"a group below two parents that the template lacks", "malls/{mall}/shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing", "\n" +
+			"the roll-up path does not use {mall}, so the documents count in collections orders at any depth below malls; spell the source malls/{mall}/orders/{order}\n" +
+			"  malls/{mall}/shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing\n" +
 			"        ^"},
 		{"a group called as the document", "orders/{shop} by shop -> shops/{shop} : count() as orders : existing", "\n" +
 			"the pattern's capture has the name of the key {shop}; give one of them another name, a key with \"as\"\n" +

@@ -16,6 +16,10 @@ const Default = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
 type Segment struct {
 	Name    string
 	Capture bool
+
+	// Deep says that the capture stands for any odd number of ids: for a document at any depth
+	// below the collection before it. Only the pattern of a route that goes Across has one.
+	Deep bool
 }
 
 // String returns the id, or the capture in braces.
@@ -38,7 +42,7 @@ func (p Path) CollectionID() string { return p[len(p)-2].Name }
 
 // Same reports whether two patterns match the same paths: the names of captures do not count.
 func (p Path) Same(other Path) bool {
-	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
+	same := func(a, b Segment) bool { return a.Capture && b.Capture && a.Deep == b.Deep || a == b }
 	return slices.EqualFunc(p, other, same)
 }
 
@@ -76,6 +80,10 @@ func (p Path) translate(path string, to Path) (string, bool) {
 
 // matches reports whether the pattern p matches the path that has the ids.
 func (p Path) matches(ids []string) bool {
+	p, fits := p.stretched(len(ids))
+	if !fits {
+		return false
+	}
 	matches := func(s Segment, id string) bool { return id != "" && (s.Capture || s.Name == id) }
 	return slices.EqualFunc(p, ids, matches)
 }
@@ -123,6 +131,7 @@ type Route struct {
 	Documents bool
 
 	pattern  Path             // of the path of a source document; the last segment is a capture
+	across   int              // the index of the capture that is Deep; 0 if there is none
 	template Path             // of the path of a roll-up, with the captures named as in this route
 	reads    []document.Field // all fields that the conditions and the totals name; needed for each event
 	queries  []Query
@@ -252,10 +261,16 @@ func (r *Route) owner() Path { return r.template[:r.Template.owner] }
 func (r *Route) collection() Path { return r.pattern[:len(r.pattern)-1] }
 
 // Shards returns the path of the collection of c's documents, such as "counters/likes/shards". If
-// the route has keys, other counters' documents are there, too: see Where. The counter must be of
-// the route's template.
+// the route has keys, other counters' documents are there, too: see Where. If it goes Across, there
+// are many collections: see Group. Then the text is for people, such as "posts/**/comments". The
+// counter must be of the route's template.
 func (r *Route) Shards(c Counter) string {
-	shards, _ := r.template.translate(c.RollUp, r.collection())
+	collection := r.collection()
+	if r.Across() {
+		collection = slices.Clone(collection)
+		collection[r.across] = Segment{Name: between}
+	}
+	shards, _ := r.template.translate(c.RollUp, collection)
 	return shards
 }
 

@@ -52,7 +52,7 @@ func Parse(text string) (Routes, error) {
 	}
 	for _, r := range routes {
 		r.ofRollUps = slices.ContainsFunc(routes, func(other *Route) bool { return other.feeds(r) })
-		r.homes = slices.DeleteFunc(routes.Templates(), func(t *Template) bool { return !overlap(t.segments, r.pattern) })
+		r.homes = slices.DeleteFunc(routes.Templates(), func(t *Template) bool { return !Overlap(t.segments, r.pattern) })
 	}
 	return routes, nil
 }

@@ -25,6 +25,10 @@ func (text source) conditions(n totalNode, t Total, r *Route) ([]Condition, erro
 		if err != nil {
 			return nil, err
 		}
+		err = text.checkRange(node, c, r)
+		if err != nil {
+			return nil, err
+		}
 		err = text.checkTogether(node, c, all)
 		if err != nil {
 			return nil, err

@@ -122,7 +122,7 @@ func (q Questions) writer(ctx context.Context, routes route.Routes, r *route.Rou
 	}
 	for _, other := range routes {
 		known, asked := writers[other.String()]
-		if asked && other.Pattern().Same(r.Pattern()) {
+		if asked && other.Pattern().Shallow().Same(r.Pattern().Shallow()) {
 			writers[r.String()] = known
 			return nil
 		}

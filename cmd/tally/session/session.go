@@ -307,8 +307,8 @@ func Exists(ctx context.Context, client *firestore.Client, c counter.Counter) (f
 
 // Documents returns the query for a counter's documents of a source.
 func Documents(client *firestore.Client, c counter.Counter, r *route.Route) firestore.Query {
-	where, _ := r.Where(c.Counter)
-	return firestorestore.Where(client, client.Collection(r.Shards(c.Counter)).Query, where)
+	query, _ := firestorestore.Documents(client, r, c.Counter)
+	return query
 }
 
 // ErrUnknown is what exists returns for a counter that does not exist.

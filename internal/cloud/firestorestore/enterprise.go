@@ -331,6 +331,10 @@ func needOf(query *firestorepb.StructuredQuery, aggregations []*firestorepb.Stru
 		n.goAlong(a.GetSum().GetField().GetFieldPath(), false)
 		n.goAlong(a.GetAvg().GetField().GetFieldPath(), false)
 	}
+	last := len(n.along) - 1
+	if last >= 0 && len(n.equal)+last > 0 && n.along[last].Field == route.DocumentName { // each index may end in it
+		n.along = n.along[:last]
+	}
 	return n
 }
 

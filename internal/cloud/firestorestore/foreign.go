@@ -3,7 +3,6 @@ package firestorestore
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"sync"
 
@@ -24,7 +23,8 @@ const (
 // Foreign counts the documents of a route that belong to no counter because a reference in the
 // field of a key leads to another database. It also returns the path of the first of them; "":
 // there is none. The field is one of the route's keys. A collection costs two reads, one more for
-// each 1,000 such documents, and the read that finds the collection.
+// each 1,000 such documents, and the read that finds the collection. If the route goes across
+// parents, the same holds for the collections below which its documents are.
 func (s *Store) Foreign(ctx context.Context, r *route.Route, field document.Field) (count int64, example string, err error) {
 	var all sync.Mutex
 	add := func(n int64, path string) {
@@ -38,8 +38,7 @@ func (s *Store) Foreign(ctx context.Context, r *route.Route, field document.Fiel
 
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(queriesAtOnce)
-	err = s.eachCollection(ctx, r, func(collection string) {
-		documents := s.client.Collection(collection).Query
+	err = s.eachCollection(ctx, r, func(documents firestore.Query) {
 		for _, query := range []firestore.Query{
 			documents.WherePath(field.Names(), "<", s.client.Doc(firstDocument)),
 			documents.WherePath(field.Names(), ">", s.client.Doc(lastDocument)),
@@ -62,12 +61,18 @@ func (s *Store) Foreign(ctx context.Context, r *route.Route, field document.Fiel
 	return count, example, nil
 }
 
-// eachCollection calls f for each collection of a route's documents, in the order of their paths.
-func (s *Store) eachCollection(ctx context.Context, r *route.Route, f func(collection string)) error {
+// eachCollection calls f with the query for the documents of each of a route's collections, in the
+// order of their paths. If the route goes across parents, f gets those below one collection at once.
+func (s *Store) eachCollection(ctx context.Context, r *route.Route, f func(firestore.Query)) error {
 	pattern := r.Pattern()
 	collection := pattern[:len(pattern)-1]
+	documents := func(path string) firestore.Query { return s.client.Collection(path).Query }
+	if r.Across() {
+		collection = r.Below()
+		documents = func(path string) firestore.Query { return anywhereBelow(s.client, path, pattern.CollectionID()) }
+	}
 	if lastCapture(collection) < 0 {
-		f(collection.String())
+		f(documents(collection.String()))
 		return nil
 	}
 
@@ -79,11 +84,12 @@ func (s *Store) eachCollection(ctx context.Context, r *route.Route, f func(colle
 		}
 		found := Path(docs[0].Ref)
 		if !r.Covers(found) {
-			from = next(pattern, found)
+			from = next(pattern[:len(collection)+1], found)
 			continue
 		}
-		f(path.Dir(found))
-		from = behind(collection, strings.Split(found, "/"))
+		ids := strings.Split(found, "/")
+		f(documents(strings.Join(ids[:len(collection)], "/")))
+		from = behind(collection, ids)
 	}
 }
 

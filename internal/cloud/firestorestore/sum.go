@@ -49,6 +49,7 @@ type field struct {
 	ranged document.Field
 
 	equal bool // the query tests the field for equality, so it has no order by it
+	names bool // the query takes a range of names: see sources
 }
 
 // where returns the same field of fewer documents: those whose value compares to another as the
@@ -60,13 +61,18 @@ func (f field) where(operator string, than any) field {
 
 // along returns the same field of the same documents, in the order of a range and of the field. So
 // all queries take the same index, and leave out documents without the field. On Enterprise, only
-// the order does that: a document counts whether or not it has what is summed.
+// the order does that: a document counts whether or not it has what is summed. A range of names
+// comes behind the field, even if that is tested for equality: without that order, Firestore would
+// want an index with fields behind names, which it has not.
 func (f field) along() field {
 	if f.ranged != "" {
 		f.of = f.of.OrderByPath(f.ranged.Names(), firestore.Asc)
 	}
-	if !f.equal {
+	switch {
+	case f.path != "" && (!f.equal || f.names):
 		f.of = f.of.OrderByPath(f.path.Names(), firestore.Asc)
+	case f.names:
+		f.of = f.of.OrderBy(firestore.DocumentID, firestore.Asc)
 	}
 	return f
 }
@@ -165,21 +171,40 @@ func (e *unindexedError) Unwrap() error { return e.error }
 // documents is the query for the counter's documents of a route, or for the ones that meet
 // conditions. It reports false if the counter can have none.
 func (v *snapshot) documents(r *route.Route, conditions ...route.Condition) (firestore.Query, bool) {
-	keys, ok := r.Where(v.counter)
-	query := v.store.client.Collection(r.Shards(v.counter)).Query
-	return Where(v.store.client, query, append(keys, route.At(conditions, v.now)...)), ok
+	return Documents(v.store.client, r, v.counter, route.At(conditions, v.now)...)
 }
 
-// Where returns the query for those of a query's documents that meet the conditions.
-func Where(client *firestore.Client, query firestore.Query, conditions []route.Condition) firestore.Query {
-	for _, c := range conditions {
+// Documents returns the query for a counter's documents of a route, or for the ones that meet
+// conditions. It reports false if the counter can have none.
+func Documents(client *firestore.Client, r *route.Route, c route.Counter, conditions ...route.Condition) (firestore.Query, bool) {
+	keys, ok := r.Where(c)
+	query := sources(client, r, c)
+	for _, c := range append(keys, conditions...) {
 		operand := c.Value // of nil the SDK makes IS_NULL
 		if ref, is := operand.(document.Reference); is {
 			operand = client.Doc(string(ref))
 		}
 		query = query.WherePath(c.Field.Names(), string(c.Operator), operand)
 	}
-	return query
+	return query, ok
+}
+
+// sources returns the query for the documents among which the counter's are.
+func sources(client *firestore.Client, r *route.Route, c route.Counter) firestore.Query {
+	below, id, across := r.Group(c)
+	if across {
+		return anywhereBelow(client, below, id)
+	}
+	return client.Collection(r.Shards(c)).Query
+}
+
+// anywhereBelow returns the query for the documents of a collection group that are below the
+// collection at a path, at any depth. Their names lie in a range. That is no pair of cursors,
+// because an order may begin with a field that is summed.
+func anywhereBelow(client *firestore.Client, below, id string) firestore.Query {
+	return client.CollectionGroup(id).
+		Where(firestore.DocumentID, ">=", client.Doc(below+"/"+firstID)).
+		Where(firestore.DocumentID, "<", client.Doc(below+"\x00/"+firstID))
 }
 
 // aggregate makes a route's queries, all at once. Each field has a query of its own, because a
@@ -243,7 +268,7 @@ func (v *snapshot) leaving(ctx context.Context, r *route.Route, w route.Window) 
 // field returns the field that a query aggregates, of the documents that it takes.
 func (v *snapshot) field(r *route.Route, q route.Query) field {
 	documents, _ := v.documents(r, q.Where...)
-	f := field{of: documents, path: q.Field}
+	f := field{of: documents, path: q.Field, names: r.Across()}
 	if q.Ranged() != q.Field {
 		f.ranged = q.Ranged()
 	}
@@ -282,7 +307,7 @@ func (v *snapshot) answer(ctx context.Context, q route.Query, f field) (answer, 
 	if q.Field != "" {
 		return v.sumField(ctx, f)
 	}
-	return v.ask(ctx, f)
+	return v.ask(ctx, f.along())
 }
 
 // best finds the greatest or least value of a field among the numbers between the infinities, or
@@ -611,7 +636,7 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 		queries := []firestore.Query{selected.Limit(maxLooked)}
 		if s.ranged == "" {
 			ordered := selected // in the one order that the index of SUM has
-			if s.equal {
+			if s.equal && !s.names {
 				ordered = selected.OrderByPath(path, firestore.Asc)
 			}
 			queries = []firestore.Query{ordered.StartAt(math.Inf(1)).Limit(most), ordered.EndAt(math.Inf(-1)).Limit(most)}

@@ -71,8 +71,8 @@ func (s indexedStream) SendMsg(msg any) error {
 
 // neededBy returns the indexes that an edition of Firestore needs for a query, by its own rules:
 // the fields that must be equal, in any order, then those of the orders, and then those of ranges
-// and aggregations. If there are only fields that must be equal, Standard merges the index of each
-// (https://firebase.google.com/docs/firestore/query-data/index-overview). "in" is a way to be equal.
+// and aggregations. If there are only fields of one collection that must be equal, Standard merges
+// the index of each (https://firebase.google.com/docs/firestore/query-data/index-overview). "in" is a way to be equal.
 // Ranges that are not in the order follow in that of their names and in the last direction
 // (https://cloud.google.com/firestore/docs/reference/rpc/google.firestore.v1#structuredquery).
 func neededBy(msg any, edition route.Edition) []route.Index {
@@ -88,10 +88,7 @@ func neededBy(msg any, edition route.Edition) []route.Index {
 	if query == nil {
 		return nil
 	}
-	of := route.Index{Collection: query.From[0].CollectionId}
-	if edition == route.Enterprise {
-		of.Group = query.From[0].AllDescendants
-	}
+	of := route.Index{Collection: query.From[0].CollectionId, Group: query.From[0].AllDescendants}
 
 	equal, ranges := tested(query)
 	var along []route.IndexField
@@ -121,10 +118,14 @@ func neededBy(msg any, edition route.Edition) []route.Index {
 		fields = append(fields, route.IndexField{Field: document.Field(field)})
 	}
 	of.Fields = append(fields, along...)
+	last := len(of.Fields) - 1
+	if last > 0 && of.Fields[last].Field == route.DocumentName { // each index ends in it
+		of.Fields = of.Fields[:last]
+	}
 	if len(of.Fields) == 0 {
 		return nil
 	}
-	if len(along) > 0 || edition == route.Enterprise {
+	if len(along) > 0 || of.Group || edition == route.Enterprise {
 		return []route.Index{of}
 	}
 

@@ -9,6 +9,7 @@ package memstore
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -32,7 +33,8 @@ type Store struct {
 	// Skew is by how much the database's clock is ahead of time.Now. It must not change.
 	Skew time.Duration
 
-	// Indexed reports whether a composite index exists. Nil means that all exist. It must not
+	// Indexed reports whether an index exists that Firestore does not make by itself. Nil means that
+	// all exist. It must not
 	// change, and many goroutines may call it at once.
 	Indexed func(route.Index) bool
 
@@ -95,19 +97,45 @@ func (s *Store) look() {
 func (s *Store) sources(c route.Counter) *snapshot {
 	v := &snapshot{counter: c, readTime: s.last, indexed: s.Indexed}
 	for _, r := range c.Template.Routes {
-		collection := r.Shards(c)
-		keys, ok := r.Where(c)
 		var shards []route.Shard
-		for id, d := range s.collections[collection] {
-			if ok && route.HoldAll(keys, d.fields) {
-				shards = append(shards, route.Shard{Path: collection + "/" + id, Fields: d.fields})
-			}
+		for path, d := range s.documentsOf(r, c) {
+			shards = append(shards, route.Shard{Path: path, Fields: d.fields})
 		}
 
 		slices.SortFunc(shards, func(a, b route.Shard) int { return strings.Compare(a.Path, b.Path) })
 		v.shards = append(v.shards, shards)
 	}
 	return v
+}
+
+// documentsOf returns the counter's documents of a route, by their paths, in no order.
+func (s *Store) documentsOf(r *route.Route, c route.Counter) iter.Seq2[string, stored] {
+	keys, ok := r.Where(c)
+	return func(yield func(string, stored) bool) {
+		for _, collection := range s.collectionsOf(r, c) {
+			for id, d := range s.collections[collection] {
+				if ok && route.HoldAll(keys, d.fields) && !yield(collection+"/"+id, d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// collectionsOf returns the paths of the collections in which a counter's documents of a route are.
+func (s *Store) collectionsOf(r *route.Route, c route.Counter) []string {
+	below, id, across := r.Group(c)
+	if !across {
+		return []string{r.Shards(c)}
+	}
+
+	var all []string
+	for collection := range s.collections {
+		if strings.HasPrefix(collection, below+"/") && strings.HasSuffix(collection, "/"+id) {
+			all = append(all, collection)
+		}
+	}
+	return all
 }
 
 // rollUp reads c's roll-up document.
@@ -161,7 +189,7 @@ func (v *snapshot) SumAsOf(ctx context.Context, instant time.Time) (route.Totals
 	return totals, ctx.Err()
 }
 
-// lacking returns the composite indexes that are missing, and without which Firestore would refuse
+// lacking returns the indexes that are missing, and without which Firestore would refuse
 // a query of the route.
 func (v *snapshot) lacking(r *route.Route) []route.Index {
 	if v.indexed == nil || r.Documents {
@@ -171,7 +199,7 @@ func (v *snapshot) lacking(r *route.Route) []route.Index {
 	var lacking []route.Index
 	for _, q := range r.Queries() {
 		for _, x := range r.IndexesOf(q) {
-			if len(x.Fields) > 1 && !v.indexed(x) {
+			if !x.IsAutomatic() && !v.indexed(x) {
 				lacking = append(lacking, x)
 			}
 		}
@@ -179,9 +207,9 @@ func (v *snapshot) lacking(r *route.Route) []route.Index {
 	return lacking
 }
 
-// isLacking reports whether one of the indexes is a composite one that is missing.
+// isLacking reports whether one of the indexes is missing that Firestore does not make by itself.
 func (v *snapshot) isLacking(indexes []route.Index) bool {
-	return slices.ContainsFunc(indexes, func(x route.Index) bool { return len(x.Fields) > 1 && !v.indexed(x) })
+	return slices.ContainsFunc(indexes, func(x route.Index) bool { return !x.IsAutomatic() && !v.indexed(x) })
 }
 
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
@@ -376,7 +404,7 @@ func (s *Store) Missing(ctx context.Context, r *route.Route, since time.Time, fr
 	p := rollup.Page{Reads: 1}
 	for _, path := range counters[:min(limit, len(counters))] {
 		c, _ := r.Template.Counter(path)
-		if !s.has(r, c) || !since.IsZero() && r.Time() != "" && endedBefore(r, s.collections[r.Shards(c)], c, since) {
+		if !s.has(r, c) || !since.IsZero() && r.Time() != "" && s.endedBefore(r, c, since) {
 			continue
 		}
 
@@ -424,29 +452,19 @@ func (s *Store) countersOf(r *route.Route) []string {
 }
 
 // endedBefore reports whether the day, week or month of a counter had ended at an instant.
-func endedBefore(r *route.Route, documents map[string]stored, c route.Counter, instant time.Time) bool {
-	keys, _ := r.Where(c)
-	for _, d := range documents {
-		if route.HoldAll(keys, d.fields) {
-			at, _ := r.Time().In(d.fields)
-			_, end, _ := r.Period(at.(time.Time))
-			return !end.After(instant)
-		}
+func (s *Store) endedBefore(r *route.Route, c route.Counter, instant time.Time) bool {
+	for _, d := range s.documentsOf(r, c) {
+		at, _ := r.Time().In(d.fields)
+		_, end, _ := r.Period(at.(time.Time))
+		return !end.After(instant)
 	}
 	return false
 }
 
 // has reports whether the counter has documents by the route.
 func (s *Store) has(r *route.Route, c route.Counter) bool {
-	documents := s.collections[r.Shards(c)]
-	if r.By == nil {
-		return len(documents) > 0
-	}
-	keys, ok := r.Where(c)
-	for _, d := range documents {
-		if ok && route.HoldAll(keys, d.fields) {
-			return true
-		}
+	for range s.documentsOf(r, c) {
+		return true
 	}
 	return false
 }

@@ -72,6 +72,8 @@ var foreignRoutes = []string{
 	"c/a/d/{y}/s/{s} -> d/{y}/s/b : count() as n",
 	"s/{s} -> r/a : count() as n; c/a/t/{s} -> r/a : count() as m",
 	"s/{s} by g -> c/{g} : count() as n : existing; c/{g}/t/{s} -> c/{g} : count() as m : existing; t/{s} by g -> c/{g} : count() as k : existing",
+	"c/{x}/s/{s} by g -> d/{g} : count() as n : existing; t/{s} by g -> d/{g} : count() as k : existing",
+	"c/{x}/d/{y}/s/{s} by g -> c/{x}/r/{g} : count() as n : existing",
 }
 
 // testForeign puts documents anywhere, by chance: in collections of the names that the routes say,

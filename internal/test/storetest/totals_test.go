@@ -45,8 +45,9 @@ func list(field string, values ...any) map[string]map[string]any {
 }
 
 const (
-	onPost = "c/{c}/s/{s} -> r/{c} : "
-	onShop = "orders/{order} by shop -> shops/{shop} : "
+	onPost   = "c/{c}/s/{s} -> r/{c} : "
+	onShop   = "orders/{order} by shop -> shops/{shop} : "
+	onAuthor = "posts/{post}/comments/{comment} by author -> users/{author} : "
 )
 
 var (
@@ -133,6 +134,53 @@ var totalledCounters = []totalled{
 			"orders/2": {"seller": "ann", "buyer": "ann", "amount": 2, "status": "paid"}, "users/ann/ratings/0": {"stars": 4}, "users/ann/ratings/1": {"stars": 5}, "users/ben/ratings/0": {"stars": 1}},
 		want:   map[string]value.Value{"sold": value.Int(2), "earned": value.Int(7), "bought": value.Int(2), "spent": value.Int(2), "rating": value.Double(4.5)},
 		shards: []int64{2, 2, 2}},
+
+	{name: "across parents", routes: onAuthor + `count() as comments, sum(stars) as stars, average(stars) as mean, count() where shown == true as shown,
+			sum(stars) where shown == true and lang in ["en", "de"] as some : existing`, counter: "users/ann",
+		docs: map[string]map[string]any{
+			"posts/1/comments/a":                   {"author": "ann", "stars": 1, "shown": true, "lang": "en"},
+			"posts/2/comments/a":                   {"author": "ann", "stars": 2, "shown": false, "lang": "en"},
+			"posts/2/comments/b":                   {"author": "ben", "stars": 100, "shown": true, "lang": "en"},
+			"posts/2/comments/a/comments/c":        {"author": "ann", "stars": 4, "shown": true, "lang": "de"},
+			"posts/__id7__/pages/9/comments/d":     {"author": "ann", "stars": 8.5, "shown": true, "lang": "fr"},
+			"posts/\U0010FFFF/comments/\U0010FFFF": {"author": "ann"},
+			"posts/3/comment/a":                    {"author": "ann", "stars": 100},
+			"posts/4":                              {"author": "ann", "stars": 100},
+			"comments/a":                           {"author": "ann", "stars": 100},
+			"post/1/comments/a":                    {"author": "ann", "stars": 100},
+			"posts\x00/1/comments/a":               {"author": "ann", "stars": 100},
+			"posts!/1/comments/a":                  {"author": "ann", "stars": 100},
+			"pages/9/posts/1/comments/a":           {"author": "ann", "stars": 100},
+			"posts/5/comments/a/likes/b":           {"author": "ann", "stars": 100},
+			"posts/6/comments/" + longest[:1400]:   {"author": "ann", "stars": 16},
+			"posts/7/comments/e":                   {"author": []any{"ann"}, "stars": 100},
+			"posts/7/comments/f":                   {"Author": "ann", "stars": 100}},
+		want: map[string]value.Value{"comments": value.Int(6), "stars": value.Double(31.5), "mean": value.Double(6.3), "shown": value.Int(3), "some": value.Int(5)}, shards: []int64{6}},
+	{name: "across parents, malformed", routes: onAuthor + "sum(stars) as stars, average(stars) where shown == true as mean : existing", counter: "users/ann",
+		docs: map[string]map[string]any{
+			"posts/1/comments/a": {"author": "ann", "stars": "x", "shown": true}, "posts/1/comments/b": {"author": "ann", "stars": math.Inf(-1)}, "posts/2/comments/a": {"author": "ann", "stars": 7, "shown": true},
+			"posts/2/comments/b": {"author": "ann", "stars": -7, "shown": false}, "posts/2/comments/c": {"author": "ann", "stars": math.NaN()}, "pages/1/comments/a": {"author": "ann", "stars": "y"}},
+		want: map[string]value.Value{"stars": value.Int(0), "mean": value.Double(7)}, shards: []int64{5}, malformed: 4},
+	{name: "across parents, by two keys below a capture", routes: "shops/{shop}/days/{day}/orders/{order} by number(n), ref(buyer) -> shops/{shop}/n/{n}/buyers/{buyer} : count() as orders, sum(n) as numbers, sum(amount) as spent : existing",
+		counter: "shops/a/n/7/buyers/ann",
+		docs: map[string]map[string]any{
+			"shops/a/days/1/orders/1":     {"n": 7, "buyer": document.Reference("shops/a/n/7/buyers/ann"), "amount": 1},
+			"shops/a/days/2/orders/1":     {"n": 7.0, "buyer": document.Reference("shops/a/n/7/buyers/ann"), "amount": 2},
+			"shops/a/days/2/x/y/orders/1": {"n": 7, "buyer": document.Reference("shops/a/n/7/buyers/ann"), "amount": 4},
+			"shops/b/days/1/orders/1":     {"n": 7, "buyer": document.Reference("shops/a/n/7/buyers/ann"), "amount": 100},
+			"shops/a/orders/1":            {"n": 7, "buyer": document.Reference("shops/a/n/7/buyers/ann"), "amount": 100},
+			"shops/a/days/1/orders/2":     {"n": 8, "buyer": document.Reference("shops/a/n/7/buyers/ann"), "amount": 100}},
+		want: map[string]value.Value{"orders": value.Int(3), "numbers": value.Double(21), "spent": value.Int(7)}, shards: []int64{3}},
+	{name: "across parents, and those of each parent", routes: `
+			posts/{post}/comments/{comment} by author -> users/{author} : count() as comments : existing
+			posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing
+			users/{user}/comments/{comment} -> users/{user} : count() as guests : existing`, counter: "users/ann",
+		docs: map[string]map[string]any{"posts/1/comments/a": {"author": "ann"}, "posts/1/comments/a/comments/b": {"author": "ann"}, "users/ann/comments/c": {"author": "ann"}},
+		want: map[string]value.Value{"comments": value.Int(2), "guests": value.Int(1)}, shards: []int64{2, 1}},
+	{name: "conditions across parents, and no documents that meet them", routes: onAuthor + "count() where shown == true as shown : existing", counter: "users/ann",
+		docs: map[string]map[string]any{"posts/1/comments/a": {"author": "ann"}}, want: map[string]value.Value{"shown": value.Int(0)}, shards: []int64{0}, some: true},
+	{name: "conditions across parents, and no documents", routes: onAuthor + "count() where shown == true as shown : existing", counter: "users/ann",
+		docs: map[string]map[string]any{"pages/1/comments/a": {"author": "ann"}}, want: map[string]value.Value{"shown": value.Int(0)}, shards: []int64{0}},
 }
 
 // longest is the longest string that a query may ask for.
@@ -431,7 +479,14 @@ func randomRoute(random *rand.Rand, collection string) string {
 		"docs/{d} by m.g as h -> docs/{h}",
 		"docs/{d} by ref(r) -> docs/{r}",
 		"p/{p}/docs/{d} by g -> p/{p}/docs/{g}",
+		"p/{p}/docs/{d} by g -> totals/{g}",
+		"p/{p}/docs/{d} by number(n) -> totals/{n}",
+		"p/{p}/docs/{d} by ref(r) -> totals/{r}",
+		"p/{p}/docs/{d} by g, m.g as h -> totals/{h}/of/{g}",
+		"p/{p}/docs/{d} by g -> docs/{g}",
+		"q/{q}/p/{p}/docs/{d} by g -> totals/{q}/of/{g}",
 	)
+	across := strings.HasPrefix(source, "q/") || strings.HasPrefix(source, "p/") && strings.Contains(source, " by ") && strings.Count(source, "{p}") == 1
 	circular := strings.Contains(source, "-> docs/") || strings.Contains(source, "-> p/")
 	source = strings.NewReplacer("docs/", collection+"/", "totals/", totalsOf+"/").Replace(source)
 	timed := strings.Contains(source, "day(") || strings.Contains(source, "week(") || strings.Contains(source, "month(")
@@ -448,6 +503,9 @@ func randomRoute(random *rand.Rand, collection string) string {
 		if timed {
 			aggregate = pick(random, route.Sum, route.Count, route.Average, route.Latest, route.Earliest)
 		}
+		if across {
+			aggregate = pick(random, route.Sum, route.Count, route.Average)
+		}
 		if timed && aggregate.OfTimes() {
 			of = at
 		}
@@ -455,7 +513,7 @@ func randomRoute(random *rand.Rand, collection string) string {
 			of = ""
 		}
 		total := fmt.Sprintf("%s(%s)", aggregate, of)
-		conditions := randomConditions(random, aggregate, of, fields, !timed)
+		conditions := randomConditions(random, aggregate, of, fields, !timed && !across)
 		if len(conditions) > 0 {
 			total += " where " + strings.Join(conditions, " and ")
 		}
@@ -590,7 +648,7 @@ func randomDocuments(random *rand.Rand, collection string) map[string]map[string
 				at.in[at.name] = pick(random, values...)
 			}
 		}
-		docs[fmt.Sprintf("%s%s/%d", pick(random, "", "p/all/", "p/x/"), collection, i)] = fields
+		docs[fmt.Sprintf("%s%s/%d", pick(random, "", "p/all/", "p/x/", "p/x/y/z/", "q/all/p/x/", "q/x/p/all/y/z/", "q/all/"), collection, i)] = fields
 	}
 	return docs
 }

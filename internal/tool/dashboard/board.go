@@ -224,10 +224,9 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 			}
 
 			seen[key] = true
-			where, _ := route.Where(counter)
 			r := row{
-				Key: key, Name: b.options.Name(counter), Route: route, total: of,
-				source: q, shards: route.Shards(counter), where: where, known: first,
+				Key: key, Name: b.options.Name(counter), Route: route, counter: counter, total: of,
+				source: q, shards: route.Shards(counter), known: first,
 			}
 			changed := b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards)
 			news = news || changed

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -24,8 +25,9 @@ const heatWindow = 10 * time.Second
 type look struct {
 	feed
 	end    func()
-	asked  time.Time // when a page asked for it last
-	shards map[string]*shard
+	asked  time.Time         // when a page asked for it last
+	below  string            // the path of the collection that the ids are below
+	shards map[string]*shard // by id
 }
 
 // A shard is a document of a counter, as it was last seen.
@@ -43,19 +45,25 @@ type shard struct {
 // lookAt returns the look at the shards of a row, and begins it if there is none. It ends when
 // no page has asked for it for a while. The caller holds the board's mutex.
 func (b *Board) lookAt(r *row, now time.Time) *look {
-	shards := r.source.database.Client.Collection(r.shards)
-	query, key := firestorestore.Where(r.source.database.Client, shards.Query, r.where), shards.Path
+	query, _ := firestorestore.Documents(r.source.database.Client, r.Route, r.counter)
 	if timed := r.Route.Time(); timed != "" {
 		query = query.OrderByPath(timed.Names(), firestore.Asc)
 	}
 	query = query.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards)
-	for _, c := range r.where {
+
+	below, _, across := r.Route.Group(r.counter)
+	if !across {
+		below = r.shards
+	}
+	key := r.source.database.ID + "/" + r.shards
+	where, _ := r.Route.Where(r.counter)
+	for _, c := range where {
 		key += " " + c.String()
 	}
 
 	k, exists := b.looks[key]
 	if !exists {
-		k = &look{shards: make(map[string]*shard)}
+		k = &look{below: below, shards: make(map[string]*shard)}
 		k.feed = feed{
 			name: fmt.Sprintf("shards in %q", r.shards), interval: pollShards,
 			query: query,
@@ -89,7 +97,7 @@ func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bo
 	}
 
 	for _, change := range changes {
-		id := change.Doc.Ref.ID
+		id := strings.TrimPrefix(firestorestore.Path(change.Doc.Ref), k.below+"/")
 		if change.Kind == firestore.DocumentRemoved {
 			delete(k.shards, id)
 			continue
@@ -121,7 +129,7 @@ func (k *look) state(r *row, now time.Time) (states []shard, total *value.Value)
 		state.Writes = s.recent.perSecond(now, heatWindow, now.Sub(k.began))
 		state.Count = seen(r.total, s.fields, now)
 		states = append(states, state)
-		documents = append(documents, route.Shard{Path: r.shards + "/" + id, Fields: s.fields})
+		documents = append(documents, route.Shard{Path: k.below + "/" + id, Fields: s.fields})
 	}
 	slices.SortFunc(states, func(a, b shard) int { return bytes.Compare(a.rank, b.rank) })
 

@@ -16,10 +16,10 @@ import (
 
 // A row is one line of the page: one total of a roll-up document.
 type row struct {
-	source    *feed             // that found it
-	shards    string            // path of the collection of the documents that make the total
-	documents int64             // that made all totals of the roll-up, as far as it says
-	where     []route.Condition // that hold for the counter's documents, if a field says their counter
+	source    *feed // that found it
+	counter   route.Counter
+	shards    string // where the documents are that make the total, as Route.Shards says
+	documents int64  // that made all totals of the roll-up, as far as it says
 	total     route.Total
 
 	search string // label in lower case

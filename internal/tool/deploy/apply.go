@@ -100,7 +100,7 @@ func (d *Deployment) Look(ctx context.Context, r *Resource) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.have == nil && len(r.Orders) > 0 {
+	if r.have == nil && len(r.Orders) > 0 && r.kind.Noun != fieldIndex {
 		return c, nil // a new database has the indexes that Firestore makes by itself
 	}
 	if r.have == nil {
@@ -111,10 +111,10 @@ func (d *Deployment) Look(ctx context.Context, r *Resource) (*Change, error) {
 		return nil, &Foreign{r}
 	}
 
-	want := filled(map[string]any(r.Want), d.value)
-	c.Differs = differ(nil, want, r.have)
 	if len(r.Orders) > 0 {
 		c.Differs = r.lacksOrders()
+	} else {
+		c.Differs = differ(nil, filled(map[string]any(r.Want), d.value), r.have)
 	}
 	c.Remake, err = d.whyRemake(ctx, c)
 	if err != nil || len(r.Grants) == 0 {

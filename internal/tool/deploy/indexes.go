@@ -147,24 +147,27 @@ const (
 
 // progress says in words how far an index is.
 func (r *Resource) progress() string {
-	switch {
-	case r.have == nil:
+	switch r.state() {
+	case "":
 		return r.Label() + ": not there"
-	case r.have.Get("state") == indexBroken:
+	case indexBroken:
 		return r.Label() + ": its build failed"
 	}
 	return r.Label() + ": being built"
 }
 
+// indexes returns the composite indexes, and the fields that need one of their collection group.
+func (d *Deployment) indexes() []*Resource { return slices.Concat(d.Of("index"), d.Of(fieldIndex)) }
+
 // unready returns the indexes that could not serve a query when they were last looked at.
 func (d *Deployment) unready() []*Resource {
-	return slices.DeleteFunc(d.Of("index"), func(r *Resource) bool { return r.have.Get("state") == indexReady })
+	return slices.DeleteFunc(d.indexes(), func(r *Resource) bool { return r.state() == indexReady })
 }
 
 // Building returns, in words, the indexes that were being built when they were last looked at.
 func (d *Deployment) Building() (all []string) {
 	for _, r := range d.unready() {
-		if r.have.Get("state") == indexBuilding {
+		if r.state() == indexBuilding {
 			all = append(all, r.progress())
 		}
 	}
@@ -180,8 +183,14 @@ func (d *Deployment) awaited() (all []string) {
 	err := edition.UnmarshalText([]byte(env["TALLY_EDITION"]))
 	if routes, parsed := route.Parse(env["TALLY_ROUTES"]); err == nil && parsed == nil {
 		for id := range strings.SplitSeq(cmp.Or(env["TALLY_DATABASES"], firestore.DefaultDatabaseID), ",") {
+			groups := "projects/" + d.ID + "/databases/" + id + "/collectionGroups/"
 			for _, x := range routes.Indexes(edition) {
-				served = append(served, IndexName("projects/"+d.ID+"/databases/"+id+"/collectionGroups/"+x.Collection, x, edition))
+				served = append(served, IndexName(groups+x.Collection, x, edition))
+			}
+			for _, f := range Fields(routes, edition) {
+				if f.Group {
+					served = append(served, groups+f.CollectionGroup+"/fields/"+f.Path)
+				}
 			}
 		}
 	}
@@ -211,7 +220,7 @@ func (d *Deployment) ready(ctx context.Context) error {
 			fmt.Fprintf(&waiting, "  could not read the indexes; trying again: %s\n", message(err))
 		}
 		for _, r := range d.unready() {
-			if err == nil && r.have.Get("state") != indexBuilding {
+			if err == nil && r.state() != indexBuilding {
 				return fmt.Errorf("index %s; run tally deploy again to recreate the index", r.progress())
 			}
 			fmt.Fprintf(&waiting, "  %s\n", r.progress())
@@ -234,7 +243,7 @@ func (d *Deployment) ready(ctx context.Context) error {
 func (d *Deployment) lookAtIndexes(ctx context.Context) error {
 	d.lists = make(map[string][]Object)
 	defer func() { d.lists = nil }()
-	for _, r := range d.Of("index") {
+	for _, r := range d.indexes() {
 		have, err := d.find(ctx, r.kind, r.Name)
 		if err != nil {
 			return err

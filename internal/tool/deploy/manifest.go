@@ -53,6 +53,7 @@ type manifestIndex struct {
 type manifestField struct {
 	Name   string
 	Orders []string
+	Group  bool // one of them is of the collection group
 	Exempt bool
 	TTL    bool
 }
@@ -157,7 +158,7 @@ func (m manifest) Indexes() (all []manifestIndex) {
 func (m manifest) Fields() (all []manifestField) {
 	for _, database := range m.Databases {
 		for _, f := range Fields(m.Config.Routes, m.Config.Edition) {
-			all = append(all, manifestField{m.groups(database) + f.CollectionGroup + "/fields/" + f.Path, f.orders(), !m.IsEnterprise() && !f.Indexed, f.TTL})
+			all = append(all, manifestField{m.groups(database) + f.CollectionGroup + "/fields/" + f.Path, f.orders(), f.Group, !m.IsEnterprise() && !f.IsNeeded(), f.TTL})
 		}
 	}
 	return all
@@ -166,17 +167,14 @@ func (m manifest) Fields() (all []manifestField) {
 // refer returns the reference to a field of another resource, whose value the server makes up.
 func refer(kind, name, field string) string { return fmt.Sprintf("${%s %s %s}", kind, name, field) }
 
-// Triggers returns one trigger for each pattern of live routes, in each database. Routes with the
-// same pattern share a trigger. Routes that say "every" have none, because the schedule keeps them:
-// so no event is billed for their writes.
+// Triggers returns the triggers of all databases. Routes with the same pattern share a trigger, and
+// so does one whose documents are among those of a route across parents. Routes that say "every"
+// have none, because the schedule keeps them: so no event is billed for their writes.
 func (m manifest) Triggers() (all []manifestTrigger) {
 	for _, database := range m.Databases {
-		for _, r := range m.Config.Routes.Live() {
+		for _, r := range m.Config.Routes.Triggering() {
 			name := m.in(database.Location, "triggers", TriggerName(database.ID, r))
-			if slices.ContainsFunc(all, func(t manifestTrigger) bool { return t.Name == name }) {
-				continue
-			}
-			pattern := anonymous(r.Pattern().String())
+			pattern := documentsOf(r)
 			all = append(all, manifestTrigger{name, database.ID, pattern, oneLine(pattern)})
 		}
 	}

@@ -106,7 +106,7 @@ func (d *Deployment) Plan(ctx context.Context, wait bool) (Plan, error) {
 		return Plan{}, err
 	}
 
-	n := slices.IndexFunc(lacks, func(s *Step) bool { return s.Of != "API" && s.Of != "index" }) // the manifest begins with these
+	n := slices.IndexFunc(lacks, func(s *Step) bool { return s.Of != "API" && s.Of != "index" && s.Of != fieldIndex }) // the manifest begins with these
 	if n < 0 {
 		n = len(lacks)
 	}
@@ -193,9 +193,8 @@ func (d *Deployment) droppedSources() (dropped []string) {
 		return nil
 	}
 	for _, r := range routes {
-		pattern := r.Pattern().String()
-		if d.routeOf(anonymous(pattern)) == nil {
-			dropped = append(dropped, pattern)
+		if d.routeOf(documentsOf(r)) == nil {
+			dropped = append(dropped, r.Pattern().String())
 		}
 	}
 	for id := range strings.SplitSeq(env["TALLY_DATABASES"], ",") {
@@ -209,7 +208,7 @@ func (d *Deployment) droppedSources() (dropped []string) {
 // routeOf returns the first route whose documents have the anonymous pattern, nil if none has.
 func (d *Deployment) routeOf(pattern string) *route.Route {
 	for _, r := range d.Config.Routes {
-		if anonymous(r.Pattern().String()) == pattern {
+		if documentsOf(r) == pattern {
 			return r
 		}
 	}

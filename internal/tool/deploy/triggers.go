@@ -121,6 +121,21 @@ func replaceCaptures(pattern, by string) string {
 	return strings.Join(segments, "/")
 }
 
+// documentsOf returns the pattern of the documents of which a route has the events, as its trigger
+// spells it.
+func documentsOf(r *route.Route) string { return anonymous(spelled(r)) }
+
+// spelled returns the pattern of a route's documents. One across parents has documents at any depth.
+func spelled(r *route.Route) string {
+	pattern := r.Pattern()
+	for i, s := range pattern {
+		if s.Deep {
+			pattern[i] = route.Segment{Name: "{path=**}"}
+		}
+	}
+	return pattern.String()
+}
+
 // maxName is how long the name of a trigger can be
 // (https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers/create).
 const maxName = 63
@@ -138,7 +153,7 @@ func TriggerName(database string, r *route.Route) string {
 	}
 
 	const prefix, suffix = "tally", 6 // hexadecimal digits: 16 million, for some dozens of triggers
-	hash := sha256.Sum256([]byte(database + "/" + replaceCaptures(r.Pattern().String(), "{}")))
+	hash := sha256.Sum256([]byte(database + "/" + replaceCaptures(spelled(r), "{}")))
 	digits := hex.EncodeToString(hash[:])[:suffix]
 
 	other := func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }

@@ -28,7 +28,7 @@ type IndexConfig struct {
 
 // NewIndexesFile returns what the file of a database of an edition needs for the routes.
 func NewIndexesFile(routes route.Routes, on route.Edition) IndexesFile {
-	exempt := slices.DeleteFunc(deploy.Fields(routes, on), func(f deploy.FieldConfig) bool { return f.Indexed })
+	exempt := slices.DeleteFunc(deploy.Fields(routes, on), func(f deploy.FieldConfig) bool { return f.Indexed && !f.Group })
 	needs := IndexesFile{Indexes: []IndexConfig{}, FieldOverrides: exempt}
 	for _, x := range routes.Indexes(on) {
 		config := IndexConfig{CollectionGroup: x.Collection, QueryScope: deploy.ScopeOf(x)}
@@ -69,7 +69,11 @@ func CheckIndexesFile(file string, routes route.Routes, on route.Edition) (probl
 	for _, f := range deploy.Fields(routes, on) {
 		override := has.override(f.CollectionGroup, f.Path)
 		switch {
-		case f.Indexed:
+		case f.Group && override != nil && override.Path != everyField:
+			if !hasIndex(override.Indexes, f) {
+				undone = append(undone, element(f))
+			}
+		case f.Indexed && !f.Group:
 			if override != nil && !hasIndex(override.Indexes, f) {
 				exempt = append(exempt, f.CollectionGroup+"."+f.Path)
 			}
@@ -151,10 +155,12 @@ func (has appIndexes) override(group, path string) *fieldOverride {
 
 // hasIndex reports whether a field's own indexes are enough for the queries.
 func hasIndex(indexes []deploy.Object, f deploy.FieldConfig) bool {
-	has := func(order string) bool {
+	has := func(order, scope string) bool {
 		return slices.ContainsFunc(indexes, func(x deploy.Object) bool {
-			return x.Get("order") == order && cmp.Or(x.Get("queryScope"), deploy.CollectionScope) == deploy.CollectionScope
+			return x.Get("order") == order && cmp.Or(x.Get("queryScope"), deploy.CollectionScope) == scope
 		})
 	}
-	return has(deploy.Ascending) && (!f.Descending || has(deploy.Descending))
+	return (!f.Indexed || has(deploy.Ascending, deploy.CollectionScope)) &&
+		(!f.Descending || has(deploy.Descending, deploy.CollectionScope)) &&
+		(!f.Group || has(deploy.Ascending, deploy.GroupScope))
 }

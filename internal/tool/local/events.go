@@ -14,27 +14,18 @@ import (
 // nowhereToWrite is the path of a document that no app has.
 const nowhereToWrite = "tally-dev/first-write"
 
-// watchedDepth is how many levels of collections the emulator posts all writes of, at least.
-const watchedDepth = 3
+// everyDocument is the pattern of all documents, at any depth.
+const everyDocument = "{document=**}"
 
-// registerTriggers has the emulator post an event to the relay for each write to a document that is
-// as deep as a route's, or watchedDepth. wants chooses among them, because the emulator does not
-// match all ids that a route may have: see [emulator.RegisterTrigger].
+// registerTriggers has the emulator post an event to the relay for each write. wants chooses among
+// them, because the emulator does not match all ids that a route may have: see
+// [emulator.RegisterTrigger].
 func (s *Stack) registerTriggers(ctx context.Context) error {
-	deepest := watchedDepth
-	for _, r := range s.Config.Routes.Live() {
-		deepest = max(deepest, len(r.Pattern())/2)
-	}
-
 	for d, database := range s.Config.Databases {
-		pattern := ""
-		for depth := 1; depth <= deepest; depth++ {
-			pattern += fmt.Sprintf("/{collection%d}/{document%[1]d}", depth)
-			t := emulator.Trigger{Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, depth), Pattern: pattern[1:]}
-			err := emulator.RegisterTrigger(ctx, s.Addr, t)
-			if err != nil {
-				return err
-			}
+		t := emulator.Trigger{Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d", d), Pattern: everyDocument}
+		err := emulator.RegisterTrigger(ctx, s.Addr, t)
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -44,8 +44,8 @@ func onEmulator(t *testing.T, routes string) (s *Stack, said *[]string) {
 	return s, said
 }
 
-// Whatever characters a route's collections and captures have, the emulator takes the writes, and
-// each makes one event. No other document makes any.
+// Whatever characters a route's collections and captures have, and however deep its documents are,
+// the emulator takes the writes, and each makes one event. No other document makes any.
 func TestTriggersOfAllCharacters(t *testing.T) {
 	emulatortest.Need(t)
 	var characters []rune
@@ -67,6 +67,9 @@ func TestTriggersOfAllCharacters(t *testing.T) {
 		t.Fatalf("routes take only %d of %d characters", len(routes), len(characters))
 	}
 
+	routes = append(routes, "posts/{post}/comments/{comment} by author -> users/{author} : count() as n : existing")
+	paths = append(paths, "posts/1/comments/a", "posts/1/comments/a/comments/b/comments/c/comments/d/comments/e")
+
 	const last = "last/document" // the emulator posts one event of a trigger after another
 	routes = append(routes, "last/{l} -> totals/last : count() as n")
 	s, said := onEmulator(t, strings.Join(routes, "\n"))
@@ -84,7 +87,7 @@ func TestTriggersOfAllCharacters(t *testing.T) {
 	t.Cleanup(target.Close)
 	s.Relay.SetTargets([]string{target.URL})
 
-	for _, path := range slices.Concat([]string{"other/document"}, paths, []string{last}) {
+	for _, path := range slices.Concat([]string{"other/document", "posts/1", "comments/a", "pages/1/comments/a"}, paths, []string{last}) {
 		if _, err := s.Clients[0].Doc(path).Set(t.Context(), map[string]any{"on": true}); err != nil {
 			t.Errorf("%q: %v", path, err)
 		}

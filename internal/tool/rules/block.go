@@ -44,9 +44,7 @@ func blocksOf(routes route.Routes, answers Answers) []*block {
 		return blocks[i]
 	}
 	for _, r := range routes {
-		b := at(r.Pattern())
-		_, answered := answers.Sources[r.String()]
-		b.sources = append(b.sources, source{r, answers.writer(r), answered})
+		at(r.Pattern().Shallow())
 	}
 	for _, t := range routes.Templates() {
 		b := at(t.Segments())
@@ -58,18 +56,28 @@ func blocksOf(routes route.Routes, answers Answers) []*block {
 
 	for i, b := range blocks {
 		for _, other := range blocks[:i] {
-			if overlap(b.path, other.path) {
+			if route.Overlap(b.path, other.path) { // such as posts/{post} and posts/featured
 				b.meets, other.meets = other.path.String(), b.path.String()
 			}
+		}
+		for _, r := range routes {
+			b.count(r, answers)
 		}
 	}
 	return blocks
 }
 
-// overlap reports whether two paths match the same document, such as posts/{post} and
-// posts/featured.
-func overlap(path, other route.Path) bool {
-	return slices.EqualFunc(path, other, func(s, o route.Segment) bool { return s.Capture || o.Capture || s.Name == o.Name })
+// count adds a route to the sources of the block if it counts the documents. One across parents may
+// count those of several blocks.
+func (b *block) count(r *route.Route, answers Answers) {
+	pattern := r.Pattern()
+	switch {
+	case pattern.Contains(b.path) && (r.Across() || pattern.Same(b.path)):
+		_, answered := answers.Sources[r.String()]
+		b.sources = append(b.sources, source{r, answers.writer(r), answered})
+	case r.Across() && route.Overlap(pattern, b.path):
+		b.meets = pattern.String()
+	}
 }
 
 // writer returns who writes the documents of a route.
@@ -84,7 +92,7 @@ func (a Answers) writer(r *route.Route) Writer {
 func (a Answers) narrowest(routes route.Routes, path route.Path) Writer {
 	var all []Writer
 	for _, r := range routes {
-		if r.Pattern().Same(path) {
+		if r.Pattern().Shallow().Same(path.Shallow()) {
 			all = append(all, a.writer(r))
 		}
 	}

@@ -45,7 +45,7 @@ func TooManyUnindexed(r *route.Route, c route.Counter, indexes []route.Index) er
 // composite index. It is ErrUnkept.
 func UnindexedKeys(r *route.Route, c route.Counter) error {
 	indexes, why := r.KeyIndexes(), ""
-	if len(indexes) == 1 && len(indexes[0].Fields) == 1 { // Firestore makes it by itself
+	if len(indexes) == 1 && indexes[0].IsAutomatic() {
 		why = fmt.Sprintf(", because the field %s is exempt from indexing", indexes[0].Fields[0].Field)
 	}
 	return fmt.Errorf("%w: a query of %s lacks its index, and the documents of %s cannot be found without one%s; %s",
