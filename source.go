@@ -116,6 +116,7 @@ import "embed"
 //go:embed rollup/internal/schedule/time.go
 //go:embed rollup/internal/schedule/walk.go
 //go:embed rollup/rollup.go
+//go:embed rollup/route/across.go
 //go:embed rollup/route/board.go
 //go:embed rollup/route/concern.go
 //go:embed rollup/route/condition.go

@@ -20,7 +20,7 @@ func TestAcross(t *testing.T) {
 	const routes = `posts/{post}/comments/{comment} by author -> users/{author} : count() as comments, sum(stars) as stars, count() where shown == true as shown : existing
 posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing`
 	kills := form(4, 50)
-	w := newWorld(t, options{routes: routes, queries: true, proxies: []func(*proxy){near, near}})
+	w := newWorld(t, options{routes: routes, proxies: []func(*proxy){near, near}})
 	authors := make([]string, things(kills)+1)
 	for i := range authors {
 		authors[i] = fmt.Sprint("users/", i)

@@ -39,7 +39,7 @@ var rules = []chapter{
 			{says: "⚑ Routes of one template agree on `every`, `cadence` and `existing`, and on the ids that their captures stand for: any, numbers, or days, weeks or months of one zone."},
 		}},
 		{name: "apart", clauses: []clause{
-			{says: "⚑ Two templates, or two patterns, are refused if they could name one document without being equal."},
+			{says: "⚑ Two templates, or two patterns, are refused if they could name one document without being equal. A pattern may lie wholly within that of a route [across parents](#across), whose trigger has its events, too."},
 			{says: "⚑ A template that names a document above a source says `existing`."},
 			{says: "⚑ A roll-up has each total's name once. In a counter's own document, no total is named like a field about shards."},
 		}},
@@ -82,6 +82,16 @@ var rules = []chapter{
 			},
 			{says: "⚑ What no id can be, such as a list or a number, is the app's: that label alone is left out, also of a removal."},
 			{says: "⚑ No label has a dot in its name, is called `tally`, or as a total of the roll-up. Routes of one template name its captures alike."},
+		}},
+		{name: "across", clauses: []clause{
+			{
+				says: "⚑ A template with keys may leave out its pattern's last capture but one. Such a route goes *across parents*: its documents are those of all collections of that id, at any depth below the collection of that capture. Patterns, events, queries, triggers and rules mean these documents. No document directly in that collection is one: its id is another.",
+				why:  "Without it, events are about other documents than those that are summed, or a total counts documents that make no event.",
+			},
+			{
+				says: "⚑ Its queries are of the collection group, with a range of names, in the order of the field that is summed. So none has a range of another field, such as a window, a day or a maximum.",
+				why:  "Without that order, Firestore wants an index with fields behind names, which it has not, and the counter is unkept.",
+			},
 		}},
 		{name: "tokens", clauses: []clause{
 			{says: "The words of the grammar, such as `by` and `where`, stand in backticks when they are names. An indented line continues the one above."},

@@ -55,14 +55,20 @@ func totalsIn(routes route.Routes, t *route.Template) []string {
 // deserted returns the former routes whose documents no route counts now.
 func deserted(former, routes route.Routes) route.Routes {
 	return slices.DeleteFunc(slices.Clone(former), func(r *route.Route) bool {
-		return slices.ContainsFunc(routes, func(now *route.Route) bool { return now.Pattern().Same(r.Pattern()) })
+		return slices.ContainsFunc(routes, func(now *route.Route) bool { return r.AmongThoseOf(now) })
 	})
 }
 
 // deserted tells which of the former routes have documents that no route counts now.
 func (h *hints) deserted(ctx context.Context, db servedDatabase, former route.Routes) {
 	for _, r := range deserted(former, h.routes) {
-		path := exampleOf(ctx, db.client, r)
+		path := ""
+		for _, doc := range examplesOf(ctx, db.client, r, 100) {
+			at := firestorestore.Path(doc.Ref)
+			if path == "" && !h.routes.Covers(at) { // another route may count those at some depth
+				path = at
+			}
+		}
 		if path == "" || !h.first("deserted", db.id, r.Pattern()) {
 			continue
 		}

@@ -193,3 +193,35 @@ func TestDays(t *testing.T) {
 		t.Errorf("a refused command wrote: %d days, %v", len(days), err)
 	}
 }
+
+// A route across parents is a group like others: its documents are at any depth.
+func TestAcross(t *testing.T) {
+	t.Setenv("TALLY_ROUTES", `posts/{post}/comments/{comment} by author -> users/{author} : count() as comments, sum(stars) as stars : existing
+posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing`)
+	c := newConsole(t)
+	for _, home := range []string{"users/ann", "users/ben", "posts/1"} {
+		c.set(home, map[string]any{"name": "x"})
+	}
+	c.set("posts/1/comments/a", map[string]any{"author": "ann", "stars": 5})
+	c.set("posts/2/comments/a", map[string]any{"author": "ann", "stars": 3})
+	c.set("posts/2/comments/a/comments/b", map[string]any{"author": "ann", "stars": 1})
+	c.set("posts/2/comments/c", map[string]any{"author": "ben", "stars": 100})
+	c.set("pages/1/comments/a", map[string]any{"author": "ann", "stars": 100})
+	c.tell([]step{
+		{args: "get users/ann", want: "users/ann  comments 3, stars 9\nroll-up    none; do Tally's functions run?\n"},
+		{args: "audit --grace 0 --json | .differing", status: 1, want: "3"},
+		{args: "audit --grace 0 --repair --json | .rolled_up", status: 0, want: "3"},
+		{args: "get users/ann --json | .rollup.totals", want: `{"comments":3,"stars":9}`},
+		{args: "get posts/1 --json | .rollup.totals", want: `{"comments":1}`},
+		{args: "explain users/ann --json | .holds.made_of", want: `["count() as comments, stars of the documents in posts/**/comments where author == \"ann\""]`},
+		{args: "explain posts/2/comments/a/comments/b --json | .says", want: `"posts/2/comments/a/comments/b counts in users/ann, and the roll-up has it as it is"`},
+		{args: "explain pages/1/comments/a --json | .counts", want: "false"},
+		{args: "audit --grace 0 --json | .differing", want: "0"},
+	})
+	for _, args := range [][]string{{"create", "users/ann"}, {"delete", "users/ann", "--yes"}, {"increment", "users/ann", "--total", "stars"}} {
+		status, _, errors := c.run(args...)
+		if status == 0 || !strings.Contains(errors, `documents of posts/**/comments where author == "ann"`) {
+			t.Errorf("%s: status %d: %s", args[0], status, errors)
+		}
+	}
+}

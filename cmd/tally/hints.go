@@ -104,12 +104,12 @@ func (h *hints) indexes(on route.Edition) {
 	}
 	var need []string
 	for _, r := range h.routes {
-		if len(route.Routes{r}.Indexes(route.Standard)) > 0 {
+		if len(route.Routes{r}.Indexes(route.Standard)) > 0 || r.Across() {
 			need = append(need, r.String())
 		}
 	}
 	if len(need) > 0 {
-		h.say("on a project, where tally deploy builds them first, composite indexes are needed by %s; tally indexes prints them", strings.Join(need, " and by "))
+		h.say("on a project, where tally deploy builds them first, indexes are needed by %s; tally indexes prints them", strings.Join(need, " and by "))
 	}
 }
 

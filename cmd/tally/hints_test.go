@@ -389,7 +389,7 @@ func TestHintsOfIndexes(t *testing.T) {
 	const some = "posts/{post}/comments/{id} -> posts/{post} : latest(at) where approved == true as last : existing"
 	for routes, want := range map[string][]string{
 		plain:                              nil,
-		plain + ";" + grouped + ";" + some: {"on a project, where tally deploy builds them first, composite indexes are needed by " + grouped + " and by " + some + "; tally indexes prints them"},
+		plain + ";" + grouped + ";" + some: {"on a project, where tally deploy builds them first, indexes are needed by " + grouped + " and by " + some + "; tally indexes prints them"},
 	} {
 		var said []string
 		h := hints{routes: parsed(t, routes), say: heard(&said)}

@@ -144,7 +144,7 @@ func (l law) isHidden(t *route.Template) bool {
 	return t.Existing || slices.ContainsFunc(t.Routes, func(r *route.Route) bool {
 		pattern := r.Pattern()
 		collection := pattern.CollectionID()
-		writer := l.writer(slices.DeleteFunc(slices.Clone(l.routes), func(o *route.Route) bool { return !o.Pattern().Same(pattern) }))
+		writer := l.writer(slices.DeleteFunc(slices.Clone(l.routes), func(o *route.Route) bool { return !o.Pattern().Shallow().Same(pattern.Shallow()) }))
 		isShown := writer == rules.Owner || writer == rules.Users && collection == "comments"
 		return slices.ContainsFunc(r.Totals, func(total route.Total) bool {
 			isBelow := r.By == nil && strings.Contains(t.String(), "{")
@@ -695,7 +695,7 @@ func (w *world) brokenLevels(before map[string]map[string]any, said string) stri
 // isTotal reports whether a field of a route's documents is a total.
 func (w *world) isTotal(r *route.Route, f document.Field) bool {
 	return slices.ContainsFunc(w.routes.Templates(), func(t *route.Template) bool {
-		return t.Segments().Same(r.Pattern()) && slices.Contains(t.Totals(), string(f))
+		return r.Pattern().Contains(t.Segments()) && slices.Contains(t.Totals(), string(f))
 	})
 }
 
@@ -756,6 +756,9 @@ func (w *world) aim() string {
 	}
 	pattern := any1(w.rand, patterns...)
 	path := instance(pattern, func(i int) string {
+		if pattern[i].Deep && w.rand.IntN(4) == 0 {
+			return any1(w.rand, "p1/z/p2", "p1/"+pattern.CollectionID()+"/x")
+		}
 		if i < len(pattern)-1 {
 			return any1(w.rand, append([]string{"p1", "p1", "p2", "eve"}, ids...)...)
 		}
@@ -1292,6 +1295,8 @@ var lawRoutes = map[string]string{
 	"trending":          "songs/{song}/likes/{user} -> songs/{song} : count() as likes : existing; songs/{song}/likes/{user} -> charts/{song} : count() where at > now - 24h as trending : existing",
 	"two groups":        "orders/{order} by shop -> shops/{shop} : count() as orders : existing; orders/{order} by buyer -> buyers/{buyer} : count() where at > now - 30d as recent : existing",
 	"two shards":        "posts/{post}/shards/{shard} -> post_totals/{post} : likes, views; posts/{post}/shards/{shard} -> post_sums/{post} : likes as again",
+	"across parents":    "posts/{post}/comments/{comment} by author -> users/{author} : count() as comments : existing; posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing",
+	"across and below":  "posts/{post}/comments/{comment} by author -> users/{author} : count() as comments : existing; posts/{post}/comments/{comment}/comments/{reply} -> posts/{post}/comments/{comment} : count() as replies : existing",
 	"a window in a map": "rooms/{room}/members/{user} -> rooms/{room} : count() where meta.seen > now - 2m as online : existing",
 }
 
@@ -1414,7 +1419,7 @@ func randomRoute(r *rand.Rand) string {
 	}
 
 	by, home, option := "", above+any1(r, "t/all", "s/all"), ""
-	switch r.IntN(8) {
+	switch r.IntN(9) {
 	case 0, 1, 2: // by path alone
 		home = any1(r, strings.TrimSuffix(above, "/"), "a/{a}", "t/{a}", home, "a/{a}/b/{x}", "a/{a}/b/{user}")
 		option = any1(r, " : existing", " : existing", "")
@@ -1435,6 +1440,11 @@ func randomRoute(r *rand.Rand) string {
 		if strings.Contains(by, "shop") {
 			home, option = strings.ReplaceAll(home, "author", "shop"), strings.ReplaceAll(option, "author", "shop")
 		}
+	case 8: // across parents
+		by, option = any1(r, "author", "shop", "m.shop as shop", "ref(author)", "number(n) as shop"), " : existing"
+		name := any1(r, "author", "shop")
+		home = strings.Join(strings.Split(above, "/")[:max(0, 2*len(captures)-4)], "/") + any1(r, "/u/{", "/a/{") + name + "}"
+		home = strings.TrimPrefix(home, "/")
 	case 7:
 		by, home, option = "author, "+any1(r, "shop", "number(shop)"), above+"u/{author}/shops/{shop}", " : existing"
 	}

@@ -104,8 +104,8 @@ func (rs Routes) indexes() []Index {
 
 // IndexesOf returns the indexes that a query of the route needs on Standard. The keys of a counter
 // are equal to its ids. If the query only tests fields of one collection for equality, Firestore
-// merges the indexes of the single fields. Otherwise one index has all fields. The queries that tell
-// malformed values from others go along the same index.
+// merges the indexes of the single fields. Otherwise one index has all fields. The queries that
+// tell malformed values from others go along the same index.
 func (r *Route) IndexesOf(q Query) []Index {
 	collection, keys := r.pattern.CollectionID(), r.equalKeys()
 	equal, along := q.equal(keys), q.along()

@@ -62,7 +62,7 @@ func (s *Store) Foreign(ctx context.Context, r *route.Route, field document.Fiel
 }
 
 // eachCollection calls f with the query for the documents of each of a route's collections, in the
-// order of their paths. If the route goes across parents, f gets those below one collection at once.
+// order of their paths. If the route goes across parents, one query has those below a collection.
 func (s *Store) eachCollection(ctx context.Context, r *route.Route, f func(firestore.Query)) error {
 	pattern := r.Pattern()
 	collection := pattern[:len(pattern)-1]

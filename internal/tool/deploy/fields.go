@@ -32,8 +32,9 @@ type FieldConfig struct {
 // which tokens of IncrementOnce expire, and the times in the field that Tally adds to roll-ups. The
 // fields of a route that reads documents must have none either, because their indexes limit how
 // often it is written. A field needs its index if a query uses it. The queries of a route across
-// parents go along one of the collection group, which Firestore makes only if a field's own settings
-// say so. These settings replace the default, so they also have the indexes that are there by default.
+// parents go along one of the collection group, which Firestore makes only if the field's own
+// settings say so. These replace the default, so they also have the indexes that Firestore makes by
+// default.
 //
 // Enterprise makes no indexes of fields by itself, and takes settings of a field only for times at
 // which documents expire.

@@ -41,7 +41,7 @@ import (
 var protobufs = map[string]proto.Message{
 	"API": new(serviceusagepb.Service), "index": new(adminpb.Index), "service account": new(iamadminpb.ServiceAccount),
 	"project": new(resourcemanagerpb.Project), "repository": new(artifactregistrypb.Repository), "queue": new(cloudtaskspb.Queue),
-	"field": new(adminpb.Field), "time to live": new(adminpb.Field), "log exclusion": new(loggingpb.LogExclusion),
+	"field": new(adminpb.Field), "field index": new(adminpb.Field), "time to live": new(adminpb.Field), "log exclusion": new(loggingpb.LogExclusion),
 	"function": new(functionspb.Function), "service": new(runpb.Service), "trigger": new(eventarcpb.Trigger),
 	"subscription": new(pubsubpb.Subscription), "job": new(schedulerpb.Job), "metric": new(loggingpb.LogMetric),
 	"notification channel": new(monitoringpb.NotificationChannel), "alert": new(monitoringpb.AlertPolicy), "dashboard": new(dashboardpb.Dashboard),
@@ -51,7 +51,9 @@ var protobufs = map[string]proto.Message{
 // fails, and so does a value of another type.
 func TestManifestIsGoogles(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, r := range newProject(t).read().Resources {
+	p := newProject(t)
+	p.options.Config.Routes = options(t, p.options.Config.Routes.String()+"\n"+strings.ReplaceAll(acrossRoute, "posts/", "articles/")).Config.Routes
+	for _, r := range p.read().Resources {
 		seen[r.Kind()] = true
 		message := protobufs[r.Kind()]
 		if message == nil {

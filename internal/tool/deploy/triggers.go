@@ -125,7 +125,7 @@ func replaceCaptures(pattern, by string) string {
 // spells it.
 func documentsOf(r *route.Route) string { return anonymous(spelled(r)) }
 
-// spelled returns the pattern of a route's documents. One across parents has documents at any depth.
+// spelled returns the pattern of a route's documents. Those of one across parents are at any depth.
 func spelled(r *route.Route) string {
 	pattern := r.Pattern()
 	for i, s := range pattern {

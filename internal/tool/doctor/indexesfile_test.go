@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,5 +98,60 @@ func TestCheckIndexesFile(t *testing.T) {
 	}
 	if _, err := CheckIndexesFile("nowhere.json", routes, route.Standard); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of no file: %v", err)
+	}
+}
+
+// A route across parents needs an index of the collection group. The file says which others the
+// field has, because an override replaces the default.
+func TestIndexesFileAcross(t *testing.T) {
+	routes, err := route.Parse("posts/{post}/comments/{comment} by author -> users/{author} : count() as comments : existing; comments/{c} by author -> guests/{author} : count() as comments : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wanted = `  {"collectionGroup":"comments","fieldPath":"author","indexes":[{"order":"ASCENDING","queryScope":"COLLECTION"},{"order":"DESCENDING","queryScope":"COLLECTION"},{"arrayConfig":"CONTAINS","queryScope":"COLLECTION"},{"order":"ASCENDING","queryScope":"COLLECTION_GROUP"}]}`
+	const lost = "add to fieldOverrides of FILE, or the next firebase deploy of indexes wants to delete them:\n" + wanted
+	const undone = "change in fieldOverrides of FILE, or the next firebase deploy of indexes undoes what tally deploy made:\n" + wanted
+
+	needs := NewIndexesFile(routes, route.Standard)
+	i := slices.IndexFunc(needs.FieldOverrides, func(f deploy.FieldConfig) bool { return f.Path == "author" })
+	if i < 0 || element(needs.FieldOverrides[i]) != wanted {
+		t.Fatalf("the overrides are %+v", needs.FieldOverrides)
+	}
+	for _, test := range []struct {
+		name    string
+		path    string
+		indexes []deploy.Object
+		want    []string
+	}{
+		{"all", "author", needs.FieldOverrides[i].Indexes, nil},
+		{"no override", "", nil, []string{lost}},
+		{"an override of all fields", "*", needs.FieldOverrides[i].Indexes, []string{lost}},
+		{"no index of the group", "author", needs.FieldOverrides[i].Indexes[:3], []string{undone}},
+		{"the group's alone", "author", needs.FieldOverrides[i].Indexes[3:], []string{undone}},
+		{"those that queries need", "author", []deploy.Object{{"order": "ASCENDING"}, needs.FieldOverrides[i].Indexes[3]}, nil},
+	} {
+		has := needs
+		has.FieldOverrides = slices.Delete(slices.Clone(needs.FieldOverrides), i, i+1)
+		if test.path != "" {
+			has.FieldOverrides = append(has.FieldOverrides, deploy.FieldConfig{CollectionGroup: "comments", Path: test.path, Indexes: test.indexes})
+		}
+		text, err := json.Marshal(has)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "firestore.indexes.json")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := CheckIndexesFile(file, routes, route.Standard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range problems {
+			problems[i] = strings.ReplaceAll(problems[i], file, "FILE")
+		}
+		if d := cmp.Diff(test.want, problems); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
 	}
 }
