@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -250,5 +251,40 @@ func TestDecisions(t *testing.T) {
 	}
 	if twice := Decisions("a // decide: b\n c\n d // decide: b\n"); len(twice) != 1 || twice[0].Line != 1 {
 		t.Errorf("%v, want one, in line 1", twice)
+	}
+}
+
+// A route across parents counts the documents of each block at its depth or below, so its
+// conditions are in all of them.
+func TestBlocksAcross(t *testing.T) {
+	const across = "posts/{post}/comments/{comment} by author -> users/{author} : count() as comments : existing"
+	const each = "posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing"
+	const below = "posts/{p}/comments/{c}/comments/{reply} -> posts/{p}/comments/{c} : count() as replies : existing"
+	const part = "posts/{post}/comments/{comment} by author -> users/{author} : count() as comments : existing\nposts/{p}/likes/{l} -> posts/{p} : count() as likes : existing"
+	for routes, blocks := range map[string][]string{
+		across:                {"/posts/{post}/comments/{comment}"},
+		across + "\n" + each:  {"/posts/{post}/comments/{comment}"},
+		each + "\n" + across:  {"/posts/{post}/comments/{comment}"},
+		across + "\n" + below: {"/posts/{post}/comments/{comment}", "/posts/{p}/comments/{c}/comments/{reply}"},
+		below + "\n" + across: {"/posts/{post}/comments/{comment}", "/posts/{p}/comments/{c}/comments/{reply}"},
+		part:                  {"/posts/{post}/comments/{comment}"},
+	} {
+		text := For(tallys(t), parsed(t, routes), Answers{})
+		found := 0
+		for part := range strings.SplitSeq(text, "match ") {
+			path, rest, _ := strings.Cut(part, " {")
+			shape := braces.ReplaceAllString(path, "{}")
+			isBlock := slices.ContainsFunc(blocks, func(b string) bool { return braces.ReplaceAllString(b, "{}") == shape })
+			rest, _, _ = strings.Cut(rest, "\n    }\n")
+			if isBlock && !strings.Contains(rest, "author") {
+				t.Errorf("%s: the block %s does not bind the author:\n%s", routes, path, rest)
+			}
+			if isBlock {
+				found++
+			}
+		}
+		if found != len(blocks) {
+			t.Errorf("%s: %d of %d blocks:\n%s", routes, found, len(blocks), text)
+		}
 	}
 }
