@@ -40,6 +40,7 @@ func TestAcross(t *testing.T) {
 		{route: acrossParents, path: "pages/1/comments/a"},
 		{route: acrossParents, path: "posts/1/comments/a/likes/b"},
 		{route: acrossParents, path: "posts/1/x/comments/y/z"},
+		{route: acrossParents, path: "posts/1/x/comments/y"},
 		{route: acrossParents, path: "pages/1/posts/1/comments/a"},
 		{
 			"shops/{shop}/days/{day}/orders/{order} by author -> shops/{shop}/users/{author} : count() as orders : existing",
@@ -123,13 +124,12 @@ func TestDeepPatterns(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	draw := func() Path {
 		var p Path
-		deep := random.IntN(2) == 0
+		deep := random.IntN(5) - 2 // the index of the pair with the capture, if there is one
 		for n := range 1 + random.IntN(3) {
 			p = append(p, Segment{Name: []string{"a", "b"}[random.IntN(2)]})
-			isDeep := deep && n == 0
+			isDeep := n == deep
 			id := Segment{Name: []string{"a", "b"}[random.IntN(2)], Capture: isDeep || random.IntN(2) == 0, Deep: isDeep}
 			p = append(p, id)
-			deep = deep && !isDeep
 		}
 		return p
 	}

@@ -10,7 +10,7 @@
 // Conditions say which documents it takes. The path of a document says to which counter it belongs.
 // If the route has a field By, the text in that field says so instead. Then the document is in a
 // group, and moves to another group when the field changes. Routes of one pattern put a document
-// into several counters.
+// into several counters. A route that goes Across parents has documents of many collections.
 //
 //	orders/1  {shop: "a", status: "paid", amount: 5}  ┐  orders/{order} by shop -> shops/{shop} :
 //	orders/2  {shop: "a", status: "new",  amount: 7}  ┤    count() as orders,

@@ -323,7 +323,8 @@ func (r *Route) counterOf(path string) (Counter, bool) {
 }
 
 // Routes are the active routes. If a document can be a source of several routes, they have the same
-// pattern. No document can be a roll-up of two templates.
+// pattern, or one goes across parents and has all documents of the others. No document can be a
+// roll-up of two templates.
 type Routes []*Route
 
 // Live returns the routes that events keep.
