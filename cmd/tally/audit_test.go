@@ -321,3 +321,40 @@ func TestAuditCountsForeignReferences(t *testing.T) {
 		t.Errorf("status %d: %s%s; want %s", status, out, logs, want)
 	}
 }
+
+// So are those of routes across parents, at any depth.
+func TestAuditCountsForeignReferencesAcross(t *testing.T) {
+	const reviews = "posts/{post}/reviews/{review} by ref(author) -> users/{author} : count() as reviews : existing"
+	const sales = "shops/{shop}/days/{day}/sales/{sale} by ref(buyer) -> shops/{shop}/buyers/{buyer} : count() as sales : existing"
+	t.Setenv("TALLY_ROUTES", reviews+"\n"+sales)
+	c := newConsole(t)
+	own, _, _ := strings.Cut(c.client.Doc("users/ann").Path, "/users/")
+	for _, foreign := range []bool{true, false} {
+		to := func(path string) *firestore.DocumentRef {
+			in := own
+			if foreign {
+				in = "projects/zz/databases/(default)/documents"
+			}
+			return &firestore.DocumentRef{Path: in + "/" + path, ID: "ann"}
+		}
+		for _, path := range []string{"posts/1/reviews/a", "posts/2/reviews/a", "posts/2/reviews/a/reviews/b", "pages/1/reviews/a"} {
+			c.set(fmt.Sprint(path, foreign), map[string]any{"author": to("users/ann")})
+		}
+		for _, path := range []string{"shops/1/days/1/sales/a", "shops/1/days/2/x/y/sales/a", "shops/2/days/1/sales/a", "shops/2/nights/1/sales/a"} {
+			c.set(fmt.Sprint(path, foreign), map[string]any{"buyer": to("shops/1/buyers/ann")})
+		}
+	}
+
+	status, out, logs := c.run("audit", "--verbose")
+	if status != 0 || !strings.Contains(out, "\nforeign    6\n") {
+		t.Errorf("status %d: %s%s", status, out, logs)
+	}
+	for _, want := range []string{
+		"left out: 3 documents of " + reviews + ", such as posts/1/reviews/atrue, because author refers to a document of another database",
+		"left out: 3 documents of " + sales + ", such as shops/1/days/1/sales/atrue, because buyer refers to a document of another database",
+	} {
+		if !strings.Contains(logs, want) {
+			t.Errorf("got %s; want %s", logs, want)
+		}
+	}
+}
