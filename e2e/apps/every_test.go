@@ -18,10 +18,7 @@ import (
 	"github.com/firestore-tally/tally/internal/cloud/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/test/emulatortest"
-	"github.com/firestore-tally/tally/internal/tool/local/emulator"
-	"github.com/firestore-tally/tally/internal/tool/local/eventrelay"
 	"github.com/firestore-tally/tally/rollup"
-	"github.com/firestore-tally/tally/rollup/route"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -36,20 +33,10 @@ const everyRoutes = `
 	hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s
 	warm/{c}/shards/{s} -> warm_rollups/{c} : count : every 10s`
 
-// Functions processes before and after the route's switch, and their schedules.
-const (
-	everyTick   = "EveryTick"
-	switchLive  = "SwitchLive"
-	switchEvery = "SwitchEvery"
-)
+const everyTick = "EveryTick"
 
 func registerEvery() {
 	functions.HTTP(everyTick, newProcesses("TALLY_ROUTES="+everyRoutes, "TALLY_SCHEDULE_PERIOD="+everyPeriod.String()).OnSchedule)
-	for write, route := range map[string]string{switchLive: route.Default, switchEvery: route.Default + " : every 1s"} {
-		p := newProcesses("TALLY_ROUTES="+route, "TALLY_CADENCE=200ms", "TALLY_SCHEDULE_PERIOD=2s", "CLOUD_RUN_TIMEOUT_SECONDS=20")
-		functions.HTTP(write, p.OnWrite)
-		functions.HTTP(write+"Tick", p.OnSchedule)
-	}
 }
 
 // A tickReport is what RollUpOnSchedule answers of a database.
@@ -287,140 +274,4 @@ func isExcused(text string) bool {
 	return slices.ContainsFunc([]string{context.DeadlineExceeded.Error(), codes.DeadlineExceeded.String(), rollup.ErrConflict.Error()}, func(reason string) bool {
 		return strings.Contains(text, reason)
 	})
-}
-
-// A route is switched from live to every and back under load, the functions first or the trigger
-// first. Each counter is incremented for a while, and then left: what is lost of it stays lost.
-func TestSwitchEvery(t *testing.T) {
-	t.Parallel()
-	for _, functionsFirst := range []bool{true, false} {
-		t.Run(fmt.Sprintf("functionsFirst=%v", functionsFirst), func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-			defer cancel()
-			project := emulatortest.Project(t)
-			w := newDatabase(t, project, "(default)", switchLive, eventrelay.Faults{Seed: 1, Delay: 100 * time.Millisecond}, defaultPattern)
-			var schedule atomic.Pointer[string]
-			deploy := func(write string) func() {
-				return func() {
-					w.relay.SetTargets([]string{at(write, project)})
-					function := write + "Tick"
-					schedule.Store(&function)
-				}
-			}
-			deploy(switchLive)()
-			trigger := func(pattern string) func() {
-				return func() { // a trigger of the same name takes the place of the one before
-					if err := emulator.RegisterTrigger(ctx, emulatortest.Addr(t), emulator.Trigger{Project: project, Name: "t0", Pattern: pattern}); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			load, stop := context.WithCancel(ctx)
-			var running sync.WaitGroup
-			var ticks atomic.Int64
-			running.Go(func() { // Cloud Scheduler
-				for load.Err() == nil {
-					_, err := tick(ctx, *schedule.Load(), project, "")
-					if err != nil && isExcused(err.Error()) {
-						continue
-					}
-					if err != nil {
-						t.Errorf("%v\nlogged: %s", err, logs.lines(`"severity":"ERROR"`, project))
-						cancel() // nothing else makes ticks, which the rest waits for
-						return
-					}
-					ticks.Add(1)
-				}
-			})
-			var mu sync.Mutex
-			var counts []int64 // of each counter
-			var committed []time.Time
-			// No more counters than that come. A tick of two seconds finds some ten new ones on a busy
-			// machine too, and a page of many would take longer than all of the tick.
-			var most atomic.Int64
-			limiter := rate.NewLimiter(20, 1)
-			running.Go(func() {
-				for limiter.Wait(load) == nil {
-					mu.Lock()
-					counts, committed = append(counts, 0), append(committed, time.Time{})
-					c := len(counts) - 1
-					mu.Unlock()
-					for n := 0; n < 10 || int64(c+1) >= most.Load() && load.Err() == nil; n++ {
-						result, err := w.client.Doc(fmt.Sprintf("counters/c%d/shards/%d", c, rand.IntN(3))).Set(ctx, map[string]any{"count": firestore.Increment(1)}, firestore.MergeAll)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						mu.Lock()
-						counts[c]++
-						committed[c] = result.UpdateTime
-						mu.Unlock()
-						_ = limiter.Wait(ctx)
-					}
-				}
-			})
-			// settled waits until the counters that have been left are rolled up.
-			settled := func() {
-				mu.Lock()
-				n, times := len(counts), slices.Clone(committed)
-				most.Store(int64(n))
-				mu.Unlock()
-				for c := range max(0, n-1) {
-					w.awaitAsOf(ctx, fmt.Sprintf("rollups/c%d", c), times[c])
-				}
-			}
-			more := func(n int) { // waits for more counters and ticks
-				mu.Lock()
-				want := len(counts) + n
-				most.Store(int64(len(counts) + 10))
-				mu.Unlock()
-				wantTicks := ticks.Load() + 2
-				again := time.NewTicker(askAgain)
-				defer again.Stop()
-				for enough := false; !enough && ctx.Err() == nil; <-again.C {
-					mu.Lock()
-					enough = len(counts) >= want && ticks.Load() >= wantTicks
-					mu.Unlock()
-				}
-				settled()
-			}
-			inOrder := func(first, second func()) {
-				first()
-				more(3)
-				second()
-				more(3)
-			}
-			more(3)
-			if functionsFirst {
-				inOrder(deploy(switchEvery), trigger("nothing/{n}"))
-				inOrder(deploy(switchLive), trigger(defaultPattern))
-			} else {
-				inOrder(trigger("nothing/{n}"), deploy(switchEvery))
-				inOrder(trigger(defaultPattern), deploy(switchLive))
-			}
-			stop()
-			running.Wait()
-			if err := w.relay.Wait(ctx); err != nil {
-				t.Fatal(err)
-			}
-			_, err := tick(ctx, *schedule.Load(), project, "")
-			for err != nil && isExcused(err.Error()) && ctx.Err() == nil {
-				_, err = tick(ctx, *schedule.Load(), project, "")
-			}
-			if err != nil {
-				t.Error(err)
-			}
-			for c, want := range counts {
-				path := fmt.Sprintf("rollups/c%d", c)
-				if got, tally := w.tally(path); got != want || tally.AsOf.Before(committed[c]) {
-					t.Errorf("%s: %d as of %v, want %d as of %v or later", path, got, tally.AsOf, want, committed[c])
-				}
-			}
-			t.Logf("%d counters, %d ticks, %+v", len(counts), ticks.Load(), w.relay.Stats())
-			if lines := slices.DeleteFunc(logs.lines(`"severity":"ERROR"`, project), isExcused); len(lines) > 0 {
-				t.Errorf("logged: %s", lines)
-			}
-		})
-	}
 }
