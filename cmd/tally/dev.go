@@ -184,7 +184,7 @@ func (d *dev) openData() (err error) {
 		return nil
 	}
 	if host := d.stack.Config.EmulatorHost; host != "" {
-		return fmt.Errorf("--data keeps the documents of an emulator that tally dev starts, and at %s one runs already: stop it, or have it keep them, as firebase emulators:start --import and --export-on-exit do", host)
+		return fmt.Errorf("--data works only for an emulator that tally dev starts, and one already runs at %s. Stop it, or start it with --import and --export-on-exit", host)
 	}
 
 	d.stack.Data, err = filepath.Abs(d.stack.Data)
@@ -241,7 +241,7 @@ func (d *dev) tellLeft(former, routes route.Routes) {
 	if d.environment["TALLY_ROUTES"] == "" {
 		why = appfolder.FileName + " names no routes, so the default one runs; "
 	}
-	d.stack.lines.tell("%sno route keeps the totals in %s any more: they stay as they are", why, strings.Join(left, ", "))
+	d.stack.lines.tell("%sno route updates the totals in %s any more; they keep their last values", why, strings.Join(left, ", "))
 }
 
 // serve runs the dashboard, the schedule and the hints of a stack. It returns nil when tally.yaml

@@ -450,7 +450,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 			})
 
 			settings("routes: |\n" + pages)
-			out.await("no route keeps the totals in rollups/{counter} any more: they stay as they are\n")
+			out.await("no route updates the totals in rollups/{counter} any more; they keep their last values\n")
 			out.await("no route counts counters/{counter}/shards/{shard} any more, and there are such documents, as counters/likes/shards/0\n")
 			out.awaitCount("tally.yaml changed", 2)
 			add("counters/likes/shards/0", "count")
@@ -463,7 +463,7 @@ func TestDevTakesChangedSettings(t *testing.T) {
 				t.Errorf("a route that went made a roll-up:\n%s", &out.read)
 			}
 			settings("")
-			out.await("tally.yaml names no routes, so the default one runs; no route keeps the totals in page_totals/{page} any more: they stay as they are\n")
+			out.await("tally.yaml names no routes, so the default one runs; no route updates the totals in page_totals/{page} any more; they keep their last values\n")
 			out.awaitCount("tally.yaml changed", 3)
 			out.interrupt()
 			for text, times := range map[string]int{"tally.yaml changed": 3, "names a collection": 1, "ERROR": 0} {
@@ -542,7 +542,7 @@ func TestDevOpensData(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, nil)
 	for _, test := range []struct{ host, data, want string }{
-		{"127.0.0.1:8080", "data", "at 127.0.0.1:8080 one runs already"},
+		{"127.0.0.1:8080", "data", "one already runs at 127.0.0.1:8080"},
 		{"", file, "--data: "},
 	} {
 		var d dev
@@ -759,7 +759,7 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 				write("votes/1/shards/0", map[string]any{"n": 1})
 				out.await("no route covers votes/1/shards/0, which looks like a shard; to sum it, add the route votes/{vote}/shards/{shard} -> vote_totals/{vote} : n\n")
 				write("pages/1", map[string]any{"tally": map[string]any{"as_of": time.Now()}})
-				out.await("pages/1 has totals that Tally made, and no route keeps them any more: they stay as they are\n")
+				out.await("pages/1 has totals that Tally made, and no route updates them any more; they keep their last values\n")
 			}
 			write("posts/z/likes/ann", map[string]any{"at": "now"})
 			out.await("posts/z/likes/ann belongs to posts/z, which does not exist: the totals come with the next change, or an audit, after the app has created that document\n")

@@ -222,7 +222,7 @@ func (h *hints) left(path string, fields map[string]any) {
 	pattern, _ := reason.Generalized(path)
 	first := h.first("left", pattern)
 	if first {
-		h.say("%s has totals that Tally made, and no route keeps them any more: they stay as they are", path)
+		h.say("%s has totals that Tally made, and no route updates them any more; they keep their last values", path)
 	}
 }
 

@@ -345,7 +345,7 @@ func TestHintsOfTotalsThatAreLeft(t *testing.T) {
 	h.left("pages/8", map[string]any{"tally": 5})
 	h.left("pages/9", nil)
 
-	want := []string{"posts/7 has totals that Tally made, and no route keeps them any more: they stay as they are"}
+	want := []string{"posts/7 has totals that Tally made, and no route updates them any more; they keep their last values"}
 	if d := cmp.Diff(want, said); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
 	}

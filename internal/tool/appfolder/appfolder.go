@@ -89,7 +89,7 @@ func (f *Folder) ownerCheck(file, remedy string) func(os.FileInfo) error {
 	return func(info os.FileInfo) error {
 		err := trusted(info, f.user)
 		if err != nil {
-			return fmt.Errorf("%w, and it is above this folder, so it is not taken: if you know what it says, %s", err, remedy)
+			return fmt.Errorf("%w. Tally ignores it because it is in a parent folder. Check it, then %s", err, remedy)
 		}
 		return nil
 	}
