@@ -110,7 +110,7 @@ func Invent(text string, t *route.Template) []Document {
 	maps.Copy(many, few)
 	for _, list := range lists.FindAllStringSubmatch(said, -1) {
 		names := inQuotes.FindAllStringSubmatch(list[1], -1)
-		if names[0][1] == document.TallyField { // a path, such as ['tally', 'num_shards']
+		if len(names) > 0 && names[0][1] == document.TallyField { // a path, such as ['tally', 'num_shards']
 			continue
 		}
 		for _, name := range names {

@@ -210,7 +210,7 @@ func TestManyWildcards(t *testing.T) {
 func TestInvent(t *testing.T) {
 	const text = `service cloud.firestore { match /databases/{database}/documents {
 		match /posts/{post} {
-			allow create: if changesOnly(['title', 'likes']) && isText('title');
+			allow create: if changesOnly(['title', 'likes']) && isText('title') && !(request.resource.data.title in ['']);
 			allow update: if changesOnly(['title']) && keepsInt(['tally', 'num_shards']) && keepsInt(['tally', 'took']);
 		}
 	} }`
