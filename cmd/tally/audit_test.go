@@ -304,21 +304,28 @@ func TestAuditCountsForeignReferences(t *testing.T) {
 	refer("archive/1/messages/1", "to", "projects/a/databases/(default)/documents/rooms/1/members/ann")
 	c.set("comments/text", map[string]any{"author": "ann"})
 
+	wantForeign(t, c,
+		"left out: 3 documents of "+comments+", such as comments/0, because author refers to a document of another database, as a clone or an import leaves it; have your server write the reference again\n",
+		"left out: 3 documents of "+messages+", such as rooms/0/messages/1, because to refers to a document of another database",
+	)
+	status, out, logs := c.run("audit", "--json")
+	if want := `"documents":3,"example":"rooms/0/messages/1"}],`; status != 0 || !strings.Contains(out, want) {
+		t.Errorf("status %d: %s%s; want %s", status, out, logs, want)
+	}
+}
+
+// wantForeign checks that an audit counts six references to other databases, and what it says of
+// them.
+func wantForeign(t *testing.T, c *console, lines ...string) {
+	t.Helper()
 	status, out, logs := c.run("audit", "--verbose")
 	if status != 0 || !strings.Contains(out, "\nforeign    6\n") {
 		t.Errorf("status %d: %s%s", status, out, logs)
 	}
-	for _, want := range []string{
-		"left out: 3 documents of " + comments + ", such as comments/0, because author refers to a document of another database, as a clone or an import leaves it; have your server write the reference again\n",
-		"left out: 3 documents of " + messages + ", such as rooms/0/messages/1, because to refers to a document of another database",
-	} {
+	for _, want := range lines {
 		if !strings.Contains(logs, want) {
 			t.Errorf("got %s; want %s", logs, want)
 		}
-	}
-	status, out, logs = c.run("audit", "--json")
-	if want := `"documents":3,"example":"rooms/0/messages/1"}],`; status != 0 || !strings.Contains(out, want) {
-		t.Errorf("status %d: %s%s; want %s", status, out, logs, want)
 	}
 }
 
@@ -345,16 +352,8 @@ func TestAuditCountsForeignReferencesAcross(t *testing.T) {
 		}
 	}
 
-	status, out, logs := c.run("audit", "--verbose")
-	if status != 0 || !strings.Contains(out, "\nforeign    6\n") {
-		t.Errorf("status %d: %s%s", status, out, logs)
-	}
-	for _, want := range []string{
-		"left out: 3 documents of " + reviews + ", such as posts/1/reviews/atrue, because author refers to a document of another database",
-		"left out: 3 documents of " + sales + ", such as shops/1/days/1/sales/atrue, because buyer refers to a document of another database",
-	} {
-		if !strings.Contains(logs, want) {
-			t.Errorf("got %s; want %s", logs, want)
-		}
-	}
+	wantForeign(t, c,
+		"left out: 3 documents of "+reviews+", such as posts/1/reviews/atrue, because author refers to a document of another database",
+		"left out: 3 documents of "+sales+", such as shops/1/days/1/sales/atrue, because buyer refers to a document of another database",
+	)
 }
