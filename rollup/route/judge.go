@@ -41,6 +41,7 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 	}
 	r.place()
 	r.leaveOut()
+	r.circular = r.feeds(r)
 
 	r.Totals, err = text.totals(n, r)
 	if err != nil {

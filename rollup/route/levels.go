@@ -22,7 +22,7 @@ import (
 
 // Circular reports whether the route's roll-ups may be its own sources. Each is then an event of
 // the route, and must not cause another roll-up: see Concern.
-func (r *Route) Circular() bool { return r.feeds(r) }
+func (r *Route) Circular() bool { return r.circular }
 
 // feeds reports whether a roll-up of the route may be a source of another.
 func (r *Route) feeds(other *Route) bool { return Overlap(r.template, other.pattern) }

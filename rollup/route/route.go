@@ -138,6 +138,7 @@ type Route struct {
 	windows  []Window
 	homes    []*Template // of any route, whose roll-ups may be source documents
 
+	circular  bool   // its roll-ups may be its own documents
 	ofRollUps bool   // other routes make its documents, or totals in these
 	text      string // of String; "" before the route is parsed
 }
